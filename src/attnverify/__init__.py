@@ -1,0 +1,16 @@
+"""attnverify: the instrument behind *Attention, Verified*.
+
+    import attnverify as av
+
+    net = av.SelfAttentionNetwork.random(depth=3, heads=2, width=8, skip=True, seed=0)
+"""
+
+from attnverify import norms as norms
+from attnverify import paths as paths
+from attnverify.attention import MLP as MLP
+from attnverify.attention import AttentionWeights as AttentionWeights
+from attnverify.attention import LayerNorm as LayerNorm
+from attnverify.attention import SelfAttentionNetwork as SelfAttentionNetwork
+from attnverify.errors import InputError as InputError
+
+__version__ = "0.1.0"

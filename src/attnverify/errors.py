@@ -1,0 +1,57 @@
+"""Errors that name the argument, what was given and what was expected."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+import torch
+
+
+class InputError(ValueError):
+    """A bad argument. The message names it, says what came and what was expected."""
+
+
+def require(condition: bool, argument: str, given: object, expected: str) -> None:
+    """Raise :class:`InputError` unless ``condition`` holds."""
+    if not condition:
+        raise InputError(f"{argument}: got {given}, expected {expected}")
+
+
+def require_tokens(argument: str, x: torch.Tensor, width: int | None = None) -> None:
+    """``x`` must be a finite floating tensor of shape (..., tokens >= 1, width)."""
+    shape = tuple(x.shape)
+    require(x.ndim >= 2, argument, f"shape {shape}", "shape (..., tokens, width)")
+    require(x.is_floating_point(), argument, f"dtype {x.dtype}", "a floating dtype")
+    require(shape[-2] >= 1, argument, f"shape {shape}", "at least one token")
+    if width is not None:
+        require(shape[-1] == width, argument, f"width {shape[-1]}", f"width {width}")
+    require_finite(argument, x)
+
+
+def require_finite(argument: str, x: torch.Tensor) -> None:
+    """Every entry of ``x`` must be finite."""
+    bad = int((~torch.isfinite(x)).sum())
+    require(bad == 0, argument, f"{bad} NaN or infinite entries", "finite entries")
+
+
+def require_stochastic(argument: str, p: torch.Tensor) -> None:
+    """Rows of ``p`` (shape (..., n)) must be non-negative and sum to one.
+
+    A softmax divides by a float sum of n non-negative terms, relative error at most n u, each
+    division adds u, and the sum taken here adds n u again (Higham, Accuracy and Stability of
+    Numerical Algorithms, section 4.2): at most (2n + 1) u < 2 n eps in all, with eps = 2u.
+    """
+    require_finite(argument, p)
+    unit = torch.finfo(p.dtype).eps
+    low = float(p.min())
+    require(low >= 0, argument, f"a negative entry {low:g}", "a row-stochastic matrix")
+    worst = float((p.sum(-1) - 1).abs().max())
+    limit = 2 * p.shape[-1] * unit
+    require(worst <= limit, argument, f"a row sum off by {worst:.3g}", "rows that sum to 1")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name most like ``name``, as a hint for an error message ('' if none is near)."""
+    match = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f" (did you mean {match[0]!r}?)" if match else ""

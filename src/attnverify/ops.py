@@ -1,0 +1,176 @@
+"""Elementary operations, chosen by argument type.
+
+Every formula of the book is written once, with Python operators and the functions below, and is
+then evaluated in three arithmetics:
+
+* ``torch.Tensor``: floating point, batched, differentiable (sampling and attacks);
+* numpy object arrays of ``flint.arb``: ball arithmetic (certificates);
+* numpy object arrays of ``flint.fmpq``: exact rationals (certificates of polynomial identities).
+
+Adding an arithmetic means adding it here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import flint
+import numpy as np
+import torch
+
+Array = Any  # torch.Tensor | numpy.ndarray of flint.arb | numpy.ndarray of flint.fmpq
+
+
+def is_torch(x: Array) -> bool:
+    return isinstance(x, torch.Tensor)
+
+
+@contextlib.contextmanager
+def precision(bits: int) -> Iterator[None]:
+    """Ball arithmetic with ``bits`` bits inside the ``with`` block."""
+    before = flint.ctx.prec
+    flint.ctx.prec = bits
+    try:
+        yield
+    finally:
+        flint.ctx.prec = before
+
+
+def _entrywise(function: Callable[[Any], Any], x: Array) -> np.ndarray:
+    x = np.asarray(x, dtype=object)
+    out = np.empty(x.shape, dtype=object)
+    out.flat = [function(v) for v in x.flat]
+    return out
+
+
+def balls(x: torch.Tensor | np.ndarray) -> np.ndarray:
+    """Floats (dyadic rationals), integers or rationals as exact balls; same shape."""
+    values = x.detach().cpu().double().numpy() if is_torch(x) else np.asarray(x, dtype=object)
+    return _entrywise(lambda v: flint.arb(v if isinstance(v, flint.fmpq) else float(v)), values)
+
+
+def rationals(x: np.ndarray | torch.Tensor) -> np.ndarray:
+    """Floats or integers as exact rationals; same shape."""
+    values = x.detach().cpu().double().numpy() if is_torch(x) else np.asarray(x, dtype=object)
+    return _entrywise(_rational, values)
+
+
+def _rational(value: Any) -> flint.fmpq:
+    if isinstance(value, flint.fmpq):
+        return value
+    return flint.fmpq(*float(value).as_integer_ratio())
+
+
+def constant(value: int | float, like: Array) -> Any:
+    """``value`` (an integer or an exact float) in the arithmetic of ``like``."""
+    if is_torch(like):
+        return torch.as_tensor(value, dtype=like.dtype, device=like.device)
+    entry = next(iter(np.asarray(like, dtype=object).flat))
+    return _rational(value) if isinstance(entry, flint.fmpq) else flint.arb(value)
+
+
+def full(shape: tuple[int, ...], value: int | float, like: Array) -> Array:
+    """An array of one value in the arithmetic of ``like``."""
+    if is_torch(like):
+        return torch.full(shape, float(value), dtype=like.dtype, device=like.device)
+    return np.full(shape, constant(value, like), dtype=object)
+
+
+def eye(size: int, like: Array) -> Array:
+    """The identity matrix in the arithmetic of ``like``."""
+    if is_torch(like):
+        return torch.eye(size, dtype=like.dtype, device=like.device)
+    out = full((size, size), 0, like)
+    out[np.arange(size), np.arange(size)] = constant(1, like)
+    return out
+
+
+def transpose(x: Array) -> Array:
+    """Last two axes exchanged."""
+    return x.mT if is_torch(x) else np.swapaxes(x, -1, -2)
+
+
+def sum(x: Array, axis: int | tuple[int, ...], keepdims: bool = False) -> Array:
+    if is_torch(x):
+        return torch.sum(x, dim=axis, keepdim=keepdims)
+    return np.sum(x, axis=axis, keepdims=keepdims)
+
+
+def stack(parts: list[Array], axis: int) -> Array:
+    return torch.stack(parts, dim=axis) if is_torch(parts[0]) else np.stack(parts, axis=axis)
+
+
+def _larger(a: Any, b: Any) -> Any:
+    return a.max(b) if isinstance(a, flint.arb) else max(a, b)
+
+
+def amax(x: Array, axis: int, keepdims: bool = False) -> Array:
+    """Largest entry along one axis. For balls: an enclosure of the largest value."""
+    if is_torch(x):
+        return torch.amax(x, dim=axis, keepdim=keepdims)
+    parts = np.moveaxis(x, axis, 0)
+    larger = np.frompyfunc(_larger, 2, 1)
+    out = np.asarray(functools.reduce(larger, list(parts)), dtype=object)
+    return np.expand_dims(out, axis) if keepdims else out
+
+
+def maximum(a: Array, b: Array) -> Array:
+    return torch.maximum(a, b) if is_torch(a) else np.frompyfunc(_larger, 2, 1)(a, b)
+
+
+def exp(x: Array) -> Array:
+    return torch.exp(x) if is_torch(x) else _entrywise(lambda v: v.exp(), x)
+
+
+def log(x: Array) -> Array:
+    return torch.log(x) if is_torch(x) else _entrywise(lambda v: v.log(), x)
+
+
+def expm1(x: Array) -> Array:
+    return torch.expm1(x) if is_torch(x) else _entrywise(lambda v: v.expm1(), x)
+
+
+def tanh(x: Array) -> Array:
+    return torch.tanh(x) if is_torch(x) else _entrywise(lambda v: v.tanh(), x)
+
+
+def sqrt(x: Array) -> Array:
+    """Square root; a ball that reaches below zero is cut at zero (its value is known to be >= 0)."""
+    if is_torch(x):
+        return torch.sqrt(x)
+    return _entrywise(lambda v: v.nonnegative_part().sqrt(), x)
+
+
+def softmax(x: Array, keep: Array | None = None) -> Array:
+    """Softmax along the last axis over the entries that ``keep`` (True/False) admits.
+
+    In balls by its definition; in floats shifted by the maximum, which changes nothing
+    (claim ``attention.shift-invariance``) and keeps the exponentials from overflowing.
+    """
+    if is_torch(x):
+        return torch.softmax(x if keep is None else x.masked_fill(~keep, -torch.inf), dim=-1)
+    weights = exp(x) if keep is None else exp(x) * np.where(np.asarray(keep), 1, 0)
+    return weights / sum(weights, axis=-1, keepdims=True)
+
+
+def join_heads(x: Array) -> Array:
+    """(heads, ..., tokens, value_width) -> (..., tokens, heads * value_width)."""
+    moved = torch.movedim(x, 0, -2) if is_torch(x) else np.moveaxis(x, 0, -2)
+    return moved.reshape(*moved.shape[:-2], -1)
+
+
+def root(value: int, like: Array) -> Any:
+    """The square root of a positive integer in the arithmetic of ``like``."""
+    return sqrt(full((), value, like))[()]
+
+
+def add_product_(total: Array, a: Array, b: Array) -> None:
+    """``total += a @ b`` in place, for a contiguous ``total``, without an array of its size."""
+    if is_torch(total):
+        rows = total.view(-1, total.shape[-1])
+        rows.addmm_(a.reshape(-1, a.shape[-1]), b)
+    else:
+        total += a @ b
