@@ -29,8 +29,8 @@ def logits(X, W_Q, b_Q, W_K, b_K):
     Shapes: X (..., tokens, width); W_Q, W_K (heads, width, key_width); b_Q, b_K (heads,
     key_width). Result (heads, ..., tokens, tokens), already divided by sqrt(key_width).
     """
-    queries = X[None] @ _spread(W_Q, X) + _spread(b_Q[:, None, :], X)
-    keys = X[None] @ _spread(W_K, X) + _spread(b_K[:, None, :], X)
+    queries = _project(X, W_Q) + _spread(b_Q[:, None, :], X)
+    keys = _project(X, W_K) + _spread(b_K[:, None, :], X)
     return queries @ ops.transpose(keys) / ops.root(W_Q.shape[-1], X)
 
 
@@ -45,12 +45,23 @@ def mix(P, X, W_V, W_O):
 
 def head_values(P, X, W_V):
     """[P_1 X W_V,1 | ... | P_H X W_V,H], shape (..., tokens, heads * value_width)."""
-    return ops.join_heads(P @ (X[None] @ _spread(W_V, X)))
+    return ops.join_heads(P @ _project(X, W_V))
 
 
 def layer_bias(b_V, W_O, b_O):
-    """b with SA(X) = sum_h P_h X W_h + 1 b^T: the value biases pass P_h unchanged (P_h 1 = 1)."""
-    return b_V.reshape(-1) @ _join_rows(W_O) + b_O
+    """b with SA(X) = sum_h P_h X W_h + 1 b^T: the value biases pass P_h unchanged (P_h 1 = 1).
+
+    Shapes: b_V (..., heads, value_width); W_O (..., heads, value_width, width); b_O and result
+    (..., width).
+    """
+    layers = b_O.shape[:-1]
+    values = b_V.reshape(*layers, 1, -1) @ W_O.reshape(*layers, -1, W_O.shape[-1])
+    return values[..., 0, :] + b_O
+
+
+def _project(X, W):
+    """X W_h of all heads, (heads, ..., tokens, size); tokens and batch as one axis: no copies."""
+    return (X.reshape(1, -1, X.shape[-1]) @ W).reshape(len(W), *X.shape[:-1], W.shape[-1])
 
 
 def _join_rows(W_O):
@@ -59,7 +70,7 @@ def _join_rows(W_O):
 
 
 def _spread(W, X):
-    """Add batch axes after the head axis so that W broadcasts against X[None]."""
+    """Add batch axes after the head axis so that W broadcasts against values of X for all heads."""
     return W.reshape(W.shape[0], *[1] * (X.ndim - 2), *W.shape[1:])
 
 
@@ -227,8 +238,8 @@ class SelfAttentionNetwork(nn.Module):
             require(self.mask == "causal", "mask", repr(self.mask), '"causal", a tensor or None')
             device = self.weights["b_O"].device
             return torch.ones(tokens, tokens, dtype=torch.bool, device=device).tril()
-        require(tuple(self.mask.shape) == (tokens, tokens), "mask", f"shape {tuple(self.mask.shape)}",
-                f"shape {(tokens, tokens)}")  # fmt: skip
+        shape = tuple(self.mask.shape)
+        require(shape == (tokens, tokens), "mask", f"shape {shape}", f"shape {(tokens, tokens)}")
         require(bool(self.mask.any(-1).all()), "mask", "a row without keys", "a key in every row")
         return self.mask
 
@@ -266,7 +277,9 @@ class SelfAttentionNetwork(nn.Module):
         scale, shift = self.norm["scale"][layer, sublayer], self.norm["shift"][layer, sublayer]
         return normalize(out, scale, shift, self.epsilon)
 
-    def forward(self, X: Float[Tensor, "*batch tokens width"]) -> Float[Tensor, "*batch tokens width"]:
+    def forward(
+        self, X: Float[Tensor, "*batch tokens width"]
+    ) -> Float[Tensor, "*batch tokens width"]:
         """The network's output; raises InputError for a bad X."""
         require_tokens("X", X, self.width)
         for layer in range(self.depth):
@@ -278,12 +291,14 @@ class SelfAttentionNetwork(nn.Module):
     ) -> Float[Tensor, "depth heads *batch tokens tokens"]:
         """The attention matrices of the forward pass at X."""
         require_tokens("X", X, self.width)
-        matrices = []
         for layer in range(self.depth):
-            matrices.append(self.layer_attention(layer, X))
+            P = self.layer_attention(layer, X)
+            if layer == 0:
+                matrices = P.new_empty((self.depth, *P.shape))  # a stack would hold all twice
+            matrices[layer] = P
             if layer + 1 < self.depth:
-                X = self.layer(layer, X, matrices[-1])
-        return torch.stack(matrices)
+                X = self.layer(layer, X, P)
+        return matrices
 
     def hidden(
         self, X: Float[Tensor, "*batch tokens width"]

@@ -50,7 +50,7 @@ def diameter(X):
     A seminorm that vanishes exactly when all tokens are equal. Differences are taken entry by
     entry, so that close tokens lose no digits.
     """
-    squares = [ops.sum((X - X[..., i : i + 1, :]) ** 2, -1) for i in range(X.shape[-2])]
+    squares = [ops.sum(ops.square(X - X[..., i : i + 1, :]), -1) for i in range(X.shape[-2])]
     return ops.sqrt(ops.amax(ops.amax(ops.stack(squares, -1), -1), -1))
 
 

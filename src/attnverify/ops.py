@@ -43,7 +43,7 @@ def _entrywise(function: Callable[[Any], Any], x: Array) -> np.ndarray:
     x = np.asarray(x, dtype=object)
     out = np.empty(x.shape, dtype=object)
     out.flat = [function(v) for v in x.flat]
-    return out
+    return out[()]
 
 
 def balls(x: torch.Tensor | np.ndarray) -> np.ndarray:
@@ -142,6 +142,11 @@ def sqrt(x: Array) -> Array:
     if is_torch(x):
         return torch.sqrt(x)
     return _entrywise(lambda v: v.nonnegative_part().sqrt(), x)
+
+
+def square(x: Array) -> Array:
+    """x * x: a power of a ball around zero goes through its logarithm and is lost."""
+    return x * x
 
 
 def softmax(x: Array, keep: Array | None = None) -> Array:

@@ -44,13 +44,15 @@ class FixedAttention:
     skip: bool
 
     @classmethod
-    def of(cls, net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"]) -> FixedAttention:
+    def of(
+        cls, net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"]
+    ) -> FixedAttention:
         """The network at X; raises InputError if it has parts that are not attention."""
         require(net.mlp is None and net.norm is None, "net", "a network with MLPs or layer norm",
                 "attention and skip connections alone (see attnverify.frozen)")  # fmt: skip
         w = net.weights
-        b = [layer_bias(w["b_V"][i], w["W_O"][i], w["b_O"][i]) for i in range(net.depth)]
-        return cls(net.attention(X), w["W_V"], w["W_O"], torch.stack(b), net.skip)
+        b = layer_bias(w["b_V"], w["W_O"], w["b_O"])
+        return cls(net.attention(X), w["W_V"], w["W_O"], b, net.skip)
 
     @property
     def depth(self) -> int:
@@ -67,9 +69,13 @@ class FixedAttention:
     def forward(self, X):
         """Layer by layer: X <- [X +] sum_h P_h X W_h + 1 b^T."""
         for layer in range(self.depth):
-            Y = mix(self.P[layer], X, self.W_V[layer], self.W_O[layer]) + self.b[layer]
-            X = X + Y if self.skip else Y
+            X = self.layer(layer, X)
         return X
+
+    def layer(self, layer: int, X):
+        """[X +] sum_h P_h X W_h + 1 b^T of one layer."""
+        Y = mix(self.P[layer], X, self.W_V[layer], self.W_O[layer]) + self.b[layer]
+        return X + Y if self.skip else Y
 
     def indices(self) -> range:
         """Indices a path may take in one layer: heads from 1, and 0 with skip connections."""
@@ -99,21 +105,27 @@ class FixedAttention:
         """
         sums = ops.full((self.depth + 1, *X.shape), 0, X)
         sums[0] = X
-        small = math.prod(X.shape) <= SMALL
         for layer in range(self.depth):
-            shortest = 1 if self.skip else layer + 1
-            block = layer + 1 if small else 1
-            for last in range(layer + 1, shortest - 1, -block):
-                self._add_heads(layer, sums, max(shortest, last - block + 1), last)
-            if not self.skip:
-                sums[layer] = 0 * sums[layer]
+            self.advance(layer, sums)
         return sums
+
+    def advance(self, layer: int, sums) -> None:
+        """One layer of the recursion in place: sums[l] <- [sums[l] +] sum_h P_h sums[l - 1] W_h.
+
+        ``sums``: (depth + 1, ..., tokens, width), contiguous, zero above length ``layer``.
+        """
+        shortest = 1 if self.skip else layer + 1
+        block = layer + 1 if math.prod(sums.shape[1:]) <= SMALL else 1
+        for last in range(layer + 1, shortest - 1, -block):
+            self._add_heads(layer, sums, max(shortest, last - block + 1), last)
+        if not self.skip:
+            sums[layer] = 0 * sums[layer]
 
     def _add_heads(self, layer: int, sums, first: int, last: int) -> None:
         """sums[l] += sum_h P_h sums[l - 1] W_h for the lengths l = first..last.
 
-        A head's values, mixed values and their joined copy take 3 / heads of an activation, so a
-        third of the heads at a time, one length at a time, needs one activation beside the sums.
+        A head's mixed values and their joined copy take 2 / heads of an activation, so a third of
+        the heads at a time, one length at a time, needs less than one activation beside the sums.
         Several lengths at once need all heads at once, since the sums change in place; that is
         for small inputs, where the overhead of a call and not memory counts.
         """
@@ -158,7 +170,8 @@ def term(net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"], pat
     require(len(path) == net.depth, "path", f"{len(path)} indices", f"{net.depth}, one a layer")
     fixed = FixedAttention.of(net, X)
     allowed = fixed.indices()
-    require(all(i in allowed for i in path), "path", f"{path}", f"indices in {allowed[0]}..{allowed[-1]}")
+    require(all(i in allowed for i in path), "path", f"{path}",
+            f"indices in {allowed[0]}..{allowed[-1]}")  # fmt: skip
     return fixed.term(X, tuple(path))
 
 

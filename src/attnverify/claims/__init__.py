@@ -1,0 +1,10 @@
+"""The registry of claims: every statement of the book, apart from its evidence."""
+
+from attnverify.claims.model import Claim as Claim
+from attnverify.claims.model import Registry as Registry
+from attnverify.claims.model import Source as Source
+from attnverify.claims.norms import CLAIMS as NORMS
+from attnverify.claims.paths import CLAIMS as PATHS
+from attnverify.claims.softmax import CLAIMS as SOFTMAX
+
+registry = Registry([*PATHS, *NORMS, *SOFTMAX])

@@ -1,0 +1,105 @@
+"""What a claim is: a statement, where it comes from and what it rests on. No numerics here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from attnverify.errors import InputError, nearest
+
+Kind = Literal["theorem", "lemma", "proposition", "counterexample"]
+Assertion = Literal["holds", "fails"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A bibliography key of book/references.bib and a place in that work."""
+
+    key: str
+    locator: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement of the book.
+
+    statement: MyST text with LaTeX. sources: published places; empty means proved in this book.
+    here: what of it is proved in this book. uses: ids of the claims it rests on. notebook: the
+    stem of the notebook that derives it. asserts: "holds", or "fails" for a published statement
+    that the book refutes; corrected_by: the id of the statement that replaces it.
+    """
+
+    id: str
+    title: str
+    kind: Kind
+    statement: str
+    notebook: str
+    sources: tuple[Source, ...] = ()
+    here: str = ""
+    uses: tuple[str, ...] = ()
+    asserts: Assertion = "holds"
+    corrected_by: str | None = None
+
+    @property
+    def source(self) -> str:
+        """One line for tables: published places, then what is proved here."""
+        places = [f"{s.key}, {s.locator}" for s in self.sources]
+        return "; ".join([*places, *([f"proved here: {self.here}"] if self.here else [])])
+
+
+class Registry(Mapping[str, Claim]):
+    """All claims by id, in the order of the book; ids accept globs in :meth:`select`."""
+
+    def __init__(self, claims: Iterable[Claim]) -> None:
+        self._claims: dict[str, Claim] = {}
+        for claim in claims:
+            if claim.id in self._claims:
+                raise InputError(f"id: got {claim.id!r} twice, expected one claim an id")
+            self._claims[claim.id] = claim
+        for claim in self._claims.values():
+            related = [*claim.uses, *([claim.corrected_by] if claim.corrected_by else [])]
+            for other in related:
+                if other not in self._claims:
+                    raise InputError(f"{claim.id}: uses unknown claim {other!r}")
+
+    def __getitem__(self, id: str) -> Claim:
+        if id not in self._claims:
+            raise InputError(f"id: got {id!r}, expected a claim id{nearest(id, self._claims)}")
+        return self._claims[id]
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._claims
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._claims)
+
+    def __len__(self) -> int:
+        return len(self._claims)
+
+    def select(self, patterns: Iterable[str]) -> list[Claim]:
+        """Claims whose id matches any of the patterns, in order; all of them for no pattern."""
+        patterns = list(patterns)
+        for pattern in patterns:
+            if not any(fnmatchcase(id, pattern) for id in self):
+                hint = nearest(pattern, self._claims)
+                raise InputError(f"id: got {pattern!r}, expected a claim id or a glob{hint}")
+        return [
+            claim
+            for claim in self.values()
+            if not patterns or any(fnmatchcase(claim.id, p) for p in patterns)
+        ]
+
+    def ancestors(self, id: str) -> list[str]:
+        """Every claim that ``id`` rests on, directly or not."""
+        found: list[str] = []
+        pending = list(self[id].uses)
+        while pending:
+            other = pending.pop()
+            if other == id:
+                raise InputError(f"{id}: rests on itself")
+            if other not in found:
+                found.append(other)
+                pending += self[other].uses
+        return sorted(found, key=list(self).index)

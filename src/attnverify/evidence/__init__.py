@@ -1,0 +1,5 @@
+"""Evidence for claims: sampled, attacked, certified, decided, derived."""
+
+from attnverify.evidence import ledger as ledger
+from attnverify.evidence.records import Record as Record
+from attnverify.evidence.search import Settings as Settings

@@ -1,0 +1,14 @@
+"""The checks of every claim, by claim id and check name."""
+
+from __future__ import annotations
+
+from attnverify.claims import registry
+from attnverify.evidence.catalog import norms, paths, softmax
+from attnverify.evidence.checks import Check
+
+CHECKS: dict[str, dict[str, Check]] = {**paths.CHECKS, **norms.CHECKS, **softmax.CHECKS}
+
+
+def checks_of(claim: str) -> dict[str, Check]:
+    """The checks of a claim; raises InputError for an unknown id."""
+    return CHECKS[registry[claim].id]

@@ -1,0 +1,62 @@
+"""Certified evidence: exact instances, settled in ball or rational arithmetic."""
+
+from __future__ import annotations
+
+from attnverify import ops
+from attnverify.evidence import draw
+from attnverify.evidence.checks import Identity, Inequality, Instance
+from attnverify.evidence.exact import Comparison, compare, compare_identity
+from attnverify.evidence.search import Found, Settings
+
+SAMPLED_INSTANCES = 4  # random instances certified a size, beside the extremal and attacked ones
+
+
+def certify(check: Inequality, settings: Settings, name: str, found: list[Instance]) -> Found:
+    """Certify the extremal instances, those that search found, and a few random ones.
+
+    An instance at exact equality cannot be settled by balls; it passes as *attained* if its ratio
+    is enclosed within 2^-40 of 1, which shows the constant sharp and says nothing more.
+    """
+    extremal = [compare(check, make()) for make in check.extremal]
+    searched = [compare(check, instance) for instance in found]
+    random = [compare(check, instance) for instance in _random_instances(check, settings, name)]
+    seen = [*extremal, *searched, *random]
+    failed = [c for c in seen if c.outcome == "fail"]
+    unknown = [c for c in seen if c.outcome == "unknown" and not c.attained]
+    outcome = "fail" if failed else "unknown" if unknown or not seen else "pass"
+    best = max(seen, key=lambda c: c.midpoint)
+    return Found(outcome, best.midpoint, None, len(seen), _words(seen, best, extremal))
+
+
+def _random_instances(check: Inequality, settings: Settings, name: str) -> list[Instance]:
+    out = []
+    for index, sizes in enumerate(check.sizes):
+        random = draw.generator(settings.seed, name, "certified", str(index))
+        free = draw.parameters(sizes, SAMPLED_INSTANCES, random, spread=True)
+        instance = check.build(**free)
+        out += [draw.single(instance, i) for i in range(SAMPLED_INSTANCES)]
+    return out
+
+
+def _words(seen: list[Comparison], best: Comparison, extremal: list[Comparison]) -> str:
+    attained = sum(c.attained for c in seen)
+    bits = max(c.bits for c in seen)
+    text = f"largest ratio {best.ratio.str(10)}, {bits} bits at most"
+    unknown = sum(c.outcome == "unknown" and not c.attained for c in seen)
+    text += f", {len(extremal)} extremal, {attained} at equality to within 2^-40"
+    return text + (f", {unknown} unknown" if unknown else "")
+
+
+def certify_identity(check: Identity, settings: Settings, name: str) -> Found:
+    """Exact equality at random rational instances, or enclosures of a zero difference."""
+    results = []
+    with ops.precision(256):
+        for index, sizes in enumerate(check.sizes):
+            for k in range(check.exact_draws):
+                seed = draw.seed_for(settings.seed, name, "certified", str(index), str(k))
+                instance = check.build(**draw.exact_parameters(check, sizes, seed))
+                results.append(compare_identity(check, instance))
+    outcomes = [outcome for outcome, _ in results]
+    outcome = "fail" if "fail" in outcomes else "unknown" if "unknown" in outcomes else "pass"
+    detail = next(words for o, words in results if o == outcome)
+    return Found(outcome, 0.0, None, len(results), detail)

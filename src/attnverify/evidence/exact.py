@@ -1,0 +1,101 @@
+"""The trusted part: comparing both sides of a claim in ball or rational arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import flint
+import numpy as np
+
+from attnverify import ops
+from attnverify.evidence.checks import Identity, Inequality, Instance
+from attnverify.evidence.records import Outcome
+
+PRECISIONS = (128, 256, 512, 1024)
+ATTAINED = 2.0**-40  # an extremal instance attains equality if its ratio is enclosed this near to 1
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Verdict on one instance: pass (left <= right), fail (left > right) or unknown.
+
+    ratio: an enclosure of the largest left/right; bits: the precision that settled it;
+    attained: the ratio is enclosed within 2^-40 of 1.
+    """
+
+    outcome: Outcome
+    ratio: flint.arb
+    bits: int
+    hypotheses: Outcome = "pass"
+
+    @property
+    def attained(self) -> bool:
+        return bool(abs(self.ratio - 1) < flint.arb(ATTAINED))
+
+    @property
+    def midpoint(self) -> float:
+        return float(self.ratio.mid())
+
+    @property
+    def radius(self) -> float:
+        return float(self.ratio.rad())
+
+
+def compare(check: Inequality, instance: Instance) -> Comparison:
+    """left <= right in balls at one exact instance, at rising precision until it is settled."""
+    result = None
+    for bits in PRECISIONS:
+        with ops.precision(bits):
+            exact = {name: np.asarray(ops.balls(value))[None] for name, value in instance.items()}
+            result = _compare_once(check, exact, bits)
+        if result.outcome != "unknown" or result.attained:
+            return result
+    return result
+
+
+def _compare_once(check: Inequality, exact: Instance, bits: int) -> Comparison:
+    left, right = _flat(check.left(**exact)), _flat(check.right(**exact))
+    given = check.hypotheses(**exact) if check.hypotheses else ()
+    pairs = [(a, b) for x, y in given for a, b in zip(_flat(x), _flat(y), strict=True)]
+    hypotheses = _all([_below(a, b) for a, b in pairs])
+    outcome = _all([_below(a, b) for a, b in zip(left, right, strict=True)])
+    if hypotheses != "pass":
+        outcome = "unknown"
+    return Comparison(outcome, _largest_ratio(left, right), bits, hypotheses)
+
+
+def _flat(x) -> list[flint.arb]:
+    return list(np.asarray(x, dtype=object).reshape(-1))
+
+
+def _below(a: flint.arb, b: flint.arb) -> Outcome:
+    """a <= b: certain, certainly not, or unknown. Comparisons of balls are true only if certain."""
+    return "pass" if a <= b else "fail" if a > b else "unknown"
+
+
+def _all(outcomes: list[Outcome]) -> Outcome:
+    if "fail" in outcomes:
+        return "fail"
+    return "unknown" if "unknown" in outcomes else "pass"
+
+
+def _largest_ratio(left: list[flint.arb], right: list[flint.arb]) -> flint.arb:
+    ratios = [a / b for a, b in zip(left, right, strict=True) if b > 0]
+    out = flint.arb(0)
+    for r in ratios:
+        out = out.max(r)
+    return out
+
+
+def compare_identity(check: Identity, instance: Instance) -> tuple[Outcome, str]:
+    """left == right at one exact instance, with the reason in words."""
+    if check.arithmetic == "rational":
+        left, right = check.left(**instance), check.right(**instance)
+        differing = int(np.sum(np.asarray(left != right)))
+        return ("pass", "equal rationals") if differing == 0 else ("fail", f"{differing} entries differ")
+    difference = _flat(check.left(**instance) - check.right(**instance))
+    if any(d != 0 for d in difference):
+        return "fail", "entries certainly differ"
+    worst = max(float(abs(d).upper()) for d in difference)
+    limit = 2.0 ** (-flint.ctx.prec / 2)
+    return ("pass" if worst < limit else "unknown"), f"equal to within {worst:.1e}"

@@ -1,0 +1,67 @@
+"""Status of a claim: derived from its evidence and from the claims it rests on, never written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from attnverify.claims import Claim, Registry
+from attnverify.evidence.catalog import checks_of
+from attnverify.evidence.records import Record, TwinRecord
+
+Status = Literal["verified", "refuted", "corrected", "partial", "failed"]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A status and, unless it is plain, the reasons."""
+
+    status: Status
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def as_claimed(self) -> bool:
+        return self.status != "failed"
+
+
+def required(claim: Claim) -> set[tuple[str, str]]:
+    """The (kind, check) pairs that apply to a claim: what its checks offer, and the derivation."""
+    pairs = {(kind, name) for name, check in checks_of(claim.id).items() for kind in check.kinds}
+    return pairs | {("derived", claim.notebook)}
+
+
+def own(claim: Claim, records: Iterable[Record], twins: Iterable[TwinRecord]) -> Standing:
+    """Status from a claim's own evidence alone."""
+    records, twins = list(records), list(twins)
+    failed = [f"{r.kind} ({r.check}): {r.outcome}" for r in records if r.outcome == "fail"]
+    failed += [f"twin not rejected: {t.twin}" for t in twins if not t.rejected]
+    if failed:
+        return Standing("failed", tuple(failed))
+    passed = {(r.kind, r.check) for r in records if r.outcome == "pass"}
+    missing = sorted(required(claim) - passed)
+    untested = [n for n, c in checks_of(claim.id).items() if c.twins and n not in {t.check for t in twins}]
+    reasons = [f"no passing {kind} evidence ({check})" for kind, check in missing]
+    reasons += [f"twins not run ({name})" for name in untested]
+    if reasons:
+        return Standing("partial", tuple(reasons))
+    return Standing("verified" if claim.asserts == "holds" else "refuted")
+
+
+def standings(registry: Registry, alone: Mapping[str, Standing]) -> dict[str, Standing]:
+    """Statuses with ancestors taken into account, for the claims in ``alone``."""
+    out = {}
+    for id, standing in alone.items():
+        claim = registry[id]
+        weak = []
+        for ancestor in registry.ancestors(id):
+            status = alone[ancestor].status if ancestor in alone else "not checked in this run"
+            if status != "verified":
+                weak.append(f"rests on {ancestor}: {status}")
+        if standing.status == "verified" and weak:
+            standing = Standing("partial", tuple(weak))
+        out[id] = standing
+        if standing.status == "refuted" and claim.corrected_by in alone:
+            if alone[claim.corrected_by].status == "verified":
+                out[id] = Standing("corrected", (f"by {claim.corrected_by}",))
+    return out

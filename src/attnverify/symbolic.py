@@ -1,0 +1,165 @@
+"""Normal forms of sums of products of noncommuting symbols, with symbolic ranges.
+
+sympy multiplies noncommuting symbols and writes sums over a symbolic range, but does not decide
+whether two such expressions are equal. :func:`normal_form` does, for expressions built from
+noncommutative symbols and functions such as ``P(h)``, commutative coefficients, ``+``, ``*``,
+positive integer powers and ``Sum``: distribute, move every factor under the sums, shift each range
+to start at 0, name bound variables by their first place in the product, apply the given rewriting
+rules, collect. Two expressions with the same normal form are equal whatever the matrices are and
+whatever the symbolic limits; that is how the book's inductions are general in depth, heads, tokens
+and width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import sympy as sp
+
+Limit = tuple[sp.Symbol, sp.Expr, sp.Expr]
+Rules = Mapping[tuple[Any, Any], tuple[sp.Expr, ...]]
+
+
+@dataclass(frozen=True)
+class Term:
+    """coefficient * word, summed over limits; word is a tuple of noncommutative factors."""
+
+    coefficient: sp.Expr
+    word: tuple[sp.Expr, ...]
+    limits: tuple[Limit, ...] = ()
+
+    def times(self, other: Term) -> Term:
+        return Term(
+            self.coefficient * other.coefficient,
+            self.word + other.word,
+            self.limits + other.limits,
+        )
+
+    def replace(self, old: sp.Symbol, new: sp.Expr) -> Term:
+        """``new`` for a bound variable in coefficient, word and the other limits."""
+        limits = tuple((v, lo.subs(old, new), hi.subs(old, new)) for v, lo, hi in self.limits)
+        word = tuple(factor.subs(old, new) for factor in self.word)
+        return Term(self.coefficient.subs(old, new), word, limits)
+
+
+def matrices(names: str) -> tuple[sp.Symbol, ...] | sp.Symbol:
+    """Noncommutative symbols for matrices of any size."""
+    return sp.symbols(names, commutative=False)
+
+
+def families(names: str) -> tuple[type[sp.Function], ...]:
+    """Noncommutative functions for indexed families of matrices: ``P(h)``, ``P(l, h)``."""
+    return tuple(sp.Function(name, commutative=False) for name in names.split())
+
+
+def normal_form(expression: sp.Expr, rules: Rules | None = None) -> sp.Expr:
+    """The canonical form; equal expressions have equal (structurally the same) normal forms.
+
+    rules: {(left, right): replacement} for neighboring factors in a product; left and right are
+    symbols, or function classes that match any arguments: {(P, one): (one,)} says P(..) one = one.
+    """
+    collected: dict[tuple, sp.Expr] = {}
+    for term in _expand(sp.sympify(expression)):
+        term = _canonical(_rewrite(term, rules or {}))
+        key = (term.word, term.limits)
+        collected[key] = collected.get(key, sp.S.Zero) + term.coefficient
+    parts = []
+    for (word, limits), coefficient in collected.items():
+        coefficient = sp.simplify(coefficient)
+        if coefficient != 0:
+            product = reduce(lambda a, b: a * b, word, coefficient)
+            parts.append(sp.Sum(product, *reversed(limits)) if limits else product)
+    return sp.Add(*parts)
+
+
+def equal(left: sp.Expr, right: sp.Expr, rules: Rules | None = None) -> bool:
+    """Whether both sides have the same normal form."""
+    return normal_form(left - right, rules) == 0
+
+
+def _expand(expression: sp.Expr) -> list[Term]:
+    if expression.is_Add:
+        return [term for part in expression.args for term in _expand(part)]
+    if expression.is_Mul:
+        products = [Term(sp.S.One, ())]
+        for factor in expression.args:
+            products = [a.times(b) for a in products for b in map(_fresh, _expand(factor))]
+        return products
+    if isinstance(expression, sp.Sum):
+        limits = tuple(tuple(limit) for limit in reversed(expression.limits))
+        inner = _expand(expression.function)
+        return [_fresh(Term(t.coefficient, t.word, limits + t.limits)) for t in inner]
+    if expression.is_Pow and expression.exp.is_Integer and expression.exp > 0:
+        return _expand(sp.Mul(*[expression.base] * int(expression.exp), evaluate=False)) if (
+            not expression.is_commutative or expression.base.is_Add
+        ) else [Term(expression, ())]
+    if expression.is_commutative:
+        return [Term(expression, ())]
+    if expression.is_Symbol or isinstance(expression, sp.core.function.AppliedUndef):
+        return [Term(sp.S.One, (expression,))]
+    raise ValueError(f"expression: got {expression}, expected sums and products of symbols")
+
+
+def _fresh(term: Term) -> Term:
+    """New names for the bound variables, so that products of sums do not capture them."""
+    for variable, _, _ in term.limits:
+        new = sp.Dummy(variable.name, integer=True)
+        term = term.replace(variable, new)
+        limits = tuple((new if v == variable else v, lo, hi) for v, lo, hi in term.limits)
+        term = Term(term.coefficient, term.word, limits)
+    return term
+
+
+def _rewrite(term: Term, rules: Rules) -> Term:
+    word, changed = list(term.word), True
+    while changed:
+        changed = False
+        for i in range(len(word) - 1):
+            replacement = rules.get((_head(word[i]), _head(word[i + 1])))
+            if replacement is not None:
+                word[i : i + 2] = replacement
+                changed = True
+                break
+    return Term(term.coefficient, tuple(word), term.limits)
+
+
+def _head(factor: sp.Expr) -> Any:
+    return factor if factor.is_Symbol else factor.func
+
+
+def _canonical(term: Term) -> Term:
+    for variable, low, high in term.limits:
+        if low != 0:  # shift the range to start at 0
+            term = term.replace(variable, variable + low)
+            limits = tuple(
+                (v, sp.S.Zero, sp.expand(high - low)) if v == variable else (v, lo, hi)
+                for v, lo, hi in term.limits
+            )
+            term = Term(term.coefficient, term.word, limits)
+    for variable, _, high in term.limits:
+        used = sp.Tuple(term.coefficient, *term.word, *[h for _, _, h in term.limits])
+        if variable not in used.free_symbols:  # a sum of equal terms
+            limits = tuple(limit for limit in term.limits if limit[0] != variable)
+            term = Term(term.coefficient * (high + 1), term.word, limits)
+    return _name_bound(term)
+
+
+def _name_bound(term: Term) -> Term:
+    """Bound variables named by first appearance in the word, then in the coefficient."""
+    bound = {v for v, _, _ in term.limits}
+    order: list[sp.Symbol] = []
+    for piece in [*term.word, term.coefficient]:
+        for node in sp.preorder_traversal(piece):
+            if node in bound and node not in order:
+                order.append(node)
+    for number, variable in enumerate(order):
+        new = sp.Symbol(f"i{number}_", integer=True)
+        term = term.replace(variable, new)
+        limits = tuple((new if v == variable else v, lo, hi) for v, lo, hi in term.limits)
+        term = Term(term.coefficient, term.word, limits)
+    limits = tuple(sorted(term.limits, key=lambda limit: limit[0].name))
+    word = tuple(sp.expand(w) if w.is_Symbol else w.func(*map(sp.expand, w.args)) for w in term.word)
+    return Term(sp.expand(term.coefficient), word, limits)
