@@ -5,12 +5,18 @@
     net = av.SelfAttentionNetwork.random(depth=3, heads=2, width=8, skip=True, seed=0)
 """
 
+from attnverify import claims as claims
+from attnverify import evidence as evidence
+from attnverify import figures as figures
 from attnverify import norms as norms
 from attnverify import paths as paths
+from attnverify import softmax as softmax
+from attnverify import symbolic as symbolic
 from attnverify.attention import MLP as MLP
 from attnverify.attention import AttentionWeights as AttentionWeights
 from attnverify.attention import LayerNorm as LayerNorm
 from attnverify.attention import SelfAttentionNetwork as SelfAttentionNetwork
 from attnverify.errors import InputError as InputError
+from attnverify.evidence import ledger as ledger
 
 __version__ = "0.1.0"

@@ -29,8 +29,7 @@ def logits(X, W_Q, b_Q, W_K, b_K):
     Shapes: X (..., tokens, width); W_Q, W_K (heads, width, key_width); b_Q, b_K (heads,
     key_width). Result (heads, ..., tokens, tokens), already divided by sqrt(key_width).
     """
-    queries = _project(X, W_Q) + _spread(b_Q[:, None, :], X)
-    keys = _project(X, W_K) + _spread(b_K[:, None, :], X)
+    queries, keys = _project(X, W_Q, b_Q), _project(X, W_K, b_K)
     return queries @ ops.transpose(keys) / ops.root(W_Q.shape[-1], X)
 
 
@@ -59,19 +58,24 @@ def layer_bias(b_V, W_O, b_O):
     return values[..., 0, :] + b_O
 
 
-def _project(X, W):
-    """X W_h of all heads, (heads, ..., tokens, size); tokens and batch as one axis: no copies."""
-    return (X.reshape(1, -1, X.shape[-1]) @ W).reshape(len(W), *X.shape[:-1], W.shape[-1])
+def _project(X, W, b=None):
+    """X W_h [+ 1 b_h^T] of all heads, (heads, ..., tokens, size).
+
+    Tokens and batch are one axis during the product, which spares copies of X and W.
+    """
+    rows = X.reshape(1, -1, X.shape[-1])
+    if b is None:
+        out = rows @ W
+    elif ops.is_torch(X):  # one operation for two
+        out = torch.baddbmm(b[:, None], rows.expand(len(W), -1, -1), W)
+    else:
+        out = rows @ W + b[:, None]
+    return out.reshape(len(W), *X.shape[:-1], W.shape[-1])
 
 
 def _join_rows(W_O):
     """The output maps of all heads below each other, (heads * value_width, width)."""
     return W_O.reshape(-1, W_O.shape[-1])
-
-
-def _spread(W, X):
-    """Add batch axes after the head axis so that W broadcasts against values of X for all heads."""
-    return W.reshape(W.shape[0], *[1] * (X.ndim - 2), *W.shape[1:])
 
 
 @dataclass(frozen=True)
@@ -302,7 +306,7 @@ class SelfAttentionNetwork(nn.Module):
 
     def hidden(
         self, X: Float[Tensor, "*batch tokens width"]
-    ) -> Float[Tensor, "depth+1 *batch tokens width"]:
+    ) -> Float[Tensor, "{self.depth}+1 *batch tokens width"]:
         """X and the output of every layer."""
         require_tokens("X", X, self.width)
         states = [X]

@@ -89,7 +89,10 @@ class _Program:
         total = w_1 + w_inf
         cost = np.concatenate([np.zeros(d + n * d), [w_1 / total, w_inf / total]])
         bounds = [(None, None)] * d + [(0, None)] * (n * d + 2)
-        options = {"primal_feasibility_tolerance": TOLERANCE, "dual_feasibility_tolerance": TOLERANCE}
+        options = {
+            "primal_feasibility_tolerance": TOLERANCE,
+            "dual_feasibility_tolerance": TOLERANCE,
+        }
         found = linprog(cost, A_ub=self.matrix, b_ub=self.limits, bounds=bounds, method="highs",
                         options=options)  # fmt: skip
         if found.status != 0:

@@ -131,7 +131,10 @@ class FrozenNetwork:
 
     def by_length(
         self, X: Float[Tensor, "*batch tokens width"]
-    ) -> tuple[Float[Tensor, "depth+1 *batch tokens width"], Float[Tensor, "*batch tokens width"]]:
+    ) -> tuple[
+        Float[Tensor, "{self.attention.depth}+1 *batch tokens width"],
+        Float[Tensor, "*batch tokens width"],
+    ]:
         """Sums over all paths of each length, and the stream of all biases.
 
         After each layer every sum passes the linear part of the layer's row-wise maps; the biases
@@ -175,7 +178,9 @@ def _rows_at(net: SelfAttentionNetwork, layer: int, X: Tensor) -> list[RowMap]:
 @torch.no_grad()
 def by_length(
     net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"]
-) -> tuple[Float[Tensor, "depth+1 *batch tokens width"], Float[Tensor, "*batch tokens width"]]:
+) -> tuple[
+    Float[Tensor, "{net.depth}+1 *batch tokens width"], Float[Tensor, "*batch tokens width"]
+]:
     """(lengths, bias): sums over all paths of each length 0..depth, and all that biases carry.
 
     ``lengths.sum(0) + bias`` is net(X) to rounding (see :func:`reconstruction_residual`). Any
@@ -187,7 +192,7 @@ def by_length(
 
 def reconstruction_residual(
     output: Float[Tensor, "*batch tokens width"],
-    lengths: Float[Tensor, "depth+1 *batch tokens width"],
+    lengths: Float[Tensor, "sums *batch tokens width"],
     bias: Float[Tensor, "*batch tokens width"],
 ) -> float:
     """Largest |lengths.sum(0) + bias - output| over largest |output|."""

@@ -39,20 +39,20 @@ def precision(bits: int) -> Iterator[None]:
         flint.ctx.prec = before
 
 
-def _entrywise(function: Callable[[Any], Any], x: Array) -> np.ndarray:
+def _entrywise(function: Callable[[Any], Any], x: Array) -> Array:
     x = np.asarray(x, dtype=object)
     out = np.empty(x.shape, dtype=object)
     out.flat = [function(v) for v in x.flat]
     return out[()]
 
 
-def balls(x: torch.Tensor | np.ndarray) -> np.ndarray:
+def balls(x: torch.Tensor | np.ndarray) -> Array:
     """Floats (dyadic rationals), integers or rationals as exact balls; same shape."""
     values = x.detach().cpu().double().numpy() if is_torch(x) else np.asarray(x, dtype=object)
     return _entrywise(lambda v: flint.arb(v if isinstance(v, flint.fmpq) else float(v)), values)
 
 
-def rationals(x: np.ndarray | torch.Tensor) -> np.ndarray:
+def rationals(x: np.ndarray | torch.Tensor) -> Array:
     """Floats or integers as exact rationals; same shape."""
     values = x.detach().cpu().double().numpy() if is_torch(x) else np.asarray(x, dtype=object)
     return _entrywise(_rational, values)
@@ -114,7 +114,7 @@ def amax(x: Array, axis: int, keepdims: bool = False) -> Array:
     parts = np.moveaxis(x, axis, 0)
     larger = np.frompyfunc(_larger, 2, 1)
     out = np.asarray(functools.reduce(larger, list(parts)), dtype=object)
-    return np.expand_dims(out, axis) if keepdims else out
+    return np.expand_dims(out, axis) if keepdims else out[()]
 
 
 def maximum(a: Array, b: Array) -> Array:
@@ -169,7 +169,7 @@ def join_heads(x: Array) -> Array:
 
 def root(value: int, like: Array) -> Any:
     """The square root of a positive integer in the arithmetic of ``like``."""
-    return sqrt(full((), value, like))[()]
+    return sqrt(full((), value, like))
 
 
 def add_product_(total: Array, a: Array, b: Array) -> None:

@@ -134,9 +134,11 @@ class FixedAttention:
         for head in range(0, self.heads, chunk):
             part = slice(head, head + chunk)
             P, W_V = self.P[layer, part][:, None], self.W_V[layer, part]
-            values = head_values(P, sums[first - 1 : last], W_V)
             W_O = self.W_O[layer, part].reshape(-1, sums.shape[-1])
-            ops.add_product_(sums[first : last + 1], values, W_O)
+            # The values get no name, which would keep them alive beside those of the next part.
+            ops.add_product_(
+                sums[first : last + 1], head_values(P, sums[first - 1 : last], W_V), W_O
+            )
 
     def rounding_bound(self, X: Tensor, terms: int) -> Tensor:
         """Bound on |float64 sum of ``terms`` path terms + bias - float64 forward pass|, entrywise.
@@ -145,8 +147,10 @@ class FixedAttention:
         width, tokens and heads * value_width and three additions; the terms are then added up.
         By Higham, section 3.1, an evaluation with at most m roundings per chain is off by at most
         gamma_m = m u / (1 - m u) times the same expression in absolute values, which is this
-        network with |W|, |b| at |X|. Two evaluations: twice that; and the bound itself is
-        computed in floats, with the same relative error, so gamma_2m serves.
+        network with |W|, |b| at |X|. The bias moreover uses that rows of P sum to 1, which float
+        rows do to (tokens + 1) u, less than gamma_m over all layers. Two evaluations and that:
+        3 gamma_m; and the bound itself is computed in floats, with the same relative error, so
+        2 gamma_2m serves.
         """
         width, value_width = self.W_V.shape[-2:]
         per_layer = width + self.P.shape[-1] + self.heads * value_width + 3
@@ -208,7 +212,7 @@ def bias(
 @torch.no_grad()
 def by_length(
     net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"]
-) -> Float[Tensor, "depth+1 *batch tokens width"]:
+) -> Float[Tensor, "{net.depth}+1 *batch tokens width"]:
     """Sum over all paths of each length 0..depth, by the recursion (no gradients).
 
     Their sum plus :func:`bias` is ``net(X)``. Without skip connections only the last is nonzero.

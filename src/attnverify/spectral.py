@@ -29,7 +29,9 @@ def _enclosure(A: np.ndarray) -> flint.arb:
         return flint.arb(0)
     with ops.precision(max(256, 2 * flint.ctx.prec)):
         v = ops.balls(np.linalg.svd(A.astype(float))[2][0])
-        low = ops.sqrt(np.array([np.sum(ops.square(A @ v)) / np.sum(ops.square(v))], dtype=object))[0]
+        low = ops.sqrt(np.array([np.sum(ops.square(A @ v)) / np.sum(ops.square(v))], dtype=object))[
+            0
+        ]
         gram = A.T @ A
         for bits in (96, 64, 48, 32, 16, 4, 0):
             high = low.upper() * (1 + flint.arb(2) ** -bits)

@@ -50,7 +50,7 @@ def matrices(names: str) -> tuple[sp.Symbol, ...] | sp.Symbol:
     return sp.symbols(names, commutative=False)
 
 
-def families(names: str) -> tuple[type[sp.Function], ...]:
+def families(names: str) -> tuple[Any, ...]:
     """Noncommutative functions for indexed families of matrices: ``P(h)``, ``P(l, h)``."""
     return tuple(sp.Function(name, commutative=False) for name in names.split())
 
@@ -94,7 +94,7 @@ def _expand(expression: sp.Expr) -> list[Term]:
         return [_fresh(Term(t.coefficient, t.word, limits + t.limits)) for t in inner]
     if expression.is_Pow and expression.exp.is_Integer and expression.exp > 0:
         return _expand(sp.Mul(*[expression.base] * int(expression.exp), evaluate=False)) if (
-            not expression.is_commutative or expression.base.is_Add
+            not expression.is_commutative or expression.base.is_Add or expression.base.has(sp.Sum)
         ) else [Term(expression, ())]
     if expression.is_commutative:
         return [Term(expression, ())]

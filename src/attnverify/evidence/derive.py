@@ -84,7 +84,9 @@ def records(claim: str, done: NotebookRun) -> tuple[list[Record], list[TwinRecor
         outcome, detail = "pass", "; ".join(steps)
     else:
         outcome, detail = "unknown", f"notebook {done.notebook} hands in no derivation"
-    record = Record("derived", done.notebook, outcome, None, len(steps), done.seconds, limits, detail)
+    record = Record(
+        "derived", done.notebook, outcome, None, len(steps), done.seconds, limits, detail
+    )
     twins = [
         TwinRecord(done.notebook, step, True, None, "a step that sympy decides to be false")
         for e in own if e["role"] == "rejected" for step in e["steps"]

@@ -92,7 +92,11 @@ def compare_identity(check: Identity, instance: Instance) -> tuple[Outcome, str]
     if check.arithmetic == "rational":
         left, right = check.left(**instance), check.right(**instance)
         differing = int(np.sum(np.asarray(left != right)))
-        return ("pass", "equal rationals") if differing == 0 else ("fail", f"{differing} entries differ")
+        return (
+            ("pass", "equal rationals")
+            if differing == 0
+            else ("fail", f"{differing} entries differ")
+        )
     difference = _flat(check.left(**instance) - check.right(**instance))
     if any(d != 0 for d in difference):
         return "fail", "entries certainly differ"

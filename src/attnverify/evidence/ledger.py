@@ -111,6 +111,8 @@ def _decide_equal(left: Any, right: Any, rules: Rules | None) -> bool | None:
     difference = left - right
     if not difference.is_commutative:
         return symbolic.equal(left, right, rules)
+    if difference.has(sp.Sum) and symbolic.equal(left, right, rules):
+        return True
     if sp.expand(difference) == 0 or sp.simplify(difference) == 0:
         return True
     return difference.equals(0)  # False only if a numeric value differs from 0, else None

@@ -48,7 +48,11 @@ def gather(claim: str, settings: Settings, kinds: Iterable[Kind] = KINDS) -> Cla
 def _records(claim, name, check: Check, settings: Settings, kinds: set[str]) -> list[Record]:
     label = f"{claim}/{name}"
     if isinstance(check, Decision):
-        return [_timed(check.kind, name, lambda: _decide(check), check.limits)] if check.kind in kinds else []
+        return (
+            [_timed(check.kind, name, lambda: _decide(check), check.limits)]
+            if check.kind in kinds
+            else []
+        )
     if isinstance(check, Identity):
         steps = {
             "sampled": lambda: sample_identity(check, settings, label),
@@ -84,7 +88,9 @@ def _timed(kind: Kind, name: str, step: Callable[[], Found], limits: str) -> Rec
     start = time.perf_counter()
     found = step()
     seconds = round(time.perf_counter() - start, 3)
-    return Record(kind, name, found.outcome, found.ratio, found.instances, seconds, limits, found.detail)
+    return Record(
+        kind, name, found.outcome, found.ratio, found.instances, seconds, limits, found.detail
+    )
 
 
 def _twin(claim: str, name: str, title: str, check: Check, settings: Settings) -> TwinRecord:

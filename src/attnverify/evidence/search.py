@@ -28,7 +28,7 @@ class Found:
     """Result of a search: outcome, largest believed ratio, its instance, how many were looked at."""
 
     outcome: Outcome
-    ratio: float
+    ratio: float | None
     instance: Instance | None
     instances: int
     detail: str = ""
@@ -45,7 +45,9 @@ class Settings:
     device: str = "cpu"
 
 
-def sample(check: Inequality, settings: Settings, name: str, progress: Progress | None = None) -> Found:
+def sample(
+    check: Inequality, settings: Settings, name: str, progress: Progress | None = None
+) -> Found:
     """Random instances of every size; those above 1 are rechecked in balls."""
     best = Found("pass", 0.0, None, 0)
     share = -(-settings.samples // len(check.sizes))
@@ -83,7 +85,9 @@ def _believe(check: Inequality, instance: Instance, ratio: torch.Tensor) -> Foun
     index = int(ratio.clamp_max(1).argmax())
     outcome: Outcome = "unknown" if doubtful else "pass"
     detail = f"{len(doubtful)} instances above 1 in floats stayed unsettled" if doubtful else ""
-    return Found(outcome, min(float(ratio[index]), 1.0), draw.single(instance, index), len(ratio), detail)
+    return Found(
+        outcome, min(float(ratio[index]), 1.0), draw.single(instance, index), len(ratio), detail
+    )
 
 
 def _words(seen: Comparison) -> str:
@@ -93,10 +97,14 @@ def _words(seen: Comparison) -> str:
 def _merge(a: Found, b: Found) -> Found:
     order = {"pass": 0, "unknown": 1, "fail": 2}
     worse = b if (order[b.outcome], b.ratio) > (order[a.outcome], a.ratio) else a
-    return Found(worse.outcome, worse.ratio, worse.instance, a.instances + b.instances, worse.detail)
+    return Found(
+        worse.outcome, worse.ratio, worse.instance, a.instances + b.instances, worse.detail
+    )
 
 
-def attack(check: Inequality, settings: Settings, name: str, progress: Progress | None = None) -> Found:
+def attack(
+    check: Inequality, settings: Settings, name: str, progress: Progress | None = None
+) -> Found:
     """Gradient ascent on left/right over all free parameters, all restarts at once."""
     best = Found("pass", 0.0, None, 0)
     for index, sizes in enumerate(check.sizes):
@@ -113,7 +121,9 @@ def _ascend(check, start, settings, progress) -> tuple[Instance, torch.Tensor]:
     optimizer = torch.optim.Adam(free.values(), lr=0.3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(1, settings.steps))
     best = {k: v.detach().clone() for k, v in free.items()}
-    best_ratio = torch.full((settings.restarts,), -torch.inf, dtype=torch.float64, device=settings.device)
+    best_ratio = torch.full(
+        (settings.restarts,), -torch.inf, dtype=torch.float64, device=settings.device
+    )
     for _ in range(settings.steps + 1):
         optimizer.zero_grad()
         ratio = draw.ratios(check, check.build(**free))

@@ -40,7 +40,9 @@ def own(claim: Claim, records: Iterable[Record], twins: Iterable[TwinRecord]) ->
         return Standing("failed", tuple(failed))
     passed = {(r.kind, r.check) for r in records if r.outcome == "pass"}
     missing = sorted(required(claim) - passed)
-    untested = [n for n, c in checks_of(claim.id).items() if c.twins and n not in {t.check for t in twins}]
+    untested = [
+        n for n, c in checks_of(claim.id).items() if c.twins and n not in {t.check for t in twins}
+    ]
     reasons = [f"no passing {kind} evidence ({check})" for kind, check in missing]
     reasons += [f"twins not run ({name})" for name in untested]
     if reasons:

@@ -98,7 +98,9 @@ def verify(
         tasks += [(gather, (claim.id, settings, numerical)) for claim in claims]
     for result in _run_all(tasks, scheduler, jobs):
         _take(report, result)
-        progress(result.claim if isinstance(result, ClaimEvidence) else f"notebook {result.notebook}")
+        progress(
+            result.claim if isinstance(result, ClaimEvidence) else f"notebook {result.notebook}"
+        )
     for claim in claims:  # the order of arrival depends on the machine, the report must not
         report.records[claim.id].sort(key=_place)
         report.twins[claim.id].sort(key=lambda t: (t.check, t.twin))

@@ -120,7 +120,9 @@ def _size_of(c):
 
 def _homogeneous_bound(A, c):
     m = 2 * (A.shape[-1] + A.shape[-2]) + 8
-    return gamma(m, A) * (_size_of(c) * norms.composite(A) + _size_of(c) ** 2 * norms.composite(A) ** 2)
+    return gamma(m, A) * (
+        _size_of(c) * norms.composite(A) + _size_of(c) ** 2 * norms.composite(A) ** 2
+    )
 
 
 def _homogeneous(value: Callable, degree: int, twins=()) -> Identity:

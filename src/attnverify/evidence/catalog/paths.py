@@ -278,6 +278,7 @@ def _recursion_by_hand(carry: bool, shift: int) -> Callable:
         S = {0: X}
         zero = ops.full(tuple(X.shape), 0, X)
         for layer in range(fixed.depth):
+
             def step(length: int, S=S, layer=layer):
                 before = S.get(length - shift, zero)
                 moved = attention.mix(fixed.P[layer], before, fixed.W_V[layer], fixed.W_O[layer])
@@ -302,7 +303,9 @@ def _count(formula: Callable[[int, int, int], int]) -> Callable[[], Verdict]:
     def run() -> Verdict:
         cases, wrong = 0, 0
         for depth, heads in itertools.product(range(1, 6), range(1, 4)):
-            lengths = [len(p) - p.count(0) for p in itertools.product(range(heads + 1), repeat=depth)]
+            lengths = [
+                len(p) - p.count(0) for p in itertools.product(range(heads + 1), repeat=depth)
+            ]
             for length in range(depth + 1):
                 wrong += lengths.count(length) != formula(depth, heads, length)
                 cases += 1

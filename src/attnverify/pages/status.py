@@ -1,0 +1,106 @@
+"""The status page: every claim with its status, evidence, margin, twins and times."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from attnverify.claims import Claim, registry
+from attnverify.evidence.records import KINDS
+from attnverify.evidence.status import required
+from attnverify.figures import COLORS
+from attnverify.pages.common import (
+    STATUSES,
+    UNCHECKED,
+    Evidence,
+    anchor,
+    badge,
+    by_part,
+    escape,
+    margin,
+    number,
+    pipe_table,
+    scrolling,
+)
+
+WORDS = {"pass": "✓ pass", "fail": "✗ fail", "unknown": "? unknown"}
+HEADER = ("Claim", "Status", *KINDS, "Best left/right", "Twins rejected", "Seconds", "Chapter")
+
+INTRO = """\
+# Status of every claim
+
+Nothing on this page is written by hand. It shows the evidence file that this book was built
+from. A status is derived from evidence, and a claim that rests on an unverified claim is partial.
+{doc}`How to read the evidence </book/evidence>` explains the words.
+"""
+
+LEGEND = """\
+A dash means that this kind of evidence does not apply to the claim. *Best left/right* is the
+largest ratio of the two sides of an inequality that was found; 1 means that the constant cannot
+be improved; 1 − 2.0e-09 means that it is smaller than 1 by 2.0e-09. Identities and counts have no such ratio. *Seconds* is the wall time of all checks of
+the claim; a notebook's derivations are counted for each of its claims.
+"""
+
+
+def text(evidence: Evidence) -> str:
+    """The page as MyST."""
+    lines = [INTRO, summary(evidence), "", LEGEND]
+    for title, members in by_part(registry.values()).items():
+        lines += [f"## {escape(title)}", ""]
+        rows = [_row(claim, evidence) for claim in members]
+        lines += scrolling(f"Evidence for: {title}", pipe_table(HEADER, rows))
+        lines += _reasons(members, evidence)
+    return "\n".join([*lines, *_produced_by(evidence)])
+
+
+def summary(evidence: Evidence) -> str:
+    """How many claims have which status, in one line."""
+    counts = Counter(evidence.status(id) for id in registry)
+    shown = [f"{counts[s]} {s}" for s in (*STATUSES, UNCHECKED) if counts[s]]
+    return f"**{len(registry)} claims: {', '.join(shown)}.**"
+
+
+def _row(claim: Claim, evidence: Evidence) -> list[str]:
+    records, twins = evidence.records(claim.id), evidence.twins(claim.id)
+    status = evidence.status(claim.id)
+    rejected = sum(t["rejected"] for t in twins)
+    return [
+        f"[]{{#{anchor(claim.id, 'status')}}}{{claim}}`{claim.id} <{claim.id}>`",
+        badge(status, COLORS.get(status, COLORS["reference"])),
+        *(_outcome(claim, kind, records) for kind in KINDS),
+        number(margin(claim.id, records)),
+        f"{rejected} of {len(twins)}" if twins else "–",
+        f"{sum(r['seconds'] for r in records):.2f}" if records else "–",
+        f"{{doc}}`/notebooks/{claim.notebook}`",
+    ]
+
+
+def _outcome(claim: Claim, kind: str, records: list[Mapping[str, Any]]) -> str:
+    """The worst outcome of one kind; a kind that applies but did not run is said to be missing."""
+    outcomes = {r["outcome"] for r in records if r["kind"] == kind}
+    for worst in ("fail", "unknown", "pass"):
+        if worst in outcomes:
+            return WORDS[worst]
+    return "not run" if kind in {k for k, _ in required(claim)} else "–"
+
+
+def _reasons(members: list[Claim], evidence: Evidence) -> list[str]:
+    lines = []
+    for claim in members:
+        reasons = evidence.claims.get(claim.id, {}).get("reasons", ())
+        if reasons:
+            lines.append(f"- `{claim.id}` is {evidence.status(claim.id)}: "
+                         f"{escape('; '.join(reasons))}")  # fmt: skip
+    return [*lines, ""] if lines else []
+
+
+def _produced_by(evidence: Evidence) -> list[str]:
+    if not evidence.claims:
+        return ["## What produced it", "", "No evidence file was read.", ""]
+    rows = [["setting", f"`{name}`", f"`{value}`"] for name, value in evidence.settings.items()]
+    rows += [["environment", f"`{name}`", f"`{value}`"]
+             for name, value in evidence.environment.items()]  # fmt: skip
+    table = pipe_table(("", "Name", "Value"), rows)
+    return ["## What produced it", "", *scrolling("Settings and versions", table),
+            "Equal settings give equal evidence, except for times.", ""]  # fmt: skip

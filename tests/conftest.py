@@ -1,0 +1,85 @@
+"""Shared set-up: shapes enforced in the whole run, no silent skip, one built book."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import filelock
+import pytest
+from jaxtyping import install_import_hook
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+
+if "attnverify" in sys.modules:
+    raise RuntimeError("attnverify was imported before its shape checks could be installed")
+install_import_hook("attnverify", "beartype.beartype")
+
+#: Node ids of tests that may be skipped. Empty: a skip is a failure, so that a missing
+#: browser or package cannot pass for a green run.
+ALLOWED_SKIPS: frozenset[str] = frozenset()
+
+
+def _fail_skip(report) -> None:
+    """Turn an unexpected skip into a failure that says so."""
+    if report.outcome == "skipped" and not hasattr(report, "wasxfail"):
+        if report.nodeid not in ALLOWED_SKIPS:
+            reason = report.longrepr[-1] if isinstance(report.longrepr, tuple) else report.longrepr
+            report.outcome = "failed"
+            report.longrepr = f"{report.nodeid}: unexpected skip ({reason}); see ALLOWED_SKIPS"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A test that is skipped fails unless it is listed."""
+    report = yield
+    _fail_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    """A file that skips itself while it is collected fails too."""
+    report = yield
+    _fail_skip(report)
+    return report
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Keep all page tests on one worker, so that the other one need not wait for the book.
+
+    xdist's own --dist=loadgroup does nothing under pytest 9.2: it renames tests through an
+    attribute that pytest no longer reads.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduler(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "book" if "test_pages.py" in nodeid else nodeid
+
+    return Scheduler(config, log)
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The project's folder."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def built_book() -> Path:
+    """The folder of built pages; built strictly first unless it is up to date."""
+    output = ROOT / "_build"
+    output.mkdir(exist_ok=True)
+    log = output / "book-test.log"
+    # The lock keeps two workers, or two test runs, from building at once.
+    with filelock.FileLock(output / ".book.lock"), log.open("w+", encoding="utf-8") as stream:
+        command = [sys.executable, str(ROOT / "tools" / "build_book.py"), "--if-changed"]
+        done = subprocess.run(command, stdout=stream, stderr=stream, timeout=2400, check=False)
+    if done.returncode:
+        tail = log.read_text(encoding="utf-8", errors="replace")[-6000:]
+        pytest.fail(f"the book does not build; the end of {log}:\n{tail}", pytrace=False)
+    return output / "html"

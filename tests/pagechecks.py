@@ -1,0 +1,98 @@
+"""What a built page must not have, as functions that return the offences they find."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import unquote, urldefrag, urlsplit
+
+from bs4 import BeautifulSoup
+
+#: Elements that make a browser fetch something, with the attributes that name it.
+FETCHING = {"script": ("src",), "link": ("href",), "img": ("src", "srcset"), "iframe": ("src",),
+            "source": ("src", "srcset"), "object": ("data",), "embed": ("src",),
+            "video": ("src", "poster"), "audio": ("src",), "image": ("href", "xlink:href"),
+            "use": ("href", "xlink:href")}
+#: <link rel=...> that a browser follows by itself; rel="license" and the like it does not.
+FOLLOWED = {"stylesheet", "preload", "prefetch", "preconnect", "dns-prefetch", "icon",
+            "modulepreload", "manifest", "shortcut"}
+REMOTE = re.compile(r"(?:https?:)?//", re.I)
+REMOTE_CSS = re.compile(r"""(?:url\(\s*|@import\s+)['"]?(?:https?:)?//[^);]*""", re.I)
+PATH_LIKE = re.compile(r"[\w./-]+\.(?:png|svg|jpe?g|gif|webp)$|^[\w-]*[/\\][^ ]*$", re.I)
+SHORTEST_ALT = 20
+
+
+def soup(path: Path) -> BeautifulSoup:
+    """The parsed page."""
+    return BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
+
+
+def remote_resources(page: BeautifulSoup) -> list[str]:
+    """Everything that opening the page would fetch from another host."""
+    found = []
+    for tag, names in FETCHING.items():
+        for element in page.find_all(tag):
+            if tag == "link" and not FOLLOWED.intersection(element.get("rel") or []):
+                continue
+            found += [f"<{tag} {name}={value}>" for name in names
+                      if REMOTE.search(value := element.get(name) or "")]
+    styles = [element.get_text() for element in page.find_all("style")]
+    styles += [element["style"] for element in page.find_all(style=True)]
+    return found + [hit for style in styles for hit in remote_css(style)]
+
+
+def remote_css(css: str) -> list[str]:
+    """Every address of another host that a style sheet loads."""
+    return REMOTE_CSS.findall(css)
+
+
+def bad_alt(alt: str | None) -> bool:
+    """True if the text does not describe a figure: missing, short, or a path."""
+    text = (alt or "").strip()
+    return len(text) < SHORTEST_ALT or bool(PATH_LIKE.search(text))
+
+
+def undescribed_images(page: BeautifulSoup) -> list[str]:
+    """Images of the article without a description; theme icons need an alt attribute only."""
+    article = page.find("article") or page
+    found = [str(i)[:200] for i in page.find_all("img") if i.get("alt") is None]
+    found += [str(i)[:200] for i in article.find_all("img") if bad_alt(i.get("alt"))]
+    for svg in article.find_all("svg"):
+        decorative = svg.get("aria-hidden") == "true" or svg.find_parent(class_="katex")
+        # A copy button's icon: the button around it has a name of its own.
+        if decorative or svg.find_parent(["button", "summary"]):
+            continue
+        title = svg.find("title")
+        if bad_alt(svg.get("aria-label") or (title.get_text() if title else None)):
+            found.append(str(svg)[:200])
+    return found
+
+
+def math_errors(page: BeautifulSoup) -> list[str]:
+    """Formulas that the renderer could not read, and formulas that nothing rendered."""
+    found = [e.get("title", "") or e.get_text() for e in page.select(".katex-error, merror")]
+    unrendered = [e for e in page.select("span.math, div.math") if not e.select(".katex")]
+    return found + [e.get_text()[:200] for e in unrendered if not e.select(".katex-error")]
+
+
+def anchors(page: BeautifulSoup) -> set[str]:
+    """Every place in the page that a link can name."""
+    named = page.find_all("a", attrs={"name": True})
+    return {e["id"] for e in page.find_all(id=True)} | {e["name"] for e in named}
+
+
+def broken_links(root: Path) -> list[str]:
+    """Links inside the book whose page or anchor does not exist."""
+    pages = {path.resolve(): soup(path) for path in sorted(root.rglob("*.html"))}
+    places = {path: anchors(page) for path, page in pages.items()}
+    found = []
+    for path, page in pages.items():
+        for element in page.find_all("a", href=True):
+            url, fragment = urldefrag(element["href"])
+            if urlsplit(url).scheme or url.startswith("//"):
+                continue
+            target = (path.parent / unquote(urlsplit(url).path)).resolve() if url else path
+            known = places.get(target, {unquote(fragment)})
+            if not target.exists() or (fragment and unquote(fragment) not in known):
+                found.append(f"{path.relative_to(root.resolve())}: {element['href']}")
+    return found

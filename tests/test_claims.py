@@ -1,0 +1,70 @@
+"""The registry: complete, acyclic, helpful about unknown ids."""
+
+from pathlib import Path
+
+import pytest
+
+from attnverify import InputError
+from attnverify.claims import Claim, Registry, registry
+from attnverify.evidence.catalog import CHECKS
+
+ROOT = Path(__file__).parents[1]
+
+
+def claim(id: str, **options) -> Claim:
+    return Claim(id=id, title=id, kind="lemma", statement="s", notebook="n", **options)
+
+
+def test_every_claim_has_checks_and_every_check_a_claim():
+    assert set(CHECKS) == set(registry)
+
+
+def test_every_claim_has_a_twin():
+    assert all(any(check.twins for check in checks.values()) for checks in CHECKS.values())
+
+
+@pytest.mark.parametrize("id", list(registry))
+def test_claim_is_complete(id):
+    entry = registry[id]
+    assert entry.statement.strip() and entry.title
+    assert entry.sources or entry.here, "neither published nor proved here"
+    assert (ROOT / "notebooks" / f"{entry.notebook}.md").is_file()
+    assert registry.ancestors(id) == sorted(registry.ancestors(id), key=list(registry).index)
+
+
+@pytest.mark.parametrize("id", list(registry))
+def test_sources_are_in_the_bibliography(id):
+    bibliography = (ROOT / "book" / "references.bib").read_text()
+    for source in registry[id].sources:
+        assert f"{{{source.key}," in bibliography
+
+
+def test_unknown_ids_name_the_nearest_match():
+    with pytest.raises(
+        InputError, match=r"got 'paths.cuont', expected a claim id \(did you mean 'paths.count'"
+    ):
+        registry["paths.cuont"]
+
+
+def test_globs_select_in_order():
+    assert [c.id for c in registry.select(["paths.c*", "attention.*"])] == [
+        "attention.shift-invariance", "attention.qk-reduction", "paths.count"
+    ]  # fmt: skip
+    with pytest.raises(InputError, match="expected a claim id or a glob"):
+        registry.select(["nothing.*"])
+
+
+def test_a_claim_may_not_rest_on_itself():
+    circle = Registry([claim("a", uses=("b",)), claim("b", uses=("a",))])
+    with pytest.raises(InputError, match="rests on itself"):
+        circle.ancestors("a")
+
+
+def test_an_unknown_use_is_refused():
+    with pytest.raises(InputError, match="unknown claim 'b'"):
+        Registry([claim("a", uses=("b",))])
+
+
+def test_an_id_may_not_come_twice():
+    with pytest.raises(InputError, match="twice"):
+        Registry([claim("a"), claim("a")])

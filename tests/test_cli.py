@@ -1,0 +1,180 @@
+"""The console command, run as a user runs it."""
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from attnverify import cli
+from attnverify.claims import registry
+from attnverify.evidence import replay
+
+QUICK = ["--samples", "40", "--restarts", "4", "--steps", "40", "--jobs", "1"]
+
+
+@dataclass
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """The command in this process: what it prints and the exit code."""
+
+    def command(*arguments: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["attnverify", *arguments])
+        with pytest.raises(SystemExit) as exit:
+            cli.main()
+            raise SystemExit(0)
+        printed = capsys.readouterr()
+        return Done(exit.value.code or 0, printed.out, printed.err)
+
+    return command
+
+
+def test_the_console_command_is_installed():
+    command = [str(Path(sys.executable).parent / "attnverify"), "show", "paths.count"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0 and "paths.count" in done.stdout
+
+
+def without_seconds(x):
+    if isinstance(x, dict):
+        return {k: without_seconds(v) for k, v in x.items() if k != "seconds"}
+    return [without_seconds(v) for v in x] if isinstance(x, list) else x
+
+
+def test_list_names_every_claim(run):
+    done = run("list", "--json")
+    assert [c["id"] for c in json.loads(done.stdout)] == list(registry)
+    assert "softmax.linearization-sharp" in run("list").stdout, "ids are never cut"
+
+
+def test_show_prints_statement_checks_and_twins(run):
+    done = run("show", "softmax.total-variation")
+    assert done.returncode == 0
+    assert r"\tanh" in done.stdout and "osc / 4.001" in done.stdout.replace("\n", " ")
+
+
+def test_two_runs_with_one_seed_write_the_same_report(run, tmp_path):
+    files = [tmp_path / "a.json", tmp_path / "b.json"]
+    kinds = ["--evidence", "sampled", "--evidence", "attacked", "--evidence", "certified"]
+    for file, jobs in zip(files, ("1", "2"), strict=True):
+        done = run(
+            "verify", "norms.sub*", "paths.count", *kinds, *QUICK[:-1], jobs, "--json", str(file)
+        )
+        assert done.returncode == 0, done.stderr
+    a, b = (without_seconds(json.loads(f.read_text())) for f in files)
+    assert a == b
+    assert {"version", "environment", "settings", "claims"} == set(a)
+    claim = a["claims"][1]
+    assert {
+        "id",
+        "kind",
+        "title",
+        "source",
+        "status",
+        "uses",
+        "evidence",
+        "twins",
+        "reasons",
+    } == set(claim)
+    assert {"kind", "outcome", "ratio", "instances", "limits"} <= set(claim["evidence"][0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["show", "paths.cuont"], "did you mean 'paths.count'?"),
+        (["verify", "path.*"], "expected a claim id or a glob"),
+        (["attack", "paths.count"], "which has no inequality to attack"),
+        (["attack", "norms.diameter", "--check", "x"], "check: got 'x'"),
+        (["replay", "missing.json"], "expected an existing replay file"),
+        (["verify", "--samples", "0"], "Invalid value"),
+        (["verify", "--evidence", "believed"], "Invalid value"),
+    ],
+)
+def test_wrong_usage_exits_with_2_and_says_why(run, arguments, message):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert message in " ".join(done.stderr.replace("│", " ").split())
+    assert "Traceback" not in done.stderr
+
+
+def test_a_check_that_stays_unknown_exits_with_1(run, tmp_path, monkeypatch):
+    """No notebooks, so nothing is derived."""
+    monkeypatch.setenv("ATTNVERIFY_NOTEBOOKS", str(tmp_path))
+    done = run("verify", "paths.count", "--evidence", "derived")
+    assert done.returncode == 1 and "ATTNVERIFY_NOTEBOOKS" in done.stdout
+
+
+def test_attack_saves_and_replay_rechecks(run, tmp_path):
+    file = tmp_path / "worst.json"
+    done = run(
+        "attack", "softmax.total-variation", "--restarts", "4", "--steps", "60", "--save", str(file)
+    )
+    assert done.returncode == 0, done.stderr
+    again = run("replay", str(file))
+    assert again.returncode == 0 and "left/right = [" in again.stdout
+
+
+@pytest.fixture
+def saved(tmp_path):
+    file = tmp_path / "instance.json"
+    rows = {"u": torch.tensor([0.1, 0.0]).double(), "e": torch.tensor([0.3, 0.0]).double()}
+    replay.save(file, "softmax.total-variation", "variation", rows)
+    return file
+
+
+def test_replay_is_exact(saved):
+    claim, check, instance = replay.load(saved)
+    assert (claim, check) == ("softmax.total-variation", "variation")
+    assert instance["u"][0] == torch.tensor(0.1).double()
+
+
+def spoil(file, how):
+    text = file.read_text()
+    if how == "truncated":
+        file.write_text(text[: len(text) // 2])
+    elif how == "edited":
+        file.write_text(text.replace("0x0.0p+0", "0x1.0p+0", 1))
+    elif how == "too large":
+        file.write_text(text + " " * replay.LARGEST)
+    elif how == "foreign":
+        file.write_text("[1, 2]")
+    elif how == "not finite":
+        body = json.loads(text)
+        body["arrays"]["u"]["values"][0] = "inf"
+        del body["sha256"]
+        file.write_text(json.dumps({**body, "sha256": replay._digest(body)}))
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("truncated", "truncated or no replay file"),
+        ("edited", "do not match the digest"),
+        ("too large", "expected at most"),
+        ("foreign", "truncated or no replay file"),
+        ("not finite", "u: got NaN or infinite entries"),
+    ],
+)
+def test_a_spoiled_file_is_refused(saved, how, message):
+    spoil(saved, how)
+    with pytest.raises(ValueError, match=message):
+        replay.load(saved)
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    file = tmp_path / "report.json"
+    replay.write_text(file, "old")
+    monkeypatch.setattr("os.replace", lambda *a: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        replay.write_text(file, "new")
+    assert file.read_text() == "old" and list(tmp_path.iterdir()) == [file]

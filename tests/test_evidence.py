@@ -1,0 +1,196 @@
+"""The engine: every claim in a quick setting, every twin rejected, nothing believed too easily."""
+
+from dataclasses import replace
+
+import flint
+import numpy as np
+import pytest
+import torch
+
+from attnverify import ops
+from attnverify.claims import registry
+from attnverify.evidence import cover
+from attnverify.evidence.catalog import CHECKS
+from attnverify.evidence.certify import certify, certify_identity
+from attnverify.evidence.checks import Decision, Identity, Inequality, Twin, Verdict
+from attnverify.evidence.exact import compare
+from attnverify.evidence.records import Record, TwinRecord
+from attnverify.evidence.run import gather, reject
+from attnverify.evidence.search import Settings, attack, sample
+from attnverify.evidence.status import own, standings
+
+QUICK = Settings(samples=400, restarts=12, steps=200)
+TWINS = [
+    pytest.param(check, twin, id=f"{id}/{name}/{twin.title}")
+    for id, checks in CHECKS.items()
+    for name, check in checks.items()
+    for twin in check.twins
+]
+
+
+@pytest.mark.parametrize("id", list(registry))
+def test_every_kind_of_evidence_passes_and_every_twin_is_rejected(id):
+    found = gather(id, QUICK)
+    assert [r for r in found.records if r.outcome != "pass"] == []
+    assert {(r.kind, r.check) for r in found.records} == {
+        (kind, name) for name, check in CHECKS[id].items() for kind in check.kinds
+    }
+    assert [t for t in found.twins if not t.rejected] == []
+
+
+@pytest.mark.parametrize(("check", "twin"), TWINS)
+def test_a_twin_made_true_is_reported(check, twin):
+    """The claim itself in place of its twin: the checker must not reject it."""
+    if isinstance(check, Inequality) and isinstance(twin.check, Inequality):
+        true_twin = replace(check, twins=())
+    else:
+        true_twin = check
+    rejected, _, _ = reject(true_twin, replace(QUICK, restarts=2, steps=5, samples=20), "t")
+    assert not rejected
+
+
+def test_an_unrejected_twin_fails_the_claim():
+    claim = registry["norms.submultiplicative"]
+    passing = [
+        Record(k, n, "pass", None, 1, 0.0, "") for n, c in CHECKS[claim.id].items() for k in c.kinds
+    ]
+    passing.append(Record("derived", claim.notebook, "pass", None, 1, 0.0, ""))
+    good = [TwinRecord(n, "t", True, None, "") for n in CHECKS[claim.id]]
+    assert own(claim, passing, good).status == "verified"
+    bad = [*good, TwinRecord("product", "made true", False, None, "")]
+    standing = own(claim, passing, bad)
+    assert standing.status == "failed" and "made true" in standing.reasons[0]
+
+
+def inequality(factor: float) -> Inequality:
+    """|x + y| <= factor (|x| + |y|): true from factor 1 on."""
+    return Inequality(
+        left=lambda x, y: abs(x + y),
+        right=lambda x, y: ops.constant(factor, x) * (abs(x) + abs(y)),
+        sizes=({"x": (1,), "y": (1,)},),
+    )
+
+
+def test_search_finds_and_certifies_a_violation():
+    found = attack(inequality(0.5), QUICK, "t")
+    assert found.outcome == "fail" and found.ratio > 1.9
+    seen = compare(inequality(0.5), found.instance)
+    assert seen.outcome == "fail" and seen.ratio > 1
+
+
+def test_attack_reaches_the_best_constant():
+    found = attack(inequality(1.0), QUICK, "t")
+    assert found.outcome == "pass" and found.ratio == pytest.approx(1, abs=1e-9)
+
+
+def test_rounding_noise_above_one_is_not_believed():
+    """(x + 1) - 1 <= x holds with equality; in floats the ratio is noise around 1."""
+    check = Inequality(
+        left=lambda x: (abs(x) + 1) - 1, right=lambda x: abs(x), sizes=({"x": (1,)},)
+    )
+    assert sample(check, replace(QUICK, samples=40), "t").outcome == "pass"
+    instance = {"x": torch.tensor([0.3], dtype=torch.float64)}
+    assert compare(check, instance).outcome == "pass"
+
+
+def test_equality_is_attained_and_not_proved():
+    one = {"x": torch.tensor([1.0], dtype=torch.float64)}
+    check = Inequality(lambda x: ops.square(ops.sqrt(x * 2)), lambda x: x * 2, ({"x": (1,)},))
+    seen = compare(check, one)
+    assert seen.outcome == "unknown" and seen.attained
+
+
+def test_unknown_never_passes():
+    """At x = 1 both sides agree to 2^-30: not equal enough to count, too hard for no precision."""
+    blur = flint.arb(0, 2.0**-20)
+    check = Inequality(
+        left=lambda x: x + (blur if not ops.is_torch(x) else 0),
+        right=lambda x: x,
+        sizes=({"x": (1,)},),
+        extremal=(lambda: {"x": torch.tensor([1.0], dtype=torch.float64)},),
+    )
+    assert certify(check, QUICK, "t", []).outcome == "unknown"
+
+
+def test_a_violated_hypothesis_is_never_a_pass_or_a_counterexample():
+    check = replace(inequality(0.5), hypotheses=lambda x, y: [(x, -abs(x) - 1)])
+    instance = {k: torch.tensor([1.0], dtype=torch.float64) for k in ("x", "y")}
+    seen = compare(check, instance)
+    assert seen.outcome == "unknown" and seen.hypotheses == "fail"
+
+
+def test_identities_in_rationals_are_exact():
+    identity = Identity(
+        left=lambda x: (x + 1) * (x - 1),
+        right=lambda x: x * x - 1,
+        bound=lambda x: 1 + x,
+        sizes=({"x": (3,)},),
+    )
+    assert certify_identity(identity, QUICK, "t").outcome == "pass"
+    wrong = replace(identity, right=lambda x: x * x)
+    assert certify_identity(wrong, QUICK, "t").outcome == "fail"
+
+
+def test_a_float_error_beyond_the_bound_fails():
+    from attnverify.evidence.search import sample_identity
+
+    identity = Identity(lambda x: x + 1e-6, lambda x: x, lambda x: 1e-9 + 0 * x, ({"x": (3,)},))
+    assert sample_identity(identity, QUICK, "t").outcome == "fail"
+
+
+@pytest.mark.parametrize(("holds", "rejected"), [(True, False), (None, False), (False, True)])
+def test_only_a_certain_no_rejects(holds, rejected):
+    decision = Decision(lambda: Verdict(holds, "because"), limits="")
+    assert reject(decision, QUICK, "t")[0] is rejected
+
+
+def test_seeds_decide_everything():
+    check = inequality(1.0)
+    same = [attack(check, QUICK, "t").ratio for _ in range(2)]
+    assert same[0] == same[1]
+    a, b = (sample(check, replace(QUICK, seed=s), "t").instance for s in (0, 1))
+    assert not torch.equal(a["x"], b["x"])
+
+
+def test_status_is_transitive():
+    ids = ["paths.stochastic-product", "paths.decomposition"]
+    full = {}
+    for id in ids:
+        claim = registry[id]
+        records = [
+            Record(k, n, "pass", None, 1, 0.0, "") for n, c in CHECKS[id].items() for k in c.kinds
+        ]
+        records.append(Record("derived", claim.notebook, "pass", None, 1, 0.0, ""))
+        twins = [TwinRecord(n, "t", True, None, "") for n, c in CHECKS[id].items()]
+        full[id] = own(claim, records, twins)
+    assert standings(registry, full)["paths.decomposition"].status == "verified"
+    full[ids[0]] = replace(full[ids[0]], status="partial")
+    after = standings(registry, full)["paths.decomposition"]
+    assert after.status == "partial" and "rests on paths.stochastic-product" in after.reasons[0]
+
+
+def test_missing_evidence_is_partial():
+    claim = registry["paths.count"]
+    standing = own(claim, [Record("certified", "enumeration", "pass", None, 1, 0.0, "")], [])
+    assert standing.status == "partial"
+    assert any("derived" in reason for reason in standing.reasons)
+
+
+def test_cover_decides_signs():
+    assert cover.positive(lambda x: x * x + 1, flint.arb(-3), flint.arb(3))[0] is True
+    assert cover.positive(lambda x: x - 1, flint.arb(0), flint.arb(3))[0] is False
+    assert cover.positive(lambda x: x * x, flint.arb(-1), flint.arb(2.5))[0] is not True
+
+
+def test_twin_of_every_inequality_shares_its_left_side_or_build():
+    """A real neighbor: only one of bound, hypothesis or formula differs from the claim."""
+    for checks in CHECKS.values():
+        for check in checks.values():
+            for twin in check.twins:
+                assert isinstance(twin, Twin) and type(twin.check) is type(check)
+                if isinstance(check, Inequality):
+                    assert twin.check.left is check.left and twin.check.sizes == check.sizes
+
+
+def test_object_arrays_stay_exact():
+    assert isinstance(ops.balls(np.array([[1, 2]]))[0, 0], flint.arb)

@@ -1,0 +1,78 @@
+"""The ledger takes only what sympy decides."""
+
+import json
+
+import pytest
+import sympy as sp
+
+from attnverify import InputError, ledger, symbolic
+
+x = sp.Symbol("x", real=True)
+CLAIM = "norms.square-variant"
+
+
+def test_a_true_step_is_taken_and_recorded(tmp_path, monkeypatch):
+    file = tmp_path / "ledger"
+    monkeypatch.setenv(ledger.VARIABLE, str(file))
+    entry = ledger.derived(CLAIM, {"binomial": ((x + 1) ** 2, x**2 + 2 * x + 1)}, given="x real")
+    assert json.loads(file.read_text()) == {
+        "claim": CLAIM, "role": "derived", "steps": ["binomial"], "given": "x real"
+    }  # fmt: skip
+    assert "binomial" in repr(entry) and "binomial" in entry._repr_html_()
+
+
+def test_nothing_is_recorded_without_the_variable(tmp_path, monkeypatch):
+    monkeypatch.delenv(ledger.VARIABLE, raising=False)
+    ledger.derived(CLAIM, {"square": ((-x) ** 2, x**2)})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        (x, x + 1),
+        sp.Eq(x, 2 * x, evaluate=False),
+        sp.Gt(0, 1),
+        (symbolic.matrices("A B")[0] * symbolic.matrices("A B")[1],
+         symbolic.matrices("A B")[1] * symbolic.matrices("A B")[0]),
+        (sp.Function("f")(x), sp.Function("g")(x)),
+    ],
+)  # fmt: skip
+def test_a_false_or_undecided_step_raises(step):
+    with pytest.raises(ledger.DerivationError, match="expected true"):
+        ledger.derived(CLAIM, {"step": step})
+
+
+def test_a_relation_must_be_decided():
+    y = sp.Symbol("y", positive=True)
+    ledger.derived(CLAIM, {"positive": y + 1 > 1})
+    with pytest.raises(ledger.DerivationError, match="undecided"):
+        ledger.derived(CLAIM, {"unknown sign": x > 0})
+
+
+def test_python_booleans_are_no_derivation():
+    with pytest.raises(ledger.DerivationError, match="expected a pair or a sympy relation"):
+        ledger.derived(CLAIM, {"because": True})
+
+
+def test_no_steps_are_no_derivation():
+    with pytest.raises(ledger.DerivationError, match="at least one"):
+        ledger.derived(CLAIM, {})
+
+
+def test_a_twin_must_be_false():
+    ledger.rejected(CLAIM, {"wrong square": ((x + 1) ** 2, x**2 + 1)})
+    with pytest.raises(ledger.DerivationError, match="expected false"):
+        ledger.rejected(CLAIM, {"right square": ((x + 1) ** 2, x**2 + 2 * x + 1)})
+
+
+def test_an_unknown_claim_names_its_nearest_match():
+    with pytest.raises(InputError, match="did you mean 'norms.square-variant'"):
+        ledger.derived("norms.square-varient", {"s": (x, x)})
+
+
+def test_matrices_are_compared_entry_by_entry():
+    A = sp.Matrix([[x, 1]])
+    ledger.derived(CLAIM, {"scaled": (2 * A, A + A)})
+    with pytest.raises(ledger.DerivationError):
+        ledger.derived(CLAIM, {"scaled": (2 * A, 3 * A)})

@@ -1,0 +1,80 @@
+"""Residuals and their centers; the formulas themselves are checked as claims."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy.optimize import minimize
+
+from attnverify import InputError, norms
+from attnverify.center import optimal_center
+
+MATRICES = hnp.arrays(
+    np.float64,
+    st.tuples(st.integers(1, 5), st.integers(1, 4)),
+    elements=st.floats(-4, 4, allow_subnormal=False),
+)
+# the linear programs are solved to 1e-9 of the size of X, and a sum has at most 5 such terms
+TOLERANCE = 1e-7
+
+
+@given(MATRICES)
+@settings(max_examples=60, deadline=None)
+def test_no_center_beats_the_optimal_one(X):
+    X = torch.from_numpy(X)
+    best = float(norms.composite(norms.residual(X, "optimal")))
+    room = TOLERANCE * (1 + float(X.abs().max()))
+    for center in ("median", "mean"):
+        assert best <= float(norms.composite(norms.residual(X, center))) + room
+    for row in X:
+        assert best <= float(norms.composite(X - row)) + room
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_optimal_center_agrees_with_a_generic_search(seed):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(4, 3))
+
+    def value(x):
+        return float(norms.composite(torch.from_numpy(X - x)))
+
+    starts = random.normal(size=(20, 3))
+    options = {"maxiter": 4000, "xatol": 1e-10, "fatol": 1e-12}
+    found = min(minimize(value, s, method="Nelder-Mead", options=options).fun for s in starts)
+    assert value(optimal_center(X)) <= found + TOLERANCE
+
+
+def test_median_center_minimizes_column_sums():
+    X = torch.tensor([[0.0, 1.0], [0.0, 5.0], [9.0, 2.0]], dtype=torch.float64)
+    assert torch.equal(norms.residual(X, "median")[:, 0], X[:, 0])
+
+
+def test_residual_of_equal_tokens_is_zero():
+    X = torch.ones(4, 3, dtype=torch.float64)
+    for center in ("optimal", "median", "mean"):
+        assert float(norms.residual(X, center).abs().max()) == 0
+
+
+def test_residual_is_batched():
+    X = torch.randn(2, 3, 4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(norms.residual(X)[1, 2], norms.residual(X[1, 2]))
+
+
+def test_diameter_of_close_tokens_keeps_its_digits():
+    X = torch.tensor([[1e8, 0.0], [1e8, 1e-8]], dtype=torch.float64)
+    assert float(norms.diameter(X)) == 1e-8
+
+
+@pytest.mark.parametrize(
+    ("X", "center", "message"),
+    [
+        (torch.zeros(0, 3), "mean", r"X: got shape \(0, 3\), expected at least one token"),
+        (torch.full((2, 2), torch.nan), "mean", "X: got 4 NaN or infinite entries"),
+        (torch.zeros(3), "mean", r"X: got shape \(3,\), expected shape \(..., tokens, width\)"),
+    ],
+)
+def test_bad_input_is_named(X, center, message):
+    with pytest.raises((InputError, TypeError), match=message if X.ndim > 1 else None):
+        norms.residual(X, center)

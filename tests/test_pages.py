@@ -1,0 +1,342 @@
+"""The built book as a reader gets it: offline, described, legible, light."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import http.server
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+from playwright.sync_api import Browser, BrowserContext, sync_playwright
+
+import build_book
+from pagechecks import (
+    bad_alt,
+    broken_links,
+    math_errors,
+    remote_css,
+    remote_resources,
+    soup,
+    undescribed_images,
+)
+
+# The first of these tests may have to build the book.
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(3000)]
+
+ROOT = Path(__file__).resolve().parents[1]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+ARGUMENTS = [
+    "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--no-first-run", "--headless=new",
+    # The network is cut: every name and address but this machine's own leads nowhere.
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+]
+LANDING_LIMIT = 600_000
+SMALLEST_CONTRAST = 4.5
+PHONE, DESK = (390, 844), (1280, 900)
+
+
+def docnames() -> list[str]:
+    """Every page of the table of contents."""
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    chapters = [c["file"] for part in toc["parts"] for c in part["chapters"]]
+    return [toc["root"], *chapters]
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    """Serves files without a log line for each."""
+
+    def log_message(self, format: str, *arguments) -> None:
+        """Say nothing."""
+
+
+@contextlib.contextmanager
+def serve(folder: Path) -> Iterator[str]:
+    """Serve a folder on the loopback address; gives the address."""
+    handler = functools.partial(QuietHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def site(built_book: Path) -> Iterator[str]:
+    """Address of the built book on this machine."""
+    with serve(built_book) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Headless Chromium; a machine without one fails, it does not skip."""
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    assert path, f"no browser found: install one of {', '.join(BROWSERS)}"
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+class Visit:
+    """A browser page that records every request, error and byte."""
+
+    def __init__(self, context: BrowserContext, site: str) -> None:
+        self.site, self.foreign, self.errors, self.responses = site, [], [], []
+        self.page = context.new_page()
+        self.page.on("request", self._request)
+        self.page.on("console", self._console)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("response", lambda response: self.responses.append(response))
+
+    def _request(self, request) -> None:
+        if not request.url.startswith((self.site, "data:", "blob:")):
+            self.foreign.append(request.url)
+
+    def _console(self, message) -> None:
+        if message.type == "error":
+            self.errors.append(message.text)
+
+    def open(self, path: str) -> Visit:
+        """Open a page, scroll through it, and wait for what that loads."""
+        self.page.goto(f"{self.site}/{path}", wait_until="load")
+        self.page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+        self.page.wait_for_function("document.fonts.status === 'loaded'")
+        self.page.wait_for_function("[...document.images].every((image) => image.complete)")
+        return self
+
+    def transferred(self) -> dict[str, int]:
+        """Bytes of every file that was loaded."""
+        return {r.url.removeprefix(self.site): len(r.body()) for r in self.responses if r.ok}
+
+
+@contextlib.contextmanager
+def visiting(browser: Browser, site: str, size=DESK, theme: str = "light") -> Iterator[Visit]:
+    """A fresh reader, with nothing cached, who prefers the theme."""
+    width, height = size
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme=theme, service_workers="block"
+    )
+    try:
+        yield Visit(context, site)
+    finally:
+        context.close()
+
+
+#: Elements that stick out of the window, unless something around them scrolls or hides them.
+STICKING_OUT = """() => {
+  const width = document.documentElement.clientWidth, found = [];
+  if (document.documentElement.scrollWidth > width) {
+    for (const e of document.querySelectorAll("body *")) {
+      if (e.getBoundingClientRect().right <= width + 1) continue;
+      let p = e.parentElement, contained = false;
+      for (; p && p !== document.body; p = p.parentElement)
+        if (getComputedStyle(p).overflowX !== "visible") contained = true;
+      if (!contained) found.push(e.tagName + "." + e.className + ": " + e.textContent.slice(0, 60));
+    }
+    found.push("scroll width " + document.documentElement.scrollWidth + " > " + width);
+  }
+  return found;
+}"""
+
+#: Display formulas whose left end cannot be seen or scrolled to.
+CUT_OFF = """() => [...document.querySelectorAll("article .katex-display .katex-html")]
+  .filter((box) => [...box.querySelectorAll(".base")].some((base) =>
+    base.getBoundingClientRect().left + box.scrollLeft < box.getBoundingClientRect().left - 2))
+  .map((box) => box.textContent.slice(0, 60))"""
+
+LOADED_FONTS = "[...document.fonts].filter(f => f.status == 'loaded').map(f => f.family)"
+
+#: Text of the article whose contrast with what is behind it is too small.
+FAINT = """(smallest) => {
+  const canvas = document.createElement("canvas"); canvas.width = canvas.height = 1;
+  const context = canvas.getContext("2d", {willReadFrequently: true});
+  const rgba = (color) => { context.clearRect(0, 0, 1, 1); context.fillStyle = color;
+    context.fillRect(0, 0, 1, 1); return [...context.getImageData(0, 0, 1, 1).data]; };
+  const light = (c) => { const f = c.slice(0, 3).map((v) => v / 255)
+      .map((v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * f[0] + 0.7152 * f[1] + 0.0722 * f[2]; };
+  const behind = (e) => { for (; e; e = e.parentElement) {
+      const c = rgba(getComputedStyle(e).backgroundColor); if (c[3] > 200) return c; }
+    return [255, 255, 255, 255]; };
+  const hidden = ".katex-mathml, .headerlink, svg, .visually-hidden, .sd-sr-only, button";
+  const found = new Set();
+  for (const e of document.querySelectorAll("article *")) {
+    const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+    if (!own || !e.checkVisibility({opacityProperty: true, visibilityProperty: true})) continue;
+    if (e.closest(hidden)) continue;
+    const a = light(rgba(getComputedStyle(e).color)), b = light(behind(e));
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < smallest) found.add(e.tagName + "." + e.className + " " + ratio.toFixed(2)
+        + ": " + e.textContent.trim().slice(0, 40));
+  }
+  return [...found];
+}"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", docnames())
+def test_page_on_a_phone(browser, site, name, theme):
+    """No foreign request, no script error, no sideways scroll, legible, in either theme."""
+    with visiting(browser, site, PHONE, theme) as visit:
+        page = visit.open(f"{name}.html").page
+        assert page.evaluate("document.documentElement.dataset.theme") == theme
+        assert page.evaluate(STICKING_OUT) == []
+        assert page.evaluate(CUT_OFF) == []
+        assert page.evaluate(FAINT, SMALLEST_CONTRAST) == []
+        assert visit.foreign == []
+        assert visit.errors == []
+
+
+def test_landing_page_is_light(browser, site, built_book):
+    """Everything that the first page loads, and the redirect to it, fits the limit."""
+    with visiting(browser, site) as visit:
+        visit.page.goto(f"{site}/index.html")
+        visit.page.wait_for_url(f"{site}/book/index.html")
+    with visiting(browser, site) as visit:
+        sizes = visit.open("book/index.html").transferred()
+    sizes["/index.html"] = (built_book / "index.html").stat().st_size
+    print(f"landing page: {sum(sizes.values())} bytes in {len(sizes)} files")
+    assert sum(sizes.values()) < LANDING_LIMIT, sorted(sizes.items(), key=lambda s: -s[1])[:8]
+
+
+def test_icons_and_search_work(browser, site):
+    """The trimmed book still shows its icons and still finds a word."""
+    with visiting(browser, site) as visit:
+        page = visit.open("book/index.html").page
+        loaded = page.evaluate(LOADED_FONTS)
+        assert any("Font Awesome" in family for family in loaded), loaded
+        visit.open("search.html?q=attention")
+        page.wait_for_selector("#search-results li a", timeout=20_000)
+        assert visit.foreign == [] and visit.errors == []
+
+
+def offences(root: Path, check) -> dict[str, list[str]]:
+    """What the check finds, page by page; pages without an offence are left out."""
+    found = {str(p.relative_to(root)): check(soup(p)) for p in sorted(root.rglob("*.html"))}
+    return {name: bad for name, bad in found.items() if bad}
+
+
+def test_every_figure_is_described(built_book):
+    """Every picture has alt text that says what it shows."""
+    assert offences(built_book, undescribed_images) == {}
+
+
+def test_math_is_rendered(built_book):
+    """No formula is in error and none is left to a script."""
+    assert offences(built_book, math_errors) == {}
+
+
+def test_no_file_of_another_host(built_book):
+    """No page and no style sheet names a resource of another host."""
+    found = offences(built_book, remote_resources)
+    for sheet in built_book.rglob("*.css"):
+        if bad := remote_css(sheet.read_text(encoding="utf-8")):
+            found[sheet.name] = bad
+    assert found == {}
+
+
+def test_links_inside_the_book_exist(built_book):
+    """Every link between pages reaches a page and an anchor that exist."""
+    assert broken_links(built_book) == []
+
+
+@pytest.mark.parametrize("name", docnames())
+def test_every_page_has_its_notebook(built_book, name):
+    """Each page links its .ipynb, which is a valid notebook without outputs."""
+    page = soup(built_book / f"{name}.html")
+    links = [a["href"] for a in page.find_all("a", href=True) if a["href"].endswith(".ipynb")]
+    downloads = [built_book / f"{name}.html" / ".." / link for link in links]
+    assert downloads, f"{name} has no .ipynb link"
+    notebook = nbformat.read(downloads[0].resolve(), as_version=4)
+    nbformat.validate(notebook)
+    assert all(not cell.get("outputs") for cell in notebook.cells)
+
+
+def launch_paths(html: Path, address: str) -> list[str]:
+    """The path in the repository that each Colab or Binder link of the book opens."""
+    owner = address.removeprefix("https://github.com/")
+    pattern = re.compile(
+        rf"https://colab\.[^\s\"]*/github/{owner}/blob/main/([^\"]+)"
+        rf"|https://mybinder\.[^\s\"]*/v2/gh/{owner}/main\?urlpath=lab/tree/([^\"]+)"
+    )
+    texts = [page.read_text(encoding="utf-8") for page in sorted(html.rglob("*.html"))]
+    return [a or b for text in texts for a, b in pattern.findall(text)]
+
+
+def test_launch_links_open_files_that_exist(built_book, tmp_path, monkeypatch):
+    """With the address set, each notebook page gets two buttons; their files are in the tree."""
+    address = "https://github.com/example/example"
+    monkeypatch.setenv(build_book.URL_VARIABLE, address)
+    monkeypatch.delenv(build_book.REF_VARIABLE, raising=False)
+    config = yaml.safe_load(build_book.build_config(tmp_path).read_text(encoding="utf-8"))
+    config["execute"]["execute_notebooks"] = "off"  # the pages themselves are built elsewhere
+    quick = tmp_path / "quick.yml"
+    quick.write_text(yaml.safe_dump(config), encoding="utf-8")
+    code = "from jupyter_book.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "build", ROOT, "--path-output", tmp_path, "--config", quick],
+        capture_output=True, text=True, timeout=900, check=False,
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    paths = launch_paths(tmp_path / "_build" / "html", address)
+    notebooks = [name for name in docnames() if name.startswith("notebooks/")]
+    assert sorted(paths) == sorted(2 * [f"{name}.ipynb" for name in notebooks])
+    assert [path for path in paths if not (ROOT / path).is_file()] == []
+
+
+def test_no_launch_buttons_without_an_address(built_book):
+    """A local build offers downloads only, and names no repository."""
+    if os.environ.get(build_book.URL_VARIABLE):
+        pytest.fail(f"unset {build_book.URL_VARIABLE} to test the local build")
+    text = (built_book / "notebooks" / "attention.html").read_text(encoding="utf-8")
+    assert "colab" not in text and "mybinder" not in text
+
+
+BAD_PAGE = """<!doctype html><html data-theme="light"><head>
+<link rel="stylesheet" href="https://host.invalid/a.css">
+<style>@import "//host.invalid/b.css";</style></head>
+<body><article><img src="x.png" alt="x.png"><svg><path/></svg><span class="math">\\(a\\)</span>
+<p style="color: #ccc; background: #fff">faint</p><a href="gone.html">gone</a>
+<div class="katex-display" dir="rtl"><div class="katex-html" style="overflow-x: auto"><span
+class="base" style="display: block; width: 2000px">x</span></div></div>
+<a href="#nowhere">nowhere</a><div style="width: 900px">wide</div>
+<script src="//host.invalid/a.js"></script><script>missing()</script></article></body></html>"""
+
+
+def test_the_checks_can_fail(browser, tmp_path):
+    """Each check of this file reports a page that breaks its rule."""
+    (tmp_path / "bad.html").write_text(BAD_PAGE)
+    page = soup(tmp_path / "bad.html")
+    assert len(remote_resources(page)) == 3
+    assert len(undescribed_images(page)) == 2
+    assert len(math_errors(page)) == 1
+    assert len(broken_links(tmp_path)) == 2
+    assert remote_css("a{b:url('https://host.invalid/f.woff2')}")
+    with serve(tmp_path) as address, visiting(browser, address, PHONE) as visit:
+        opened = visit.open("bad.html").page
+        assert len(visit.foreign) == 3
+        assert any("missing" in error for error in visit.errors)
+        assert len(opened.evaluate(STICKING_OUT)) == 2
+        assert len(opened.evaluate(CUT_OFF)) == 1
+        assert len(opened.evaluate(FAINT, SMALLEST_CONTRAST)) == 1
+
+
+POOR = [None, "", "figure", "_images/0a1b2c.png", "/a/path/with/no/spaces"]
+
+
+@pytest.mark.parametrize("alt", POOR)
+def test_poor_alt_texts(alt):
+    """A missing, short or path-like text does not pass for a description."""
+    assert bad_alt(alt)
+    assert not bad_alt("Ratio of both sides against depth; it falls from 1 to 0.2.")

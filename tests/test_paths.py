@@ -1,0 +1,228 @@
+"""The path decomposition: terms, sums by length and the bias against the forward pass."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import attnverify as av
+from attnverify import ops, paths
+from attnverify.errors import InputError
+
+MASK = torch.tensor([[1, 0, 0, 1], [1, 1, 0, 0], [0, 0, 1, 0], [1, 1, 1, 1]], dtype=torch.bool)
+
+
+def network(depth=3, heads=2, width=5, **options):
+    return av.SelfAttentionNetwork.random(depth, heads, width, 3, 4, seed=1, **options)
+
+
+def tokens(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def sum_of_terms(net, X):
+    return sum(term for _, term in paths.terms(net, X))
+
+
+def rounding_bound(net, X):
+    number = (net.heads + net.skip) ** net.depth
+    return paths.FixedAttention.of(net, X).rounding_bound(X, number)
+
+
+def grouped(net, X):
+    """Sums of enumerated terms by length, (depth + 1, ..., tokens, width)."""
+    sums = X.new_zeros(net.depth + 1, *X.shape)
+    for path, term in paths.terms(net, X):
+        sums[len(path) - path.count(0)] += term
+    return sums
+
+
+options = {
+    "plain": {}, "skip": {"skip": True}, "causal": {"mask": "causal"},
+    "mask and skip": {"mask": MASK, "skip": True}, "no bias": {"bias": False},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+@pytest.mark.parametrize("name", options)
+def test_terms_and_bias_are_the_network(name, batch):
+    net, X = network(**options[name]), tokens(*batch, 4, 5)
+    difference = (sum_of_terms(net, X) + paths.bias(net, X) - net(X)).abs()
+    assert (difference <= rounding_bound(net, X)).all()
+
+
+@pytest.mark.parametrize("batch", [(), (2, 3)])
+@pytest.mark.parametrize("name", options)
+def test_sums_by_length_are_the_terms_grouped(name, batch):
+    """Both are roundings of one exact value: the bound on the total bounds each of its parts.
+
+    Every product chain of a length is one of the chains that rounding_bound adds up.
+    """
+    net, X = network(**options[name]), tokens(*batch, 4, 5)
+    difference = (paths.by_length(net, X) - grouped(net, X)).abs()
+    assert (difference <= rounding_bound(net, X)).all()
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    depth=st.integers(1, 4), heads=st.integers(1, 3), width=st.integers(1, 5),
+    sizes=st.tuples(st.integers(1, 4), st.integers(1, 4)), n=st.integers(1, 5),
+    batch=st.lists(st.integers(1, 3), max_size=2), skip=st.booleans(), bias=st.booleans(),
+    causal=st.booleans(), seed=st.integers(0, 9999),
+)  # fmt: skip
+def test_any_shape(depth, heads, width, sizes, n, batch, skip, bias, causal, seed):
+    net = av.SelfAttentionNetwork.random(
+        depth, heads, width, *sizes, skip=skip, bias=bias, mask="causal" if causal else None,
+        scale=2.0, seed=seed,
+    )  # fmt: skip
+    X = tokens(*batch, n, width, seed=seed)
+    bound, bias_part = rounding_bound(net, X), paths.bias(net, X)
+    sums = paths.by_length(net, X)
+    assert ((sums.sum(0) + bias_part - net(X)).abs() <= bound).all()
+    assert ((sum_of_terms(net, X) + bias_part - net(X)).abs() <= bound).all()
+    assert ((sums - grouped(net, X)).abs() <= bound).all()
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("heads", [1, 2, 7])
+def test_both_ways_to_take_the_lengths(monkeypatch, heads, large):
+    """One length and a third of the heads at a time, and all at once: the same sums."""
+    net, X = network(heads=heads, skip=True), tokens(2, 4, 5)
+    monkeypatch.setattr(paths, "SMALL", 0 if large else 2**40)
+    assert ((paths.by_length(net, X) - grouped(net, X)).abs() <= rounding_bound(net, X)).all()
+
+
+def test_sums_by_length_are_exact_on_rationals():
+    """In exact arithmetic the recursion and the enumeration are equal, not close."""
+    L, H, n, d, v = 3, 2, 3, 2, 2
+    draw = torch.Generator().manual_seed(0)
+
+    def rational(*shape):
+        return ops.rationals(torch.randint(-4, 5, shape, generator=draw))
+
+    for skip in (False, True):
+        P = rational(L, H, n, n)
+        fixed = paths.FixedAttention(P, rational(L, H, d, v), rational(L, H, v, d),
+                                     rational(L, d), skip)  # fmt: skip
+        X = rational(n, d)
+        sums = fixed.by_length(X)
+        for length in range(L + 1):
+            chosen = [p for p in itertools.product(fixed.indices(), repeat=L)
+                      if L - p.count(0) == length]  # fmt: skip
+            zero = ops.full((n, d), 0, X)
+            assert (sums[length] == sum((fixed.term(X, p) for p in chosen), zero)).all()
+
+
+def wrong_neighbors(net, X):
+    """Formulas that look right and are not."""
+    fixed = paths.FixedAttention.of(net, X)
+    total = sum_of_terms(net, X)
+    bias = paths.bias(net, X)
+    first = next(iter(paths.terms(net, X)))[1]
+    turned = paths.FixedAttention(fixed.P.flip(0), fixed.W_V, fixed.W_O, fixed.b, fixed.skip)
+    with_identity = paths.FixedAttention(fixed.P, fixed.W_V, fixed.W_O, fixed.b, not fixed.skip)
+    return {
+        "no bias": total,
+        "last bias only": total + fixed.b[-1],
+        "one path missing": total - first + bias,
+        "layers of attention reversed": turned.by_length(X).sum(0) + bias,
+        "skip taken the other way": with_identity.by_length(X).sum(0) + bias,
+    }
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_wrong_neighbors_fail(skip):
+    net, X = network(skip=skip), tokens(4, 5)
+    for name, value in wrong_neighbors(net, X).items():
+        assert ((value - net(X)).abs() > rounding_bound(net, X)).any(), name
+
+
+@pytest.mark.parametrize(("depth", "heads"), [(L, H) for L in range(4) for H in (1, 2, 3)])
+def test_count_is_that_of_the_enumeration(depth, heads):
+    lengths = [depth - p.count(0) for p in itertools.product(range(heads + 1), repeat=depth)]
+    for length in range(-1, depth + 2):
+        assert paths.count(depth, heads, length) == lengths.count(length)
+    assert sum(paths.count(depth, heads, k) for k in range(depth + 1)) == (1 + heads) ** depth
+
+
+@pytest.mark.parametrize(("depth", "heads", "name"), [(-1, 2, "depth"), (2, 0, "heads")])
+def test_count_of_nothing(depth, heads, name):
+    with pytest.raises(InputError, match=f"^{name}: got "):
+        paths.count(depth, heads, 1)
+
+
+def test_paths_come_in_order_and_terms_agree():
+    net, X = network(depth=2, skip=True), tokens(4, 5)
+    found = list(paths.terms(net, X))
+    assert [p for p, _ in found] == list(itertools.product(range(3), repeat=2))
+    assert all(torch.equal(term, paths.term(net, X, p)) for p, term in found)
+    assert torch.equal(dict(found)[0, 0], X)
+
+
+def test_without_skip_only_the_full_length():
+    net, X = network(), tokens(4, 5)
+    sums = paths.by_length(net, X)
+    assert (sums[:-1] == 0).all() and (sums[-1] != 0).any()
+
+
+def test_bias_is_one_row_for_all_tokens():
+    net, X = network(skip=True), tokens(3, 4, 5)
+    bias = paths.bias(net, X)
+    assert bias.shape == X.shape and (bias == bias[0, 0]).all()
+
+
+@pytest.mark.parametrize(("skip", "path", "allowed"), [
+    (True, (0, 3, 0), r"indices in 0\.\.2"), (True, (0, -1, 0), r"indices in 0\.\.2"),
+    (False, (0, 1, 1), r"indices in 1\.\.2"), (False, (1, 1, 3), r"indices in 1\.\.2"),
+])  # fmt: skip
+def test_path_index_out_of_range(skip, path, allowed):
+    with pytest.raises(InputError, match=rf"^path: got \({path[0]}, .*expected {allowed}"):
+        paths.term(network(skip=skip), tokens(4, 5), path)
+
+
+def test_path_of_another_length():
+    with pytest.raises(InputError, match="^path: got 2 indices, expected 3, one a layer"):
+        paths.term(network(), tokens(4, 5), (1, 1))
+
+
+def test_too_many_paths_advises_the_recursion():
+    net = network(depth=12, heads=12, width=2, skip=True)
+    message = f"^net: got {13**12:,} paths, expected at most 1,000,000 .use by_length"
+    with pytest.raises(InputError, match=message):
+        paths.terms(net, tokens(4, 2))
+    few = network(depth=2)
+    with pytest.raises(InputError, match="^net: got 4 paths, expected at most 3"):
+        paths.terms(few, tokens(4, 5), limit=3)
+    assert len(list(paths.terms(few, tokens(4, 5), limit=4))) == 4
+
+
+def test_the_recursion_takes_what_enumeration_cannot():
+    """13^12 paths: the sums by length still add up to the network."""
+    net, X = network(depth=12, heads=12, width=4, skip=True, bias=True), tokens(3, 4)
+    total = paths.by_length(net, X).sum(0) + paths.bias(net, X)
+    bound = paths.FixedAttention.of(net, X).rounding_bound(X, net.depth + 1)
+    assert ((total - net(X)).abs() <= bound).all()
+    assert math.isfinite(float(bound.max()))
+
+
+@pytest.mark.parametrize("call", [paths.by_length, paths.terms, paths.bias])
+def test_networks_with_other_parts_are_refused(call):
+    message = "^net: got a network with MLPs or layer norm, expected attention and skip"
+    for other in ({"mlp_width": 3}, {"norm": True}):
+        with pytest.raises(InputError, match=message):
+            call(network(**other), tokens(4, 5))
+
+
+@pytest.mark.parametrize("call", [paths.by_length, paths.terms, paths.bias])
+def test_bad_tokens(call):
+    bad = tokens(4, 5)
+    bad[0, 0] = torch.nan
+    with pytest.raises(InputError, match="^X: got 1 NaN or infinite entries"):
+        call(network(), bad)
+    with pytest.raises(InputError, match="^X: got width 6, expected width 5"):
+        call(network(), tokens(4, 6))
+    with pytest.raises(InputError, match=r"^X: got shape \(0, 5\), expected at least one token"):
+        call(network(), tokens(0, 5))

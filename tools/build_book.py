@@ -1,0 +1,199 @@
+"""Build the book: evidence, generated pages, strict HTML, swap. `make book` calls this.
+
+The new book is built in a folder of its own and takes the place of `_build/html` by a
+rename only when every stage succeeded, so a failed build leaves the previous one as it
+was. With BOOK_REPOSITORY_URL set (the publishing workflow fills in the hosting
+repository's own address) the pages get launch buttons; without it they have their
+downloads only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+sys.path.insert(0, str(Path(__file__).parent))
+from slim_html import slim
+
+ROOT = Path(__file__).resolve().parents[1]
+#: What a built page depends on; book/generated follows from these.
+INPUTS = ("_config.yml", "_toc.yml", "constraints.txt", "book", "notebooks", "src", "tools")
+SKIPPED = {"__pycache__", "generated", ".ipynb_checkpoints", ".jupyter_cache"}
+STAMP = ".book-stamp"
+URL_VARIABLE = "BOOK_REPOSITORY_URL"
+REF_VARIABLE = "BOOK_REPOSITORY_REF"
+
+
+class StageError(Exception):
+    """A stage of the build failed; the message says which and how."""
+
+
+def input_files(root: Path) -> Iterator[Path]:
+    """Every file that a built page depends on, in a fixed order."""
+    for name in INPUTS:
+        top = root / name
+        for path in [top] if top.is_file() else sorted(top.rglob("*")):
+            parts = path.relative_to(root).parts
+            hidden = SKIPPED.intersection(parts) or any(p.endswith(".egg-info") for p in parts)
+            if path.is_file() and not hidden:
+                yield path
+
+
+def source_hash(root: Path) -> str:
+    """One hash of all inputs and of the repository setting: equal means up to date."""
+    digest = hashlib.sha256(os.environ.get(URL_VARIABLE, "").encode())
+    for path in input_files(root):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0")
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def is_current(root: Path) -> bool:
+    """True if `_build/html` was built from the sources as they are now."""
+    stamp = root / "_build" / "html" / STAMP
+    return stamp.is_file() and stamp.read_text() == source_hash(root)
+
+
+def run_python(*arguments: str | Path) -> None:
+    """Run this interpreter in the root with its output shown; StageError if it fails."""
+    environment = {**os.environ, "JUPYTER_PREFER_ENV_PATH": "1", "PYTHONUNBUFFERED": "1"}
+    if not sys.stdout.isatty():
+        environment["NO_COLOR"] = "1"
+    command = [sys.executable, *(str(a) for a in arguments)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
+    if done.returncode:
+        raise StageError(f"exit code {done.returncode} from: python {' '.join(command[1:])}")
+
+
+def run_main(module: str, *arguments: str | Path) -> None:
+    """Run module.main(); the console scripts are not used, as they may not be on the path."""
+    run_python("-c", f"import sys; from {module} import main; sys.exit(main())", *arguments)
+
+
+def verify(evidence: Path) -> None:
+    """Check every claim in the quick setting and write the evidence file."""
+    evidence.parent.mkdir(parents=True, exist_ok=True)
+    run_main("attnverify.cli", "verify", "--json", evidence)
+
+
+def generate_pages(evidence: Path) -> None:
+    """Write the status page, the graph and the code index from the evidence."""
+    run_python("-m", "attnverify.pages", "--evidence", evidence, "--out",
+               ROOT / "book" / "generated")
+
+
+def build_config(folder: Path) -> Path:
+    """The configuration to build with: `_config.yml`, plus launch buttons if an address is set."""
+    url = os.environ.get(URL_VARIABLE, "").strip().rstrip("/")
+    source = ROOT / "_config.yml"
+    if not url:
+        return source
+    if not url.startswith("https://"):
+        raise StageError(f"{URL_VARIABLE}: expected an https:// address, got {url!r}")
+    config = yaml.safe_load(source.read_text(encoding="utf-8"))
+    config["repository"] = {"url": url, "branch": os.environ.get(REF_VARIABLE) or "main",
+                            "path_to_book": ""}
+    config["launch_buttons"] = {"colab_url": "https://colab.research.google.com",
+                                "binderhub_url": "https://mybinder.org",
+                                "notebook_interface": "jupyterlab"}
+    # Jupyter Book reads this path from the configuration file's own folder.
+    extensions = config["sphinx"]["local_extensions"]
+    config["sphinx"]["local_extensions"] = {k: str(ROOT / v) for k, v in extensions.items()}
+    target = folder / "_config.yml"
+    target.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+    return target
+
+
+def build_html(staging: Path) -> Path:
+    """Build strictly below staging and return the folder of pages."""
+    run_main("jupyter_book.cli.main", "build", ROOT, "--path-output", staging,
+             "--config", build_config(staging), "--all", "-n", "-W", "--keep-going")
+    html = staging / "_build" / "html"
+    errors = [p.name for p in html.rglob("*.html") if "katex-error" in p.read_text("utf-8")]
+    if errors:
+        raise StageError(f"math errors (katex-error) in {', '.join(sorted(errors))}")
+    return html
+
+
+def swap(new: Path, current: Path) -> None:
+    """Put the new folder in the place of the current one; both are on one file system."""
+    old = current.with_name(current.name + ".old")
+    shutil.rmtree(old, ignore_errors=True)
+    if current.exists():
+        current.rename(old)
+    try:
+        new.rename(current)
+    except OSError:
+        if old.exists():
+            old.rename(current)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def verdict(evidence: Path) -> str:
+    """The closing line: how many claims have which status."""
+    claims = json.loads(evidence.read_text(encoding="utf-8"))["claims"]
+    counts = Counter(claim["status"] for claim in claims)
+    order = ("verified", "refuted", "corrected", "partial", "failed")
+    shown = [f"{counts[s]} {s}" for s in (*order, *sorted(set(counts) - set(order))) if counts[s]]
+    return f"{len(claims)} claims: {', '.join(shown)}"
+
+
+def timed(name: str, stage, *arguments):
+    """Run one stage, announce it, and print how long it took."""
+    print(f"==> {name}", flush=True)
+    start = time.perf_counter()
+    result = stage(*arguments)
+    print(f"    {name}: {time.perf_counter() - start:.1f} s", flush=True)
+    return result
+
+
+def build() -> Path:
+    """All stages; returns the page to open."""
+    output, evidence = ROOT / "_build", ROOT / "_build" / "evidence.json"
+    stamp = source_hash(ROOT)
+    timed("verify the claims", verify, evidence)
+    timed("write the generated pages", generate_pages, evidence)
+    with tempfile.TemporaryDirectory(prefix="staging-", dir=output) as folder:
+        html = timed("build the pages", build_html, Path(folder))
+        timed("trim styles, icons and scripts", slim, html)
+        (html / STAMP).write_text(stamp)
+        swap(html, output / "html")
+    return output / "html" / "index.html"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Command line: exit code 0 if the new book is in place, 1 if the previous one was kept."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--if-changed", action="store_true",
+                        help="do nothing if the book is up to date with its sources")
+    options = parser.parse_args(arguments)
+    if options.if_changed and is_current(ROOT):
+        print("The book is up to date.")
+        return 0
+    start = time.perf_counter()
+    try:
+        page = build()
+    except StageError as error:
+        print(f"The book was not built; the previous one, if any, was kept. {error}",
+              file=sys.stderr)
+        return 1
+    print(f"Built in {time.perf_counter() - start:.1f} s. Open {page.as_uri()}")
+    print(verdict(ROOT / "_build" / "evidence.json"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""Print every page of the built book to _build/pdf with Chromium. `make pdf` calls this."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import yaml
+from playwright.sync_api import sync_playwright
+
+ROOT = Path(__file__).resolve().parents[1]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def pages(root: Path) -> list[str]:
+    """The pages in reading order."""
+    toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
+    return [toc["root"], *(c["file"] for part in toc["parts"] for c in part["chapters"])]
+
+
+def main() -> int:
+    """Write one PDF a page, numbered in reading order."""
+    browser_path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser_path is None:
+        print(f"make pdf needs one of: {', '.join(BROWSERS)}", file=sys.stderr)
+        return 1
+    target = ROOT / "_build" / "pdf"
+    target.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
+        page = browser.new_page()
+        for number, name in enumerate(pages(ROOT)):
+            page.goto((ROOT / "_build" / "html" / f"{name}.html").as_uri())
+            file = target / f"{number:02d}-{Path(name).name}.pdf"
+            page.pdf(path=file, format="A4", print_background=True)
+            print(f"wrote {file.relative_to(ROOT)}", flush=True)
+        browser.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
