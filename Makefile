@@ -28,6 +28,7 @@ book: $(STAMP)  ## verify the claims and build the book into _build/html
 	$(BIN)/python tools/build_book.py
 
 test: $(STAMP)  ## run every test (two at a time); ARGS='-k name' narrows it
+	@$(BIN)/python tools/browser.py
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 lint: $(STAMP)  ## check the style of the code
@@ -44,7 +45,8 @@ verify: $(STAMP)  ## check every claim and write _build/evidence.json
 bench: $(STAMP)  ## run the benchmarks
 	$(BIN)/python -m benchmarks
 
-pdf: $(STAMP)  ## print every page of the built book to _build/pdf (needs Chromium)
+pdf: $(STAMP)  ## print every page of the built book to _build/pdf
+	@$(BIN)/python tools/browser.py
 	$(BIN)/python tools/build_book.py --if-changed
 	$(BIN)/python tools/print_pdf.py
 

@@ -5,10 +5,10 @@ Times depend on the machine: ``python -m benchmarks`` checks them.
 
 import pytest
 import torch
-
-import attnverify as av
 from benchmarks import __main__ as benchmarks
 from benchmarks.memory import peak_bytes
+
+import attnverify as av
 
 
 @pytest.mark.parametrize(("depth", "heads", "tokens", "width"), [

@@ -7,7 +7,6 @@ import functools
 import http.server
 import os
 import re
-import shutil
 import subprocess
 import sys
 import threading
@@ -19,6 +18,7 @@ import pytest
 import yaml
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
+import browser as browsers
 import build_book
 from pagechecks import (
     bad_alt,
@@ -34,7 +34,6 @@ from pagechecks import (
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(3000)]
 
 ROOT = Path(__file__).resolve().parents[1]
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS = [
     "--no-sandbox", "--disable-gpu", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--no-first-run", "--headless=new",
@@ -80,8 +79,8 @@ def site(built_book: Path) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Headless Chromium; a machine without one fails, it does not skip."""
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
-    assert path, f"no browser found: install one of {', '.join(BROWSERS)}"
+    path = browsers.find()
+    assert path, f"no browser found: install one of {', '.join(browsers.NAMES)}"
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield started

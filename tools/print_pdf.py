@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 
 import yaml
 from playwright.sync_api import sync_playwright
 
+sys.path.insert(0, str(Path(__file__).parent))
+import browser as browsers
+
 ROOT = Path(__file__).resolve().parents[1]
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 def pages(root: Path) -> list[str]:
@@ -21,9 +22,9 @@ def pages(root: Path) -> list[str]:
 
 def main() -> int:
     """Write one PDF a page, numbered in reading order."""
-    browser_path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    browser_path = browsers.find()
     if browser_path is None:
-        print(f"make pdf needs one of: {', '.join(BROWSERS)}", file=sys.stderr)
+        print(f"make pdf needs one of: {', '.join(browsers.NAMES)}", file=sys.stderr)
         return 1
     target = ROOT / "_build" / "pdf"
     target.mkdir(parents=True, exist_ok=True)

@@ -63,13 +63,8 @@ def _project(X, W, b=None):
 
     Tokens and batch are one axis during the product, which spares copies of X and W.
     """
-    rows = X.reshape(1, -1, X.shape[-1])
-    if b is None:
-        out = rows @ W
-    elif ops.is_torch(X):  # one operation for two
-        out = torch.baddbmm(b[:, None], rows.expand(len(W), -1, -1), W)
-    else:
-        out = rows @ W + b[:, None]
+    out = X.reshape(1, -1, X.shape[-1]) @ W
+    out = out if b is None else out + b[:, None]
     return out.reshape(len(W), *X.shape[:-1], W.shape[-1])
 
 

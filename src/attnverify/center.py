@@ -65,7 +65,7 @@ def _best(program: _Program) -> Vertex:
 
 
 class _Program:
-    """min w_1 f_1(x) + w_inf f_inf(x) as a linear program in (x, U, f_1, f_inf), U >= |X - 1x^T|."""
+    """min w_1 f_1(x) + w_inf f_inf(x), linear in (x, U, f_1, f_inf) with U >= |X - 1x^T|."""
 
     def __init__(self, X: np.ndarray) -> None:
         self.X = X
@@ -84,7 +84,7 @@ class _Program:
         self.limits = np.concatenate([-X.ravel(), X.ravel(), np.zeros(d + n)])
 
     def minimize(self, w_1: float, w_inf: float) -> Vertex:
-        """The vertex of the frontier for these weights, with its sums recomputed from its center."""
+        """The frontier's vertex for these weights, its sums recomputed from its center."""
         n, d = self.X.shape
         total = w_1 + w_inf
         cost = np.concatenate([np.zeros(d + n * d), [w_1 / total, w_inf / total]])

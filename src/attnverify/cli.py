@@ -112,8 +112,11 @@ def verify(
     settings = Settings(samples, restarts, steps, seed, device.value)
     with _progress() as bar:
         task = bar.add_task("checking", total=tasks_in(ids or [], kinds))
-        report = run(ids or [], settings, kinds, scheduler=scheduler, jobs=jobs,
-                     progress=lambda name: bar.update(task, advance=1, description=name))  # fmt: skip
+
+        def advance(name: str) -> None:
+            bar.update(task, advance=1, description=name)
+
+        report = run(ids or [], settings, kinds, scheduler=scheduler, jobs=jobs, progress=advance)
     if json_file is not None:
         json_file.parent.mkdir(parents=True, exist_ok=True)
         write_text(json_file, json.dumps(report.as_json(), indent=1, ensure_ascii=False) + "\n")
@@ -227,8 +230,8 @@ def _print_report(report) -> None:
     for claim in report.claims:
         for record in report.records[claim.id]:
             if record.outcome != "pass":
-                out.print(f"{record.outcome}: {claim.id}, {record.kind} ({record.check}): {record.detail}",
-                          markup=False, style="red")  # fmt: skip
+                where = f"{claim.id}, {record.kind} ({record.check})"
+                out.print(f"{record.outcome}: {where}: {record.detail}", markup=False, style="red")
         for reason in report.standing[claim.id].reasons:
             out.print(f"{claim.id}: {reason}", markup=False)
     out.print(verdict(report), markup=False)
@@ -255,7 +258,8 @@ def verdict(report) -> str:
     statuses = [report.standing[c.id].status for c in report.claims]
     counts = ", ".join(f"{statuses.count(s)} {s}" for s in dict.fromkeys(statuses))
     twins = [t for twins in report.twins.values() for t in twins]
-    return f"{len(statuses)} claims: {counts}; {sum(t.rejected for t in twins)} of {len(twins)} twins rejected"
+    rejected = f"{sum(t.rejected for t in twins)} of {len(twins)} twins rejected"
+    return f"{len(statuses)} claims: {counts}; {rejected}"
 
 
 if __name__ == "__main__":

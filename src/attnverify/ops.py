@@ -138,7 +138,7 @@ def tanh(x: Array) -> Array:
 
 
 def sqrt(x: Array) -> Array:
-    """Square root; a ball that reaches below zero is cut at zero (its value is known to be >= 0)."""
+    """Square root of something known to be >= 0; a ball that reaches below zero is cut there."""
     if is_torch(x):
         return torch.sqrt(x)
     return _entrywise(lambda v: v.nonnegative_part().sqrt(), x)

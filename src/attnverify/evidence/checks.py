@@ -58,8 +58,8 @@ class Identity:
 
     bound: formula for the rounding error of |left - right| in floats, derived where it is
     defined. shared: parameters drawn once a batch, without batch axis (weights of one network for
-    many inputs). arithmetic: "rational" (equal exactly) or "ball" (equal to within certified radius)
-    for the certificate, on ``exact_draws`` drawn instances a size.
+    many inputs). arithmetic: "rational" (equal exactly) or "ball" (equal to within a certified
+    radius) for the certificate, on ``exact_draws`` drawn instances a size.
     """
 
     left: Formula

@@ -73,7 +73,7 @@ def derived(
 def rejected(
     claim: str, steps: Mapping[str, Any], *, given: str = "", rules: Rules | None = None
 ) -> Entry:
-    """Record that false neighbors of the steps are rejected; raises unless each is decidedly false."""
+    """Record rejected false neighbors of the steps; raises unless each is decidedly false."""
     return _hand_in(claim, "rejected", steps, given, rules, expected=False)
 
 

@@ -25,7 +25,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Found:
-    """Result of a search: outcome, largest believed ratio, its instance, how many were looked at."""
+    """Result of a search: outcome, largest believed ratio, its instance, how many were seen."""
 
     outcome: Outcome
     ratio: float | None

@@ -24,14 +24,15 @@ from attnverify.pages.common import (
 Link = Callable[[str], str]  # claim id -> address of its box
 
 NODE_WIDTH, NODE_HEIGHT = 218, 44
-COLUMN, ROW, GAP = 276, 58, 20  # pitch of columns and rows; space between components
-MARGIN = 8
+COLUMN, ROW = 232, 80  # pitch of the boxes
+MARGIN = 4
+SHELF = 3  # columns that fit a page; wider groups stand alone and scroll
 
 INTRO = """\
 # What rests on what
 
 Each box is a claim and links to its statement. An arrow leads from a claim to one that rests on
-it. A claim counts as verified only if everything to its left that leads to it is verified.
+it. A claim counts as verified only if everything above that leads to it is verified.
 """
 
 
@@ -53,45 +54,46 @@ def dependencies(claims: Registry = registry) -> nx.DiGraph:
 
 
 def arrange(graph: nx.DiGraph) -> Layout:
-    """Columns by depth; connected claims below each other, single ones in a grid at the end."""
+    """Rows by depth; groups of connected claims side by side while they fit, then below."""
     boxes: dict[str, tuple[float, float]] = {}
     edges: dict[tuple[str, str], list[tuple[float, float]]] = {}
     order = {id: k for k, id in enumerate(graph)}
-    parts = sorted(nx.weakly_connected_components(graph), key=lambda part: min(map(order.get, part)))
-    top, columns = float(MARGIN), 1
-    for part in (p for p in parts if len(p) > 1):
-        cells, bends, rows, depth = _layers(graph.subgraph(sorted(part, key=order.get)))
-        place = {id: (MARGIN + x * COLUMN, top + y * ROW) for id, (x, y) in cells.items()}
-        boxes |= {id: place[id] for id in part}
-        for (a, b), between in bends.items():
-            edges[a, b] = [place[k] for k in (a, *between, b)]
-        top, columns = top + rows * ROW + GAP, max(columns, depth)
-    single = [id for id in graph if graph.degree(id) == 0]
-    for k, id in enumerate(single):
-        boxes[id] = (MARGIN + (k % columns) * COLUMN, top + (k // columns) * ROW)
-    top += -(-len(single) // columns) * ROW
-    return Layout(boxes, edges, (2 * MARGIN + (columns - 1) * COLUMN + NODE_WIDTH, top))
+    groups = sorted(nx.weakly_connected_components(graph), key=lambda g: min(map(order.get, g)))
+    groups.sort(key=lambda g: len(g) == 1)  # single claims last
+    left = top = bottom = width = 0
+    for group in groups:
+        cells, bends = _layers(graph.subgraph(sorted(group, key=order.get)))
+        columns, rows = (1 + max(axis) for axis in zip(*cells.values(), strict=True))
+        if left and left + columns > SHELF:
+            left, top = 0, bottom
+        place = {node: (MARGIN + (left + x) * COLUMN, MARGIN + (top + y) * ROW)
+                 for node, (x, y) in cells.items()}  # fmt: skip
+        boxes |= {id: place[id] for id in group}
+        edges |= {(a, b): [place[k] for k in (a, *way, b)] for (a, b), way in bends.items()}
+        left, bottom = left + columns, max(bottom, top + rows)
+        width = max(width, left)
+    size = (2 * MARGIN + width * COLUMN, 2 * MARGIN + bottom * ROW)
+    return Layout(boxes, edges, size)
 
 
-def _layers(graph: nx.DiGraph) -> tuple[dict, dict, int, int]:
-    """Cells (column, row) of one component; long edges get bends of their own to pass others by."""
+def _layers(graph: nx.DiGraph) -> tuple[dict, dict]:
+    """Cells (column, row) of one group; long edges get bends of their own to pass others by."""
     layers = list(nx.topological_generations(graph))
-    column = {id: x for x, layer in enumerate(layers) for id in layer}
+    row = {id: y for y, layer in enumerate(layers) for id in layer}
     bends: dict[tuple[str, str], list] = {}
     through = nx.DiGraph()
     through.add_nodes_from(graph)
     for a, b in graph.edges:
-        bends[a, b] = [(a, b, x) for x in range(column[a] + 1, column[b])]
-        column |= {bend: bend[2] for bend in bends[a, b]}
+        bends[a, b] = [(a, b, y) for y in range(row[a] + 1, row[b])]
+        row |= {bend: bend[2] for bend in bends[a, b]}
         nx.add_path(through, [a, *bends[a, b], b])
-    rows: dict = {}
-    for x in range(len(layers)):
-        members = [node for node in through if column[node] == x]
-        before = {n: [rows[p] for p in through.predecessors(n)] for n in members}
-        center = {n: sum(r) / len(r) if r else k for k, (n, r) in enumerate(before.items())}
-        rows |= {n: k for k, n in enumerate(sorted(members, key=center.get))}
-    height = 1 + max(rows.values())
-    return {n: (column[n], rows[n]) for n in through}, bends, height, len(layers)
+    column: dict = {}
+    for y in range(len(layers)):
+        members = [node for node in through if row[node] == y]
+        above = {n: [column[p] for p in through.predecessors(n)] for n in members}
+        center = {n: sum(c) / len(c) if c else k for k, (n, c) in enumerate(above.items())}
+        column |= {n: k for k, n in enumerate(sorted(members, key=center.get))}
+    return {n: (column[n], row[n]) for n in through}, bends
 
 
 def svg(evidence: Evidence, link: Link, claims: Registry = registry) -> str:
@@ -114,18 +116,17 @@ def svg(evidence: Evidence, link: Link, claims: Registry = registry) -> str:
 
 
 def _edge(points: list[tuple[float, float]]) -> str:
-    """A curve from the right side of the first box to the left side of the last."""
-    middle = NODE_HEIGHT / 2
-    x, y = points[0][0] + NODE_WIDTH, points[0][1] + middle
+    """A curve from the foot of the first box to the head of the last, straight through bends."""
+    centers = [(x + NODE_WIDTH / 2, y) for x, y in points]
+    x, y = centers[0][0], centers[0][1] + NODE_HEIGHT
     path = f"M{x:.0f} {y:.0f}"
-    for k, (left, top) in enumerate(points[1:], start=1):
-        last = k == len(points) - 1
-        half = (left - x) / 2
-        path += f"C{x + half:.0f} {y:.0f} {left - half:.0f} {top + middle:.0f} {left:.0f} {top + middle:.0f}"
-        x, y = left, top + middle
-        if not last:
-            x = left + NODE_WIDTH
-            path += f"H{x:.0f}"
+    for k, (to_x, to_y) in enumerate(centers[1:], start=1):
+        half = (to_y - y) / 2
+        path += f"C{x:.0f} {y + half:.0f} {to_x:.0f} {to_y - half:.0f} {to_x:.0f} {to_y:.0f}"
+        x, y = to_x, to_y
+        if k < len(centers) - 1:
+            y += NODE_HEIGHT
+            path += f"V{y:.0f}"
     return f'<path d="{path}" fill="none" stroke="currentColor" marker-end="url(#attnverify-arrow)"/>'
 
 

@@ -72,7 +72,7 @@ def _row(claim: Claim, evidence: Evidence) -> list[str]:
         number(margin(claim.id, records)),
         f"{rejected} of {len(twins)}" if twins else "–",
         f"{sum(r['seconds'] for r in records):.2f}" if records else "–",
-        f"{{doc}}`/notebooks/{claim.notebook}`",
+        f"{{doc}}`{claim.notebook} </notebooks/{claim.notebook}>`",
     ]
 
 

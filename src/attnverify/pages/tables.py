@@ -31,8 +31,9 @@ def twins(claims: Sequence[Claim], evidence: Evidence) -> list[nodes.Node]:
 
 
 def _record(id: str, record: Mapping[str, Any]) -> Row:
-    ratio = record["ratio"]
-    shown = "–" if ratio is None else f"{measure(id, record['check'])} {number(ratio)}"
+    ratio, what = record["ratio"], measure(id, record["check"])
+    exact = what == "error/bound" and record["kind"] == "certified"  # no rounding to measure
+    shown = "–" if ratio is None or exact else f"{what} {number(ratio)}"
     return (record["kind"], record["check"], OUTCOMES[record["outcome"]], shown,
             f"{record['instances']:,}", record["detail"], record["limits"])  # fmt: skip
 
@@ -56,7 +57,7 @@ def _table(title: str, claims: Sequence[Claim], header: Row, rows: list[Row]) ->
 
 
 def _body(header: Row, rows: Iterable[Row]) -> nodes.table:
-    table, group = nodes.table(classes=["table"]), nodes.tgroup(cols=len(header))
+    table, group = nodes.table(classes=["colwidths-auto"]), nodes.tgroup(cols=len(header))
     group += [nodes.colspec(colwidth=1) for _ in header]
     head, body = nodes.thead(), nodes.tbody()
     head += _row(header)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from attnverify.claims import registry
-from attnverify.evidence.catalog import norms, paths, softmax
+from attnverify.evidence.catalog import attention, norms, paths, softmax
 from attnverify.evidence.checks import Check
 
-CHECKS: dict[str, dict[str, Check]] = {**paths.CHECKS, **norms.CHECKS, **softmax.CHECKS}
+CHECKS: dict[str, dict[str, Check]] = {
+    **attention.CHECKS,
+    **paths.CHECKS,
+    **norms.CHECKS,
+    **softmax.CHECKS,
+}
 
 
 def checks_of(claim: str) -> dict[str, Check]:

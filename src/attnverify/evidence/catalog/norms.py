@@ -175,7 +175,8 @@ CENTERS = Inequality(
 CENTERS = replace(
     CENTERS,
     twins=(
-        Twin("the constant 1.999 (1 - 1/n)", replace(CENTERS, right=_scaled(center_factor, 0.9995))),
+        Twin("the constant 1.999 (1 - 1/n)",
+             replace(CENTERS, right=_scaled(center_factor, 0.9995))),
         Twin("the mean is the minimizer",
              replace(CENTERS, right=lambda X, x: norms.composite(X - x))),
     ),
