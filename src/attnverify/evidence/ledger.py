@@ -92,7 +92,10 @@ def _hand_in(claim, role, steps, given, rules, *, expected) -> Entry:
 
 
 def decide(step: Any, rules: Rules | None = None) -> bool | None:
-    """True, False, or None where sympy cannot tell."""
+    """True, False, or None where sympy cannot tell.
+
+    False for a noncommuting step means that the normal forms differ: as words in free symbols.
+    """
     if isinstance(step, tuple) and len(step) == 2:
         left, right = map(sp.sympify, step)
         return _decide_equal(left, right, rules)

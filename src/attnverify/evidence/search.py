@@ -18,7 +18,7 @@ from attnverify.evidence.records import Outcome
 
 CHUNK = 1 << 16  # sampled instances a batch
 SHARED_CHUNK = 64  # inputs that share one drawn network
-RECHECKED = 64  # instances above 1 in floats that are rechecked in balls, at most, a batch
+RECHECKED = 1024  # instances above 1 in floats that are rechecked in balls, at most, a batch
 
 Progress = Callable[[int], None]
 
@@ -156,7 +156,9 @@ def sample_identity(check: Identity, settings: Settings, name: str) -> Found:
             with torch.no_grad():
                 instance = check.build(**{k: v.to(settings.device) for k, v in free.items()})
                 error = abs(check.left(**instance) - check.right(**instance))
-                ratio = torch.where(error == 0, 0.0, error / check.bound(**instance)).max()
-            worst, instances = max(worst, float(ratio)), instances + batch
+                ratio = torch.where(error == 0, 0.0, error / check.bound(**instance))
+            # a NaN on either side or in the bound is a failure, never a pass
+            largest = float(torch.nan_to_num(ratio, nan=torch.inf).max())
+            worst, instances = max(worst, largest), instances + batch
             outcome = "pass" if worst <= 1 else "fail"
     return Found(outcome, worst, None, instances)

@@ -95,13 +95,13 @@ def formulas(check: Check) -> list[Code]:
 
 
 def assembled_in(check: Check) -> list[str]:
-    """Files of the catalog that define the check's formulas, or name the functions it is made of."""
+    """Files of the catalog that define the check's formulas."""
     modules = {item.__module__ for item in reached(_parts(check), follow=_in_catalog)}
     return sorted(source_file(m) for m in modules if m.startswith(CATALOG))
 
 
 def claims_by_file() -> dict[str, list[str]]:
-    """For every source file, the ids of the claims whose checks run it, in the order of the book."""
+    """For every source file, the ids of the claims whose checks run it."""
     out: dict[str, list[str]] = {file: [] for file in source_files()}
     for id in registry:
         modules = {i.__module__ for c in checks_of(id).values() for i in reached(_parts(c))}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import pkgutil
 import re
 from collections.abc import Iterable, Mapping
@@ -28,6 +27,8 @@ UNCHECKED = "not checked"
 MARKS = {"verified": "✓", "refuted": "✗", "corrected": "↻", "partial": "◐", "failed": "!",
          UNCHECKED: "?"}  # fmt: skip
 STATUSES = ("verified", "refuted", "corrected", "partial", "failed")
+FIXED = "\N{NO-BREAK SPACE}"
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 PUNCTUATION = re.compile(r"([\\`*_{}\[\]<>|$#^~&])")
 
 
@@ -50,7 +51,7 @@ class Evidence:
 
 
 def read_evidence(path: Path) -> Evidence:
-    """Read a file written by ``attnverify verify --json``; raises InputError that says what is wrong."""
+    """Read a file of ``attnverify verify --json``; raises InputError that says what is wrong."""
     expected = "expected a file written by `attnverify verify --json FILE`"
     if not path.is_file():
         raise InputError(f"evidence: got {path}, which does not exist, {expected}")
@@ -119,14 +120,19 @@ def escape(text: str) -> str:
 
 
 def number(value: float | None) -> str:
-    """A ratio with enough digits to tell it from 1."""
+    """A ratio with enough digits to tell it from 1; no line breaks inside."""
     if value is None:
         return "–"
     if value != 0 and abs(value) < 1e-4:
-        return f"{value:.1e}"
+        return _power(value)
     if 0.9999 < value < 1:
-        return f"1 − {1 - value:.1e}"
+        return f"1{FIXED}−{FIXED}{_power(1 - value)}"
     return f"{value:.4f}"
+
+
+def _power(value: float) -> str:
+    digits, exponent = f"{value:.1e}".split("e")
+    return f"{digits}·10{str(int(exponent)).translate(RAISED)}"
 
 
 def measure(id: str, check: str) -> str:
@@ -160,8 +166,3 @@ def pipe_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str
     header = list(header)
     lines = [header, ["---"] * len(header), *rows]
     return [f"| {' | '.join(cells)} |" for cells in lines]
-
-
-def relative(target: Path, out: Path) -> str:
-    """A link from a page in ``out`` to a file of the book."""
-    return Path(os.path.relpath(target, out)).as_posix()

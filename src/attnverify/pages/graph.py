@@ -8,7 +8,7 @@ from html import escape as html_escape
 
 import networkx as nx
 
-from attnverify.claims import Registry, registry
+from attnverify.claims import Claim, Registry, registry
 from attnverify.figures import COLORS
 from attnverify.pages.common import (
     MARKS,
@@ -22,6 +22,7 @@ from attnverify.pages.common import (
 )
 
 Link = Callable[[str], str]  # claim id -> address of its box
+Point = tuple[int, int]
 
 NODE_WIDTH, NODE_HEIGHT = 218, 44
 COLUMN, ROW = 232, 80  # pitch of the boxes
@@ -40,9 +41,9 @@ it. A claim counts as verified only if everything above that leads to it is veri
 class Layout:
     """Top left corners of the boxes by claim id, the bends of each edge, and the size of it all."""
 
-    boxes: dict[str, tuple[float, float]]
-    edges: dict[tuple[str, str], list[tuple[float, float]]]
-    size: tuple[float, float]
+    boxes: dict[str, Point]
+    edges: dict[tuple[str, str], list[Point]]
+    size: Point
 
 
 def dependencies(claims: Registry = registry) -> nx.DiGraph:
@@ -55,25 +56,33 @@ def dependencies(claims: Registry = registry) -> nx.DiGraph:
 
 def arrange(graph: nx.DiGraph) -> Layout:
     """Rows by depth; groups of connected claims side by side while they fit, then below."""
-    boxes: dict[str, tuple[float, float]] = {}
-    edges: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    boxes: dict[str, Point] = {}
+    edges: dict[tuple[str, str], list[Point]] = {}
     order = {id: k for k, id in enumerate(graph)}
     groups = sorted(nx.weakly_connected_components(graph), key=lambda g: min(map(order.get, g)))
     groups.sort(key=lambda g: len(g) == 1)  # single claims last
     left = top = bottom = width = 0
     for group in groups:
-        cells, bends = _layers(graph.subgraph(sorted(group, key=order.get)))
+        cells, bends = _layers(_part(graph, sorted(group, key=order.get)))
         columns, rows = (1 + max(axis) for axis in zip(*cells.values(), strict=True))
         if left and left + columns > SHELF:
             left, top = 0, bottom
         place = {node: (MARGIN + (left + x) * COLUMN, MARGIN + (top + y) * ROW)
                  for node, (x, y) in cells.items()}  # fmt: skip
-        boxes |= {id: place[id] for id in group}
+        boxes |= {id: place[id] for id in cells if id in group}
         edges |= {(a, b): [place[k] for k in (a, *way, b)] for (a, b), way in bends.items()}
         left, bottom = left + columns, max(bottom, top + rows)
         width = max(width, left)
     size = (2 * MARGIN + width * COLUMN, 2 * MARGIN + bottom * ROW)
     return Layout(boxes, edges, size)
+
+
+def _part(graph: nx.DiGraph, members: list[str]) -> nx.DiGraph:
+    """The subgraph of the members, its nodes and edges in a fixed order."""
+    part = nx.DiGraph()
+    part.add_nodes_from(members)
+    part.add_edges_from((a, b) for a in members for b in graph.successors(a))
+    return part
 
 
 def _layers(graph: nx.DiGraph) -> tuple[dict, dict]:
@@ -104,43 +113,46 @@ def svg(evidence: Evidence, link: Link, claims: Registry = registry) -> str:
              "the list below says the same in words.")  # fmt: skip
     parts = [
         f'<svg class="attnverify-graph" xmlns="http://www.w3.org/2000/svg" role="group" '
-        f'aria-label="{label}" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}">',
-        '<defs><marker id="attnverify-arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" '
-        'markerHeight="8" orient="auto"><path d="M0 0L8 4L0 8z" fill="currentColor"/></marker></defs>',
+        f'aria-label="{label}" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}">',
+        '<defs><marker id="attnverify-arrow" viewBox="0 0 8 8" refX="8" refY="4" '
+        'markerWidth="8" markerHeight="8" orient="auto">'
+        '<path d="M0 0L8 4L0 8z" fill="currentColor"/></marker></defs>',
         *(_edge(points) for points in layout.edges.values()),
-        *(_node(id, layout.boxes[id], evidence.status(id), claims[id].title, link(id)) for id in claims),
+        *(_node(claim, layout.boxes[id], evidence.status(id), link(id))
+          for id, claim in claims.items()),
         "</svg>",
     ]
     return "\n".join(parts)
 
 
-def _edge(points: list[tuple[float, float]]) -> str:
+def _edge(points: list[Point]) -> str:
     """A curve from the foot of the first box to the head of the last, straight through bends."""
-    centers = [(x + NODE_WIDTH / 2, y) for x, y in points]
+    centers = [(x + NODE_WIDTH // 2, y) for x, y in points]
     x, y = centers[0][0], centers[0][1] + NODE_HEIGHT
-    path = f"M{x:.0f} {y:.0f}"
+    path = f"M{x} {y}"
     for k, (to_x, to_y) in enumerate(centers[1:], start=1):
-        half = (to_y - y) / 2
-        path += f"C{x:.0f} {y + half:.0f} {to_x:.0f} {to_y - half:.0f} {to_x:.0f} {to_y:.0f}"
+        half = (to_y - y) // 2
+        path += f"C{x} {y + half} {to_x} {to_y - half} {to_x} {to_y}"
         x, y = to_x, to_y
         if k < len(centers) - 1:
             y += NODE_HEIGHT
-            path += f"V{y:.0f}"
-    return f'<path d="{path}" fill="none" stroke="currentColor" marker-end="url(#attnverify-arrow)"/>'
+            path += f"V{y}"
+    return (f'<path d="{path}" fill="none" stroke="currentColor" '
+            'marker-end="url(#attnverify-arrow)"/>')  # fmt: skip
 
 
-def _node(id: str, corner: tuple[float, float], status: str, title: str, address: str) -> str:
+def _node(claim: Claim, corner: Point, status: str, address: str) -> str:
     x, y = corner
-    color = _color(status)
+    color, title = _color(status), html_escape(claim.title)
     return (
-        f'<a href="{address}" aria-label="{id}: {html_escape(title)}, {status}">'
-        f"<title>{html_escape(title)} ({status})</title>"
-        f'<rect x="{x:.0f}" y="{y:.0f}" width="{NODE_WIDTH}" height="{NODE_HEIGHT}" rx="5" '
+        f'<a href="{address}" aria-label="{claim.id}: {title}, {status}">'
+        f"<title>{title} ({status})</title>"
+        f'<rect x="{x}" y="{y}" width="{NODE_WIDTH}" height="{NODE_HEIGHT}" rx="5" '
         f'fill="{color}" fill-opacity="0.14" stroke="{color}" stroke-width="2"/>'
-        f'<rect x="{x:.0f}" y="{y:.0f}" width="9" height="{NODE_HEIGHT}" rx="4" fill="{color}"/>'
-        f'<text x="{x + 17:.0f}" y="{y + 18:.0f}">{id}</text>'
-        f'<text class="attnverify-small" x="{x + 17:.0f}" y="{y + 35:.0f}">{MARKS[status]} {status}</text>'
+        f'<rect x="{x}" y="{y}" width="9" height="{NODE_HEIGHT}" rx="4" fill="{color}"/>'
+        f'<text x="{x + 17}" y="{y + 18}">{claim.id}</text>'
+        f'<text class="attnverify-small" x="{x + 17}" y="{y + 35}">{MARKS[status]} {status}</text>'
         "</a>"
     )
 
@@ -164,5 +176,5 @@ def _in_words(evidence: Evidence) -> list[str]:
         own = (f"- []{{#{anchor(claim.id, 'graph')}}}{{claim}}`{escape(claim.title)} <{claim.id}>` "
                f"({evidence.status(claim.id)})")  # fmt: skip
         used = [f"{{claim}}`{escape(registry[u].title)} <{u}>`" for u in claim.uses]
-        lines.append(f"{own} rests on {'; '.join(used)}." if used else f"{own} rests on no other claim.")
+        lines.append(f"{own} rests on {'; '.join(used) or 'no other claim'}.")
     return lines

@@ -37,9 +37,10 @@ from. A status is derived from evidence, and a claim that rests on an unverified
 
 LEGEND = """\
 A dash means that this kind of evidence does not apply to the claim. *Best left/right* is the
-largest ratio of the two sides of an inequality that was found; 1 means that the constant cannot
-be improved; 1 − 2.0e-09 means that it is smaller than 1 by 2.0e-09. Identities and counts have no such ratio. *Seconds* is the wall time of all checks of
-the claim; a notebook's derivations are counted for each of its claims.
+largest ratio of the two sides of an inequality that was found; 1 means that the constant cannot be
+improved, and 1 − 2.0·10⁻⁹ that the ratio is smaller than 1 by 2.0·10⁻⁹. Identities and counts
+have no such ratio. *Seconds* is the wall time of all checks of the claim; a notebook's derivations
+are counted for each of its claims.
 """
 
 

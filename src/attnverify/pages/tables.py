@@ -9,9 +9,9 @@ from typing import Any
 from docutils import nodes
 
 from attnverify.claims import Claim
-from attnverify.pages.common import Evidence, measure, number
+from attnverify.pages.common import FIXED, Evidence, measure, number
 
-OUTCOMES = {"pass": "✓ pass", "fail": "✗ fail", "unknown": "? unknown"}
+OUTCOMES = {"pass": f"✓{FIXED}pass", "fail": f"✗{FIXED}fail", "unknown": f"?{FIXED}unknown"}
 RECORDS = ("Kind", "Check", "Outcome", "Ratio", "Instances", "Found", "Does not show")
 TWINS = ("Check", "Must-fail twin", "Outcome", "How")
 
@@ -39,7 +39,7 @@ def _record(id: str, record: Mapping[str, Any]) -> Row:
 
 
 def _twin(twin: Mapping[str, Any]) -> Row:
-    outcome = "✓ rejected" if twin["rejected"] else "✗ not rejected"
+    outcome = f"✓{FIXED}rejected" if twin["rejected"] else f"✗{FIXED}not{FIXED}rejected"
     return twin["check"], twin["twin"], outcome, twin["detail"]
 
 

@@ -125,7 +125,9 @@ def _attribute_names(item: Code) -> set[str]:
 def _methods(cls: type, names: set[str]) -> Iterator[FunctionType]:
     for name in names & set(cls.__dict__):
         member = cls.__dict__[name]
-        member = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        if isinstance(member, property):
+            member = member.fget
+        member = getattr(member, "__func__", member)  # of a class method
         if isinstance(member, FunctionType):
             yield inspect.unwrap(member)
 

@@ -169,7 +169,7 @@ def extremal_center(tokens: int = 3, exponent: int = 12) -> dict[str, torch.Tens
 CENTERS = Inequality(
     left=lambda X, x: norms.composite(norms.mean_centered(X)),
     right=center_factor,
-    sizes=tuple({"X": (n, d), "x": (1, d)} for n, d in ((2, 2), (3, 8), (3, 32), (5, 40))),
+    sizes=tuple({"X": (n, d), "x": (1, d)} for n, d in ((3, 8), (3, 32), (5, 40))),
     extremal=(extremal_center, lambda: extremal_center(5, 9)),
 )
 CENTERS = replace(

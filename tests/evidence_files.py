@@ -1,0 +1,42 @@
+"""Evidence files for tests: everything that applies has passed, except where a test says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from attnverify.claims import registry
+from attnverify.evidence.catalog import checks_of
+from attnverify.evidence.records import KINDS, Record, TwinRecord
+from attnverify.evidence.search import Settings
+from attnverify.evidence.status import own, required, standings
+from attnverify.evidence.verify import Report
+
+
+def report(outcomes: dict[str, str] | None = None, let_pass: tuple[str, ...] = ()) -> Report:
+    """A run without running: ``outcomes`` names what derivations of some claims came to.
+
+    let_pass: claims whose twins were not rejected.
+    """
+    outcomes = outcomes or {}
+    done = Report(list(registry.values()), {}, {}, Settings())
+    for id, claim in registry.items():
+        pairs = sorted(required(claim), key=lambda pair: (KINDS.index(pair[0]), pair[1]))
+        done.records[id] = [
+            Record(kind, check, outcomes.get(id, "pass") if kind == "derived" else "pass",
+                   0.99999997, 12, 0.25, "these | instances", "|x| <= *1* at `n` = 2")
+            for kind, check in pairs
+        ]  # fmt: skip
+        done.twins[id] = [
+            TwinRecord(name, twin.title, id not in let_pass, 1.001, "left/right = 1.001")
+            for name, check in checks_of(id).items() for twin in check.twins
+        ]  # fmt: skip
+    alone = {id: own(c, done.records[id], done.twins[id]) for id, c in registry.items()}
+    done.standing = standings(registry, alone)
+    return done
+
+
+def write(path: Path, *arguments, **options) -> Path:
+    """Write :func:`report` as ``attnverify verify --json`` does."""
+    path.write_text(json.dumps(report(*arguments, **options).as_json()), encoding="utf-8")
+    return path

@@ -1,0 +1,221 @@
+"""The generated pages hold every claim, and the graph and the index say what the registry says."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from xml.etree import ElementTree
+
+import pytest
+
+import evidence_files
+from attnverify.claims import registry
+from attnverify.claims.model import Claim, Registry
+from attnverify.errors import InputError
+from attnverify.evidence.catalog import checks_of
+from attnverify.evidence.checks import Inequality
+from attnverify.pages import codeindex, graph, status
+from attnverify.pages.__main__ import main, write
+from attnverify.pages.common import (
+    anchor,
+    by_part,
+    escape,
+    margin,
+    measure,
+    number,
+    read_evidence,
+)
+from attnverify.pages.uses import dotted, source_files
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Text of the three pages, with one partial claim, by file name."""
+    root = tmp_path_factory.mktemp("book")
+    evidence = evidence_files.write(root / "evidence.json", {"norms.submultiplicative": "unknown"})
+    paths = write(evidence, root / "book" / "generated")
+    return {path.name: path.read_text(encoding="utf-8") for path in paths}
+
+
+@pytest.mark.parametrize("name", ["status.md", "graph.md", "code.md"])
+def test_every_claim_is_on_every_page(pages, name):
+    for id in registry:
+        assert f"<{id}>`" in pages[name], id
+
+
+def test_status_page_says_why(pages):
+    row = next(r for r in pages["status.md"].splitlines() if "status-norms-submultiplicative" in r)
+    assert "◐</span> partial" in row and "? unknown" in row
+    text = pages["status.md"]
+    assert "`norms.submultiplicative` is partial: no passing derived evidence" in text
+    assert "`norms.residual-centers` is partial: rests on norms.submultiplicative: partial" in text
+    counts = f"**{len(registry)} claims: {len(registry) - 2} verified, 2 partial.**"
+    assert counts in text
+    assert "| setting | `seed` | `0` |" in text and "`python-flint`" in text
+
+
+def test_status_page_tells_failed_and_missing_evidence(tmp_path):
+    file = evidence_files.write(tmp_path / "e.json", let_pass=("paths.count",))
+    text = status.text(read_evidence(file))
+    assert "twin not rejected: H\\^L in place of H\\^l" in text
+    assert "1 failed" in status.summary(read_evidence(file))
+    body = json.loads(file.read_text())
+    body["claims"] = body["claims"][1:]
+    file.write_text(json.dumps(body))
+    first = next(iter(registry))
+    lines = status.text(read_evidence(file)).splitlines()
+    row = next(line for line in lines if anchor(first, "status") in line)
+    assert "not checked" in row and "not run" in row
+
+
+def drawn(pages) -> ElementTree.Element:
+    text = pages["graph.md"]
+    return ElementTree.fromstring(text[text.index("<svg") : text.index("</svg>") + len("</svg>")])
+
+
+def test_graph_has_an_edge_for_every_use(pages):
+    uses = {(used, c.id) for c in registry.values() for used in c.uses}
+    assert set(graph.dependencies().edges) == uses
+    assert set(graph.dependencies()) == set(registry)
+    arrows = [p for p in drawn(pages).iter(f"{SVG}path") if p.get("marker-end")]
+    assert len(arrows) == len(uses) > 0
+
+
+def test_graph_nodes_link_to_the_claims(pages):
+    links = [a.get("href") for a in drawn(pages).iter(f"{SVG}a")]
+    assert links == [f"../../notebooks/{c.notebook}.html#{anchor(c.id)}" for c in registry.values()]
+
+
+def test_graph_is_described_and_survives_markdown(pages):
+    picture = drawn(pages)
+    assert "Dependency graph" in picture.get("aria-label")
+    text = pages["graph.md"]
+    assert "\n\n" not in text[text.index("<svg") : text.index("</svg>")]
+    for claim in registry.values():
+        line = next(x for x in text.splitlines() if f"#{anchor(claim.id, 'graph')}" in x)
+        assert all(f"<{used}>`" in line for used in claim.uses), claim.id
+
+
+def chain(length: int) -> Registry:
+    """Claims that each rest on all before them, and three that rest on nothing."""
+    ids = [f"chain.{k}" for k in range(length)]
+    linked = [Claim(id, id, "lemma", "x", "norms", uses=tuple(ids[:k])) for k, id in enumerate(ids)]
+    return Registry([*linked, *(Claim(f"one.{k}", "t", "lemma", "x", "norms") for k in range(3))])
+
+
+@pytest.mark.parametrize("claims", [registry, chain(5)], ids=["book", "chain"])
+def test_graph_boxes_do_not_overlap(claims):
+    layout = graph.arrange(graph.dependencies(claims))
+    for (a, (x, y)), (b, (u, v)) in combinations(layout.boxes.items(), 2):
+        assert abs(x - u) >= graph.NODE_WIDTH or abs(y - v) >= graph.NODE_HEIGHT, (a, b)
+    for x, y in layout.boxes.values():
+        assert 0 <= x <= layout.size[0] - graph.NODE_WIDTH
+        assert 0 <= y <= layout.size[1] - graph.NODE_HEIGHT
+    for (a, b), points in layout.edges.items():
+        assert points[0] == layout.boxes[a] and points[-1] == layout.boxes[b]
+        bends = set(points[1:-1])
+        assert not bends & set(layout.boxes.values()), "an edge runs through another claim"
+        assert [y for _, y in points] == sorted({y for _, y in points})
+
+
+def named(id: str, check: str) -> set[str]:
+    found = codeindex.formulas(checks_of(id)[check])
+    return {dotted(item).removeprefix("attnverify.") for item in found}
+
+
+def test_index_names_what_the_formulas_run():
+    assert named("norms.submultiplicative", "product") == {"norms.composite"}
+    assert {"norms.diameter", "spectral.spectral_norm"} <= named("norms.diameter", "right factor")
+    assert "paths.FixedAttention.by_length" in named("paths.length-recursion", "recursion")
+    assert {"attention.logits", "attention.mix"} <= named("paths.decomposition", "forward pass")
+    assert {"softmax.variation_bound", "norms.total_variation"} <= named(
+        "softmax.total-variation", "variation"
+    )
+    assert {"evidence.cover.positive"} <= named("softmax.perturbation", "scalar upper")
+
+
+def test_index_leaves_twins_out():
+    """The twin of the product measures a factor by its largest column sum; the claim does not."""
+    assert "norms.max_column_sum" not in named("norms.submultiplicative", "product")
+
+
+def test_every_file_and_every_claim_is_indexed():
+    rows = {file: (role, ids) for file, role, ids in codeindex.files()}
+    assert list(rows) == source_files()
+    assert rows["attnverify/spectral.py"] == ("", ["norms.diameter"])
+    assert rows["attnverify/claims/norms.py"][0] == "statements"
+    assert rows["attnverify/evidence/search.py"] == ("engine", [])
+    assert "paths.count" in rows["attnverify/paths.py"][1]
+    assert "attention.shift-invariance" not in rows["attnverify/norms.py"][1]
+    numerical = {id for file, (role, ids) in rows.items() if role == "" for id in ids}
+    assert numerical == set(registry)
+
+
+def test_claims_are_grouped_by_the_module_that_states_them():
+    groups = by_part(registry.values())
+    assert [c for members in groups.values() for c in members] == list(registry.values())
+    assert len(groups) == 3
+
+
+def test_margins_are_those_of_inequalities():
+    kinds = {(id, n): c for id in registry for n, c in checks_of(id).items()}
+    for (id, name), check in kinds.items():
+        assert (measure(id, name) == "left/right") == isinstance(check, Inequality)
+    records = [{"check": "transpose", "ratio": 5.0}, {"check": "product", "ratio": 0.5}]
+    assert margin("norms.submultiplicative", records) == 0.5
+    assert margin("paths.count", []) is None
+
+
+def test_numbers_show_how_near_one_is():
+    shown = [number(x) for x in (None, 0.0, 1e-7, 0.5, 1 - 3.16e-8, 1.0, 1.0607)]
+    assert shown == ["–", "0.0000", "1.0·10⁻⁷", "0.5000", "1\xa0−\xa03.2·10⁻⁸", "1.0000", "1.0607"]
+
+
+def test_escaped_text_is_plain():
+    assert escape("S_l * |x| <= `a`[b]") == r"S\_l \* \|x\| \<= \`a\`\[b\]"
+
+
+def broken(body: dict, **changes) -> str:
+    return json.dumps({**body, **changes})
+
+
+def test_bad_evidence_files_are_refused(tmp_path, capsys):
+    """Exit code 2, one line that says what is wrong, and the pages of before stay."""
+    good = evidence_files.write(tmp_path / "good.json")
+    out = tmp_path / "book" / "generated"
+    arguments = ["--out", str(out), "--evidence"]
+    assert main([*arguments, str(good)]) == 0
+    before = (out / "status.md").read_text()
+    body = json.loads(good.read_text())
+    first = body["claims"][0]
+    bad = {
+        "which does not exist": None,
+        "truncated": good.read_text()[:1000],
+        "expected a file written by": "[]",
+        "got version 7": broken(body, version=7),
+        "got status 'splendid'": broken(body, claims=[{**first, "status": "splendid"}]),
+        "got kind 'guessed'": broken(
+            body, claims=[{**first, "evidence": [{**first["evidence"][0], "kind": "guessed"}]}]
+        ),
+        "KeyError": broken(body, claims=[{**first, "twins": [{"twin": "x"}]}]),
+    }
+    for words, text in bad.items():
+        file = tmp_path / "bad.json"
+        file.unlink(missing_ok=True)
+        if text is not None:
+            file.write_text(text)
+        assert main([*arguments, str(file)]) == 2
+        message = capsys.readouterr().err
+        assert message.startswith("attnverify.pages: evidence: got ") and words in message
+        assert message.count("\n") == 1
+    assert (out / "status.md").read_text() == before
+    with pytest.raises(InputError, match="evidence: got"):
+        read_evidence(tmp_path)
+
+
+def test_pages_of_equal_evidence_are_equal(pages, tmp_path):
+    file = evidence_files.write(tmp_path / "e.json", {"norms.submultiplicative": "unknown"})
+    again = {p.name: p.read_text() for p in write(file, tmp_path / "book" / "generated")}
+    assert again == pages

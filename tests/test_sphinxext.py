@@ -1,0 +1,236 @@
+"""The Sphinx extension in a small book, built strictly."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from bs4 import BeautifulSoup
+
+import evidence_files
+from attnverify.claims import registry
+from attnverify.figures import COLORS
+from attnverify.pages.__main__ import write
+from attnverify.pages.common import anchor
+from pagechecks import broken_links, soup, undescribed_images
+
+pytestmark = pytest.mark.xdist_group("sphinxext")  # one worker, one set of builds
+
+CONF = """
+project = "small"
+extensions = ["myst_parser", "attnverify.sphinxext"]
+myst_enable_extensions = ["dollarmath", "attrs_inline"]
+bibtex_bibfiles = ["references.bib"]
+html_theme = "basic"
+"""
+PAGES = {
+    "index": "# Book\n\n```{verdict}\n```\n\n{status}`paths.count`\n\n"
+             "```{toctree}\n:glob:\n:numbered:\n\nnotebooks/*\nbook/*\nbook/generated/*\n```\n",
+    "book/evidence": "# Evidence\n\nSee {claim}`softmax.total-variation` and "
+                     "{claim}`this <norms.diameter>`. {api}`attnverify.norms.diameter`\n",
+    "book/api": "# API\n",
+    "book/bibliography": "# Bibliography\n\n```{bibliography}\n```\n",
+}  # fmt: skip
+MISTAKES = """\
+# Bad
+
+```{claim} paths.decompositon
+```
+
+{claim}`norms.diametr` {status}`norms.diametr` {claim}`norms.diameter` {api}`attnverify.norms.size`
+
+```{evidence} nothing.*
+```
+
+```{claim} paths.count
+```
+"""
+TOUCHED = "norms.submultiplicative"  # its derivation stayed unknown
+
+
+def chapter(name: str) -> str:
+    """A page that prints the claims of a notebook and their evidence."""
+    ids = [claim.id for claim in registry.values() if claim.notebook == name]
+    boxes = "".join(f"```{{claim}} {id}\n```\n\n" for id in ids)
+    return f"# {name}\n\n{boxes}```{{evidence}} {' '.join(ids)}\n```\n"
+
+
+def project(folder: Path, root: Path, pages: dict[str, str]) -> Path:
+    """Write a small book into a folder."""
+    for name, text in pages.items():
+        path = folder / f"{name}.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    (folder / "conf.py").write_text(CONF)
+    (folder / "references.bib").write_text((root / "book" / "references.bib").read_text("utf-8"))
+    return folder
+
+
+#: One process for all builds: most of a small build's time is starting Python.
+BUILDS = """
+import sys
+from sphinx.cmd.build import main
+for folder in sys.argv[1:]:
+    code = main(["-b", "html", "-n", "-W", "--keep-going", "-q", "-w", folder + "/warnings",
+                 folder, folder + "/_build/html"])
+    open(folder + "/code", "w").write(str(code))
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory, root) -> dict[str, Path]:
+    """Three small books, each built strictly: a good one, one of mistakes, one without evidence."""
+    chapters = {f"notebooks/{c.notebook}": chapter(c.notebook) for c in registry.values()}
+    pages = {"good": {**PAGES, **chapters}, "mistakes": {"index": MISTAKES},
+             "bare": {"index": "# Bare\n\n```{verdict}\n```\n"}}  # fmt: skip
+    folders = {name: project(tmp_path_factory.mktemp(name), root, pages[name]) for name in pages}
+    for name in ("good", "mistakes"):
+        (folders[name] / "_build").mkdir()
+    good = folders["good"]
+    evidence = evidence_files.write(good / "_build" / "evidence.json", {TOUCHED: "unknown"})
+    write(evidence, good / "book" / "generated")
+    (folders["mistakes"] / "_build" / "evidence.json").write_text('{"version": 1, "claims": [')
+    command = [sys.executable, "-c", BUILDS, *map(str, folders.values())]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folders
+
+
+def result(folder: Path) -> tuple[int, str]:
+    """Exit code and warnings of a build."""
+    return int((folder / "code").read_text()), (folder / "warnings").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def book(built) -> Path:
+    """Pages of the good book, which holds every claim."""
+    assert result(built["good"]) == (0, "")
+    return built["good"] / "_build" / "html"
+
+
+def box(book: Path, id: str) -> BeautifulSoup:
+    found = soup(book / "notebooks" / f"{registry[id].notebook}.html").find(id=anchor(id))
+    assert found is not None, id
+    return found
+
+
+@pytest.mark.parametrize("id", registry)
+def test_every_claim_has_a_numbered_box(book, id):
+    """Kind, number, title, source, status and links; the statement's math is math."""
+    found, claim = box(book, id), registry[id]
+    title = " ".join(found.find(class_="admonition-title").get_text().split())
+    assert re.fullmatch(rf"{claim.kind.capitalize()} \d+\.\d+ \({re.escape(claim.title)}\)", title)
+    assert found.select(".math"), "no formula in the statement"
+    text = found.get_text()
+    assert ("Source:" in text) == bool(claim.sources)
+    assert (f"Proved here: {claim.here}" in text) == bool(claim.here)
+    badge = found.select_one(".attnverify-badge")
+    status = "partial" if id in (TOUCHED, "norms.residual-centers") else "verified"
+    assert badge.get_text().split()[-1] == status
+    assert COLORS[status] in badge["style"]
+    links = [a["href"] for a in found.find_all("a", href=True)]
+    assert f"../book/generated/status.html#{anchor(id, 'status')}" in links
+    assert f"../book/generated/code.html#{anchor(id, 'code')}" in links
+    assert sum("bibliography.html#" in link for link in links) == len(claim.sources)
+
+
+def test_boxes_count_together(book):
+    """Lemma 1.1, lemma 1.2, theorem 1.3: one counter for all kinds."""
+    titles = soup(book / "notebooks" / "softmax.html").find_all(class_="admonition-title")
+    numbers = [re.search(r"\d+\.(\d+)", title.get_text()).group(1) for title in titles]
+    assert numbers == [str(k) for k in range(1, len(titles) + 1)]
+
+
+def test_links_lead_to_places_that_exist(book):
+    """Boxes, status page, code index, graph: there and back."""
+    ours = [link for link in broken_links(book) if "genindex" not in link and "search" not in link]
+    assert ours == []
+    assert undescribed_images(soup(book / "book" / "generated" / "graph.html")) == []
+
+
+def test_ids_are_unique(book):
+    for page in book.rglob("*.html"):
+        ids = [element["id"] for element in soup(page).find_all(id=True)]
+        assert len(ids) == len(set(ids)), page.name
+
+
+def test_role_shows_number_and_title_or_the_given_text(book):
+    page = soup(book / "book" / "evidence.html")
+    links = {a["href"]: a.get_text() for a in page.find_all("a", href=True)}
+    long = links[f"../notebooks/softmax.html#{anchor('softmax.total-variation')}"]
+    assert re.fullmatch(r"Theorem \d+\.2 \(The sharp bound in total variation\)", long)
+    assert links[f"../notebooks/norms.html#{anchor('norms.diameter')}"] == "this"
+    assert "norms.diameter" in [code.get_text() for code in page.find_all("code")]
+
+
+def test_evidence_table_shows_records_and_twins_without_times(book):
+    page = soup(book / "notebooks" / "norms.html")
+    records, twins = page.select(".attnverify-scroll")
+    text = records.get_text(" ")
+    assert "|x| <= *1* at `n` = 2" in text and "these | instances" in text
+    assert "1\N{NO-BREAK SPACE}−\N{NO-BREAK SPACE}3.0·10⁻⁸" in text
+    assert "?\N{NO-BREAK SPACE}unknown" in text and "0.25" not in text
+    assert "Seconds" not in text
+    assert "✓\N{NO-BREAK SPACE}rejected" in twins.get_text()
+    assert "the constant 0.999" in twins.get_text()
+    assert twins["tabindex"] == "0" and "Must-fail twins of norms." in twins["aria-label"]
+
+
+def test_verdict_counts(book):
+    text = " ".join(soup(book / "index.html").select_one(".attnverify-verdict").get_text().split())
+    report = evidence_files.report({TOUCHED: "unknown"})
+    twins = sum(map(len, report.twins.values()))
+    total = sum(map(len, report.records.values()))
+    assert f"{len(registry)} claims: {len(registry) - 2} ✓ verified 2 ◐ partial" in text
+    assert f"{total - 1} of {total} pieces of evidence pass" in text
+    assert f"{twins} of {twins} must-fail twins are rejected." in text
+
+
+def test_status_role_prints_the_badge(book):
+    badges = soup(book / "index.html").select("p > .attnverify-badge")
+    assert badges[-1].get_text().split() == ["✓", "verified"]
+
+
+def test_style_sheet_is_served(book):
+    css = (book / "_static" / "attnverify.css").read_text()
+    assert ".attnverify-badge" in css and "http" not in css
+    assert "attnverify.css" in (book / "index.html").read_text()
+
+
+@pytest.mark.parametrize("words", [
+    "index.md:3: ERROR: id: got 'paths.decompositon', expected a claim id "
+    "(did you mean 'paths.decomposition'?)",
+    "index.md:6: ERROR: id: got 'norms.diametr', expected a claim id "
+    "(did you mean 'norms.diameter'?)",
+    "id: got 'nothing.*', expected a claim id or a glob",
+    "claim norms.diameter has no box: no page prints it with the claim directive",
+    "api: got 'attnverify.norms.size', expected a name of the package",
+    "no page book/generated/status (run python -m attnverify.pages)",
+    "evidence: got evidence.json, which is truncated or no evidence file (JSONDecodeError",
+])  # fmt: skip
+def test_mistakes_fail_the_build_and_are_named(built, words):
+    """Unknown ids with the nearest match, a claim without a box, a missing page, a broken file."""
+    code, warnings = result(built["mistakes"])
+    assert code != 0
+    assert words in warnings
+
+
+def test_a_broken_evidence_file_is_told_once(built):
+    assert result(built["mistakes"])[1].count("truncated or no evidence file") == 1
+
+
+def test_missing_evidence_is_a_clear_warning(built):
+    code, warnings = result(built["bare"])
+    assert code != 0
+    assert "evidence.json, which does not exist, expected a file written by" in warnings
+    assert "not checked" in (built["bare"] / "_build" / "html" / "index.html").read_text()
+
+
+def test_badges_tell_the_status_without_color(book):
+    """The mark is for eyes only; the word is what a screen reader reads."""
+    badge = box(book, "paths.count").select_one(".attnverify-badge")
+    assert badge.find("span")["aria-hidden"] == "true"
+    assert badge.get_text().split() == ["✓", "verified"]
