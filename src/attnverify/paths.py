@@ -155,8 +155,7 @@ class FixedAttention:
         width, tokens and heads * value_width and three additions; the terms are then added up.
         By Higham, section 3.1, an evaluation with at most m roundings per chain is off by at most
         gamma_m = m u / (1 - m u) times the same expression in absolute values, which is this
-        network with |W|, |b| at |X|; rows of float attention matrices sum to 1 only up to about
-        tokens * u a layer, which the slack of gamma_2m below covers too. The bias moreover uses that rows of P sum to 1, which float
+        network with |W|, |b| at |X|. The bias moreover uses that rows of P sum to 1, which float
         rows do to (tokens + 1) u, less than gamma_m over all layers. Two evaluations and that:
         3 gamma_m; and the bound itself is computed in floats, with the same relative error, so
         2 gamma_2m serves.

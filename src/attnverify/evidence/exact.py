@@ -20,7 +20,8 @@ class Comparison:
     """Verdict on one instance: pass (left <= right), fail (left > right) or unknown.
 
     ratio: an enclosure of the largest left/right; bits: the precision that settled it;
-    attained: the ratio is enclosed within 2^-40 of 1.
+    attained: the hypotheses hold and the ratio is enclosed within
+    2^-40 of 1.
     """
 
     outcome: Outcome
@@ -30,7 +31,8 @@ class Comparison:
 
     @property
     def attained(self) -> bool:
-        return bool(abs(self.ratio - 1) < flint.arb(ATTAINED))
+        near = abs(self.ratio - 1) < flint.arb(ATTAINED)
+        return bool(near) and self.hypotheses == "pass"
 
     @property
     def midpoint(self) -> float:
