@@ -1,0 +1,309 @@
+"""Checks of collapse in the composite value: one head, many heads, the printed theorems."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import flint
+import numpy as np
+import torch
+
+from attnverify import collapse, norms, ops
+from attnverify.evidence.catalog.instances import (
+    KEY_WIDTH,
+    bounded_layer,
+    layer_sizes,
+    oscillations_bounded,
+)
+from attnverify.evidence.checks import Check, Decision, Inequality, Twin, Verdict
+from attnverify.softmax import CRITICAL_OSCILLATION, oscillation
+
+arb = flint.arb
+
+# Rounding in the first layer moves the scores of the second a little: more room below x*.
+DEPTH_LIMIT = CRITICAL_OSCILLATION * (1 - 2.0**-20)
+
+
+def _residual_two(R, x, W_QK, b_QK, W):
+    """The minimal composite value for two tokens: the center is the mean."""
+    return norms.composite(norms.mean_centered(collapse.layer(R + x, W_QK, b_QK, W, KEY_WIDTH)))
+
+
+def _residual_any(R, x, W_QK, b_QK, W):
+    """sum_h (P_h - 1 r_h^T) R W_h: the output minus the center that the proof takes.
+
+    At least the minimum, so the inequality checked is stronger than the statement.
+    """
+    P = collapse.attention(R + x, W_QK, b_QK, KEY_WIDTH)
+    S = R[..., None, :, :]
+    scores = (x[..., None, :, :] @ W_QK + b_QK[..., None, :]) @ ops.transpose(S)
+    base = ops.softmax(scores / ops.root(KEY_WIDTH, R))
+    return norms.composite(ops.sum((P - base) @ S @ W, -3))
+
+
+def _bound(constant: Callable) -> Callable:
+    def right(R, x, W_QK, b_QK, W):
+        return collapse.cubic(constant(R, W_QK, W, KEY_WIDTH), norms.composite(R))
+
+    return right
+
+
+def _version_2(R, W_QK, W, key_width):
+    gamma = ops.amax(collapse.gamma(R, W_QK, key_width), -1)
+    return gamma * collapse.published_constant(R, W_QK, W, key_width)
+
+
+def _times(constant: Callable, factor: float) -> Callable:
+    return lambda R, W_QK, W, k: ops.constant(factor, R) * constant(R, W_QK, W, k)
+
+
+def _sharpened(R, W_QK, W, key_width):
+    """sqrt(2) in place of 4."""
+    return collapse.corrected_constant(R, W_QK, W, key_width) / ops.root(8, R)
+
+
+def _layers(constant: Callable, heads: int = 1, extremal=()) -> dict[str, Inequality]:
+    """The two checks of a one-layer bound: exact center for two tokens, the proof's for more."""
+    two = Inequality(
+        left=_residual_two,
+        right=_bound(constant),
+        sizes=tuple(layer_sizes(2, d, heads) for d in (1, 2, 4)),
+        build=bounded_layer,
+        hypotheses=oscillations_bounded,
+        extremal=extremal,
+    )
+    many = replace(
+        two, left=_residual_any, sizes=tuple(layer_sizes(n, d, heads) for n, d in ((3, 2), (6, 4))),
+        extremal=(),
+    )  # fmt: skip
+    return {"two tokens": two, "more tokens": many}
+
+
+def _with_twins(checks: dict[str, Inequality], twins: dict[str, Callable]) -> dict[str, Inequality]:
+    two = checks["two tokens"]
+    made = tuple(Twin(t, replace(two, right=_bound(c), twins=())) for t, c in twins.items())
+    return {**checks, "two tokens": replace(two, twins=made)}
+
+
+def two_token_layer(scale: float, heads: int = 1) -> dict[str, torch.Tensor]:
+    """Two tokens +-(1, 1) scale, W_QK = e_1 e_1^T, W = e_1 1^T: a large ratio at width 2."""
+    W_QK = torch.zeros(heads, 2, 2, dtype=torch.float64)
+    W_QK[:, 0, 0] = 1
+    W = torch.zeros(heads, 2, 2, dtype=torch.float64)
+    W[:, 0, :] = 1
+    R = torch.tensor([[scale, 0.0], [-scale, 0.0]], dtype=torch.float64)
+    zero = torch.zeros(heads, 2, dtype=torch.float64)
+    return {"R": R, "x": torch.zeros(1, 2, dtype=torch.float64), "W_QK": W_QK, "b_QK": zero,
+            "W": W}  # fmt: skip
+
+
+SINGLE_LAYER = _with_twins(
+    _layers(_version_2, extremal=(lambda: two_token_layer(0.125),)),
+    {"0.5 gamma in place of 4 gamma": _times(_version_2, 0.125)},
+)
+SHARPENED = _with_twins(
+    _layers(_sharpened, extremal=(lambda: two_token_layer(0.125),)),
+    {"0.3 in place of the square root of 2": _times(_sharpened, 0.3 / 2**0.5)},
+)
+
+
+# ------------------------------------------------------------------------------- over depth
+
+
+def _network_sizes(depth: int, width: int) -> dict[str, tuple[int, ...]]:
+    L, d = depth, width
+    return {"u": (1, d), "x": (1, d), "W_QK": (L, 1, d, d), "b_QK": (L, 1, d), "W": (L, 1, d, d),
+            "s": (L, 1)}  # fmt: skip
+
+
+def _bounded_network(u, x, W_QK, b_QK, W, s):
+    """Two tokens; the scores of every layer scaled at that layer's own input."""
+    X, maps = torch.cat([u, -u], dim=-2) + x, []
+    for l in range(W.shape[-4]):
+        part = {"W_QK": W_QK[:, l], "b_QK": b_QK[:, l], "W": W[:, l]}
+        R = norms.mean_centered(X)
+        built = bounded_layer(x=X - R, s=s[:, l], R=R, limit=DEPTH_LIMIT, **part)
+        maps.append(built["W_QK"])
+        X = collapse.layer(X, built["W_QK"], part["b_QK"], part["W"], KEY_WIDTH)
+    X = torch.cat([u, -u], dim=-2) + x
+    return {"X": X, "W_QK": torch.stack(maps, 1), "b_QK": b_QK, "W": W}
+
+
+def _states(X, W_QK, b_QK, W):
+    """Residuals at the input of every layer (two tokens: the mean is the minimizing center)."""
+    for l in range(W.shape[-4]):
+        yield norms.mean_centered(X), W_QK[..., l, :, :, :], W[..., l, :, :, :]
+        X = collapse.layer(X, W_QK[..., l, :, :, :], b_QK[..., l, :, :], W[..., l, :, :, :],
+                           KEY_WIDTH)  # fmt: skip
+
+
+def _depth_bound(with_gamma: bool, iterate: Callable = collapse.iterate) -> Callable:
+    def right(X, W_QK, b_QK, W):
+        states = list(_states(X, W_QK, b_QK, W))
+        largest = ops.amax(
+            ops.stack([collapse.published_constant(R, Q, V, KEY_WIDTH) for R, Q, V in states], -1), -1
+        )
+        if with_gamma:
+            gammas = [ops.amax(collapse.gamma(R, Q, KEY_WIDTH), -1) for R, Q, _ in states]
+            largest = largest * ops.amax(ops.stack(gammas, -1), -1)
+        return iterate(largest, norms.composite(norms.mean_centered(X)), W.shape[-4])
+
+    return right
+
+
+def _network_bounded(X, W_QK, b_QK, W):
+    return [p for R, Q, _ in _states(X, W_QK, b_QK, W) for p in oscillations_bounded(R, Q)]
+
+
+def _exponent_halved(constant, size, depth: int):
+    """constant^(3^L / 2) size^(3^L): the exponent without its - 1."""
+    power = ops.sqrt(constant)
+    return collapse.iterate(constant, size, depth) * power
+
+
+def small_network(scale: float, depth: int = 2) -> dict[str, torch.Tensor]:
+    """Two tokens and rank-one weights whose constant is below 1."""
+    one = two_token_layer(scale)
+    repeat = {k: one[k][None].repeat(depth, *[1] * one[k].ndim) for k in ("W_QK", "b_QK", "W")}
+    return {"X": one["R"], **repeat, "W": repeat["W"] * 2.0**-40}
+
+
+def _depth(with_gamma: bool) -> Inequality:
+    check = Inequality(
+        left=lambda X, W_QK, b_QK, W: norms.composite(
+            norms.mean_centered(collapse.network(X, W_QK, b_QK, W, KEY_WIDTH))
+        ),
+        right=_depth_bound(with_gamma),
+        sizes=(_network_sizes(2, 1), _network_sizes(2, 2)),
+        build=_bounded_network,
+        hypotheses=_network_bounded,
+        extremal=(lambda: small_network(0.125),),
+    )
+    wrong = replace(check, right=_depth_bound(with_gamma, _exponent_halved))
+    return replace(check, twins=(Twin("exponent 3^L / 2 in place of (3^L - 1) / 2", wrong),))
+
+
+# ------------------------------------------------------------- gaps, conditions, counterexamples
+
+
+def _gap(n: int) -> Callable[[], Verdict]:
+    def run() -> Verdict:
+        E = ops.eye(n, ops.balls(np.array([[1]])))
+        left, right = np.sum(oscillation(E)), 2 * norms.max_column_sum(E)
+        holds = True if left > right else False if left <= right else None
+        return Verdict(holds, f"E = I of size {n}: {left.str(5)} against {right.str(5)}")
+
+    return run
+
+
+def _counterexample(run: Callable, twin: tuple[str, Callable]) -> Decision:
+    limits = "this instance, which refutes the statement"
+    twins = (Twin(twin[0], Decision(twin[1], limits, kind="certified")),)
+    return Decision(run, limits, kind="certified", twins=twins)
+
+
+PROOF_GAP = _counterexample(_gap(3), ("E = I of size 2 does it too", _gap(2)))
+
+
+def unconditional_ratio(k: int, exponent: int = 4):
+    """Left over right of the bound with constant 4 for 2k + 1 tokens, without D <= x*.
+
+    One anchor token holds half of the softmax base; k tokens pull weight to themselves by a score
+    M = log(2^exponent k); k tokens do nothing. The value map reads the anchor's feature alone. With
+    ||R||_1 = ||R||_inf = 1, ||W_QK||_1 / sqrt(d_qk) = M, ||W_V||_{1,inf} = 1 the right side is 4 M.
+    The one output column is 1/2 for k + 1 tokens and alpha = 2k / (4k - 1 + e^M) for k; its best
+    center is the midpoint, which leaves (1/2 - alpha) sqrt((k + 1/2) / 2).
+    """
+    M = (arb(2) ** exponent * k).log()
+    alpha = arb(2 * k) / (4 * k - 1 + M.exp())
+    return (arb(1) / 2 - alpha) * ((arb(k) + arb(1) / 2) / 2).sqrt() / (4 * M)
+
+
+def _condition(k: int) -> Callable[[], Verdict]:
+    def run() -> Verdict:
+        ratio = unconditional_ratio(k)
+        holds = True if ratio > 1 else False if ratio <= 1 else None
+        return Verdict(holds, f"{2 * k + 1} tokens: left/right = {ratio.str(6)}", ratio=float(ratio.mid()))
+
+    return run
+
+
+CONDITION = _counterexample(_condition(100_000), ("with 2001 tokens already", _condition(1000)))
+
+
+def printed_ratio(d: int, t=None):
+    """Ratio of the printed many-heads bound with gamma = 1 in balls; t = 1/10 by default."""
+    d = np.array([arb(d)], dtype=object)
+    t = np.array([arb(1) / 10 if t is None else t], dtype=object)
+    return collapse.many_heads_ratio(d, t)[0]
+
+
+def _printed(d: int, low: str, high: str) -> Callable[[], Verdict]:
+    def run() -> Verdict:
+        ratio = printed_ratio(d)
+        inside = ratio > arb(low) and ratio < arb(high)
+        holds = True if inside and ratio > 1 else False if ratio < 1 else None
+        with_gamma = ratio * arb(2).sqrt()
+        words = f"d = {d}: left/right = {ratio.str(12)}, with gamma {with_gamma.str(12)}"
+        return Verdict(holds, words, ratio=float(ratio.mid()))
+
+    return run
+
+
+def _smallest(d: int) -> Callable[[], Verdict]:
+    """d is the smallest width at which some t violates the bound with gamma = 1.
+
+    The ratio rises to (y + 1/y) / 16, y = d^(1/4), as t falls to 0 (tanh(s) < s), and y + 1/y
+    increases for y >= 1; so the test is y + 1/y > 16 at d and not at d - 1.
+    """
+
+    def run() -> Verdict:
+        def limit(width: int):
+            y = arb(width).root(4)
+            return y + 1 / y - 16
+
+        here, before = limit(d), limit(d - 1)
+        holds = True if here > 0 and before < 0 else False if here < 0 or before > 0 else None
+        return Verdict(holds, f"excess {here.str(4)} at d = {d}, {before.str(4)} at d = {d - 1}")
+
+    return run
+
+
+PRINTED = _counterexample(
+    _printed(2**20, "2.0019", "2.0020"), ("d = 2^15 does it too", _printed(2**15, "1", "9"))
+)
+SMALLEST = _counterexample(_smallest(64514), ("64513 is the smallest", _smallest(64513)))
+
+
+def _largest_heads(R, W_QK, W, key_width):
+    """The corrected constant with the largest head in place of the sum over heads."""
+    q = norms.max_column_sum(W_QK)
+    columns, rows = (ops.amax(q * f(W), -1) for f in (norms.max_column_sum, norms.max_row_sum))
+    return ops.constant(4, R) * ops.sqrt(columns * rows) / ops.root(key_width, R)
+
+
+MANY_HEADS = _with_twins(
+    _layers(collapse.corrected_constant, 2, (lambda: two_token_layer(0.125, heads=64),)),
+    {"the largest head in place of the sum over heads": _largest_heads},
+)
+MANY_HEADS_SHARPENED = {
+    f"{name}, constant sqrt 2": check for name, check in _layers(_sharpened, 2).items()
+}
+
+CHECKS: dict[str, dict[str, Check]] = {
+    "collapse.single-layer": {**SINGLE_LAYER},
+    "collapse.single-head": {"depth": _depth(with_gamma=True)},
+    "collapse.version-1-proof-gap": {"counterexample": PROOF_GAP},
+    "collapse.single-head-without-gamma": {
+        **_with_twins(
+            _layers(collapse.published_constant, extremal=(lambda: two_token_layer(0.125),)),
+            {"0.4 in place of 4": _times(collapse.published_constant, 0.1)},
+        ),
+        "depth": _depth(with_gamma=False),
+        "the condition is needed": CONDITION,
+    },
+    "collapse.single-head-sharpened": {**SHARPENED},
+    "collapse.multi-head-as-printed": {"d = 2^20": PRINTED, "smallest width": SMALLEST},
+    "collapse.multi-head-corrected": {**MANY_HEADS, **MANY_HEADS_SHARPENED},
+}
