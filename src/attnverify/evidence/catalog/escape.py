@@ -83,7 +83,7 @@ def _lowest(factor: float = 1.0) -> Callable:
 LOWER = Inequality(
     left=_lowest(),
     right=skip_diameter,
-    sizes=(_sizes(2, 1, 1, 1), _sizes(2, 2, 1, 2), _sizes(4, 3, 1, 2)),
+    sizes=(_sizes(2, 2, 1, 1), _sizes(2, 2, 1, 2), _sizes(4, 3, 1, 2)),
     extremal=(lambda: extremal_network(2.0, 1, -0.5),),
 )
 # In this inequality the bound stands on the left, so its twins change the left side.
@@ -113,7 +113,7 @@ def _slope_maximum(low: str, high: str) -> Callable[[], Verdict]:
             below = cover.positive(lambda y: top - critical_value_slope(y), arb(0), arb(4))
             tail = top - 1 - 32 * arb(-8).exp()
             tail = (True if tail > 0 else False if tail < 0 else None, 1)
-            at = critical_value_slope(arb("1.0006")) - 1 / arb(high)
+            at = critical_value_slope(arb("0.9902")) - 1 / arb(high)
             reached = (True if at > 0 else False if at < 0 else None, 1)
             holds, cases = cover.both(below, tail, reached)
         return Verdict(holds, f"{low} < v* < {high}, cover of [0, 4] and a tail bound", cases)
@@ -185,14 +185,14 @@ def _slow_hypotheses(X, W_QK, b_QK, W, v):
 
 def slow_orbit(depth: int) -> dict[str, torch.Tensor]:
     """Two tokens with W_V = -v I, v = 1/2, close enough for 1/delta^2 to grow by about 2 v c."""
-    network = extremal_network(0.125, depth, -0.5)
+    network = extremal_network(0.125, depth, -0.5 + 2.0**-45)
     return {**network, "v": torch.tensor([0.5], dtype=torch.float64)}
 
 
 RATE = Inequality(
     left=_slow_decay(6.0),
     right=lambda v, **i: skip_diameter(**i),
-    sizes=(_sizes(2, 1, 1, 1, v=(1,), s=(1,)), _sizes(3, 2, 3, 1, v=(1,), s=(1,))),
+    sizes=(_sizes(2, 2, 1, 1, v=(1,), s=(1,)), _sizes(3, 2, 3, 1, v=(1,), s=(1,))),
     build=_slow,
     hypotheses=_slow_hypotheses,
     extremal=(lambda: slow_orbit(1), lambda: slow_orbit(64)),

@@ -57,7 +57,7 @@ def _cubic(X, W_QK, b_QK, W):
     return collapse.cubic(_beta(W_QK, W), norms.diameter(X))
 
 
-LAYER_SIZES = (_sizes(2, 1, 1, 1), _sizes(2, 2, 1, 2), _sizes(4, 3, 1, 2))
+LAYER_SIZES = (_sizes(2, 2, 1, 1), _sizes(2, 2, 1, 2), _sizes(4, 3, 1, 2))
 
 LAYER = Inequality(
     left=output_diameter,
@@ -111,7 +111,7 @@ def _half_more(constant, size, depth: int):
 DEPTH = Inequality(
     left=output_diameter,
     right=_iterated(collapse.iterate),
-    sizes=(_sizes(2, 1, 2, 1), _sizes(3, 2, 2, 2)),
+    sizes=(_sizes(2, 2, 2, 1), _sizes(3, 2, 2, 2)),
     extremal=(lambda: extremal_network(2.0**-10, 2, 1.0),),
 )
 DEPTH = replace(
@@ -152,12 +152,12 @@ def _unit_values(size: float = 1.0) -> Callable:
 GLOBAL = Inequality(
     left=output_diameter,
     right=_geometric(_one),
-    sizes=(_sizes(2, 1, 1, 1), _sizes(3, 2, 3, 1)),
+    sizes=(_sizes(2, 2, 1, 1), _sizes(3, 2, 3, 1)),
     build=_unit_values(),
     hypotheses=lambda X, W_QK, b_QK, W: [
         (spectral_norm(W), ops.full(tuple(W.shape[:-2]), 1, W))
     ],
-    extremal=(lambda: extremal_network(2.0, 1, 1.0),),
+    extremal=(lambda: extremal_network(2.0, 1, 1 - 2.0**-45),),
 )  # fmt: skip
 GLOBAL = replace(
     GLOBAL,
@@ -194,15 +194,20 @@ def _is_below(X, W_QK, b_QK, W, v):
     return [(step, norms.diameter(X)), (norm, v[..., 0])]
 
 
+def _two() -> torch.Tensor:
+    """v = 2; the value maps stay just below it, so that balls can tell."""
+    return torch.tensor([2.0], dtype=torch.float64)
+
+
 THRESHOLD = Inequality(
     left=lambda v, **i: output_diameter(**i),
     right=_geometric(_value_norm),
-    sizes=(_sizes(2, 1, 1, 1, v=(1,), s=(1,)), _sizes(3, 2, 3, 1, v=(1,), s=(1,))),
+    sizes=(_sizes(2, 2, 1, 1, v=(1,), s=(1,)), _sizes(3, 2, 3, 1, v=(1,), s=(1,))),
     build=_below_threshold(1.0),
     hypotheses=_is_below,
     extremal=(
-        lambda: {**extremal_network(1.0, 1, 2.0), "v": torch.tensor([2.0], dtype=torch.float64)},
-        lambda: {**extremal_network(2.125, 3, 2.0), "v": torch.tensor([2.0], dtype=torch.float64)},
+        lambda: {**extremal_network(1.0, 1, 2 - 2.0**-45), "v": _two()},
+        lambda: {**extremal_network(2.125, 3, 2 - 2.0**-45), "v": _two()},
     ),
 )
 THRESHOLD = replace(
@@ -234,7 +239,7 @@ def _orbit(start: tuple[int, int]) -> Callable[[], Verdict]:
             X = np.array([[size / 2], [-size / 2]], dtype=object)
             worst = arb(0)
             for _ in range(ORBIT_LAYERS):
-                X = collapse.layer(X, q, q[..., 0], v, KEY_WIDTH)
+                X = collapse.layer(X, q, 0 * q[..., 0], v, KEY_WIDTH)
                 worst = worst.max(abs(norms.diameter(X) / star - 1))
             tiny = arb(2) ** -1000
             holds = True if worst < tiny else False if worst > arb("1e-3") else None
@@ -295,9 +300,9 @@ def triangle(rho):
 
 
 def triangle_factor(a):
-    """(e^a - e^(-a/2)) / (e^a + 2 e^(-a/2)), in the form (z - 1)/(z + 2) with z = e^(3a/2)."""
-    x = 3 * a / ops.constant(2, a)
-    return ops.expm1(x) / (ops.expm1(x) + ops.constant(3, a))
+    """(e^a - e^(-a/2)) / (e^a + 2 e^(-a/2)), in the form (1 - z)/(1 + 2 z) with z = e^(-3a/2)."""
+    z = ops.expm1(-3 * a / ops.constant(2, a))  # z - 1, which loses no digits for small a
+    return -z / (ops.constant(3, a) + 2 * z)
 
 
 def _on_triangle(q, rho, move: float = 0.0):
