@@ -6,8 +6,10 @@
 """
 
 from attnverify import claims as claims
+from attnverify import collapse as collapse
 from attnverify import evidence as evidence
 from attnverify import figures as figures
+from attnverify import layernorm as layernorm
 from attnverify import norms as norms
 from attnverify import paths as paths
 from attnverify import softmax as softmax

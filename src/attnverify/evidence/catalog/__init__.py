@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from attnverify.claims import registry
-from attnverify.evidence.catalog import attention, norms, paths, softmax
+from attnverify.evidence.catalog import (
+    attention,
+    collapse,
+    escape,
+    norms,
+    paths,
+    sharp,
+    softmax,
+)
 from attnverify.evidence.checks import Check
 
 CHECKS: dict[str, dict[str, Check]] = {
@@ -11,6 +19,9 @@ CHECKS: dict[str, dict[str, Check]] = {
     **paths.CHECKS,
     **norms.CHECKS,
     **softmax.CHECKS,
+    **collapse.CHECKS,
+    **sharp.CHECKS,
+    **escape.CHECKS,
 }
 
 
