@@ -32,7 +32,7 @@ def _random_instances(check: Inequality, settings: Settings, name: str) -> list[
     out = []
     for index, sizes in enumerate(check.sizes):
         random = draw.generator(settings.seed, name, "certified", str(index))
-        free = draw.parameters(sizes, SAMPLED_INSTANCES, random, spread=True)
+        free = draw.parameters(sizes, SAMPLED_INSTANCES, random, spread=False)
         instance = check.build(**free)
         out += [draw.single(instance, i) for i in range(SAMPLED_INSTANCES)]
     return out

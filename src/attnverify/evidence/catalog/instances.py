@@ -28,7 +28,8 @@ def bounded_layer(x, W_QK, b_QK, W, s, u=None, R=None, limit: float = LIMIT) -> 
     """
     R = torch.cat([u, -u], dim=-2) if R is None else R
     largest = oscillation(collapse.scores_of_residual(R, W_QK, KEY_WIDTH)).amax(-1)
-    factor = limit * torch.sigmoid(s) / largest.clamp_min(1e-300)
+    # the floor keeps noise of nearly equal tokens from being blown up to the limit
+    factor = limit * torch.sigmoid(s) / largest.clamp_min(1e-6)
     return {"R": R, "x": x, "W_QK": W_QK * factor[..., None, None], "b_QK": b_QK, "W": W}
 
 
