@@ -142,7 +142,8 @@ def _depth_bound(with_gamma: bool, iterate: Callable = collapse.iterate) -> Call
     def right(X, W_QK, b_QK, W):
         states = list(_states(X, W_QK, b_QK, W))
         largest = ops.amax(
-            ops.stack([collapse.published_constant(R, Q, V, KEY_WIDTH) for R, Q, V in states], -1), -1
+            ops.stack([collapse.published_constant(R, Q, V, KEY_WIDTH) for R, Q, V in states], -1),
+            -1,
         )
         if with_gamma:
             gammas = [ops.amax(collapse.gamma(R, Q, KEY_WIDTH), -1) for R, Q, _ in states]
@@ -224,7 +225,9 @@ def _condition(k: int) -> Callable[[], Verdict]:
     def run() -> Verdict:
         ratio = unconditional_ratio(k)
         holds = True if ratio > 1 else False if ratio <= 1 else None
-        return Verdict(holds, f"{2 * k + 1} tokens: left/right = {ratio.str(6)}", ratio=float(ratio.mid()))
+        return Verdict(
+            holds, f"{2 * k + 1} tokens: left/right = {ratio.str(6)}", ratio=float(ratio.mid())
+        )
 
     return run
 

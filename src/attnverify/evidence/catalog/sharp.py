@@ -171,7 +171,9 @@ def _below_threshold(reach: float) -> Callable:
     def build(X, W_QK, b_QK, W, v, s):
         v = 1 + torch.exp(v)
         size = norms.diameter(X)[..., None]
-        allowed = reach * INSIDE * torch.sigmoid(s) * torch.atanh(1 / v) / size.clamp_min(1e-300) ** 2
+        allowed = (
+            reach * INSIDE * torch.sigmoid(s) * torch.atanh(1 / v) / size.clamp_min(1e-300) ** 2
+        )
         now = collapse.rate(W_QK, KEY_WIDTH).clamp_min(1e-300)
         return {
             "X": X,
@@ -243,7 +245,9 @@ def _orbit(start: tuple[int, int]) -> Callable[[], Verdict]:
                 worst = worst.max(abs(norms.diameter(X) / star - 1))
             tiny = arb(2) ** -1000
             holds = True if worst < tiny else False if worst > arb("1e-3") else None
-            words = f"relative distance from delta_* at most {worst.str(3)} over {ORBIT_LAYERS} layers"
+            words = (
+                f"relative distance from delta_* at most {worst.str(3)} over {ORBIT_LAYERS} layers"
+            )
         return Verdict(holds, words, ORBIT_LAYERS)
 
     return run

@@ -1,0 +1,138 @@
+"""Bounds on real networks, the counterexamples as dense tensors, errors for bad input."""
+
+import math
+
+import flint
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import attnverify as av
+from attnverify import InputError, collapse, layernorm, norms, ops
+from attnverify.attention import normalize
+from attnverify.evidence.catalog.collapse import unconditional_ratio
+
+# Bounds hold exactly; floats on either side are off by a few thousand roundings at most.
+ROOM = 1 + 1e-10
+
+
+@given(seed=st.integers(0, 1000), skip=st.booleans(), mlp=st.booleans(), scale=st.floats(0.1, 3.0))
+@settings(max_examples=40, deadline=None)
+def test_sharp_bound_bounds_every_layer(seed, skip, mlp, scale):
+    net = av.SelfAttentionNetwork.random(
+        3, 2, 4, skip=skip, mlp_width=5 if mlp else None, scale=scale, seed=seed
+    )
+    X = torch.randn(2, 5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    states = norms.diameter(net.hidden(X))
+    assert (states <= collapse.sharp_bound(net, X) * ROOM).all()
+
+
+def test_a_bound_with_a_smaller_constant_is_broken():
+    """The check above can fail: two tokens along singular vectors reach the bound."""
+    u = torch.tensor([[1.0], [-1.0]], dtype=torch.float64)
+    one = torch.ones(1, 1, 1, dtype=torch.float64)
+    out = collapse.layer(u, one, 0 * one[..., 0], one, 1)
+    size = norms.diameter(u)
+    c = collapse.rate(one, 1)
+    assert norms.diameter(out) > 0.999 * size * collapse.sharp_factor(
+        size, c, torch.ones(1).double()
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"norm": True}, "net: got a network with layer norm"), ({"mask": "causal"}, "net: got a network with a mask")],
+)  # fmt: skip
+def test_sharp_bound_refuses_what_it_does_not_cover(options, message):
+    net = av.SelfAttentionNetwork.random(1, 1, 2, **options)
+    with pytest.raises(InputError, match=message):
+        collapse.sharp_bound(net, torch.zeros(2, 2, dtype=torch.float64))
+
+
+def test_threshold_is_the_fixed_point_of_the_two_token_step():
+    size = torch.tensor(collapse.threshold(1.5, 2.0, 9), dtype=torch.float64)
+    c = torch.tensor(1.5 / (4 * 3), dtype=torch.float64)
+    assert collapse.two_token_step(size, c, 2.0) == pytest.approx(float(size), rel=1e-14)
+    assert collapse.threshold(1.0, 1.0, 4) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [((-1.0, 2.0, 1), "qk_norm: got -1.0"), ((1.0, math.nan, 1), "value_norm: got nan"),
+     ((1.0, 2.0, 0), "key_width: got 0")],
+)  # fmt: skip
+def test_threshold_names_bad_arguments(arguments, message):
+    with pytest.raises(InputError, match=message):
+        collapse.threshold(*arguments)
+
+
+@pytest.mark.parametrize("d", [4, 64, 1024])
+def test_many_heads_formula_is_the_dense_instance(d):
+    """The closed form against the real layer, composite values and the printed bound."""
+    i = collapse.many_heads_counterexample(d, 0.25)
+    out = collapse.layer(i["X"], i["W_QK"], i["b_QK"], i["W"], 1)
+    left = norms.composite(norms.mean_centered(out))
+    constant = collapse.published_constant(i["X"], i["W_QK"], i["W"], 1)
+    right = collapse.cubic(constant, norms.composite(i["X"]))
+    as_array = [torch.tensor([v], dtype=torch.float64) for v in (float(d), 0.25)]
+    # sums of d terms on both sides: at most (4 d + 40) roundings
+    assert float(left / right) == pytest.approx(
+        float(collapse.many_heads_ratio(*as_array)), rel=(4 * d + 40) * 2.0**-52
+    )
+    gamma = collapse.gamma(i["X"], i["W_QK"], 1)
+    assert gamma.tolist() == pytest.approx([0.5**0.5] * 2, rel=1e-14)
+
+
+@pytest.mark.parametrize("k", [2, 5, 40])
+def test_unconditional_family_is_the_dense_instance(k):
+    """2k + 1 tokens: anchor, k that pull, k idle; the closed form against the real layer."""
+    exponent, n = 4, 2 * k + 1
+    M = math.log(2**exponent * k)
+    R = torch.zeros(n, k + 1, dtype=torch.float64)
+    R[0, k] = 1
+    R[1 : k + 1, :k] = torch.eye(k, dtype=torch.float64)
+    W_QK = torch.diag(torch.tensor([M] * k + [0.0], dtype=torch.float64))[None]
+    b = torch.zeros(1, k + 1, dtype=torch.float64)
+    b[0, k] = math.log(2 * k)
+    W = torch.zeros(1, k + 1, k + 1, dtype=torch.float64)
+    W[0, k, k] = 1
+    column = collapse.layer(R, W_QK, b, W, 1)[:, k]
+    centered = column - (column.max() + column.min()) / 2
+    left = math.sqrt(float(centered.abs().sum() * centered.abs().max()))
+    right = collapse.cubic(collapse.published_constant(R, W_QK, W, 1), norms.composite(R))
+    assert left / float(right) == pytest.approx(float(unconditional_ratio(k).mid()), rel=1e-12)
+
+
+def test_iterate_gives_the_printed_exponents():
+    c, a = np.array([flint.fmpq(3, 5)], dtype=object), np.array([flint.fmpq(2, 7)], dtype=object)
+    for L in range(4):
+        expected = c[0] ** ((3**L - 1) // 2) * a[0] ** (3**L)
+        assert collapse.iterate(c, a, L)[0] == expected
+
+
+def test_layer_norm_formula_is_the_networks():
+    X = torch.randn(3, 4, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    ours = layernorm.normalize(X)
+    theirs = normalize(X, torch.ones(6).double(), torch.zeros(6).double(), 0.0)
+    assert torch.allclose(ours, theirs, rtol=0, atol=40 * 2.0**-52 * float(theirs.abs().max()))
+
+
+def test_gelu_slope_is_an_upper_bound():
+    """Derivative of z Phi(z): Phi(z) + z phi(z), largest at sqrt 2, enclosed in balls."""
+    z = flint.arb(2).sqrt()
+    phi = (-z * z / 2).exp() / (2 * flint.arb.pi()).sqrt()
+    slope = (1 + (z / flint.arb(2).sqrt()).erf()) / 2 + z * phi
+    assert slope < flint.arb(collapse.SLOPES["gelu"]) < slope + flint.arb("1e-9")
+
+
+def test_scores_are_those_of_the_residual_up_to_row_constants():
+    """softmax of the scores of X = R + x is softmax(E + 1 r^T), in balls."""
+    random = np.random.default_rng(0)
+    R, x, W, b = (ops.balls(random.integers(-3, 4, s)) for s in ((3, 2), (1, 2), (1, 2, 2), (1, 2)))
+    with ops.precision(128):
+        P = collapse.attention(R + x, W, b, 4)
+        row = (x @ W[0] + b) @ R.T / 2
+        Q = ops.softmax(collapse.scores_of_residual(R, W, 4) + row)
+        assert all(abs(p - q) < 1e-30 for p, q in zip(P.flat, Q.flat, strict=True))
