@@ -18,7 +18,8 @@ from attnverify.evidence.records import Outcome
 
 CHUNK = 1 << 16  # sampled instances a batch
 SHARED_CHUNK = 64  # inputs that share one drawn network
-RECHECKED = 1024  # instances above 1 in floats that are rechecked in balls, at most, a batch
+RECHECKED = 1024  # instances above 1 in floats that are recomputed in balls, at most, a batch
+BEST = 8  # and so many of the largest ratios in any case
 
 Progress = Callable[[int], None]
 
@@ -71,23 +72,27 @@ def _sample_batch(check, sizes, batch, random, device) -> Found:
 
 
 def _believe(check: Inequality, instance: Instance, ratio: torch.Tensor) -> Found:
-    """The worst of a batch, after a look in balls at everything that floats put above 1."""
+    """What floats found, as balls see it: no ratio is reported before it was recomputed exactly.
+
+    Looks at everything that floats put above 1 and at the few largest below. Fails on a certain
+    violation; stays unknown if something above 1 cannot be settled.
+    """
     ratio = torch.nan_to_num(ratio, nan=torch.inf)
-    above = torch.nonzero(ratio > 1).flatten().tolist()
-    above.sort(key=lambda i: -float(ratio[i]))
-    doubtful: list[int] = above[RECHECKED:]
-    for i in above[:RECHECKED]:
+    above = int((ratio > 1).sum())
+    order = torch.argsort(ratio, descending=True)[: max(min(above, RECHECKED), BEST)].tolist()
+    best, doubtful = None, above - min(above, RECHECKED)
+    for i in order:
         seen = compare(check, draw.single(instance, i))
         if seen.outcome == "fail":
             return Found("fail", seen.midpoint, draw.single(instance, i), len(ratio), _words(seen))
-        if seen.outcome == "unknown" and not seen.attained:
-            doubtful.append(i)
-    index = int(ratio.clamp_max(1).argmax())
-    outcome: Outcome = "unknown" if doubtful else "pass"
-    detail = f"{len(doubtful)} instances above 1 in floats stayed unsettled" if doubtful else ""
-    return Found(
-        outcome, min(float(ratio[index]), 1.0), draw.single(instance, index), len(ratio), detail
-    )
+        settled = seen.outcome == "pass" or seen.attained
+        if settled and (best is None or seen.midpoint > best[0]):
+            best = seen.midpoint, i
+        doubtful += not settled and bool(ratio[i] > 1)
+    outcome: Outcome = "unknown" if doubtful or best is None else "pass"
+    detail = f"{doubtful} instances above 1 in floats stayed unsettled" if doubtful else ""
+    value, index = best if best is not None else (float(ratio[order[0]]), order[0])
+    return Found(outcome, value, draw.single(instance, index), len(ratio), detail)
 
 
 def _words(seen: Comparison) -> str:
