@@ -98,6 +98,7 @@ $$
         here="statement and proof",
         uses=("softmax.perturbation", "softmax.total-variation", "norms.submultiplicative",
               "attention.qk-reduction"),
+        sharpens="collapse.single-head",
         notebook="collapse-composite",
     ),
     Claim(
@@ -193,6 +194,7 @@ $$
 """,
         here="statement and proof",
         uses=("collapse.sharp-layer",),
+        sharpens="collapse.single-head",
         notebook="collapse-sharp",
     ),
     Claim(

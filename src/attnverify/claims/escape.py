@@ -36,6 +36,7 @@ with equality for two tokens and one head with $W_V = -vI$, where the sum is at 
 """,
         here="statement and proof",
         uses=("collapse.sharp-layer", "norms.diameter"),
+        sharpens="skip.no-collapse",
         notebook="skip",
     ),
     Claim(

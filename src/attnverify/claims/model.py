@@ -28,7 +28,8 @@ class Claim:
     statement: MyST text with LaTeX. sources: published places; empty means proved in this book.
     here: what of it is proved in this book. uses: ids of the claims it rests on. notebook: the
     stem of the notebook that derives it. asserts: "holds", or "fails" for a published statement
-    that the book refutes; corrected_by: the id of the statement that replaces it.
+    that the book refutes; corrected_by: the id of the statement that replaces it; sharpens: the
+    id of the published claim of which this is a sharper form.
     """
 
     id: str
@@ -41,6 +42,7 @@ class Claim:
     uses: tuple[str, ...] = ()
     asserts: Assertion = "holds"
     corrected_by: str | None = None
+    sharpens: str | None = None
 
     @property
     def source(self) -> str:
@@ -59,9 +61,8 @@ class Registry(Mapping[str, Claim]):
                 raise InputError(f"id: got {claim.id!r} twice, expected one claim an id")
             self._claims[claim.id] = claim
         for claim in self._claims.values():
-            related = [*claim.uses, *([claim.corrected_by] if claim.corrected_by else [])]
-            for other in related:
-                if other not in self._claims:
+            for other in (*claim.uses, claim.corrected_by, claim.sharpens):
+                if other is not None and other not in self._claims:
                     raise InputError(f"{claim.id}: uses unknown claim {other!r}")
 
     def __getitem__(self, id: str) -> Claim:

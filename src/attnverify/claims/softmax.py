@@ -37,6 +37,7 @@ $$
 with equality for two tokens, $e = (D, 0)$ and $u = (-D/2, 0)$. No smallness is assumed.
 """,
         here="statement and proof",
+        sharpens="softmax.perturbation",
         notebook="softmax",
     ),
     Claim(
@@ -72,6 +73,7 @@ and for every $D$ the two sides, times $T$, have the same limit for $u = (D, 0, 
 $T \to \infty$: no bound of the form $c(D)/T$ that holds for all $T$ is smaller.
 """,
         here="statement and proof",
+        sharpens="softmax.linearization",
         notebook="softmax",
     ),
 ]

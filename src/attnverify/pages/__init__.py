@@ -1,1 +1,1 @@
-"""The generated pages of the book: status, dependency graph, index from claim to code and back."""
+"""The generated pages of the book: status, errata, dependency graph, index from claim to code."""

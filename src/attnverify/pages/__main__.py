@@ -10,12 +10,12 @@ from pathlib import Path
 from attnverify.claims import registry
 from attnverify.errors import InputError
 from attnverify.evidence.replay import write_text
-from attnverify.pages import codeindex, graph, status
+from attnverify.pages import codeindex, errata, graph, status
 from attnverify.pages.common import anchor, read_evidence
 
 
 def write(evidence_file: Path, out: Path) -> list[Path]:
-    """Write status.md, graph.md and code.md into ``out`` and return their paths.
+    """Write status.md, errata.md, graph.md and code.md into ``out`` and return their paths.
 
     Raises InputError, before anything is written, if the evidence file cannot be used.
     """
@@ -27,6 +27,7 @@ def write(evidence_file: Path, out: Path) -> list[Path]:
 
     pages = {
         "status": status.text(evidence),
+        "errata": errata.text(evidence),
         "graph": graph.text(evidence, link),
         "code": codeindex.text(),
     }
