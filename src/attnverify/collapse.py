@@ -81,6 +81,17 @@ def corrected_constant(R, W_QK, W, key_width: int):
     return ops.constant(4, R) * ops.sqrt(columns * rows) / ops.root(key_width, R)
 
 
+def unconditional_constant(D):
+    """min{kappa(D/2), e^(D/2) / sqrt(2)}, kappa(x) = (e^x - 1)/x, for D > 0: no condition needed.
+
+    Times beta / sqrt(d_qk) ||R||^3 it bounds the residual of a layer whose scores oscillate by at
+    most D (claim collapse.single-head-sharpened).
+    """
+    half = D / ops.constant(2, D)
+    kappa, tilt = ops.expm1(half) / half, ops.exp(half) / ops.root(2, D)
+    return -ops.maximum(-kappa, -tilt)
+
+
 def cubic(constant, size):
     """constant * size^3: the bound of one layer."""
     return constant * size * ops.square(size)

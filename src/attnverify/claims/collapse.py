@@ -10,6 +10,11 @@ $D_i = \operatorname{osc}(E_i)$ for its rows, with $D_i \le x^* = 1.25643\ldots$
 ({claim}`softmax.perturbation`).
 """
 
+NO_CONDITION = r"""
+Let $R = X - \mathbf 1 x^\top$ for any $x$, $E = R W_{QK} R^\top / \sqrt{d_{qk}}$ and
+$D_i = \operatorname{osc}(E_i)$ for its rows, of any size.
+"""
+
 CLAIMS = [
     Claim(
         id="collapse.single-layer",
@@ -83,23 +88,49 @@ $(4\beta/\sqrt{d_{qk}})^{(3^L - 1)/2} \lVert \operatorname{res}(X) \rVert_{1,\in
         notebook="collapse-composite",
     ),
     Claim(
-        id="collapse.single-head-sharpened",
-        title="The constant √2 in place of 4",
+        id="collapse.single-layer-sharp",
+        title="With γ: the best constant, and no condition",
         kind="theorem",
-        statement=SETTING
+        statement=NO_CONDITION
         + r"""
-Then for one head
+With $\gamma = \sqrt{\sum_i D_i \cdot \max_i D_i} \,/\, (2 \lVert E \rVert_1)$ and
+$\beta = \lVert W_{QK} \rVert_1 \lVert W_V \rVert_{1,\infty}$, one head leaves
 
 $$
 \min_y \lVert \mathrm{SA}(X) - \mathbf 1 y^\top \rVert_{1,\infty}
-\le \frac{\sqrt 2\, \beta}{\sqrt{d_{qk}}} \lVert R \rVert_{1,\infty}^3 .
+\le \frac{\gamma}{\sqrt 2} \cdot \frac{\beta}{\sqrt{d_{qk}}} \lVert R \rVert_{1,\infty}^3 ,
 $$
+
+and two tokens show that no smaller multiple of $\gamma$ will do.
+""",
+        here="statement and proof",
+        uses=("softmax.total-variation", "norms.submultiplicative", "attention.qk-reduction"),
+        notebook="collapse-composite",
+        sharpens="collapse.single-layer",
+    ),
+    Claim(
+        id="collapse.single-head-sharpened",
+        title="Neither γ nor a condition: a constant that tends to 1/√2",
+        kind="theorem",
+        statement=NO_CONDITION
+        + r"""
+With $D = \max_i D_i$, $\kappa(x) = (e^x - 1)/x$ and
+$\beta = \lVert W_{QK} \rVert_1 \lVert W_V \rVert_{1,\infty}$, one head leaves
+
+$$
+\min_y \lVert \mathrm{SA}(X) - \mathbf 1 y^\top \rVert_{1,\infty}
+\le \min\Bigl\{ \kappa\bigl(\tfrac D2\bigr),\ \tfrac{1}{\sqrt 2} e^{D/2} \Bigr\}
+\frac{\beta}{\sqrt{d_{qk}}} \lVert R \rVert_{1,\infty}^3 .
+$$
+
+For $D \le x^*$ the constant is at most $\sqrt{(1 + 2x^*)/2} = 1.325\ldots$ As $D \to 0$ it tends to
+$1/\sqrt 2$, which cannot be improved for four or more tokens.
 """,
         here="statement and proof",
         uses=("softmax.perturbation", "softmax.total-variation", "norms.submultiplicative",
               "attention.qk-reduction"),
-        sharpens="collapse.single-head",
         notebook="collapse-composite",
+        sharpens="collapse.single-head-without-gamma",
     ),
     Claim(
         id="collapse.multi-head-as-printed",

@@ -59,8 +59,20 @@ def _times(constant: Callable, factor: float) -> Callable:
 
 
 def _sharpened(R, W_QK, W, key_width):
+    """The largest oscillation of any head decides the constant that replaces 4."""
+    D = oscillation(collapse.scores_of_residual(R, W_QK, key_width))
+    constant = collapse.unconditional_constant(ops.amax(ops.amax(D, -1), -1))
+    return constant * collapse.corrected_constant(R, W_QK, W, key_width) / ops.constant(4, R)
+
+
+def _root_two(R, W_QK, W, key_width):
     """sqrt(2) in place of 4."""
     return collapse.corrected_constant(R, W_QK, W, key_width) / ops.root(8, R)
+
+
+def _best_gamma(R, W_QK, W, key_width):
+    """gamma / sqrt(2) in place of 4 gamma."""
+    return _version_2(R, W_QK, W, key_width) / ops.root(32, R)
 
 
 def _layers(constant: Callable, heads: int = 1, extremal=()) -> dict[str, Inequality]:
@@ -102,9 +114,41 @@ SINGLE_LAYER = _with_twins(
     _layers(_version_2, extremal=(lambda: two_token_layer(0.125),)),
     {"0.5 gamma in place of 4 gamma": _times(_version_2, 0.125)},
 )
-SHARPENED = _with_twins(
-    _layers(_sharpened, extremal=(lambda: two_token_layer(0.125),)),
-    {"0.3 in place of the square root of 2": _times(_sharpened, 0.3 / 2**0.5)},
+WIDE = 8.0  # oscillations drawn for the bounds that need no condition
+
+
+def _unconditional(constant: Callable, many: Callable, neighbor: tuple[str, float]) -> dict:
+    """The checks of a bound without a condition; the twin is a smaller constant."""
+    title, factor = neighbor
+    checks = {}
+    for name, check in _layers(constant).items():
+        extremal = many if name == "more tokens" else lambda: two_token_layer(2.0**-8)
+        free = replace(check, hypotheses=None, extremal=(extremal,), build=_wide)
+        wrong = replace(free, right=_bound(_times(constant, factor)))
+        checks[name] = replace(free, twins=(Twin(title, wrong),) if name == "more tokens" else ())
+    return checks
+
+
+def _wide(**parameters):
+    return bounded_layer(**parameters, limit=WIDE)
+
+
+def pulled_apart(exponent: int = 10) -> dict[str, torch.Tensor]:
+    """Four tokens e_1, e_2, 0, 0; the first attends to one and away from the other.
+
+    W_QK = 2 w e_1 (e_1 - e_2)^T with w = 2^-exponent (d_qk = 4), W_V = I, and a query bias that
+    leaves the two zero tokens a weight of about e^-40.
+    """
+    R = torch.eye(4, 2, dtype=torch.float64)
+    W_QK = torch.tensor([[[1.0, -1.0], [0.0, 0.0]]], dtype=torch.float64) * 2.0 ** (1 - exponent)
+    return {"R": R, "x": torch.zeros(1, 2, dtype=torch.float64), "W_QK": W_QK,
+            "b_QK": torch.full((1, 2), 80.0, dtype=torch.float64),
+            "W": torch.eye(2, dtype=torch.float64)[None]}  # fmt: skip
+
+
+SHARPENED = _unconditional(_sharpened, pulled_apart, ("0.99 times the constant", 0.99))
+BEST_GAMMA = _unconditional(
+    _best_gamma, lambda: two_token_layer(2.0**-8), ("0.999 times the constant", 0.999)
 )
 
 
@@ -291,7 +335,7 @@ MANY_HEADS = _with_twins(
     {"the largest head in place of the sum over heads": _largest_heads},
 )
 MANY_HEADS_SHARPENED = {
-    f"{name}, constant sqrt 2": check for name, check in _layers(_sharpened, 2).items()
+    f"{name}, constant sqrt 2": check for name, check in _layers(_root_two, 2).items()
 }
 
 CHECKS: dict[str, dict[str, Check]] = {
@@ -307,6 +351,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "the condition is needed": CONDITION,
     },
     "collapse.single-head-sharpened": {**SHARPENED},
+    "collapse.single-layer-sharp": {**BEST_GAMMA},
     "collapse.multi-head-as-printed": {"d = 2^20": PRINTED, "smallest width": SMALLEST},
     "collapse.multi-head-corrected": {**MANY_HEADS, **MANY_HEADS_SHARPENED},
 }
