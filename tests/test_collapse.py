@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import attnverify as av
 from attnverify import InputError, collapse, layernorm, norms, ops
 from attnverify.attention import normalize
-from attnverify.evidence.catalog.collapse import unconditional_ratio
+from attnverify.evidence.catalog.refuted import unconditional_ratio
 
 # Bounds hold exactly; floats on either side are off by a few thousand roundings at most.
 ROOM = 1 + 1e-10

@@ -7,6 +7,7 @@ from attnverify.claims.model import Registry as Registry
 from attnverify.claims.model import Source as Source
 from attnverify.claims.norms import CLAIMS as NORMS
 from attnverify.claims.paths import CLAIMS as PATHS
+from attnverify.claims.sharp import CLAIMS as SHARP
 from attnverify.claims.softmax import CLAIMS as SOFTMAX
 
-registry = Registry([*PATHS, *NORMS, *SOFTMAX, *COLLAPSE, *ESCAPE])
+registry = Registry([*PATHS, *NORMS, *SOFTMAX, *COLLAPSE, *SHARP, *ESCAPE])

@@ -10,8 +10,8 @@ CLAIMS = [
         title="With skip connections collapse can be avoided at every depth",
         kind="theorem",
         statement=r"""
-If $W_{QK,h} = 0$ and all query biases vanish, then for all $W_h$ and all other biases a layer with
-a skip connection leaves the residual unchanged:
+If $W_{QK,h} = 0$ for every head, then for all $W_h$ and all biases a layer with a skip connection
+leaves the residual unchanged:
 $X + \mathrm{SA}(X) - \mathbf 1 \overline{(X + \mathrm{SA}(X))} = X - \mathbf 1 \bar x$. These
 parameters have $\beta = 0$.
 """,

@@ -63,7 +63,9 @@ def standings(registry: Registry, alone: Mapping[str, Standing]) -> dict[str, St
         if standing.status == "verified" and weak:
             standing = Standing("partial", tuple(weak))
         out[id] = standing
-        if standing.status == "refuted" and claim.corrected_by in alone:
-            if alone[claim.corrected_by].status == "verified":
-                out[id] = Standing("corrected", (f"by {claim.corrected_by}",))
+    for id, standing in out.items():
+        correction = registry[id].corrected_by
+        if standing.status == "refuted" and correction in out:
+            if out[correction].status == "verified":
+                out[id] = Standing("corrected", (f"by {correction}",))
     return out

@@ -6,10 +6,13 @@ from attnverify.claims import registry
 from attnverify.evidence.catalog import (
     attention,
     collapse,
-    escape,
+    examples,
     norms,
     paths,
+    refuted,
+    rowwise,
     sharp,
+    skip,
     softmax,
 )
 from attnverify.evidence.checks import Check
@@ -20,8 +23,11 @@ CHECKS: dict[str, dict[str, Check]] = {
     **norms.CHECKS,
     **softmax.CHECKS,
     **collapse.CHECKS,
+    **refuted.CHECKS,
     **sharp.CHECKS,
-    **escape.CHECKS,
+    **examples.CHECKS,
+    **skip.CHECKS,
+    **rowwise.CHECKS,
 }
 
 

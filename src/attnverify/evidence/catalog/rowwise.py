@@ -1,0 +1,232 @@
+"""Checks of what acts on every token alone: MLPs and layer normalization."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import flint
+import numpy as np
+import torch
+
+from attnverify import collapse, layernorm, norms, ops
+from attnverify.evidence import cover
+from attnverify.evidence.catalog.instances import (
+    INSIDE,
+    KEY_WIDTH,
+    extremal_network,
+    unit_value_map,
+)
+from attnverify.evidence.checks import Check, Decision, Identity, Inequality, Twin, Verdict
+from attnverify.evidence.rounding import gamma, softmax_error, unit
+from attnverify.spectral import spectral_norm
+
+arb = flint.arb
+
+
+def mlp(X, W_1, b_1, W_2):
+    """relu(X W_1 + b_1) W_2, row by row."""
+    hidden = X @ W_1 + b_1
+    return ops.maximum(hidden, 0 * hidden) @ W_2
+
+
+def _lipschitz(X, W_1, b_1, W_2):
+    return spectral_norm(W_1) * spectral_norm(W_2) * norms.diameter(X)
+
+
+MLP_SIZES = ({"X": (2, 2), "W_1": (2, 2), "b_1": (1, 2), "W_2": (2, 2)},
+             {"X": (4, 3), "W_1": (3, 5), "b_1": (1, 5), "W_2": (5, 3)})  # fmt: skip
+
+
+def _pass_through() -> dict[str, torch.Tensor]:
+    """Positive tokens through identity maps: relu does nothing."""
+    eye = torch.eye(2, dtype=torch.float64)
+    X = torch.tensor([[1.0, 1.0], [2.0, 1.0]], dtype=torch.float64)
+    return {"X": X, "W_1": eye, "b_1": torch.zeros(1, 2, dtype=torch.float64), "W_2": eye}
+
+
+MLP_DIAMETER = Inequality(
+    left=lambda **i: norms.diameter(mlp(**i)),
+    right=_lipschitz,
+    sizes=MLP_SIZES,
+    extremal=(_pass_through,),
+)
+MLP_DIAMETER = replace(
+    MLP_DIAMETER,
+    twins=(Twin("0.999 times the bound",
+                replace(MLP_DIAMETER,
+                        right=lambda **i: ops.constant(0.999, i["X"]) * _lipschitz(**i))),),
+)  # fmt: skip
+
+
+def _entrywise(X, x, W_1, b_1, W_2):
+    return norms.composite(abs(W_1) @ abs(W_2)) * norms.composite(X - x)
+
+
+def _spectral_composite(X, x, W_1, b_1, W_2):
+    return spectral_norm(W_1) * spectral_norm(W_2) * norms.composite(X - x)
+
+
+MLP_COMPOSITE = Inequality(
+    left=lambda X, x, W_1, b_1, W_2: norms.composite(mlp(X, W_1, b_1, W_2) - mlp(x, W_1, b_1, W_2)),
+    right=_entrywise,
+    sizes=tuple({**size, "x": (1, size["X"][1])} for size in MLP_SIZES),
+    extremal=(lambda: {**_pass_through(), "x": torch.tensor([[1.0, 1.0]], dtype=torch.float64)},),
+)
+MLP_COMPOSITE = replace(
+    MLP_COMPOSITE,
+    twins=(Twin("the l2-Lipschitz constant in place of the entrywise matrix",
+                replace(MLP_COMPOSITE, right=_spectral_composite)),),
+)  # fmt: skip
+
+# --------------------------------------------------------------------------- layer normalization
+
+
+def _factor_right(X, g, b):
+    """diag(1/sigma) X (I - 11^T/d) diag(g) + 1 b^T."""
+    d = X.shape[-1]
+    center = ops.eye(d, X) - ops.full((d, d), 1, X) / ops.constant(d, X)
+    return (X @ center) / layernorm.standard_deviation(X) * g + b
+
+
+def _factor_bound(X, g, b):
+    """Sums of width terms of X in either order, over the same sigma: gamma of 2 width + 12."""
+    m = 2 * X.shape[-1] + 12
+    size = (abs(X) + abs(X).mean(-1, keepdim=True)) / layernorm.standard_deviation(X)
+    return 2 * gamma(m, X) * (size * abs(g) + abs(b))
+
+
+def _left_factor(right: Callable, twins=()) -> Identity:
+    sizes = tuple({"X": (n, d), "g": (1, d), "b": (1, d)} for n, d in ((2, 2), (3, 5)))
+    return Identity(lambda X, g, b: layernorm.normalize(X) * g + b, right, _factor_bound, sizes,
+                    arithmetic="ball", twins=twins)  # fmt: skip
+
+
+def _without_left_factor(X, g, b):
+    return _factor_right(X, g, b) * layernorm.standard_deviation(X)
+
+
+LEFT_FACTOR = _left_factor(
+    _factor_right, (Twin("without the left factor", _left_factor(_without_left_factor)),)
+)
+
+
+def _three_tokens(multiples: tuple[int, int, int]) -> Callable[[], Verdict]:
+    """Tokens k u on one line: is there no A, b with LN(X) = X A + 1 b^T?
+
+    The differences of tokens are multiples of u, so u A is fixed by the first two tokens, and the
+    third must fit. Exact: u = (1, -1) has mean 0 and variance 1.
+    """
+
+    def run() -> Verdict:
+        u = np.array([arb(1), arb(-1)], dtype=object)
+        X = np.stack([k * u for k in multiples])
+        N = layernorm.normalize(X)
+        k = multiples
+        u_A = (N[1] - N[0]) / arb(k[1] - k[0])
+        gap = abs(N[2] - N[0] - (k[2] - k[0]) * u_A)
+        holds = True if any(g > 0 for g in gap) else False if all(g == 0 for g in gap) else None
+        return Verdict(holds, f"tokens {k} times u: misfit {gap[0].str(5)}")
+
+    return run
+
+
+def _two_tokens(second: tuple[int, int, int]) -> Callable[[], Verdict]:
+    """Tokens that agree in feature 1 and differ there after LN: no diagonal A, no b fits."""
+
+    def run() -> Verdict:
+        X = np.array([[arb(0), arb(1), arb(-1)], [arb(k) for k in second]], dtype=object)
+        N = layernorm.normalize(X)
+        gap = abs(N[0, 0] - N[1, 0])
+        holds = True if gap > 0 else False if gap == 0 else None
+        return Verdict(holds, f"feature 1 equal before, apart by {gap.str(8)} after")
+
+    return run
+
+
+def _refutation(run: Callable, twin: tuple[str, Callable]) -> Decision:
+    limits = "these tokens, which refute the statement"
+    return Decision(run, limits, kind="certified",
+                    twins=(Twin(twin[0], Decision(twin[1], limits, kind="certified")),))  # fmt: skip
+
+
+ANY_MATRIX = _refutation(
+    _three_tokens((1, 2, -1)), ("tokens u, 2u, 3u do it too", _three_tokens((1, 2, 3)))
+)
+DIAGONAL = _refutation(
+    _two_tokens((0, 3, 0)), ("the second token (0, 2, -2) does it too", _two_tokens((0, 2, -2)))
+)
+
+
+def _opposite(z, q):
+    """X = (u, -u) with u normalized from z, and q > 0."""
+    u = layernorm.normalize(layernorm.normalize(z))  # twice: the first loses digits to the mean
+    return {"X": ops.stack([u[..., 0, :], -u[..., 0, :]], -2), "q": abs(q) + ops.constant(0.125, q)}
+
+
+def _attended(X, q):
+    """One head with W_QK = q I and W_V = I."""
+    eye = ops.eye(X.shape[-1], X)
+    W_QK = (q[..., None] * eye)[..., None, :, :]
+    return collapse.layer(X, W_QK, 0 * W_QK[..., 0, :], eye + 0 * W_QK, KEY_WIDTH)
+
+
+def _opposite_factor(X, q):
+    """tanh(q ||u||^2 / sqrt(d_qk)) = tanh(q d / sqrt(d_qk))."""
+    a = q * ops.constant(X.shape[-1], X) / ops.root(KEY_WIDTH, X)
+    return ops.tanh(a)
+
+
+def _opposite_error(X, q):
+    """Bound on the error of the attended tokens: weights times entries of X, and their sum."""
+    d = X.shape[-1]
+    a = (q * d / KEY_WIDTH**0.5)[..., 0]
+    P = torch.ones(*a.shape, 2, dtype=a.dtype, device=a.device)
+    # logits are inner products of length d; u itself is normalized to within (2 d + 12) u
+    weights = softmax_error(P, gamma(6 * d + 30, a) * a, a)[..., :1, None]
+    return (weights + (2 * d + 20) * unit(X)) * abs(X).amax((-1, -2), keepdim=True)
+
+
+def _escape_bound(X, q):
+    """Layer norm divides by tanh(a): relative errors of the attended tokens grow by 1 / tanh(a)."""
+    size = abs(X).amax((-1, -2), keepdim=True)
+    factor = _opposite_factor(X, q)[..., None]
+    d = X.shape[-1]
+    return (4 * _opposite_error(X, q) / factor + gamma(6 * d + 40, X) * 2 * d**0.5) * (1 + size)
+
+
+def _escape(left: Callable, right: Callable, bound: Callable, twins=()) -> Identity:
+    sizes = ({"z": (1, 2), "q": (1,)}, {"z": (1, 5), "q": (1,)})
+    return Identity(left, right, bound, sizes, build=_opposite, arithmetic="ball", twins=twins)
+
+
+def _fixed(X, q):
+    return layernorm.normalize(_attended(X, q))
+
+
+ESCAPE = _escape(
+    _fixed,
+    lambda X, q: X,
+    _escape_bound,
+    (
+        Twin("without layer normalization", _escape(_attended, lambda X, q: X, _escape_bound)),
+        Twin("twice the tokens are a fixed point too",
+             _escape(lambda X, q: _fixed(2 * X, q), lambda X, q: 2 * X, _escape_bound)),
+    ),
+)  # fmt: skip
+WITHOUT = _escape(
+    _attended,
+    lambda X, q: _opposite_factor(X, q)[..., None] * X,
+    _opposite_error,
+    (
+        Twin("half the logit", _escape(
+            _attended, lambda X, q: _opposite_factor(X, q / 2)[..., None] * X, _opposite_error)),
+    ),
+)  # fmt: skip
+
+CHECKS: dict[str, dict[str, Check]] = {
+    "mlp.lipschitz": {"diameter": MLP_DIAMETER, "composite": MLP_COMPOSITE},
+    "layernorm.as-printed": {"any matrix": ANY_MATRIX, "diagonal": DIAGONAL},
+    "layernorm.left-factor": {"identity": LEFT_FACTOR},
+    "layernorm.escape": {"fixed point": ESCAPE, "without": WITHOUT},
+}
