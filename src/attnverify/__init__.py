@@ -12,11 +12,11 @@ from attnverify import norms as norms
 from attnverify import paths as paths
 from attnverify import softmax as softmax
 from attnverify import symbolic as symbolic
-from attnverify.attention import MLP as MLP
-from attnverify.attention import AttentionWeights as AttentionWeights
-from attnverify.attention import LayerNorm as LayerNorm
 from attnverify.attention import SelfAttentionNetwork as SelfAttentionNetwork
 from attnverify.errors import InputError as InputError
 from attnverify.evidence import ledger as ledger
+from attnverify.weights import MLP as MLP
+from attnverify.weights import AttentionWeights as AttentionWeights
+from attnverify.weights import LayerNorm as LayerNorm
 
 __version__ = "0.1.0"
