@@ -6,8 +6,10 @@
 """
 
 from attnverify import claims as claims
+from attnverify import encoder as encoder
 from attnverify import evidence as evidence
 from attnverify import figures as figures
+from attnverify import frozen as frozen
 from attnverify import norms as norms
 from attnverify import paths as paths
 from attnverify import softmax as softmax
