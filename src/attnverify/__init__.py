@@ -7,18 +7,20 @@
 
 from attnverify import claims as claims
 from attnverify import collapse as collapse
+from attnverify import encoder as encoder
 from attnverify import evidence as evidence
 from attnverify import figures as figures
+from attnverify import frozen as frozen
 from attnverify import layernorm as layernorm
 from attnverify import norms as norms
 from attnverify import paths as paths
 from attnverify import softmax as softmax
 from attnverify import symbolic as symbolic
-from attnverify.attention import MLP as MLP
-from attnverify.attention import AttentionWeights as AttentionWeights
-from attnverify.attention import LayerNorm as LayerNorm
 from attnverify.attention import SelfAttentionNetwork as SelfAttentionNetwork
 from attnverify.errors import InputError as InputError
 from attnverify.evidence import ledger as ledger
+from attnverify.weights import MLP as MLP
+from attnverify.weights import AttentionWeights as AttentionWeights
+from attnverify.weights import LayerNorm as LayerNorm
 
 __version__ = "0.1.0"

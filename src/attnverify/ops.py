@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -168,7 +169,9 @@ def join_heads(x: Array) -> Array:
 
 
 def root(value: int, like: Array) -> Any:
-    """The square root of a positive integer in the arithmetic of ``like``."""
+    """The square root of a positive integer in the arithmetic of ``like`` (a float for torch)."""
+    if is_torch(like):
+        return math.sqrt(value)
     return sqrt(full((), value, like))
 
 

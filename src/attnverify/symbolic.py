@@ -159,5 +159,5 @@ def _name_bound(term: Term) -> Term:
         limits = tuple((new if v == variable else v, lo, hi) for v, lo, hi in term.limits)
         term = Term(term.coefficient, term.word, limits)
     limits = tuple(sorted(term.limits, key=lambda limit: limit[0].name))
-    word = tuple(sp.expand(w) if w.is_Symbol else w.func(*map(sp.expand, w.args)) for w in term.word)
+    word = tuple(w if w.is_Symbol else w.func(*map(sp.expand, w.args)) for w in term.word)
     return Term(sp.expand(term.coefficient), word, limits)

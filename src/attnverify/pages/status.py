@@ -24,8 +24,8 @@ from attnverify.pages.common import (
     scrolling,
 )
 
-WORDS = {"pass": "✓ pass", "fail": "✗ fail", "unknown": "? unknown"}
-HEADER = ("Claim", "Status", *KINDS, "Best left/right", "Twins rejected", "Seconds", "Chapter")
+WORDS = {"pass": "✓", "fail": "✗ fail", "unknown": "? unknown"}
+HEADER = ("Claim", "Status", "Best ratio", "Twins", *KINDS, "Seconds", "Chapter")
 
 INTRO = """\
 # Status of every claim
@@ -36,10 +36,10 @@ from. A status is derived from evidence, and a claim that rests on an unverified
 """
 
 LEGEND = """\
-A dash means that this kind of evidence does not apply to the claim. *Best left/right* is the
-largest ratio of the two sides of an inequality that was found; 1 means that the constant cannot be
+A check mark means that all evidence of this kind passes, a dash that the kind does not apply to the
+claim. *Best ratio* is the largest left side over right side of an inequality that was found; 1 means that the constant cannot be
 improved, and 1 − 2.0·10⁻⁹ that the ratio is smaller than 1 by 2.0·10⁻⁹. Identities and counts
-have no such ratio. *Seconds* is the wall time of all checks of the claim; a notebook's derivations
+have no such ratio. *Twins* says how many false neighbors were rejected. *Seconds* is the wall time of all checks of the claim; a notebook's derivations
 are counted for each of its claims.
 """
 
@@ -69,9 +69,9 @@ def _row(claim: Claim, evidence: Evidence) -> list[str]:
     return [
         f"[]{{#{anchor(claim.id, 'status')}}}{{claim}}`{claim.id} <{claim.id}>`",
         badge(status, COLORS.get(status, COLORS["reference"])),
-        *(_outcome(claim, kind, records) for kind in KINDS),
         number(margin(claim.id, records)),
         f"{rejected} of {len(twins)}" if twins else "–",
+        *(_outcome(claim, kind, records) for kind in KINDS),
         f"{sum(r['seconds'] for r in records):.2f}" if records else "–",
         f"{{doc}}`{claim.notebook} </notebooks/{claim.notebook}>`",
     ]
