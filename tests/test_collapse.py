@@ -43,7 +43,8 @@ def test_a_bound_with_a_smaller_constant_is_broken():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"norm": True}, "net: got a network with layer norm"), ({"mask": "causal"}, "net: got a network with a mask")],
+    [({"norm": True}, "net: got a network with layer norm"),
+     ({"mask": "causal"}, "net: got a network with a mask")],
 )  # fmt: skip
 def test_sharp_bound_refuses_what_it_does_not_cover(options, message):
     net = av.SelfAttentionNetwork.random(1, 1, 2, **options)

@@ -38,8 +38,8 @@ def layer(X, W_QK, b_QK, W, key_width: int):
 
 def network(X, W_QK, b_QK, W, key_width: int, skip: bool = False):
     """The layers one after the other; weights (..., depth, heads, ...). Shape of X."""
-    for l in range(W.shape[-4]):
-        Y = layer(X, W_QK[..., l, :, :, :], b_QK[..., l, :, :], W[..., l, :, :, :], key_width)
+    for i in range(W.shape[-4]):
+        Y = layer(X, W_QK[..., i, :, :, :], b_QK[..., i, :, :], W[..., i, :, :, :], key_width)
         X = X + Y if skip else Y
     return X
 
@@ -136,13 +136,13 @@ def threshold(qk_norm: float, value_norm: float, key_width: int) -> float:
 
 
 def two_token_step(size, c, v):
-    """v size tanh(c size^2): the diameter after a layer on two tokens along the singular vectors."""
+    """v size tanh(c size^2): two tokens along the singular vectors, one layer later."""
     return v * size * variation_bound(4 * c * ops.square(size))
 
 
 def sharp_bound(
     net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"]
-) -> Float[Tensor, "{net.depth}+1 *batch"]:
+) -> Float[Tensor, {net.depth}+1 *batch]:
     """Upper bound on the diameter of X and of every layer's output, layer by layer.
 
     The last entry bounds diam(net(X)). Skip connections add 1 to the factor of a layer, an MLP
@@ -158,9 +158,9 @@ def sharp_bound(
     c = rate(w["W_Q"] @ w["W_K"].mT, net.key_width)
     v = spectral_norm(w["W_V"] @ w["W_O"])
     sizes = [norms.diameter(X)]
-    for l in range(net.depth):
-        size = sizes[-1] * (sharp_factor(sizes[-1], c[l], v[l]) + net.skip)
-        sizes.append(size if net.mlp is None else size * (mlp_lipschitz(net, l) + net.skip))
+    for i in range(net.depth):
+        size = sizes[-1] * (sharp_factor(sizes[-1], c[i], v[i]) + net.skip)
+        sizes.append(size if net.mlp is None else size * (mlp_lipschitz(net, i) + net.skip))
     return torch.stack(sizes)
 
 
@@ -199,7 +199,8 @@ def many_heads_ratio(d, t):
     """Left over right of the printed bound (H = 2, L = 1, gamma = 1) on that instance.
 
     (tanh(t^2/4) / t^2) (sqrt(d) + 1) d^(1/4) / (4 sqrt(d)); d and t in one arithmetic. Everything
-    is rank one: left = t tanh(t^2/4) (sqrt(d) + 1) d^(1/4) / sqrt(2), right = 2 sqrt(2) sqrt(d) t^3.
+    is rank one: left = t tanh(t^2/4) (sqrt(d) + 1) d^(1/4) / sqrt(2),
+    right = 2 sqrt(2) sqrt(d) t^3.
     """
     root = ops.sqrt(d)
     fall = variation_bound(ops.square(t)) / ops.square(t)

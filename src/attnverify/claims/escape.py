@@ -50,7 +50,7 @@ $v^* = 0.62436\ldots$ With $c = q/(4\sqrt{d_{qk}})$, $\delta_0 = \operatorname{d
 $v c\, \delta_0^2 \le \frac12$,
 
 $$
-\operatorname{diam}(X_L) \ge \frac{\delta_0}{\sqrt{1 + 6 v c L \delta_0^2}} \qquad (L = 0, 1, \dots).
+\operatorname{diam}(X_L) \ge \frac{\delta_0}{\sqrt{1 + 6 v c L \delta_0^2}} \quad (L = 0, 1, \dots).
 $$
 
 Two tokens with $W_V = -vI$ shrink like $1/\sqrt{2 v c L}$: the rate $L^{-1/2}$ is attained.

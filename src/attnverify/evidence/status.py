@@ -54,7 +54,6 @@ def standings(registry: Registry, alone: Mapping[str, Standing]) -> dict[str, St
     """Statuses with ancestors taken into account, for the claims in ``alone``."""
     out = {}
     for id, standing in alone.items():
-        claim = registry[id]
         weak = []
         for ancestor in registry.ancestors(id):
             status = alone[ancestor].status if ancestor in alone else "not checked in this run"

@@ -37,9 +37,11 @@ from. A status is derived from evidence, and a claim that rests on an unverified
 
 LEGEND = """\
 A check mark means that all evidence of this kind passes, a dash that the kind does not apply to the
-claim. *Best ratio* is the largest left side over right side of an inequality that was found; 1 means that the constant cannot be
+claim. *Best ratio* is the largest left side over right side of an inequality that was found; 1
+means that the constant cannot be
 improved, and 1 − 2.0·10⁻⁹ that the ratio is smaller than 1 by 2.0·10⁻⁹. Identities and counts
-have no such ratio. *Twins* says how many false neighbors were rejected. *Seconds* is the wall time of all checks of the claim; a notebook's derivations
+have no such ratio. *Twins* says how many false neighbors were rejected. *Seconds* is the wall time
+of all checks of the claim; a notebook's derivations
 are counted for each of its claims.
 """
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import flint
-import numpy as np
 import torch
 
 from attnverify import collapse, norms, ops
@@ -17,7 +15,7 @@ from attnverify.evidence.catalog.instances import (
     layer_sizes,
     oscillations_bounded,
 )
-from attnverify.evidence.checks import Check, Decision, Inequality, Twin, Verdict
+from attnverify.evidence.checks import Check, Inequality, Twin
 from attnverify.softmax import CRITICAL_OSCILLATION, oscillation
 
 # Rounding in the first layer moves the scores of the second a little: more room below x*.
@@ -163,10 +161,10 @@ def _network_sizes(depth: int, width: int) -> dict[str, tuple[int, ...]]:
 def _bounded_network(u, x, W_QK, b_QK, W, s):
     """Two tokens; the scores of every layer scaled at that layer's own input."""
     X, maps = torch.cat([u, -u], dim=-2) + x, []
-    for l in range(W.shape[-4]):
-        part = {"W_QK": W_QK[:, l], "b_QK": b_QK[:, l], "W": W[:, l]}
+    for i in range(W.shape[-4]):
+        part = {"W_QK": W_QK[:, i], "b_QK": b_QK[:, i], "W": W[:, i]}
         R = norms.mean_centered(X)
-        built = bounded_layer(x=X - R, s=s[:, l], R=R, limit=DEPTH_LIMIT, **part)
+        built = bounded_layer(x=X - R, s=s[:, i], R=R, limit=DEPTH_LIMIT, **part)
         maps.append(built["W_QK"])
         X = collapse.layer(X, built["W_QK"], part["b_QK"], part["W"], KEY_WIDTH)
     X = torch.cat([u, -u], dim=-2) + x
@@ -175,9 +173,9 @@ def _bounded_network(u, x, W_QK, b_QK, W, s):
 
 def _states(X, W_QK, b_QK, W):
     """Residuals at the input of every layer (two tokens: the mean is the minimizing center)."""
-    for l in range(W.shape[-4]):
-        yield norms.mean_centered(X), W_QK[..., l, :, :, :], W[..., l, :, :, :]
-        X = collapse.layer(X, W_QK[..., l, :, :, :], b_QK[..., l, :, :], W[..., l, :, :, :],
+    for i in range(W.shape[-4]):
+        yield norms.mean_centered(X), W_QK[..., i, :, :, :], W[..., i, :, :, :]
+        X = collapse.layer(X, W_QK[..., i, :, :, :], b_QK[..., i, :, :], W[..., i, :, :, :],
                            KEY_WIDTH)  # fmt: skip
 
 

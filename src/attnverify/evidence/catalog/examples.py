@@ -11,11 +11,8 @@ import torch
 
 from attnverify import collapse, norms, ops
 from attnverify.evidence.catalog.instances import (
-    INSIDE,
     KEY_WIDTH,
-    extremal_network,
     two_tokens,
-    unit_value_map,
 )
 from attnverify.evidence.checks import Check, Decision, Identity, Inequality, Twin, Verdict
 from attnverify.evidence.rounding import softmax_error, unit
@@ -57,7 +54,8 @@ def triangle(rho):
     """Corners of an equilateral triangle around the origin with circumradius ``rho`` (..., 1)."""
     half, height = rho / ops.constant(2, rho), rho * ops.root(3, rho) / ops.constant(2, rho)
     zero = 0 * rho
-    rows = [ops.stack([rho[..., 0], zero[..., 0]], -1), ops.stack([-half[..., 0], height[..., 0]], -1),
+    rows = [ops.stack([rho[..., 0], zero[..., 0]], -1),
+            ops.stack([-half[..., 0], height[..., 0]], -1),
             ops.stack([-half[..., 0], -height[..., 0]], -1)]  # fmt: skip
     return ops.stack(rows, -2)
 

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import flint
 import numpy as np
-import torch
 
 from attnverify import collapse, norms, ops
-from attnverify.evidence.catalog.instances import (
-    KEY_WIDTH,
-    bounded_layer,
-    layer_sizes,
-    oscillations_bounded,
-)
-from attnverify.evidence.checks import Check, Decision, Inequality, Twin, Verdict
-from attnverify.softmax import CRITICAL_OSCILLATION, oscillation
+from attnverify.evidence.checks import Check, Decision, Twin, Verdict
+from attnverify.softmax import oscillation
 
 arb = flint.arb
 

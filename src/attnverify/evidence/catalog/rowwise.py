@@ -10,12 +10,8 @@ import numpy as np
 import torch
 
 from attnverify import collapse, layernorm, norms, ops
-from attnverify.evidence import cover
 from attnverify.evidence.catalog.instances import (
-    INSIDE,
     KEY_WIDTH,
-    extremal_network,
-    unit_value_map,
 )
 from attnverify.evidence.checks import Check, Decision, Identity, Inequality, Twin, Verdict
 from attnverify.evidence.rounding import gamma, softmax_error, unit
@@ -147,7 +143,7 @@ def _two_tokens(second: tuple[int, int, int]) -> Callable[[], Verdict]:
 def _refutation(run: Callable, twin: tuple[str, Callable]) -> Decision:
     limits = "these tokens, which refute the statement"
     return Decision(run, limits, kind="certified",
-                    twins=(Twin(twin[0], Decision(twin[1], limits, kind="certified")),))  # fmt: skip
+                    twins=(Twin(twin[0], Decision(twin[1], limits, kind="certified")),))
 
 
 ANY_MATRIX = _refutation(

@@ -14,11 +14,9 @@ from attnverify.evidence.catalog.instances import (
     INSIDE,
     KEY_WIDTH,
     extremal_network,
-    two_tokens,
     unit_value_map,
 )
-from attnverify.evidence.checks import Check, Decision, Identity, Inequality, Twin, Verdict
-from attnverify.evidence.rounding import softmax_error, unit
+from attnverify.evidence.checks import Check, Decision, Inequality, Twin, Verdict
 from attnverify.spectral import spectral_norm
 
 arb = flint.arb

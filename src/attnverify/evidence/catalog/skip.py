@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import flint
-import numpy as np
 import torch
 
-from attnverify import collapse, layernorm, norms, ops
+from attnverify import collapse, norms, ops
 from attnverify.evidence import cover
 from attnverify.evidence.catalog.instances import (
     INSIDE,
@@ -18,7 +17,7 @@ from attnverify.evidence.catalog.instances import (
     unit_value_map,
 )
 from attnverify.evidence.checks import Check, Decision, Identity, Inequality, Twin, Verdict
-from attnverify.evidence.rounding import gamma, softmax_error, unit
+from attnverify.evidence.rounding import gamma
 from attnverify.spectral import spectral_norm
 
 arb = flint.arb
@@ -200,7 +199,7 @@ RATE = replace(
 
 
 def _orbit_rate(low: str, high: str) -> Callable[[], Verdict]:
-    """delta_L^2 * 2 v c L of the extremal orbit at L = 100,000, by its scalar recursion in balls."""
+    """delta_L^2 * 2 v c L of the extremal orbit at L = 100,000, its recursion in balls."""
 
     def run() -> Verdict:
         with ops.precision(256):
@@ -210,7 +209,8 @@ def _orbit_rate(low: str, high: str) -> Callable[[], Verdict]:
             value = size * size * 2 * v * c * L
             inside = value > arb(low) and value < arb(high)
             outside = value < arb(low) or value > arb(high)
-        return Verdict(True if inside else False if outside else None, f"delta_L^2 2vcL = {value.str(8)}",
+        holds = True if inside else False if outside else None
+        return Verdict(holds, f"delta_L^2 2vcL = {value.str(8)}",
                        L)  # fmt: skip
 
     return run
