@@ -27,7 +27,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-out = Console()
+# Piped output is as wide as the widest table needs.
+out = Console(width=None if sys.stdout.isatty() else 110)
 progress_out = Console(stderr=True)
 
 Kinds = StrEnum("Kinds", ["sampled", "attacked", "certified", "decided", "derived"])

@@ -91,7 +91,8 @@ $$
 
 If $\delta_0 = \operatorname{diam}(X) < \delta_*$ then
 $\operatorname{diam}(\mathrm{SAN}(X)) \le \bigl(v \tanh(c\, \delta_0^2)\bigr)^L \delta_0$ with a
-base below 1, so the tokens collapse. Two tokens at distance exactly $\delta_*$ can stay there forever.
+base below 1, so the tokens collapse. Two tokens at a distance of exactly $\delta_*$ can stay there
+forever.
 """,
         here="statement and proof",
         uses=("collapse.sharp-layer",),
