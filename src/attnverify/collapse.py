@@ -142,7 +142,7 @@ def two_token_step(size, c, v):
 
 def sharp_bound(
     net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"]
-) -> Float[Tensor, {net.depth}+1 *batch]:
+) -> Float[Tensor, "{net.depth}+1 *batch"]:
     """Upper bound on the diameter of X and of every layer's output, layer by layer.
 
     The last entry bounds diam(net(X)). Skip connections add 1 to the factor of a layer, an MLP
