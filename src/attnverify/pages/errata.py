@@ -43,13 +43,13 @@ NOTHING = "no certified evidence in the evidence file"
 def text(evidence: Evidence) -> str:
     """The page as MyST."""
     lines = [INTRO, REFUTED, *_table(
-        "Refuted statements", ("Certified instance", "Corrected statement"),
+        "Refuted statements", ("Corrected statement", "Certified instance"),
         (_refuted(claim, evidence) for claim in refuted()))]  # fmt: skip
     lines += [SHARPENED, *_table(
         "Sharpened statements", ("Sharper statement", "Certified instance"),
         (_sharpened(claim, evidence) for claim in sharpened()))]  # fmt: skip
     lines += [COMPLETED, *_table(
-        "Completed statements", ("Certified instance", "Proved here"),
+        "Completed statements", ("Proved here", "Certified instance"),
         (_completed(claim, evidence) for claim in completed()))]  # fmt: skip
     return "\n".join(lines)
 
@@ -81,7 +81,7 @@ def _table(label: str, last: tuple[str, str], rows: Iterable[list[str]]) -> list
 
 def _refuted(claim: Claim, evidence: Evidence) -> list[str]:
     by = _link(registry[claim.corrected_by]) if claim.corrected_by else "–"
-    return [*_published(claim, evidence), _certified(claim, evidence), by]
+    return [*_published(claim, evidence), by, _certified(claim, evidence)]
 
 
 def _sharpened(claim: Claim, evidence: Evidence) -> list[str]:
@@ -92,7 +92,7 @@ def _sharpened(claim: Claim, evidence: Evidence) -> list[str]:
 
 
 def _completed(claim: Claim, evidence: Evidence) -> list[str]:
-    return [*_published(claim, evidence), _certified(claim, evidence), escape(claim.here)]
+    return [*_published(claim, evidence), escape(claim.here), _certified(claim, evidence)]
 
 
 def _published(claim: Claim, evidence: Evidence) -> list[str]:

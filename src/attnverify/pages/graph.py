@@ -24,8 +24,8 @@ from attnverify.pages.common import (
 Link = Callable[[str], str]  # claim id -> address of its box
 Point = tuple[int, int]
 
-NODE_WIDTH, NODE_HEIGHT = 218, 44
-COLUMN, ROW = 232, 80  # pitch of the boxes
+NODE_WIDTH, NODE_HEIGHT = 276, 44  # room for the longest id
+COLUMN, ROW = 290, 80  # pitch of the boxes
 MARGIN = 4
 SHELF = 3  # columns that fit a page; wider groups stand alone and scroll
 
