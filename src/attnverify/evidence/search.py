@@ -18,7 +18,7 @@ from attnverify.evidence.records import Outcome
 
 CHUNK = 1 << 16  # sampled instances a batch
 SHARED_CHUNK = 64  # inputs that share one drawn network
-RECHECKED = 1024  # instances above 1 in floats that are recomputed in balls, at most, a batch
+RECHECKED = 8192  # instances above 1 in floats that are recomputed in balls, at most, a batch
 BEST = 8  # and so many of the largest ratios in any case
 
 Progress = Callable[[int], None]
