@@ -6,7 +6,10 @@ from attnverify.claims import registry
 from attnverify.evidence.catalog import (
     attention,
     collapse,
+    entropy,
     examples,
+    law,
+    localization,
     norms,
     paths,
     refuted,
@@ -14,6 +17,8 @@ from attnverify.evidence.catalog import (
     sharp,
     skip,
     softmax,
+    spectrum,
+    walk,
 )
 from attnverify.evidence.checks import Check
 
@@ -28,6 +33,11 @@ CHECKS: dict[str, dict[str, Check]] = {
     **examples.CHECKS,
     **skip.CHECKS,
     **rowwise.CHECKS,
+    **walk.CHECKS,
+    **law.CHECKS,
+    **localization.CHECKS,
+    **spectrum.CHECKS,
+    **entropy.CHECKS,
 }
 
 
