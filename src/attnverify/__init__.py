@@ -1,8 +1,8 @@
 """attnverify: the instrument behind *Attention, Verified*.
 
-    import attnverify as av
+import attnverify as av
 
-    net = av.SelfAttentionNetwork.random(depth=3, heads=2, width=8, skip=True, seed=0)
+net = av.SelfAttentionNetwork.random(depth=3, heads=2, width=8, skip=True, seed=0)
 """
 
 from attnverify import chisquare as chisquare
@@ -11,6 +11,7 @@ from attnverify import collapse as collapse
 from attnverify import encoder as encoder
 from attnverify import entropy as entropy
 from attnverify import evidence as evidence
+from attnverify import experiments as experiments
 from attnverify import figures as figures
 from attnverify import frozen as frozen
 from attnverify import layernorm as layernorm

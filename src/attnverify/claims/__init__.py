@@ -2,6 +2,7 @@
 
 from attnverify.claims.collapse import CLAIMS as COLLAPSE
 from attnverify.claims.escape import CLAIMS as ESCAPE
+from attnverify.claims.experiments import CLAIMS as EXPERIMENTS
 from attnverify.claims.localization import CLAIMS as LOCALIZATION
 from attnverify.claims.model import Claim as Claim
 from attnverify.claims.model import Registry as Registry
@@ -14,4 +15,4 @@ from attnverify.claims.spectrum import CLAIMS as SPECTRUM
 
 PART_2 = (*COLLAPSE, *SHARP, *ESCAPE)
 PART_3 = (*LOCALIZATION, *SPECTRUM)
-registry = Registry([*PATHS, *NORMS, *SOFTMAX, *PART_2, *PART_3])
+registry = Registry([*PATHS, *NORMS, *SOFTMAX, *PART_2, *PART_3, *EXPERIMENTS])

@@ -8,6 +8,7 @@ from attnverify.evidence.catalog import (
     collapse,
     entropy,
     examples,
+    experiments,
     law,
     localization,
     norms,
@@ -38,6 +39,7 @@ CHECKS: dict[str, dict[str, Check]] = {
     **localization.CHECKS,
     **spectrum.CHECKS,
     **entropy.CHECKS,
+    **experiments.CHECKS,
 }
 
 
