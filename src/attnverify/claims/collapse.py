@@ -41,10 +41,10 @@ If $E = 0$ the left side is 0.
         title="Doubly exponential collapse, as in version 2",
         kind="theorem",
         statement=r"""
-Stack $L$ such layers with one $d_{qk}$. Let $\operatorname{res}$ be the residual with the minimizing
-center, let $D_i \le x^*$ hold at every layer with $R = \operatorname{res}(X_l)$ for its input $X_l$,
-and let $\beta$ and $\gamma$, taken with the same $R$, be at least those of every layer (for $\gamma$:
-of every layer with $E \ne 0$). Then
+Stack $L$ such layers with one $d_{qk}$. Let $\operatorname{res}$ be the residual with the
+minimizing center, let $D_i \le x^*$ hold at every layer with $R = \operatorname{res}(X_l)$ for its
+input $X_l$, and let $\beta$ and $\gamma$, taken with the same $R$, be at least those of every
+layer (for $\gamma$: of every layer with $E \ne 0$). Then
 
 $$
 \lVert \operatorname{res}(\mathrm{SAN}(X)) \rVert_{1,\infty} \le
@@ -98,8 +98,8 @@ $(4\beta/\sqrt{d_{qk}})^{(3^L - 1)/2} \lVert \operatorname{res}(X) \rVert_{1,\in
         kind="theorem",
         statement=NO_CONDITION
         + r"""
-If $E \ne 0$ then, with $\gamma = \sqrt{\sum_i D_i \cdot \max_i D_i} \,/\, (2 \lVert E \rVert_1)$ and
-$\beta = \lVert W_{QK} \rVert_1 \lVert W_V \rVert_{1,\infty}$, one head leaves
+If $E \ne 0$ then, with $\gamma = \sqrt{\sum_i D_i \cdot \max_i D_i} \,/\, (2 \lVert E \rVert_1)$
+and $\beta = \lVert W_{QK} \rVert_1 \lVert W_V \rVert_{1,\infty}$, one head leaves
 
 $$
 \min_y \lVert \mathrm{SA}(X) - \mathbf 1 y^\top \rVert_{1,\infty}
