@@ -81,7 +81,7 @@ $\lambda = \lVert W_1 \rVert_2 \lVert W_2 \rVert_2$ and $\Lambda = |W_1| |W_2|$ 
     ),
     Claim(
         id="layernorm.as-printed",
-        title="Layer normalization as a right factor, as printed",
+        title="Layer normalization of each token as a right factor, as printed",
         kind="proposition",
         statement=r"""
 For every $X$ whose tokens have nonzero variance there are a matrix $A$ and a vector $b$, which may
