@@ -1,4 +1,4 @@
-"""Part III: the query-key eigenspectrum. Random-walk tokens and signal propagation."""
+"""Part III: random-walk tokens and signal propagation."""
 
 from attnverify.claims.model import Claim, Source
 

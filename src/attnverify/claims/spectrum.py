@@ -1,4 +1,4 @@
-"""Part III: the query-key eigenspectrum. Piecewise linear softmax, spectrum, entropy."""
+"""Part III: eigenspectrum and entropy."""
 
 from attnverify.claims.model import Claim, Source
 
