@@ -88,12 +88,16 @@ def require_square(argument: str, w: Tensor) -> None:
 
 
 def require_symmetric(argument: str, w: Tensor, instead: str) -> None:
-    """Symmetric up to the rounding of a product of three d x d matrices, 3 d u ||W||_F at most."""
+    """Symmetric up to rounding; instead: what takes any matrix."""
+    _require_symmetric(argument, w, f"a symmetric one; for any matrix use {instead}")
+
+
+def _require_symmetric(argument: str, w: Tensor, expected: str) -> None:
+    """Up to the rounding of a product of three d x d matrices, 3 d u ||W||_F at most."""
     require_square(argument, w)
     off = (w - w.mT).abs().amax((-2, -1))
     limit = 3 * w.shape[-1] * torch.finfo(w.dtype).eps * squared_norm(w).sqrt()
     given = f"an asymmetric matrix (off by {float(off.max()):.3g})"
-    expected = f"a symmetric one; for any matrix use {instead}"
     require(bool((off <= limit).all()), argument, given, expected)
 
 
@@ -101,11 +105,11 @@ def covariance_root(covariance: Tensor | None, width: int) -> Tensor:
     """The symmetric root of S (default: the identity); S must be symmetric positive definite."""
     if covariance is None:
         return torch.eye(width, dtype=torch.float64)
-    require_symmetric("covariance", covariance, "its symmetric part")
-    require(covariance.shape[-1] == width, "covariance", f"width {covariance.shape[-1]}",
-            f"width {width}")  # fmt: skip
+    expected = "a symmetric positive definite matrix"
+    _require_symmetric("covariance", covariance, expected)
+    require(tuple(covariance.shape) == (width, width), "covariance",
+            f"shape {tuple(covariance.shape)}", f"shape {(width, width)}")  # fmt: skip
     values, vectors = torch.linalg.eigh(covariance.double())
     smallest = float(values.min())
-    require(smallest > 0, "covariance", f"smallest eigenvalue {smallest:.3g}",
-            "a positive definite matrix")  # fmt: skip
+    require(smallest > 0, "covariance", f"smallest eigenvalue {smallest:.3g}", expected)
     return vectors * values.sqrt() @ vectors.mT

@@ -76,8 +76,9 @@ eigenvalues of $M$ and $g_i^2 + h^2 = a_i T$.
         title="The law of a weighted chi-square sum, with an error bound",
         kind="theorem",
         statement=r"""
-Let $Q = \sum_k \mu_k z_k^2$ with characteristic function $\varphi$. For every real $x$, step
-$\Delta > 0$ and number of terms $K \ge 1$,
+Let $Q = \sum_k \mu_k z_k^2$ with real $\mu_k$, not all zero, independent standard normal $z_k$ and
+characteristic function $\varphi$. For every real $x$, step $\Delta > 0$ and number of terms
+$K \ge 1$,
 
 $$
 \Bigl| P(Q \le x) - \tfrac12 + \sum_{k=0}^{K-1}
