@@ -5,8 +5,6 @@ Formulas work in any arithmetic of :mod:`attnverify.ops`, on the last axis.
 
 from __future__ import annotations
 
-import math
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -62,6 +60,7 @@ def lower_bound(sigma: float | Float[Tensor, "..."], tokens: int) -> Float[Tenso
     """
     require(isinstance(tokens, int) and tokens >= 2, "tokens", tokens, "an integer >= 2")
     sigma = torch.as_tensor(sigma, dtype=torch.float64)
-    worst = float(sigma.min())
-    require(0 <= worst < math.inf, "sigma", worst, "finite numbers >= 0")
+    bad = sigma[~((sigma >= 0) & sigma.isfinite())]
+    given = f"{bad.numel()} bad entries, the first {float(bad[0])}" if bad.numel() else ""
+    require(not bad.numel(), "sigma", given, "finite numbers >= 0")
     return floor(widest_gap(sigma, tokens), tokens)
