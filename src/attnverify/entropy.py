@@ -52,7 +52,7 @@ def logit_norm_bound(w, X, temperature):
     return size * spectral_norm(X) / temperature
 
 
-def lower_bound(sigma: float | Float[Tensor, "..."], tokens: int) -> Float[Tensor, "..."]:
+def lower_bound(sigma: int | float | Float[Tensor, "..."], tokens: int) -> Float[Tensor, "..."]:
     """The smallest entropy (nats) of a softmax row of ``tokens`` logits of Euclidean norm <= sigma.
 
     Zhai et al. (2023), Theorem 3.1; attained by one large logit. Errors: InputError for
