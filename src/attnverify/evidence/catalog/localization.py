@@ -92,8 +92,8 @@ def _phi(x):
 
 
 def symbolic_limit(asymmetry=1):
-    """rho(t) of the limit, in sympy; the polynomial comes from the package."""
-    return _phi((eta + (t - sp.Rational(1, 2)) * xi) / sp.sqrt(walk.limit_variance(t, asymmetry)))
+    """rho(t) of the limit, in sympy, from the package's own formula."""
+    return _phi(localization.limit_argument(t, xi, eta, asymmetry, sp.sqrt))
 
 
 def _midpoint(root: sp.Expr, slope: sp.Expr) -> Callable[[], Verdict]:
