@@ -116,14 +116,21 @@ def _gaussian(product, tokens, temperature) -> Tensor:
     return gaussian(mean, deviation, -temperature, (tokens - 1) * temperature)
 
 
+def limit_argument(t, xi, eta, asymmetry=1, sqrt=ops.sqrt):
+    """(eta + (t - 1/2) xi) / sqrt(v(t)), v(t) = walk.limit_variance(t, asymmetry).
+
+    ``sqrt`` is the square root of the arguments' arithmetic; pass sympy's for sympy symbols.
+    """
+    return (eta + (2 * t - 1) * xi / 2) / sqrt(walk.limit_variance(t, asymmetry))
+
+
 def limit(t, xi, eta, asymmetry=1):
-    """Phi((eta + (t - 1/2) xi) / sqrt(v(t))), v(t) = walk.limit_variance(t, asymmetry).
+    """Phi of :func:`limit_argument`: many tokens and normal scores.
 
     xi = tr(WS)/sqrt(tr(WSW'S)), eta = temperature/(T sqrt(tr(WSW'S))), t in [0, 1];
     asymmetry = 1, for symmetric W, is the theorem of Bao et al. (2024) as read in this book.
     """
-    score = eta + (2 * t - 1) * xi / 2
-    return ops.normal_cdf(score / ops.sqrt(walk.limit_variance(t, asymmetry)))
+    return ops.normal_cdf(limit_argument(t, xi, eta, asymmetry))
 
 
 def _limit(product, tokens, temperature, method) -> Tensor:

@@ -168,7 +168,7 @@ The constant $\kappa$ is the best possible.
 For $\rho(t)$ of `localization.limit`: $\rho(\tfrac12) = \Phi(\sqrt{12}\,\eta)$ whatever $\xi$ is,
 and $\rho'(\tfrac12) = \sqrt{12}\,\xi\,\phi(\sqrt{12}\,\eta)$ with the standard normal density
 $\phi$. For an odd number $T$ of tokens the exact law of the middle token's score is symmetric
-around 0 and does not depend on the signs of the eigenvalues of $W$.
+around 0 and does not depend on the signs of the eigenvalues of $M$.
 """,
         here="statement and proof",
         uses=("localization.limit", "localization.exact"),
@@ -198,9 +198,14 @@ For any $W \ne 0$ put $F = \operatorname{tr}(M M^\top)$, $\xi = \operatorname{tr
 $\gamma = \operatorname{tr}(M^2)/F$ and $\eta = \lambda/(T \sqrt F)$. Then $|\gamma| \le 1$ and
 $|\xi| \le \sqrt d$ with equality exactly for $M = cI$. The bounds of `localization.limit` hold with
 $\rho(t)$ and $\tau_i$ replaced by those with variance
-$v_\gamma(t) = (1 + \gamma)(t - \frac12)^2 + \frac1{12}$. For given $\xi \ne 0$, $t \ne \frac12$ and
-$\eta$ with $|\eta| \le |t - \frac12|\,|\xi|$ the contrast $|\rho(t) - \rho(1 - t)|$ strictly
-decreases as $\gamma$ grows: skewness sharpens localization.
+$v_\gamma(t) = (1 + \gamma)(t - \frac12)^2 + \frac1{12}$. Let $t \ne \frac12$.
+
+- For given $\xi \ne 0$ and $\eta$ with $|\eta| \le |t - \frac12|\,|\xi|$ the contrast
+  $|\rho(t) - \rho(1 - t)|$ strictly decreases as $\gamma$ grows: at the same $\xi$ and $\eta$,
+  skewness sharpens localization.
+- For a given symmetric part of $M$ with trace $c \ne 0$ and a given $\lambda/T$ with
+  $\lambda/T \le |t - \frac12|\,|c|$ it strictly decreases as the Frobenius norm of the
+  skew-symmetric part grows: adding a skew part blunts localization.
 """,
         here="statement and proof",
         uses=("walk.limit", "localization.limit"),
