@@ -130,7 +130,7 @@ def test_every_claim_has_a_numbered_box(book, id):
     text = found.get_text()
     assert ("Source:" in text) == claim.published
     assert ("Related:" in text) == any(s.related for s in claim.sources)
-    assert (f"Proved here: {claim.here}" in text) == bool(claim.here)
+    assert (f"{claim.done.capitalize()} here: {claim.here}" in text) == bool(claim.here)
     badge = found.select_one(".attnverify-badge")
     status = EXPECTED.standing[id].status
     assert badge.get_text().split()[-1] == status

@@ -47,7 +47,7 @@ and the first two terms are $(2t_i^2 - 2t_i + \tfrac7{12}) \operatorname{tr}(W^2
 $\Sigma = I$ and symmetric $W$.
 """,
         sources=(Source(BAO, "the limit of many tokens"),),
-        here="the exact finite-size term, with positions at the middle of a token's cell",
+        here="the exact finite-size term, with positions in the middle of the cells",
         uses=("walk.moments",),
         notebook="walk",
     ),

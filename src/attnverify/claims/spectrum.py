@@ -41,7 +41,7 @@ $$
     ),
     Claim(
         id="eigenspectrum.locater",
-        title="The regularizer's minimizer",
+        title="The minimizer of the regularizer",
         kind="proposition",
         statement=r"""
 For symmetric $W \in \mathbb{R}^{d \times d}$ with $\operatorname{tr}(W) = c$,
