@@ -1,0 +1,140 @@
+"""Three experiments: train on a small task, then restrict the network to paths of one length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from attnverify.attention import SelfAttentionNetwork
+from attnverify.evidence.checks import Verdict
+from attnverify.evidence.draw import generator, seed_for
+from attnverify.experiments import lengths
+from attnverify.experiments.ensemble import Ensemble, Weights
+from attnverify.experiments.model import Experiment, Row, Settings
+from attnverify.experiments.tasks import TASKS, Task
+from attnverify.experiments.train import Plan, stream, train
+
+DEPTH = 6
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much to train and to measure.
+
+    networks: seeds trained side by side. batch: sequences a step and network. sequences: in the
+    test set, or to memorize. paths: drawn of every length.
+    """
+
+    networks: int
+    steps: int
+    batch: int
+    sequences: int
+    paths: int
+
+
+QUICK = Size(networks=3, steps=120, batch=32, sequences=64, paths=60)
+FULL = Size(networks=5, steps=2000, batch=64, sequences=256, paths=200)
+
+
+class Trainee:
+    """Networks with skip connections and without biases, with an embedding and a readout each.
+
+    A symbol is embedded by a table, and its place in the sequence is added; a point (x, y) as
+    (x, y, 1) times a matrix. All stacked along the networks.
+    """
+
+    def __init__(self, task: Task, networks: int, seed: int) -> None:
+        self.task = task
+        nets = [self._network(task, seed_for(seed, task.name, str(i)) % 2**31)
+                for i in range(networks)]  # fmt: skip
+        self.ensemble = Ensemble(nets)
+        attention = {n: w for n, w in self.ensemble.initial.items() if ".W_" in n}
+        attention["weights.W_O"] /= (2 * DEPTH) ** 0.5  # the sum of all layers starts near X in size
+        rows = 3 if task.vocabulary is None else task.vocabulary
+        random = generator(seed, task.name, "embedding")
+        normal = partial(torch.randn, generator=random)
+        self.weights: Weights = attention | {
+            "embedding": normal(networks, rows, task.width),
+            "readout": normal(networks, task.width, task.labels) / task.width**0.5,
+        }
+        if task.vocabulary is not None:
+            self.weights["places"] = normal(networks, task.tokens, task.width)
+
+    @staticmethod
+    def _network(task: Task, seed: int) -> SelfAttentionNetwork:
+        return SelfAttentionNetwork.random(DEPTH, task.heads, task.width, skip=True, bias=False,
+                                           seed=seed, dtype=torch.float32)  # fmt: skip
+
+    def embed(self, weights: Weights, inputs: Tensor) -> Tensor:
+        """(networks, count, tokens, width)."""
+        table = weights["embedding"]
+        if self.task.vocabulary is None:
+            points = torch.cat([inputs, torch.ones_like(inputs[..., :1])], -1).to(table.dtype)
+            return points @ table[:, None]
+        which = torch.arange(len(table))[:, None, None]
+        return table[which, inputs] + weights["places"][:, None]
+
+    def logits(self, weights: Weights, inputs: Tensor) -> Tensor:
+        """(networks, count, tokens, labels)."""
+        attention = {name: w for name, w in weights.items() if name.startswith("weights.")}
+        outputs = self.ensemble.outputs(attention, self.embed(weights, inputs))
+        return outputs @ weights["readout"][:, None]
+
+    def losses(self, weights: Weights, inputs: Tensor, labels: Tensor) -> Tensor:
+        """Mean cross entropy of every network, in nats a token."""
+        logits = self.logits(weights, inputs)
+        each = cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="none")
+        return each.reshape(len(labels), -1).mean(1)
+
+
+def run(name: str, settings: Settings) -> list[Row]:
+    """Rows of the quick size, which the chapter runs, and in the full setting of the full one."""
+    sizes = [QUICK] if settings.quick else [QUICK, FULL]
+    return [row for size in sizes for row in run_size(name, settings, size)]
+
+
+def run_size(name: str, settings: Settings, size: Size) -> list[Row]:
+    """Train the networks of one size, then measure each of them length by length."""
+    seed = seed_for(settings.seed, name, str(size.steps))
+    task = TASKS[name](size.networks, seed, size.sequences)
+    trainee = Trainee(task, size.networks, seed)
+    history = _train(trainee, size, settings, seed)
+    rows = []
+    for index in range(size.networks):
+        settings.progress(f"{name}: paths of network {index + 1}", index / size.networks)
+        about = {"steps": size.steps, "network": index}
+        whole, by_length = _measure(trainee, index, size, seed)
+        loss = [round(line["loss"][index], 5) for line in history]
+        rows += [{**about, **whole, "loss": loss}, *({**about, **row} for row in by_length)]
+    return rows
+
+
+def _train(trainee: Trainee, size: Size, settings: Settings, seed: int) -> list[Row]:
+    task = trainee.task
+
+    def loss(weights: Weights, done: int) -> Tensor:
+        return trainee.losses(weights, *task.draw(stream(seed, task.name, done), size.batch)).sum()
+
+    def measure(weights: Weights, done: int) -> Row:
+        return {"loss": trainee.losses(weights, *task.test).tolist()}
+
+    plan = Plan(size.steps, learning_rate=2e-3, warmup=50, measure_every=max(20, size.steps // 20),
+                checkpoint_every=max(20, size.steps // 10))  # fmt: skip
+    folder = settings.folder and settings.folder / f"{task.name}-{size.steps}"
+    configuration = {"task": task.name, "seed": seed, **asdict(size)}
+    return train(trainee.weights, loss, measure, plan, configuration=configuration, folder=folder,
+                 progress=settings.progress, what=f"{task.name}, {size.networks} networks")  # fmt: skip
+
+
+def _measure(trainee: Trainee, index: int, size: Size, seed: int) -> tuple[Row, list[Row]]:
+    weights = {name: w.detach().double() for name, w in trainee.weights.items()}
+    attention = {name: w for name, w in weights.items() if name.startswith("weights.")}
+    inputs, labels = trainee.task.test
+    X = trainee.embed(weights, inputs)[index]
+    return lengths.measure(trainee.ensemble.network(attention, index), X, weights["readout"][index],
+                           labels[index], size.paths, generator(seed, "paths", str(index)))  # fmt: skip
