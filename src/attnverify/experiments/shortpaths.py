@@ -138,3 +138,56 @@ def _measure(trainee: Trainee, index: int, size: Size, seed: int) -> tuple[Row, 
     X = trainee.embed(weights, inputs)[index]
     return lengths.measure(trainee.ensemble.network(attention, index), X, weights["readout"][index],
                            labels[index], size.paths, generator(seed, "paths", str(index)))  # fmt: skip
+
+
+def longest(rows: list[Row]) -> list[Row]:
+    """The rows of the networks that were trained longest."""
+    most = max(row["steps"] for row in rows)
+    return [row for row in rows if row["steps"] == most]
+
+
+def by_network(rows: list[Row], key: str, length: int | None) -> Tensor:
+    """A column for one path length (None: the whole network), one entry a network."""
+    chosen = [row[key] for row in rows if row.get("length") == length]
+    return torch.tensor(chosen, dtype=torch.float64)
+
+
+def mean_and_error(values: Tensor) -> tuple[float, float]:
+    """Mean and its standard error over networks."""
+    return float(values.mean()), float(values.std() / len(values) ** 0.5)
+
+
+def advantage(rows: list[Row], key: str, short: int, long: int) -> tuple[float, float]:
+    """Mean and standard error over networks of a column at one length minus at another."""
+    return mean_and_error(by_network(rows, key, short) - by_network(rows, key, long))
+
+
+def deviation(rows: list[Row], factor: Callable[[Row], float] = lambda row: 1.0) -> float:
+    """Largest |sampled score - score| in standard errors of the sample, times a factor each.
+
+    Lengths with a single path have no standard error; their two scores are of the same term,
+    computed by the same products, and must be equal.
+    """
+    worst = 0.0
+    for row in rows:
+        if "length" in row:
+            gap = abs(factor(row) * row["sampled_score"] - row["score"])
+            error = factor(row) * row["sampled_error"]
+            worst = max(worst, gap / error if error > 0 else (0.0 if gap == 0 else float("inf")))
+    return worst
+
+
+def judge(rows: list[Row], short: int = 1, long: int = DEPTH, weighted: bool = True) -> Verdict:
+    """The criterion: see the claims. ``weighted`` False leaves the number of paths out."""
+    rows = longest(rows)
+    summed, s_error = advantage(rows, "accuracy", short, long)
+    alone, a_error = advantage(rows, "alone", short, long)
+    share = float(by_network(rows, "sum_share", None).max())
+    off = deviation(rows) if weighted else deviation(rows, lambda row: 1 / row["paths"])
+    argument = (
+        f"accuracy of length {short} minus length {long}: all paths {summed:.3f} +- {s_error:.3f}, "
+        f"one path alone {alone:.3f} +- {a_error:.3f}; sampled and exact scores at most "
+        f"{off:.1f} standard errors apart; sum over lengths within {share:.0e} of its bound"
+    )
+    holds = summed > 2 * s_error and alone > 2 * a_error and off <= 4 and share <= 1
+    return Verdict(holds, argument, cases=len(rows))
