@@ -66,8 +66,8 @@ class Ensemble:
         return vmap(one)(weights, X)
 
     def network(self, weights: Weights, index: int) -> SelfAttentionNetwork:
-        """One of the networks with these weights, in float64, as a network of its own."""
-        net = copy.deepcopy(self._template.network).double()
+        """One of the networks with these weights, in float64 on the CPU."""
+        net = copy.deepcopy(self._template.network).cpu().double()
         with torch.no_grad():
             for name, value in weights.items():
                 net.get_parameter(name).copy_(value[index])

@@ -37,8 +37,8 @@ class Size:
     paths: int
 
 
-QUICK = Size(networks=3, steps=120, batch=32, sequences=64, paths=60)
-FULL = Size(networks=5, steps=2000, batch=64, sequences=256, paths=200)
+QUICK = Size(networks=3, steps=120, batch=32, sequences=64, paths=50)
+FULL = Size(networks=5, steps=1500, batch=32, sequences=128, paths=100)
 
 
 class Trainee:
@@ -48,11 +48,11 @@ class Trainee:
     (x, y, 1) times a matrix. All stacked along the networks.
     """
 
-    def __init__(self, task: Task, networks: int, seed: int) -> None:
+    def __init__(self, task: Task, networks: int, seed: int, device: str = "cpu") -> None:
         self.task = task
         nets = [self._network(task, seed_for(seed, task.name, str(i)) % 2**31)
                 for i in range(networks)]  # fmt: skip
-        self.ensemble = Ensemble(nets)
+        self.ensemble = Ensemble([net.to(device) for net in nets])
         attention = {n: w for n, w in self.ensemble.initial.items() if ".W_" in n}
         attention["weights.W_O"] /= (2 * DEPTH) ** 0.5  # the sum of all layers starts near X in size
         rows = 3 if task.vocabulary is None else task.vocabulary
@@ -64,6 +64,7 @@ class Trainee:
         }
         if task.vocabulary is not None:
             self.weights["places"] = normal(networks, task.tokens, task.width)
+        self.weights = {name: w.to(device) for name, w in self.weights.items()}
 
     @staticmethod
     def _network(task: Task, seed: int) -> SelfAttentionNetwork:
@@ -73,10 +74,11 @@ class Trainee:
     def embed(self, weights: Weights, inputs: Tensor) -> Tensor:
         """(networks, count, tokens, width)."""
         table = weights["embedding"]
+        inputs = inputs.to(table.device)
         if self.task.vocabulary is None:
             points = torch.cat([inputs, torch.ones_like(inputs[..., :1])], -1).to(table.dtype)
             return points @ table[:, None]
-        which = torch.arange(len(table))[:, None, None]
+        which = torch.arange(len(table), device=table.device)[:, None, None]
         return table[which, inputs] + weights["places"][:, None]
 
     def logits(self, weights: Weights, inputs: Tensor) -> Tensor:
@@ -88,6 +90,7 @@ class Trainee:
     def losses(self, weights: Weights, inputs: Tensor, labels: Tensor) -> Tensor:
         """Mean cross entropy of every network, in nats a token."""
         logits = self.logits(weights, inputs)
+        labels = labels.to(logits.device)
         each = cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="none")
         return each.reshape(len(labels), -1).mean(1)
 
@@ -102,7 +105,7 @@ def run_size(name: str, settings: Settings, size: Size) -> list[Row]:
     """Train the networks of one size, then measure each of them length by length."""
     seed = seed_for(settings.seed, name, str(size.steps))
     task = TASKS[name](size.networks, seed, size.sequences)
-    trainee = Trainee(task, size.networks, seed)
+    trainee = Trainee(task, size.networks, seed, settings.device)
     history = _train(trainee, size, settings, seed)
     rows = []
     for index in range(size.networks):
@@ -132,7 +135,7 @@ def _train(trainee: Trainee, size: Size, settings: Settings, seed: int) -> list[
 
 
 def _measure(trainee: Trainee, index: int, size: Size, seed: int) -> tuple[Row, list[Row]]:
-    weights = {name: w.detach().double() for name, w in trainee.weights.items()}
+    weights = {name: w.detach().cpu().double() for name, w in trainee.weights.items()}
     attention = {name: w for name, w in weights.items() if name.startswith("weights.")}
     inputs, labels = trainee.task.test
     X = trainee.embed(weights, inputs)[index]

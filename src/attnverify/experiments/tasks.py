@@ -67,7 +67,7 @@ def convex_hull(networks: int, seed: int, count: int) -> Task:
         return points, on_hull(points).long()
 
     test = draw(generator(seed, "convex-hull", "test"), count)
-    return Task("convex-hull", 10, 2, None, 3, 84, draw, test)
+    return Task("convex-hull", 10, 2, None, 3, 48, draw, test)
 
 
 def on_hull(points: Float[Tensor, "*batch points 2"]) -> Bool[Tensor, "*batch points"]:
