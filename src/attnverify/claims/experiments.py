@@ -44,9 +44,9 @@ $(1 + H)^L$ paths is $L H / (1 + H)$, and fewer than one path in a hundred is sh
         title="Attention alone collapses in a recurrence, with a skip connection it does not",
         kind="experiment",
         statement=r"""
-One layer with one head is trained to move two opposite points of a circle along their arcs, 50 steps
-for half a turn, and is then fed its own output 50 times. The first positions are at 0.9 of the
-radius. In every one of five seeds the distance of the two tokens falls below 1/1000 of the first
+One layer with one head is trained to move two opposite points of a circle along their arcs, 50
+steps for half a turn, and is then fed its own output 50 times. The first positions are at 0.9 of
+the radius. In every one of five seeds the distance of the two tokens falls below 1/1000 of the first
 one with attention alone, and stays above 1/2 of it with attention and a skip connection.
 """,
         sources=(Source(DONG, "Section 4"),),
@@ -55,17 +55,16 @@ one with attention alone, and stays above 1/2 of it with attention and a skip co
     _short_paths(
         "sorting",
         "Sorting: short paths are the accurate ones",
-        "*Sorting*: eight letters of an alphabet of ten are to be labeled with the sorted sequence.",
+        "*Sorting*: eight letters of an alphabet of ten are labeled with the sorted sequence.",
     ),
     _short_paths(
         "convex-hull",
         "Convex hull: short paths are the accurate ones",
-        "*Convex hull*: each of ten points in a square is to be labeled as a corner of their hull or "
-        "not.",
+        "*Convex hull*: each of ten points in a square is labeled as a corner of their hull or not.",
     ),
     _short_paths(
         "memorization",
         "Memorization: short paths are the accurate ones",
-        "*Memorization*: every word of 128 windows of English text gets a random one of ten labels.",
+        "*Memorization*: every word of 128 windows of English text has a random one of ten labels.",
     ),
 ]

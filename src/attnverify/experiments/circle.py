@@ -41,7 +41,7 @@ VARIANTS = {
 
 @dataclass(frozen=True)
 class Size:
-    """seeds: trained layers kept. restarts: trained for each, the one with the least loss is kept."""
+    """seeds: trained layers kept. restarts: trained for each; that with the least loss is kept."""
 
     seeds: int
     restarts: int

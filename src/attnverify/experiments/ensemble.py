@@ -46,8 +46,8 @@ class Ensemble:
         require(len(networks) >= 1, "networks", "none", "at least one network")
         shapes = [{name: p.shape for name, p in net.named_parameters()} for net in networks]
         options = [(net.skip, net.activation, net.mask, net.epsilon) for net in networks]
-        require(all(s == shapes[0] for s in shapes) and all(o == options[0] for o in options),
-                "networks", "different shapes or options", "one shape and one set of options")  # fmt: skip
+        alike = all(s == shapes[0] for s in shapes) and all(o == options[0] for o in options)
+        require(alike, "networks", "different shapes or options", "the same for all networks")
         self._template = _Layers(networks[0])
         stacked, _ = stack_module_state([_Layers(net) for net in networks])
         self.initial: Weights = {

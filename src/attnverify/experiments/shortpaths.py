@@ -55,7 +55,7 @@ class Trainee:
                 for i in range(networks)]  # fmt: skip
         self.ensemble = Ensemble([net.to(device) for net in nets])
         attention = {n: w for n, w in self.ensemble.initial.items() if ".W_" in n}
-        attention["weights.W_O"] /= (2 * DEPTH) ** 0.5  # the sum of all layers starts near X in size
+        attention["weights.W_O"] /= (2 * DEPTH) ** 0.5  # all layers together start near X in size
         rows = 3 if task.vocabulary is None else task.vocabulary
         random = generator(seed, task.name, "embedding")
         normal = partial(torch.randn, generator=random)
@@ -127,12 +127,13 @@ def _train(trainee: Trainee, size: Size, settings: Settings, seed: int) -> list[
     def measure(weights: Weights, done: int) -> Row:
         return {"loss": trainee.losses(weights, *task.test).tolist()}
 
-    plan = Plan(size.steps, learning_rate=size.rate, warmup=50, measure_every=max(20, size.steps // 20),
-                checkpoint_every=max(20, size.steps // 10))  # fmt: skip
+    every = max(20, size.steps // 20)
+    plan = Plan(size.steps, size.rate, warmup=50, measure_every=every, checkpoint_every=every)
     folder = settings.folder and settings.folder / f"{task.name}-{size.steps}"
     configuration = {"task": task.name, "seed": seed, **asdict(size)}
+    what = f"{task.name}, {size.networks} networks"
     return train(trainee.weights, loss, measure, plan, configuration=configuration, folder=folder,
-                 progress=settings.progress, what=f"{task.name}, {size.networks} networks")  # fmt: skip
+                 progress=settings.progress, what=what)  # fmt: skip
 
 
 def _measure(trainee: Trainee, index: int, size: Size, seed: int) -> tuple[Row, list[Row]]:
@@ -140,8 +141,9 @@ def _measure(trainee: Trainee, index: int, size: Size, seed: int) -> tuple[Row, 
     attention = {name: w for name, w in weights.items() if name.startswith("weights.")}
     inputs, labels = trainee.task.test
     X = trainee.embed(weights, inputs)[index]
-    return lengths.measure(trainee.ensemble.network(attention, index), X, weights["readout"][index],
-                           labels[index], size.paths, generator(seed, "paths", str(index)))  # fmt: skip
+    net, random = trainee.ensemble.network(attention, index), generator(seed, "paths", str(index))
+    readout = weights["readout"][index]
+    return lengths.measure(net, X, readout, labels[index], size.paths, random)
 
 
 def longest(rows: list[Row]) -> list[Row]:
