@@ -46,8 +46,8 @@ $(1 + H)^L$ paths is $L H / (1 + H)$, and fewer than one path in a hundred is sh
         statement=r"""
 One layer with one head is trained to move two opposite points of a circle along their arcs, 50
 steps for half a turn, and is then fed its own output 50 times. The first positions are at 0.9 of
-the radius. In every one of five seeds the distance of the two tokens falls below 1/1000 of the first
-one with attention alone, and stays above 1/2 of it with attention and a skip connection.
+the radius. In every one of five seeds the distance of the two tokens falls below 1/1000 of the
+first one with attention alone, and stays above 1/2 of it with attention and a skip connection.
 """,
         sources=(Source(DONG, "Section 4"),),
         notebook="circle",
@@ -60,7 +60,7 @@ one with attention alone, and stays above 1/2 of it with attention and a skip co
     _short_paths(
         "convex-hull",
         "Convex hull: short paths are the accurate ones",
-        "*Convex hull*: each of ten points in a square is labeled as a corner of their hull or not.",
+        "*Convex hull*: each of ten points of a square is labeled: corner of their hull or not.",
     ),
     _short_paths(
         "memorization",

@@ -53,7 +53,9 @@ def moving_points(
     for number, (title, states) in enumerate(panels.items()):
         places = _places(states, window)
         points = [f"{name}-{number}-{point}" for point in range(states.shape[1])]
-        styles += [_keyframes(point, track, longest) for point, track in zip(points, places)]
+        styles += [
+            _keyframes(point, track, longest) for point, track in zip(points, places, strict=True)
+        ]
         pictures.append(_panel(title, number, points, places, window))
     rows = (len(panels) + 1) // 2
     rules = (
@@ -90,8 +92,9 @@ def _keyframes(point: str, track: list[tuple[float, float]], longest: int) -> st
     for step, (x, y) in enumerate(track):
         share = 100 * HOLD * step / max(1, longest - 1)
         frames.append(f"{share:.2f}% {{ transform: translate({x}px, {y}px) }}")
-    last = "{ transform: translate(%spx, %spx) }" % track[-1]
-    return f"@keyframes {point} {{ {' '.join(frames)} 100% {last} }}"
+    x, y = track[-1]
+    frames.append(f"100% {{ transform: translate({x}px, {y}px) }}")
+    return f"@keyframes {point} {{ {' '.join(frames)} }}"
 
 
 def _panel(title: str, number: int, points: list[str], places, window: float) -> str:

@@ -73,10 +73,12 @@ def layers(variant: str, size: Size, settings: Settings) -> tuple[list[SelfAtten
     def errors(weights: Weights) -> Tensor:
         return (ensemble.outputs(weights, here) - there).square().mean((1, 2, 3))
 
-    plan = Plan(size.steps, learning_rate=1e-2, warmup=size.steps // 10,
-                measure_every=size.steps, checkpoint_every=size.steps)  # fmt: skip
-    train(ensemble.initial, lambda weights, done: errors(weights).sum(), lambda weights, done: {},
-          plan, progress=settings.progress, what=variant)  # fmt: skip
+    plan = Plan(size.steps, learning_rate=1e-2, warmup=size.steps // 10, measure_every=size.steps)
+    folder = settings.folder and settings.folder / variant.replace(" + ", "-")
+    train(ensemble.initial, lambda weights, done: errors(weights).sum(),
+          lambda weights, done: {"loss": errors(weights).tolist()}, plan, folder=folder,
+          configuration={"variant": variant, "seed": settings.seed}, progress=settings.progress,
+          what=variant)  # fmt: skip
     with torch.no_grad():
         loss = errors(ensemble.initial).reshape(size.seeds, size.restarts).cpu()
     kept = [int(row.argmin()) + i * size.restarts for i, row in enumerate(loss)]

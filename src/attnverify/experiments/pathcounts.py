@@ -63,8 +63,8 @@ def judge(rows: list[Row], most: Fraction = Fraction(1, 100)) -> Verdict:
     argument = (
         f"mean length L H/(1 + H) {'in all' if means else 'not in all'} of {len(rows)} "
         f"architectures, at least {float(mean(least['counts']) / least['depth']):.3f} of the "
-        f"depth; at most {float(short(largest['counts'])):.2e} of the paths are shorter than half the "
-        f"depth ({largest['architecture']})"
+        f"depth; at most {float(short(largest['counts'])):.2e} of the paths are shorter than half "
+        f"the depth ({largest['architecture']})"
     )
     holds = means and short(largest["counts"]) < most
     return Verdict(holds, argument, cases=len(rows))
