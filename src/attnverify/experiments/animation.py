@@ -114,10 +114,10 @@ def _panel(title: str, number: int, points: list[str], places, window: float) ->
     for track in places:
         line = " ".join(f"{x},{y}" for x, y in track)
         parts.append(f'<polyline points="{line}" fill="none" stroke="{color}" '
-                     'stroke-opacity="0.55" stroke-width="1.5"/>')  # fmt: skip
+                     'stroke-width="2"/>')  # fmt: skip
     for number_of, (point, track) in enumerate(zip(points, places, strict=True)):
         x, y = track[-1]
         shape = SHAPES[number_of % 2]
-        parts.append(f'<g class="moves" style="animation-name: {point}" fill="{color}" '
+        parts.append(f'<g class="moves" style="animation-name: {point}" fill="currentColor" '
                      f'transform="translate({x} {y})">{shape}</g>')  # fmt: skip
     return "".join(parts) + "</svg>"

@@ -24,6 +24,7 @@ from attnverify.evidence.checks import Verdict
 from attnverify.evidence.draw import seed_for
 from attnverify.experiments.ensemble import Ensemble, Weights
 from attnverify.experiments.model import Experiment, Rerun, Row, Settings
+from attnverify.experiments.results import fixed_threads
 from attnverify.experiments.train import Plan, train
 from attnverify.weights import AttentionWeights
 
@@ -104,6 +105,7 @@ def _states(net: SelfAttentionNetwork, X: Tensor, steps: int) -> Iterator[Tensor
         yield X
 
 
+@fixed_threads(1)  # the products are too small to share
 def run(settings: Settings) -> list[Row]:
     """One row for every variant, seed and radius of the first positions."""
     size = QUICK if settings.quick else FULL
@@ -113,12 +115,15 @@ def run(settings: Settings) -> list[Row]:
         for seed, (net, error) in enumerate(zip(nets, errors, strict=True)):
             for start in STARTS:
                 row = {"variant": variant, "seed": seed, "start": start, "error": error}
-                rows.append(row | effective(net, variant) | measure(net, start))
+                rows.append(row | effective(net, variant) | measure(net, start, seed == 0))
     return rows
 
 
-def measure(net: SelfAttentionNetwork, start: float) -> Row:
-    """The diameter after POINTS steps over the first one, None if the run was stopped before."""
+def measure(net: SelfAttentionNetwork, start: float, draw: bool) -> Row:
+    """The diameter after POINTS steps over the first one, None if the run was stopped before.
+
+    With ``draw`` also the positions for the figure, rounded; :func:`positions` reads them.
+    """
     states = trajectory(net, start, POINTS)
     sizes = norms.diameter(states)
     whole = len(states) == POINTS + 1
@@ -126,6 +131,16 @@ def measure(net: SelfAttentionNetwork, start: float) -> Row:
         "ratio": float(sizes[-1] / sizes[0]) if whole else None,
         "stopped": None if whole else len(states),
         "diameters": [float(f"{value:.4g}") for value in sizes[:: POINTS // 10]],
+        **({"path": [round(value, 4) for value in states.flatten().tolist()]} if draw else {}),
+    }
+
+
+def positions(rows: list[Row], start: float) -> dict[str, Float[Tensor, "states 2 2"]]:
+    """The first seed's positions from one radius, for every variant."""
+    return {
+        row["variant"]: torch.tensor(row["path"], dtype=torch.float64).reshape(-1, 2, 2)
+        for row in rows
+        if row["start"] == start and "path" in row
     }
 
 

@@ -16,6 +16,7 @@ from attnverify.evidence.draw import generator, seed_for
 from attnverify.experiments import lengths
 from attnverify.experiments.ensemble import Ensemble, Weights
 from attnverify.experiments.model import Experiment, Rerun, Row, Settings
+from attnverify.experiments.results import fixed_threads
 from attnverify.experiments.tasks import TASKS, Task
 from attnverify.experiments.train import Plan, stream, train
 
@@ -102,6 +103,7 @@ def run(name: str, settings: Settings) -> list[Row]:
     return [row for size in sizes for row in run_size(name, settings, size)]
 
 
+@fixed_threads(1)  # the products are too small to share
 def run_size(name: str, settings: Settings, size: Size) -> list[Row]:
     """Train the networks of one size, then measure each of them length by length."""
     seed = seed_for(settings.seed, name, str(size.steps))
