@@ -145,9 +145,10 @@ def positions(rows: list[Row], start: float) -> dict[str, Float[Tensor, "states 
 
 
 def effective(net: SelfAttentionNetwork, variant: str) -> Row:
-    """The four arrays that decide a layer of attention alone, row by row, and its threshold.
+    """The twelve numbers that decide a layer of attention alone, and its threshold.
 
-    W_QK and b_QK are divided by sqrt(d_qk); b is the whole bias. Empty for the other variants.
+    W_QK and b_QK, both over sqrt(d_qk), W = W_V W_O and the whole bias b, row by row. Empty for the
+    other variants.
     """
     if variant != "attention":
         return {}
@@ -155,27 +156,22 @@ def effective(net: SelfAttentionNetwork, variant: str) -> Row:
     scale = net.key_width**0.5
     W_QK, W = w["W_Q"][0] @ w["W_K"][0].mT, w["W_V"][0] @ w["W_O"][0]
     qk_norm, v_norm = (float(torch.linalg.matrix_norm(M, 2)) for M in (W_QK, W))
-    return {
-        "W_QK": (W_QK / scale).flatten().tolist(),
-        "b_QK": (w["W_K"][0] @ w["b_Q"][0] / scale).tolist(),
-        "W": W.flatten().tolist(),
-        "b": (w["b_V"][0] @ w["W_O"][0] + w["b_O"]).tolist(),
-        "threshold": collapse.threshold(qk_norm, v_norm, net.key_width),
-    }
+    b_QK, b = w["W_K"][0] @ w["b_Q"][0], w["b_V"][0] @ w["W_O"][0] + w["b_O"]
+    numbers = torch.cat([W_QK.flatten() / scale, b_QK / scale, W.flatten(), b])
+    return {"layer": numbers.tolist(),
+            "threshold": collapse.threshold(qk_norm, v_norm, net.key_width)}  # fmt: skip
 
 
 def rebuilt(row: Row) -> SelfAttentionNetwork:
-    """The layer of attention alone from its effective arrays (claim attention.qk-reduction).
+    """The layer of attention alone from its twelve numbers (claim attention.qk-reduction).
 
     W_Q = sqrt(2) W_QK, W_K = I, b_Q = sqrt(2) b_QK, W_V = W and W_O = I, with d_qk = 2.
     """
     eye, zero = torch.eye(2, dtype=torch.float64), torch.zeros(2, dtype=torch.float64)
-    array = {name: torch.tensor(row[name], dtype=torch.float64)
-             for name in ("W_QK", "b_QK", "W", "b")}  # fmt: skip
-    queries, b_Q = 2**0.5 * array["W_QK"].reshape(2, 2), 2**0.5 * array["b_QK"]
-    stack = {"W_Q": queries[None], "b_Q": b_Q[None], "W_K": eye[None], "b_K": zero[None],
-             "W_V": array["W"].reshape(1, 2, 2), "b_V": zero[None], "W_O": eye[None],
-             "b_O": array["b"]}  # fmt: skip
+    W_QK, b_QK, W, b = torch.tensor(row["layer"], dtype=torch.float64).split([4, 2, 4, 2])
+    stack = {"W_Q": 2**0.5 * W_QK.reshape(1, 2, 2), "b_Q": 2**0.5 * b_QK[None], "W_K": eye[None],
+             "b_K": zero[None], "W_V": W.reshape(1, 2, 2), "b_V": zero[None], "W_O": eye[None],
+             "b_O": b}  # fmt: skip
     return SelfAttentionNetwork(AttentionWeights(**{n: a[None] for n, a in stack.items()}))
 
 
@@ -201,7 +197,7 @@ def judge(
 
 
 def sample(rows: list[Row]) -> list[Rerun]:
-    """The diameters of the layers of attention alone, run again from their effective arrays.
+    """The diameters of the layers of attention alone, run again from their twelve numbers.
 
     The table has four digits, so half a unit of the last one is the tolerance. Rounding is far
     below it for the first tenths of the run: two tokens at distance t get the distance
@@ -210,7 +206,7 @@ def sample(rows: list[Row]) -> list[Rerun]:
     """
     again = []
     for row in rows:
-        if "W_QK" in row and len(row["diameters"]) > 1:
+        if "layer" in row and len(row["diameters"]) > 1:
             size = float(norms.diameter(trajectory(rebuilt(row), row["start"], POINTS // 10))[-1])
             stored = row["diameters"][1]
             tolerance = 0.5 * 10 ** (math.floor(math.log10(stored)) - 3)
