@@ -165,6 +165,12 @@ def mean_and_error(values: Tensor) -> tuple[float, float]:
     return float(values.mean()), float(values.std() / len(values) ** 0.5)
 
 
+def summary(rows: list[Row], key: str) -> list[tuple[float, float]]:
+    """Mean and standard error of a column for the lengths 0..DEPTH, trained longest only."""
+    rows = longest(rows)
+    return [mean_and_error(by_network(rows, key, length)) for length in range(DEPTH + 1)]
+
+
 def advantage(rows: list[Row], key: str, short: int, long: int) -> tuple[float, float]:
     """Mean and standard error over networks of a column at one length minus at another."""
     return mean_and_error(by_network(rows, key, short) - by_network(rows, key, long))
