@@ -54,8 +54,8 @@ def short(counts: list[int]) -> Fraction:
     return Fraction(number, sum(counts))
 
 
-def judge(rows: list[Row], most: Fraction = Fraction(1, 100)) -> Verdict:
-    """Exactly: the mean length is L H / (1 + H), and less than ``most`` of the paths are short."""
+def judge(rows: list[Row], one_in: int = 100) -> Verdict:
+    """Exactly: the mean length is L H / (1 + H), and fewer than one path in ``one_in`` is short."""
     expected = [Fraction(r["depth"] * r["heads"], 1 + r["heads"]) for r in rows]
     means = [mean(r["counts"]) for r in rows] == expected
     largest = max(rows, key=lambda r: short(r["counts"]))
@@ -66,7 +66,7 @@ def judge(rows: list[Row], most: Fraction = Fraction(1, 100)) -> Verdict:
         f"depth; at most {float(short(largest['counts'])):.2e} of the paths are shorter than half "
         f"the depth ({largest['architecture']})"
     )
-    holds = means and short(largest["counts"]) < most
+    holds = means and short(largest["counts"]) < Fraction(1, one_in)
     return Verdict(holds, argument, cases=len(rows))
 
 
@@ -90,7 +90,7 @@ EXPERIMENT = Experiment(
     limits="how much the paths of a length carry; architectures that are not in the list",
     sample=sample,
     twins=(
-        ("at most one path in a thousand is short", lambda rows: judge(rows, Fraction(1, 1000))),
+        ("at most one path in a thousand is short", lambda rows: judge(rows, 1000)),
         ("most paths have the full length", half_are_longest),
     ),
 )
