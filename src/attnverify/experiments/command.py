@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from rich import box
@@ -41,9 +42,7 @@ def run(name: str, settings: Settings, folder: Path | None, out: Console, err: C
         def advance(what: str, done: float) -> None:
             bar.update(task, completed=done, description=what)
 
-        setting = Settings(settings.quick, settings.seed, settings.device, folder,
-                           settings.model, advance)  # fmt: skip
-        result = results.run(experiment, setting)
+        result = results.run(experiment, replace(settings, folder=folder, progress=advance))
     path = folder / f"{name}.json"
     results.save(path, result)
     out.print(_table(result.rows))
