@@ -9,9 +9,12 @@ import pytest
 import torch
 
 from attnverify import InputError, SelfAttentionNetwork
-from attnverify.experiments import corpus, eigenspectrum, language
+from attnverify.experiments import corpus, eigenspectrum, language, locater
 from attnverify.experiments.hidden_markov import HiddenMarkov
-from attnverify.experiments.sources import UNKNOWN, TextSource
+from attnverify.experiments.model import Settings
+from attnverify.experiments.replicas import Case, Point, Replicas
+from attnverify.experiments.sources import UNKNOWN, MarkovSource, TextSource
+from attnverify.experiments.train import Plan, train
 
 SOURCE = HiddenMarkov.sticky(3, stay=0.9, right=0.7)
 SHAPE = language.Shape(symbols=3, context=6, depth=2, heads=2, width=8, mlp_width=16)
@@ -184,3 +187,99 @@ def test_replicas_are_models_of_their_own():
         log_p = torch.log_softmax(logits, -1).gather(-1, words[k, :, 1:, None])[..., 0]
         assert torch.allclose(losses[k], -log_p, rtol=0, atol=1e4 * 2.0**-52)
         assert torch.allclose(entropy[k], own, rtol=0, atol=1e4 * 2.0**-52)
+
+
+CASE = Case("hidden Markov", False, Plan(40, 0.03, measure_every=20), width=8, batch=4, context=6,
+            held_out=8)  # fmt: skip
+
+
+def trained(points: tuple[Point, ...], seeds: tuple[int, ...]) -> list[dict]:
+    replicas = Replicas(CASE, points, seeds, MarkovSource(SOURCE))
+    start = {name: value.double() for name, value in replicas.start().items()}
+    return train(start, replicas.loss, replicas.measure, CASE.plan)
+
+
+def test_a_replica_does_not_depend_on_the_others():
+    """Trained alone or beside others, in float64: equal to the six digits that are recorded, as
+    long as 40 steps amplify rounding less than 10^9 times; another point is far away."""
+    points = (Point(0.0, 0.0), Point(0.1, 1.0))
+    together, alone = trained(points, (7, 8)), trained(points[1:], (8,))
+    for name in ("loss", "trace", "squared_norm"):
+        for place in (0, -1):
+            assert together[place][name][3] == pytest.approx(alone[place][name][0], rel=1e-5)
+    assert together[0]["trace"][1] == together[0]["trace"][3], "one seed, one start"
+    assert abs(together[-1]["trace"][1] - together[-1]["trace"][3]) > 1
+
+
+def test_the_regularizer_moves_the_trace_to_its_target():
+    """With a strong penalty most of the way to c nu/(kappa/k + nu) = 4/(1/4 + 1) in 40 steps."""
+    row = trained((Point(1.0, 1.0),), (0, 1))[-1]
+    assert all(abs(t - 4 / 1.25) < 0.2 for t in row["trace"])
+    assert all(1.8 < x <= 2 for x in row["xi"]), "at most the root of the key width"
+
+
+def row(source, architecture, rate, point, loss, entropy):
+    place = {"source": source, "architecture": architecture, "rate": rate}
+    return place | {**vars(point), "loss": loss, "entropy": entropy}
+
+
+def table(gain: float, scatter: float = 0.01, seeds: int = locater.SEEDS) -> list[dict]:
+    """Every regularized point gains so much at the high rate, with so much scatter over seeds."""
+    rows = []
+    for source in locater.WIDTH:
+        for architecture in ("attention only", "with MLPs"):
+            for rate in locater.RATES.values():
+                for point in locater.GRID:
+                    better = gain * (point in locater.REGULARIZED) * (rate == 0.03)
+                    loss = [2 + k - better + scatter * (-1) ** k * (better != 0)
+                            for k in range(seeds)]  # fmt: skip
+                    entropy = [0.5 + better + 0.001 * k * (better != 0) for k in range(seeds)]
+                    rows.append(row(source, architecture, rate, point, loss, entropy))
+    return rows
+
+
+def test_the_criterion_asks_for_more_than_the_scatter_over_seeds():
+    """Differences +-0.01 around the gain: standard error 0.0049, quantile t_4(1 - 0.05/6) = 3.96,
+    so a gain of 0.03 is believed and one of 0.01 is not."""
+    judge = locater.EXPERIMENT.judge
+    assert judge(table(0.03)).holds is True
+    assert judge(table(0.01)).holds is False
+    assert judge(table(-0.03)).holds is False
+    assert judge(table(0.03, seeds=2)).holds is None
+    rows = table(0.03)
+    for each in locater.select(rows, source="text", architecture="attention only", rate=0.03):
+        each["loss"] = [2.0 + k for k in range(locater.SEEDS)]
+    assert judge(rows).holds is False, "one of the four cases without a gain"
+
+
+def test_a_lower_loss_without_more_entropy_is_not_enough():
+    rows = table(0.03)
+    for each in rows:
+        each["entropy"] = [0.5] * locater.SEEDS
+    assert locater.EXPERIMENT.judge(rows).holds is False
+
+
+def test_the_twins_ask_for_other_things():
+    for _, judge in locater.EXPERIMENT.twins:
+        assert judge(table(0.03)).holds is (judge is locater.EXPERIMENT.twins[1][1])
+
+
+def test_a_run_on_a_text_of_ones_own_resumes(tmp_path, monkeypatch):
+    """The whole run with tiny sizes; stopped and started again it gives the same rows."""
+    file = tmp_path / "own.txt"
+    file.write_text("\n\n".join(f"paragraph {k} says little, and says it twice" for k in range(40)))
+    plan = Plan(12, 0.03, measure_every=6, checkpoint_every=4)
+    small = [Case("text", True, plan, 8, batch=2, context=6, held_out=4)]
+    monkeypatch.setattr(locater, "cases", lambda quick: iter(small))
+    rows = locater.run(Settings(text=file))
+    assert len(rows) == len(locater.QUICK_GRID) and rows[0]["floor"] is None
+    assert rows[0]["steps"] == [0, 6, 12] and len(rows[0]["eigenvalues"][0]) == 2 * 2 * 4
+
+    def stop(what: str, done: float) -> None:
+        if done > 0.7:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        locater.run(Settings(text=file, folder=tmp_path, progress=stop))
+    assert list(tmp_path.rglob("checkpoint.safetensors"))
+    assert locater.run(Settings(text=file, folder=tmp_path)) == rows

@@ -63,9 +63,11 @@ def _progress(err: Console) -> Progress:
 
 
 def _table(rows: list[Row]) -> Table:
-    """The first rows; the columns are all keys that occur, in the order met."""
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    caption = f"the first {MOST_ROWS} of {len(rows)} rows" if len(rows) > MOST_ROWS else None
+    """The first rows and the columns with one value each; lists are in the file."""
+    lists = {key for row in rows for key, value in row.items() if isinstance(value, list)}
+    columns = [k for k in dict.fromkeys(k for row in rows for k in row) if k not in lists]
+    shown = f"{min(len(rows), MOST_ROWS)} of {len(rows)} rows"
+    caption = shown + (f"; in the file also {', '.join(sorted(lists))}" if lists else "")
     table = Table(box=box.SIMPLE, padding=(0, 1), pad_edge=False, caption=caption)
     for column in columns:
         table.add_column(column, overflow="fold")
@@ -77,6 +79,4 @@ def _table(rows: list[Row]) -> Table:
 def _cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.5g}"
-    if isinstance(value, list):
-        return " ".join(map(_cell, value)) if len(value) <= 4 else f"[{len(value)} values]"
     return "" if value is None else str(value)

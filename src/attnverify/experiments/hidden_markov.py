@@ -70,7 +70,7 @@ class HiddenMarkov:
         return torch.stack(out, -1)
 
     def best_loss(self, words: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length-1"]:
-        """-log P(X_t | X_1..X_{t-1}) in nats for t = 2..length: no predictor has less on average."""
+        """-log P(X_t | X_1..X_{t-1}) in nats, t = 2..length: no predictor has less on average."""
         belief = self.stationary().expand(len(words), -1)
         losses = []
         for symbol in words.T:

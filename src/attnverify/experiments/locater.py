@@ -91,7 +91,12 @@ def _row(replicas: Replicas, k: int, measured: list[Row]) -> Row:
     floor = None if replicas.floor is None else float(f"{replicas.floor.mean():.6g}")
     row = {"source": case.source, "architecture": case.architecture,
            "rate": case.plan.learning_rate, "strength": point.strength, "target": point.target,
-           "floor": floor, "steps": [m["step"] for m in measured]}  # fmt: skip
+           "floor": floor}  # fmt: skip
+    last = {name: mean_and_error(measured[-1][name][own]) for name in ("loss", "entropy", "xi")}
+    row["perplexity"], row["perplexity_error"] = perplexity(*last["loss"])
+    for name in ("entropy", "xi"):
+        row[f"final_{name}"], row[f"final_{name}_error"] = last[name]
+    row["steps"] = [m["step"] for m in measured]
     for name in ("loss", "entropy", "xi", "trace", "squared_norm", "asymmetry"):
         row[name] = measured[-1][name][own]
     for name in ("loss", "entropy", "xi"):
@@ -106,6 +111,12 @@ def mean_and_error(values: list[float]) -> tuple[float, float]:
     """Mean and its standard error (sample variance over n), to 6 and 3 digits."""
     error = np.std(values, ddof=1) / math.sqrt(len(values))
     return float(f"{np.mean(values):.6g}"), float(f"{error:.3g}")
+
+
+def perplexity(loss: float, error: float) -> tuple[float, float]:
+    """exp(loss) and its standard error to first order, exp(loss) times that of the loss."""
+    value = math.exp(loss)
+    return float(f"{value:.6g}"), float(f"{value * error:.3g}")
 
 
 # ------------------------------------------------------------------------------ the criterion
@@ -140,8 +151,8 @@ def _judge(rows: list[Row], rate: float, other: Point, better: Callable) -> Verd
             met = [row for row in tried if better(row, base, len(tried))]
             best = min(tried, key=lambda row: np.mean(row["loss"]))
             mean, high = bound(best, base, "loss", len(tried))
-            words.append(f"{source}, {architecture}: {len(met)} of {len(tried)} points better, "
-                         f"largest change of the loss {mean:+.4f} (at most {high:+.4f}) nats")  # fmt: skip
+            change = f"at best the loss changes by {mean:+.4f} (below {high:+.4f}) nats"
+            words.append(f"{source}, {architecture}: {len(met)} of {len(tried)} better, {change}")
             holds.append(bool(met))
     argument = f"at learning rate {rate:g}: {'; '.join(words)}"
     return Verdict(all(holds), argument, cases=sum(len(r["loss"]) for r in rows))
@@ -160,15 +171,15 @@ def sample(rows: list[Row]) -> list[Rerun]:
     quantile of Student's distribution with 4 degrees of freedom (the fewest that Welch's formula
     can give) that is exceeded with probability 10^-3.
     """
-    (full,) = (c for c in cases(quick=False)
-               if (c.source, c.mlp, c.plan.learning_rate) == ("hidden Markov", True, 0.03))  # fmt: skip
+    wanted = ("hidden Markov", True, RATES["high"])
+    (full,) = (c for c in cases(quick=False) if (c.source, c.mlp, c.plan.learning_rate) == wanted)
     points, steps = (NONE, Point(1e-3, 1.0)), 120
     replicas = Replicas(full, points, tuple(range(500, 500 + SEEDS)), source_of(full.source))
     plan = Plan(steps, full.plan.learning_rate, warmup=full.plan.warmup, measure_every=steps)
     last = train(replicas.start(), replicas.loss, replicas.measure, plan)[-1]
     out = []
     for k, point in enumerate(points):
-        (row,) = select(rows, source=full.source, architecture=full.architecture, rate=0.03,
+        (row,) = select(rows, source=full.source, architecture=full.architecture, rate=wanted[-1],
                         strength=point.strength, target=point.target)  # fmt: skip
         place = row["steps"].index(steps)
         for name in ("loss", "entropy", "xi"):
