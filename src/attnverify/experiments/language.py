@@ -71,7 +71,7 @@ class LanguageModel(nn.Module):
 
 
 def start(shape: Shape, seeds: list[int], device: str = "cpu") -> dict[str, Tensor]:
-    """Initial parameters of one replica a seed, stacked: leaves for :func:`train.train`."""
+    """Initial parameters of one replica a seed, stacked: leaves for the trainer."""
     models = [dict(LanguageModel(shape, seed).named_parameters()) for seed in seeds]
     return {
         name: torch.stack([model[name].detach() for model in models]).to(device)

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from attnverify.evidence.checks import Verdict
 
-#: One line of a table of results: JSON scalars, or short lists of them.
+# One line of a table of results: JSON scalars, or short lists of them.
 Row = dict[str, Any]
-#: Told what is running and which fraction of the whole is done.
+# Told what is running and which fraction of the whole is done.
 Progress = Callable[[str, float], None]
 Judge = Callable[[list[Row]], Verdict]
 
