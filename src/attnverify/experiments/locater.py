@@ -217,7 +217,7 @@ EXPERIMENT = Experiment(
     "source, two learning rates, Adam",
     sample=sample,
     twins=(
-        ("the same at the moderate learning rate, where attention keeps its entropy",
+        ("the same at the moderate learning rate, where attention keeps more of its entropy",
          partial(_judge, rate=RATES["moderate"], other=NONE, better=lowers_loss)),
         ("the trace term is what helps: better than the same penalty with target 0",
          partial(_judge, rate=RATES["high"], other=CONTROL, better=_lower_only)),
