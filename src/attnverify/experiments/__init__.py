@@ -1,7 +1,7 @@
 """The experiments: the papers' measurements, made again. Each is a claim with a criterion."""
 
 from attnverify.errors import InputError, nearest
-from attnverify.experiments import circle, pathcounts, shortpaths
+from attnverify.experiments import circle, locater, pathcounts, shortpaths
 from attnverify.experiments import results as results
 from attnverify.experiments.model import Experiment as Experiment
 from attnverify.experiments.model import Settings as Settings
@@ -17,6 +17,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         shortpaths.SORTING,
         shortpaths.HULL,
         shortpaths.MEMORIZATION,
+        locater.EXPERIMENT,
     )
 }
 

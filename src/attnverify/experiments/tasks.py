@@ -6,9 +6,8 @@ token of a sequence. The sizes here are this book's choice.
 
 from __future__ import annotations
 
-import ast
-import importlib.util
 import re
+import sysconfig
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +19,7 @@ from torch import Generator, Tensor
 
 from attnverify.errors import require
 from attnverify.evidence.draw import generator
+from attnverify.experiments.corpus import docstrings
 
 #: Modules of the standard library whose documentation strings are the text to memorize.
 MODULES = ("argparse", "difflib", "doctest", "inspect", "random", "statistics", "textwrap",
@@ -110,21 +110,13 @@ def documentation_windows(length: int) -> tuple[Int64[Tensor, "windows length"],
     Words are runs of ASCII letters in lower case, numbered in the order in which they first
     appear. The text is that of the running Python, so it differs a little between its versions.
     """
-    words = [word for module in MODULES for word in WORD.findall(_documentation(module).lower())]
+    library = Path(sysconfig.get_path("stdlib"))
+    texts = (text for module in MODULES for text in docstrings(library / f"{module}.py"))
+    words = [word for text in texts for word in WORD.findall(text.lower())]
     numbers = {word: number for number, word in enumerate(dict.fromkeys(words))}
     coded = torch.tensor([numbers[word] for word in words])
     whole = len(words) // length
     return coded[: whole * length].reshape(whole, length), len(numbers)
-
-
-def _documentation(module: str) -> str:
-    """All documentation strings of a module, in the order of its source."""
-    spec = importlib.util.find_spec(module)
-    require(spec is not None and spec.origin is not None, "module", module, "a module with source")
-    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    texts = [ast.get_docstring(node) for node in ast.walk(tree) if isinstance(node, documented)]
-    return "\n".join(text for text in texts if text)
 
 
 TASKS = {"sorting": sorting, "convex-hull": convex_hull, "memorization": memorization}
