@@ -188,6 +188,7 @@ def experiment(
     model: Annotated[
         Path | None, typer.Option(help="Folder with a model of yours, where one is taken.")
     ] = None,
+    text: Annotated[Path | None, typer.Option(help="Text file of yours, likewise.")] = None,
 ) -> None:
     """Measure again what the book reports; a run that was interrupted goes on where it was."""
     from attnverify.experiments import Settings, command
@@ -196,7 +197,7 @@ def experiment(
         command.show_all(out)
         return
     _require_device(device)
-    settings = Settings(quick=quick, seed=seed, device=device.value, model=model)
+    settings = Settings(quick=quick, seed=seed, device=device.value, model=model, text=text)
     agrees = command.run(name, settings, folder, out, progress_out)
     raise typer.Exit(0 if agrees else 1)
 

@@ -65,12 +65,12 @@ class Claim:
 
     @property
     def derived(self) -> bool:
-        """Whether a derivation is asked for: of every claim but the outcome of an experiment."""
+        """Whether a derivation is asked for; the outcome of an experiment has none."""
         return self.kind != "experiment"
 
     @property
     def done(self) -> str:
-        """What was done here: "proved" or, for an experiment, "measured"."""
+        """The word for what was done here, "proved" or, for an experiment, "measured"."""
         return "proved" if self.derived else "measured"
 
 

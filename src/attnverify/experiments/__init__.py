@@ -1,7 +1,7 @@
 """The experiments: the papers' measurements, made again. Each is a claim with a criterion."""
 
 from attnverify.errors import InputError, nearest
-from attnverify.experiments import collapses
+from attnverify.experiments import circle, collapses, locater, pathcounts, shortpaths
 from attnverify.experiments import results as results
 from attnverify.experiments.model import Experiment as Experiment
 from attnverify.experiments.model import Settings as Settings
@@ -10,7 +10,16 @@ from attnverify.experiments.results import committed as committed
 
 #: The experiments by name, in the order of the book.
 EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment for experiment in (collapses.EXPERIMENT,)
+    experiment.name: experiment
+    for experiment in (
+        collapses.EXPERIMENT,
+        pathcounts.EXPERIMENT,
+        circle.EXPERIMENT,
+        shortpaths.SORTING,
+        shortpaths.HULL,
+        shortpaths.MEMORIZATION,
+        locater.EXPERIMENT,
+    )
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from rich import box
@@ -41,9 +42,7 @@ def run(name: str, settings: Settings, folder: Path | None, out: Console, err: C
         def advance(what: str, done: float) -> None:
             bar.update(task, completed=done, description=what)
 
-        setting = Settings(settings.quick, settings.seed, settings.device, folder,
-                           settings.model, advance)  # fmt: skip
-        result = results.run(experiment, setting)
+        result = results.run(experiment, replace(settings, folder=folder, progress=advance))
     path = folder / f"{name}.json"
     results.save(path, result)
     out.print(_table(result.rows))
@@ -64,9 +63,11 @@ def _progress(err: Console) -> Progress:
 
 
 def _table(rows: list[Row]) -> Table:
-    """The first rows; the columns are all keys that occur, in the order met."""
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    caption = f"the first {MOST_ROWS} of {len(rows)} rows" if len(rows) > MOST_ROWS else None
+    """The first rows and the columns with one value each; lists are in the file."""
+    lists = {key for row in rows for key, value in row.items() if isinstance(value, list)}
+    columns = [k for k in dict.fromkeys(k for row in rows for k in row) if k not in lists]
+    shown = f"{min(len(rows), MOST_ROWS)} of {len(rows)} rows"
+    caption = shown + (f"; in the file also {', '.join(sorted(lists))}" if lists else "")
     table = Table(box=box.SIMPLE, padding=(0, 1), pad_edge=False, caption=caption)
     for column in columns:
         table.add_column(column, overflow="fold")
@@ -78,6 +79,4 @@ def _table(rows: list[Row]) -> Table:
 def _cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.5g}"
-    if isinstance(value, list):
-        return " ".join(map(_cell, value)) if len(value) <= 4 else f"[{len(value)} values]"
     return "" if value is None else str(value)

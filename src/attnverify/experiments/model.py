@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from attnverify.evidence.checks import Verdict
 
-#: One line of a table of results: JSON scalars, or short lists of them.
+# One line of a table of results: JSON scalars, or short lists of them.
 Row = dict[str, Any]
-#: Told what is running and which fraction of the whole is done.
+# Told what is running and which fraction of the whole is done.
 Progress = Callable[[str, float], None]
 Judge = Callable[[list[Row]], Verdict]
 
@@ -25,8 +25,8 @@ class Settings:
     """How to run an experiment. Equal settings give equal rows on one machine.
 
     quick: the small setting that the chapters run; device: "cpu" or "cuda"; folder: where
-    checkpoints and metrics go, None for nowhere; model: a folder with the user's own model, for
-    experiments that take one.
+    checkpoints and metrics go, None for nowhere; model, text: a folder with the user's own model
+    and a text file, for experiments that take one.
     """
 
     quick: bool = True
@@ -35,6 +35,7 @@ class Settings:
     folder: Path | None = None
     model: Path | None = None
     progress: Progress = silent
+    text: Path | None = None
 
 
 class Rerun(NamedTuple):
@@ -53,8 +54,8 @@ class Experiment:
     run: measures the rows. judge: the criterion on the rows of the full setting, as the claim
     states it. twins: (title, criterion) of false neighbors, which must come out false on the
     same rows. limits: what the experiment does not show. sample: measures a cheap part of the
-    table of the full setting again, each figure with a derived tolerance. takes_model: whether
-    ``Settings.model`` may be given.
+    table of the full setting again, each figure with a derived tolerance. takes_model,
+    takes_text: whether ``Settings.model`` and ``Settings.text`` may be given.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Experiment:
     twins: tuple[tuple[str, Judge], ...] = ()
     takes_model: bool = False
     claim_id: str | None = None
+    takes_text: bool = False
 
     @property
     def claim(self) -> str:

@@ -21,14 +21,14 @@ from attnverify.files import write_text
 
 FORMAT = "attnverify experiment 1"
 LARGEST = 16 << 20  # bytes
-THREADS = 2  # fixed: sums in another order round differently
+THREADS = 1  # fixed: sums in another order round differently; and two threads wait on busy cores
 
 
 @dataclass(frozen=True)
 class Result:
     """What one run of an experiment measured.
 
-    settings: quick, seed, device, and the name of the user's model if there was one; machine:
+    settings: quick, seed, device, and the names of the user's model and text if given; machine:
     system, architecture and number of cores; verdict: the criterion on these rows.
     """
 
@@ -49,6 +49,8 @@ def run(experiment: Experiment, settings: Settings | None = None) -> Result:
             f"no model: the experiment {experiment.name!r} takes none")  # fmt: skip
     require(settings.model is None or settings.model.is_dir(), "model", settings.model,
             "an existing folder with a model")  # fmt: skip
+    require(settings.text is None or experiment.takes_text, "text", settings.text,
+            f"no text: the experiment {experiment.name!r} takes none")  # fmt: skip
     if settings.folder is not None:
         settings.folder.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
@@ -74,12 +76,18 @@ def fixed_threads(count: int = THREADS) -> Iterator[None]:
 def _command(experiment: Experiment, settings: Settings) -> str:
     words = ["attnverify experiment", experiment.name, *(["--quick"] if settings.quick else [])]
     words += [f"--seed {settings.seed}", f"--device {settings.device}"]
-    return " ".join([*words, *([f"--model {settings.model.name}"] if settings.model else [])])
+    return " ".join([*words, *(f"--{key} {value}" for key, value in _own(settings).items())])
+
+
+def _own(settings: Settings) -> dict[str, str]:
+    """What the user gave, by name: where it is on the machine is nobody's business."""
+    given = {"model": settings.model, "text": settings.text}
+    return {key: path.name for key, path in given.items() if path is not None}
 
 
 def _kept(settings: Settings) -> dict[str, Any]:
     kept = {"quick": settings.quick, "seed": settings.seed, "device": settings.device}
-    return {**kept, **({"model": settings.model.name} if settings.model else {})}
+    return kept | _own(settings)
 
 
 def save(path: Path, result: Result) -> None:

@@ -1,0 +1,279 @@
+"""Path counts, the circle, and accuracy by path length: data, measurements, pictures."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+import torch
+from bs4 import BeautifulSoup
+from scipy.spatial import ConvexHull
+
+import attnverify as av
+from attnverify import InputError, paths
+from attnverify.experiments import circle, committed, lengths, pathcounts, shortpaths, tasks
+from attnverify.experiments.animation import moving_points
+from attnverify.experiments.ensemble import Ensemble
+from attnverify.experiments.model import Settings
+from pagechecks import remote_resources, undescribed_images
+
+TINY = shortpaths.Size(networks=2, steps=6, rate=2e-3, batch=4, sequences=5, paths=7)
+
+
+def draws(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def nets(count: int, **options) -> list[av.SelfAttentionNetwork]:
+    shape = {"depth": 3, "heads": 2, "width": 6, "skip": True, "bias": False} | options
+    return [av.SelfAttentionNetwork.random(seed=seed, **shape) for seed in range(count)]
+
+
+# ---------------------------------------------------------------- ensembles
+
+
+@pytest.mark.parametrize("options", [{}, {"mlp_width": 5, "bias": True}, {"mask": "causal"}])
+def test_an_ensemble_is_its_networks(options):
+    """The same operations on the same numbers; only the order of a product's sums may differ.
+
+    Three layers of some 40 roundings a value, of relative size 1e-16: 1e-12 leaves room for values
+    a hundred times as large as the result.
+    """
+    several = nets(3, **options)
+    ensemble = Ensemble(several)
+    X = torch.randn(3, 4, 5, 6, generator=draws(0), dtype=torch.float64)
+    together = ensemble.outputs(ensemble.initial, X)
+    for index, net in enumerate(several):
+        alone = net(X[index])
+        torch.testing.assert_close(together[index], alone, rtol=1e-12, atol=1e-12)
+        again = ensemble.network(ensemble.initial, index)
+        assert all(
+            torch.equal(a, b) for a, b in zip(net.parameters(), again.parameters(), strict=True)
+        )
+
+
+def test_an_ensemble_needs_networks_of_one_shape():
+    with pytest.raises(InputError, match="networks: got none"):
+        Ensemble([])
+    with pytest.raises(InputError, match="networks: got different shapes or options"):
+        Ensemble([*nets(1), *nets(1, width=8)])
+    with pytest.raises(InputError, match="networks: got different shapes or options"):
+        Ensemble([*nets(1), *nets(1, skip=False)])
+
+
+# ---------------------------------------------------------------- tasks
+
+
+def test_corners_of_hulls_agree_with_scipy():
+    points = torch.rand(40, 10, 2, generator=draws(1), dtype=torch.float64)
+    found = tasks.on_hull(points)
+    for each, corners in zip(points, found, strict=True):
+        expected = set(ConvexHull(each.numpy()).vertices.tolist())
+        assert set(corners.nonzero()[:, 0].tolist()) == expected
+
+
+@pytest.mark.parametrize("name", tasks.TASKS)
+def test_tasks_are_seeded_and_differ_between_networks(name):
+    one, again, other = (tasks.TASKS[name](2, seed, 20) for seed in (3, 3, 4))
+    assert one.name == name and all(
+        torch.equal(a, b) for a, b in zip(one.test, again.test, strict=True)
+    )
+    assert not torch.equal(one.test[0], other.test[0])
+    assert not torch.equal(one.test[0][0], one.test[0][1])
+    inputs, labels = one.draw(draws(0), 7)
+    assert labels.shape == (2, 7, one.tokens) and inputs.shape[:3] == labels.shape
+    assert set(labels.flatten().tolist()) <= set(range(one.labels))
+
+
+def test_sorted_labels_are_the_sorted_letters():
+    inputs, labels = tasks.sorting(1, 0, 30).test
+    for letters, target in zip(inputs[0].tolist(), labels[0].tolist(), strict=True):
+        assert sorted(letters) == target
+
+
+def test_memorized_labels_belong_to_their_windows():
+    """Every drawn window is one of the windows, with its own labels."""
+    task = tasks.memorization(1, 0, 12)
+    pairs = zip(task.test[0][0].tolist(), task.test[1][0].tolist(), strict=True)
+    known = {tuple(window): labels for window, labels in pairs}
+    inputs, labels = task.draw(draws(5), 9)
+    for window, each in zip(inputs[0].tolist(), labels[0].tolist(), strict=True):
+        assert known[tuple(window)] == each
+    windows, vocabulary = tasks.documentation_windows(16)
+    assert int(windows.max()) < vocabulary
+    with pytest.raises(InputError, match="count: got"):
+        tasks.memorization(1, 0, len(windows) + 1)
+
+
+# ---------------------------------------------------------------- accuracy by length
+
+
+def small_measurement(sampled: int):
+    net = nets(1)[0]
+    X = torch.randn(4, 5, 6, generator=draws(2), dtype=torch.float64)
+    readout = torch.randn(6, 3, generator=draws(3), dtype=torch.float64)
+    labels = torch.randint(0, 3, (4, 5), generator=draws(4))
+    return net, X, readout, labels, lengths.measure(net, X, readout, labels, sampled, draws(5))
+
+
+def test_accuracy_by_length_agrees_with_enumeration():
+    net, X, readout, labels, (whole, rows) = small_measurement(2)
+    sums = torch.zeros(4, *X.shape, dtype=torch.float64)
+    scores = [[] for _ in range(4)]
+    for path, term in paths.terms(net, X):
+        length = len(path) - path.count(0)
+        sums[length] += term
+        scores[length].append(float(lengths.score(term @ readout, labels)))
+    for length, row in enumerate(rows):
+        right = (sums[length] @ readout).argmax(-1) == labels
+        assert row["accuracy"] == float(right.double().mean())
+        assert row["paths"] == len(scores[length])
+        # the score is linear: that of the sum is the sum of those of its paths
+        assert row["score"] == pytest.approx(math.fsum(scores[length]), rel=1e-10, abs=1e-10)
+    assert rows[-1]["up_to"] == whole["accuracy"] == lengths.accuracy(net(X) @ readout, labels)
+    assert whole["sum_share"] <= 1 and whole["chance"] == labels.flatten().bincount().max() / 20
+
+
+def test_estimates_from_drawn_paths_are_within_their_errors():
+    *_, (_, rows) = small_measurement(400)
+    assert rows[0]["sampled"] == 1 and rows[0]["sampled_score"] == rows[0]["score"]
+    for row in rows[1:]:
+        assert abs(row["sampled_score"] - row["score"]) <= 4 * row["sampled_error"]
+    assert shortpaths.deviation(rows) <= 4
+    assert shortpaths.deviation(rows, lambda row: 1 / row["paths"]) > 4
+
+
+def test_drawn_paths_are_equally_likely():
+    """Each of the 12 paths of length 2 has probability 1/12; 5 standard deviations allowed."""
+    net, random, number = nets(1)[0], draws(6), 3000
+    drawn = [lengths.draw_path(net, 2, random) for _ in range(number)]
+    possible = [p for p in itertools.product(range(3), repeat=3) if p.count(0) == 1]
+    assert set(drawn) <= set(possible) and len(possible) == 12
+    spread = math.sqrt(number / 12 * 11 / 12)
+    assert all(abs(drawn.count(p) - number / 12) <= 5 * spread for p in possible)
+
+
+def test_networks_with_biases_are_refused():
+    _, X, readout, labels, _ = small_measurement(1)
+    for options in ({"bias": True}, {"skip": False}):
+        with pytest.raises(InputError, match="net: got a network without skip or with biases"):
+            lengths.measure(nets(1, **options)[0], X, readout, labels, 1, draws(0))
+
+
+def test_a_trainee_is_its_networks():
+    """The logits that are trained are those of the networks that are measured."""
+    task = tasks.sorting(2, 0, 3)
+    trainee = shortpaths.Trainee(task, 2, 0)
+    weights = {name: w.double() for name, w in trainee.weights.items()}
+    trainee.ensemble._template.double()  # else float32 biases, zero as they are, meet float64
+    X = trainee.embed(weights, task.test[0])
+    attention = {n: w for n, w in weights.items() if n.startswith("weights.")}
+    together = trainee.logits(weights, task.test[0])
+    for index in range(2):
+        net = trainee.ensemble.network(attention, index)
+        logits = net(X[index]) @ weights["readout"][index]
+        torch.testing.assert_close(together[index], logits, rtol=1e-11, atol=1e-11)
+
+
+class Interruption(Exception):
+    """Stands for whatever ends a training run."""
+
+
+def test_a_task_resumes_from_its_checkpoint(tmp_path):
+    """Interrupted after 25 of 30 steps and resumed from step 20: the rows of one run."""
+    size = replace(TINY, steps=30)
+
+    def interrupt(what: str, done: float) -> None:
+        if done >= 25 / 30:
+            raise Interruption
+
+    with pytest.raises(Interruption):
+        settings = Settings(folder=tmp_path, progress=interrupt)
+        shortpaths.run_size("sorting", settings, size)
+    assert list(tmp_path.glob("*/checkpoint.safetensors"))
+    resumed = shortpaths.run_size("sorting", Settings(folder=tmp_path), size)
+    assert resumed == shortpaths.run_size("sorting", Settings(), size)
+
+
+def test_the_criterion_needs_each_of_its_parts():
+    rows = committed("sorting").rows
+    assert shortpaths.judge(rows).holds
+    last = shortpaths.longest(rows)
+    spoiled = [row | {"sum_share": 2.0} if "sum_share" in row else row for row in last]
+    assert not shortpaths.judge(spoiled).holds
+    spoiled = [row | {"alone": 0.5} for row in last]
+    assert not shortpaths.judge(spoiled).holds
+    spoiled = [row | {"sampled_score": row.get("score", 0) + 1} for row in last]
+    assert not shortpaths.judge(spoiled).holds
+
+
+# ---------------------------------------------------------------- path counts
+
+
+def test_shapes_agree_with_the_configurations_of_the_reference():
+    from transformers import AlbertConfig, BertConfig, GPT2Config, ViTConfig
+
+    listed = {name: (depth, heads) for name, _, depth, heads in pathcounts.ARCHITECTURES}
+    reference = {"BERT base": BertConfig(), "GPT-2 small": GPT2Config(),
+                 "ALBERT xxlarge": AlbertConfig(), "ViT base": ViTConfig()}  # fmt: skip
+    for name, config in reference.items():
+        assert listed[name] == (config.num_hidden_layers, config.num_attention_heads)
+
+
+def test_a_wrong_count_is_noticed():
+    rows = pathcounts.run(Settings())
+    assert pathcounts.judge(rows).holds
+    counts = [*rows[0]["counts"][:-1], rows[0]["counts"][-1] + 1]
+    assert not pathcounts.judge([rows[0] | {"counts": counts}, *rows[1:]]).holds
+
+
+# ---------------------------------------------------------------- the circle
+
+
+def test_arcs_are_opposite_and_end_where_the_other_began():
+    pairs = circle.arcs()
+    assert pairs.shape == (circle.POINTS + 1, 2, 2)
+    torch.testing.assert_close(pairs[:, 0], -pairs[:, 1])
+    torch.testing.assert_close(pairs.square().sum(-1), torch.ones(circle.POINTS + 1, 2).double())
+    torch.testing.assert_close(pairs[-1, 0], pairs[0, 1])
+
+
+def test_a_layer_is_rebuilt_from_its_numbers():
+    net = av.SelfAttentionNetwork.random(1, 1, 2, 7, 7, seed=4)
+    row = circle.effective(net, "attention")
+    X = torch.randn(9, 3, 2, generator=draws(7), dtype=torch.float64)
+    torch.testing.assert_close(circle.rebuilt(row)(X), net(X), rtol=1e-12, atol=1e-12)
+    assert circle.effective(net, "attention + skip") == {}
+
+
+def test_a_runaway_is_stopped():
+    grow = av.SelfAttentionNetwork.random(1, 1, 2, 2, 2, skip=True, seed=0, scale=20.0)
+    row = circle.measure(grow, 1.0, True)
+    assert row["ratio"] is None and row["stopped"] == len(row["path"]) // 4
+    assert circle.ratios([row | {"variant": "a", "start": 1.0}], "a", 1.0) == [math.inf]
+
+
+# ---------------------------------------------------------------- animations
+
+
+def test_an_animation_is_self_contained_and_described():
+    found = moving_points({"one": circle.arcs(), "two < one": circle.arcs()[:7]},
+                          "Two points that move along half a circle.", name="two-arcs")  # fmt: skip
+    page = BeautifulSoup(found._repr_html_(), "html.parser")
+    assert remote_resources(page) == [] and page.find_all("script") == []
+    assert undescribed_images(page) == []
+    svg = ElementTree.fromstring(found.html[found.html.index("<svg") : found.html.rindex("</div>")])
+    assert len([e for e in svg.iter() if e.get("class") == "moves"]) == 4
+    names = {e.get("style").removeprefix("animation-name: ") for e in svg.iter() if e.get("style")}
+    assert all(f"@keyframes {name} " in found.html for name in names) and len(names) == 4
+    assert "prefers-reduced-motion" in found.html and "input:checked" in found.html
+
+
+def test_bad_animations_are_refused():
+    with pytest.raises(InputError, match="panels: got none"):
+        moving_points({}, "nothing at all to be seen", name="a")
+    with pytest.raises(InputError, match="name: got 'a b'"):
+        moving_points({"one": circle.arcs()}, "a description of it", name="a b")
