@@ -32,7 +32,7 @@ from attnverify.figures import COLORS
 NORMAL_ERROR = ((4 * 120 + 32 + 8) / 2 + 2) * 2.0**-53
 #: Corners of the plot in the units of the drawing, and straight pieces of the curve.
 FRAME = {"left": 42, "right": 344, "top": 14, "bottom": 214, "segments": 100}
-#: name: (letter, what it is, least, largest, step)
+#: By name (letter, what it is, least, largest, step)
 SLIDERS = {
     "xi": ("ξ", "concentration of the spectrum", -8.0, 8.0, 0.1),
     "eta": ("η", "temperature", 0.0, 1.5, 0.01),
