@@ -51,7 +51,7 @@ def reference(weights: list[arb], x: arb, accuracy: float = 1e-10) -> arb:
 
     The line must lie where E[e^{zQ}] is finite. For theta > 0 the integral is 2 pi i P(Q > x), for
     theta < 0 it is -2 pi i P(Q <= x). Above height S the integrand is at most its modulus bound at
-    S times (s/S)^-e/s, e the exponent of :mod:`attnverify.chisquare`, which integrates to that bound over e.
+    S times (s/S)^-e/s, which integrates to that bound over e; e is the exponent of its decay.
     """
     mean = sum(weights, arb(0))
     above = bool(x > mean)
