@@ -89,6 +89,8 @@ def test_errata_have_one_line_for_each_published_statement(tmp_path):
         "Sharpened": [id for id in registry if any(c.sharpens == id for c in registry.values())],
         "Completed": [c.id for c in registry.values()
                       if c.sources and c.here and c.asserts == "holds" and c.derived],
+        "Not reproduced": [c.id for c in registry.values()
+                           if c.asserts == "fails" and c.sources and not c.derived],
     }  # fmt: skip
     for title, ids in expected.items():
         assert [line.split("<")[1].split(">")[0] for line in rows[title]] == ids, title
