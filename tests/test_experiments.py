@@ -16,6 +16,7 @@ from attnverify.evidence.search import Settings as Search
 from attnverify.evidence.status import own, required
 from attnverify.experiments import EXPERIMENTS, committed, find, results
 from attnverify.experiments.model import Settings
+from attnverify.experiments.tables import Table, plus_minus
 from toy_experiment import TOY, register
 
 NAMES = list(EXPERIMENTS)
@@ -140,3 +141,21 @@ def test_an_unknown_name_gets_the_nearest_match(toy):
     toy()
     with pytest.raises(InputError, match=r"name: got 'toi', .*did you mean 'toy'"):
         find("toi")
+
+
+def test_tables_are_told_in_both_forms():
+    table = Table("Loss & co", ["model", "loss"], [["a<b", "1"], ["c", "2"]])
+    assert repr(table) == "Loss & co\nmodel  loss\na<b    1\nc      2"
+    html = table._repr_html_()
+    assert '<th scope="row">a&lt;b</th><td>1</td>' in html and "aria-label" in html
+    with pytest.raises(InputError, match=r"rows: got rows of \[1\] cells"):
+        Table("t", ["a", "b"], [["1"]])
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "shown"),
+    [(2.8779, 0.0093, "2.878 ± 0.009"), (17.459, 1.07, "17.5 ± 1.1"), (1.0, 0.0, "1 ± 0"),
+     (123.4, 25.0, "123 ± 25"), (0.5, 0.012, "0.500 ± 0.012")],
+)  # fmt: skip
+def test_errors_have_two_digits(value, error, shown):
+    assert plus_minus(value, error) == shown

@@ -60,7 +60,7 @@ def text(evidence: Evidence) -> str:
         "Completed statements", ("Proved here", "Certified instance"),
         (_completed(claim, evidence) for claim in completed()))]  # fmt: skip
     lines += [NOT_REPRODUCED, *_table(
-        "Findings that were not reproduced", ("Finding", "Measured"),
+        "Findings that were not reproduced", ("Measured", "Limits"),
         (_not_reproduced(claim, evidence) for claim in not_reproduced()))]  # fmt: skip
     return "\n".join(lines)
 
@@ -115,7 +115,8 @@ def _completed(claim: Claim, evidence: Evidence) -> list[str]:
 
 
 def _not_reproduced(claim: Claim, evidence: Evidence) -> list[str]:
-    return [*_published(claim, evidence), escape(claim.title), _certified(claim, evidence)]
+    limits = "; ".join(escape(r["limits"]) for r in evidence.records(claim.id)) or "–"
+    return [*_published(claim, evidence), _certified(claim, evidence), limits]
 
 
 def _published(claim: Claim, evidence: Evidence) -> list[str]:
