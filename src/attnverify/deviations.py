@@ -121,6 +121,7 @@ class Parts:
     norm: bool = False
 
 
+LARGE = 30.0  # of a logit's own part
 FULL = Parts(skip=True, mlp=True, norm=True)
 
 
@@ -137,17 +138,25 @@ def _sublayer_end(layer: Layer, sublayer: int, before: Tokens, after: Tokens, on
 
 def attention(layer: Layer, X: Tokens) -> Tokens:
     """sum_h P_h X W_h and its biases; the new center is what a token equal to c would get."""
-    common, own = _logits(layer, X)
-    p = torch.softmax(common, -1)[:, None]
-    # Shifted so that sum_j p_j own_ij = 0: then Z_i >= 1 (Jensen), and nothing cancels below.
-    own = own - (p * own).sum(-1, keepdim=True)
-    change = torch.expm1(own)
-    mean = (p * change).sum(-1, keepdim=True)  # Z_i - 1
-    difference = p * (change - mean) / (1 + mean)
+    p, difference = _probabilities(*_logits(layer, X))
     values = X.deviations @ layer.W_V
     join = lambda V: V.transpose(0, 1).reshape(V.shape[1], -1) @ layer.W_O.flatten(0, 1)
     shared = p @ values + X.center[None] @ layer.W_V + layer.b_V[:, None]
     return Tokens(join(shared)[0] + layer.b_O, join(difference @ values))
+
+
+def _probabilities(common: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    """p = softmax(common), (heads, 1, tokens), and P - 1 p^T with P = softmax(common + own)."""
+    p = torch.softmax(common, -1)[:, None]
+    # Shifted so that sum_j p_j own_ij = 0: then Z_i >= 1 (Jensen), and nothing cancels below.
+    own = own - (p * own).sum(-1, keepdim=True)
+    # Where a logit is so large that e^own could overflow, P and p are far apart: their
+    # difference loses nothing.
+    large = own.amax(-1, keepdim=True) > LARGE
+    change = torch.expm1(torch.where(large, 0, own))
+    mean = (p * change).sum(-1, keepdim=True)  # Z_i - 1
+    apart = torch.softmax(common[:, None] + own, -1) - p
+    return p, torch.where(large, apart, p * (change - mean) / (1 + mean))
 
 
 def _logits(layer: Layer, X: Tokens) -> tuple[Tensor, Tensor]:
