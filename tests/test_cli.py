@@ -12,6 +12,8 @@ import torch
 from attnverify import cli
 from attnverify.claims import registry
 from attnverify.evidence import replay
+from attnverify.experiments import results
+from toy_experiment import TOY, at_most, register
 
 QUICK = ["--samples", "40", "--restarts", "4", "--steps", "40", "--jobs", "1"]
 
@@ -98,9 +100,13 @@ def test_two_runs_with_one_seed_write_the_same_report(run, tmp_path):
         (["replay", "missing.json"], "expected an existing replay file"),
         (["verify", "--samples", "0"], "Invalid value"),
         (["verify", "--evidence", "believed"], "Invalid value"),
+        (["experiment", "toi"], "did you mean 'toy'?"),
+        (["experiment", "toy", "--model", "."], "expected no model"),
+        (["experiment", "toy", "--device", "tpu"], "Invalid value"),
     ],
 )
-def test_wrong_usage_exits_with_2_and_says_why(run, arguments, message):
+def test_wrong_usage_exits_with_2_and_says_why(run, monkeypatch, arguments, message):
+    register(monkeypatch)
     done = run(*arguments)
     assert done.returncode == 2
     assert message in " ".join(done.stderr.replace("│", " ").split())
@@ -178,3 +184,39 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="disk full"):
         replay.write_text(file, "new")
     assert file.read_text() == "old" and list(tmp_path.iterdir()) == [file]
+
+
+def test_experiments_are_listed(run, monkeypatch):
+    register(monkeypatch)
+    done = run("experiment")
+    assert done.returncode == 0 and "toy" in done.stdout and "notebooks/softmax.md" in done.stdout
+
+
+def test_an_experiment_prints_its_table_and_writes_it(run, monkeypatch, tmp_path):
+    register(monkeypatch)
+    done = run("experiment", "toy", "--quick", "--seed", "3", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "criterion met: largest value 3" in done.stdout and "as the book says" in done.stdout
+    result = results.load(tmp_path / "toy.json")
+    assert result.rows == [{"value": 1}, {"value": 2}, {"value": 3}]
+    assert result.command == "attnverify experiment toy --quick --seed 3 --device cpu"
+    monkeypatch.chdir(tmp_path)
+    assert run("experiment", "toy").returncode == 0
+    assert results.load(tmp_path / "attnverify-toy" / "toy.json").settings["quick"] is False
+
+
+@pytest.mark.parametrize(("asserts", "code"), [("holds", 1), ("fails", 0)])
+def test_an_experiment_that_comes_out_otherwise_exits_with_1(
+    run, monkeypatch, tmp_path, asserts, code
+):
+    register(monkeypatch, judge=at_most(2), asserts=asserts)
+    done = run("experiment", "toy", "--out", str(tmp_path))
+    assert done.returncode == code and "criterion not met" in done.stdout
+
+
+def test_verify_and_show_know_measured_evidence(run, monkeypatch):
+    register(monkeypatch)
+    done = run("verify", TOY.claim, "--jobs", "1")
+    assert done.returncode == 0 and "1 verified; 1 of 1 twins rejected" in done.stdout
+    done = run("show", TOY.claim)
+    assert "measured here: the toy" in done.stdout and "at most 2" in done.stdout

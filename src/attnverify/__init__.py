@@ -1,14 +1,15 @@
 """attnverify: the instrument behind *Attention, Verified*.
 
-    import attnverify as av
+import attnverify as av
 
-    net = av.SelfAttentionNetwork.random(depth=3, heads=2, width=8, skip=True, seed=0)
+net = av.SelfAttentionNetwork.random(depth=3, heads=2, width=8, skip=True, seed=0)
 """
 
 from attnverify import claims as claims
 from attnverify import collapse as collapse
 from attnverify import encoder as encoder
 from attnverify import evidence as evidence
+from attnverify import experiments as experiments
 from attnverify import figures as figures
 from attnverify import frozen as frozen
 from attnverify import layernorm as layernorm

@@ -1,4 +1,4 @@
-"""The console command ``attnverify``: list, show, verify, attack, replay.
+"""The console command ``attnverify``: list, show, verify, attack, replay, experiment.
 
 Exit code 0: everything as claimed; 1: some check failed or stayed unknown; 2: wrong usage.
 """
@@ -31,7 +31,7 @@ app = typer.Typer(
 out = Console(width=None if sys.stdout.isatty() else 110)
 progress_out = Console(stderr=True)
 
-Kinds = StrEnum("Kinds", ["sampled", "attacked", "certified", "decided", "derived"])
+Kinds = StrEnum("Kinds", ["sampled", "attacked", "certified", "decided", "derived", "measured"])
 Device = StrEnum("Device", ["cpu", "cuda"])
 
 Ids = Annotated[list[str] | None, typer.Argument(help="Claim ids or globs; all claims if omitted.")]
@@ -174,6 +174,31 @@ def replay(file: Annotated[Path, typer.Argument(help="A file that attack --save 
         f"left/right = {seen.ratio.str(20)} at {seen.bits} bits", markup=False, highlight=False
     )
     raise typer.Exit(0 if seen.outcome == "pass" or seen.attained else 1)
+
+
+@app.command()
+def experiment(
+    name: Annotated[str | None, typer.Argument(help="Experiment; lists them if omitted.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="The setting of the chapters.")] = False,
+    device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.cpu,
+    seed: Annotated[int, typer.Option(help="Equal seeds give equal tables.", min=0)] = 0,
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Folder to write to (default attnverify-NAME).")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="Folder with a model of yours, where one is taken.")
+    ] = None,
+) -> None:
+    """Measure again what the book reports; a run that was interrupted goes on where it was."""
+    from attnverify.experiments import Settings, command
+
+    if name is None:
+        command.show_all(out)
+        return
+    _require_device(device)
+    settings = Settings(quick=quick, seed=seed, device=device.value, model=model)
+    agrees = command.run(name, settings, folder, out, progress_out)
+    raise typer.Exit(0 if agrees else 1)
 
 
 def _table(first: str, *columns: str) -> Table:

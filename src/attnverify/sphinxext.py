@@ -36,8 +36,8 @@ from attnverify.sphinxlinks import (
 
 LOG = logging.getLogger(__name__)
 STATIC = Path(__file__).parent / "book_static"
-#: sphinx-proof has no counterexample; it is shown as an example under its own name.
-PROOF_TYPE = {"counterexample": "example"}
+#: sphinx-proof lacks these; they are shown as an example under their own name.
+PROOF_TYPE = {"counterexample": "example", "experiment": "example"}
 
 
 class ClaimDirective(SphinxDirective):
@@ -90,7 +90,9 @@ class ClaimDirective(SphinxDirective):
     def _origin(claim: Claim) -> str:
         sources = [f"{{cite}}`{s.key}`, {escape(s.locator)}" for s in claim.sources]
         text = f"Source: {'; '.join(sources)}. " if sources else ""
-        return text + (f"Proved here: {escape(claim.here)}." if claim.here else "")
+        return text + (
+            f"{claim.done.capitalize()} here: {escape(claim.here)}." if claim.here else ""
+        )
 
     def _link(self, page: str, claim: Claim, text: str) -> addnodes.pending_xref:
         link = addnodes.pending_xref("", refdomain="", reftype=f"claim-{page}", reftarget=claim.id,

@@ -9,7 +9,7 @@ from typing import Literal
 
 from attnverify.errors import InputError, nearest
 
-Kind = Literal["theorem", "lemma", "proposition", "counterexample"]
+Kind = Literal["theorem", "lemma", "proposition", "counterexample", "experiment"]
 Assertion = Literal["holds", "fails"]
 
 
@@ -27,9 +27,10 @@ class Claim:
 
     statement: MyST text with LaTeX. sources: published places; empty means proved in this book.
     here: what of it is proved in this book. uses: ids of the claims it rests on. notebook: the
-    stem of the notebook that derives it. asserts: "holds", or "fails" for a published statement
-    that the book refutes; corrected_by: the id of the statement that replaces it; sharpens: the
-    id of the published claim of which this is a sharper form.
+    stem of the notebook that derives it, or shows it if it is an experiment. asserts: "holds", or
+    "fails" for a published statement that the book refutes or a finding that did not come out
+    here; corrected_by: the id of the statement that replaces it; sharpens: the id of the
+    published claim of which this is a sharper form.
     """
 
     id: str
@@ -48,7 +49,17 @@ class Claim:
     def source(self) -> str:
         """Published places first and then what is proved here, on one line."""
         places = [f"{s.key}, {s.locator}" for s in self.sources]
-        return "; ".join([*places, *([f"proved here: {self.here}"] if self.here else [])])
+        return "; ".join([*places, *([f"{self.done} here: {self.here}"] if self.here else [])])
+
+    @property
+    def derived(self) -> bool:
+        """Whether a derivation is asked for: of every claim but the outcome of an experiment."""
+        return self.kind != "experiment"
+
+    @property
+    def done(self) -> str:
+        """What was done here: "proved" or, for an experiment, "measured"."""
+        return "proved" if self.derived else "measured"
 
 
 class Registry(Mapping[str, Claim]):

@@ -1,4 +1,4 @@
-"""Evidence for claims: sampled, attacked, certified, decided, derived."""
+"""Evidence for claims: sampled, attacked, certified, decided, derived, measured."""
 
 from attnverify.evidence import ledger as ledger
 from attnverify.evidence.records import Record as Record

@@ -1,4 +1,4 @@
-"""The three forms a numerical check takes. Formulas are functions of named arrays.
+"""The four forms a numerical check takes. Formulas are functions of named arrays.
 
 An *instance* is a dict of arrays; formulas receive it as keyword arguments and work on torch
 tensors and on numpy object arrays (balls, rationals). Formulas of inequalities always see a
@@ -26,7 +26,7 @@ class Twin:
     """A false neighbor of a claim, with the check that must reject it."""
 
     title: str
-    check: Inequality | Identity | Decision
+    check: Inequality | Identity | Decision | Measured
 
 
 @dataclass(frozen=True)
@@ -103,4 +103,23 @@ class Decision:
         return (self.kind,)
 
 
-Check = Inequality | Identity | Decision
+@dataclass(frozen=True)
+class Measured:
+    """The criterion of an experiment, judged on the table of its full setting.
+
+    experiment: name of the experiment, whose table is in the package; run: what made the table
+    (not run here); judge: the criterion, a function of the table's rows; expected: False for a
+    published finding that did not come out; limits: what the experiment does not show.
+    """
+
+    experiment: str
+    run: Callable[..., Any]
+    judge: Callable[[list[dict[str, Any]]], Verdict]
+    limits: str
+    expected: bool = True
+    twins: tuple[Twin, ...] = field(default=())
+
+    kinds = ("measured",)
+
+
+Check = Inequality | Identity | Decision | Measured

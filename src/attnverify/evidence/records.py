@@ -5,10 +5,17 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-Kind = Literal["sampled", "attacked", "certified", "decided", "derived"]
+Kind = Literal["sampled", "attacked", "certified", "decided", "derived", "measured"]
 Outcome = Literal["pass", "fail", "unknown"]
 
-KINDS: tuple[Kind, ...] = ("sampled", "attacked", "certified", "decided", "derived")
+KINDS: tuple[Kind, ...] = (
+    "sampled",
+    "attacked",
+    "certified",
+    "decided",
+    "derived",
+    "measured",
+)
 
 
 @dataclass(frozen=True)

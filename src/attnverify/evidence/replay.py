@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +18,10 @@ from attnverify.errors import InputError
 from attnverify.evidence.catalog import checks_of
 from attnverify.evidence.checks import Inequality, Instance
 from attnverify.evidence.exact import Comparison, compare
+from attnverify.files import write_text as write_text
 
 FORMAT = "attnverify instance 1"
 LARGEST = 16 << 20  # bytes
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write to a temporary file beside ``path``, then rename: never half a file."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
-            out.write(text)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def save(path: Path, claim: str, check: str, instance: Instance) -> None:

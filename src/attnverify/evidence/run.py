@@ -10,10 +10,11 @@ import torch
 
 from attnverify.evidence.catalog import checks_of
 from attnverify.evidence.certify import certify, certify_identity
-from attnverify.evidence.checks import Check, Decision, Identity, Inequality, Instance
+from attnverify.evidence.checks import Check, Decision, Identity, Inequality, Instance, Measured
 from attnverify.evidence.exact import compare
 from attnverify.evidence.records import KINDS, Kind, Record, TwinRecord
 from attnverify.evidence.search import Found, Settings, attack, sample, sample_identity
+from attnverify.experiments import results
 
 LIMITS = {
     "sampled": "no counterexample among these instances",
@@ -47,6 +48,9 @@ def gather(claim: str, settings: Settings, kinds: Iterable[Kind] = KINDS) -> Cla
 
 def _records(claim, name, check: Check, settings: Settings, kinds: set[str]) -> list[Record]:
     label = f"{claim}/{name}"
+    if isinstance(check, Measured):
+        wanted = "measured" in kinds
+        return [_timed("measured", name, lambda: _judge(check), check.limits)] if wanted else []
     if isinstance(check, Decision):
         return (
             [_timed(check.kind, name, lambda: _decide(check), check.limits)]
@@ -84,6 +88,14 @@ def _decide(check: Decision) -> Found:
     return Found(outcome, verdict.ratio, None, verdict.cases, verdict.argument)
 
 
+def _judge(check: Measured) -> Found:
+    """The criterion on the committed table: passes if it comes out as the book says."""
+    verdict = check.judge(results.committed(check.experiment).rows)
+    asserted = None if verdict.holds is None else verdict.holds is check.expected
+    outcome = {True: "pass", False: "fail", None: "unknown"}[asserted]
+    return Found(outcome, verdict.ratio, None, verdict.cases, verdict.argument)
+
+
 def _timed(kind: Kind, name: str, step: Callable[[], Found], limits: str) -> Record:
     start = time.perf_counter()
     found = step()
@@ -100,8 +112,8 @@ def _twin(claim: str, name: str, title: str, check: Check, settings: Settings) -
 
 def reject(check: Check, settings: Settings, label: str) -> tuple[bool, float | None, str]:
     """Whether the checker finds the statement false, for certain: (rejected, ratio, how)."""
-    if isinstance(check, Decision):
-        found = _decide(check)
+    if isinstance(check, Decision | Measured):
+        found = _decide(check) if isinstance(check, Decision) else _judge(check)
         return found.outcome == "fail", found.ratio, found.detail
     if isinstance(check, Identity):
         found = certify_identity(check, settings, label)

@@ -26,9 +26,12 @@ class Standing:
 
 
 def required(claim: Claim) -> set[tuple[str, str]]:
-    """The (kind, check) pairs that apply to a claim: what its checks offer, and the derivation."""
+    """The (kind, check) pairs that apply to a claim: what its checks offer, and the derivation.
+
+    The outcome of an experiment is measured and not derived.
+    """
     pairs = {(kind, name) for name, check in checks_of(claim.id).items() for kind in check.kinds}
-    return pairs | {("derived", claim.notebook)}
+    return pairs | {("derived", claim.notebook)} if claim.derived else pairs
 
 
 def own(claim: Claim, records: Iterable[Record], twins: Iterable[TwinRecord]) -> Standing:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import version
 from multiprocessing import get_context
 from typing import Any
 
 from attnverify.claims import Claim, registry
+from attnverify.environment import machine, versions
 from attnverify.evidence import derive
 from attnverify.evidence.records import KINDS, Kind, Record, TwinRecord
 from attnverify.evidence.run import ClaimEvidence, gather
@@ -19,7 +18,6 @@ from attnverify.evidence.search import Settings
 from attnverify.evidence.status import Standing, own, standings
 
 REPORT_VERSION = 1
-PACKAGES = ("attnverify", "torch", "numpy", "sympy", "python-flint", "scipy")
 
 Progress = Callable[[str], None]
 
@@ -66,11 +64,8 @@ class Report:
 
 def environment() -> dict[str, str]:
     """Versions and machine kind that produced a report."""
-    return {
-        "python": platform.python_version(),
-        "machine": f"{platform.system()} {platform.machine()}",
-        **{name: version(name) for name in PACKAGES},
-    }
+    kind = machine()
+    return {"machine": f"{kind['system']} {kind['architecture']}", **versions()}
 
 
 def verify(
@@ -92,7 +87,7 @@ def verify(
     report = Report(claims, {c.id: [] for c in claims}, {c.id: [] for c in claims}, settings)
     tasks: list[tuple[Callable, tuple]] = []
     if "derived" in kinds:
-        tasks += [(derive.run, (name,)) for name in dict.fromkeys(c.notebook for c in claims)]
+        tasks += [(derive.run, (name,)) for name in _deriving(claims)]
     numerical = [kind for kind in kinds if kind != "derived"]
     if numerical:
         tasks += [(gather, (claim.id, settings, numerical)) for claim in claims]
@@ -112,8 +107,13 @@ def verify(
 def tasks_in(patterns: Sequence[str], kinds: Sequence[Kind]) -> int:
     """Number of pieces :func:`verify` reports progress for."""
     claims = registry.select(patterns)
-    notebooks = len({c.notebook for c in claims}) if "derived" in kinds else 0
+    notebooks = len(_deriving(claims)) if "derived" in kinds else 0
     return notebooks + (len(claims) if set(kinds) - {"derived"} else 0)
+
+
+def _deriving(claims: Sequence[Claim]) -> list[str]:
+    """The notebooks of the claims that are derived, each once."""
+    return list(dict.fromkeys(c.notebook for c in claims if c.derived))
 
 
 def _place(record: Record) -> tuple[int, str]:
@@ -126,7 +126,7 @@ def _take(report: Report, result: ClaimEvidence | derive.NotebookRun) -> None:
         report.twins[result.claim] += result.twins
         return
     for claim in report.claims:
-        if claim.notebook == result.notebook:
+        if claim.derived and claim.notebook == result.notebook:
             records, twins = derive.records(claim.id, result)
             report.records[claim.id] += records
             report.twins[claim.id] += twins

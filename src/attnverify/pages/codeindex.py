@@ -58,7 +58,7 @@ def _claim(claim: Claim) -> list[str]:
         f"#### {escape(claim.title)}",
         "",
         f"- Claim: {{claim}}`{claim.id} <{claim.id}>`, stated in `src/{file}`.",
-        f"- Derivation: {{doc}}`/notebooks/{claim.notebook}`.",
+        f"- {'Derivation' if claim.derived else 'Chapter'}: {{doc}}`/notebooks/{claim.notebook}`.",
     ]
     for name, check in checks_of(claim.id).items():
         lines += _check(name, check)
@@ -67,10 +67,9 @@ def _claim(claim: Claim) -> list[str]:
 
 def _check(name: str, check: Check) -> list[str]:
     named = ", ".join(f"{{api}}`{dotted(item)}`" for item in formulas(check))
-    lines = [
-        f"- Check *{escape(name)}* ({type(check).__name__.lower()}; {', '.join(check.kinds)}), "
-        f"assembled in {', '.join(f'`src/{file}`' for file in assembled_in(check))}."
-    ]
+    form = f"- Check *{escape(name)}* ({type(check).__name__.lower()}; {', '.join(check.kinds)})"
+    files = ", ".join(f"`src/{file}`" for file in assembled_in(check))
+    lines = [f"{form}, assembled in {files}." if files else f"{form}."]
     if named:
         lines.append(f"  Runs {named}.")
     if check.twins:

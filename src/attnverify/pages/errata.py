@@ -31,6 +31,13 @@ The published statement holds as far as the evidence goes (its status is shown),
 proved here says more under its own hypotheses. The instances are those of the sharper statement.
 """
 
+NOT_REPRODUCED = """\
+## Not reproduced
+
+Published findings that did not come out in an experiment of this book. The experiment is smaller
+than the published one and its criterion is this book's own: this is no refutation of the paper.
+"""
+
 COMPLETED = """\
 ## Completed
 
@@ -51,12 +58,20 @@ def text(evidence: Evidence) -> str:
     lines += [COMPLETED, *_table(
         "Completed statements", ("Proved here", "Certified instance"),
         (_completed(claim, evidence) for claim in completed()))]  # fmt: skip
+    lines += [NOT_REPRODUCED, *_table(
+        "Findings that were not reproduced", ("Finding", "Measured"),
+        (_not_reproduced(claim, evidence) for claim in not_reproduced()))]  # fmt: skip
     return "\n".join(lines)
 
 
 def refuted() -> list[Claim]:
     """Published statements that the book refutes."""
-    return [c for c in registry.values() if c.sources and c.asserts == "fails"]
+    return [c for c in registry.values() if c.sources and c.asserts == "fails" and c.derived]
+
+
+def not_reproduced() -> list[Claim]:
+    """Published findings that an experiment of the book did not show."""
+    return [c for c in registry.values() if c.sources and c.asserts == "fails" and not c.derived]
 
 
 def sharper(id: str) -> list[Claim]:
@@ -71,7 +86,8 @@ def sharpened() -> list[Claim]:
 
 def completed() -> list[Claim]:
     """Published statements that hold and of which a part is proved here."""
-    return [c for c in registry.values() if c.sources and c.here and c.asserts == "holds"]
+    claims = (c for c in registry.values() if c.sources and c.here and c.asserts == "holds")
+    return [c for c in claims if c.derived]
 
 
 def _table(label: str, last: tuple[str, str], rows: Iterable[list[str]]) -> list[str]:
@@ -95,6 +111,10 @@ def _completed(claim: Claim, evidence: Evidence) -> list[str]:
     return [*_published(claim, evidence), escape(claim.here), _certified(claim, evidence)]
 
 
+def _not_reproduced(claim: Claim, evidence: Evidence) -> list[str]:
+    return [*_published(claim, evidence), escape(claim.title), _certified(claim, evidence)]
+
+
 def _published(claim: Claim, evidence: Evidence) -> list[str]:
     """Title, source and verdict."""
     places = "; ".join(f"{{cite}}`{s.key}`, {escape(s.locator)}" for s in claim.sources)
@@ -112,8 +132,8 @@ def _badge(claim: Claim, evidence: Evidence) -> str:
 
 
 def _certified(claim: Claim, evidence: Evidence) -> str:
-    """What the certified records of a claim found, check by check."""
-    records = [r for r in evidence.records(claim.id) if r["kind"] == "certified"]
+    """What the certified (or measured) records of a claim found, check by check."""
+    records = [r for r in evidence.records(claim.id) if r["kind"] in ("certified", "measured")]
     failed = [r for r in records if r["outcome"] != "pass"]
     shown = "; ".join(f"*{escape(r['check'])}*: {escape(r['detail'])}" for r in records)
     warning = f" ({len(failed)} not passed)" if failed else ""

@@ -7,6 +7,7 @@ from attnverify.evidence.catalog import (
     attention,
     collapse,
     examples,
+    experiments,
     norms,
     paths,
     refuted,
@@ -28,6 +29,7 @@ CHECKS: dict[str, dict[str, Check]] = {
     **examples.CHECKS,
     **skip.CHECKS,
     **rowwise.CHECKS,
+    **experiments.CHECKS,
 }
 
 

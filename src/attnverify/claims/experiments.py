@@ -1,0 +1,5 @@
+"""Part IV: experiments."""
+
+from attnverify.claims.model import Claim
+
+CLAIMS: list[Claim] = []

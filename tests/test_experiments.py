@@ -1,0 +1,142 @@
+"""Every experiment: its committed table, its criterion, its twins, and a sample made again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from attnverify import InputError
+from attnverify.claims import registry
+from attnverify.evidence.catalog import checks_of
+from attnverify.evidence.run import gather
+from attnverify.evidence.search import Settings as Search
+from attnverify.evidence.status import own, required
+from attnverify.experiments import EXPERIMENTS, committed, find, results
+from attnverify.experiments.model import Settings
+from toy_experiment import TOY, register
+
+NAMES = list(EXPERIMENTS)
+
+
+def test_every_experiment_has_a_claim_and_every_such_claim_an_experiment():
+    claims = {c.id for c in registry.values() if c.kind == "experiment"}
+    assert {e.claim for e in EXPERIMENTS.values()} == claims
+    assert all(name == e.name for name, e in EXPERIMENTS.items())
+    folder = Path(results.__file__).parent / "results"
+    assert {p.stem for p in folder.iterdir()} == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_committed_table_is_of_the_full_setting(name):
+    result = committed(name)
+    assert result.experiment == name and result.settings["quick"] is False
+    assert result.command.startswith(f"attnverify experiment {name} --seed")
+    assert {"torch", "python", "attnverify"} <= set(result.versions)
+    assert set(result.machine) == {"system", "architecture", "cores"}
+    assert 0 < result.seconds < 40 * 60 and result.rows
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_criterion_comes_out_as_the_book_says(name):
+    result, experiment = committed(name), find(name)
+    verdict = experiment.judge(result.rows)
+    assert asdict(verdict) == result.verdict
+    assert verdict.holds is (registry[experiment.claim].asserts == "holds")
+    assert experiment.twins
+    for title, judge in experiment.twins:
+        assert judge(result.rows).holds is False, title
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_a_sample_of_the_table_comes_out_again(name):
+    with results.fixed_threads():
+        again = find(name).sample(committed(name).rows)
+    assert again
+    for each in again:
+        assert abs(each.again - each.stored) <= each.tolerance, each
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    return lambda **options: register(monkeypatch, **options)
+
+
+def test_measured_evidence_passes_if_the_criterion_is_as_claimed(toy):
+    claim = toy()
+    found = gather(claim.id, Search())
+    (record,), (twin,) = found.records, found.twins
+    assert (record.kind, record.outcome, record.instances) == ("measured", "pass", 3)
+    assert record.detail == "largest value 3" and record.limits == TOY.limits
+    assert twin.rejected and twin.twin == "at most 2"
+    assert required(claim) == {("measured", "criterion")}
+    assert own(claim, found.records, found.twins).status == "verified"
+
+
+def test_a_finding_that_does_not_come_out_fails_or_is_reported_as_such(toy):
+    claim = toy(judge=TOY.twins[0][1])
+    found = gather(claim.id, Search())
+    assert found.records[0].outcome == "fail"
+    assert own(claim, found.records, found.twins).status == "failed"
+    claim = toy(judge=TOY.twins[0][1], asserts="fails")
+    found = gather(claim.id, Search())
+    assert own(claim, found.records, found.twins).status == "refuted"
+
+
+def test_a_twin_that_comes_out_true_fails_the_claim(toy):
+    claim = toy(twins=(("at most 3", TOY.judge),))
+    found = gather(claim.id, Search())
+    assert not found.twins[0].rejected
+    assert own(claim, found.records, found.twins).status == "failed"
+
+
+def test_an_undecided_criterion_is_unknown(toy):
+    claim = toy(judge=lambda rows: replace(TOY.judge(rows), holds=None))
+    assert gather(claim.id, Search()).records[0].outcome == "unknown"
+    assert checks_of(claim.id)["criterion"].kinds == ("measured",)
+
+
+def test_a_result_survives_the_file(tmp_path):
+    result = results.run(TOY, Settings(seed=5))
+    assert result.settings == {"quick": True, "seed": 5, "device": "cpu"}
+    assert result.verdict["holds"] is True
+    file = tmp_path / "toy.json"
+    results.save(file, result)
+    assert results.load(file) == result
+    assert '\n  {"value": 1},\n' in file.read_text(), "one row a line"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[", "truncated or no table"),
+        ("[1]", "truncated or no table"),
+        (json.dumps({"format": "another"}), "truncated or no table"),
+        (json.dumps({"format": results.FORMAT, "rows": [1]}), "truncated or no table"),
+        (json.dumps({"format": results.FORMAT, "rows": []}), "truncated or no table"),
+        (" " * (results.LARGEST + 1), "expected at most"),
+        (None, "expected an existing table"),
+    ],
+)
+def test_spoiled_tables_are_refused(tmp_path, text, message):
+    file = tmp_path / "toy.json"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(InputError, match=message):
+        results.load(file)
+
+
+def test_a_model_is_refused_where_none_is_taken(tmp_path):
+    with pytest.raises(InputError, match="model: got .*, expected no model"):
+        results.run(TOY, Settings(model=tmp_path))
+    with pytest.raises(InputError, match="expected an existing folder"):
+        results.run(replace(TOY, takes_model=True), Settings(model=tmp_path / "none"))
+
+
+def test_an_unknown_name_gets_the_nearest_match(toy):
+    toy()
+    with pytest.raises(InputError, match=r"name: got 'toi', .*did you mean 'toy'"):
+        find("toi")
