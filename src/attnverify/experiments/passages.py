@@ -8,6 +8,9 @@ import re
 
 from attnverify.errors import require
 
+#: Of the words in the Pythons that measured the committed tables.
+DIGEST = "4474f81249fee190cd361770ce58fd5f39deaacd5adc60a97e522c6a17c6619a"
+
 
 def words() -> list[str]:
     """The words of ``heapq.__about__`` without its diagram: paragraphs of mostly letters."""
@@ -32,6 +35,7 @@ def passage(index: int, length: int) -> str:
     return " ".join(text[start : start + length])
 
 
-def digest() -> str:
-    """SHA-256 of the words, to tell whether another Python carries another text."""
-    return hashlib.sha256(" ".join(words()).encode()).hexdigest()
+def require_same_text() -> None:
+    """Raise InputError unless this Python carries the text of the committed tables."""
+    found = hashlib.sha256(" ".join(words()).encode()).hexdigest()
+    require(found == DIGEST, "heapq.__about__", f"SHA-256 {found[:12]}", f"SHA-256 {DIGEST[:12]}")
