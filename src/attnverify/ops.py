@@ -104,6 +104,11 @@ def stack(parts: list[Array], axis: int) -> Array:
     return torch.stack(parts, dim=axis) if is_torch(parts[0]) else np.stack(parts, axis=axis)
 
 
+def join(parts: list[Array], axis: int) -> Array:
+    """Arrays joined along an axis they have."""
+    return torch.cat(parts, dim=axis) if is_torch(parts[0]) else np.concatenate(parts, axis=axis)
+
+
 def _larger(a: Any, b: Any) -> Any:
     return a.max(b) if isinstance(a, flint.arb) else max(a, b)
 
@@ -136,6 +141,38 @@ def expm1(x: Array) -> Array:
 
 def tanh(x: Array) -> Array:
     return torch.tanh(x) if is_torch(x) else _entrywise(lambda v: v.tanh(), x)
+
+
+def log1p(x: Array) -> Array:
+    return torch.log1p(x) if is_torch(x) else _entrywise(lambda v: v.log1p(), x)
+
+
+def sin(x: Array) -> Array:
+    return torch.sin(x) if is_torch(x) else _entrywise(lambda v: v.sin(), x)
+
+
+def atan(x: Array) -> Array:
+    return torch.atan(x) if is_torch(x) else _entrywise(lambda v: v.atan(), x)
+
+
+def pi(like: Array) -> Any:
+    """The number pi in the arithmetic of ``like``."""
+    return math.pi if is_torch(like) else flint.arb.pi()
+
+
+def normal_cdf(x: Array) -> Array:
+    """Phi(x), the standard normal distribution function."""
+    if is_torch(x):
+        return torch.special.ndtr(x)
+    return _entrywise(lambda v: (1 + (v / flint.arb(2).sqrt()).erf()) / 2, x)
+
+
+def log_beta(a: Array, b: Array) -> Array:
+    """log B(a, b) for positive a and b."""
+    if is_torch(a):
+        return torch.lgamma(a) + torch.lgamma(b) - torch.lgamma(a + b)
+    lgamma = np.frompyfunc(lambda v: v.lgamma(), 1, 1)
+    return lgamma(a) + lgamma(b) - lgamma(a + b)
 
 
 def sqrt(x: Array) -> Array:

@@ -44,12 +44,21 @@ def variation_bound(D):
     return ops.tanh(D / ops.constant(4, D))
 
 
+def linearized(u):
+    """(1 + u_i - mean(u)) / T, the linearization at equal logits; shape of u."""
+    T, one = ops.constant(u.shape[-1], u), ops.constant(1, u)
+    return (one + u - ops.sum(u, -1, keepdims=True) / T) / T
+
+
 def linearization_error(u):
     """|softmax(u)_i - (1 + u_i - mean(u)) / T| for each of the T entries; shape of u."""
-    T = ops.constant(u.shape[-1], u)
-    one = ops.constant(1, u)
-    linear = (one + u - ops.sum(u, -1, keepdims=True) / T) / T
-    return abs(ops.softmax(u) - linear)
+    return abs(ops.softmax(u) - linearized(u))
+
+
+def piecewise_linear(u):
+    """The linearization cut to [0, 1] (Bao et al. 2024); shape of u."""
+    zero = 0 * u
+    return -ops.maximum(-ops.maximum(linearized(u), zero), zero - ops.constant(1, u))
 
 
 def linearization_bound(u):

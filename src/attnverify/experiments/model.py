@@ -48,7 +48,7 @@ class Rerun(NamedTuple):
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment; its claim is ``experiment.NAME``.
+    """An experiment; its claim is ``experiment.NAME`` unless ``claim_id`` names another.
 
     run: measures the rows. judge: the criterion on the rows of the full setting, as the claim
     states it. twins: (title, criterion) of false neighbors, which must come out false on the
@@ -64,7 +64,8 @@ class Experiment:
     sample: Callable[[list[Row]], list[Rerun]]
     twins: tuple[tuple[str, Judge], ...] = ()
     takes_model: bool = False
+    claim_id: str | None = None
 
     @property
     def claim(self) -> str:
-        return f"experiment.{self.name}"
+        return self.claim_id or f"experiment.{self.name}"

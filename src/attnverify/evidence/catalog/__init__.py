@@ -6,8 +6,11 @@ from attnverify.claims import registry
 from attnverify.evidence.catalog import (
     attention,
     collapse,
+    entropy,
     examples,
     experiments,
+    law,
+    localization,
     norms,
     paths,
     refuted,
@@ -15,6 +18,8 @@ from attnverify.evidence.catalog import (
     sharp,
     skip,
     softmax,
+    spectrum,
+    walk,
 )
 from attnverify.evidence.checks import Check
 
@@ -29,6 +34,11 @@ CHECKS: dict[str, dict[str, Check]] = {
     **examples.CHECKS,
     **skip.CHECKS,
     **rowwise.CHECKS,
+    **walk.CHECKS,
+    **law.CHECKS,
+    **localization.CHECKS,
+    **spectrum.CHECKS,
+    **entropy.CHECKS,
     **experiments.CHECKS,
 }
 

@@ -1,0 +1,159 @@
+"""The law of a weighted sum of independent chi-square variables, with derived error bounds.
+
+Q = sum_k mu_k z_k^2 for real weights mu_k and independent standard normal z_k. Its characteristic
+function has modulus prod (1 + 4 s^2 mu_k^2)^(-1/4) and argument (1/2) sum atan(2 s mu_k), and
+
+    P(Q <= x)  =  1/2 - sum_{k>=0} |phi(s_k)| sin(arg phi(s_k) - s_k x) / (pi (k + 1/2))  + error,
+
+with s_k = (k + 1/2) step (Davies 1973; the bounds are derived in the chapter on the exact law):
+
+* step: at most max(P(Q < x - 2 pi/step), P(Q > x + 2 pi/step)), each at most e^-level by
+  :func:`reach` (Laurent and Massart 2000, Lemma 1, for weights of both signs);
+* truncation after K terms: |phi(S)| / (pi e(S)) with S = K step and
+  e(S) = sum 2 S^2 mu^2/(1 + 4 S^2 mu^2).
+
+Formulas work on torch tensors and on balls. Scale: weights with 2 sum mu_k^2 = 1.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attnverify import ops
+from attnverify.errors import require, require_finite
+
+SMALLEST_ACCURACY = 1e-11  # below, rounding in float64 is no longer small beside it
+MOST_TERMS = 1 << 22
+CHUNK = 1 << 23  # entries of the largest temporary array
+
+
+def log_modulus(weights, s):
+    """log |phi(s)|; weights (..., 1, m), s (..., K, 1) -> (..., K)."""
+    return -ops.sum(ops.log1p(4 * ops.square(s * weights)), -1) / 4
+
+
+def argument(weights, s):
+    """arg phi(s), continuous from 0; weights (..., 1, m), s (..., K, 1) -> (..., K)."""
+    return ops.sum(ops.atan(2 * s * weights), -1) / 2
+
+
+def decay(weights, s):
+    """e(s) = sum 2 s^2 mu^2/(1 + 4 s^2 mu^2): |phi| falls at least like s^-e(s) from s on."""
+    v = ops.square(s * weights)
+    return ops.sum(2 * v / (1 + 4 * v), -1)
+
+
+def partial_sum(weights, x, step, halves):
+    """The sum over the given k; weights (..., m), x (..., n), step (...), halves (K,) = k + 1/2.
+
+    Returns (..., n): the terms |phi| sin(arg phi - s x)/(pi (k + 1/2)) added over k.
+    """
+    s = step[..., None] * halves  # (..., K)
+    size = ops.exp(log_modulus(weights[..., None, :], s[..., None])) / halves
+    angle = argument(weights[..., None, :], s[..., None])
+    waves = ops.sin(angle[..., None, :] - s[..., None, :] * x[..., None])  # (..., n, K)
+    return ops.sum(size[..., None, :] * waves, -1) / ops.pi(x)
+
+
+def truncation(weights, S):
+    """Bound on the sum of all terms with s > S; weights (..., m), S (...) -> (...)."""
+    one = weights[..., None, :]
+    size = ops.exp(log_modulus(one, S[..., None, None]))[..., 0]
+    return size / (ops.pi(S) * decay(weights, S[..., None]))
+
+
+def reach(weights: Tensor, level: float) -> tuple[Tensor, Tensor]:
+    """(c-, c+) with P(Q < mean - c-) and P(Q > mean + c+) at most e^-level; (..., m) -> (...).
+
+    c = 2 sqrt(level sum mu^2) + 2 level m with m the largest weight of that sign (0 if none).
+    """
+    common = 2 * (level * weights.square().sum(-1)).sqrt()
+    largest = weights.amax(-1).clamp_min(0), (-weights).amax(-1).clamp_min(0)
+    return common + 2 * level * largest[1], common + 2 * level * largest[0]
+
+
+def distribution(
+    weights: Float[Tensor, "*batch m"], x: Float[Tensor, "*batch n"], accuracy: float = 1e-8
+) -> tuple[Float[Tensor, "*batch n"], float]:
+    """P(Q <= x) in float64 and a bound on its error, which is at most ``accuracy``.
+
+    weights: not all zero in any row, taken as exact. Errors: InputError for an accuracy that
+    cannot be met, because it is below what float64 can carry or because so few weights matter
+    that the characteristic function decays too slowly.
+    """
+    require_finite("weights", weights)
+    require(SMALLEST_ACCURACY <= accuracy < 1, "accuracy", accuracy,
+            f"a number in [{SMALLEST_ACCURACY:g}, 1)")  # fmt: skip
+    scale = (2 * weights.square().sum(-1, keepdim=True)).sqrt()
+    require(bool((scale > 0).all()), "weights", "a row of zeros", "a weight that is not zero")
+    weights, x = weights / scale, x / scale
+    level = math.log(8 / accuracy)
+    mean, (low, high) = weights.sum(-1), reach(weights, level)
+    inside = torch.minimum(torch.maximum(x, (mean - low)[..., None]), (mean + high)[..., None])
+    period = torch.maximum(mean + high - inside.amin(-1), inside.amax(-1) - mean + low)
+    step = 2 * math.pi / period.detach()
+    terms = _terms(weights, step, accuracy / 2)
+    probability = 0.5 - _sum_in_chunks(weights, inside, step, terms)
+    error = 2 * math.exp(-level) + accuracy / 2 + _rounding(weights, inside.detach(), step, terms)
+    require(error <= accuracy, "accuracy", accuracy, f"at least {error:.2g} for these weights")
+    return probability.clamp(0, 1), error
+
+
+def _terms(weights: Tensor, step: Tensor, accuracy: float) -> int:
+    """The smallest power of two of terms that truncates with an error of at most ``accuracy``."""
+    count = 8
+    while float(truncation(weights.detach(), count * step).max()) > accuracy:
+        count *= 2
+        require(count <= MOST_TERMS, "accuracy", f"{2 * accuracy:g}",
+                f"one that {MOST_TERMS} terms reach: too few weights matter")  # fmt: skip
+    return count
+
+
+def _sum_in_chunks(weights: Tensor, x: Tensor, step: Tensor, terms: int) -> Tensor:
+    """:func:`partial_sum` over all terms without an array larger than CHUNK entries."""
+    length = max(1, CHUNK // max(weights.numel(), x.numel()))
+    halves = torch.arange(terms, dtype=x.dtype, device=x.device) + 0.5
+    parts = [partial_sum(weights, x, step, part) for part in halves.split(length)]
+    return torch.stack(parts).sum(0)
+
+
+def _rounding(weights: Tensor, x: Tensor, step: Tensor, terms: int) -> float:
+    """Bound on the rounding error of the sum in float64, u = 2^-53, m weights.
+
+    Each of the m summands of log|phi| and of arg phi has at most 6 roundings, their sum m more.
+    L = -log|phi| enters as e^-L, and L e^-L <= 1/e; |arg phi| <= m pi/4; s|x| has 3 roundings and
+    is at most S = terms * step * max|x|. So a term is off by at most
+    u (m + 10) (2 + m pi/4 + S) / (pi (k + 1/2)), and sum_{k<K} 1/(k + 1/2) <= 2 + log(2K). Adding
+    K terms of modulus at most 1/(pi (k + 1/2)) pairwise or in order costs at most
+    K u (2 + log(2K))/pi again, but K u is below u (m + 10) S unless S is small: both are kept.
+    """
+    m, u = weights.shape[-1], 2.0**-53
+    S = float((terms * step * x.abs().amax(-1)).max())
+    return u * ((m + 10) * (2 + m * math.pi / 4 + S) + terms) * (2 + math.log(2 * terms)) / math.pi
+
+
+def stable_rank(weights):
+    """r = sum mu^2 / max mu^2, the number of weights that matter; (..., m) -> (...)."""
+    return ops.sum(ops.square(weights), -1) / ops.square(ops.amax(abs(weights), -1))
+
+
+def normal_bound(weights):
+    """sup_x |P(Q <= x) - Phi((x - mean)/sd)| <= sum|mu|^3 B(3/2, r/4 - 3/2) / (12 pi max|mu|^3).
+
+    Needs stable rank r > 6. Derived in the chapter on the exact law; for equal weights the ratio
+    of the two sides tends to 1 as r grows. (..., m) -> (...).
+    """
+    size = abs(weights) / ops.amax(abs(weights), -1, keepdims=True)
+    r, one = stable_rank(weights), ops.constant(1, weights)
+    beta = ops.exp(ops.log_beta(one * 3 / 2 + 0 * r, r / 4 - one * 3 / 2))
+    return ops.sum(size * size * size, -1) * beta / (12 * ops.pi(weights))
+
+
+def standard_score(weights, x):
+    """(x - mean)/sd of Q; weights (..., m), x (..., n) -> (..., n)."""
+    deviation = ops.sqrt(2 * ops.sum(ops.square(weights), -1, keepdims=True))
+    return (x - ops.sum(weights, -1, keepdims=True)) / deviation

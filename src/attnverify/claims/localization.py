@@ -1,0 +1,208 @@
+"""Part III: the query-key eigenspectrum. Random-walk tokens and signal propagation."""
+
+from attnverify.claims.model import Claim, Source
+
+BAO = "bao2024"
+MODEL = (Source(BAO, "the random-walk model of tokens"),)
+
+CLAIMS = [
+    Claim(
+        id="walk.moments",
+        title="Mean and variance of a centered score",
+        kind="proposition",
+        statement=r"""
+Let $x_1 \sim N(0, \Sigma)$ and $x_{t+1} \mid x_t \sim N(x_t, \Sigma)$ for $t < T$, and
+$\omega_i = x_i^\top W x_T$ for any $W \in \mathbb{R}^{d \times d}$. Then, for $i = 1, \dots, T$,
+
+$$
+\begin{aligned}
+\mathbb{E}[\omega_i - \bar\omega] &= g_i \operatorname{tr}(W\Sigma), \\
+\operatorname{Var}[\omega_i - \bar\omega] &= a_i T \operatorname{tr}(W\Sigma W^\top\Sigma)
++ g_i^2 \operatorname{tr}(W\Sigma W\Sigma),
+\end{aligned}
+$$
+
+with $g_i = \tfrac12 (2i - T - 1)$ and $a_i = (2T^2 - 6Ti + 3T + 6i^2 - 6i + 1)/(6T)$, and
+$a_i T - g_i^2 = \tfrac1{12}(T^2 - 1)$ does not depend on $i$.
+""",
+        sources=MODEL,
+        here="the moments for any W, and the remainder that does not depend on i",
+        notebook="walk",
+    ),
+    Claim(
+        id="walk.limit",
+        title="The variance of a score for many tokens",
+        kind="proposition",
+        statement=r"""
+In the model of `walk.moments`, with $t_i = (i - \frac12)/T$,
+
+$$
+\frac{\operatorname{Var}[\omega_i - \bar\omega]}{T^2} =
+\bigl(t_i^2 - t_i + \tfrac13\bigr) \operatorname{tr}(W\Sigma W^\top\Sigma)
++ \bigl(t_i - \tfrac12\bigr)^2 \operatorname{tr}(W\Sigma W\Sigma)
+- \frac{\operatorname{tr}(W\Sigma W^\top\Sigma)}{12\, T^2} ,
+$$
+
+and the first two terms are $(2t_i^2 - 2t_i + \tfrac7{12}) \operatorname{tr}(W^2)$ for
+$\Sigma = I$ and symmetric $W$.
+""",
+        sources=(Source(BAO, "the limit of many tokens"),),
+        here="the exact finite-size term, with positions at the middle of a token's cell",
+        uses=("walk.moments",),
+        notebook="walk",
+    ),
+    Claim(
+        id="localization.exact",
+        title="The exact law of a centered score",
+        kind="theorem",
+        statement=r"""
+In the model of `walk.moments`, let $M = \Sigma^{1/2} W \Sigma^{1/2}$ and
+$h = \sqrt{(T^2 - 1)/12}$. Then $\omega_i - \bar\omega$ has the law of $\sum_k \mu_k z_k^2$ with
+independent standard normal $z_k$, where $\mu_1, \dots, \mu_{2d}$ are the eigenvalues of
+
+$$
+\begin{pmatrix} \tfrac12 g_i (M + M^\top) & \tfrac12 h M \\ \tfrac12 h M^\top & 0 \end{pmatrix} .
+$$
+
+For symmetric $W$ they are $\tfrac12 w_k \bigl(g_i \pm \sqrt{g_i^2 + h^2}\bigr)$, with $w_k$ the
+eigenvalues of $M$ and $g_i^2 + h^2 = a_i T$.
+""",
+        here="statement and proof",
+        uses=("walk.moments",),
+        notebook="localization",
+    ),
+    Claim(
+        id="localization.inversion",
+        title="The law of a weighted chi-square sum, with an error bound",
+        kind="theorem",
+        statement=r"""
+Let $Q = \sum_k \mu_k z_k^2$ with characteristic function $\varphi$. For every real $x$, step
+$\Delta > 0$ and number of terms $K \ge 1$,
+
+$$
+\Bigl| P(Q \le x) - \tfrac12 + \sum_{k=0}^{K-1}
+\frac{\operatorname{Im}\bigl[\varphi(s_k) e^{-i s_k x}\bigr]}{\pi (k + \frac12)} \Bigr|
+\le \max\Bigl\{ P\bigl(Q < x - \tfrac{2\pi}\Delta\bigr),
+P\bigl(Q > x + \tfrac{2\pi}\Delta\bigr) \Bigr\}
++ \frac{|\varphi(K\Delta)|}{\pi\, e(K\Delta)} ,
+$$
+
+where $s_k = (k + \frac12)\Delta$ and $e(s) = \sum_k 2 s^2 \mu_k^2 / (1 + 4 s^2 \mu_k^2)$. For every
+$y > 0$ the tails satisfy
+
+$$
+P\Bigl(\pm(Q - \mathbb{E}Q) > 2\sqrt{y \textstyle\sum_k \mu_k^2}
++ 2 y \max_k (\pm\mu_k)_+\Bigr) \le e^{-y} .
+$$
+""",
+        sources=(
+            Source("davies1973", "the inversion formula"),
+            Source("laurent2000", "Lemma 1, the tails for positive weights"),
+        ),
+        here="both error bounds, and the tails for weights of both signs",
+        notebook="localization",
+    ),
+    Claim(
+        id="localization.gaussian",
+        title="How far the normal approximation is from the exact law",
+        kind="theorem",
+        statement=r"""
+Let $Q = \sum_k \mu_k z_k^2$, $m = \max_k |\mu_k|$ and $r = \sum_k \mu_k^2 / m^2$. If $r > 6$,
+then for all $x$
+
+$$
+\Bigl| P(Q \le x) - \Phi\Bigl( \frac{x - \mathbb{E}Q}{\sqrt{\operatorname{Var} Q}} \Bigr) \Bigr|
+\le \frac{\sum_k |\mu_k|^3}{12 \pi m^3}\, \mathrm{B}\bigl(\tfrac32, \tfrac r4 - \tfrac32\bigr)
+\le \frac{r}{12 \pi}\, \mathrm{B}\bigl(\tfrac32, \tfrac r4 - \tfrac32\bigr)
+= \frac{1 + O(1/r)}{3\sqrt{\pi r}} .
+$$
+
+The constant $1/(3\sqrt\pi)$ is the best possible: for equal weights and $x = \mathbb{E}Q$ the ratio
+of the two sides tends to 1. In the model, with symmetric $W$, $r$ is at least
+$\sum_k w_k^2 / \max_k w_k^2$, and $\rho_i$ is off by at most twice the bound.
+""",
+        sources=(Source(BAO, "the normal approximation"),),
+        here="the error bound and its constant",
+        uses=("localization.exact",),
+        notebook="localization",
+    ),
+    Claim(
+        id="localization.limit",
+        title="The limit of the signal propagation probability, with its rate",
+        kind="theorem",
+        statement=r"""
+Let $W \ne 0$ be symmetric, $M = \Sigma^{1/2} W \Sigma^{1/2}$,
+$\xi = \operatorname{tr}(M)/\sqrt{\operatorname{tr}(M^2)}$,
+$\eta = \lambda/(T\sqrt{\operatorname{tr}(M^2)})$ and $t_i = (i - \frac12)/T$. Let
+$\rho^N_i$ be the normal approximation of
+$\rho_i = P(-\lambda < \omega_i - \bar\omega < (T-1)\lambda)$ and
+
+$$
+\rho(t) = \Phi\Biggl( \frac{\eta + (t - \frac12)\,\xi}{\sqrt{2t^2 - 2t + \frac7{12}}} \Biggr) .
+$$
+
+Then for every $T \ge 2$ and every $i$
+
+$$
+-\Phi\bigl(-\tau_i\bigr) - \frac{\kappa}{T^2 - 1}
+\le \rho^N_i - \rho(t_i) \le \frac{\kappa}{T^2 - 1} ,
+\qquad \kappa = \frac{1}{2\sqrt{2\pi e}} = 0.1209\ldots ,
+$$
+
+where
+$\tau_i = \bigl((T-1)\eta - (t_i - \tfrac12)\xi\bigr) \big/
+\sqrt{2(t_i - \frac12)^2 + \frac1{12} - \frac1{12T^2}}$.
+The constant $\kappa$ is the best possible.
+""",
+        sources=(Source(BAO, "main theorem, as read here: many tokens, normal scores"),),
+        here="the error for finite T and its constant",
+        uses=("walk.limit", "localization.gaussian"),
+        notebook="localization-limit",
+    ),
+    Claim(
+        id="localization.midpoint",
+        title="The middle token sees the temperature, the slope there sees the spectrum",
+        kind="proposition",
+        statement=r"""
+For $\rho(t)$ of `localization.limit`: $\rho(\tfrac12) = \Phi(\sqrt{12}\,\eta)$ whatever $\xi$ is,
+and $\rho'(\tfrac12) = \sqrt{12}\,\xi\,\phi(\sqrt{12}\,\eta)$ with the standard normal density
+$\phi$. For an odd number $T$ of tokens the exact law of the middle token's score is symmetric
+around 0 and does not depend on the signs of the eigenvalues of $W$.
+""",
+        here="statement and proof",
+        uses=("localization.limit", "localization.exact"),
+        notebook="localization-limit",
+    ),
+    Claim(
+        id="localization.contrast",
+        title="The contrast between last and first tokens grows with xi",
+        kind="proposition",
+        statement=r"""
+For every $\eta$ and every $t \in (\frac12, 1]$ the contrast $\rho(t) - \rho(1 - t)$ is strictly
+increasing in $\xi$, with derivative
+$\frac{t - 1/2}{\sqrt v} \bigl[ \phi\bigl(\tfrac{\eta + (t - 1/2)\xi}{\sqrt v}\bigr)
++ \phi\bigl(\tfrac{\eta - (t - 1/2)\xi}{\sqrt v}\bigr) \bigr]$, $v = 2t^2 - 2t + \frac7{12}$. It is
+$0$ at $\xi = 0$ and tends to $\pm 1$ as $\xi \to \pm\infty$.
+""",
+        here="statement and proof",
+        uses=("localization.limit",),
+        notebook="localization-limit",
+    ),
+    Claim(
+        id="localization.asymmetric",
+        title="Signal propagation without symmetry",
+        kind="theorem",
+        statement=r"""
+For any $W \ne 0$ put $F = \operatorname{tr}(M M^\top)$, $\xi = \operatorname{tr}(M)/\sqrt F$,
+$\gamma = \operatorname{tr}(M^2)/F$ and $\eta = \lambda/(T \sqrt F)$. Then $|\gamma| \le 1$ and
+$|\xi| \le \sqrt d$ with equality exactly for $M = cI$. The bounds of `localization.limit` hold with
+$\rho(t)$ and $\tau_i$ replaced by those with variance
+$v_\gamma(t) = (1 + \gamma)(t - \frac12)^2 + \frac1{12}$. For given $\xi \ne 0$, $t \ne \frac12$ and
+$\eta$ with $|\eta| \le |t - \frac12|\,|\xi|$ the contrast $|\rho(t) - \rho(1 - t)|$ strictly
+decreases as $\gamma$ grows: skewness sharpens localization.
+""",
+        here="statement and proof",
+        uses=("walk.limit", "localization.limit"),
+        notebook="asymmetry",
+    ),
+]

@@ -1,0 +1,251 @@
+"""Checks of the law of a score: exact, by inversion, and how far a normal law is from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import flint
+import numpy as np
+import torch
+
+from attnverify import chisquare, localization, ops
+from attnverify.evidence.catalog.spectra import CASES, Case
+from attnverify.evidence.checks import Check, Decision, Inequality, Twin, Verdict
+from attnverify.evidence.chisquare import enclosure, reference
+
+arb = flint.arb
+
+FAST, SURE = 1e-7, 1e-9  # accuracy of searched and of certified probabilities
+
+
+def _simulated(weights: Callable, samples: int) -> Callable[[], Verdict]:
+    """Simulated walks against the exact law at every token of every case.
+
+    A share of n independent walks has standard error sqrt(p (1 - p)/n); the largest of the
+    deviations over all tokens, in these units, must stay below 4. With 40 tokens a correct law
+    fails with probability 40 * 6.4e-5 = 0.3 percent, and the seed is fixed.
+    """
+
+    def run() -> Verdict:
+        worst, cases = 0.0, 0
+        for case in CASES.values():
+            exact = localization.between(weights(case), *case.thresholds, FAST)
+            seen = localization.probability(
+                case.W, case.tokens, case.temperature, "simulation",
+                covariance=case.covariance, samples=samples,
+            )  # fmt: skip
+            error = (exact * (1 - exact) / samples).sqrt() + FAST
+            worst = max(worst, float(((seen - exact).abs() / error).max()))
+            cases += case.tokens
+        detail = f"largest deviation {worst:.2f} standard errors of {samples} walks"
+        return Verdict(worst <= 4, detail, cases, worst / 4)
+
+    return run
+
+
+def _halved(case: Case):
+    """The weights with g_i +- sqrt(a_i T) not halved."""
+    return 2 * case.weights
+
+
+def _scaled(case: Case):
+    """One percent more variance."""
+    return 1.01 * case.weights
+
+
+def _symmetric_part(case: Case):
+    """W replaced by its symmetric part, which leaves x'Wx unchanged but not y'Wx."""
+    product = (case.product + case.product.mT) / 2
+    return localization.weights(product, case.tokens)
+
+
+SIMULATION_LIMITS = "these spectra, as many walks as stated; agreement is statistical"
+
+
+def _law(weights: Callable = lambda case: case.weights, twins=(), samples=1_000_000) -> Decision:
+    return Decision(_simulated(weights, samples), SIMULATION_LIMITS, "sampled", twins)
+
+
+LAW = _law(
+    twins=tuple(
+        Twin(title, _law(weights, samples=1_000_000 if weights is _scaled else 100_000))
+        for title, weights in {
+            "weights not halved": _halved,
+            "weights one percent larger": _scaled,
+            "the symmetric part of W in place of W": _symmetric_part,
+        }.items()
+    )
+)
+
+
+def _power_sums(scale: int = 1) -> Callable[[], Verdict]:
+    """tr(B^n) of the stated matrix against the quadratic form in all T d steps, in rationals.
+
+    The form is sum_{s,s'} e_s' (c_s M) e_s'; its symmetric matrix has the same non-zero
+    eigenvalues as the stated 2d x 2d matrix exactly if all power sums agree: n = 1..2d.
+    """
+
+    def run() -> Verdict:
+        cases = 0
+        for T, d, seed in ((2, 1, 0), (3, 2, 1), (4, 2, 2)):
+            random = np.random.default_rng(seed)
+            W = ops.rationals(random.integers(-8, 9, (d, d)) / 4)
+            for i in range(1, T + 1):
+                direct, stated = _whole_form(W, T, i), _stated(W, T, i) * scale
+                for power in range(1, 2 * d + 1):
+                    if _power_trace(direct, power) != _power_trace(stated, power):
+                        return Verdict(False, f"power {power} differs at T = {T}, i = {i}", cases)
+                    cases += 1
+        return Verdict(True, "all power sums are equal rationals", cases)
+
+    return run
+
+
+def _whole_form(W, T: int, i: int):
+    """Symmetric (T d, T d) matrix of y'Wx_T in the steps of the walk, for S = I."""
+    d = len(W)
+    form = ops.full((T, d, T, d), 0, W)
+    for s in range(T):
+        c = flint.fmpq(int(s < i)) - flint.fmpq(T - s, T)
+        form[s] += (c * W)[:, None, :]
+    flat = form.reshape(T * d, T * d)
+    return (flat + flat.T) / flint.fmpq(2)
+
+
+def _stated(W, T: int, i: int):
+    """The claim's matrix with its second half scaled: [[g M_s, M/2], [h^2 M'/2, 0]] is similar."""
+    g, h2 = flint.fmpq(2 * i - T - 1, 2), flint.fmpq(T * T - 1, 12)
+    half, zero = flint.fmpq(1, 2), ops.full(W.shape, 0, W)
+    top = np.concatenate([(W + W.T) * (g * half), W * half], 1)
+    return np.concatenate([top, np.concatenate([W.T * (h2 * half), zero], 1)], 0)
+
+
+def _power_trace(A, power: int):
+    out = A
+    for _ in range(power - 1):
+        out = out @ A
+    return np.trace(out)
+
+
+POWER_LIMITS = "these walks; the law for all of them is derived in the notebook"
+POWERS = Decision(
+    _power_sums(), POWER_LIMITS, "certified",
+    twins=(Twin("weights not halved", Decision(_power_sums(2), POWER_LIMITS, "certified")),),
+)  # fmt: skip
+
+
+def _inverted(change: Callable = lambda value: value, accuracy: float = 1e-8) -> Callable:
+    """The float inversion against quadrature in balls, at both thresholds of some tokens."""
+
+    def run() -> Verdict:
+        worst, cases = 0.0, 0
+        for case in CASES.values():
+            for row in case.weights[[0, case.tokens // 2, -1]]:
+                points = torch.tensor([case.thresholds], dtype=torch.float64)
+                values, error = chisquare.distribution(row[None], points, accuracy)
+                for x, value in zip(points[0], change(values[0]), strict=True):
+                    with ops.precision(128):
+                        known = reference([arb(float(v)) for v in row], arb(float(x)))
+                        off = abs(arb(float(value)) - known)
+                    if off > error:
+                        return Verdict(False, f"off by {off.str(5)}, bound {error:.2g}", cases)
+                    if not off <= error:
+                        return Verdict(None, f"known only as {known.str(5)}", cases)
+                    worst, cases = max(worst, float(off.upper()) / error), cases + 1
+        return Verdict(True, f"largest error {worst:.2g} of its bound {accuracy:g}", cases, worst)
+
+    return run
+
+
+INVERSION_LIMITS = "these spectra and thresholds, against a quadrature in ball arithmetic"
+INVERTED = Decision(
+    _inverted(), INVERSION_LIMITS, "certified",
+    twins=(Twin("2e-8 added to the result", Decision(
+        _inverted(lambda value: value + 2e-8), INVERSION_LIMITS, "certified")),),
+)  # fmt: skip
+
+
+def _enclosed(bounds: Callable[[arb], arb]) -> Callable[[], Verdict]:
+    """The sum and its two error bounds in balls against quadrature; bounds: what to do to them."""
+
+    def run() -> Verdict:
+        cases = 0
+        for case in CASES.values():
+            row = case.weights[case.tokens // 3]
+            for x in (*case.thresholds, float(row.sum())):
+                with ops.precision(128):
+                    found = bounds(enclosure(ops.balls(row), arb(x), 1e-4))
+                    known = reference([arb(float(v)) for v in row], arb(x))
+                if not found.overlaps(known):
+                    return Verdict(False, f"{found.str(9)} misses {known.str(9)}", cases)
+                if not found.contains(known):
+                    return Verdict(None, f"{known.str(9)} is too wide", cases)
+                cases += 1
+        return Verdict(True, "the error bounds cover the quadrature's value", cases)
+
+    return run
+
+
+BOUNDS = Decision(_enclosed(lambda ball: ball), INVERSION_LIMITS, "certified")
+
+
+def normal_gap(weights, score):
+    """|P(Q <= x) - Phi(score)| at x = mean + score sd; (..., m), (..., 1) -> (...).
+
+    Floats for the search, rigorous balls for the certificate.
+    """
+    deviation = ops.sqrt(2 * ops.sum(ops.square(weights), -1, keepdims=True))
+    x = ops.sum(weights, -1, keepdims=True) + score * deviation
+    return abs(_cdf(weights, x) - ops.normal_cdf(score))[..., 0]
+
+
+def _cdf(weights, x):
+    if ops.is_torch(weights):
+        return chisquare.distribution(weights, x, FAST)[0]
+    out = np.empty(x.shape, dtype=object)
+    for index in np.ndindex(*x.shape):
+        out[index] = enclosure(weights[index[:-1]], x[index], SURE)
+    return out
+
+
+def _many_weights(first, score):
+    """Weights in [-1, 1], eight of them 1, so that the stable rank is at least 8."""
+    ones = first.new_ones(len(first), 8)
+    return {"weights": ops.join([ones, torch.tanh(first)], -1), "score": score}
+
+
+def equal_weights(count: int) -> dict[str, torch.Tensor]:
+    """Equal weights at the mean, where the normal bound is attained in the limit."""
+    return {"weights": torch.ones(count, dtype=torch.float64),
+            "score": torch.zeros(1, dtype=torch.float64)}  # fmt: skip
+
+
+NORMAL = Inequality(
+    left=normal_gap,
+    right=lambda weights, score: chisquare.normal_bound(weights),
+    sizes=tuple({"first": (m,), "score": (1,)} for m in (1, 8)),
+    build=_many_weights,
+    hypotheses=lambda weights, score: [
+        (ops.constant(6, weights) + 2.0**-30, chisquare.stable_rank(weights))
+    ],
+    extremal=(lambda: equal_weights(4096),),
+)
+NORMAL = replace(
+    NORMAL,
+    twins=(
+        Twin("0.99 times the bound", replace(NORMAL, right=lambda weights, score:
+             ops.constant(0.99, weights) * chisquare.normal_bound(weights))),
+        Twin("the number of weights in place of the stable rank",
+             replace(NORMAL, hypotheses=None, right=lambda weights, score: chisquare.normal_bound(
+                 ops.full((weights.shape[-1],), 1, weights) + 0 * weights),
+                 extremal=(lambda: {"weights": torch.tensor([1.0] + [2.0**-10] * 63).double(),
+                                    "score": torch.tensor([-0.7]).double()},))),
+    ),
+)  # fmt: skip
+
+CHECKS: dict[str, dict[str, Check]] = {
+    "localization.exact": {"simulation": LAW, "power sums": POWERS},
+    "localization.inversion": {"floats": INVERTED, "bounds": BOUNDS},
+    "localization.gaussian": {"bound": NORMAL},
+}
