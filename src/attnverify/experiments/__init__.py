@@ -1,6 +1,7 @@
 """The experiments: the papers' measurements, made again. Each is a claim with a criterion."""
 
 from attnverify.errors import InputError, nearest
+from attnverify.experiments import architectures, real_margins, real_spectra
 from attnverify.experiments import results as results
 from attnverify.experiments.model import Experiment as Experiment
 from attnverify.experiments.model import Settings as Settings
@@ -8,7 +9,14 @@ from attnverify.experiments.results import Result as Result
 from attnverify.experiments.results import committed as committed
 
 #: The experiments by name, in the order of the book.
-EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in ()}
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for experiment in (
+        architectures.EXPERIMENT,
+        real_spectra.EXPERIMENT,
+        real_margins.EXPERIMENT,
+    )
+}
 
 
 def find(name: str) -> Experiment:
