@@ -165,7 +165,10 @@ def _logits(layer: Layer, X: Tokens) -> tuple[Tensor, Tensor]:
     Terms that are the same for all keys are left out.
     """
     root = math.sqrt(layer.W_Q.shape[-1])
-    center, rest = X.center[None] @ layer.W_Q, X.deviations @ layer.W_Q  # (heads, 1, k), (heads, n, k)
+    center, rest = (
+        X.center[None] @ layer.W_Q,
+        X.deviations @ layer.W_Q,
+    )  # (heads, 1, k), (heads, n, k)
     keys = (X.deviations @ layer.W_K).mT
     common, own = (center + layer.b_Q[:, None]) @ keys / root, rest @ keys / root
     if layer.relative is not None:

@@ -121,7 +121,13 @@ def trace(model: Model, seed: int, text: str, device: str, names: tuple[str, ...
 
 
 def _row(model: Model, name: str, layer: int, X: Tokens) -> Row:
-    return {"model": model.name, "judged": model.judged, "variant": name, "layer": layer, **sizes(X)}
+    return {
+        "model": model.name,
+        "judged": model.judged,
+        "variant": name,
+        "layer": layer,
+        **sizes(X),
+    }
 
 
 def _bounds(layer: Layer, before: Tokens, after: Tokens, chain: float) -> dict[str, float | None]:
@@ -284,4 +290,3 @@ EXPERIMENT = Experiment(
         "not computed; the verdict takes the unfavorable end."
     ),
 )
-
