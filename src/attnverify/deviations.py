@@ -28,7 +28,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnverify import attention as attention_module
-from attnverify import norms
+from attnverify import norms, ops
 from attnverify.attention import SelfAttentionNetwork
 from attnverify.errors import require, require_tokens
 
@@ -140,9 +140,10 @@ def attention(layer: Layer, X: Tokens) -> Tokens:
     """sum_h P_h X W_h and its biases; the new center is what a token equal to c would get."""
     p, difference = _probabilities(*_logits(layer, X))
     values = X.deviations @ layer.W_V
-    join = lambda V: V.transpose(0, 1).reshape(V.shape[1], -1) @ layer.W_O.flatten(0, 1)
     shared = p @ values + X.center[None] @ layer.W_V + layer.b_V[:, None]
-    return Tokens(join(shared)[0] + layer.b_O, join(difference @ values))
+    rows = layer.W_O.flatten(0, 1)  # the heads' output maps below each other
+    center = ops.join_heads(shared) @ rows + layer.b_O
+    return Tokens(center[0], ops.join_heads(difference @ values) @ rows)
 
 
 def _probabilities(common: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
@@ -201,8 +202,7 @@ def norm(layer: Layer, sublayer: int, X: Tokens) -> Tokens:
     scale, shift = layer.scale[sublayer], layer.shift[sublayer]
     c = X.center - X.center.mean()
     r = X.deviations - X.deviations.mean(-1, keepdim=True)
-    variance = lambda v: v.square().mean(-1, keepdim=True) + layer.epsilon
-    s, s_i = variance(c).sqrt(), variance(c + r).sqrt()
+    s, s_i = ((v.square().mean(-1, keepdim=True) + layer.epsilon).sqrt() for v in (c, c + r))
     growth = (r * (2 * c + r)).mean(-1, keepdim=True)  # s_i^2 - s^2
     deviations = r / s_i - c * growth / (s * s_i * (s + s_i))
     return Tokens(c / s * scale + shift, deviations * scale)
@@ -238,9 +238,9 @@ def _tanh_change(a: Tensor, e: Tensor) -> Tensor:
 def _gelu_tanh_change(a: Tensor, e: Tensor) -> Tensor:
     """As for GELU, with (1 + tanh u(z))/2, u(z) = sqrt(2/pi) (z + q z^3), in place of Phi(z)."""
     root, q = math.sqrt(2 / math.pi), 0.044715
-    u = lambda z: root * (z + q * z**3)
+    u = root * (a + q * a**3)
     moved = root * e * (1 + q * (3 * a * a + 3 * a * e + e * e))  # u(a + e) - u(a)
-    return (e * (1 + torch.tanh(u(a + e))) + a * _tanh_change(u(a), moved)) / 2
+    return (e * (1 + torch.tanh(u + moved)) + a * _tanh_change(u, moved)) / 2
 
 
 def _relu_change(a: Tensor, e: Tensor) -> Tensor:

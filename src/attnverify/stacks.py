@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -68,7 +69,7 @@ def random_layer(shape: Shape, seed: int, deviation: float = INITIAL) -> Layer:
     """One layer with weights of standard deviation ``deviation``, float64."""
     draw = Draw(seed)
     H, d, k, m = shape.heads, shape.width, shape.width // shape.heads, shape.hidden
-    zeros = lambda *sizes: torch.zeros(*sizes, dtype=torch.float64)
+    zeros = partial(torch.zeros, dtype=torch.float64)
     W_Q, W_K, W_V = (draw(H, d, k, deviation=deviation) for _ in range(3))
     relative = None
     if shape.relative:

@@ -22,10 +22,10 @@ with skip connections, alone or with MLP and layer norm, no stack and seed falls
         title="Trained heads are told from random ones by trace and symmetry",
         kind="experiment",
         statement=r"""
-Measured for $W = W_Q W_K^\top$ of all 72 heads of a trained encoder: $\operatorname{tr} W / \lVert W
-\rVert_F$ and the asymmetry $\lVert (W - W^\top)/2 \rVert_F / \lVert W \rVert_F$. *Criterion:* in each
-of the two, more than half of the heads lie outside the central 95 % of random heads of the same
-shape.
+Measured for $W = W_Q W_K^\top$ of all 72 heads of a trained encoder:
+$\operatorname{tr} W / \lVert W \rVert_F$ and the asymmetry
+$\lVert (W - W^\top)/2 \rVert_F / \lVert W \rVert_F$. *Criterion:* in each of the two, more than
+half of the heads lie outside the central 95 % of random heads of the same shape.
 """,
         sources=(Source("bao2024", "the statistic ξ, there for symmetric W"),),
         here="the comparison",
@@ -38,8 +38,8 @@ shape.
         statement=r"""
 Measured: the diameter of the inputs of every attention layer of a trained encoder, on English
 text. *Criterion:* in every layer and for every passage it exceeds the threshold, the diameter at
-which the factor $\sum_h \lVert W_h \rVert_2 \tanh(c_h \operatorname{diam}^2)$ of the sharp theorem is 1,
-so that the theorem promises no collapse.
+which the factor $\sum_h \lVert W_h \rVert_2 \tanh(c_h \operatorname{diam}^2)$ of the sharp theorem
+is 1, so that the theorem promises no collapse.
 """,
         here="threshold and measurement",
         uses=("collapse.sharp-layer",),

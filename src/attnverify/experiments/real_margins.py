@@ -33,7 +33,10 @@ def layer_threshold(c: Tensor, v: Tensor) -> float:
     """
     if float(v[c > 0].sum()) <= 1:
         return math.inf
-    excess = lambda log: float(collapse.sharp_factor(torch.tensor(math.exp(log)).to(c), c, v)) - 1
+
+    def excess(log: float) -> float:
+        return float(collapse.sharp_factor(torch.tensor(math.exp(log)).to(c), c, v)) - 1
+
     # sum v_h c_h x^2 >= the factor, so it is below 1 at the left end; tanh(20) = 1 at the right
     left = -math.log(float((v * c).sum())) / 2 - 1
     right = math.log(20 / float(c[c > 0].min())) / 2

@@ -127,9 +127,10 @@ def _symmetric(rows: list[Row]) -> Verdict:
 def sample(rows: list[Row]) -> list[Rerun]:
     """All heads of the first layer again.
 
-    Stored to 8 digits, so up to 5e-8 relative. Each measure is a quotient of sums of at most width^2 = 147,456 products;
-    with rounding errors of random sign they are off by sqrt(147,456) 2^-53 of the sum of the
-    absolute products, which for xi may exceed the sum itself: 1e-9 covers a factor 2 * 10^4.
+    Stored to 8 digits, so up to 5e-8 relative. Each measure is a quotient of sums of at most
+    width^2 = 147,456 products; with rounding errors of random sign they are off by
+    sqrt(147,456) 2^-53 of the sum of the absolute products, which for xi may exceed the sum
+    itself: 1e-9 covers a factor 2 * 10^4.
     """
     stored = {r["head"]: r for r in rows if r["kind"] == "trained" and r["layer"] == 1}
     w, reruns = Encoder.bundled().network.weights, []
