@@ -104,11 +104,11 @@ class Layer:
         own = {name: value[layer] for name, value in parts.items() if name != "b_K"}
         return cls(**own, activation=net.activation, epsilon=net.epsilon)
 
-    def to(self, dtype: torch.dtype) -> Layer:
-        """The same layer in another floating dtype."""
-        own = {k: v.to(dtype) for k, v in vars(self).items() if isinstance(v, Tensor)}
+    def to(self, where: torch.dtype | torch.device | str) -> Layer:
+        """The same layer in another floating dtype or on another device."""
+        own = {k: v.to(where) for k, v in vars(self).items() if isinstance(v, Tensor)}
         if self.relative is not None:
-            own["relative"] = Relative(self.relative.W_R.to(dtype), self.relative.bias.to(dtype))
+            own["relative"] = Relative(self.relative.W_R.to(where), self.relative.bias.to(where))
         return replace(self, **own)
 
 

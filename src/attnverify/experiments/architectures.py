@@ -23,6 +23,7 @@ from attnverify.evidence.checks import Verdict
 from attnverify.experiments import layer_bounds
 from attnverify.experiments.model import Experiment, Rerun, Row, Settings
 from attnverify.experiments.passages import passage, require_same_text
+from attnverify.experiments.real_spectra import encoder_of
 
 FALL = 1e3  # the criterion: pure attention falls by this factor, with skip connections it does not
 QUICK = {"seeds": 1, "words": 24}
@@ -53,7 +54,7 @@ class Model:
 
 def models(settings: Settings) -> list[Model]:
     """The three random stacks and the trained encoder; with ``settings.model`` that one alone."""
-    encoder = Encoder.from_directory(settings.model) if settings.model else Encoder.bundled()
+    encoder = encoder_of(settings)
     name = str(settings.model.name) if settings.model else "MiniLM, trained"
     trained = Model(name, lambda seed: stacks.trained_layers(encoder),
                     lambda seed, text: encoder.embed(text), fixed=True)  # fmt: skip

@@ -51,7 +51,7 @@ def diameter(X: Tokens) -> float:
 def sharp_step(layer: Layer, size: float) -> float:
     """Bound on the diameter after one attention layer whose input has diameter ``size``."""
     c, v = rates(layer)
-    return size * float(collapse.sharp_factor(torch.tensor(size, dtype=v.dtype), c, v))
+    return size * float(collapse.sharp_factor(torch.tensor(size).to(v), c, v))
 
 
 def composite_steps(layer: Layer, X: Tokens) -> dict[str, float | None]:

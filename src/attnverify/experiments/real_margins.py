@@ -51,7 +51,7 @@ def run(settings: Settings) -> list[Row]:
     states = []
     for number, text in enumerate(texts):
         settings.progress(f"passage {number + 1}", number / len(texts))
-        states.append(encoder.network.hidden(encoder.embed(text)))
+        states.append(encoder.network.hidden(encoder.embed(text).to(settings.device)))
     return [_row(encoder, i, [each[i] for each in states]) for i in range(encoder.network.depth)]
 
 

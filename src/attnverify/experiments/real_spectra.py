@@ -42,8 +42,10 @@ def measures(
 
 
 def encoder_of(settings: Settings) -> Encoder:
-    """The user's encoder if the settings name one, else the one of the book."""
-    return Encoder.from_directory(settings.model) if settings.model else Encoder.bundled()
+    """The user's encoder if the settings name one, else the one of the book; on their device."""
+    encoder = Encoder.from_directory(settings.model) if settings.model else Encoder.bundled()
+    encoder.network.to(settings.device)
+    return encoder
 
 
 def by_layer(encoder: Encoder) -> list[dict[str, Tensor]]:
@@ -74,11 +76,11 @@ def _random(shape: torch.Size, settings: Settings) -> Row:
     for number in range(stacks * depth):  # layer by layer, to save memory
         settings.progress("random heads", number / (stacks * depth))
         Q, K = torch.randn(2, *heads, generator=generator, dtype=torch.float64)
-        parts.append(measures(Q, K))
+        parts.append(measures(Q.to(settings.device), K.to(settings.device)))
     row: Row = {"kind": "random", "heads": stacks * depth * heads[0]}
     for name in MEASURES:
         values = torch.cat([each[name] for each in parts])
-        ends = torch.nanquantile(values, torch.tensor(INSIDE, dtype=values.dtype))
+        ends = torch.nanquantile(values, torch.tensor(INSIDE).to(values))
         row[name] = [_rounded(v) for v in ends]
         row[f"{name}_undefined"] = int(values.isnan().sum())
     return row
