@@ -178,6 +178,11 @@ def _logits(layer: Layer, X: Tokens) -> tuple[Tensor, Tensor]:
     return common[:, 0], own
 
 
+def largest_logit(layer: Layer, X: Tokens) -> float:
+    """Largest absolute value of the parts of the logits; they carry 2^-53 of it as rounding."""
+    return max(float(part.abs().max()) for part in _logits(layer, X))
+
+
 def _by_position(queries: Tensor, W_R: Tensor) -> Tensor:
     """queries_i (R_{i-j} W_R)^T, (heads, tokens, tokens); offsets run from n - 1 to 1 - n."""
     n, width = queries.shape[-2], W_R.shape[-2]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from attnverify import norms, stacks
 from attnverify.centerbounds import optimal_residual_bounds
-from attnverify.deviations import Layer, Parts, Tokens, apply
+from attnverify.deviations import Layer, Parts, Tokens, apply, largest_logit
 from attnverify.encoder import Encoder
 from attnverify.evidence.checks import Verdict
 from attnverify.experiments import layer_bounds
@@ -28,6 +28,7 @@ from attnverify.experiments.real_spectra import encoder_of
 FALL = 1e3  # the criterion: pure attention falls by this factor, with skip connections it does not
 QUICK = {"seeds": 1, "words": 24}
 FULL = {"seeds": 5, "words": 96}
+RESOLVED = 1e12  # logits beyond carry rounding errors over 1e-4: what they attend to is chance
 OTHER_DEVIATIONS = (0.04, 0.1)  # initializations beside the usual 0.02, outside the criterion
 
 
@@ -81,16 +82,20 @@ def _random(encoder: Encoder, shape: stacks.Shape, deviation: float = stacks.INI
 # ---------------------------------------------------------------- measuring
 
 
-def sizes(X: Tokens) -> dict[str, float | None]:
+MEASURED = ("mean", "low", "high", "root_free")
+BOUNDS = ("from_input", "sharp", "printed", "corrected")
+
+
+def sizes(X: Tokens | None) -> dict[str, float | None]:
     """Relative residuals: mean center, bounds on the optimal one, and the root-free variant.
 
-    0 where the deviations are below the smallest float; None where they left the floats upward.
+    0 where the deviations are below the smallest float; None for tokens that are unknown.
     """
+    if X is None:
+        return dict.fromkeys(MEASURED)
     whole, largest = float(norms.composite(X.values)), X.deviations.abs().max()
-    if not (math.isfinite(whole) and bool(torch.isfinite(largest))):
-        return dict.fromkeys(("mean", "low", "high", "root_free"))
     if largest == 0:
-        return dict.fromkeys(("mean", "low", "high", "root_free"), 0.0)
+        return dict.fromkeys(MEASURED, 0.0)
     R = X.deviations / largest  # products of two tiny sums would underflow
     unit = float(largest) / whole
     low, high = optimal_residual_bounds(R)
@@ -106,22 +111,29 @@ def sizes(X: Tokens) -> dict[str, float | None]:
 def trace(model: Model, seed: int, text: str, device: str, names: tuple[str, ...]) -> list[Row]:
     """One row for every variant and layer 0..depth, one seed."""
     start = Tokens.of(model.input(seed, text).to(device))
-    states = dict.fromkeys(names, start)
-    chain: float | None = layer_bounds.diameter(start)
+    states: dict[str, Tokens | None] = dict.fromkeys(names, start)
+    chain = layer_bounds.diameter(start)
     rows = [_row(model, name, 0, start) for name in names]
     for index, layer in enumerate(model.layers(seed), 1):
         layer = layer.to(device)
         before = states["attention"]
-        states = {name: apply(layer, X, ALL_PARTS[name]) for name, X in states.items()}
+        states = {name: _advance(layer, X, ALL_PARTS[name]) for name, X in states.items()}
         rows += [_row(model, name, index, X) for name, X in states.items()]
-        if layer.relative is None:
+        if layer.relative is None and states["attention"] is not None:
             chain = layer_bounds.sharp_step(layer, chain)
             row = next(r for r in rows[-len(names) :] if r["variant"] == "attention")
             row |= _bounds(layer, before, states["attention"], chain)
     return rows
 
 
-def _row(model: Model, name: str, layer: int, X: Tokens) -> Row:
+def _advance(layer: Layer, X: Tokens | None, parts: Parts) -> Tokens | None:
+    """The layer's output, None once its logits are too large for float64 to tell apart."""
+    if X is None or not largest_logit(layer, X) <= RESOLVED:
+        return None
+    return apply(layer, X, parts)
+
+
+def _row(model: Model, name: str, layer: int, X: Tokens | None) -> Row:
     return {
         "model": model.name,
         "judged": model.judged,
@@ -140,7 +152,7 @@ def _bounds(layer: Layer, before: Tokens, after: Tokens, chain: float) -> dict[s
     whole, K = float(norms.composite(after.values)), layer_bounds.residual_of_diameter(
         *before.deviations.shape)  # fmt: skip
     size = layer_bounds.diameter(before)
-    if size == 0 or not math.isfinite(whole):
+    if size == 0:
         return {"from_input": K * chain / whole}
     steps = layer_bounds.composite_steps(layer, before)
     sharp = layer_bounds.sharp_step(layer, size)
@@ -149,10 +161,6 @@ def _bounds(layer: Layer, before: Tokens, after: Tokens, chain: float) -> dict[s
         "sharp": K * sharp / whole if sharp > layer_bounds.SMALLEST else None,
         **{name: None if b is None else b / whole for name, b in steps.items()},
     }
-
-
-MEASURED = ("mean", "low", "high", "root_free")
-BOUNDS = ("from_input", "sharp", "printed", "corrected")
 
 
 def run(settings: Settings) -> list[Row]:
