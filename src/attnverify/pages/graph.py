@@ -119,10 +119,8 @@ def svg(evidence: Evidence, link: Link, claims: Registry = registry) -> str:
         'markerWidth="8" markerHeight="8" orient="auto">'
         '<path d="M0 0L8 4L0 8z" fill="currentColor"/></marker></defs>',
         *(_edge(points) for points in layout.edges.values()),
-        *(
-            _node(claim, layout.boxes[id], evidence.status(id), link(id))
-            for id, claim in claims.items()
-        ),
+        *(_node(claim, layout.boxes[id], evidence.status(id), link(id))
+          for id, claim in claims.items()),
         "</svg>",
     ]
     return "\n".join(parts)

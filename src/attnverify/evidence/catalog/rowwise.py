@@ -142,12 +142,8 @@ def _two_tokens(second: tuple[int, int, int]) -> Callable[[], Verdict]:
 
 def _refutation(run: Callable, twin: tuple[str, Callable]) -> Decision:
     limits = "these tokens, which refute the statement"
-    return Decision(
-        run,
-        limits,
-        kind="certified",
-        twins=(Twin(twin[0], Decision(twin[1], limits, kind="certified")),),
-    )
+    return Decision(run, limits, kind="certified",
+                    twins=(Twin(twin[0], Decision(twin[1], limits, kind="certified")),))
 
 
 ANY_MATRIX = _refutation(
