@@ -5,6 +5,7 @@ import attnverify as av
 net = av.SelfAttentionNetwork.random(depth=3, heads=2, width=8, skip=True, seed=0)
 """
 
+from attnverify import centerbounds as centerbounds
 from attnverify import chisquare as chisquare
 from attnverify import claims as claims
 from attnverify import collapse as collapse

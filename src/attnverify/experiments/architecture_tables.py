@@ -47,7 +47,8 @@ def _number(value: float) -> str:
 def last_layers(rows: list[Row], key: str = "mean") -> Iterator[str]:
     """One line a variant: relative residual after the last layer of every model."""
     names = models(rows)
-    yield " | ".join([f"{'variant':30}", *(f"{name[:18]:18}" for name in names)])
+    heads = [name.replace(", deviation", " σ =") for name in names]
+    yield " | ".join([f"{'variant':30}", *(f"{head[:18]:18}" for head in heads)])
     for variant in ALL_PARTS:
         cells = [spread(found[-1][key]) if (found := of(rows, name, variant)) else ""
                  for name in names]  # fmt: skip
