@@ -127,6 +127,14 @@ def test_large_logits_do_not_overflow():
     assert (out.values - expected).abs().max() <= tolerance * expected.abs().max()
 
 
+def test_logits_beyond_the_digits_are_refused():
+    """At 1e13 a rounding error is 1e-3: what is attended to would be chance."""
+    layer = small_layer("gelu", False)
+    X = torch.randn(5, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    with pytest.raises(deviations.Unresolved, match="beyond 1e.12"):
+        deviations.attention(layer, Tokens.of(1e8 * X))
+
+
 def test_bad_tokens():
     for X in (torch.zeros(0, 4), torch.full((2, 3), torch.nan)):
         with pytest.raises(InputError, match="^X: got"):

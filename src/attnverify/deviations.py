@@ -122,11 +122,21 @@ class Parts:
 
 
 LARGE = 30.0  # of a logit's own part
+RESOLVED = 1e12  # logits beyond carry rounding errors of 1e-4 in float64
+
+
+class Unresolved(ArithmeticError):
+    """Logits so large that their rounding errors decide what is attended to."""
+
+
 FULL = Parts(skip=True, mlp=True, norm=True)
 
 
 def apply(layer: Layer, X: Tokens, parts: Parts = FULL) -> Tokens:
-    """One encoder layer: attention, then MLP, each with skip connection and layer norm if on."""
+    """One encoder layer: attention, then MLP, each with skip connection and layer norm if on.
+
+    Raises Unresolved where the attention does.
+    """
     X = _sublayer_end(layer, 0, X, attention(layer, X), parts)
     return _sublayer_end(layer, 1, X, mlp(layer, X), parts) if parts.mlp else X
 
@@ -137,8 +147,15 @@ def _sublayer_end(layer: Layer, sublayer: int, before: Tokens, after: Tokens, on
 
 
 def attention(layer: Layer, X: Tokens) -> Tokens:
-    """sum_h P_h X W_h and its biases; the new center is what a token equal to c would get."""
-    p, difference = _probabilities(*_logits(layer, X))
+    """sum_h P_h X W_h and its biases; the new center is what a token equal to c would get.
+
+    Raises Unresolved if a logit exceeds RESOLVED in absolute value, or is no number.
+    """
+    logits = _logits(layer, X)
+    largest = max(float(part.abs().max()) for part in logits)
+    if not largest <= RESOLVED:
+        raise Unresolved(f"a logit of {largest:.1e}, beyond {RESOLVED:.0e}")
+    p, difference = _probabilities(*logits)
     values = X.deviations @ layer.W_V
     shared = p @ values + X.center[None] @ layer.W_V + layer.b_V[:, None]
     rows = layer.W_O.flatten(0, 1)  # the heads' output maps below each other
@@ -176,11 +193,6 @@ def _logits(layer: Layer, X: Tokens) -> tuple[Tensor, Tensor]:
         queries = center + rest + layer.relative.bias[:, None]
         own = own + _by_position(queries, layer.relative.W_R) / root
     return common[:, 0], own
-
-
-def largest_logit(layer: Layer, X: Tokens) -> float:
-    """Largest absolute value of the parts of the logits; they carry 2^-53 of it as rounding."""
-    return max(float(part.abs().max()) for part in _logits(layer, X))
 
 
 def _by_position(queries: Tensor, W_R: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from attnverify import norms, stacks
 from attnverify.centerbounds import optimal_residual_bounds
-from attnverify.deviations import Layer, Parts, Tokens, apply, largest_logit
+from attnverify.deviations import Layer, Parts, Tokens, Unresolved, apply
 from attnverify.encoder import Encoder
 from attnverify.experiments import architecture_criterion as criterion
 from attnverify.experiments import layer_bounds
@@ -27,7 +27,6 @@ from attnverify.experiments.real_spectra import encoder_of
 
 QUICK = {"seeds": 1, "words": 24}
 FULL = {"seeds": 5, "words": 96}
-RESOLVED = 1e12  # logits beyond carry rounding errors over 1e-4: what they attend to is chance
 OTHER_DEVIATIONS = (0.04, 0.1)  # initializations beside the usual 0.02, outside the criterion
 
 
@@ -119,17 +118,19 @@ def trace(model: Model, seed: int, text: str, device: str, names: tuple[str, ...
         states = {name: _advance(layer, X, ALL_PARTS[name]) for name, X in states.items()}
         rows += [_row(model, name, index, X) for name, X in states.items()]
         if layer.relative is None and states["attention"] is not None:
-            chain = layer_bounds.sharp_step(layer, chain)
+            rates = layer_bounds.rates(layer)
+            chain = layer_bounds.sharp_step(rates, chain)
             row = next(r for r in rows[-len(names) :] if r["variant"] == "attention")
-            row |= _bounds(layer, before, states["attention"], chain)
+            row |= _bounds(layer, rates, before, states["attention"], chain)
     return rows
 
 
 def _advance(layer: Layer, X: Tokens | None, parts: Parts) -> Tokens | None:
-    """The layer's output, None once its logits are too large for float64 to tell apart."""
-    if X is None or not largest_logit(layer, X) <= RESOLVED:
+    """The layer's output, None from where its logits are too large for float64 to tell apart."""
+    try:
+        return None if X is None else apply(layer, X, parts)
+    except Unresolved:
         return None
-    return apply(layer, X, parts)
 
 
 def _row(model: Model, name: str, layer: int, X: Tokens | None) -> Row:
@@ -142,7 +143,9 @@ def _row(model: Model, name: str, layer: int, X: Tokens | None) -> Row:
     }
 
 
-def _bounds(layer: Layer, before: Tokens, after: Tokens, chain: float) -> dict[str, float | None]:
+def _bounds(
+    layer: Layer, rates: layer_bounds.Rates, before: Tokens, after: Tokens, chain: float
+) -> dict[str, float | None]:
     """Bounds on the relative residual after an attention layer, None where one says nothing.
 
     from_input: the sharp theorem, from the diameter of the first input on; sharp, printed,
@@ -154,7 +157,7 @@ def _bounds(layer: Layer, before: Tokens, after: Tokens, chain: float) -> dict[s
     if size == 0:
         return {"from_input": K * chain / whole}
     steps = layer_bounds.composite_steps(layer, before)
-    sharp = layer_bounds.sharp_step(layer, size)
+    sharp = layer_bounds.sharp_step(rates, size)
     return {
         "from_input": K * chain / whole,
         "sharp": K * sharp / whole if sharp > layer_bounds.SMALLEST else None,

@@ -17,6 +17,7 @@ from attnverify.deviations import Layer, Tokens
 from attnverify.softmax import CRITICAL_OSCILLATION, oscillation
 from attnverify.spectral import spectral_norm
 
+Rates = tuple[Float[Tensor, " heads"], Float[Tensor, " heads"]]
 SMALLEST = 1e-290  # a bound below this may have underflowed, and then bounds nothing
 
 
@@ -25,7 +26,7 @@ def thin_product(A: Tensor, B: Tensor) -> Tensor:
     return torch.linalg.qr(A).R @ torch.linalg.qr(B).R.mT
 
 
-def rates(layer: Layer) -> tuple[Float[Tensor, " heads"], Float[Tensor, " heads"]]:
+def rates(layer: Layer) -> Rates:
     """(c_h, v_h): rates of the heads and largest singular values of their value maps."""
     c = collapse.rate(thin_product(layer.W_Q, layer.W_K), layer.W_Q.shape[-1])
     return c, spectral_norm(thin_product(layer.W_V, layer.W_O.mT))
@@ -48,9 +49,9 @@ def diameter(X: Tokens) -> float:
     return float(norms.diameter(X.deviations / largest) * largest) if largest > 0 else 0.0
 
 
-def sharp_step(layer: Layer, size: float) -> float:
+def sharp_step(rates: Rates, size: float) -> float:
     """Bound on the diameter after one attention layer whose input has diameter ``size``."""
-    c, v = rates(layer)
+    c, v = rates
     return size * float(collapse.sharp_factor(torch.tensor(size).to(v), c, v))
 
 
