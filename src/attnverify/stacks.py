@@ -56,13 +56,13 @@ SHAPES = (BERT, ALBERT, XLNET)
 
 
 class Draw:
-    """Normal numbers from one seed: drawn in float32, as released weights are, kept in float64."""
+    """Normal float64 numbers from one seed."""
 
     def __init__(self, seed: int) -> None:
         self.generator = torch.Generator().manual_seed(seed)
 
     def __call__(self, *shape: int, deviation: float) -> Tensor:
-        return torch.randn(*shape, generator=self.generator).double() * deviation
+        return torch.randn(*shape, generator=self.generator, dtype=torch.float64) * deviation
 
 
 def random_layer(shape: Shape, seed: int, deviation: float = INITIAL) -> Layer:

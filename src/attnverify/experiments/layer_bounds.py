@@ -52,7 +52,7 @@ def diameter(X: Tokens) -> float:
 def sharp_step(rates: Rates, size: float) -> float:
     """Bound on the diameter after one attention layer whose input has diameter ``size``."""
     c, v = rates
-    return size * float(collapse.sharp_factor(torch.tensor(size).to(v), c, v))
+    return size * float(collapse.sharp_factor(v.new_tensor(size), c, v))
 
 
 def composite_steps(layer: Layer, X: Tokens) -> dict[str, float | None]:

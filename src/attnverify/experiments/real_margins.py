@@ -35,7 +35,7 @@ def layer_threshold(c: Tensor, v: Tensor) -> float:
         return math.inf
 
     def excess(log: float) -> float:
-        return float(collapse.sharp_factor(torch.tensor(math.exp(log)).to(c), c, v)) - 1
+        return float(collapse.sharp_factor(c.new_tensor(math.exp(log)), c, v)) - 1
 
     # sum v_h c_h x^2 >= the factor, so it is below 1 at the left end; tanh(20) = 1 at the right
     left = -math.log(float((v * c).sum())) / 2 - 1
@@ -65,7 +65,7 @@ def _row(encoder: Encoder, index: int, inputs: list[Tensor]) -> Row:
                    for a, b in zip(qk, v, strict=True))  # fmt: skip
     sizes = [float(norms.diameter(X)) for X in inputs]
     after = [_attention_diameter(encoder, index, X) for X in inputs]
-    factors = [float(collapse.sharp_factor(torch.tensor(s).to(c), c, v)) for s in sizes]
+    factors = [float(collapse.sharp_factor(c.new_tensor(s), c, v)) for s in sizes]
     return {
         "layer": index + 1,
         "threshold": _rounded(limit),

@@ -80,7 +80,7 @@ def _random(shape: torch.Size, settings: Settings) -> Row:
     row: Row = {"kind": "random", "heads": stacks * depth * heads[0]}
     for name in MEASURES:
         values = torch.cat([each[name] for each in parts])
-        ends = torch.nanquantile(values, torch.tensor(INSIDE).to(values))
+        ends = torch.nanquantile(values, values.new_tensor(INSIDE))
         row[name] = [_rounded(v) for v in ends]
         row[f"{name}_undefined"] = int(values.isnan().sum())
     return row
