@@ -167,8 +167,9 @@ def test_criterion_looks_at_judged_models_and_all_layers():
 
 
 def test_curve_and_spread():
-    rows = [{"model": "m", "variant": "v", "layer": i, "mean": values}
-            for i, values in enumerate(([1.0, 2.0], [0.5, 0.0], [None, 1], [3.0, 1e-5]))]  # fmt: skip
+    means = ([1.0, 2.0], [0.5, 0.0], [None, 1.0], [3.0, 1e-5])
+    place = {"model": "m", "variant": "v"}
+    rows = [{**place, "layer": layer, "mean": values} for layer, values in enumerate(means)]
     assert architecture_tables.curve(rows, "m", "v") == ([0, 3], [1.0, 1e-5], [2.0, 3.0])
     assert architecture_tables.spread([0.5, 0.25]) == "0.25 .. 0.50"
     assert architecture_tables.spread([0.0, 0.0]) == "< 1e-308"
