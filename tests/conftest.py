@@ -21,6 +21,9 @@ install_import_hook("attnverify", "beartype.beartype")
 #: browser or package cannot pass for a green run.
 ALLOWED_SKIPS: frozenset[str] = frozenset()
 
+#: Files whose tests open the built book.
+BOOK_TESTS = ("test_pages.py", "test_interactive.py")
+
 
 def _fail_skip(report) -> None:
     """Turn an unexpected skip into a failure that says so."""
@@ -58,7 +61,7 @@ def pytest_xdist_make_scheduler(config, log):
 
     class Scheduler(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "book" if "test_pages.py" in nodeid else nodeid
+            return "book" if nodeid.split("::")[0].endswith(BOOK_TESTS) else nodeid
 
     return Scheduler(config, log)
 

@@ -76,3 +76,16 @@ def test_matrices_are_compared_entry_by_entry():
     ledger.derived(CLAIM, {"scaled": (2 * A, A + A)})
     with pytest.raises(ledger.DerivationError):
         ledger.derived(CLAIM, {"scaled": (2 * A, 3 * A)})
+
+
+def test_an_undecided_sum_is_not_called_false():
+    """sympy's own ``equals`` says False to this true identity, so its False does not count."""
+    u = sp.Function("u", real=True)
+    i, k, n = sp.symbols("i k n", integer=True, positive=True)
+    mean, partition = sp.Sum(u(k), (k, 1, n)) / n, sp.Sum(sp.exp(u(k)), (k, 1, n))
+    slack = sp.Sum(sp.exp(u(k) - mean) - 1 - (u(k) - mean), (k, 1, n))
+    left = sp.exp(u(i) - mean) - n * sp.exp(u(i)) / partition
+    right = sp.exp(u(i)) / partition * slack
+    assert ledger.decide((left, right)) is not False
+    values = {u(1): 2, u(2): -1, u(3): 3, u(i): 5}
+    assert sp.simplify((left - right).subs(n, 3).doit().subs(values)) == 0

@@ -128,8 +128,9 @@ def test_every_claim_has_a_numbered_box(book, id):
     assert re.fullmatch(rf"{claim.kind.capitalize()} \d+\.\d+ \({re.escape(claim.title)}\)", title)
     assert found.select(".math"), "no formula in the statement"
     text = found.get_text()
-    assert ("Source:" in text) == bool(claim.sources)
-    assert (f"Proved here: {claim.here}" in text) == bool(claim.here)
+    assert ("Source:" in text) == claim.published
+    assert ("Related:" in text) == any(s.related for s in claim.sources)
+    assert (f"{claim.done.capitalize()} here: {claim.here}" in text) == bool(claim.here)
     badge = found.select_one(".attnverify-badge")
     status = EXPECTED.standing[id].status
     assert badge.get_text().split()[-1] == status

@@ -16,6 +16,7 @@ from attnverify import evidence as evidence
 from attnverify import experiments as experiments
 from attnverify import figures as figures
 from attnverify import frozen as frozen
+from attnverify import interactive as interactive
 from attnverify import layernorm as layernorm
 from attnverify import localization as localization
 from attnverify import norms as norms

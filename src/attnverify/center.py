@@ -46,7 +46,10 @@ def optimal_center(X: np.ndarray) -> np.ndarray:
 
 
 def _best(program: _Program) -> Vertex:
-    small = 1e-6  # a weight that all but ignores one of the two sums
+    # A weight that all but ignores one of the two sums. It cuts off the ends of the frontier where
+    # one sum falls by less than 1e-6 of what the other rises. They cannot win: f_inf <= d f_1 and
+    # f_1 <= n f_inf, so the product rises along them (for n, d < 1e6).
+    small = 1e-6
     left, right = program.minimize(1.0, small), program.minimize(small, 1.0)
     best = min(left, right, key=lambda v: v.product)
     pending = [(left, right)]

@@ -77,11 +77,15 @@ def reach(weights: Tensor, level: float) -> tuple[Tensor, Tensor]:
 
 
 def distribution(
-    weights: Float[Tensor, "*batch m"], x: Float[Tensor, "*batch n"], accuracy: float = 1e-8
+    weights: Float[Tensor, "*batch m"],
+    x: Float[Tensor, "*batch n"],
+    accuracy: float = 1e-8,
+    together: int = 1,
 ) -> tuple[Float[Tensor, "*batch n"], float]:
-    """P(Q <= x) in float64 and a bound on its error, which is at most ``accuracy``.
+    """P(Q <= x) in float64 and a bound on the error of each value, at most accuracy/together.
 
-    weights: not all zero in any row, taken as exact. Errors: InputError for an accuracy that
+    weights: not all zero in any row, taken as exact. together: how many of the values the caller
+    adds or subtracts; the sum then has the accuracy. Errors: InputError for an accuracy that
     cannot be met, because it is below what float64 can carry or because so few weights matter
     that the characteristic function decays too slowly.
     """
@@ -91,24 +95,29 @@ def distribution(
     scale = (2 * weights.square().sum(-1, keepdim=True)).sqrt()
     require(bool((scale > 0).all()), "weights", "a row of zeros", "a weight that is not zero")
     weights, x = weights / scale, x / scale
-    level = math.log(8 / accuracy)
+    each = accuracy / together
+    level = math.log(8 / each)
     mean, (low, high) = weights.sum(-1), reach(weights, level)
     inside = torch.minimum(torch.maximum(x, (mean - low)[..., None]), (mean + high)[..., None])
     period = torch.maximum(mean + high - inside.amin(-1), inside.amax(-1) - mean + low)
     step = 2 * math.pi / period.detach()
-    terms = _terms(weights, step, accuracy / 2)
+    terms = _terms(weights, step, each / 2, accuracy)
     probability = 0.5 - _sum_in_chunks(weights, inside, step, terms)
-    error = 2 * math.exp(-level) + accuracy / 2 + _rounding(weights, inside.detach(), step, terms)
-    require(error <= accuracy, "accuracy", accuracy, f"at least {error:.2g} for these weights")
+    error = 2 * math.exp(-level) + each / 2 + _rounding(weights, inside.detach(), step, terms)
+    require(error <= each, "accuracy", accuracy,
+            f"at least {together * error:.2g} for these weights")  # fmt: skip
     return probability.clamp(0, 1), error
 
 
-def _terms(weights: Tensor, step: Tensor, accuracy: float) -> int:
-    """The smallest power of two of terms that truncates with an error of at most ``accuracy``."""
+def _terms(weights: Tensor, step: Tensor, error: float, accuracy: float) -> int:
+    """The smallest power of two of terms that truncates with at most this error.
+
+    accuracy: what the caller asked for, named if it takes too many terms.
+    """
     count = 8
-    while float(truncation(weights.detach(), count * step).max()) > accuracy:
+    while float(truncation(weights.detach(), count * step).max()) > error:
         count *= 2
-        require(count <= MOST_TERMS, "accuracy", f"{2 * accuracy:g}",
+        require(count <= MOST_TERMS, "accuracy", accuracy,
                 f"one that {MOST_TERMS} terms reach: too few weights matter")  # fmt: skip
     return count
 

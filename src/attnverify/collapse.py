@@ -124,8 +124,8 @@ def sharp_factor(size, c, v):
 def threshold(qk_norm: float, value_norm: float, key_width: int) -> float:
     """Diameter below which one head with these norms collapses: see claim collapse.threshold.
 
-    qk_norm = ||W_QK||_2 > 0, value_norm = ||W_V||_2 >= 0, key_width = d_qk. Infinite for
-    value_norm <= 1.
+    qk_norm = ||W_QK||_2 >= 0, value_norm = ||W_V||_2 >= 0, key_width = d_qk; all layers alike.
+    Infinite for value_norm <= 1 and for qk_norm = 0.
     """
     for name, value in {"qk_norm": qk_norm, "value_norm": value_norm}.items():
         require(math.isfinite(value) and value >= 0, name, value, "a finite number >= 0")

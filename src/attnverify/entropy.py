@@ -5,8 +5,6 @@ Formulas work in any arithmetic of :mod:`attnverify.ops`, on the last axis.
 
 from __future__ import annotations
 
-import math
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -54,7 +52,7 @@ def logit_norm_bound(w, X, temperature):
     return size * spectral_norm(X) / temperature
 
 
-def lower_bound(sigma: float | Float[Tensor, "..."], tokens: int) -> Float[Tensor, "..."]:
+def lower_bound(sigma: int | float | Float[Tensor, "..."], tokens: int) -> Float[Tensor, "..."]:
     """The smallest entropy (nats) of a softmax row of ``tokens`` logits of Euclidean norm <= sigma.
 
     Zhai et al. (2023), Theorem 3.1; attained by one large logit. Errors: InputError for
@@ -62,6 +60,7 @@ def lower_bound(sigma: float | Float[Tensor, "..."], tokens: int) -> Float[Tenso
     """
     require(isinstance(tokens, int) and tokens >= 2, "tokens", tokens, "an integer >= 2")
     sigma = torch.as_tensor(sigma, dtype=torch.float64)
-    worst = float(sigma.min())
-    require(0 <= worst < math.inf, "sigma", worst, "finite numbers >= 0")
+    bad = sigma[~((sigma >= 0) & sigma.isfinite())]
+    given = f"{bad.numel()} bad entries, the first {float(bad[0])}" if bad.numel() else ""
+    require(not bad.numel(), "sigma", given, "finite numbers >= 0")
     return floor(widest_gap(sigma, tokens), tokens)

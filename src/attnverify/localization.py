@@ -47,14 +47,15 @@ def probability(
     w_qk = 0, or an accuracy that cannot be met.
     """
     spectrum.require_square("w_qk", w_qk)
+    require(w_qk.ndim == 2, "w_qk", f"shape {tuple(w_qk.shape)}", "one square matrix (d, d)")
     require(isinstance(tokens, int) and tokens >= 2, "tokens", tokens, "an integer >= 2")
     require(0 < temperature < math.inf, "temperature", temperature, "a positive number")
     require(method in METHODS, "method", repr(method), f"one of {METHODS}")
     w, root = w_qk.double(), spectrum.covariance_root(covariance, w_qk.shape[-1])
-    if method == "simulation":
-        return _simulate(w, root, tokens, temperature, samples, seed)
     product = root @ w @ root
     require(bool(product.any()), "w_qk", "tr(WSW'S) = 0", "a matrix that is not zero")
+    if method == "simulation":
+        return _simulate(w, root, tokens, temperature, samples, seed)
     if method == "exact":
         return _exact(product, tokens, temperature, accuracy)
     if method == "gaussian":
@@ -91,7 +92,7 @@ def symmetric_weights(eigenvalues, g, h):
 def between(weights, low, high, accuracy):
     """P(low < Q < high) for every row of weights (T, m), error at most ``accuracy``; (T,)."""
     x = weights.new_tensor([low, high]).expand(len(weights), 2)
-    values, _ = chisquare.distribution(weights, x, accuracy / 2)
+    values, _ = chisquare.distribution(weights, x, accuracy, together=2)
     return (values[:, 1] - values[:, 0]).clamp(0, 1)
 
 
@@ -115,14 +116,21 @@ def _gaussian(product, tokens, temperature) -> Tensor:
     return gaussian(mean, deviation, -temperature, (tokens - 1) * temperature)
 
 
+def limit_argument(t, xi, eta, asymmetry=1, sqrt=ops.sqrt):
+    """(eta + (t - 1/2) xi) / sqrt(v(t)), v(t) = walk.limit_variance(t, asymmetry).
+
+    ``sqrt`` is the square root of the arguments' arithmetic; pass sympy's for sympy symbols.
+    """
+    return (eta + (2 * t - 1) * xi / 2) / sqrt(walk.limit_variance(t, asymmetry))
+
+
 def limit(t, xi, eta, asymmetry=1):
-    """Phi((eta + (t - 1/2) xi) / sqrt(v(t))), v(t) = walk.limit_variance(t, asymmetry).
+    """Phi of :func:`limit_argument`: many tokens and normal scores.
 
     xi = tr(WS)/sqrt(tr(WSW'S)), eta = temperature/(T sqrt(tr(WSW'S))), t in [0, 1];
     asymmetry = 1, for symmetric W, is the theorem of Bao et al. (2024) as read in this book.
     """
-    score = eta + (2 * t - 1) * xi / 2
-    return ops.normal_cdf(score / ops.sqrt(walk.limit_variance(t, asymmetry)))
+    return ops.normal_cdf(limit_argument(t, xi, eta, asymmetry))
 
 
 def _limit(product, tokens, temperature, method) -> Tensor:

@@ -43,10 +43,8 @@ def xi(w: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch"]:
 
 def xi_general(w: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch"]:
     """tr W / ||W||_F for any W, at most sqrt(d); equal to xi for symmetric W."""
-    require_square("w", w)
-    size = squared_norm(w)
-    require(bool((size > 0).all()), "w", "tr(WW') = 0", "a matrix that is not zero")
-    return walk.trace(w) / size.sqrt()
+    w = rescaled(w)
+    return walk.trace(w) / squared_norm(w).sqrt()
 
 
 def asymmetry(w: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch"]:
@@ -54,17 +52,15 @@ def asymmetry(w: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch"]:
 
     It is (s^2 - k^2)/(s^2 + k^2) for the Frobenius norms s, k of the symmetric and skew parts.
     """
-    require_square("w", w)
-    size = squared_norm(w)
-    require(bool((size > 0).all()), "w", "tr(WW') = 0", "a matrix that is not zero")
-    return square_trace(w) / size
+    w = rescaled(w)
+    return square_trace(w) / squared_norm(w)
 
 
 def effective_rank(w: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch"]:
     """tr(W^2)^2/tr(W^4) for symmetric W, between 1 and d."""
     require_symmetric("w", w, "the singular values of w")
+    w = rescaled(w)
     squared = w @ w
-    require(bool((squared_norm(w) > 0).all()), "w", "tr(W^2) = 0", "a matrix that is not zero")
     return walk.trace(squared).square() / squared_norm(squared)
 
 
@@ -78,6 +74,17 @@ def eigenvalues(
     return torch.linalg.eigvals(key.mT @ query)
 
 
+def rescaled(w: Tensor) -> Tensor:
+    """W over its largest entry: xi, asymmetry and effective rank are the same, squares stay finite.
+
+    Errors: InputError unless w is a finite square matrix other than zero.
+    """
+    require_square("w", w)
+    largest = w.abs().amax((-2, -1), keepdim=True)
+    require(bool((largest > 0).all()), "w", "tr(WW') = 0", "a matrix that is not zero")
+    return w / largest
+
+
 def require_square(argument: str, w: Tensor) -> None:
     """A finite floating matrix (..., d, d)."""
     shape = tuple(w.shape)
@@ -88,12 +95,17 @@ def require_square(argument: str, w: Tensor) -> None:
 
 
 def require_symmetric(argument: str, w: Tensor, instead: str) -> None:
-    """Symmetric up to the rounding of a product of three d x d matrices, 3 d u ||W||_F at most."""
+    """Symmetric up to rounding; instead: what takes any matrix."""
+    _require_symmetric(argument, w, f"a symmetric one; for any matrix use {instead}")
+
+
+def _require_symmetric(argument: str, w: Tensor, expected: str) -> None:
+    """Up to the rounding of a product of three d x d matrices, 3 d u ||W||_F at most."""
     require_square(argument, w)
-    off = (w - w.mT).abs().amax((-2, -1))
-    limit = 3 * w.shape[-1] * torch.finfo(w.dtype).eps * squared_norm(w).sqrt()
-    given = f"an asymmetric matrix (off by {float(off.max()):.3g})"
-    expected = f"a symmetric one; for any matrix use {instead}"
+    unit = w.abs().amax((-2, -1), keepdim=True).clamp_min(torch.finfo(w.dtype).tiny)
+    off = ((w - w.mT) / unit).abs().amax((-2, -1))
+    limit = 3 * w.shape[-1] * torch.finfo(w.dtype).eps * squared_norm(w / unit).sqrt()
+    given = f"an asymmetric matrix (off by {float((off * unit[..., 0, 0]).max()):.3g})"
     require(bool((off <= limit).all()), argument, given, expected)
 
 
@@ -101,11 +113,11 @@ def covariance_root(covariance: Tensor | None, width: int) -> Tensor:
     """The symmetric root of S (default: the identity); S must be symmetric positive definite."""
     if covariance is None:
         return torch.eye(width, dtype=torch.float64)
-    require_symmetric("covariance", covariance, "its symmetric part")
-    require(covariance.shape[-1] == width, "covariance", f"width {covariance.shape[-1]}",
-            f"width {width}")  # fmt: skip
+    expected = "a symmetric positive definite matrix"
+    _require_symmetric("covariance", covariance, expected)
+    require(tuple(covariance.shape) == (width, width), "covariance",
+            f"shape {tuple(covariance.shape)}", f"shape {(width, width)}")  # fmt: skip
     values, vectors = torch.linalg.eigh(covariance.double())
     smallest = float(values.min())
-    require(smallest > 0, "covariance", f"smallest eigenvalue {smallest:.3g}",
-            "a positive definite matrix")  # fmt: skip
+    require(smallest > 0, "covariance", f"smallest eigenvalue {smallest:.3g}", expected)
     return vectors * values.sqrt() @ vectors.mT

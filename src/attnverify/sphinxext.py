@@ -88,11 +88,13 @@ class ClaimDirective(SphinxDirective):
 
     @staticmethod
     def _origin(claim: Claim) -> str:
-        sources = [f"{{cite}}`{s.key}`, {escape(s.locator)}" for s in claim.sources]
-        text = f"Source: {'; '.join(sources)}. " if sources else ""
-        return text + (
-            f"{claim.done.capitalize()} here: {escape(claim.here)}." if claim.here else ""
-        )
+        text = ""
+        for word, related in (("Source", False), ("Related", True)):
+            places = [f"{{cite}}`{s.key}`, {escape(s.locator)}"
+                      for s in claim.sources if s.related is related]  # fmt: skip
+            text += f"{word}: {'; '.join(places)}. " if places else ""
+        done = f"{claim.done.capitalize()} here"
+        return text + (f"{done}: {escape(claim.here)}." if claim.here else "")
 
     def _link(self, page: str, claim: Claim, text: str) -> addnodes.pending_xref:
         link = addnodes.pending_xref("", refdomain="", reftype=f"claim-{page}", reftarget=claim.id,

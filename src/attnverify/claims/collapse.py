@@ -22,13 +22,15 @@ CLAIMS = [
         kind="theorem",
         statement=SETTING
         + r"""
-With $\gamma = \sqrt{\sum_i D_i \cdot \max_i D_i} \,/\, (2 \lVert E \rVert_1)$,
+If $E \ne 0$ then, with $\gamma = \sqrt{\sum_i D_i \cdot \max_i D_i} \,/\, (2 \lVert E \rVert_1)$,
 
 $$
 \min_y \lVert \mathrm{SA}(X) - \mathbf 1 y^\top \rVert_{1,\infty}
 \le \frac{4 \gamma \beta}{\sqrt{d_{qk}}} \lVert R \rVert_{1,\infty}^3,
 \qquad \beta = \lVert W_{QK} \rVert_1 \lVert W_V \rVert_{1,\infty} .
 $$
+
+If $E = 0$ the left side is 0.
 """,
         sources=(Source(DONG, "Theorem 2.2 of version 2, one layer"),),
         uses=("softmax.perturbation", "norms.submultiplicative", "attention.qk-reduction"),
@@ -39,9 +41,10 @@ $$
         title="Doubly exponential collapse, as in version 2",
         kind="theorem",
         statement=r"""
-Stack $L$ such layers, with $\beta$ and $\gamma$ at least those of every layer, the condition
-$D_i \le x^*$ met at every layer, and $\operatorname{res}$ the residual with the minimizing
-center. Then
+Stack $L$ such layers with one $d_{qk}$. Let $\operatorname{res}$ be the residual with the
+minimizing center, let $D_i \le x^*$ hold at every layer with $R = \operatorname{res}(X_l)$ for its
+input $X_l$, and let $\beta$ and $\gamma$, taken with the same $R$, be at least those of every
+layer (for $\gamma$: of every layer with $E \ne 0$). Then
 
 $$
 \lVert \operatorname{res}(\mathrm{SAN}(X)) \rVert_{1,\infty} \le
@@ -79,7 +82,8 @@ $$
 \le \frac{4 \beta}{\sqrt{d_{qk}}} \lVert R \rVert_{1,\infty}^3,
 $$
 
-and $L$ layers, the condition met at each, leave at most
+and $L$ layers with one $d_{qk}$, $\beta$ at least that of each and the condition met at each with
+$R = \operatorname{res}(X_l)$, the residual with the minimizing center, leave a residual of at most
 $(4\beta/\sqrt{d_{qk}})^{(3^L - 1)/2} \lVert \operatorname{res}(X) \rVert_{1,\infty}^{3^L}$.
 """,
         sources=(Source(DONG, "Theorem 2.2, version 1"),),
@@ -94,15 +98,15 @@ $(4\beta/\sqrt{d_{qk}})^{(3^L - 1)/2} \lVert \operatorname{res}(X) \rVert_{1,\in
         kind="theorem",
         statement=NO_CONDITION
         + r"""
-With $\gamma = \sqrt{\sum_i D_i \cdot \max_i D_i} \,/\, (2 \lVert E \rVert_1)$ and
-$\beta = \lVert W_{QK} \rVert_1 \lVert W_V \rVert_{1,\infty}$, one head leaves
+If $E \ne 0$ then, with $\gamma = \sqrt{\sum_i D_i \cdot \max_i D_i} \,/\, (2 \lVert E \rVert_1)$
+and $\beta = \lVert W_{QK} \rVert_1 \lVert W_V \rVert_{1,\infty}$, one head leaves
 
 $$
 \min_y \lVert \mathrm{SA}(X) - \mathbf 1 y^\top \rVert_{1,\infty}
 \le \frac{\gamma}{\sqrt 2} \cdot \frac{\beta}{\sqrt{d_{qk}}} \lVert R \rVert_{1,\infty}^3 ,
 $$
 
-and two tokens show that no smaller multiple of $\gamma$ will do.
+and two tokens show that no smaller multiple of $\gamma$ will do. If $E = 0$ the left side is 0.
 """,
         here="statement and proof",
         uses=("softmax.total-variation", "norms.submultiplicative", "attention.qk-reduction"),
@@ -115,7 +119,7 @@ and two tokens show that no smaller multiple of $\gamma$ will do.
         kind="theorem",
         statement=NO_CONDITION
         + r"""
-With $D = \max_i D_i$, $\kappa(x) = (e^x - 1)/x$ and
+With $D = \max_i D_i$, $\kappa(x) = (e^x - 1)/x$, $\kappa(0) = 1$ and
 $\beta = \lVert W_{QK} \rVert_1 \lVert W_V \rVert_{1,\infty}$, one head leaves
 
 $$
@@ -146,7 +150,7 @@ $$
 \frac{4 \gamma \beta H}{\sqrt{d_{qk}}} \lVert \operatorname{res}(X) \rVert_{1,\infty}^3,
 $$
 
-with $\gamma$ as in version 2 or $\gamma = 1$ as in version 1.
+with $\gamma$ at least that of every head, or $\gamma = 1$ as in version 1.
 """,
         sources=(Source(DONG, "Theorem 2.3"),),
         here="the counterexample",

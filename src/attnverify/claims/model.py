@@ -15,10 +15,17 @@ Assertion = Literal["holds", "fails"]
 
 @dataclass(frozen=True)
 class Source:
-    """A bibliography key of book/references.bib and a place in that work."""
+    """A bibliography key of book/references.bib and a place in that work.
+
+    related: the work treats the subject, the statement itself is not taken from it.
+    """
 
     key: str
     locator: str
+    related: bool = False
+
+    def __str__(self) -> str:
+        return f"{'related: ' if self.related else ''}{self.key}, {self.locator}"
 
 
 @dataclass(frozen=True)
@@ -46,9 +53,14 @@ class Claim:
     sharpens: str | None = None
 
     @property
+    def published(self) -> bool:
+        """Whether the statement, or a part of it, comes from a published work."""
+        return any(not s.related for s in self.sources)
+
+    @property
     def source(self) -> str:
         """Published places first and then what is proved here, on one line."""
-        places = [f"{s.key}, {s.locator}" for s in self.sources]
+        places = [str(s) for s in self.sources]
         return "; ".join([*places, *([f"{self.done} here: {self.here}"] if self.here else [])])
 
     @property

@@ -34,8 +34,9 @@ $$
 \qquad \beta_2 = \sum_h \lVert W_{QK,h} \rVert_2 \lVert W_h \rVert_2 .
 $$
 
-The first bound is an equality for two tokens $\pm u$ along singular vectors of rank-one weights,
-so the constant ¼ cannot be improved.
+The first bound is an equality for two tokens $\pm\frac\delta2 e$, $W_{QK,h} = q_h\, e e^\top$ and
+$W_h = v_h\, e w^\top$ with unit vectors $e$, $w$ (one $w$ for all heads), $q_h, v_h \ge 0$ and no
+query bias. So the constant ¼ cannot be improved.
 """,
         here="statement and proof",
         uses=("softmax.total-variation", "norms.diameter", "attention.qk-reduction"),
@@ -46,7 +47,7 @@ so the constant ¼ cannot be improved.
         title="The sharp theorem over depth",
         kind="theorem",
         statement=r"""
-If $\beta_2$ is at least that of every layer,
+For $L$ layers with one $d_{qk}$, if $\beta_2$ is at least that of every layer,
 
 $$
 \operatorname{diam}(\mathrm{SAN}(X)) \le
@@ -55,7 +56,6 @@ $$
 """,
         here="statement and proof",
         uses=("collapse.sharp-layer",),
-        sharpens="collapse.single-head",
         notebook="collapse-sharp",
     ),
     Claim(
@@ -63,7 +63,8 @@ $$
         title="Collapse from every input",
         kind="theorem",
         statement=r"""
-One head, $\lVert W_V \rVert_2 \le 1$ and $\lVert W_{QK} \rVert_2 \le q$ at every layer. With
+One head, one $d_{qk}$, $\lVert W_V \rVert_2 \le 1$ and $\lVert W_{QK} \rVert_2 \le q$ at every
+layer. With
 $\delta_0 = \operatorname{diam}(X)$ and $c = q / (4\sqrt{d_{qk}})$,
 
 $$
@@ -82,8 +83,8 @@ whatever $X$ and $q$ are; from the layer on where $c\,\delta^2 < 1$ the decay is
         title="The threshold below which one head collapses",
         kind="theorem",
         statement=r"""
-One head, $\lVert W_V \rVert_2 \le v$ with $v > 1$, and $\lVert W_{QK} \rVert_2 \le q$ at every
-layer. Let $c = q / (4\sqrt{d_{qk}})$ and
+One head, one $d_{qk}$, $\lVert W_V \rVert_2 \le v$ with $v > 1$, and $\lVert W_{QK} \rVert_2 \le q$
+with $q > 0$ at every layer. Let $c = q / (4\sqrt{d_{qk}})$ and
 
 $$
 \delta_*^2 = \frac{4 \sqrt{d_{qk}}\, \operatorname{artanh}(1/v)}{q} .
@@ -103,15 +104,18 @@ forever.
         title="Absolute collapse is not relative collapse",
         kind="counterexample",
         statement=r"""
-Let $X$ hold the corners of an equilateral triangle centered at the origin, $W_{QK} = qI$ with
-$q > 0$, $W_V = I$ and no biases. Every layer multiplies $X$ by
+Let $X$ hold the corners of an equilateral triangle with positive sides, centered at the origin,
+$W_{QK} = qI$ with $q > 0$ (so $d_{qk} \ge 2$), $W_V = I$ and no biases. Every layer multiplies its
+input by
 
 $$
 s(a) = \frac{e^{a} - e^{-a/2}}{e^{a} + 2 e^{-a/2}} < 1, \qquad
-a = \frac{q\, \lVert x_1 \rVert_2^2}{\sqrt{d_{qk}}} .
+a = \frac{q\, \lVert x_1 \rVert_2^2}{\sqrt{d_{qk}}} ,
 $$
 
-So $\operatorname{diam} \to 0$, in the end doubly exponentially, while the residual with the mean
+where $x_1$ is the first token of that layer's own input; so $a_{l+1} = s(a_l)^2 a_l$.
+
+Hence $\operatorname{diam} \to 0$, in the end doubly exponentially, while the residual with the mean
 center is all of the output at every depth:
 $\lVert \operatorname{res}(X_l) \rVert / \lVert X_l \rVert = 1$ in every norm.
 """,
@@ -124,8 +128,8 @@ $\lVert \operatorname{res}(X_l) \rVert / \lVert X_l \rVert = 1$ in every norm.
         title="A causal mask ends the cubic rate",
         kind="theorem",
         statement=r"""
-Two tokens under a causal mask, one head, $W_V = I$, no biases. The first token stays, and the
-distance $\delta$ of the two becomes $\delta'$ with
+Two different tokens under a causal mask, one head, $W_V = I$, no biases. The first token stays, and
+the distance $\delta$ of the two becomes $\delta'$ with
 
 $$
 \Bigl| \frac{\delta'}{\delta} - \frac12 \Bigr| \le
@@ -133,9 +137,10 @@ $$
 {2\sqrt{d_{qk}}} \Bigr) .
 $$
 
-The ratio of successive distances therefore tends to ½: the decay is geometric.
+Over layers with $\lVert W_{QK} \rVert_2 \le q$ for one $q$, the ratio of successive distances
+therefore tends to ½: the decay is geometric.
 """,
-        sources=(Source("wu2024", "the effect of masks"),),
+        sources=(Source("wu2024", "the effect of masks", related=True),),
         here="the constant ½",
         uses=("attention.shift-invariance",),
         notebook="collapse-masks",

@@ -1,4 +1,4 @@
-"""Part III: the query-key eigenspectrum. Piecewise linear softmax, spectrum, entropy."""
+"""Part III: eigenspectrum and entropy."""
 
 from attnverify.claims.model import Claim, Source
 
@@ -13,11 +13,12 @@ CLAIMS = [
 For $u \in \mathbb{R}^T$ with mean $\bar u$ and $D = \operatorname{osc}(u)$ let
 $\hat p_i = \min\{1, \max\{0, (1 + u_i - \bar u)/T\}\}$ and $p = \operatorname{softmax}(u)$. Then
 $|p_i - \hat p_i| \le (e^D - 1 - D)/T$ for every $i$. If $\hat p_i = 0$ then $p_i \le 1/(eT)$, and
-the constant $1/e$ is the best possible for all $T$. For $T \ge 2$ the model's weights sum to at
-least 1 and to at most $T - 1$, and both are attained.
+the constant $1/e$ is the best possible for all $T$. All $i$ with $\hat p_i = 0$ together have
+$\sum p_i \le 1/(1 + e^2)$, attained for every even $T$. For $T \ge 2$ the model's weights sum to
+at least 1 and to at most $T - 1$, and both are attained.
 """,
         sources=(Source(BAO, "the piecewise linear approximation of softmax"),),
-        here="the error bound, and what a blocked token has in truth",
+        here="the error bound, and what blocked tokens have in truth",
         uses=("softmax.linearization-sharp",),
         notebook="piecewise-softmax",
     ),
@@ -40,7 +41,7 @@ $$
     ),
     Claim(
         id="eigenspectrum.locater",
-        title="The regularizer's minimizer",
+        title="The minimizer of the regularizer",
         kind="proposition",
         statement=r"""
 For symmetric $W \in \mathbb{R}^{d \times d}$ with $\operatorname{tr}(W) = c$,

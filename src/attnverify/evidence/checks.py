@@ -90,12 +90,13 @@ class Decision:
     """A statement settled by one computation, for all cases it covers.
 
     kind "decided": all reals in a range, by an argument that run() carries out; "certified":
-    finitely many exact cases. limits: what it does not show.
+    finitely many exact cases; "sampled": a simulation, whose agreement is statistical. limits:
+    what it does not show.
     """
 
     run: Callable[[], Verdict]
     limits: str
-    kind: Literal["decided", "certified"] = "decided"
+    kind: Literal["decided", "certified", "sampled"] = "decided"
     twins: tuple[Twin, ...] = field(default=())
 
     @property

@@ -118,7 +118,10 @@ def _decide_equal(left: Any, right: Any, rules: Rules | None) -> bool | None:
         return True
     if sp.expand(difference) == 0 or sp.simplify(difference) == 0:
         return True
-    return difference.equals(0)  # False only if a numeric value differs from 0, else None
+    verdict = difference.equals(0)  # False if a numeric value differs from 0, else None
+    # except for sums over symbolic ranges, which have no numeric value: there sympy has called
+    # true identities false
+    return None if verdict is False and difference.has(sp.Sum) else verdict
 
 
 def _append(entry: Entry) -> None:

@@ -1,7 +1,7 @@
 """The experiments: the papers' measurements, made again. Each is a claim with a criterion."""
 
 from attnverify.errors import InputError, nearest
-from attnverify.experiments import architectures, real_margins, real_spectra
+from attnverify.experiments import architectures, collapses, real_margins, real_spectra
 from attnverify.experiments import results as results
 from attnverify.experiments.model import Experiment as Experiment
 from attnverify.experiments.model import Settings as Settings
@@ -15,6 +15,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         architectures.EXPERIMENT,
         real_spectra.EXPERIMENT,
         real_margins.EXPERIMENT,
+        collapses.EXPERIMENT,
     )
 }
 

@@ -11,10 +11,11 @@ from attnverify.pages.common import Evidence, badge, escape, pipe_table, scrolli
 INTRO = """\
 # Errata and sharpenings
 
-One line for each published statement that this book refutes, sharpens or completes. Everything is
-read from the registry of claims and from the evidence file of this book. The wording of a statement
-is this book's own; its box, one click away, says how the source was read. *Certified* means decided
-in exact or ball arithmetic, and shows that instance, not the statement in general.
+One line for each published statement that this book refutes, sharpens or completes; a sharpened
+statement is not listed again among the completed ones. Everything is read from the registry of
+claims and from the evidence file of this book. The wording of a statement is this book's own; its
+box, one click away, says how the source was read. *Certified* means decided in exact or ball
+arithmetic, and shows that instance, not the statement in general.
 """
 
 REFUTED = """\
@@ -66,12 +67,12 @@ def text(evidence: Evidence) -> str:
 
 def refuted() -> list[Claim]:
     """Published statements that the book refutes."""
-    return [c for c in registry.values() if c.sources and c.asserts == "fails" and c.derived]
+    return [c for c in registry.values() if c.published and c.asserts == "fails" and c.derived]
 
 
 def not_reproduced() -> list[Claim]:
     """Published findings that an experiment of the book did not show."""
-    return [c for c in registry.values() if c.sources and c.asserts == "fails" and not c.derived]
+    return [c for c in registry.values() if c.published and c.asserts == "fails" and not c.derived]
 
 
 def sharper(id: str) -> list[Claim]:
@@ -81,13 +82,15 @@ def sharper(id: str) -> list[Claim]:
 
 def sharpened() -> list[Claim]:
     """Published statements that some statement of the book sharpens."""
-    return [c for c in registry.values() if c.sources and sharper(c.id)]
+    return [c for c in registry.values() if c.published and sharper(c.id)]
 
 
 def completed() -> list[Claim]:
-    """Published statements that hold and of which a part is proved here."""
-    claims = (c for c in registry.values() if c.sources and c.here and c.asserts == "holds")
-    return [c for c in claims if c.derived]
+    """Published statements that hold and of which a part is proved here, but the sharpened ones."""
+    return [
+        c for c in registry.values()
+        if c.published and c.here and c.asserts == "holds" and c.derived and not sharper(c.id)
+    ]  # fmt: skip
 
 
 def _table(label: str, last: tuple[str, str], rows: Iterable[list[str]]) -> list[str]:

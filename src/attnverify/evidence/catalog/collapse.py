@@ -56,9 +56,9 @@ def _times(constant: Callable, factor: float) -> Callable:
 
 
 def _sharpened(R, W_QK, W, key_width):
-    """The largest oscillation of any head decides the constant that replaces 4."""
-    D = oscillation(collapse.scores_of_residual(R, W_QK, key_width))
-    constant = collapse.unconditional_constant(ops.amax(ops.amax(D, -1), -1))
+    """One head: its largest oscillation decides the constant that replaces 4."""
+    D = oscillation(collapse.scores_of_residual(R, W_QK, key_width))[..., 0, :]
+    constant = collapse.unconditional_constant(ops.amax(D, -1))
     return constant * collapse.corrected_constant(R, W_QK, W, key_width) / ops.constant(4, R)
 
 
@@ -96,7 +96,7 @@ def _with_twins(checks: dict[str, Inequality], twins: dict[str, Callable]) -> di
 
 
 def two_token_layer(scale: float, heads: int = 1) -> dict[str, torch.Tensor]:
-    """Two tokens +-(1, 1) scale, W_QK = e_1 e_1^T, W = e_1 1^T: a large ratio at width 2."""
+    """Two tokens +-(scale, 0), W_QK = e_1 e_1^T, W = e_1 1^T: a large ratio at width 2."""
     W_QK = torch.zeros(heads, 2, 2, dtype=torch.float64)
     W_QK[:, 0, 0] = 1
     W = torch.zeros(heads, 2, 2, dtype=torch.float64)
@@ -252,7 +252,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "depth": _depth(with_gamma=False),
         "the condition is needed": refuted.CONDITION,
     },
-    "collapse.single-head-sharpened": {**SHARPENED},
+    "collapse.single-head-sharpened": {**SHARPENED, "anchor family": refuted.ANCHORS},
     "collapse.single-layer-sharp": {**BEST_GAMMA},
     "collapse.multi-head-corrected": {**MANY_HEADS, **MANY_HEADS_SHARPENED},
 }

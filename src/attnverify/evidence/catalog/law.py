@@ -187,7 +187,11 @@ def _enclosed(bounds: Callable[[arb], arb]) -> Callable[[], Verdict]:
     return run
 
 
-BOUNDS = Decision(_enclosed(lambda ball: ball), INVERSION_LIMITS, "certified")
+BOUNDS = Decision(
+    _enclosed(lambda ball: ball), INVERSION_LIMITS, "certified",
+    twins=(Twin("the sum alone, without its error bounds", Decision(
+        _enclosed(lambda ball: arb(ball.mid())), INVERSION_LIMITS, "certified")),),
+)  # fmt: skip
 
 
 def normal_gap(weights, score):

@@ -92,8 +92,8 @@ def _phi(x):
 
 
 def symbolic_limit(asymmetry=1):
-    """rho(t) of the limit, in sympy; the polynomial comes from the package."""
-    return _phi((eta + (t - sp.Rational(1, 2)) * xi) / sp.sqrt(walk.limit_variance(t, asymmetry)))
+    """rho(t) of the limit, in sympy, from the package's own formula."""
+    return _phi(localization.limit_argument(t, xi, eta, asymmetry, sp.sqrt))
 
 
 def _midpoint(root: sp.Expr, slope: sp.Expr) -> Callable[[], Verdict]:
@@ -204,6 +204,31 @@ STEEPER = Decision(
 )  # fmt: skip
 
 
+def _blunter(condition: bool) -> Callable[[], Verdict]:
+    """The contrast falls as the squared norm k of the skew part of M grows, all else given.
+
+    S: squared norm of the symmetric part; a = lambda/T + s c and b = s c - lambda/T with its trace
+    c > 0 and s = t - 1/2. The scores' variance is F v with F = S + k and gamma = (S - k)/F.
+    """
+
+    def run() -> Verdict:
+        s, S, k, a, size = sp.symbols("s S k a b", positive=True)
+        b = size if condition else -size
+        variance = sp.factor((S + k) * walk.limit_variance(sp.S.Half + s, (S - k) / (S + k)))
+        fall = -sp.diff(_phi(a / sp.sqrt(variance)) + _phi(b / sp.sqrt(variance)), k)
+        terms = a * _density(a / sp.sqrt(variance)) + b * _density(b / sp.sqrt(variance))
+        point = {a: 3, size: 1, s: sp.S.Half, S: 1, k: 1}
+        return _signed(fall, terms / (24 * variance * sp.sqrt(variance)), point)
+
+    return run
+
+
+BLUNTER = Decision(
+    _blunter(True), LIMIT_LIMITS,
+    twins=(Twin("without lambda/T <= |t - 1/2| |c|", Decision(_blunter(False), LIMIT_LIMITS)),),
+)  # fmt: skip
+
+
 def _skew(T, t, xi, eta, asymmetry):
     """Positions as above and -1 < gamma < 1."""
     return {**_positions(T, t, xi, eta), "asymmetry": torch.tanh(asymmetry)}
@@ -240,5 +265,6 @@ CHECKS: dict[str, dict[str, Check]] = {
     "localization.limit": {"rate": NEAR},
     "localization.midpoint": {"value and slope": MIDPOINT, "signs": SIGNS},
     "localization.contrast": {"derivative": CONTRAST},
-    "localization.asymmetric": {"rate": GENERAL, "steeper": STEEPER, "xi": XI_GENERAL},
-}
+    "localization.asymmetric": {"rate": GENERAL, "steeper": STEEPER, "blunter": BLUNTER,
+                                "xi": XI_GENERAL},
+}  # fmt: skip

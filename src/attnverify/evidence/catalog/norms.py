@@ -93,21 +93,8 @@ NOT_SUBADDITIVE = _violation(
 )
 
 
-def _root_bound(A, **_):
-    """composite = root of composite_squared: one more rounding, squared again: 4 more."""
-    return gamma(2 * (A.shape[-1] + A.shape[-2]) + 8, A) * norms.composite_squared(A)
-
-
 def _variant(left: Callable, right: Callable, bound: Callable, sizes, twins=()) -> Identity:
     return Identity(left, right, bound, sizes, arithmetic="ball", twins=twins)
-
-
-SQUARE = _variant(
-    lambda A: ops.square(norms.composite(A)),
-    lambda A: norms.composite_squared(A),
-    _root_bound,
-    ({"A": (2, 2)}, {"A": (3, 5)}),
-)
 
 
 def _scale_sizes() -> tuple[dict[str, tuple[int, ...]], ...]:
@@ -251,8 +238,7 @@ TRIANGLE = replace(
 CHECKS: dict[str, dict[str, Check]] = {
     "norms.submultiplicative": {"product": PRODUCT, "transpose": TRANSPOSE},
     "norms.not-subadditive": {"pair": NOT_SUBADDITIVE},
-    "norms.square-variant": {"square": SQUARE, "with the root": WITH_ROOT,
-                             "without the root": WITHOUT_ROOT},
+    "norms.square-variant": {"with the root": WITH_ROOT, "without the root": WITHOUT_ROOT},
     "norms.residual-centers": {"mean": CENTERS},
     "norms.diameter": {"right factor": RIGHT_FACTOR, "left factor": LEFT_FACTOR,
                        "triangle inequality": TRIANGLE},

@@ -1,4 +1,7 @@
-"""Certified counterexamples: the gap of version 1, the condition, the printed many-heads bound."""
+"""Certified counterexamples: the gap of version 1, the condition, the printed many-heads bound.
+
+And the anchor family of the condition against the bound that needs none.
+"""
 
 from __future__ import annotations
 
@@ -59,6 +62,30 @@ def _condition(k: int) -> Callable[[], Verdict]:
 
 
 CONDITION = _counterexample(_condition(100_000), ("with 2001 tokens already", _condition(1000)))
+
+
+def _anchors(constant: Callable, k: int = 2**16) -> Callable[[], Verdict]:
+    """Whether constant(D) bounds the residual over beta ||R||^3 / sqrt(d_qk) at D = M = log 4k."""
+
+    def run() -> Verdict:
+        D = np.array([(4 * arb(k)).log()], dtype=object)
+        reached, allowed = 4 * unconditional_ratio(k, 2), constant(D)[0]
+        holds = True if reached <= allowed else False if reached > allowed else None
+        words = f"{2 * k + 1} tokens, D = {D[0].str(6)}: {reached.str(6)} of {allowed.str(6)}"
+        return Verdict(holds, words, ratio=float((reached / allowed).mid()))
+
+    return run
+
+
+ANCHOR_LIMITS = "this instance"
+ANCHORS = Decision(
+    _anchors(collapse.unconditional_constant),
+    ANCHOR_LIMITS,
+    kind="certified",
+    twins=(Twin("the constant sqrt 2 for every D",
+                Decision(_anchors(lambda D: ops.sqrt(ops.full((1,), 2, D))),
+                         ANCHOR_LIMITS, kind="certified")),),
+)  # fmt: skip
 
 
 def printed_ratio(d: int, t=None):

@@ -34,7 +34,7 @@ class Case:
         return -self.temperature, (self.tokens - 1) * self.temperature
 
 
-def _diagonal(*values: float) -> torch.Tensor:
+def _diagonal(*values: float | int) -> torch.Tensor:
     return torch.diag(torch.tensor(values, dtype=torch.float64))
 
 
