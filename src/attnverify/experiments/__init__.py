@@ -12,10 +12,10 @@ from attnverify.experiments.results import committed as committed
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
+        collapses.EXPERIMENT,
         architectures.EXPERIMENT,
         real_spectra.EXPERIMENT,
         real_margins.EXPERIMENT,
-        collapses.EXPERIMENT,
     )
 }
 
