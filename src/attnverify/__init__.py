@@ -5,9 +5,11 @@
     net = av.SelfAttentionNetwork.random(depth=3, heads=2, width=8, skip=True, seed=0)
 """
 
+from attnverify import centerbounds as centerbounds
 from attnverify import chisquare as chisquare
 from attnverify import claims as claims
 from attnverify import collapse as collapse
+from attnverify import deviations as deviations
 from attnverify import encoder as encoder
 from attnverify import entropy as entropy
 from attnverify import evidence as evidence
@@ -21,6 +23,7 @@ from attnverify import norms as norms
 from attnverify import paths as paths
 from attnverify import softmax as softmax
 from attnverify import spectrum as spectrum
+from attnverify import stacks as stacks
 from attnverify import symbolic as symbolic
 from attnverify import walk as walk
 from attnverify.attention import SelfAttentionNetwork as SelfAttentionNetwork

@@ -1,7 +1,16 @@
 """The experiments: the papers' measurements, made again. Each is a claim with a criterion."""
 
 from attnverify.errors import InputError, nearest
-from attnverify.experiments import circle, collapses, locater, pathcounts, shortpaths
+from attnverify.experiments import (
+    architectures,
+    circle,
+    collapses,
+    locater,
+    pathcounts,
+    real_margins,
+    real_spectra,
+    shortpaths,
+)
 from attnverify.experiments import results as results
 from attnverify.experiments.model import Experiment as Experiment
 from attnverify.experiments.model import Settings as Settings
@@ -13,12 +22,15 @@ EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
         collapses.EXPERIMENT,
-        pathcounts.EXPERIMENT,
+        architectures.EXPERIMENT,
         circle.EXPERIMENT,
+        pathcounts.EXPERIMENT,
         shortpaths.SORTING,
         shortpaths.HULL,
         shortpaths.MEMORIZATION,
         locater.EXPERIMENT,
+        real_spectra.EXPERIMENT,
+        real_margins.EXPERIMENT,
     )
 }
 

@@ -1,0 +1,212 @@
+"""The experiments on encoders: their parts, their criteria, and a model of the user's."""
+
+import math
+
+import pytest
+import torch
+
+from attnverify import collapse, norms, stacks
+from attnverify.deviations import Layer, Tokens, apply
+from attnverify.encoder import Encoder
+from attnverify.errors import InputError
+from attnverify.experiments import (
+    architecture_criterion,
+    architecture_tables,
+    architectures,
+    layer_bounds,
+    passages,
+    real_margins,
+    real_spectra,
+)
+from attnverify.experiments.model import Settings
+from test_encoder import reference
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    return Encoder.bundled()
+
+
+# ---------------------------------------------------------------- text
+
+
+def test_passages():
+    """Consecutive words of the essay, without its diagram; starts differ."""
+    text = passages.words()
+    assert len(text) > 500 and "1" not in text[60:70]
+    first, second = passages.passage(0, 20).split(), passages.passage(1, 20).split()
+    assert first == text[:20] and len(second) == 20 and first != second
+    assert " ".join(second) in " ".join(text)
+    passages.require_same_text()
+    with pytest.raises(InputError, match="^length: got 100000, expected 1 to"):
+        passages.passage(0, 100_000)
+    with pytest.raises(InputError, match="^index: got -1"):
+        passages.passage(-1, 5)
+
+
+def test_another_text_is_noticed(monkeypatch):
+    monkeypatch.setattr(
+        passages.heapq, "__about__", passages.heapq.__about__ + "\n\n" + "word " * 20
+    )
+    with pytest.raises(InputError, match="^heapq.__about__: got SHA-256"):
+        passages.require_same_text()
+
+
+# ---------------------------------------------------------------- bounds of a layer
+
+
+def test_rates_are_those_of_the_large_matrices(minilm):
+    """QR factors have the singular values: 384 * 32 products, each 2^-53, of all one sign."""
+    layer = Layer.of(minilm.network, 2)
+    c, v = layer_bounds.rates(layer)
+    dense = collapse.rate(layer.W_Q @ layer.W_K.mT, 32)
+    tolerance = 384 * 32 * 2.0**-53
+    assert (c - dense).abs().max() <= tolerance * dense.max()
+    values = torch.linalg.matrix_norm(layer.W_V @ layer.W_O, ord=2)
+    assert (v - values).abs().max() <= tolerance * values.max()
+
+
+def test_residual_of_diameter():
+    """K bounds the quotient, and two tokens with equal entries attain it up to n = 2's sqrt."""
+    g = torch.Generator().manual_seed(0)
+    for n, d in ((2, 3), (5, 8), (40, 2)):
+        X = torch.randn(100, n, d, generator=g, dtype=torch.float64)
+        quotient = norms.composite(norms.mean_centered(X)) / norms.diameter(X)
+        assert float(quotient.max()) <= layer_bounds.residual_of_diameter(n, d)
+    ones = torch.tensor([[1.0] * 4, [-1.0] * 4], dtype=torch.float64)
+    quotient = norms.composite(norms.mean_centered(ones)) / norms.diameter(ones)
+    # rows attain sqrt(d)(1 - 1/n); columns have 2 where the bound has sqrt(n(n-1)/2) diam = 4
+    assert float(quotient) == pytest.approx(layer_bounds.residual_of_diameter(2, 4) / 2**0.5)
+
+
+def test_bounds_hold_at_small_tokens(minilm):
+    """Where tokens are close, every one-layer bound applies and is above what attention leaves."""
+    X = minilm.embed(passages.passage(0, 10))
+    X = Tokens.of(X.mean(0) + (X - X.mean(0)) / 1000)
+    layer = Layer.of(minilm.network, 0)
+    after = apply(layer, X, architectures.ALL_PARTS["attention"])
+    size = layer_bounds.diameter(X)
+    assert layer_bounds.diameter(after) <= layer_bounds.sharp_step(layer_bounds.rates(layer), size)
+    steps = layer_bounds.composite_steps(layer, X)
+    found = float(norms.composite(after.deviations))
+    # the mean center is at most 2 (1 - 1/n) < 2 times the optimum (claim norms.residual-centers)
+    assert found / 2 <= steps["corrected"] and found / 2 <= steps["printed"]
+    far = Tokens.of(minilm.embed(passages.passage(0, 10)))
+    assert layer_bounds.composite_steps(layer, far) == {"printed": None, "corrected": None}
+    same = Tokens.of(torch.ones(3, 384, dtype=torch.float64))
+    assert layer_bounds.diameter(same) == 0
+
+
+@pytest.mark.parametrize(("qk", "value"), [(1.0, 2.0), (0.01, 1.5), (30.0, 100.0)])
+def test_threshold_of_one_head(qk, value):
+    """For one head the bisection finds the closed form, to its own 1e-12 in the logarithm."""
+    c = torch.tensor([qk / (4 * math.sqrt(32))], dtype=torch.float64)
+    v = torch.tensor([value], dtype=torch.float64)
+    expected = collapse.threshold(qk, value, 32)
+    assert real_margins.layer_threshold(c, v) == pytest.approx(expected, rel=1e-10)
+
+
+def test_threshold_of_many_heads():
+    c, v = torch.rand(2, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    limit = real_margins.layer_threshold(c, v)
+    factor = collapse.sharp_factor(torch.tensor(limit, dtype=torch.float64), c, v)
+    assert float(factor) == pytest.approx(1, rel=1e-10)
+    assert real_margins.layer_threshold(c, v / v.sum()) == math.inf
+
+
+# ---------------------------------------------------------------- measures of heads
+
+
+def test_measures_of_known_matrices():
+    """Multiples of a projection, a skew matrix and a nilpotent one."""
+    eye = torch.eye(4, 2, dtype=torch.float64)
+    turn = torch.tensor([[0.0, 1.0], [-1.0, 0.0]], dtype=torch.float64)
+    shift = torch.tensor([[0.0, 1.0], [0.0, 0.0]], dtype=torch.float64)
+    Q = torch.stack([3 * eye, eye @ turn, eye @ shift])
+    found = real_spectra.measures(Q, torch.stack([eye] * 3))
+    expected = {"xi": [2**0.5, math.nan, math.nan], "xi_frobenius": [2**0.5, 0, 0],
+                "skew_share": [0, 1, 0.5**0.5]}  # fmt: skip
+    for name, values in expected.items():
+        assert found[name].tolist() == pytest.approx(values, abs=1e-15, nan_ok=True), name
+
+
+def test_outside_counts_undefined_heads_as_inside():
+    heads = [{"kind": "trained", "xi": v} for v in (None, -3.0, 0.0, 1.0, 1.1)]
+    rows = [*heads, {"kind": "random", "xi": [-1.0, 1.0]}]
+    assert real_spectra.outside(rows, "xi") == (2, 5)
+
+
+# ---------------------------------------------------------------- the criterion on architectures
+
+
+def table(pure, skip, full=1.0, judged=True):
+    """Two layers, one seed: residual 1 at the input and the given one after the last layer."""
+    ends = {"attention": pure, "attention + skip": skip, "attention + skip + mlp + norm": full}
+    return [
+        {"model": "m", "judged": judged, "variant": name, "layer": layer, "low": [v], "high": [v]}
+        for name, end in ends.items() for layer, v in ((0, 1.0), (1, end))
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "holds"), [
+    (table(1e-4, 0.5), True), (table(0.0, 0.5), True), (table(1e-2, 0.5), False),
+    (table(1e-4, 1e-4), False), (table(1e-4, 0.5, full=1e-4), False), (table(1e-4, 0.0), False),
+    (table(None, 0.5), False), (table(1e-4, None), False),
+])  # fmt: skip
+def test_criterion(rows, holds):
+    assert architecture_criterion.judge(rows).holds is holds
+
+
+def test_criterion_looks_at_judged_models_and_all_layers():
+    rows = table(1e-4, 0.5)
+    other = [{**row, "model": "other"} for row in table(1.0, 1.0, judged=False)]
+    assert architecture_criterion.judge([*rows, *other]).holds
+    dip = next(row for row in rows if row["variant"] == "attention + skip" and row["layer"] == 1)
+    rows.insert(rows.index(dip), {**dip, "low": [1e-4], "high": [1e-4]})
+    assert not architecture_criterion.judge(rows).holds
+
+
+def test_curve_and_spread():
+    means = ([1.0, 2.0], [0.5, 0.0], [None, 1.0], [3.0, 1e-5])
+    place = {"model": "m", "variant": "v"}
+    rows = [{**place, "layer": layer, "mean": values} for layer, values in enumerate(means)]
+    assert architecture_tables.curve(rows, "m", "v") == ([0, 3], [1.0, 1e-5], [2.0, 3.0])
+    assert architecture_tables.spread([0.5, 0.25]) == "0.25 .. 0.50"
+    assert architecture_tables.spread([0.0, 0.0]) == "< 1e-308"
+    assert architecture_tables.spread([0.5, None]) == "unresolved"
+
+
+def test_sizes_at_the_ends():
+    assert set(architectures.sizes(None).values()) == {None}
+    same = Tokens.of(torch.ones(3, 4, dtype=torch.float64))
+    assert set(architectures.sizes(same).values()) == {0.0}
+    g = torch.Generator().manual_seed(0)
+    near = Tokens(torch.ones(4, dtype=torch.float64),
+                  1e-200 * torch.randn(3, 4, generator=g, dtype=torch.float64))  # fmt: skip
+    found = architectures.sizes(near)
+    assert 0 < found["low"] <= found["high"] <= found["mean"] * (1 + 1e-12) < 1e-199
+    assert found["root_free"] == 0, "the square of 1e-200 is below the floats"
+
+
+def test_shapes_are_those_of_the_released_models():
+    sizes = {(s.depth, s.heads, s.width, s.hidden) for s in stacks.SHAPES}
+    assert sizes == {(12, 12, 768, 3072)}
+    assert [s.embedding for s in stacks.SHAPES] == [768, 128, 768]
+
+
+# ---------------------------------------------------------------- a model of the user's
+
+
+@pytest.mark.parametrize("experiment", [
+    architectures.EXPERIMENT, real_spectra.EXPERIMENT, real_margins.EXPERIMENT,
+], ids=lambda e: e.name)  # fmt: skip
+def test_a_model_of_the_user(tmp_path, experiment):
+    """A small BERT from a folder gives rows and a verdict; a folder without one is an error."""
+    reference(tmp_path, max_position_embeddings=128)
+    rows = experiment.run(Settings(model=tmp_path))
+    assert rows and experiment.takes_model
+    assert experiment.judge(rows).holds in (True, False)
+    if experiment.name == "architectures":
+        assert {row["model"] for row in rows} == {tmp_path.name}
+    with pytest.raises(InputError, match="^path: got"):
+        experiment.run(Settings(model=tmp_path / "nowhere"))
