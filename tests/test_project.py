@@ -18,6 +18,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import build_book
+import execute_notebooks
 import pair_notebooks
 import slim_html
 
@@ -127,12 +128,12 @@ def small_root(tmp_path, monkeypatch) -> Path:
     (previous / "index.html").write_text("previous")
     (tmp_path / "_build" / "evidence.json").write_text('{"claims": [{"status": "verified"}]}')
     monkeypatch.setattr(build_book, "ROOT", tmp_path)
-    for stage in ("verify", "generate_pages", "slim"):
+    for stage in ("verify", "generate_pages", "execute_notebooks", "slim"):
         monkeypatch.setattr(build_book, stage, lambda *arguments: None)
     return tmp_path
 
 
-def new_pages(staging: Path) -> Path:
+def new_pages(staging: Path, cache: Path) -> Path:
     """Stand-in for a build that succeeds."""
     (staging / "html").mkdir()
     (staging / "html" / "index.html").write_text("new")
@@ -144,7 +145,10 @@ def failing(*arguments) -> None:
     build_book.run_python("-c", "raise SystemExit(3)")
 
 
-@pytest.mark.parametrize("stage", ["verify", "generate_pages", "build_html", "slim"])
+STAGES = ["verify", "generate_pages", "execute_notebooks", "build_html", "slim"]
+
+
+@pytest.mark.parametrize("stage", STAGES)
 def test_a_failed_build_keeps_the_previous_one(small_root, monkeypatch, capfd, stage):
     """Whichever stage fails: exit code 1, the reason, and the old pages untouched."""
     monkeypatch.setattr(build_book, "build_html", new_pages)
@@ -181,10 +185,10 @@ def test_the_repository_address_is_checked(tmp_path, monkeypatch):
     """Something that is not an https address is refused by name; none means no buttons."""
     monkeypatch.setenv(build_book.URL_VARIABLE, "example/example")
     with pytest.raises(build_book.StageError, match="BOOK_REPOSITORY_URL.*https"):
-        build_book.build_config(tmp_path)
+        build_book.build_config(tmp_path, tmp_path / "cache")
     monkeypatch.delenv(build_book.URL_VARIABLE)
-    assert build_book.build_config(tmp_path) == ROOT / "_config.yml"
-    assert "launch_buttons" not in (ROOT / "_config.yml").read_text(encoding="utf-8")
+    config = build_book.build_config(tmp_path, tmp_path / "cache").read_text(encoding="utf-8")
+    assert "launch_buttons" not in config and str(tmp_path / "cache") in config
 
 
 def test_style_rules_are_kept_or_dropped():
@@ -252,3 +256,24 @@ def test_an_unexpected_skip_fails(tmp_path, name, workers):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode not in (0, 5), done.stdout
     assert "unexpected skip" in done.stdout
+
+
+def test_executed_notebooks_are_found_again(tmp_path):
+    """What is executed beforehand is what the page builder takes; a failure is named."""
+    from jupyter_cache import get_cache
+    from myst_nb.core.read import read_myst_markdown_notebook
+
+    head = "---\njupytext:\n  text_representation:\n    format_name: myst\nkernelspec:\n  " \
+        "display_name: Python 3\n  language: python\n  name: python3\n---\n\n"  # fmt: skip
+    cell = "```{code-cell} ipython3\n%s\n```\n"
+    (tmp_path / "good.md").write_text(head + cell % "print(6 * 7)")
+    (tmp_path / "bad.md").write_text(head + cell % "1 / 0")
+    failed = execute_notebooks.fill(tmp_path, tmp_path / "cache", jobs=1)
+    assert len(failed) == 1 and "bad.md" in failed[0] and "ZeroDivisionError" in failed[0]
+    store = get_cache(str(tmp_path / "cache"))
+    notebooks = {n: read_myst_markdown_notebook((tmp_path / n).read_text()) for n in
+                 ("good.md", "bad.md")}  # fmt: skip
+    _, merged = store.merge_match_into_notebook(notebooks["good.md"])
+    assert merged.cells[-1].outputs[0].text == "42\n"
+    with pytest.raises(KeyError):
+        store.match_cache_notebook(notebooks["bad.md"])

@@ -25,6 +25,7 @@ from pathlib import Path
 import yaml
 
 sys.path.insert(0, str(Path(__file__).parent))
+from execute_notebooks import fill
 from slim_html import slim
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -94,20 +95,26 @@ def generate_pages(evidence: Path) -> None:
                ROOT / "book" / "generated")
 
 
-def build_config(folder: Path) -> Path:
-    """The configuration to build with: `_config.yml`, plus launch buttons if an address is set."""
+def execute_notebooks(cache: Path) -> None:
+    """Execute all notebooks into an empty cache; StageError with what failed."""
+    failed = fill(ROOT / "notebooks", cache)
+    if failed:
+        raise StageError("notebooks failed: " + "\n".join(failed))
+
+
+def build_config(folder: Path, cache: Path) -> Path:
+    """`_config.yml` with this build's cache, and with launch buttons if an address is set."""
+    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    config["execute"] |= {"execute_notebooks": "cache", "cache": str(cache)}
     url = os.environ.get(URL_VARIABLE, "").strip().rstrip("/")
-    source = ROOT / "_config.yml"
-    if not url:
-        return source
-    if not url.startswith("https://"):
-        raise StageError(f"{URL_VARIABLE}: expected an https:// address, got {url!r}")
-    config = yaml.safe_load(source.read_text(encoding="utf-8"))
-    config["repository"] = {"url": url, "branch": os.environ.get(REF_VARIABLE) or "main",
-                            "path_to_book": ""}
-    config["launch_buttons"] = {"colab_url": "https://colab.research.google.com",
-                                "binderhub_url": "https://mybinder.org",
-                                "notebook_interface": "jupyterlab"}
+    if url:
+        if not url.startswith("https://"):
+            raise StageError(f"{URL_VARIABLE}: expected an https:// address, got {url!r}")
+        config["repository"] = {"url": url, "branch": os.environ.get(REF_VARIABLE) or "main",
+                                "path_to_book": ""}
+        config["launch_buttons"] = {"colab_url": "https://colab.research.google.com",
+                                    "binderhub_url": "https://mybinder.org",
+                                    "notebook_interface": "jupyterlab"}
     # Jupyter Book reads this path from the configuration file's own folder.
     extensions = config["sphinx"]["local_extensions"]
     config["sphinx"]["local_extensions"] = {k: str(ROOT / v) for k, v in extensions.items()}
@@ -116,10 +123,10 @@ def build_config(folder: Path) -> Path:
     return target
 
 
-def build_html(staging: Path) -> Path:
+def build_html(staging: Path, cache: Path) -> Path:
     """Build strictly below staging and return the folder of pages."""
     run_main("jupyter_book.cli.main", "build", ROOT, "--path-output", staging,
-             "--config", build_config(staging), "--all", "-n", "-W", "--keep-going")
+             "--config", build_config(staging, cache), "--all", "-n", "-W", "--keep-going")
     html = staging / "_build" / "html"
     errors = [p.name for p in html.rglob("*.html") if "katex-error" in p.read_text("utf-8")]
     if errors:
@@ -167,7 +174,9 @@ def build() -> Path:
     timed("verify the claims", verify, evidence)
     timed("write the generated pages", generate_pages, evidence)
     with tempfile.TemporaryDirectory(prefix="staging-", dir=output) as folder:
-        html = timed("build the pages", build_html, Path(folder))
+        cache = Path(folder) / "executed"
+        timed("execute the notebooks", execute_notebooks, cache)
+        html = timed("build the pages", build_html, Path(folder), cache)
         timed("trim styles, icons and scripts", slim, html)
         (html / STAMP).write_text(stamp)
         swap(html, output / "html")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from sphinx.util.console import nocolor
 from sphinxcontrib import katex
 
 LOG = logging.getLogger(__name__)
+STARTS = 10  # of the math server, at most
 #: Where downloads live below the built book.
 DOWNLOADS = "_sources"
 
@@ -40,6 +42,18 @@ def start_node(*arguments, **options) -> subprocess.Popen:
     process = subprocess.Popen(*arguments, stderr=subprocess.DEVNULL, **options)
     atexit.register(process.kill)
     return process
+
+
+def start_patiently(start):
+    """Start the math server again when it refuses: its socket exists before it listens."""
+
+    def wrapper():
+        for _ in range(STARTS - 1):
+            with contextlib.suppress(ConnectionRefusedError):
+                return start()
+        return start()
+
+    return wrapper
 
 
 def _checked(visit):
@@ -116,6 +130,7 @@ def setup(app: Sphinx) -> dict:
     app.add_config_value("comments_config", {}, "html")
     katex.NODEJS_BINARY = str(node_binary())
     katex.Popen = start_node
+    katex.KaTeXServer.start = staticmethod(start_patiently(katex.KaTeXServer.start))
     # Seconds. The extension's 5 are too few on a busy machine.
     katex.STARTUP_TIMEOUT = katex.RENDER_TIMEOUT = 120.0
     app.connect("builder-inited", check_math)
