@@ -218,15 +218,17 @@ $v_\gamma(t) = (1 + \gamma)(t - \frac12)^2 + \frac1{12}$. Let $t \ne \frac12$.
         statement=r"""
 One attention layer with the true softmax on random walks of 32 tokens in width 16, logits
 $x_i^\top W x_j/(T\sqrt d)$, $W$ symmetric with eigenvalues of mean $m$ and standard deviation $s$;
-$41 \times 41$ values of $(m, s)$ in $[-8, 8] \times [0, 8]$, 200 sequences each. A cell shows
-neither collapse if its mean entropy is at least $\frac14 \log T$ and the output's relative residual
-at least $\frac14$ of the input's. By at least 4 standard errors:
+$41 \times 41$ values of $(m, s)$ in $[-8, 8] \times [0, 8]$, the same 200 sequences for all. A
+cell shows neither collapse if its entropy, averaged over queries and sequences, is at least
+$\frac14 \log T$ and the output's relative residual at least $\frac14$ of the input's. By at least
+4 standard errors:
 
 1. concentrated spectra ($|m| \ge 4s$) with $1 \le |m| \le 4$ show neither collapse;
-2. at equal radius $\sqrt{m^2 + s^2} \in [1, 6]$ (within 0.2) concentrated spectra have a larger
-   contrast, in absolute value, between what the last query gives to the last and to the first
-   quarter of the tokens than spread spectra ($s \ge 4|m|$);
-3. spread spectra with $s \ge 3$ show neither collapse either, and at equal radius in $[1, 6]$ they
+2. at equal radius $\sqrt{m^2 + s^2} \in [1, 8]$ (within 0.2), that is at equal
+   $\operatorname{tr}(W^2)$, concentrated spectra have a larger mean contrast, in absolute value,
+   between what the last query gives to the last and to the first quarter of the tokens than spread
+   spectra ($s \ge 4|m|$);
+3. spread spectra with $s \ge 3$ show neither collapse either, and at equal radius in $[1, 8]$ they
    have the larger entropy.
 """,
         sources=(Source(BAO, "the two collapses reconciled by the eigenspectrum"),),

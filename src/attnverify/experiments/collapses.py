@@ -21,11 +21,11 @@ from attnverify.experiments.results import fixed_threads
 TOKENS, WIDTH = 32, 16
 LARGEST = 8.0  # m in [-8, 8], s in [0, 8]
 DIGITS = 6
-FIGURES = ("entropy", "residual", "contrast")
+FIGURES = ("entropy", "residual", "contrast", "strength")
 
 HEALTHY = 0.25  # of log T, and of the input's relative residual
 CONCENTRATED = 4.0  # |m| at least so many times s, or s so many times |m| for a spread spectrum
-RADII = (1.0, 6.0)  # compared in the second and third part
+RADII = (1.0, 8.0)  # compared in the second and third part
 WIDE = 3.0  # smallest deviation of the spread spectra in the third part
 APART = 4.0  # standard errors
 
@@ -45,16 +45,19 @@ def measure(X: Tensor, eigenvalues: Tensor) -> dict[str, Tensor]:
     """Figures of one layer for each sequence of X (N, T, d); eigenvalues (d,); each (N,).
 
     entropy: mean over queries, in units of log T; residual: of the output over that of the input;
-    contrast: what the last query gives to the last quarter of tokens less the first quarter.
+    contrast: what the last query gives to the last quarter of tokens less the first quarter;
+    strength: its absolute value.
     """
     tokens, width = X.shape[-2:]
     logits = (X * eigenvalues) @ X.mT / (tokens * math.sqrt(width))
     weights, quarter = torch.softmax(logits, -1), tokens // 4
     last = weights[:, -1]
+    contrast = last[:, -quarter:].sum(-1) - last[:, :quarter].sum(-1)
     return {
         "entropy": entropy.entropy(logits).mean(-1) / math.log(tokens),
         "residual": relative_residual(weights @ X) / relative_residual(X),
-        "contrast": last[:, -quarter:].sum(-1) - last[:, :quarter].sum(-1),
+        "contrast": contrast,
+        "strength": contrast.abs(),
     }
 
 
@@ -131,9 +134,9 @@ def judge(
     """The three parts of the criterion; the options make its neighbors.
 
     1. cells with a concentrated spectrum and 1 <= |m| <= 4 show neither collapse;
-    2. at equal radius in [1, 6] their contrast is larger in absolute value than that of spread
-       spectra;
-    3. spread spectra with s >= 3 show neither collapse either, and at equal radius in [1, 6]
+    2. at equal radius in [1, 8] their mean contrast is larger in absolute value than that of
+       spread spectra;
+    3. spread spectra with s >= 3 show neither collapse either, and at equal radius in [1, 8]
        spread spectra have the larger entropy.
     """
     tight = [r for r in rows if concentrated(r) and weakest <= abs(r["mean"]) <= 4]
