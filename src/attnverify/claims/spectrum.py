@@ -13,7 +13,7 @@ CLAIMS = [
 For $u \in \mathbb{R}^T$ with mean $\bar u$ and $D = \operatorname{osc}(u)$ let
 $\hat p_i = \min\{1, \max\{0, (1 + u_i - \bar u)/T\}\}$ and $p = \operatorname{softmax}(u)$. Then
 $|p_i - \hat p_i| \le (e^D - 1 - D)/T$ for every $i$. If $\hat p_i = 0$ then $p_i \le 1/(eT)$, and
-the constant $1/e$ is the best possible for all $T$. All $i$ with $\hat p_i = 0$ together have
+no constant below $1/e$ holds for all $T$. All $i$ with $\hat p_i = 0$ together have
 $\sum p_i \le 1/(1 + e^2)$, attained for every even $T$. For $T \ge 2$ the model's weights sum to
 at least 1 and to at most $T - 1$, and both are attained.
 """,
@@ -85,7 +85,8 @@ $$
 \log\bigl(1 + (T-1) e^{-\Delta}\bigr) + \frac{\Delta\, (T-1)\, e^{-\Delta}}{1 + (T-1) e^{-\Delta}} ,
 $$
 
-with equality for one large logit and $T - 1$ equal ones. The floor decreases in $\sigma$.
+with equality for $u = \frac{\sigma}{\sqrt{T(T-1)}}\,(T-1, -1, \dots, -1)$ and, up to the order of
+the logits, for no other row. The floor strictly decreases in $\sigma$.
 """,
         sources=(Source(ZHAI, "Theorem 3.1"),),
         here="a proof that compares all critical rows",
@@ -96,11 +97,14 @@ with equality for one large logit and $T - 1$ equal ones. The floor decreases in
         title="A smaller spectrum raises the entropy floor",
         kind="proposition",
         statement=r"""
-The logits $u = X W x_T / \lambda$ of the last token's row have norm at most
-$\sigma = \lVert W \rVert_F \lVert x_T \rVert_2 \lVert X \rVert_2 / \lambda$, and
-$\lVert W \rVert_F = \sqrt{\operatorname{tr}(W^2)}$ for symmetric $W$. So the row's entropy is at
-least the floor of `entropy.lower-bound` at this $\sigma$, which rises as $\operatorname{tr}(W^2)$
-shrinks. Equality is attained with $W$ of rank one.
+Let $T \ge 2$, $\lambda > 0$, $W \in \mathbb{R}^{d \times d}$ and $X \in \mathbb{R}^{T \times d}$
+with rows $x_i$. The logits $u = X W x_T / \lambda$ of the last token's row have norm at most
+$\sigma = \lVert W \rVert_F \lVert x_T \rVert_2 \lVert X \rVert_2 / \lambda$, so the row's entropy
+is at least the floor of `entropy.lower-bound` at this $\sigma$. For symmetric $W$,
+$\lVert W \rVert_F = \sqrt{\operatorname{tr}(W^2)}$: at given tokens, $x_T \ne 0$, and given
+$\lambda$ the floor strictly rises as $\operatorname{tr}(W^2)$ shrinks. Equality is attained with
+$W = g\, e e^\top$ and the tokens $x_1 = \dots = x_{T-1} = -e$, $x_T = (T-1)\, e$, for every unit
+vector $e$ and $g > 0$.
 """,
         sources=(Source(BAO, "entropy and the eigenspectrum"), Source(ZHAI, "Theorem 3.1")),
         here="the equality case",

@@ -22,9 +22,8 @@ PIECEWISE = replace(
     twins=(
         Twin("0.999 times the bound", replace(
             PIECEWISE, right=lambda u: ops.constant(0.999, u) * PIECEWISE.right(u))),
-        Twin("never cut at 1: the linearization is at most the weight", replace(
-            PIECEWISE, left=lambda u: softmax.linearized(u) - ops.softmax(u),
-            right=lambda u: softmax.piecewise_linear(u) - ops.softmax(u))),
+        Twin("half the oscillation in place of D", replace(
+            PIECEWISE, right=lambda u: PIECEWISE.right(u / ops.constant(2, u)))),
     ),
 )  # fmt: skip
 
