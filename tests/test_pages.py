@@ -165,7 +165,8 @@ def test_launch_links_open_files_that_exist(built_book, tmp_path, monkeypatch):
     address = "https://github.com/example/example"
     monkeypatch.setenv(build_book.URL_VARIABLE, address)
     monkeypatch.delenv(build_book.REF_VARIABLE, raising=False)
-    config = yaml.safe_load(build_book.build_config(tmp_path, tmp_path / "executed").read_text(encoding="utf-8"))
+    written = build_book.build_config(tmp_path, tmp_path / "executed")
+    config = yaml.safe_load(written.read_text(encoding="utf-8"))
     config["execute"]["execute_notebooks"] = "off"  # the pages themselves are built elsewhere
     quick = tmp_path / "quick.yml"
     quick.write_text(yaml.safe_dump(config), encoding="utf-8")
