@@ -73,6 +73,14 @@ def _fall_with_skip(rows: list[Row]) -> Verdict:
     return Verdict(_all(found, lambda v: v >= FALL), "attention with skip falls by 1,000 or more")
 
 
+def _large_with_skip(rows: list[Row]) -> Verdict:
+    """What a draft of the criterion asked, before a trial run."""
+    found = [v for row in rows for v in row["low"]
+             if row["judged"] and row["variant"] in WITH_SKIP]  # fmt: skip
+    holds = all(v is not None and v > 0.1 for v in found)
+    return Verdict(holds, "with skip connections every residual stays above 0.1")
+
+
 def _doubly_exponential_everywhere(rows: list[Row]) -> Verdict:
     """A cubic fall that is at 0.1 after one layer is at 0.1^(3^5) = 1e-243 after six."""
     found = [v for row in rows for v in row["high"]
@@ -84,5 +92,6 @@ def _doubly_exponential_everywhere(rows: list[Row]) -> Verdict:
 TWINS: tuple[tuple[str, Judge], ...] = (
     ("pure attention does not fall by 1,000", _no_fall_without_skip),
     ("with skip connections it falls by 1,000 as well", _fall_with_skip),
+    ("with skip connections the residual stays above 0.1", _large_with_skip),
     ("doubly exponential in every stack", _doubly_exponential_everywhere),
 )

@@ -236,6 +236,7 @@ def _experiment(name: str, limits: str) -> Experiment:
             ("the longest paths are the more accurate ones", partial(judge, short=DEPTH, long=1)),
             ("a path's score is that of their sum, the count left out",
              partial(judge, weighted=False)),
+            ("the shortest is best: length 0 before length 1", partial(judge, short=0, long=1)),
         ),
     )  # fmt: skip
 
