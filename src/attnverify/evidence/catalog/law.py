@@ -83,7 +83,8 @@ def _power_sums(scale: int = 1) -> Callable[[], Verdict]:
     """tr(B^n) of the stated matrix against the quadratic form in all T d steps, in rationals.
 
     The form is sum_{s,s'} e_s' (c_s M) e_s'; its symmetric matrix has the same non-zero
-    eigenvalues as the stated 2d x 2d matrix exactly if all power sums agree: n = 1..2d.
+    eigenvalues as the stated 2d x 2d matrix exactly if all power sums agree: n = 1..2d suffices,
+    because the form, (c M) times the sum of all steps, has rank at most 2d as well.
     """
 
     def run() -> Verdict:
