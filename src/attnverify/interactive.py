@@ -26,8 +26,8 @@ from attnverify.figures import COLORS
 #: of the sum (more for smaller x), so the sum stops changing after at most 120 terms, and what is
 #: left out is below 2 u times the sum. A term has at most 3 roundings for each factor and the sum
 #: one for each term: 4 * 120 u relative. The exponent x^2/2 <= 32 is off by 32 u; the exponential,
-#: the root, both quotients and the product add less than 8 u, if Math.exp is good to 3 u, about one
-#: unit in the last place: ECMAScript does not promise it, the usual engines' exp keeps it. All this multiplies
+#: the root, both quotients and the product add less than 8 u. This assumes Math.exp within 3 u,
+#: which ECMAScript does not promise. All this multiplies
 #: |Phi - 1/2| <= 1/2; the last sum costs u, what is left out u. Beyond 8 the value is 0 or 1, off
 #: by Phi(-8) < 6.3e-16 < 6 u.
 NORMAL_ERROR = ((4 * 120 + 32 + 8) / 2 + 2) * 2.0**-53
