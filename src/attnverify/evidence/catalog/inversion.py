@@ -117,7 +117,7 @@ CLOSED_TAILS: dict[str, tuple[list[float], Callable[[arb], arb]]] = {
 }
 
 
-def _tails(linear: float) -> Callable[[], Verdict]:
+def _tails(linear: int) -> Callable[[], Verdict]:
     """P(Q > mean + reach) <= e^-y where the tail has a closed form; linear: y m in place of 2 y m.
 
     The lower tail of Q is the upper one of -Q.
