@@ -122,8 +122,8 @@ $$
 The constant $1/(3\sqrt\pi)$ is the best possible: for equal weights and $x = \mathbb{E}Q$ the ratio
 of the two sides tends to 1. In the model of `localization.exact`, with symmetric $W \ne 0$ and the
 eigenvalues $w_k$ of $M$, $r$ is at least $\sum_k w_k^2 / \max_k w_k^2$. For $\lambda > 0$ the
-normal approximation of $\rho_i = P(-\lambda < \omega_i - \bar\omega < (T-1)\lambda)$ is off by at most
-twice the bound.
+normal approximation of $\rho_i = P(-\lambda < \omega_i - \bar\omega < (T-1)\lambda)$ is off by at
+most twice the bound.
 """,
         sources=(Source(BAO, "the normal approximation"),),
         here="the error bound and its constant",
