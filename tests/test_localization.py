@@ -272,7 +272,42 @@ def test_an_accuracy_that_rounding_forbids_is_refused():
     with pytest.raises(InputError, match=refused) as error:
         chisquare.distribution(rows, x, 1e-11)
     possible = float(str(error.value).split("at least ")[1].split()[0])
-    assert chisquare.distribution(rows, x, 2 * possible)[1] <= 2 * possible
+    assert chisquare.distribution(rows, x, possible)[1] <= possible
+
+
+def test_single_precision_weights_get_the_bound_of_float64():
+    """The same float32 numbers in float64 give the same result: they are exact in both."""
+    rows = CASES["spread"].weights.float()
+    x = rows.new_tensor([-1.0, 1.0]).expand(8, 2)
+    single, double = (chisquare.distribution(rows.to(t), x.to(t), 1e-9)
+                      for t in (torch.float32, torch.float64))  # fmt: skip
+    assert single[0].dtype == torch.float64
+    assert torch.equal(single[0], double[0]) and single[1] == double[1]
+
+
+@pytest.mark.parametrize("factor", [2.0**530, 2.0**-560])
+@pytest.mark.parametrize("method", localization.METHODS)
+def test_entries_whose_squares_overflow_or_vanish(method, factor):
+    """W and the temperature times a power of two: the same numbers to the last bit."""
+    found, known = (
+        localization.probability(s * IDENTITY, 8, 2.0 * s, method, samples=2000)
+        for s in (factor, 1.0)
+    )
+    assert torch.equal(found, known)
+
+
+def test_scale_of_a_law_does_not_matter():
+    rows = CASES["sign-mixed"].weights
+    x = rows.new_tensor([-1.0, math.inf, -math.inf]).expand(8, 3)
+    known, _ = chisquare.distribution(rows, x, 1e-7)
+    for factor in (2.0**530, 2.0**-560):
+        assert torch.equal(chisquare.distribution(factor * rows, factor * x, 1e-7)[0], known)
+    assert (known[:, 1] >= 1 - 1e-7).all() and (known[:, 2] <= 1e-7).all()
+
+
+def test_a_threshold_that_is_no_number_is_refused():
+    with pytest.raises(InputError, match="^x: got NaN, expected a number$"):
+        chisquare.distribution(IDENTITY[:1] + 1, IDENTITY[:1] * math.nan)
 
 
 def test_few_weights_still_work_at_a_modest_accuracy():

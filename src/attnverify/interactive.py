@@ -23,10 +23,11 @@ from attnverify.figures import COLORS
 
 #: Largest error of the script's Phi, for any x, with u = 2^-53. For |x| <= 8 the term k + 1 of the
 #: series is at most 64/129 < 1/2 of term k from k = 64 on; the term there is still more than 1e-7
-#: of the sum (more for smaller x), so the sum stops changing after 64 to 120 terms, and what is
+#: of the sum (more for smaller x), so the sum stops changing after at most 120 terms, and what is
 #: left out is below 2 u times the sum. A term has at most 3 roundings for each factor and the sum
 #: one for each term: 4 * 120 u relative. The exponent x^2/2 <= 32 is off by 32 u; the exponential,
-#: the root, both quotients and the product add less than 8 u. All this multiplies
+#: the root, both quotients and the product add less than 8 u. This assumes Math.exp within 3 u,
+#: which ECMAScript does not promise. All this multiplies
 #: |Phi - 1/2| <= 1/2; the last sum costs u, what is left out u. Beyond 8 the value is 0 or 1, off
 #: by Phi(-8) < 6.3e-16 < 6 u.
 NORMAL_ERROR = ((4 * 120 + 32 + 8) / 2 + 2) * 2.0**-53

@@ -39,7 +39,8 @@ def probability(
 ) -> Float[Tensor, "tokens"]:
     """rho_i for i = 1..tokens, float64; covariance: S (default: the identity).
 
-    method "exact": error at most ``accuracy``, by inverting the characteristic function;
+    method "exact": by inverting the characteristic function, error at most ``accuracy`` for given
+    chi-square weights; these come from a float64 eigensolver, whose error is not enclosed;
     "gaussian": normal approximation with the exact mean and variance; "limit": many tokens and a
     normal law, for symmetric w_qk only (Bao et al. 2024); "limit-general": the same for any w_qk;
     "simulation": share of ``samples`` walks, standard error at most 1/(2 sqrt(samples)).
@@ -51,16 +52,25 @@ def probability(
     require(isinstance(tokens, int) and tokens >= 2, "tokens", tokens, "an integer >= 2")
     require(0 < temperature < math.inf, "temperature", temperature, "a positive number")
     require(method in METHODS, "method", repr(method), f"one of {METHODS}")
-    w, root = w_qk.double(), spectrum.covariance_root(covariance, w_qk.shape[-1])
-    product = root @ w @ root
-    require(bool(product.any()), "w_qk", "tr(WSW'S) = 0", "a matrix that is not zero")
+    root = spectrum.covariance_root(covariance, w_qk.shape[-1])
+    w, temperature = _over_largest(w_qk.double(), temperature)
+    if method == "limit":
+        spectrum.require_symmetric("w_qk", w_qk.double(), 'method="limit-general"')
     if method == "simulation":
         return _simulate(w, root, tokens, temperature, samples, seed)
+    product, temperature = _over_largest(root @ w @ root, temperature)
     if method == "exact":
         return _exact(product, tokens, temperature, accuracy)
     if method == "gaussian":
         return _gaussian(product, tokens, temperature)
-    return _limit(product, tokens, temperature, method)
+    return _limit(product, tokens, temperature)
+
+
+def _over_largest(w: Tensor, temperature: float) -> tuple[Tensor, float]:
+    """Both over the largest |entry| of w: rho is the same, and squares stay finite and not zero."""
+    largest = float(w.abs().amax())
+    require(largest > 0, "w_qk", "tr(WSW'S) = 0", "a matrix that is not zero")
+    return w / largest, temperature / largest
 
 
 def weights(product: Float[Tensor, "d d"], tokens: int) -> Float[Tensor, "tokens 2*d"]:
@@ -90,7 +100,7 @@ def symmetric_weights(eigenvalues, g, h):
 
 
 def between(weights, low, high, accuracy):
-    """P(low < Q < high) for every row of weights (T, m), error at most ``accuracy``; (T,)."""
+    """P(low < Q < high) for every row of weights (T, m), off by at most ``accuracy``; (T,)."""
     x = weights.new_tensor([low, high]).expand(len(weights), 2)
     values, _ = chisquare.distribution(weights, x, accuracy, together=2)
     return (values[:, 1] - values[:, 0]).clamp(0, 1)
@@ -133,9 +143,7 @@ def limit(t, xi, eta, asymmetry=1):
     return ops.normal_cdf(limit_argument(t, xi, eta, asymmetry))
 
 
-def _limit(product, tokens, temperature, method) -> Tensor:
-    if method == "limit":
-        spectrum.require_symmetric("w_qk", product, 'method="limit-general"')
+def _limit(product, tokens, temperature) -> Tensor:
     trace, frobenius, square = walk.traces(product, torch.eye(len(product), dtype=product.dtype))
     eta = temperature / (tokens * frobenius.sqrt())
     t = walk.position(walk.indices(tokens, product), tokens)

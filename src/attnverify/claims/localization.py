@@ -11,8 +11,9 @@ CLAIMS = [
         title="Mean and variance of a centered score",
         kind="proposition",
         statement=r"""
-Let $x_1 \sim N(0, \Sigma)$ and $x_{t+1} \mid x_t \sim N(x_t, \Sigma)$ for $t < T$, and
-$\omega_i = x_i^\top W x_T$ for any $W \in \mathbb{R}^{d \times d}$. Then, for $i = 1, \dots, T$,
+Let $\Sigma$ be positive definite, $x_1 \sim N(0, \Sigma)$ and
+$x_{t+1} \mid x_t \sim N(x_t, \Sigma)$ for $t < T$, and $\omega_i = x_i^\top W x_T$ for any
+$W \in \mathbb{R}^{d \times d}$. Then, for $i = 1, \dots, T$,
 
 $$
 \begin{aligned}
@@ -56,7 +57,7 @@ $\Sigma = I$ and symmetric $W$.
         title="The exact law of a centered score",
         kind="theorem",
         statement=r"""
-In the model of `walk.moments`, let $M = \Sigma^{1/2} W \Sigma^{1/2}$ and
+In the model of `walk.moments` with $T \ge 2$, let $M = \Sigma^{1/2} W \Sigma^{1/2}$ and
 $h = \sqrt{(T^2 - 1)/12}$. Then $\omega_i - \bar\omega$ has the law of $\sum_k \mu_k z_k^2$ with
 independent standard normal $z_k$, where $\mu_1, \dots, \mu_{2d}$ are the eigenvalues of
 
@@ -108,8 +109,8 @@ $$
         title="How far the normal approximation is from the exact law",
         kind="theorem",
         statement=r"""
-Let $Q = \sum_k \mu_k z_k^2$, $m = \max_k |\mu_k|$ and $r = \sum_k \mu_k^2 / m^2$. If $r > 6$,
-then for all $x$
+Let $Q = \sum_k \mu_k z_k^2$ with real $\mu_k$, not all zero, and independent standard normal $z_k$,
+$m = \max_k |\mu_k|$ and $r = \sum_k \mu_k^2 / m^2$. If $r > 6$, then for all $x$
 
 $$
 \Bigl| P(Q \le x) - \Phi\Bigl( \frac{x - \mathbb{E}Q}{\sqrt{\operatorname{Var} Q}} \Bigr) \Bigr|
@@ -119,8 +120,10 @@ $$
 $$
 
 The constant $1/(3\sqrt\pi)$ is the best possible: for equal weights and $x = \mathbb{E}Q$ the ratio
-of the two sides tends to 1. In the model, with symmetric $W$, $r$ is at least
-$\sum_k w_k^2 / \max_k w_k^2$, and $\rho_i$ is off by at most twice the bound.
+of the two sides tends to 1. In the model of `localization.exact`, with symmetric $W \ne 0$ and the
+eigenvalues $w_k$ of $M$, $r$ is at least $\sum_k w_k^2 / \max_k w_k^2$. For $\lambda > 0$ the
+normal approximation of $\rho_i = P(-\lambda < \omega_i - \bar\omega < (T-1)\lambda)$ is off by at
+most twice the bound.
 """,
         sources=(Source(BAO, "the normal approximation"),),
         here="the error bound and its constant",
@@ -132,7 +135,8 @@ $\sum_k w_k^2 / \max_k w_k^2$, and $\rho_i$ is off by at most twice the bound.
         title="The limit of the signal propagation probability, with its rate",
         kind="theorem",
         statement=r"""
-Let $W \ne 0$ be symmetric, $M = \Sigma^{1/2} W \Sigma^{1/2}$,
+In the model of `walk.moments` let $W \ne 0$ be symmetric, $\lambda > 0$,
+$M = \Sigma^{1/2} W \Sigma^{1/2}$,
 $\xi = \operatorname{tr}(M)/\sqrt{\operatorname{tr}(M^2)}$,
 $\eta = \lambda/(T\sqrt{\operatorname{tr}(M^2)})$ and $t_i = (i - \frac12)/T$. Let
 $\rho^N_i$ be the normal approximation of
@@ -194,17 +198,19 @@ $0$ at $\xi = 0$ and tends to $\pm 1$ as $\xi \to \pm\infty$.
         title="Signal propagation without symmetry",
         kind="theorem",
         statement=r"""
-For any $W \ne 0$ put $F = \operatorname{tr}(M M^\top)$, $\xi = \operatorname{tr}(M)/\sqrt F$,
-$\gamma = \operatorname{tr}(M^2)/F$ and $\eta = \lambda/(T \sqrt F)$. Then $|\gamma| \le 1$ and
-$|\xi| \le \sqrt d$ with equality exactly for $M = cI$. The bounds of `localization.limit` hold with
-$\rho(t)$ and $\tau_i$ replaced by those with variance
-$v_\gamma(t) = (1 + \gamma)(t - \frac12)^2 + \frac1{12}$. Let $t \ne \frac12$.
+For any $W \ne 0$ and $\lambda > 0$ put $F = \operatorname{tr}(M M^\top)$,
+$\xi = \operatorname{tr}(M)/\sqrt F$, $\gamma = \operatorname{tr}(M^2)/F$ and
+$\eta = \lambda/(T \sqrt F)$. Then $|\gamma| \le 1$. Also $|\xi| \le \sqrt d$, with equality exactly
+for the multiples $M = \alpha I$ of the identity. The bounds of `localization.limit` hold with
+$v_\gamma(t) = (1 + \gamma)(t - \frac12)^2 + \frac1{12}$ in place of $2t^2 - 2t + \frac7{12}$ in
+$\rho(t)$ and $\tau_i = \bigl((T-1)\eta - (t_i - \tfrac12)\xi\bigr) \big/
+\sqrt{v_\gamma(t_i) - 1/(12T^2)}$. Let $t \ne \frac12$.
 
 - For given $\xi \ne 0$ and $\eta$ with $|\eta| \le |t - \frac12|\,|\xi|$ the contrast
   $|\rho(t) - \rho(1 - t)|$ strictly decreases as $\gamma$ grows: at the same $\xi$ and $\eta$,
   skewness sharpens localization.
 - For a given symmetric part of $M$ with trace $c \ne 0$ and a given $\lambda/T$ with
-  $\lambda/T \le |t - \frac12|\,|c|$ it strictly decreases as the Frobenius norm of the
+  $0 < \lambda/T \le |t - \frac12|\,|c|$ it strictly decreases as the Frobenius norm of the
   skew-symmetric part grows: adding a skew part blunts localization.
 """,
         here="statement and proof",

@@ -19,11 +19,9 @@ MOST_TERMS = 1 << 16
 
 def enclosure(weights: np.ndarray, x: arb, accuracy: float = 1e-12) -> arb:
     """A ball around P(Q <= x) of radius about ``accuracy``; weights: balls (m,), scalar x."""
-    mean, total = np.sum(weights), np.sum(weights * weights)
+    mean = np.sum(weights)
     level = (-arb(accuracy / 4).log()).upper()
-    common = 2 * (level * total).sqrt()
-    low = common + 2 * level * max(0.0, *(float(-v.lower()) for v in weights))
-    high = common + 2 * level * max(0.0, *(float(v.upper()) for v in weights))
+    low, high = chisquare.reach(weights, level)
     if x < mean - low or x > mean + high:  # the tail bound alone says it
         tail = arb(0, 1) * (-level).exp()
         return (1 if x > mean else 0) + tail
@@ -59,10 +57,10 @@ def reference(weights: list[arb], x: arb, accuracy: float = 1e-10) -> arb:
     deviation = (2 * sum((v * v for v in weights), arb(0))).sqrt()
     theta = (1 if above else -1) * min(0.25 / edge if edge else 1e9, 1 / float(deviation))
 
-    def transform(z: acb) -> acb:
+    def transform(z: acb, analytic: bool) -> acb:
         out = (-z * x).exp() / z
         for v in weights:
-            out = out * (1 - 2 * z * v).rsqrt()
+            out = out * (1 - 2 * z * v).rsqrt(analytic=analytic)
         return out
 
     S = 1 / float(deviation)
@@ -71,7 +69,7 @@ def reference(weights: list[arb], x: arb, accuracy: float = 1e-10) -> arb:
         if rest / exponent < accuracy / 4:
             break
         S *= 2
-    value = acb.integral(lambda s, _: transform(theta + acb(0, 1) * s), 0, S,
+    value = acb.integral(lambda s, analytic: transform(theta + acb(0, 1) * s, analytic), 0, S,
                          rel_tol=arb(accuracy), abs_tol=arb(accuracy / 8))  # fmt: skip
     part = (value.real if above else -value.real) / arb.pi()
     part = part + arb(0, 1) * (rest / exponent / arb.pi())

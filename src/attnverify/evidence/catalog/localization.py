@@ -20,11 +20,12 @@ arb = flint.arb
 def _near_limit(T, t, xi, eta, asymmetry=1, factor: float = 1.0):
     """Left and right sides of both directions; (..., 2)."""
     one = ops.constant(1, T)
-    v = walk.limit_variance(t, asymmetry) - one / (12 * ops.square(T))
-    below, above = -eta - (2 * t - 1) * xi / 2, (T - 1) * eta - (2 * t - 1) * xi / 2
-    normal = localization.gaussian(0 * t, ops.sqrt(v), below, above)
+    i = t * T + one / 2  # the position is t; scores in units of T sqrt(tr(MM'))
+    mean = walk.score_mean(i, T, xi) / T
+    deviation = ops.sqrt(walk.score_variance(i, T, 1, asymmetry)) / T
+    normal = localization.gaussian(mean, deviation, -eta, (T - 1) * eta)
     limit = localization.limit(t, xi, eta, asymmetry)
-    tail = ops.normal_cdf(-above / ops.sqrt(v))
+    tail = ops.normal_cdf((mean - (T - 1) * eta) / deviation)
     left = ops.join([normal - limit, limit - normal - tail], -1)
     kappa = one / (2 * ops.sqrt(2 * ops.pi(T) * ops.exp(one) * (one + 0 * T)))
     right = ops.constant(factor, T) * kappa / (ops.square(T) - 1)
@@ -161,15 +162,24 @@ def _signed(slope, stated, point: dict) -> Verdict:
 
 
 def _increasing(sign: int) -> Callable[[], Verdict]:
-    """rho(t) - sign rho(1 - t) increases with xi for all xi, eta and t > 1/2 (1: the contrast)."""
+    """rho(t) - sign rho(1 - t) increases with xi for all xi, eta and t > 1/2 (1: the contrast).
+
+    The contrast must also be 0 at xi = 0 and tend to -1 and 1.
+    """
 
     def run() -> Verdict:
         s = sp.Symbol("s", positive=True)  # t = 1/2 + s
         rho, half = symbolic_limit(), sp.Rational(1, 2)
-        slope = sp.diff(rho.subs(t, half + s) - sign * rho.subs(t, half - s), xi)
+        contrast = rho.subs(t, half + s) - sign * rho.subs(t, half - s)
+        slope = sp.diff(contrast, xi)
         root = sp.sqrt(walk.limit_variance(half + s))
         up, down = _density((eta + s * xi) / root), _density((eta - s * xi) / root)
-        return _signed(slope, s / root * (up + sign * down), {s: half / 2, xi: 1, eta: 1})
+        found = _signed(slope, s / root * (up + sign * down), {s: half / 2, xi: 1, eta: 1})
+        if not found.holds:
+            return found
+        values = [contrast.subs(xi, 0), *(sp.limit(contrast, xi, e) for e in (-sp.oo, sp.oo))]
+        known = [sp.simplify(v) for v in values] == [0, -1, 1]
+        return Verdict(known, f"{found.argument}; at 0 and in the limits {values}")
 
     return run
 
@@ -185,12 +195,12 @@ def _steeper(condition: bool) -> Callable[[], Verdict]:
     """The contrast Phi(a/sqrt v) + Phi(b/sqrt v) - 1 falls as v grows.
 
     a = eta + s xi and b = s xi - eta with s = t - 1/2; both are >= 0 and not both 0 under the
-    condition |eta| <= s xi, and b may be negative without it.
+    condition |eta| <= s xi, and b may be negative without it. a and b may be exchanged, so a > 0.
     """
 
     def run() -> Verdict:
         v, a, size = sp.symbols("v a b", positive=True)
-        b = size if condition else -size
+        b = sp.Symbol("b", nonnegative=True) if condition else -size
         fall = -sp.diff(_phi(a / sp.sqrt(v)) + _phi(b / sp.sqrt(v)), v)
         terms = a * _density(a / sp.sqrt(v)) + b * _density(b / sp.sqrt(v))
         return _signed(fall, terms / (2 * v * sp.sqrt(v)), {a: 3, size: 1, v: 1})
@@ -213,7 +223,7 @@ def _blunter(condition: bool) -> Callable[[], Verdict]:
 
     def run() -> Verdict:
         s, S, k, a, size = sp.symbols("s S k a b", positive=True)
-        b = size if condition else -size
+        b = sp.Symbol("b", nonnegative=True) if condition else -size
         variance = sp.factor((S + k) * walk.limit_variance(sp.S.Half + s, (S - k) / (S + k)))
         fall = -sp.diff(_phi(a / sp.sqrt(variance)) + _phi(b / sp.sqrt(variance)), k)
         terms = a * _density(a / sp.sqrt(variance)) + b * _density(b / sp.sqrt(variance))

@@ -84,8 +84,8 @@ MOMENTS = _moments(
     twins=(
         Twin("a_i with T^2 in place of 2 T^2", _moments(lambda **p: _closed(
             **p, spread=lambda i, T: walk.spread(i, T) - T / 6))),
-        Twin("the mean taken over tokens before i only", _moments(lambda **p: _closed(
-            **p, spread=lambda i, T: i / (i + 1)))),
+        Twin("the mean taken over the tokens up to i", _moments(lambda **p: _closed(
+            **p, spread=lambda i, T: (i - 1) * (2 * i - 1) / (6 * i)))),
         Twin("tr(WSW'S) in the second term too", _moments(lambda W, R, tokens: _symmetrized(
             W, R, tokens))),
     ),
