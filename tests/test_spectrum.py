@@ -147,11 +147,11 @@ ASYMMETRIC = matrix([[1, 2], [0, 1]])
         (lambda: spectrum.require_square("w", torch.eye(2, dtype=torch.int64)),
          r"w: got dtype torch.int64, expected a floating dtype"),
         (lambda: spectrum.covariance_root(matrix([[1, 0], [0, -1]]), 2),
-         r"covariance: got smallest eigenvalue -1, expected a positive definite matrix"),
+         r"covariance: got smallest eigenvalue -1, expected a symmetric positive definite matrix"),
         (lambda: spectrum.covariance_root(ASYMMETRIC, 2),
          r"covariance: got an asymmetric matrix"),
         (lambda: spectrum.covariance_root(torch.eye(3, dtype=torch.float64), 2),
-         r"covariance: got width 3, expected width 2"),
+         r"covariance: got shape \(3, 3\), expected shape \(2, 2\)"),
     ],
 )  # fmt: skip
 def test_bad_input_is_named(call, message):

@@ -63,10 +63,10 @@ $(1 + H)^L$ paths is $L H / (1 + H)$, and fewer than one path in a hundred is sh
         kind="experiment",
         statement=r"""
 One layer with one head is trained to move two opposite points of a circle along their arcs, 50
-steps for half a turn, and is then fed its own output 50 times. The first positions are at 0.9 of
+steps for half a turn, and is then fed its own output 50 times. The first positions are at $0.9$ of
 the radius. In every one of five seeds, each the best of eight layers by its loss, the distance of
-the two tokens falls below 1/1000 of the first one with attention alone, and stays above 1/2 of it
-with attention and a skip connection.
+the two tokens falls below $1/1000$ of the first one with attention alone, and stays above $1/2$ of
+it with attention and a skip connection.
 """,
         sources=(Source(DONG, "Section 4"),),
         notebook="circle",
