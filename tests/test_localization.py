@@ -176,7 +176,7 @@ def test_the_seed_of_a_simulation_is_used():
 
 def test_the_packages_simulation_counts_the_last_batch(monkeypatch):
     """1,000 walks in batches of 32 walks: all of them count, and no more."""
-    monkeypatch.setattr(localization, "SIMULATED", 16)
+    monkeypatch.setattr(localization, "SIMULATED", 1024)
     share = localization.probability(IDENTITY, 8, 2.0, "simulation", samples=1000)
     assert torch.equal((1000 * share).round(), 1000 * share)
     known = localization.probability(IDENTITY, 8, 2.0)

@@ -178,9 +178,3 @@ def normal_bound(weights):
     r, one = stable_rank(weights), ops.constant(1, weights)
     beta = ops.exp(ops.log_beta(one * 3 / 2 + 0 * r, r / 4 - one * 3 / 2))
     return ops.sum(size * size * size, -1) * beta / (12 * ops.pi(weights))
-
-
-def standard_score(weights, x):
-    """(x - mean)/sd of Q; weights (..., m), x (..., n) -> (..., n)."""
-    deviation = ops.sqrt(2 * ops.sum(ops.square(weights), -1, keepdims=True))
-    return (x - ops.sum(weights, -1, keepdims=True)) / deviation

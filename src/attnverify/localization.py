@@ -23,7 +23,7 @@ from attnverify.errors import require
 
 Method = Literal["exact", "gaussian", "limit", "limit-general", "simulation"]
 METHODS = ("exact", "gaussian", "limit", "limit-general", "simulation")
-SIMULATED = 1 << 16  # entries of walks held at once, in units of 8 * tokens * width bytes
+SIMULATED = 1 << 22  # numbers of simulated walks held at once
 
 
 def probability(
@@ -143,6 +143,15 @@ def limit(t, xi, eta, asymmetry=1):
     return ops.normal_cdf(limit_argument(t, xi, eta, asymmetry))
 
 
+def limit_rate(T):
+    """1/(2 sqrt(2 pi e) (T^2 - 1)): how far the limit is from the normal approximation, at most.
+
+    At the positions of :func:`walk.position`, apart from the upper tail; claim localization.limit.
+    """
+    one = ops.constant(1, T) + 0 * T
+    return one / (2 * ops.sqrt(2 * ops.pi(T) * ops.exp(one)) * (ops.square(T) - 1))
+
+
 def _limit(product, tokens, temperature) -> Tensor:
     trace, frobenius, square = walk.traces(product, torch.eye(len(product), dtype=product.dtype))
     eta = temperature / (tokens * frobenius.sqrt())
@@ -154,7 +163,7 @@ def _simulate(w, root, tokens, temperature, samples, seed) -> Tensor:
     require(isinstance(samples, int) and samples >= 1, "samples", samples, "an integer >= 1")
     random = torch.Generator().manual_seed(seed)
     inside = torch.zeros(tokens, dtype=torch.int64)
-    batch = max(1, (SIMULATED << 6) // (tokens * len(w)))
+    batch = max(1, SIMULATED // (tokens * len(w)))
     for start in range(0, samples, batch):
         walks = walk.sample(root, tokens, min(batch, samples - start), random)
         scores = (walks @ (walks[:, -1] @ w.mT)[..., None])[..., 0]

@@ -16,7 +16,6 @@ from torch import Tensor
 from attnverify import entropy, norms, walk
 from attnverify.evidence.checks import Verdict
 from attnverify.experiments.model import Experiment, Rerun, Row, Settings
-from attnverify.experiments.results import fixed_threads
 
 TOKENS, WIDTH = 32, 16
 LARGEST = 8.0  # m in [-8, 8], s in [0, 8]
@@ -82,12 +81,11 @@ def run(settings: Settings) -> list[Row]:
     points, sequences = (9, 50) if settings.quick else (41, 200)
     X = walks(sequences, settings.seed)
     rows = []
-    with fixed_threads(1):  # the products of one cell are too small to share
-        for i in range(points):
-            mean = LARGEST * (2 * i / (points - 1) - 1)
-            for j in range(points):
-                rows.append(cell(X, round(mean, 10), round(LARGEST * j / (points - 1), 10)))
-            settings.progress(f"mean {mean:+.1f}", (i + 1) / points)
+    for i in range(points):
+        mean = LARGEST * (2 * i / (points - 1) - 1)
+        for j in range(points):
+            rows.append(cell(X, round(mean, 10), round(LARGEST * j / (points - 1), 10)))
+        settings.progress(f"mean {mean:+.1f}", (i + 1) / points)
     return rows
 
 

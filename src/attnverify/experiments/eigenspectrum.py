@@ -11,9 +11,10 @@ have all k eigenvalues equal.
 
 from __future__ import annotations
 
-import torch
 from jaxtyping import Complex, Float
 from torch import Tensor
+
+from attnverify import spectrum
 
 Weights = Float[Tensor, "*heads width key_width"]
 
@@ -36,13 +37,12 @@ def xi(W_Q: Weights, W_K: Weights) -> Float[Tensor, "*heads"]:
 def asymmetry(W_Q: Weights, W_K: Weights) -> Float[Tensor, "*heads"]:
     """|A|^2 / |W|^2 for the antisymmetric part A: 0 symmetric, 1/2 like a random matrix."""
     inner = W_K.mT @ W_Q
-    squared_trace = (inner * inner.mT).sum((-2, -1))  # tr(W^2)
-    return (1 - squared_trace / squared_norm(W_Q, W_K)) / 2
+    return (1 - spectrum.square_trace(inner) / squared_norm(W_Q, W_K)) / 2
 
 
 def eigenvalues(W_Q: Weights, W_K: Weights) -> Complex[Tensor, "*heads key_width"]:
     """The k eigenvalues of W_QK that are not zero by its rank."""
-    return torch.linalg.eigvals(W_K.mT @ W_Q)
+    return spectrum.eigenvalues(W_Q, W_K)
 
 
 def regularizer(
