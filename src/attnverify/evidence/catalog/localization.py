@@ -27,8 +27,7 @@ def _near_limit(T, t, xi, eta, asymmetry=1, factor: float = 1.0):
     limit = localization.limit(t, xi, eta, asymmetry)
     tail = ops.normal_cdf((mean - (T - 1) * eta) / deviation)
     left = ops.join([normal - limit, limit - normal - tail], -1)
-    kappa = one / (2 * ops.sqrt(2 * ops.pi(T) * ops.exp(one) * (one + 0 * T)))
-    right = ops.constant(factor, T) * kappa / (ops.square(T) - 1)
+    right = ops.constant(factor, T) * localization.limit_rate(T)
     return left, ops.join([right, right], -1)
 
 
