@@ -146,7 +146,8 @@ def limit(t, xi, eta, asymmetry=1):
 def limit_rate(T):
     """1/(2 sqrt(2 pi e) (T^2 - 1)): how far the limit is from the normal approximation, at most.
 
-    At the positions of :func:`walk.position`, apart from the upper tail; claim localization.limit.
+    At the positions of :func:`attnverify.walk.position`, apart from the upper tail; claim
+    localization.limit.
     """
     one = ops.constant(1, T) + 0 * T
     return one / (2 * ops.sqrt(2 * ops.pi(T) * ops.exp(one)) * (ops.square(T) - 1))
