@@ -1,7 +1,5 @@
 """The ledger takes only what sympy decides."""
 
-import json
-
 import pytest
 import sympy as sp
 
@@ -11,20 +9,23 @@ x = sp.Symbol("x", real=True)
 CLAIM = "norms.square-variant"
 
 
-def test_a_true_step_is_taken_and_recorded(tmp_path, monkeypatch):
-    file = tmp_path / "ledger"
-    monkeypatch.setenv(ledger.VARIABLE, str(file))
-    entry = ledger.derived(CLAIM, {"binomial": ((x + 1) ** 2, x**2 + 2 * x + 1)}, given="x real")
-    assert json.loads(file.read_text()) == {
-        "claim": CLAIM, "role": "derived", "steps": ["binomial"], "given": "x real"
-    }  # fmt: skip
+def test_a_true_step_is_taken_and_recorded():
+    with ledger.recording() as entries:
+        entry = ledger.derived(
+            CLAIM, {"binomial": ((x + 1) ** 2, x**2 + 2 * x + 1)}, given="x real"
+        )
+    assert entries == [ledger.Entry(CLAIM, "derived", ("binomial",), "x real")] == [entry]
     assert "binomial" in repr(entry) and "binomial" in entry._repr_html_()
 
 
-def test_nothing_is_recorded_without_the_variable(tmp_path, monkeypatch):
-    monkeypatch.delenv(ledger.VARIABLE, raising=False)
-    ledger.derived(CLAIM, {"square": ((-x) ** 2, x**2)})
-    assert list(tmp_path.iterdir()) == []
+def test_recordings_nest_and_end():
+    with ledger.recording() as outer:
+        with ledger.recording() as inner:
+            ledger.derived(CLAIM, {"square": ((-x) ** 2, x**2)})
+        ledger.rejected(CLAIM, {"cube": ((-x) ** 3, x**3)})
+    ledger.derived(CLAIM, {"later": (x, x)})
+    assert [e.role for e in inner] == ["derived"]
+    assert [e.role for e in outer] == ["rejected"]
 
 
 @pytest.mark.parametrize(

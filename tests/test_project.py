@@ -159,6 +159,15 @@ def test_a_failed_build_keeps_the_previous_one(small_root, monkeypatch, capfd, s
     assert {p.name for p in (small_root / "_build").iterdir()} == {"html", "evidence.json"}
 
 
+def test_a_failed_stage_repeats_its_warnings(capfd):
+    """What to mend is in the message, not only somewhere in the log."""
+    script = "import sys; print('page.md:3: WARNING: x\\nother', file=sys.stderr); sys.exit(1)"
+    with pytest.raises(build_book.StageError) as raised:
+        build_book.run_python("-c", script, repeat="WARNING")
+    assert str(raised.value).splitlines()[1:] == ["page.md:3: WARNING: x"]
+    assert "other" in capfd.readouterr().err
+
+
 def test_a_good_build_replaces_the_previous_one(small_root, monkeypatch, capfd):
     """The new pages are in place, with the page to open and the verdict as the last lines."""
     monkeypatch.setattr(build_book, "build_html", new_pages)

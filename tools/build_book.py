@@ -67,20 +67,32 @@ def is_current(root: Path) -> bool:
     return stamp.is_file() and stamp.read_text() == source_hash(root)
 
 
-def run_python(*arguments: str | Path) -> None:
-    """Run this interpreter in the root with its output shown; StageError if it fails."""
+def run_python(*arguments: str | Path, repeat: str = "") -> None:
+    """Run this interpreter in the root with its output shown; StageError if it fails.
+
+    The error then ends with the lines of the error stream that hold ``repeat``, so that the
+    cause need not be looked for in a long log.
+    """
     environment = {**os.environ, "JUPYTER_PREFER_ENV_PATH": "1", "PYTHONUNBUFFERED": "1"}
     if not sys.stdout.isatty():
         environment["NO_COLOR"] = "1"
     command = [sys.executable, *(str(a) for a in arguments)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
-    if done.returncode:
-        raise StageError(f"exit code {done.returncode} from: python {' '.join(command[1:])}")
+    repeated = []
+    with subprocess.Popen(command, cwd=ROOT, env=environment, text=True, errors="replace",
+                          stderr=subprocess.PIPE if repeat else None) as process:  # fmt: skip
+        for line in process.stderr or ():
+            sys.stderr.write(line)
+            if repeat in line:
+                repeated.append(line)
+    if process.returncode:
+        cause = f"exit code {process.returncode} from: python {' '.join(command[1:])}"
+        raise StageError("\n".join([cause, *map(str.strip, repeated)]))
 
 
-def run_main(module: str, *arguments: str | Path) -> None:
+def run_main(module: str, *arguments: str | Path, repeat: str = "") -> None:
     """Run module.main(); the console scripts are not used, as they may not be on the path."""
-    run_python("-c", f"import sys; from {module} import main; sys.exit(main())", *arguments)
+    start = f"import sys; from {module} import main; sys.exit(main())"
+    run_python("-c", start, *arguments, repeat=repeat)
 
 
 def verify(evidence: Path) -> None:
@@ -126,7 +138,8 @@ def build_config(folder: Path, cache: Path) -> Path:
 def build_html(staging: Path, cache: Path) -> Path:
     """Build strictly below staging and return the folder of pages."""
     run_main("jupyter_book.cli.main", "build", ROOT, "--path-output", staging,
-             "--config", build_config(staging, cache), "--all", "-n", "-W", "--keep-going")
+             "--config", build_config(staging, cache), "--all", "-n", "-W", "--keep-going",
+             repeat="WARNING")
     html = staging / "_build" / "html"
     errors = [p.name for p in html.rglob("*.html") if "katex-error" in p.read_text("utf-8")]
     if errors:

@@ -1,34 +1,31 @@
 """Derived evidence: run the derivation cells of the notebooks and read the ledger they fill.
 
 A notebook marks the cells of its derivations with the tag ``derivation``. They run in order in one
-fresh process a notebook; a step that is not decidedly true raises there.
+namespace a notebook; a step that is not decidedly true raises there.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-import tempfile
 import time
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-from attnverify.evidence.ledger import VARIABLE
+from attnverify.evidence import ledger
 from attnverify.evidence.records import Record, TwinRecord
 
 TAG = "derivation"
 NOTEBOOKS = "ATTNVERIFY_NOTEBOOKS"  # environment variable: folder of the notebooks
-SECONDS = 600  # limit for the derivations of one notebook
 
 
 @dataclass(frozen=True)
 class NotebookRun:
-    """What one notebook handed to the ledger, and the end of its error output if it failed."""
+    """What one notebook handed to the ledger, and the end of its traceback if it failed."""
 
     notebook: str
-    entries: tuple[dict, ...]
+    entries: tuple[ledger.Entry, ...]
     error: str
     seconds: float
 
@@ -51,32 +48,26 @@ def cells(notebook: Path) -> list[str]:
 
 
 def run(name: str) -> NotebookRun:
-    """Run the derivations of one notebook (a stem such as "softmax") in a fresh process."""
+    """Run the derivations of one notebook (a stem such as "softmax")."""
     start = time.perf_counter()
     where = folder()
     path = where / f"{name}.ipynb" if where else None
     if path is None or not path.is_file():
         return NotebookRun(name, (), f"no notebook {name}.ipynb found (set {NOTEBOOKS})", 0.0)
-    with tempfile.TemporaryDirectory() as temporary:
-        ledger = Path(temporary) / "ledger"
-        environment = {**os.environ, VARIABLE: str(ledger), "MPLBACKEND": "agg"}
-        command = [sys.executable, "-m", "attnverify.evidence.derive", str(path)]
+    error = ""
+    with ledger.recording() as entries:
         try:
-            done = subprocess.run(command, env=environment, capture_output=True, text=True,
-                                  timeout=SECONDS, check=False, cwd=path.parent)  # fmt: skip
-            error = "" if done.returncode == 0 else done.stderr.strip()[-2000:]
-        except subprocess.TimeoutExpired:
-            error = f"the derivations took more than {SECONDS} s"
-        lines = ledger.read_text(encoding="utf-8").splitlines() if ledger.exists() else []
-    entries = tuple(json.loads(line) for line in lines)
-    return NotebookRun(name, entries, error, round(time.perf_counter() - start, 3))
+            execute(path)
+        except (Exception, SystemExit):  # whatever a cell raises is the outcome
+            error = traceback.format_exc().strip()[-2000:]
+    return NotebookRun(name, tuple(entries), error, round(time.perf_counter() - start, 3))
 
 
 def records(claim: str, done: NotebookRun) -> tuple[list[Record], list[TwinRecord]]:
     """What a notebook's run shows for one claim."""
-    own = [e for e in done.entries if e["claim"] == claim]
-    steps = [step for e in own if e["role"] == "derived" for step in e["steps"]]
-    given = "; ".join(e["given"] for e in own if e["role"] == "derived" and e["given"])
+    own = [e for e in done.entries if e.claim == claim]
+    steps = [step for e in own if e.role == "derived" for step in e.steps]
+    given = "; ".join(e.given for e in own if e.role == "derived" and e.given)
     limits = f"given: {given}" if given else "given the hypotheses of the statement"
     if done.error:
         outcome, detail = "fail", done.error.splitlines()[-1]
@@ -89,18 +80,14 @@ def records(claim: str, done: NotebookRun) -> tuple[list[Record], list[TwinRecor
     )
     twins = [
         TwinRecord(done.notebook, step, True, None, "a step that sympy decides to be false")
-        for e in own if e["role"] == "rejected" for step in e["steps"]
+        for e in own if e.role == "rejected" for step in e.steps
     ]  # fmt: skip
     return [record], twins
 
 
 def execute(path: Path) -> None:
-    """Run the derivation cells of one notebook in this process."""
+    """Run the derivation cells of one notebook in a namespace of their own."""
     namespace: dict[str, object] = {"__name__": "__main__"}
     for number, source in enumerate(cells(path), start=1):
         code = compile(source, f"{path.name}, derivation cell {number}", "exec")
         exec(code, namespace)  # the project's own notebook
-
-
-if __name__ == "__main__":
-    execute(Path(sys.argv[1]))

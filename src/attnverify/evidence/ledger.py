@@ -12,12 +12,11 @@ Anything undecided raises: a derivation that sympy cannot follow does not count.
 
 from __future__ import annotations
 
+import contextlib
 import html
-import json
-import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import sympy as sp
@@ -26,7 +25,7 @@ from attnverify import symbolic
 from attnverify.claims import registry
 from attnverify.symbolic import Rules
 
-VARIABLE = "ATTNVERIFY_LEDGER"  # environment variable: file that receives the entries
+_ENTRIES: ContextVar[list[Entry] | None] = ContextVar("entries", default=None)
 
 
 class DerivationError(AssertionError):
@@ -59,6 +58,17 @@ class Entry:
         )
 
 
+@contextlib.contextmanager
+def recording() -> Iterator[list[Entry]]:
+    """The list of all entries that are handed in within the block (by this thread), in order."""
+    entries: list[Entry] = []
+    token = _ENTRIES.set(entries)
+    try:
+        yield entries
+    finally:
+        _ENTRIES.reset(token)
+
+
 def derived(
     claim: str, steps: Mapping[str, Any], *, given: str = "", rules: Rules | None = None
 ) -> Entry:
@@ -87,7 +97,8 @@ def _hand_in(claim, role, steps, given, rules, *, expected) -> Entry:
             word = {True: "true", False: "false", None: "undecided"}[verdict]
             raise DerivationError(f"{id}, step {name!r}: {word}, expected {str(expected).lower()}")
     entry = Entry(id, role, tuple(steps), given)
-    _append(entry)
+    if (entries := _ENTRIES.get()) is not None:
+        entries.append(entry)
     return entry
 
 
@@ -122,13 +133,3 @@ def _decide_equal(left: Any, right: Any, rules: Rules | None) -> bool | None:
     # except for sums over symbolic ranges, which have no numeric value: there sympy has called
     # true identities false
     return None if verdict is False and difference.has(sp.Sum) else verdict
-
-
-def _append(entry: Entry) -> None:
-    file = os.environ.get(VARIABLE)
-    if file:
-        line = json.dumps(
-            {"claim": entry.claim, "role": entry.role, "steps": entry.steps, "given": entry.given}
-        )
-        with Path(file).open("a", encoding="utf-8") as out:  # one short line: appended whole
-            out.write(line + "\n")
