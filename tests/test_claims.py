@@ -54,6 +54,17 @@ def test_globs_select_in_order():
         registry.select(["nothing.*"])
 
 
+def test_a_selection_is_completed_by_what_its_statuses_depend_on():
+    """What a claim rests on, what corrects it, what that rests on; nothing else."""
+    small = Registry([
+        claim("lemma"), claim("other"), claim("sharp", uses=("lemma",)),
+        claim("printed", asserts="fails", corrected_by="sharp"),
+    ])  # fmt: skip
+    found = small.completed(small.select(["printed"]))
+    assert [c.id for c in found] == ["lemma", "sharp", "printed"]
+    assert small.completed([]) == []
+
+
 def test_a_claim_may_not_rest_on_itself():
     circle = Registry([claim("a", uses=("b",)), claim("b", uses=("a",))])
     with pytest.raises(InputError, match="rests on itself"):

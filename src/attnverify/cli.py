@@ -101,7 +101,7 @@ def verify(
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the report here.")] = None,
 ) -> None:
-    """Gather evidence for the claims, run their twins, derive their statuses."""
+    """Gather evidence for the claims and all they rest on, run the twins, derive the statuses."""
     from attnverify.evidence.records import KINDS
     from attnverify.evidence.replay import write_text
     from attnverify.evidence.search import Settings
@@ -122,6 +122,9 @@ def verify(
         json_file.parent.mkdir(parents=True, exist_ok=True)
         write_text(json_file, json.dumps(report.as_json(), indent=1, ensure_ascii=False) + "\n")
     _print_report(report)
+    added = len(report.claims) - len(registry.select(ids or []))
+    if added:
+        out.print(f"{added} of them were not asked for: the others rest on them", markup=False)
     raise typer.Exit(0 if report.as_claimed else 1)
 
 

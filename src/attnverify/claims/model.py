@@ -115,6 +115,17 @@ class Registry(Mapping[str, Claim]):
             if not patterns or any(fnmatchcase(claim.id, p) for p in patterns)
         ]
 
+    def completed(self, claims: Iterable[Claim]) -> list[Claim]:
+        """The claims, what they rest on and what corrects them: what their statuses depend on."""
+        found: set[str] = set()
+        pending = [claim.id for claim in claims]
+        while pending:
+            claim = self[pending.pop()]
+            if claim.id not in found:
+                found.add(claim.id)
+                pending += [*claim.uses, *filter(None, [claim.corrected_by])]
+        return [claim for claim in self.values() if claim.id in found]
+
     def ancestors(self, id: str) -> list[str]:
         """Every claim that ``id`` rests on, directly or not."""
         found: list[str] = []

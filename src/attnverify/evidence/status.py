@@ -54,12 +54,12 @@ def own(claim: Claim, records: Iterable[Record], twins: Iterable[TwinRecord]) ->
 
 
 def standings(registry: Registry, alone: Mapping[str, Standing]) -> dict[str, Standing]:
-    """Statuses with ancestors taken into account, for the claims in ``alone``."""
+    """Statuses with ancestors taken into account; ``alone`` holds every ancestor of its claims."""
     out = {}
     for id, standing in alone.items():
         weak = []
         for ancestor in registry.ancestors(id):
-            status = alone[ancestor].status if ancestor in alone else "not checked in this run"
+            status = alone[ancestor].status
             if status != "verified":
                 weak.append(f"rests on {ancestor}: {status}")
         if standing.status == "verified" and weak:

@@ -24,7 +24,7 @@ Progress = Callable[[str], None]
 
 @dataclass
 class Report:
-    """Evidence and status of the selected claims, in registry order."""
+    """Evidence and status of the selected claims and of those they rest on, in registry order."""
 
     claims: list[Claim]
     records: dict[str, list[Record]]
@@ -79,11 +79,12 @@ def verify(
 ) -> Report:
     """Check the claims that match ``patterns`` (ids or globs; none means all).
 
+    What they rest on and what corrects them is checked too: their statuses depend on it.
     settings: how hard to search; kinds: which evidence to gather; scheduler: address of a dask
     scheduler, else ``jobs`` local processes (default: one a core); progress: called with the name
     of every finished piece. Equal settings give equal evidence, except for times.
     """
-    claims = registry.select(patterns)
+    claims = registry.completed(registry.select(patterns))
     report = Report(claims, {c.id: [] for c in claims}, {c.id: [] for c in claims}, settings)
     tasks: list[tuple[Callable, tuple]] = []
     if "derived" in kinds:
@@ -106,7 +107,7 @@ def verify(
 
 def tasks_in(patterns: Sequence[str], kinds: Sequence[Kind]) -> int:
     """Number of pieces :func:`verify` reports progress for."""
-    claims = registry.select(patterns)
+    claims = registry.completed(registry.select(patterns))
     notebooks = len(_deriving(claims)) if "derived" in kinds else 0
     return notebooks + (len(claims) if set(kinds) - {"derived"} else 0)
 
