@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import attnverify
 from attnverify import cli
 from attnverify.claims import registry
 from attnverify.evidence import replay
@@ -44,6 +45,11 @@ def test_the_console_command_is_installed():
     command = [str(Path(sys.executable).parent / "attnverify"), "show", "paths.count"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0 and "paths.count" in done.stdout
+
+
+def test_the_version_is_that_of_the_package(run):
+    done = run("--version")
+    assert done.returncode == 0 and done.stdout.strip() == attnverify.__version__
 
 
 def without_seconds(x):

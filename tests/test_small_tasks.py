@@ -133,17 +133,43 @@ def test_accuracy_by_length_agrees_with_enumeration():
         assert row["paths"] == len(scores[length])
         # the score is linear: that of the sum is the sum of those of its paths
         assert row["score"] == pytest.approx(math.fsum(scores[length]), rel=1e-10, abs=1e-10)
+        one = row["paths"] * torch.tensor(scores[length], dtype=torch.float64)
+        assert row["spread"] == pytest.approx(float(one.std(correction=0)), rel=1e-9, abs=1e-10)
+        off = float((one - row["score"]).abs().max())
+        assert row["farthest"] == pytest.approx(off, rel=1e-9, abs=1e-10)
     assert rows[-1]["up_to"] == whole["accuracy"] == lengths.accuracy(net(X) @ readout, labels)
     assert whole["sum_share"] <= 1 and whole["chance"] == labels.flatten().bincount().max() / 20
 
 
-def test_estimates_from_drawn_paths_are_within_their_errors():
+@pytest.mark.parametrize("options", [{"depth": 4}, {"depth": 1}, {"heads": 3}])
+def test_scores_of_all_paths_are_those_of_their_terms(options):
+    """The same set of numbers, one by one: depths that split evenly and that do not."""
+    net = nets(1, **options)[0]
+    X = torch.randn(2, 5, 6, generator=draws(8), dtype=torch.float64)
+    readout = torch.randn(6, 3, generator=draws(9), dtype=torch.float64)
+    labels = torch.randint(0, 3, (2, 5), generator=draws(10))
+    found = lengths.all_scores(paths.FixedAttention.of(net, X), X, readout, labels)
+    for length, scores in enumerate(found):
+        expected = [float(lengths.score(term @ readout, labels))
+                    for path, term in paths.terms(net, X) if len(path) - path.count(0) == length]
+        expected = torch.tensor(sorted(expected), dtype=torch.float64)
+        torch.testing.assert_close(scores.sort().values, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(("spread", "farthest"), [(1.0, 30.0), (1.0, 1.0), (0.1, 5.0)])
+def test_bernstein_gives_the_distance_of_its_probability(spread, farthest):
+    far = lengths.bernstein(spread, farthest, 100, 1e-5)
+    exponent = 100 * far**2 / (2 * spread**2 + 2 * farthest * far / 3)
+    assert 2 * math.exp(-exponent) == pytest.approx(1e-5)
+
+
+def test_estimates_from_drawn_paths_are_as_near_as_chance_allows():
     *_, (_, rows) = small_measurement(400)
     assert rows[0]["sampled"] == 1 and rows[0]["sampled_score"] == rows[0]["score"]
-    for row in rows[1:]:
-        assert abs(row["sampled_score"] - row["score"]) <= 4 * row["sampled_error"]
-    assert shortpaths.deviation(rows) <= 4
-    assert shortpaths.deviation(rows, lambda row: 1 / row["paths"]) > 4
+    assert 0 < shortpaths.deviation(rows) <= 1
+    assert shortpaths.deviation(rows, lambda row: 1 / row["paths"]) > 1
+    off = [row | {"sampled_score": row["score"] + row["spread"]} for row in rows]
+    assert shortpaths.deviation(off) > 1
 
 
 def test_drawn_paths_are_equally_likely():
@@ -206,7 +232,8 @@ def test_the_criterion_needs_each_of_its_parts():
     assert not shortpaths.judge(spoiled).holds
     spoiled = [row | {"alone": 0.5} for row in last]
     assert not shortpaths.judge(spoiled).holds
-    spoiled = [row | {"sampled_score": row.get("score", 0) + 1} for row in last]
+    spoiled = [row | {"sampled_score": row["score"] + row["farthest"]} if "length" in row else row
+               for row in last]  # fmt: skip
     assert not shortpaths.judge(spoiled).holds
 
 

@@ -1,6 +1,6 @@
 """The console command ``attnverify``: list, show, verify, attack, replay, experiment.
 
-Exit code 0: everything as claimed; 1: some check failed or stayed unknown; 2: wrong usage.
+Exit code 0: no check failed or stayed unknown; 1: some did; 2: wrong usage.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from enum import StrEnum
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +23,6 @@ from attnverify.errors import InputError
 
 app = typer.Typer(
     name="attnverify",
-    help="Check the claims of the book Attention, Verified.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -48,6 +48,21 @@ def main() -> None:
             f"attnverify: {error}", style="red", markup=False
         )
         sys.exit(2)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        out.print(version("attnverify"))
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Check the claims of the book Attention, Verified."""
 
 
 @app.command("list")
@@ -82,6 +97,8 @@ def show(id: Annotated[str, typer.Argument(help="Claim id.")]) -> None:
         twins = "; ".join(t.title for t in check.twins) or "(run with the claim's other checks)"
         table.add_row(name, type(check).__name__.lower(), ", ".join(check.kinds), twins)
     out.print(table)
+    if claim.derived:
+        out.print("The derivation in the notebook has false twins of its own.", markup=False)
 
 
 @app.command()
@@ -150,7 +167,7 @@ def attack(
         task = bar.add_task(f"attacking {id}", total=(steps + 1) * len(inequality.sizes))
         found = search(inequality, settings, f"{id}/{name}", lambda n: bar.update(task, advance=n))
     out.print(f"{id} ({name}): {found.outcome}, largest left/right {found.ratio:.10f} "
-              f"in {found.instances} restarts", highlight=False)  # fmt: skip
+              f"in {found.instances} restarts, all sizes together", highlight=False)  # fmt: skip
     if found.detail:
         out.print(found.detail, markup=False)
     if save is not None:
@@ -174,8 +191,9 @@ def replay(file: Annotated[Path, typer.Argument(help="A file that attack --save 
     verdict = "equality to within 2^-40" if equal else words[seen.outcome]
     out.print(f"{claim} ({name}): {verdict}; hypotheses: {seen.hypotheses}", highlight=False)
     out.print(
-        f"left/right = {seen.ratio.str(20)} at {seen.bits} bits", markup=False, highlight=False
-    )
+        f"left/right = {seen.ratio.str(20)}, 1 - left/right = {(1 - seen.ratio).str(3)} "
+        f"at {seen.bits} bits", markup=False, highlight=False
+    )  # fmt: skip
     raise typer.Exit(0 if seen.outcome == "pass" or seen.attained else 1)
 
 

@@ -134,8 +134,8 @@ class VerdictDirective(SphinxDirective):
         counts = Counter(evidence.status(id) for id in registry)
         line = nodes.paragraph()
         line += [nodes.strong("", f"{len(registry)} claims"), nodes.Text(": ")]
-        for status in (s for s in (*STATUSES, UNCHECKED) if counts[s]):
-            line += [nodes.Text(f"{counts[status]} "), status_badge(status), nodes.Text(" ")]
+        for k, status in enumerate(s for s in (*STATUSES, UNCHECKED) if counts[s]):
+            line += [nodes.Text(f"{', ' * (k > 0)}{counts[status]} "), status_badge(status)]
         return line
 
 

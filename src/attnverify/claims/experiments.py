@@ -14,14 +14,15 @@ def _short_paths(name: str, title: str, task: str) -> Claim:
         title=title,
         kind="experiment",
         statement=rf"""
-{task} Five attention networks with skip connections and without biases are trained; $S_\ell$ is the
-sum over all paths of length $\ell$, read out like the whole network. Then
+{task} Sixteen attention networks with skip connections and without biases are trained; $S_\ell$ is
+the sum over all paths of length $\ell$, read out like the whole network. Then
 
 1. $\sum_\ell S_\ell$ is the network's output, to within the derived rounding bound;
-2. the accuracy of $S_1$ exceeds that of $S_L$, the longest paths, by more than two standard errors
-   over the networks, and so does the mean accuracy of single paths drawn at random;
-3. for every network and length, the score of $S_\ell$ estimated from paths drawn at random is
-   within four standard errors of its exact value.
+2. the accuracy of $S_1$ exceeds that of $S_L$, the longest paths, by Student's one-sided test over
+   the networks at level $1\,\%$, and so does the mean accuracy of single paths drawn at random;
+3. for every network and length, the score of $S_\ell$ estimated from 100 paths drawn at random is
+   as near to its exact value as Bernstein's inequality demands, with the exact spread over all
+   paths and an error probability of $0.1\,\%$ for all these comparisons together.
 """,
         sources=(Source(DONG, "Section 4"),),
         uses=("paths.length-recursion",),

@@ -30,6 +30,9 @@ def curve(
     return [k[0] for k in kept], [min(k[1]) for k in kept], [max(k[1]) for k in kept]
 
 
+TINY = 1e-308  # below it floats lose digits, and then vanish
+
+
 def spread(values: list[float | None]) -> str:
     """Smallest and largest of the seeds' values, such as "0.38 .. 0.42"."""
     if any(v is None for v in values):
@@ -39,8 +42,8 @@ def spread(values: list[float | None]) -> str:
 
 
 def _number(value: float) -> str:
-    if value == 0:
-        return "< 1e-308"
+    if value < TINY:
+        return f"< {TINY}"
     return f"{value:.2f}" if value >= 0.01 else f"{value:.0e}"
 
 

@@ -24,7 +24,6 @@ from attnverify.evidence.checks import Verdict
 from attnverify.evidence.draw import seed_for
 from attnverify.experiments.ensemble import Ensemble, Weights
 from attnverify.experiments.model import Experiment, Rerun, Row, Settings
-from attnverify.experiments.results import fixed_threads
 from attnverify.experiments.train import Plan, train
 from attnverify.weights import AttentionWeights
 
@@ -105,7 +104,6 @@ def _states(net: SelfAttentionNetwork, X: Tensor, steps: int) -> Iterator[Tensor
         yield X
 
 
-@fixed_threads(1)  # the products are too small to share
 def run(settings: Settings) -> list[Row]:
     """One row for every variant, seed and radius of the first positions."""
     size = QUICK if settings.quick else FULL

@@ -40,6 +40,12 @@ def relative_residual(X: Tensor) -> Tensor:
     return norms.composite(norms.mean_centered(X)) / norms.composite(X)
 
 
+def scaled_logits(X: Tensor, eigenvalues: Tensor) -> Tensor:
+    """X W X^T / (T sqrt(d)), W diagonal with these eigenvalues: (N, T, T)."""
+    tokens, width = X.shape[-2:]
+    return (X * eigenvalues) @ X.mT / (tokens * math.sqrt(width))
+
+
 def measure(X: Tensor, eigenvalues: Tensor) -> dict[str, Tensor]:
     """Figures of one layer for each sequence of X (N, T, d); eigenvalues (d,); each (N,).
 
@@ -47,8 +53,7 @@ def measure(X: Tensor, eigenvalues: Tensor) -> dict[str, Tensor]:
     contrast: what the last query gives to the last quarter of tokens less the first quarter;
     strength: its absolute value.
     """
-    tokens, width = X.shape[-2:]
-    logits = (X * eigenvalues) @ X.mT / (tokens * math.sqrt(width))
+    tokens, logits = X.shape[-2], scaled_logits(X, eigenvalues)
     weights, quarter = torch.softmax(logits, -1), tokens // 4
     last = weights[:, -1]
     contrast = last[:, -quarter:].sum(-1) - last[:, :quarter].sum(-1)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 
 import torch
+from scipy.stats import t as student
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -16,11 +17,12 @@ from attnverify.evidence.draw import generator, seed_for
 from attnverify.experiments import lengths
 from attnverify.experiments.ensemble import Ensemble, Weights
 from attnverify.experiments.model import Experiment, Rerun, Row, Settings
-from attnverify.experiments.results import fixed_threads
 from attnverify.experiments.tasks import TASKS, Task
 from attnverify.experiments.train import Plan, stream, train
 
 DEPTH = 6
+LEVEL = 0.01  # of Student's one-sided tests over the networks
+FALSE_ALARM = 1e-3  # probability that drawn paths miss the exact score by chance, in one table
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Size:
 
 
 QUICK = Size(networks=3, steps=120, rate=2e-3, batch=32, sequences=64, paths=50)
-FULL = Size(networks=5, steps=1500, rate=1e-3, batch=32, sequences=128, paths=100)
+FULL = Size(networks=16, steps=1500, rate=1e-3, batch=32, sequences=128, paths=100)
 
 
 class Trainee:
@@ -103,10 +105,9 @@ def run(name: str, settings: Settings) -> list[Row]:
     return [row for size in sizes for row in run_size(name, settings, size)]
 
 
-@fixed_threads(1)  # the products are too small to share
 def run_size(name: str, settings: Settings, size: Size) -> list[Row]:
     """Train the networks of one size, then measure each of them length by length."""
-    seed = seed_for(settings.seed, name, str(size.steps))
+    seed = seed_for(settings.seed, name, f"{size.networks} networks, {size.steps} steps")
     task = TASKS[name](size.networks, seed, size.sequences)
     trainee = Trainee(task, size.networks, seed, settings.device)
     history = _train(trainee, size, settings, seed)
@@ -176,34 +177,45 @@ def advantage(rows: list[Row], key: str, short: int, long: int) -> tuple[float, 
     return mean_and_error(by_network(rows, key, short) - by_network(rows, key, long))
 
 
-def deviation(rows: list[Row], factor: Callable[[Row], float] = lambda row: 1.0) -> float:
-    """Largest |sampled score - score| in standard errors of the sample, times a factor each.
+def compared(rows: list[Row]) -> list[Row]:
+    """The rows of lengths with more than one path, of which some were drawn."""
+    return [row for row in rows if row.get("sampled", 1) > 1]
 
-    Lengths with a single path have no standard error; their two scores are of the same term,
-    computed by the same products, and must be equal.
+
+def deviation(rows: list[Row], factor: Callable[[Row], float] = lambda row: 1.0) -> float:
+    """Largest |sampled score - score| as a share of what chance allows, times a factor each.
+
+    Bernstein's inequality with the exact spread of all paths; the probabilities of all rows
+    together are FALSE_ALARM.
     """
-    worst = 0.0
+    rows, worst = compared(rows), 0.0
     for row in rows:
-        if "length" in row:
-            gap = abs(factor(row) * row["sampled_score"] - row["score"])
-            error = factor(row) * row["sampled_error"]
-            worst = max(worst, gap / error if error > 0 else (0.0 if gap == 0 else float("inf")))
+        gap = abs(factor(row) * row["sampled_score"] - row["score"])
+        allowed = lengths.bernstein(row["spread"], row["farthest"], row["sampled"],
+                                    FALSE_ALARM / len(rows))  # fmt: skip
+        worst = max(worst, gap / (factor(row) * allowed))
     return worst
+
+
+def exceeds(mean: float, error: float, networks: int) -> bool:
+    """Whether a mean over networks is above zero by Student's one-sided test at LEVEL."""
+    return mean > float(student.ppf(1 - LEVEL, networks - 1)) * error
 
 
 def judge(rows: list[Row], short: int = 1, long: int = DEPTH, weighted: bool = True) -> Verdict:
     """The criterion: see the claims. ``weighted`` False leaves the number of paths out."""
     rows = longest(rows)
-    summed, s_error = advantage(rows, "accuracy", short, long)
-    alone, a_error = advantage(rows, "alone", short, long)
-    share = float(by_network(rows, "sum_share", None).max())
+    summed, alone = (advantage(rows, key, short, long) for key in ("accuracy", "alone"))
+    shares = by_network(rows, "sum_share", None)
+    share, networks = float(shares.max()), len(shares)
     off = deviation(rows) if weighted else deviation(rows, lambda row: 1 / row["paths"])
     argument = (
-        f"accuracy of length {short} minus length {long}: all paths {summed:.3f} +- {s_error:.3f}, "
-        f"one path alone {alone:.3f} +- {a_error:.3f}; sampled and exact scores at most "
-        f"{off:.1f} standard errors apart; sum over lengths within {share:.0e} of its bound"
+        f"{networks} networks; accuracy of length {short} minus length {long}: all paths "
+        f"{summed[0]:.3f} +- {summed[1]:.3f}, one path alone {alone[0]:.3f} +- {alone[1]:.3f}; "
+        f"sampled scores off by {off:.2f} of what chance allows; sum over lengths within "
+        f"{share:.0e} of its bound"
     )
-    holds = summed > 2 * s_error and alone > 2 * a_error and off <= 4 and share <= 1
+    holds = all(exceeds(*each, networks) for each in (summed, alone)) and max(off, share) <= 1
     return Verdict(holds, argument, cases=len(rows))
 
 

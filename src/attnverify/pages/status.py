@@ -24,8 +24,8 @@ from attnverify.pages.common import (
     scrolling,
 )
 
-WORDS = {"pass": "✓", "fail": "✗ fail", "unknown": "? unknown"}
-HEADER = ("Claim", "Status", "Best ratio", "Twins", *KINDS, "Seconds", "Chapter")
+WORDS = {"pass": "", "fail": " ✗ fail", "unknown": " ? unknown"}
+HEADER = ("Claim", "Status", "Evidence", "Best ratio", "Twins", "Seconds", "Chapter")
 
 INTRO = """\
 # Status of every claim
@@ -36,13 +36,12 @@ from. A status is derived from evidence, and a claim that rests on an unverified
 """
 
 LEGEND = """\
-A check mark means that all evidence of this kind passes, a dash that the kind does not apply to the
-claim. *Best ratio* is the largest left side over right side of an inequality that was found; 1
-means that the constant cannot be
-improved, and 1 − 2.0·10⁻⁹ that the ratio is smaller than 1 by 2.0·10⁻⁹. Identities and counts
-have no such ratio. *Twins* says how many false neighbors were rejected. *Seconds* is the wall time
-of all checks of the claim; a notebook's derivations
-are counted for each of its claims.
+*Evidence* names the kinds that apply to the claim; where a kind did not pass, that is said. *Best
+ratio* is the largest left side over right side of an inequality that was found: 1 means that
+equality is attained or approached ({ref}`what that shows <tightness-margin>`), and 1 − 2.0·10⁻⁹
+that the ratio is smaller than 1 by 2.0·10⁻⁹. Identities and counts have no such ratio. *Twins* says
+how many false neighbors were rejected. *Seconds* is the wall time of all checks of the claim; a
+notebook's derivations are counted for each of its claims.
 """
 
 
@@ -71,21 +70,21 @@ def _row(claim: Claim, evidence: Evidence) -> list[str]:
     return [
         f"[]{{#{anchor(claim.id, 'status')}}}{{claim}}`{claim.id} <{claim.id}>`",
         badge(status, COLORS.get(status, COLORS["reference"])),
+        ", ".join(filter(None, (_outcome(claim, kind, records) for kind in KINDS))),
         number(margin(claim.id, records)),
         f"{rejected} of {len(twins)}" if twins else "–",
-        *(_outcome(claim, kind, records) for kind in KINDS),
         f"{sum(r['seconds'] for r in records):.2f}" if records else "–",
         f"{{doc}}`{claim.notebook} </notebooks/{claim.notebook}>`",
     ]
 
 
 def _outcome(claim: Claim, kind: str, records: list[Mapping[str, Any]]) -> str:
-    """The worst outcome of one kind; a kind that applies but did not run is said to be missing."""
+    """One kind with its worst outcome; "" for a kind that does not apply."""
     outcomes = {r["outcome"] for r in records if r["kind"] == kind}
     for worst in ("fail", "unknown", "pass"):
         if worst in outcomes:
-            return WORDS[worst]
-    return "not run" if kind in {k for k, _ in required(claim)} else "–"
+            return kind + WORDS[worst]
+    return f"{kind} not run" if kind in {k for k, _ in required(claim)} else ""
 
 
 def _reasons(members: list[Claim], evidence: Evidence) -> list[str]:
