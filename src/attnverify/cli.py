@@ -50,7 +50,7 @@ def main() -> None:
         sys.exit(2)
 
 
-def _version(asked: bool) -> None:
+def _version(asked: bool | None) -> None:
     if asked:
         out.print(version("attnverify"))
         raise typer.Exit
@@ -59,8 +59,9 @@ def _version(asked: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
-    ] = False,
+        bool | None,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+    ] = None,
 ) -> None:
     """Check the claims of the book Attention, Verified."""
 

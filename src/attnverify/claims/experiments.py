@@ -1,6 +1,7 @@
-"""Part IV: experiments. A claim is the criterion on the table of the full run.
+"""Part IV: experiments.
 
-Which criteria were fixed before it, and which were changed after a look at data, the chapters say.
+A claim is the criterion on the table of the full run. Which criteria were fixed before it, and
+which were changed after a look at data, the chapters say.
 """
 
 from attnverify.claims.model import Claim, Source

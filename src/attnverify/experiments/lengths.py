@@ -2,8 +2,8 @@
 
 The network is S_0 + ... + S_L with S_l the sum over all paths of length l (paths.by_length); it has
 no biases, so nothing else is left. Restricted to one length it is S_l, read out like the whole.
-S_l comes from the recursion; beside it stand paths drawn at random, one reading of what
-Dong, Cordonnier, Loukas (2021, section 4) did.
+S_l comes from the recursion; beside it stand paths drawn at random, as in the code of
+Dong, Cordonnier, Loukas (2021, section 4).
 """
 
 from __future__ import annotations

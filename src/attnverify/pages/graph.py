@@ -59,13 +59,14 @@ def svg(evidence: Evidence, link: Link, claims: Registry = registry) -> str:
         'markerWidth="8" markerHeight="8" orient="auto" markerUnits="userSpaceOnUse">'
         '<path d="M0 0L8 4L0 8z" fill="currentColor"/></marker></defs>',
     ]
-    for title, members in by_part(claims.values()).items():
+    for claim in claims.values():
+        arcs = [_arc(tops[used], tops[claim.id], height) for used in claim.uses]
+        node = _node(claim, tops[claim.id], evidence.status(claim.id), link(claim.id))
+        parts += ["<g>", *arcs, node, "</g>"]
+    for title, members in by_part(claims.values()).items():  # last, so that no arc covers them
         top = tops[members[0].id] - ROW + 20
-        parts.append(f'<text x="{MARGIN}" y="{top}" font-weight="bold">{html_escape(title)}</text>')
-        for claim in members:
-            arcs = [_arc(tops[used], tops[claim.id], height) for used in claim.uses]
-            node = _node(claim, tops[claim.id], evidence.status(claim.id), link(claim.id))
-            parts += ["<g>", *arcs, node, "</g>"]
+        parts.append(f'<text class="attnverify-part" x="{MARGIN}" y="{top}">'
+                     f"{html_escape(title)}</text>")  # fmt: skip
     return "\n".join([*parts, "</svg>"])
 
 
