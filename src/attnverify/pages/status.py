@@ -38,7 +38,7 @@ from. A status is derived from evidence, and a claim that rests on an unverified
 LEGEND = """\
 *Evidence* names the kinds that apply to the claim; where a kind did not pass, that is said. *Best
 ratio* is the largest left side over right side of an inequality that was found: 1 means that
-equality is attained or approached ({ref}`what that shows <tightness-margin>`), and 1 − 2.0·10⁻⁹
+equality is attained or approached ({doc}`what that shows </book/evidence>`), and 1 − 2.0·10⁻⁹
 that the ratio is smaller than 1 by 2.0·10⁻⁹. Identities and counts have no such ratio. *Twins* says
 how many false neighbors were rejected. *Seconds* is the wall time of all checks of the claim; a
 notebook's derivations are counted for each of its claims.
