@@ -327,3 +327,22 @@ def test_zero_weights_are_refused():
 
 def test_public_names():
     assert av.localization is localization and "exact" in localization.METHODS
+
+
+def test_the_bound_for_symmetric_laws_holds_in_closed_form():
+    """Two equal pairs: a Laplace law, P(Q <= x) = 1 - exp(-x/2)/2 for x >= 0 with variance 8."""
+    weights = torch.tensor([1.0, 1.0, -1.0, -1.0], dtype=torch.float64)
+    x = torch.linspace(0, 12, 1201, dtype=torch.float64)
+    gap = (1 - (-x / 2).exp() / 2 - ops.normal_cdf(x / 8**0.5)).abs().max()
+    bound = chisquare.symmetric_bound(weights)  # r = 4: Euler's constant over 2 pi
+    assert float(bound) == pytest.approx(0.5772156649015329 / (2 * math.pi), rel=1e-14)
+    assert 0.6 * bound < gap <= bound
+
+
+def test_the_law_of_the_middle_token_is_symmetric_for_any_w():
+    """Weights +-h/2 times the singular values of W; two eigensolvers, 1e-13 relative allowed."""
+    W = torch.randn(5, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    found = localization.weights(W, 7)[3].sort().values
+    half = 2 * torch.linalg.svdvals(W) / 2  # h = sqrt((7^2 - 1)/12) = 2
+    expected = torch.cat([half, -half]).sort().values
+    torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-13)

@@ -95,3 +95,13 @@ def test_spectral_norm_of_a_hilbert_matrix_is_tight():
 def test_definiteness_is_not_claimed_for_a_singular_matrix():
     assert not spectral.positive_definite(ops.balls(np.array([[1, 1], [1, 1]])))
     assert spectral.positive_definite(ops.balls(np.array([[2, 1], [1, 2]])))
+
+
+@pytest.mark.parametrize("x", [0.5, 1.0, 2.0, 64.0])
+def test_digamma_of_floats_lies_in_the_balls(x):
+    """At 1/2 it is -gamma - 2 log 2. Errors of a few units in the last place; 64 allowed."""
+    ball = ops.digamma(ops.balls(np.array([x])))[0]
+    found = float(ops.digamma(torch.tensor(x, dtype=torch.float64)))
+    assert abs(found - float(ball.mid())) <= 64 * UNIT * max(1.0, abs(found))
+    if x == 0.5:
+        assert ball.overlaps(-flint.arb.const_euler() - 2 * flint.arb(2).log())

@@ -178,3 +178,13 @@ def normal_bound(weights):
     r, one = stable_rank(weights), ops.constant(1, weights)
     beta = ops.exp(ops.log_beta(one * 3 / 2 + 0 * r, r / 4 - one * 3 / 2))
     return ops.sum(size * size * size, -1) * beta / (12 * ops.pi(weights))
+
+
+def symmetric_bound(weights):
+    """The same for a symmetric law, weights in pairs +-mu: (log y - digamma(y))/(2 pi), y = r/4.
+
+    At most 1/(pi r) + 2/(3 pi r^2), for every stable rank r (which is at least 2). Derived in the
+    chapter on the exact law. (..., m) -> (...).
+    """
+    y = stable_rank(weights) / 4
+    return (ops.log(y) - ops.digamma(y)) / (2 * ops.pi(weights))

@@ -175,6 +175,11 @@ def log_beta(a: Array, b: Array) -> Array:
     return lgamma(a) + lgamma(b) - lgamma(a + b)
 
 
+def digamma(x: Array) -> Array:
+    """Derivative of log Gamma at x > 0."""
+    return torch.digamma(x) if is_torch(x) else _entrywise(lambda v: v.digamma(), x)
+
+
 def sqrt(x: Array) -> Array:
     """Square root of something known to be >= 0; a ball that reaches below zero is cut there."""
     if is_torch(x):

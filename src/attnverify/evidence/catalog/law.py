@@ -191,6 +191,47 @@ NORMAL = replace(
 )  # fmt: skip
 
 
+def paired(half):
+    """The weights of a symmetric law: every entry and its negative; (..., m) -> (..., 2m)."""
+    return ops.join([half, -half], -1)
+
+
+def _many_pairs(first, score):
+    """Halves in [-1, 1], four of them 1: below stable rank 8 the inversion converges slowly."""
+    return {"half": ops.join([first.new_ones(len(first), 4), torch.tanh(first)], -1),
+            "score": score}  # fmt: skip
+
+
+def equal_pairs(count: int) -> dict[str, torch.Tensor]:
+    """Equal pairs at sqrt(3 - sqrt(6)) standard deviations, where the error is largest for many."""
+    return {"half": torch.ones(count, dtype=torch.float64),
+            "score": torch.tensor([(3 - 6**0.5) ** 0.5], dtype=torch.float64)}  # fmt: skip
+
+
+MIDDLE = Inequality(
+    left=lambda half, score: normal_gap(paired(half), score),
+    right=lambda half, score: chisquare.symmetric_bound(paired(half)),
+    sizes=tuple({"first": (m,), "score": (1,)} for m in (1, 4)),
+    build=_many_pairs,
+    extremal=(lambda: equal_pairs(64),),
+)
+MIDDLE = replace(
+    MIDDLE,
+    twins=(
+        Twin("0.85 times the bound", replace(MIDDLE, right=lambda half, score:
+             ops.constant(0.85, half) * chisquare.symmetric_bound(paired(half)))),
+        Twin("any law in place of a symmetric one", replace(
+            MIDDLE, left=lambda half, score: normal_gap(ops.join([half, half], -1), score),
+            extremal=(lambda: {**equal_pairs(64), "score": torch.zeros(1).double()},))),
+        Twin("the number of weights in place of the stable rank", replace(
+            MIDDLE, right=lambda half, score: chisquare.symmetric_bound(
+                ops.full((2 * half.shape[-1],), 1, half) + 0 * paired(half)),
+            extremal=(lambda: {"half": torch.tensor([1.0] * 4 + [2.0**-10] * 60).double(),
+                               "score": torch.tensor([0.7]).double()},))),
+    ),
+)  # fmt: skip
+
+
 def _rank_of_eigenvalues(factor: float = 1.0) -> Callable:
     return lambda w, g, h: chisquare.stable_rank(w) * ops.constant(factor, w)
 
@@ -219,4 +260,5 @@ RANK = replace(RANK, twins=(
 CHECKS: dict[str, dict[str, Check]] = {
     "localization.exact": {"simulation": LAW, "power sums": POWERS},
     "localization.gaussian": {"bound": NORMAL, "stable rank": RANK},
+    "localization.middle-token": {"bound": MIDDLE},
 }  # fmt: skip
