@@ -170,6 +170,8 @@ def test_estimates_from_drawn_paths_are_as_near_as_chance_allows():
     assert shortpaths.deviation(rows, lambda row: 1 / row["paths"]) > 1
     off = [row | {"sampled_score": row["score"] + row["spread"]} for row in rows]
     assert shortpaths.deviation(off) > 1
+    one = [rows[0] | {"sampled_score": rows[0]["score"] + 1e-9}, *rows[1:]]
+    assert shortpaths.deviation(one) == math.inf, "a single path allows no difference"
 
 
 def test_drawn_paths_are_equally_likely():

@@ -184,7 +184,8 @@ def symmetric_bound(weights):
     """The same for a symmetric law, weights in pairs +-mu: (log y - digamma(y))/(2 pi), y = r/4.
 
     At most 1/(pi r) + 2/(3 pi r^2), for every stable rank r (which is at least 2). Derived in the
-    chapter on the exact law. (..., m) -> (...).
+    chapter on the exact law. Floats are taken in float64, as the difference cancels.
+    (..., m) -> (...).
     """
-    y = stable_rank(weights) / 4
+    y = stable_rank(weights.double() if ops.is_torch(weights) else weights) / 4
     return (ops.log(y) - ops.digamma(y)) / (2 * ops.pi(weights))

@@ -127,7 +127,7 @@ most twice the bound.
 """,
         sources=(Source(BAO, "the normal approximation"),),
         here="the error bound and its constant",
-        uses=("localization.exact",),
+        uses=("localization.exact", "localization.inversion"),
         notebook="localization",
     ),
     Claim(
@@ -145,13 +145,14 @@ $$
 \le \frac{1}{\pi r} + \frac{2}{3 \pi r^2} .
 $$
 
-The same holds for every $Q = \sum_k \mu_k z_k^2$ whose weights come in pairs $\pm\mu$, with the
-stable rank $r$ of the weights. For equal $\sigma_k$ and $x = \sqrt{3 - \sqrt6}$ standard
-deviations, $r$ times the left side tends to $0.2752\ldots$; so the rate is the best possible, and
-of the constant $1/\pi = 0.3183\ldots$ at most $14\,\%$ can be saved.
+The same holds for every $Q = \sum_k \mu_k z_k^2$ whose weights, not all zero, come in pairs
+$\pm\mu$, with the stable rank $r$ of the weights and $\Phi(x / \sqrt{\operatorname{Var} Q})$. For
+equal $\sigma_k$ and $x = \sqrt{3 - \sqrt6}$ standard deviations, $r$ times the left side tends to
+$0.2752\ldots$ as $r \to \infty$; so the rate is the best possible, and of the constant
+$1/\pi = 0.3183\ldots$ at most $14\,\%$ can be saved.
 """,
         here="statement and proof",
-        uses=("localization.exact", "localization.gaussian"),
+        uses=("localization.exact", "localization.inversion", "localization.gaussian"),
         notebook="localization",
     ),
     Claim(

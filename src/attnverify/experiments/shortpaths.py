@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -177,17 +178,24 @@ def advantage(rows: list[Row], key: str, short: int, long: int) -> tuple[float, 
     return mean_and_error(by_network(rows, key, short) - by_network(rows, key, long))
 
 
+Factor = Callable[[Row], float]  # by which the estimate of a row's score is multiplied
+
+
 def compared(rows: list[Row]) -> list[Row]:
     """The rows of lengths with more than one path, of which some were drawn."""
     return [row for row in rows if row.get("sampled", 1) > 1]
 
 
-def deviation(rows: list[Row], factor: Callable[[Row], float] = lambda row: 1.0) -> float:
-    """Largest |sampled score - score| as a share of what chance allows, times a factor each.
+def deviation(rows: list[Row], factor: Factor = lambda row: 1.0) -> float:
+    """Largest |factor sampled score - score| as a share of what chance allows, times the factor.
 
     Bernstein's inequality with the exact spread of all paths; the probabilities of all rows
-    together are FALSE_ALARM.
+    together are FALSE_ALARM. A length with a single path allows no difference: its two scores are
+    of the same term, computed by the same products.
     """
+    single = [row for row in rows if row.get("sampled") == 1]
+    if any(factor(row) * row["sampled_score"] != row["score"] for row in single):
+        return math.inf
     rows, worst = compared(rows), 0.0
     for row in rows:
         gap = abs(factor(row) * row["sampled_score"] - row["score"])
@@ -202,13 +210,15 @@ def exceeds(mean: float, error: float, networks: int) -> bool:
     return mean > float(student.ppf(1 - LEVEL, networks - 1)) * error
 
 
-def judge(rows: list[Row], short: int = 1, long: int = DEPTH, weighted: bool = True) -> Verdict:
-    """The criterion: see the claims. ``weighted`` False leaves the number of paths out."""
+def judge(
+    rows: list[Row], short: int = 1, long: int = DEPTH, factor: Factor = lambda row: 1.0
+) -> Verdict:
+    """The criterion: see the claims. The options make its neighbors."""
     rows = longest(rows)
     summed, alone = (advantage(rows, key, short, long) for key in ("accuracy", "alone"))
     shares = by_network(rows, "sum_share", None)
     share, networks = float(shares.max()), len(shares)
-    off = deviation(rows) if weighted else deviation(rows, lambda row: 1 / row["paths"])
+    off = deviation(rows, factor)
     argument = (
         f"{networks} networks; accuracy of length {short} minus length {long}: all paths "
         f"{summed[0]:.3f} +- {summed[1]:.3f}, one path alone {alone[0]:.3f} +- {alone[1]:.3f}; "
@@ -247,7 +257,9 @@ def _experiment(name: str, limits: str) -> Experiment:
         twins=(
             ("the longest paths are the more accurate ones", partial(judge, short=DEPTH, long=1)),
             ("a path's score is that of their sum, the count left out",
-             partial(judge, weighted=False)),
+             partial(judge, factor=lambda row: 1 / row["paths"])),
+            ("twice the number of paths, for lengths above 0",
+             partial(judge, factor=lambda row: 1.0 if row["paths"] == 1 else 2.0)),
             ("the shortest is best: length 0 before length 1", partial(judge, short=0, long=1)),
         ),
     )  # fmt: skip
