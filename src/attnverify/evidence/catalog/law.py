@@ -203,8 +203,11 @@ def _pairs(first, score):
 
 
 def _symmetric_gap(half, score):
-    """As :func:`normal_gap`, accurate enough at stable rank 4, where the inversion is slow."""
-    return normal_gap(paired(half), score, 1e-5, 1e-7)
+    """As :func:`normal_gap`, less accurate: at stable rank 4 the inversion is slow.
+
+    The bound is above 0.01 for the sizes searched, so 1e-4 moves a ratio by less than 0.01.
+    """
+    return normal_gap(paired(half), score, 1e-4, 1e-7)
 
 
 def equal_pairs(count: int) -> dict[str, torch.Tensor]:
