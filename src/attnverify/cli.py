@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import sys
 from enum import StrEnum
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from attnverify import __version__
 from attnverify.claims import registry
 from attnverify.errors import InputError
 
@@ -52,7 +52,7 @@ def main() -> None:
 
 def _version(asked: bool | None) -> None:
     if asked:
-        out.print(version("attnverify"))
+        out.print(__version__)
         raise typer.Exit
 
 

@@ -65,10 +65,9 @@ def _through(fixed, X, layers: int) -> tuple[Tensor, Tensor]:
     """X sent along every path through the first layers, and the lengths of these paths."""
     terms, lengths = X[None], torch.zeros(1, dtype=torch.long)
     for layer in range(layers):
-        along = [(fixed.P[layer, h] @ (terms @ fixed.W_V[layer, h])) @ fixed.W_O[layer, h]
-                 for h in range(fixed.heads)]  # fmt: skip
-        terms = torch.cat([terms, *along])
-        lengths = torch.cat([lengths, (lengths + 1).repeat(fixed.heads)])
+        steps = [(0,) * layer + (index,) for index in fixed.indices()]  # the layers before: skipped
+        terms = torch.cat([fixed.term(terms, step) for step in steps])
+        lengths = torch.cat([lengths + (step[-1] > 0) for step in steps])
     return terms, lengths
 
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import flint
 import numpy as np
 import torch
 
 from attnverify import norms, ops
 from attnverify.evidence.checks import Check, Decision, Inequality, Twin, Verdict
 from attnverify.spectral import spectral_norm
-
-arb = flint.arb
 
 
 def mlp(X, W_1, b_1, W_2):
