@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from attnverify.checks import checks_of
 from attnverify.claims import registry
-from attnverify.evidence.catalog import checks_of
 from attnverify.evidence.records import KINDS, Record, TwinRecord
 from attnverify.evidence.search import Settings
 from attnverify.evidence.status import own, required, standings

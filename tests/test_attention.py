@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
 
 import attnverify as av
-from attnverify import attention, ops
+from attnverify import ops
 from attnverify.errors import InputError, require_stochastic, require_tokens
+from attnverify.network import attention
 
 MASKS = {
     "none": None,

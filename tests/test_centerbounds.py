@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from attnverify import norms
-from attnverify.center import TOLERANCE
-from attnverify.centerbounds import optimal_residual_bounds
 from attnverify.errors import InputError
+from attnverify.formulas import norms
+from attnverify.formulas.center import TOLERANCE
+from attnverify.formulas.centerbounds import optimal_residual_bounds
 
 
 def cases():

@@ -1,12 +1,13 @@
 """The registry: complete, acyclic, helpful about unknown ids."""
 
+import importlib
 from pathlib import Path
 
 import pytest
 
 from attnverify import InputError
+from attnverify.checks import CHECKS
 from attnverify.claims import Claim, Registry, registry
-from attnverify.evidence.catalog import CHECKS
 
 ROOT = Path(__file__).parents[1]
 
@@ -79,3 +80,15 @@ def test_an_unknown_use_is_refused():
 def test_an_id_may_not_come_twice():
     with pytest.raises(InputError, match="twice"):
         Registry([claim("a"), claim("a")])
+
+
+def test_a_prefix_is_one_file_of_statements_and_one_of_checks():
+    """``softmax.*`` is stated in claims/softmax.py and checked in checks/softmax."""
+    for part in ("claims", "checks"):
+        package = importlib.import_module(f"attnverify.{part}")
+        for prefix in {id.split(".")[0] for id in registry}:
+            module = importlib.import_module(f"attnverify.{part}.{prefix}")
+            found = module.CHECKS if part == "checks" else [c.id for c in module.CLAIMS]
+            assert sorted(found) == sorted(id for id in registry if id.split(".")[0] == prefix)
+            assert module in package.FILES
+        assert len(package.FILES) == len({id.split(".")[0] for id in registry})

@@ -13,7 +13,7 @@ import attnverify
 from attnverify import cli
 from attnverify.claims import registry
 from attnverify.evidence import replay
-from attnverify.experiments import results
+from attnverify.experiments.engine import results
 from toy_experiment import TOY, at_most, register
 
 QUICK = ["--samples", "40", "--restarts", "4", "--steps", "40", "--jobs", "1"]

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attnverify as av
-from attnverify import InputError, collapse, layernorm, norms, ops
-from attnverify.attention import normalize
-from attnverify.evidence.catalog.refuted import unconditional_ratio
+from attnverify import InputError, ops
+from attnverify.checks.collapse.refuted import unconditional_ratio
+from attnverify.formulas import collapse, layernorm, norms
+from attnverify.network.attention import normalize
 
 # Bounds hold exactly; floats on either side are off by a few thousand roundings at most.
 ROOM = 1 + 1e-10

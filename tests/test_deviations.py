@@ -4,10 +4,10 @@ import mpmath
 import pytest
 import torch
 
-from attnverify import deviations
-from attnverify.deviations import Layer, Parts, Relative, Tokens
-from attnverify.encoder import Encoder
 from attnverify.errors import InputError
+from attnverify.network import deviations
+from attnverify.network.deviations import Layer, Parts, Relative, Tokens
+from attnverify.network.encoder import Encoder
 
 CUBIC = mpmath.mpf(0.044715)
 ACTIVATIONS = {

@@ -5,20 +5,25 @@ import math
 import pytest
 import torch
 
-from attnverify import collapse, norms, stacks
-from attnverify.deviations import Layer, Tokens, apply
-from attnverify.encoder import Encoder
 from attnverify.errors import InputError
-from attnverify.experiments import (
-    architecture_criterion,
-    architecture_tables,
-    architectures,
-    layer_bounds,
-    passages,
-    real_margins,
-    real_spectra,
+from attnverify.experiments import architectures
+from attnverify.experiments.architectures import (
+    criterion as architecture_criterion,
 )
-from attnverify.experiments.model import Settings
+from attnverify.experiments.architectures import (
+    tables as architecture_tables,
+)
+from attnverify.experiments.engine.model import Settings
+from attnverify.experiments.trained_encoder import (
+    layer_bounds,
+    margins,
+    passages,
+    spectra,
+)
+from attnverify.formulas import collapse, norms
+from attnverify.network import stacks
+from attnverify.network.deviations import Layer, Tokens, apply
+from attnverify.network.encoder import Encoder
 from test_encoder import reference
 
 
@@ -103,15 +108,15 @@ def test_threshold_of_one_head(qk, value):
     c = torch.tensor([qk / (4 * math.sqrt(32))], dtype=torch.float64)
     v = torch.tensor([value], dtype=torch.float64)
     expected = collapse.threshold(qk, value, 32)
-    assert real_margins.layer_threshold(c, v) == pytest.approx(expected, rel=1e-10)
+    assert margins.layer_threshold(c, v) == pytest.approx(expected, rel=1e-10)
 
 
 def test_threshold_of_many_heads():
     c, v = torch.rand(2, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    limit = real_margins.layer_threshold(c, v)
+    limit = margins.layer_threshold(c, v)
     factor = collapse.sharp_factor(torch.tensor(limit, dtype=torch.float64), c, v)
     assert float(factor) == pytest.approx(1, rel=1e-10)
-    assert real_margins.layer_threshold(c, v / v.sum()) == math.inf
+    assert margins.layer_threshold(c, v / v.sum()) == math.inf
 
 
 # ---------------------------------------------------------------- measures of heads
@@ -123,7 +128,7 @@ def test_measures_of_known_matrices():
     turn = torch.tensor([[0.0, 1.0], [-1.0, 0.0]], dtype=torch.float64)
     shift = torch.tensor([[0.0, 1.0], [0.0, 0.0]], dtype=torch.float64)
     Q = torch.stack([3 * eye, eye @ turn, eye @ shift])
-    found = real_spectra.measures(Q, torch.stack([eye] * 3))
+    found = spectra.measures(Q, torch.stack([eye] * 3))
     expected = {"xi": [2**0.5, math.nan, math.nan], "xi_frobenius": [2**0.5, 0, 0],
                 "skew_share": [0, 1, 0.5**0.5]}  # fmt: skip
     for name, values in expected.items():
@@ -133,7 +138,7 @@ def test_measures_of_known_matrices():
 def test_outside_counts_undefined_heads_as_inside():
     heads = [{"kind": "trained", "xi": v} for v in (None, -3.0, 0.0, 1.0, 1.1)]
     rows = [*heads, {"kind": "random", "xi": [-1.0, 1.0]}]
-    assert real_spectra.outside(rows, "xi") == (2, 5)
+    assert spectra.outside(rows, "xi") == (2, 5)
 
 
 # ---------------------------------------------------------------- the criterion on architectures
@@ -198,7 +203,7 @@ def test_shapes_are_those_of_the_released_models():
 
 
 @pytest.mark.parametrize("experiment", [
-    architectures.EXPERIMENT, real_spectra.EXPERIMENT, real_margins.EXPERIMENT,
+    architectures.EXPERIMENT, spectra.EXPERIMENT, margins.EXPERIMENT,
 ], ids=lambda e: e.name)  # fmt: skip
 def test_a_model_of_the_user(tmp_path, experiment):
     """A small BERT from a folder gives rows and a verdict; a folder without one is an error."""

@@ -11,7 +11,9 @@ from hypothesis.extra import numpy as hnp
 from scipy.special import softmax as scipy_softmax
 from scipy.stats import entropy as scipy_entropy
 
-from attnverify import InputError, entropy, ops, softmax, spectrum
+from attnverify import InputError, ops
+from attnverify.formulas import eigenspectrum as spectrum
+from attnverify.formulas import entropy, softmax
 
 UNIT = 2.0**-53  # unit roundoff of float64
 ROWS = hnp.arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(1, 7)),

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from attnverify import ops
+from attnverify.checks import CHECKS
 from attnverify.claims import registry
 from attnverify.evidence import cover
-from attnverify.evidence.catalog import CHECKS
 from attnverify.evidence.certify import certify, certify_identity
-from attnverify.evidence.checks import Decision, Identity, Inequality, Twin, Verdict
 from attnverify.evidence.exact import compare
+from attnverify.evidence.forms import Decision, Identity, Inequality, Twin, Verdict
 from attnverify.evidence.records import Record, TwinRecord
 from attnverify.evidence.run import gather, reject
 from attnverify.evidence.search import Settings, attack, sample

@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 from attnverify import InputError
+from attnverify.checks import checks_of
 from attnverify.claims import registry
-from attnverify.evidence.catalog import checks_of
 from attnverify.evidence.run import gather
 from attnverify.evidence.search import Settings as Search
 from attnverify.evidence.status import own, required
-from attnverify.experiments import EXPERIMENTS, committed, find, results
-from attnverify.experiments.model import Settings
-from attnverify.experiments.tables import Table, plus_minus
+from attnverify.experiments import EXPERIMENTS, committed, find
+from attnverify.experiments.engine import results
+from attnverify.experiments.engine.model import Settings
+from attnverify.experiments.engine.tables import Table, plus_minus
 from toy_experiment import TOY, register
 
 NAMES = list(EXPERIMENTS)

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attnverify as av
-from attnverify import attention, frozen, paths
 from attnverify.errors import InputError
+from attnverify.network import attention, frozen, paths
 
 
 def network(depth=3, activation="gelu", dtype=torch.float64, **options):

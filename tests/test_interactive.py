@@ -11,7 +11,8 @@ import torch
 from playwright.sync_api import Browser, Page
 
 import attnverify as av
-from attnverify import interactive, ops
+from attnverify import ops
+from attnverify.book import interactive
 from pagechecks import remote_resources, soup, undescribed_images
 from visits import FAINT, PHONE, SMALLEST_CONTRAST, STICKING_OUT, chromium, serve, visiting
 

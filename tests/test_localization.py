@@ -10,9 +10,10 @@ import torch
 from flint import arb
 
 import attnverify as av
-from attnverify import InputError, chisquare, localization, ops, walk
-from attnverify.evidence.catalog.spectra import CASES
-from attnverify.evidence.chisquare import reference
+from attnverify import InputError, ops
+from attnverify.checks.localization.spectra import CASES
+from attnverify.evidence.quadrature import reference
+from attnverify.formulas import chisquare, localization, walk
 
 WALKS, BATCH = 10_000_000, 100_000
 IDENTITY = torch.eye(4, dtype=torch.float64)

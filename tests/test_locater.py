@@ -9,12 +9,14 @@ import pytest
 import torch
 
 from attnverify import InputError, SelfAttentionNetwork
-from attnverify.experiments import corpus, eigenspectrum, language, locater
-from attnverify.experiments.hidden_markov import HiddenMarkov
-from attnverify.experiments.model import Settings
-from attnverify.experiments.replicas import Case, Point, Replicas
-from attnverify.experiments.sources import UNKNOWN, MarkovSource, TextSource
-from attnverify.experiments.train import Plan, train
+from attnverify.experiments import locater
+from attnverify.experiments.engine.model import Settings
+from attnverify.experiments.engine.train import Plan, train
+from attnverify.experiments.locater import corpus, language
+from attnverify.experiments.locater import regularizer as eigenspectrum
+from attnverify.experiments.locater.hidden_markov import HiddenMarkov
+from attnverify.experiments.locater.replicas import Case, Point, Replicas
+from attnverify.experiments.locater.sources import UNKNOWN, MarkovSource, TextSource
 
 SOURCE = HiddenMarkov.sticky(3, stay=0.9, right=0.7)
 SHAPE = language.Shape(symbols=3, context=6, depth=2, heads=2, width=8, mlp_width=16)

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.optimize import minimize
 
-from attnverify import InputError, norms
-from attnverify.center import optimal_center
+from attnverify import InputError
+from attnverify.formulas import norms
+from attnverify.formulas.center import optimal_center
 
 MATRICES = hnp.arrays(
     np.float64,

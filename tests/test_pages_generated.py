@@ -10,14 +10,9 @@ from xml.etree import ElementTree
 import pytest
 
 import evidence_files
-from attnverify.claims import registry
-from attnverify.claims.model import Claim, Registry
-from attnverify.errors import InputError
-from attnverify.evidence.catalog import checks_of
-from attnverify.evidence.checks import Inequality
-from attnverify.pages import codeindex, errata, graph, status
-from attnverify.pages.__main__ import main, write
-from attnverify.pages.common import (
+from attnverify.book.pages import codeindex, errata, graph, status
+from attnverify.book.pages.__main__ import main, write
+from attnverify.book.pages.common import (
     anchor,
     by_part,
     escape,
@@ -27,7 +22,12 @@ from attnverify.pages.common import (
     read_evidence,
     statement_modules,
 )
-from attnverify.pages.uses import dotted, source_files
+from attnverify.book.pages.uses import dotted, source_files
+from attnverify.checks import checks_of
+from attnverify.claims import registry
+from attnverify.claims.model import Claim, Registry
+from attnverify.errors import InputError
+from attnverify.evidence.forms import Inequality
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -199,11 +199,13 @@ def named(id: str, check: str) -> set[str]:
 
 
 def test_index_names_what_the_formulas_run():
-    assert named("norms.submultiplicative", "product") == {"norms.composite"}
-    assert {"norms.diameter", "spectral.spectral_norm"} <= named("norms.diameter", "right factor")
-    assert "paths.FixedAttention.by_length" in named("paths.length-recursion", "recursion")
-    assert {"attention.logits", "attention.mix"} <= named("paths.decomposition", "forward pass")
-    assert {"softmax.variation_bound", "norms.total_variation"} <= named(
+    assert named("norms.submultiplicative", "product") == {"formulas.norms.composite"}
+    diameter = {"formulas.norms.diameter", "formulas.spectral.spectral_norm"}
+    assert diameter <= named("norms.diameter", "right factor")
+    assert "network.paths.FixedAttention.by_length" in named("paths.length-recursion", "recursion")
+    forward = {"network.attention.logits", "network.attention.mix"}
+    assert forward <= named("paths.decomposition", "forward pass")
+    assert {"formulas.softmax.variation_bound", "formulas.norms.total_variation"} <= named(
         "softmax.total-variation", "variation"
     )
     assert {"evidence.cover.positive"} <= named("softmax.perturbation", "scalar upper")
@@ -211,18 +213,19 @@ def test_index_names_what_the_formulas_run():
 
 def test_index_leaves_twins_out():
     """The twin of the product measures a factor by its largest column sum; the claim does not."""
-    assert "norms.max_column_sum" not in named("norms.submultiplicative", "product")
+    assert "formulas.norms.max_column_sum" not in named("norms.submultiplicative", "product")
 
 
 def test_every_file_and_every_claim_is_indexed():
     rows = {file: (role, ids) for file, role, ids in codeindex.files()}
     assert list(rows) == source_files()
-    assert rows["attnverify/spectral.py"][0] == ""
-    assert {"norms.diameter", "collapse.sharp-layer"} <= set(rows["attnverify/spectral.py"][1])
+    assert rows["attnverify/formulas/spectral.py"][0] == ""
+    users = set(rows["attnverify/formulas/spectral.py"][1])
+    assert {"norms.diameter", "collapse.sharp-layer"} <= users
     assert rows["attnverify/claims/norms.py"][0] == "statements"
     assert rows["attnverify/evidence/search.py"] == ("engine", [])
-    assert "paths.count" in rows["attnverify/paths.py"][1]
-    assert "attention.shift-invariance" not in rows["attnverify/norms.py"][1]
+    assert "paths.count" in rows["attnverify/network/paths.py"][1]
+    assert "attention.shift-invariance" not in rows["attnverify/formulas/norms.py"][1]
     numerical = {id for file, (role, ids) in rows.items() if role == "" for id in ids}
     assert numerical == set(registry)
 
@@ -282,7 +285,7 @@ def test_bad_evidence_files_are_refused(tmp_path, capsys):
             file.write_text(text)
         assert main([*arguments, str(file)]) == 2
         message = capsys.readouterr().err
-        assert message.startswith("attnverify.pages: evidence: got ") and words in message
+        assert message.startswith("attnverify.book.pages: evidence: got ") and words in message
         assert message.count("\n") == 1
     assert (out / "status.md").read_text() == before
     with pytest.raises(InputError, match="evidence: got"):

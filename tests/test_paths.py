@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attnverify as av
-from attnverify import ops, paths
+from attnverify import ops
 from attnverify.errors import InputError
+from attnverify.network import paths
 
 MASK = torch.tensor([[1, 0, 0, 1], [1, 1, 0, 0], [0, 0, 1, 0], [1, 1, 1, 1]], dtype=torch.bool)
 

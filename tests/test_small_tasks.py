@@ -13,11 +13,13 @@ from bs4 import BeautifulSoup
 from scipy.spatial import ConvexHull
 
 import attnverify as av
-from attnverify import InputError, paths
-from attnverify.experiments import circle, committed, lengths, pathcounts, shortpaths, tasks
-from attnverify.experiments.animation import moving_points
-from attnverify.experiments.ensemble import Ensemble
-from attnverify.experiments.model import Settings
+from attnverify import InputError
+from attnverify.experiments import circle, committed, pathcounts, shortpaths
+from attnverify.experiments.circle.animation import moving_points
+from attnverify.experiments.engine.ensemble import Ensemble
+from attnverify.experiments.engine.model import Settings
+from attnverify.experiments.shortpaths import lengths, tasks
+from attnverify.network import paths
 from pagechecks import remote_resources, undescribed_images
 
 TINY = shortpaths.Size(networks=2, steps=6, rate=2e-3, batch=4, sequences=5, paths=7)

@@ -11,17 +11,17 @@ import pytest
 from bs4 import BeautifulSoup
 
 import evidence_files
+from attnverify.book.figures import COLORS
+from attnverify.book.pages.__main__ import write
+from attnverify.book.pages.common import anchor
 from attnverify.claims import registry
-from attnverify.figures import COLORS
-from attnverify.pages.__main__ import write
-from attnverify.pages.common import anchor
 from pagechecks import broken_links, soup, undescribed_images
 
 pytestmark = pytest.mark.xdist_group("sphinxext")  # one worker, one set of builds
 
 CONF = """
 project = "small"
-extensions = ["myst_parser", "attnverify.sphinxext"]
+extensions = ["myst_parser", "attnverify.book.extension"]
 myst_enable_extensions = ["dollarmath", "attrs_inline"]
 bibtex_bibfiles = ["references.bib"]
 html_theme = "basic"
@@ -30,7 +30,7 @@ PAGES = {
     "index": "# Book\n\n```{verdict}\n```\n\n{status}`paths.count`\n\n"
              "```{toctree}\n:glob:\n:numbered:\n\nnotebooks/*\nbook/*\nbook/generated/*\n```\n",
     "book/evidence": "# Evidence\n\nSee {claim}`softmax.total-variation` and "
-                     "{claim}`this <norms.diameter>`. {api}`attnverify.norms.diameter`\n",
+                     "{claim}`this <norms.diameter>`. {api}`attnverify.formulas.norms.diameter`\n",
     "book/api": "# API\n",
     "book/bibliography": "# Bibliography\n\n```{bibliography}\n```\n",
 }  # fmt: skip
@@ -40,7 +40,8 @@ MISTAKES = """\
 ```{claim} paths.decompositon
 ```
 
-{claim}`norms.diametr` {status}`norms.diametr` {claim}`norms.diameter` {api}`attnverify.norms.size`
+{claim}`norms.diametr` {status}`norms.diametr` {claim}`norms.diameter`
+{api}`attnverify.formulas.norms.size`
 
 ```{evidence} nothing.*
 ```
@@ -214,8 +215,8 @@ def test_style_sheet_is_served(book):
     "(did you mean 'norms.diameter'?)",
     "id: got 'nothing.*', expected a claim id or a glob",
     "claim norms.diameter has no box: no page prints it with the claim directive",
-    "api: got 'attnverify.norms.size', expected a name of the package",
-    "no page book/generated/status (run python -m attnverify.pages)",
+    "api: got 'attnverify.formulas.norms.size', expected a name of the package",
+    "no page book/generated/status (run python -m attnverify.book.pages)",
     "evidence: got evidence.json, which is truncated or no evidence file (JSONDecodeError",
 ])  # fmt: skip
 def test_mistakes_fail_the_build_and_are_named(built, words):

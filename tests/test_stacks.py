@@ -16,10 +16,10 @@ from transformers import (
     XLNetModel,
 )
 
-from attnverify import deviations, stacks
-from attnverify.deviations import Layer, Parts, Relative, Tokens
-from attnverify.encoder import Encoder
 from attnverify.errors import InputError
+from attnverify.network import deviations, stacks
+from attnverify.network.deviations import Layer, Parts, Relative, Tokens
+from attnverify.network.encoder import Encoder
 
 SIZES = {"initializer_range": 0.02, "hidden_size": 768, "num_attention_heads": 12,
          "num_hidden_layers": 12, "intermediate_size": 3072, "vocab_size": 50}  # fmt: skip

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import attnverify.evidence.run as run
+from attnverify.checks import CHECKS
+from attnverify.checks.experiment import _check
 from attnverify.claims import Claim, registry
-from attnverify.evidence.catalog import CHECKS
-from attnverify.evidence.catalog.experiments import _check
-from attnverify.evidence.checks import Verdict
-from attnverify.experiments import EXPERIMENTS, results
-from attnverify.experiments.model import Experiment, Rerun, Row, Settings
+from attnverify.evidence.forms import Verdict
+from attnverify.experiments import EXPERIMENTS
+from attnverify.experiments.engine import results
+from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 
 
 def measure(settings: Settings) -> list[Row]:

@@ -103,7 +103,7 @@ def verify(evidence: Path) -> None:
 
 def generate_pages(evidence: Path) -> None:
     """Write the status page, the graph and the code index from the evidence."""
-    run_python("-m", "attnverify.pages", "--evidence", evidence, "--out",
+    run_python("-m", "attnverify.book.pages", "--evidence", evidence, "--out",
                ROOT / "book" / "generated")
 
 

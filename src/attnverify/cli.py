@@ -83,7 +83,7 @@ def list_claims(ids: Ids = None, as_json: Json = False) -> None:
 @app.command()
 def show(id: Annotated[str, typer.Argument(help="Claim id.")]) -> None:
     """Show one claim: statement, source, what it rests on, its checks and false twins."""
-    from attnverify.evidence.catalog import checks_of
+    from attnverify.checks import checks_of
 
     claim = registry[id]
     out.print(f"[bold]{claim.id}[/bold]  ({claim.kind})\n{claim.title}\n")
@@ -213,7 +213,8 @@ def experiment(
     text: Annotated[Path | None, typer.Option(help="Text file of yours, likewise.")] = None,
 ) -> None:
     """Measure again what the book reports; a run that was interrupted goes on where it was."""
-    from attnverify.experiments import Settings, command
+    from attnverify.experiments import Settings
+    from attnverify.experiments.engine import command
 
     if name is None:
         command.show_all(out)
@@ -234,8 +235,8 @@ def _table(first: str, *columns: str) -> Table:
 
 
 def _inequality(id: str, name: str | None):
-    from attnverify.evidence.catalog import checks_of
-    from attnverify.evidence.checks import Inequality
+    from attnverify.checks import checks_of
+    from attnverify.evidence.forms import Inequality
 
     found = {n: c for n, c in checks_of(id).items() if isinstance(c, Inequality)}
     if not found:
@@ -266,7 +267,7 @@ def _progress() -> Progress:
 
 
 def _print_report(report) -> None:
-    from attnverify.figures import COLORS
+    from attnverify.book.figures import COLORS
 
     table = _table("claim", "status", "evidence", "margin", "twins")
     for claim in report.claims:

@@ -1,18 +1,42 @@
-"""The registry of claims: every statement of the book, apart from its evidence."""
+"""The registry of claims: every statement of the book, apart from its evidence.
 
-from attnverify.claims.collapse import CLAIMS as COLLAPSE
-from attnverify.claims.escape import CLAIMS as ESCAPE
-from attnverify.claims.experiments import CLAIMS as EXPERIMENTS
-from attnverify.claims.localization import CLAIMS as LOCALIZATION
+One file a prefix of ids: the claims ``softmax.*`` are stated in ``softmax.py``, their checks are in
+``attnverify.checks.softmax``.
+"""
+
+from attnverify.claims import (
+    attention,
+    collapse,
+    eigenspectrum,
+    entropy,
+    experiment,
+    layernorm,
+    localization,
+    mlp,
+    norms,
+    paths,
+    skip,
+    softmax,
+    walk,
+)
 from attnverify.claims.model import Claim as Claim
 from attnverify.claims.model import Registry as Registry
 from attnverify.claims.model import Source as Source
-from attnverify.claims.norms import CLAIMS as NORMS
-from attnverify.claims.paths import CLAIMS as PATHS
-from attnverify.claims.sharp import CLAIMS as SHARP
-from attnverify.claims.softmax import CLAIMS as SOFTMAX
-from attnverify.claims.spectrum import CLAIMS as SPECTRUM
 
-PART_2 = (*COLLAPSE, *SHARP, *ESCAPE)
-PART_3 = (*LOCALIZATION, *SPECTRUM)
-registry = Registry([*PATHS, *NORMS, *SOFTMAX, *PART_2, *PART_3, *EXPERIMENTS])
+#: The files of statements, in the order of the book.
+FILES = (
+    attention,
+    paths,
+    norms,
+    softmax,
+    collapse,
+    skip,
+    mlp,
+    layernorm,
+    walk,
+    localization,
+    eigenspectrum,
+    entropy,
+    experiment,
+)
+registry = Registry([claim for file in FILES for claim in file.CLAIMS])

@@ -1,4 +1,4 @@
-"""Part III: random-walk tokens and signal propagation."""
+"""Signal propagation and localization."""
 
 from attnverify.claims.model import Claim, Source
 
@@ -6,52 +6,6 @@ BAO = "bao2024"
 MODEL = (Source(BAO, "the random-walk model of tokens"),)
 
 CLAIMS = [
-    Claim(
-        id="walk.moments",
-        title="Mean and variance of a centered score",
-        kind="proposition",
-        statement=r"""
-Let $\Sigma$ be positive definite, $x_1 \sim N(0, \Sigma)$ and
-$x_{t+1} \mid x_t \sim N(x_t, \Sigma)$ for $t < T$, and $\omega_i = x_i^\top W x_T$ for any
-$W \in \mathbb{R}^{d \times d}$. Then, for $i = 1, \dots, T$,
-
-$$
-\begin{aligned}
-\mathbb{E}[\omega_i - \bar\omega] &= g_i \operatorname{tr}(W\Sigma), \\
-\operatorname{Var}[\omega_i - \bar\omega] &= a_i T \operatorname{tr}(W\Sigma W^\top\Sigma)
-+ g_i^2 \operatorname{tr}(W\Sigma W\Sigma),
-\end{aligned}
-$$
-
-with $g_i = \tfrac12 (2i - T - 1)$ and $a_i = (2T^2 - 6Ti + 3T + 6i^2 - 6i + 1)/(6T)$, and
-$a_i T - g_i^2 = \tfrac1{12}(T^2 - 1)$ does not depend on $i$.
-""",
-        sources=MODEL,
-        here="the moments for any W, and the remainder that does not depend on i",
-        notebook="walk",
-    ),
-    Claim(
-        id="walk.limit",
-        title="The variance of a score for many tokens",
-        kind="proposition",
-        statement=r"""
-In the model of `walk.moments`, with $t_i = (i - \frac12)/T$,
-
-$$
-\frac{\operatorname{Var}[\omega_i - \bar\omega]}{T^2} =
-\bigl(t_i^2 - t_i + \tfrac13\bigr) \operatorname{tr}(W\Sigma W^\top\Sigma)
-+ \bigl(t_i - \tfrac12\bigr)^2 \operatorname{tr}(W\Sigma W\Sigma)
-- \frac{\operatorname{tr}(W\Sigma W^\top\Sigma)}{12\, T^2} ,
-$$
-
-and the first two terms are $(2t_i^2 - 2t_i + \tfrac7{12}) \operatorname{tr}(W^2)$ for
-$\Sigma = I$ and symmetric $W$.
-""",
-        sources=(Source(BAO, "the limit of many tokens"),),
-        here="the exact finite-size term, with positions in the middle of the cells",
-        uses=("walk.moments",),
-        notebook="walk",
-    ),
     Claim(
         id="localization.exact",
         title="The exact law of a centered score",

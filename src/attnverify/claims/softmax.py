@@ -1,6 +1,8 @@
-"""How far a softmax moves when its logits move."""
+"""How far a softmax moves when its logits move, and its piecewise linear form."""
 
 from attnverify.claims.model import Claim, Source
+
+BAO = "bao2024"
 
 CLAIMS = [
     Claim(
@@ -75,5 +77,22 @@ $T \to \infty$: no bound of the form $c(D)/T$ that holds for all $T$ is smaller.
         here="statement and proof",
         sharpens="softmax.linearization",
         notebook="softmax",
+    ),
+    Claim(
+        id="softmax.piecewise-linear",
+        title="What the piecewise linear softmax keeps of the true one",
+        kind="proposition",
+        statement=r"""
+For $u \in \mathbb{R}^T$ with mean $\bar u$ and $D = \operatorname{osc}(u)$ let
+$\hat p_i = \min\{1, \max\{0, (1 + u_i - \bar u)/T\}\}$ and $p = \operatorname{softmax}(u)$. Then
+$|p_i - \hat p_i| \le (e^D - 1 - D)/T$ for every $i$. If $\hat p_i = 0$ then $p_i \le 1/(eT)$, and
+no constant below $1/e$ holds for all $T$. All $i$ with $\hat p_i = 0$ together have
+$\sum p_i \le 1/(1 + e^2)$, attained for every even $T$. For $T \ge 2$ the model's weights sum to
+at least 1 and to at most $T - 1$, and both are attained.
+""",
+        sources=(Source(BAO, "the piecewise linear approximation of softmax"),),
+        here="the error bound, and what blocked tokens have in truth",
+        uses=("softmax.linearization-sharp",),
+        notebook="piecewise-softmax",
     ),
 ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from attnverify import ops
 from attnverify.evidence import draw
-from attnverify.evidence.checks import Identity, Inequality, Instance
 from attnverify.evidence.exact import Comparison, compare, compare_identity
+from attnverify.evidence.forms import Identity, Inequality, Instance
 from attnverify.evidence.search import Found, Settings
 
 SAMPLED_INSTANCES = 4  # random instances certified a size, beside the extremal and attacked ones

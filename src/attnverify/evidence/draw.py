@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from attnverify import ops
-from attnverify.evidence.checks import Identity, Inequality, Instance, Sizes
+from attnverify.evidence.forms import Identity, Inequality, Instance, Sizes
 
 SMALLEST, LARGEST = 1e-2, 1e1  # standard deviations of sampled parameters, log-uniform between
 

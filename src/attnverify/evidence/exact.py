@@ -8,7 +8,7 @@ import flint
 import numpy as np
 
 from attnverify import ops
-from attnverify.evidence.checks import Identity, Inequality, Instance
+from attnverify.evidence.forms import Identity, Inequality, Instance
 from attnverify.evidence.records import Outcome
 
 PRECISIONS = (128, 256, 512, 1024)

@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 
+from attnverify.checks import checks_of
 from attnverify.errors import InputError
-from attnverify.evidence.catalog import checks_of
-from attnverify.evidence.checks import Inequality, Instance
 from attnverify.evidence.exact import Comparison, compare
+from attnverify.evidence.forms import Inequality, Instance
 from attnverify.files import write_text as write_text
 
 FORMAT = "attnverify instance 1"

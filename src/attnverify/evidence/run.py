@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import torch
 
-from attnverify.evidence.catalog import checks_of
+from attnverify.checks import checks_of
 from attnverify.evidence.certify import certify, certify_identity
-from attnverify.evidence.checks import Check, Decision, Identity, Inequality, Instance, Measured
 from attnverify.evidence.exact import compare
+from attnverify.evidence.forms import Check, Decision, Identity, Inequality, Instance, Measured
 from attnverify.evidence.records import KINDS, Kind, Record, TwinRecord
 from attnverify.evidence.search import Found, Settings, attack, sample, sample_identity
-from attnverify.experiments import results
+from attnverify.experiments.engine import results
 
 LIMITS = {
     "sampled": "no counterexample among these instances",

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 
 from attnverify.evidence import draw
-from attnverify.evidence.checks import Identity, Inequality, Instance
 from attnverify.evidence.exact import Comparison, compare
+from attnverify.evidence.forms import Identity, Inequality, Instance
 from attnverify.evidence.records import Outcome
 
 CHUNK = 1 << 16  # sampled instances a batch

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from attnverify.checks import checks_of
 from attnverify.claims import Claim, Registry
-from attnverify.evidence.catalog import checks_of
 from attnverify.evidence.records import Record, TwinRecord
 
 Status = Literal["verified", "refuted", "corrected", "partial", "failed"]

@@ -4,24 +4,23 @@ from attnverify.errors import InputError, nearest
 from attnverify.experiments import (
     architectures,
     circle,
-    collapses,
     locater,
     pathcounts,
-    real_margins,
-    real_spectra,
+    phase_diagram,
     shortpaths,
 )
-from attnverify.experiments import results as results
-from attnverify.experiments.model import Experiment as Experiment
-from attnverify.experiments.model import Settings as Settings
-from attnverify.experiments.results import Result as Result
-from attnverify.experiments.results import committed as committed
+from attnverify.experiments.engine import results as results
+from attnverify.experiments.engine.model import Experiment as Experiment
+from attnverify.experiments.engine.model import Settings as Settings
+from attnverify.experiments.engine.results import Result as Result
+from attnverify.experiments.engine.results import committed as committed
+from attnverify.experiments.trained_encoder import margins, spectra
 
 #: The experiments by name, in the order of the book.
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
-        collapses.EXPERIMENT,
+        phase_diagram.EXPERIMENT,
         architectures.EXPERIMENT,
         circle.EXPERIMENT,
         pathcounts.EXPERIMENT,
@@ -29,8 +28,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         shortpaths.HULL,
         shortpaths.MEMORIZATION,
         locater.EXPERIMENT,
-        real_spectra.EXPERIMENT,
-        real_margins.EXPERIMENT,
+        spectra.EXPERIMENT,
+        margins.EXPERIMENT,
     )
 }
 

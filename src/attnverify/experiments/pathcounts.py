@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from attnverify import paths
-from attnverify.evidence.checks import Verdict
-from attnverify.experiments.model import Experiment, Rerun, Row, Settings
+from attnverify.evidence.forms import Verdict
+from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
+from attnverify.network import paths
 
 #: Name, bibliography key, attention layers of the stack, heads a layer. Of the first Transformer
 #: the encoder. The GPT-2 report gives layers and widths; its heads have width 64.

@@ -1,0 +1,1 @@
+"""What the book shows: Sphinx extension, generated pages, figures, styles."""

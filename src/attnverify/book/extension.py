@@ -1,0 +1,183 @@
+"""Sphinx extension: the registry's claims and their evidence in the pages of the book.
+
+Directives ``{claim} ID``, ``{evidence} ID...`` and ``{verdict}``; roles ``{claim}`` (a link to the
+box of a claim), ``{status}`` (its badge) and ``{api}`` (a link to an entry of the API reference, if
+there is one). What they print comes from the registry and from the evidence file named by the
+configuration value ``attnverify_evidence`` (relative to the source folder). Unknown ids and a
+missing or broken evidence file are warnings, so that a strict build fails.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective
+from sphinx_proof.proof_type import PROOF_TYPES
+
+from attnverify.book.links import ApiRole, ClaimRole, StatusRole, evidence_of, resolve, status_badge
+from attnverify.book.pages import tables
+from attnverify.book.pages.common import STATUSES, UNCHECKED, Evidence, anchor, escape
+from attnverify.claims import Claim, registry
+from attnverify.errors import InputError
+from attnverify.evidence.records import KINDS
+
+LOG = logging.getLogger(__name__)
+STATIC = Path(__file__).parent / "static"
+#: sphinx-proof lacks these; they are shown as an example under their own name.
+PROOF_TYPE = {"counterexample": "example", "experiment": "example"}
+
+
+class ClaimDirective(SphinxDirective):
+    """``{claim} ID``: the box of a claim, numbered as a theorem, with its status and its links."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        try:
+            claim = registry[self.arguments[0]]
+        except InputError as error:
+            LOG.error("%s", error, location=self.get_location(), type="attnverify", subtype="id")
+            return []
+        kind = PROOF_TYPE.get(claim.kind, claim.kind)
+        label = anchor(claim.id)
+        options = {"label": label, "class": ["attnverify-claim"]}
+        content = StringList(claim.statement.strip().splitlines(), source=f"claim {claim.id}")
+        proof = PROOF_TYPES[kind](
+            f"prf:{kind}", [escape(claim.title)], options, content, self.lineno,
+            self.content_offset, self.block_text, self.state, self.state_machine,
+        )  # fmt: skip
+        box = proof.run()[0]
+        box["realtype"] = self.env.proof_list[label]["realtype"] = claim.kind
+        section = box[1]
+        section["ids"] = [f"{label}-content"]  # sphinx-proof gives every box the same id
+        section += self._footer(claim)
+        return [box]
+
+    def _footer(self, claim: Claim) -> nodes.container:
+        footer = nodes.container(classes=["attnverify-footer"])
+        lines = [self._origin(claim), ""]
+        if claim.uses:
+            lines += [f"Rests on {', '.join(f'{{claim}}`{used}`' for used in claim.uses)}.", ""]
+        if claim.corrected_by:
+            lines += [f"Corrected by {{claim}}`{claim.corrected_by}`.", ""]
+        refuted = (c.id for c in registry.values() if c.corrected_by == claim.id)
+        lines += [f"Corrects {{claim}}`{id}`." for id in refuted]
+        content = StringList(lines, source=f"claim {claim.id}")
+        self.state.nested_parse(content, self.content_offset, footer)
+        status = evidence_of(self.env).status(claim.id)
+        last = nodes.paragraph()
+        last += [status_badge(status), nodes.Text(" "),
+                 self._link("status", claim, "evidence"), nodes.Text(" · "),
+                 self._link("code", claim, "code of its checks"), nodes.Text(" · "),
+                 nodes.literal("", claim.id)]  # fmt: skip
+        footer += last
+        return footer
+
+    @staticmethod
+    def _origin(claim: Claim) -> str:
+        text = ""
+        for word, related in (("Source", False), ("Related", True)):
+            places = [f"{{cite}}`{s.key}`, {escape(s.locator)}"
+                      for s in claim.sources if s.related is related]  # fmt: skip
+            text += f"{word}: {'; '.join(places)}. " if places else ""
+        done = f"{claim.done.capitalize()} here"
+        return text + (f"{done}: {escape(claim.here)}." if claim.here else "")
+
+    def _link(self, page: str, claim: Claim, text: str) -> addnodes.pending_xref:
+        link = addnodes.pending_xref("", refdomain="", reftype=f"claim-{page}", reftarget=claim.id,
+                                     refdoc=self.env.docname, refexplicit=True)  # fmt: skip
+        link += nodes.inline("", text)
+        self.set_source_info(link)
+        return link
+
+
+class EvidenceDirective(SphinxDirective):
+    """``{evidence} ID...``: what was found for these claims, and how their twins were rejected."""
+
+    required_arguments = 1
+    optional_arguments = 1000
+
+    def run(self) -> list[nodes.Node]:
+        try:
+            claims = registry.select(self.arguments)
+        except InputError as error:
+            LOG.error("%s", error, location=self.get_location(), type="attnverify", subtype="id")
+            return []
+        evidence = evidence_of(self.env)
+        return [*tables.records(claims, evidence), *tables.twins(claims, evidence)]
+
+
+class VerdictDirective(SphinxDirective):
+    """``{verdict}``: how many claims have which status, and what the evidence is made of."""
+
+    def run(self) -> list[nodes.Node]:
+        evidence = evidence_of(self.env)
+        box = nodes.container(classes=["attnverify-verdict"])
+        box += [self._statuses(evidence), nodes.paragraph("", _pieces(evidence))]
+        return [box]
+
+    @staticmethod
+    def _statuses(evidence: Evidence) -> nodes.paragraph:
+        counts = Counter(evidence.status(id) for id in registry)
+        line = nodes.paragraph()
+        line += [nodes.strong("", f"{len(registry)} claims"), nodes.Text(": ")]
+        for k, status in enumerate(s for s in (*STATUSES, UNCHECKED) if counts[s]):
+            line += [nodes.Text(f"{', ' * (k > 0)}{counts[status]} "), status_badge(status)]
+        return line
+
+
+def _pieces(evidence: Evidence) -> str:
+    """The evidence and the twins in words."""
+    records = [r for id in registry for r in evidence.records(id)]
+    twins = [t for id in registry for t in evidence.twins(id)]
+    kinds = Counter(r["kind"] for r in records)
+    passed = sum(r["outcome"] == "pass" for r in records)
+    made_of = ", ".join(f"{kinds[kind]} {kind}" for kind in KINDS if kinds[kind])
+    rejected = sum(t["rejected"] for t in twins)
+    return (f"{passed} of {len(records)} pieces of evidence pass ({made_of or 'none'}). "
+            f"{rejected} of {len(twins)} must-fail twins are rejected.")  # fmt: skip
+
+
+def plain_bars(app: Sphinx, what: str, name: str, thing, options, lines: list[str]) -> None:
+    """Docstrings write absolute values with bars, which reST would take for substitutions."""
+    for k, line in enumerate(lines):
+        parts = line.split("``")  # every second part is a literal
+        parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
+        lines[k] = "``".join(parts)
+
+
+def _one_counter(app: Sphinx, config) -> None:
+    """Theorems, lemmas and the rest count together, so that 1.3 comes after 1.2."""
+    if not config.prf_realtyp_to_countertyp:
+        kinds = ("lemma", "proposition", "example")
+        config.prf_realtyp_to_countertyp = dict.fromkeys(kinds, "theorem")
+
+
+def _static(app: Sphinx) -> None:
+    app.config.html_static_path.append(str(STATIC))
+
+
+def setup(app: Sphinx) -> dict:
+    """Register the directives, the roles, the style sheet and the configuration value."""
+    app.setup_extension("sphinx_proof")
+    app.setup_extension("sphinxcontrib.bibtex")
+    app.add_config_value("attnverify_evidence", "_build/evidence.json", "env")
+    app.add_directive("claim", ClaimDirective)
+    app.add_directive("evidence", EvidenceDirective)
+    app.add_directive("verdict", VerdictDirective)
+    app.add_role("claim", ClaimRole())
+    app.add_role("status", StatusRole())
+    app.add_role("api", ApiRole())
+    app.connect("config-inited", _one_counter)
+    app.connect("missing-reference", resolve)
+    app.connect("builder-inited", _static)
+    if "sphinx.ext.autodoc" in app.extensions:
+        app.connect("autodoc-process-docstring", plain_bars)
+    app.add_css_file("attnverify.css")
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,58 @@
+"""``python -m attnverify.book.pages --evidence FILE --out FOLDER`` writes the generated pages."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from attnverify.book.pages import codeindex, errata, graph, status
+from attnverify.book.pages.common import anchor, read_evidence
+from attnverify.claims import registry
+from attnverify.errors import InputError
+from attnverify.evidence.replay import write_text
+
+
+def write(evidence_file: Path, out: Path) -> list[Path]:
+    """Write status.md, errata.md, graph.md and code.md into ``out`` and return their paths.
+
+    Raises InputError, before anything is written, if the evidence file cannot be used.
+    """
+    evidence = read_evidence(evidence_file)
+    notebooks = Path(os.path.relpath(out.resolve().parents[1] / "notebooks", out.resolve()))
+
+    def link(id: str) -> str:
+        return f"{(notebooks / registry[id].notebook).as_posix()}.html#{anchor(id)}"
+
+    pages = {
+        "status": status.text(evidence),
+        "errata": errata.text(evidence),
+        "graph": graph.text(evidence, link),
+        "code": codeindex.text(),
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    paths = [out / f"{name}.md" for name in pages]
+    for path, text in zip(paths, pages.values(), strict=True):
+        write_text(path, text.rstrip() + "\n")
+    return paths
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Command line: exit code 0, or 2 with one line on stderr for a file that cannot be used."""
+    parser = argparse.ArgumentParser(prog="python -m attnverify.book.pages", description=__doc__)
+    parser.add_argument("--evidence", type=Path, required=True, metavar="FILE",
+                        help="written by `attnverify verify --json FILE`")  # fmt: skip
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER",
+                        help="the book's folder of generated pages, book/generated")  # fmt: skip
+    options = parser.parse_args(arguments)
+    try:
+        write(options.evidence, options.out)
+    except InputError as error:
+        print(f"attnverify.book.pages: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,168 @@
+"""What the generated pages and the Sphinx extension share: anchors, words, the evidence file."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from attnverify import claims
+from attnverify.checks import CHECKS
+from attnverify.claims.model import Claim
+from attnverify.errors import InputError
+from attnverify.evidence.forms import Identity, Inequality
+from attnverify.evidence.records import KINDS
+from attnverify.evidence.verify import REPORT_VERSION
+
+LARGEST = 64 << 20  # bytes of an evidence file
+UNCHECKED = "not checked"
+#: A status is never told by its color alone: the mark and the word come with it.
+MARKS = {"verified": "✓", "refuted": "✗", "corrected": "↻", "partial": "◐", "failed": "!",
+         UNCHECKED: "?"}  # fmt: skip
+STATUSES = ("verified", "refuted", "corrected", "partial", "failed")
+FIXED = "\N{NO-BREAK SPACE}"
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+PUNCTUATION = re.compile(r"([\\`*_{}\[\]<>|$#^~&])")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """An evidence file: what produced it, and the entry of each claim by id."""
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    claims: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def status(self, id: str) -> str:
+        return self.claims[id]["status"] if id in self.claims else UNCHECKED
+
+    def records(self, id: str) -> list[Mapping[str, Any]]:
+        return list(self.claims.get(id, {}).get("evidence", ()))
+
+    def twins(self, id: str) -> list[Mapping[str, Any]]:
+        return list(self.claims.get(id, {}).get("twins", ()))
+
+
+def read_evidence(path: Path) -> Evidence:
+    """Read a file of ``attnverify verify --json``; raises InputError that says what is wrong."""
+    expected = "expected a file written by `attnverify verify --json FILE`"
+    if not path.is_file():
+        raise InputError(f"evidence: got {path}, which does not exist, {expected}")
+    if path.stat().st_size > LARGEST:
+        raise InputError(f"evidence: got {path.stat().st_size} bytes, expected at most {LARGEST}")
+    try:
+        body = json.loads(path.read_text(encoding="utf-8"))
+        if body["version"] != REPORT_VERSION:
+            raise InputError(f"evidence: got version {body['version']!r} in {path.name}, "
+                             f"expected {REPORT_VERSION}")  # fmt: skip
+        claims = {entry["id"]: entry for entry in body["claims"]}
+        for entry in claims.values():
+            _check_entry(entry)
+        return Evidence(dict(body["environment"]), dict(body["settings"]), claims)
+    except InputError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise InputError(f"evidence: got {path.name}, which is truncated or no evidence file "
+                         f"({reason}), {expected}") from error  # fmt: skip
+
+
+def _check_entry(entry: Mapping[str, Any]) -> None:
+    if entry["status"] not in STATUSES:
+        raise InputError(f"evidence: got status {entry['status']!r} of {entry['id']}, "
+                         f"expected one of {', '.join(STATUSES)}")  # fmt: skip
+    for record in entry["evidence"]:
+        if record["kind"] not in KINDS:
+            raise InputError(f"evidence: got kind {record['kind']!r} of {entry['id']}, "
+                             f"expected one of {', '.join(KINDS)}")  # fmt: skip
+        _ = record["check"], record["outcome"], record["instances"], record["limits"]
+        _ = record["ratio"], record["detail"], record["seconds"]
+    for twin in entry["twins"]:
+        _ = twin["check"], twin["twin"], twin["rejected"], twin["detail"]
+
+
+def anchor(id: str, page: str = "claim") -> str:
+    """The id of a claim's place in a page: its box ("claim"), or its entry in another page."""
+    return f"{page}-{id.replace('.', '-')}"
+
+
+@cache
+def statement_modules() -> dict[str, ModuleType]:
+    """The module that states each claim, by claim id."""
+    names = [info.name for info in pkgutil.iter_modules(claims.__path__)]
+    modules = [importlib.import_module(f"{claims.__name__}.{name}") for name in names]
+    return {claim.id: m for m in modules for claim in getattr(m, "CLAIMS", ())}
+
+
+def part(id: str) -> str:
+    """The part of the book a claim belongs to: what its module says it states."""
+    return statement_modules()[id].__doc__.splitlines()[0].rstrip(".")
+
+
+def by_part(selected: Iterable[Claim]) -> dict[str, list[Claim]]:
+    """Claims grouped by part, both in the order of the book."""
+    groups: dict[str, list[Claim]] = {}
+    for claim in selected:
+        groups.setdefault(part(claim.id), []).append(claim)
+    return groups
+
+
+def escape(text: str) -> str:
+    """Plain text as MyST that shows it unchanged."""
+    return PUNCTUATION.sub(r"\\\1", text)
+
+
+def number(value: float | None) -> str:
+    """A ratio with enough digits to tell it from 1; no line breaks inside."""
+    if value is None:
+        return "–"
+    if value != 0 and abs(value) < 1e-4:
+        return _power(value)
+    if 0.9999 < value < 1:
+        return f"1{FIXED}−{FIXED}{_power(1 - value)}"
+    return f"{value:.4f}"
+
+
+def _power(value: float) -> str:
+    digits, exponent = f"{value:.1e}".split("e")
+    return f"{digits}·10{str(int(exponent)).translate(RAISED)}"
+
+
+def measure(id: str, check: str) -> str:
+    """What the ratio of a check's records is: left/right, error/rounding bound, or a ratio."""
+    found = CHECKS.get(id, {}).get(check)
+    if isinstance(found, Inequality):
+        return "left/right"
+    return "error/bound" if isinstance(found, Identity) else "ratio"
+
+
+def margin(id: str, records: Iterable[Mapping[str, Any]]) -> float | None:
+    """The largest left/right found for the inequalities of a claim, None if it has none."""
+    ratios = [r["ratio"] for r in records if measure(id, r["check"]) == "left/right"]
+    return max((r for r in ratios if r is not None), default=None)
+
+
+def badge(status: str, color: str) -> str:
+    """A status as HTML: a mark, the word, and a border in the status's color."""
+    return (f'<span class="attnverify-badge" style="--attnverify-color: {color}">'
+            f'<span aria-hidden="true">{MARKS[status]}</span> {status}</span>')  # fmt: skip
+
+
+def scrolling(label: str, lines: Iterable[str]) -> list[str]:
+    """MyST lines in a box that scrolls sideways by itself, reachable by keyboard."""
+    start = f'<div class="attnverify-scroll" role="region" aria-label="{label}" tabindex="0">'
+    return [start, "", *lines, "", "</div>", ""]
+
+
+def pipe_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    """A Markdown table; the cells are MyST already."""
+    header = list(header)
+    lines = [header, ["---"] * len(header), *rows]
+    return [f"| {' | '.join(cells)} |" for cells in lines]

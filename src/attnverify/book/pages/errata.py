@@ -1,0 +1,144 @@
+"""The page "Errata and sharpenings": published statements refuted, sharpened or completed here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attnverify.book.figures import COLORS
+from attnverify.book.pages.common import Evidence, badge, escape, pipe_table, scrolling
+from attnverify.claims import Claim, registry
+
+INTRO = """\
+# Errata and sharpenings
+
+One line for each published statement that this book refutes, sharpens or completes; a sharpened
+statement is not listed again among the completed ones. Everything is read from the registry of
+claims and from the evidence file of this book. The wording of a statement is this book's own; its
+box, one click away, says how the source was read. *Certified* means decided in exact or ball
+arithmetic, and shows that instance, not the statement in general.
+"""
+
+REFUTED = """\
+## Refuted
+
+The statement fails on the instance named. *Corrected* means that the statement which replaces it is
+verified, *refuted* that it stands refuted without a verified replacement.
+"""
+
+SHARPENED = """\
+## Sharpened
+
+The published statement holds as far as the evidence goes (its status is shown), and a statement
+proved here says more under its own hypotheses. The instances are those of the sharper statement.
+"""
+
+NOT_REPRODUCED = """\
+## Not reproduced
+
+Published findings that did not come out in an experiment of this book. The experiment is smaller
+than the published one and its criterion is this book's own: this is no refutation of the paper.
+"""
+
+COMPLETED = """\
+## Completed
+
+Published statements to which a part was added here.
+"""
+
+NOTHING = "no certified evidence in the evidence file"
+
+
+def text(evidence: Evidence) -> str:
+    """The page as MyST."""
+    lines = [INTRO, REFUTED, *_table(
+        "Refuted statements", ("Corrected statement", "Certified instance"),
+        (_refuted(claim, evidence) for claim in refuted()))]  # fmt: skip
+    lines += [SHARPENED, *_table(
+        "Sharpened statements", ("Sharper statement", "Certified instance"),
+        (_sharpened(claim, evidence) for claim in sharpened()))]  # fmt: skip
+    lines += [COMPLETED, *_table(
+        "Completed statements", ("Proved here", "Certified instance"),
+        (_completed(claim, evidence) for claim in completed()))]  # fmt: skip
+    lines += [NOT_REPRODUCED, *_table(
+        "Findings that were not reproduced", ("Measured", "Limits"),
+        (_not_reproduced(claim, evidence) for claim in not_reproduced()))]  # fmt: skip
+    return "\n".join(lines)
+
+
+def refuted() -> list[Claim]:
+    """Published statements that the book refutes."""
+    return [c for c in registry.values() if c.published and c.asserts == "fails" and c.derived]
+
+
+def not_reproduced() -> list[Claim]:
+    """Published findings that an experiment of the book did not show."""
+    return [c for c in registry.values() if c.published and c.asserts == "fails" and not c.derived]
+
+
+def sharper(id: str) -> list[Claim]:
+    """The statements that sharpen a claim."""
+    return [c for c in registry.values() if c.sharpens == id]
+
+
+def sharpened() -> list[Claim]:
+    """Published statements that some statement of the book sharpens."""
+    return [c for c in registry.values() if c.published and sharper(c.id)]
+
+
+def completed() -> list[Claim]:
+    """Published statements that hold and of which a part is proved here, but the sharpened ones."""
+    return [
+        c for c in registry.values()
+        if c.published and c.here and c.asserts == "holds" and c.derived and not sharper(c.id)
+    ]  # fmt: skip
+
+
+def _table(label: str, last: tuple[str, str], rows: Iterable[list[str]]) -> list[str]:
+    header = ("Published statement", "Source", "Verdict", *last)
+    return scrolling(label, pipe_table(header, rows))
+
+
+def _refuted(claim: Claim, evidence: Evidence) -> list[str]:
+    by = _link(registry[claim.corrected_by]) if claim.corrected_by else "–"
+    return [*_published(claim, evidence), by, _certified(claim, evidence)]
+
+
+def _sharpened(claim: Claim, evidence: Evidence) -> list[str]:
+    found = sharper(claim.id)
+    instances = "; ".join(f"`{c.id}`: {_certified(c, evidence)}" for c in found)
+    named = "; ".join(f"{_link(c)} {_badge(c, evidence)}" for c in found)
+    return [*_published(claim, evidence), named, instances]
+
+
+def _completed(claim: Claim, evidence: Evidence) -> list[str]:
+    return [*_published(claim, evidence), escape(claim.here), _certified(claim, evidence)]
+
+
+def _not_reproduced(claim: Claim, evidence: Evidence) -> list[str]:
+    limits = "; ".join(escape(r["limits"]) for r in evidence.records(claim.id)) or "–"
+    return [*_published(claim, evidence), _certified(claim, evidence), limits]
+
+
+def _published(claim: Claim, evidence: Evidence) -> list[str]:
+    """Title, source and verdict."""
+    places = "; ".join(f"{{cite}}`{s.key}`, {escape(s.locator)}" for s in claim.sources)
+    return [_link(claim), places, _badge(claim, evidence)]
+
+
+def _link(claim: Claim) -> str:
+    """A link by the claim's title."""
+    return f"{{claim}}`{claim.title} <{claim.id}>`"
+
+
+def _badge(claim: Claim, evidence: Evidence) -> str:
+    status = evidence.status(claim.id)
+    return badge(status, COLORS.get(status, COLORS["reference"]))
+
+
+def _certified(claim: Claim, evidence: Evidence) -> str:
+    """What the certified (or measured) records of a claim found, check by check."""
+    records = [r for r in evidence.records(claim.id) if r["kind"] in ("certified", "measured")]
+    failed = [r for r in records if r["outcome"] != "pass"]
+    shown = "; ".join(f"*{escape(r['check'])}*: {escape(r['detail'])}" for r in records)
+    warning = f" ({len(failed)} not passed)" if failed else ""
+    return (shown or NOTHING) + warning

@@ -1,0 +1,108 @@
+"""The status page: every claim with its status, evidence, margin, twins and times."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from attnverify.book.figures import COLORS
+from attnverify.book.pages.common import (
+    STATUSES,
+    UNCHECKED,
+    Evidence,
+    anchor,
+    badge,
+    by_part,
+    escape,
+    margin,
+    number,
+    pipe_table,
+    scrolling,
+)
+from attnverify.claims import Claim, registry
+from attnverify.evidence.records import KINDS
+from attnverify.evidence.status import required
+
+WORDS = {"pass": "", "fail": " ✗ fail", "unknown": " ? unknown"}
+HEADER = ("Claim", "Status", "Evidence", "Best ratio", "Twins", "Seconds", "Chapter")
+
+INTRO = """\
+# Status of every claim
+
+Nothing on this page is written by hand. It shows the evidence file that this book was built
+from. A status is derived from evidence, and a claim that rests on an unverified claim is partial.
+{doc}`How to read the evidence </book/evidence>` explains the words.
+"""
+
+LEGEND = """\
+*Evidence* names the kinds that apply to the claim; where a kind did not pass, that is said. *Best
+ratio* is the largest left side over right side of an inequality that was found: 1 means that
+equality is attained or approached ({doc}`what that shows </book/evidence>`), and 1 − 2.0·10⁻⁹
+that the ratio is smaller than 1 by 2.0·10⁻⁹. Identities and counts have no such ratio. *Twins* says
+how many false neighbors were rejected. *Seconds* is the wall time of all checks of the claim; a
+notebook's derivations are counted for each of its claims.
+"""
+
+
+def text(evidence: Evidence) -> str:
+    """The page as MyST."""
+    lines = [INTRO, summary(evidence), "", LEGEND]
+    for title, members in by_part(registry.values()).items():
+        lines += [f"## {escape(title)}", ""]
+        rows = [_row(claim, evidence) for claim in members]
+        lines += scrolling(f"Evidence for: {title}", pipe_table(HEADER, rows))
+        lines += _reasons(members, evidence)
+    return "\n".join([*lines, *_produced_by(evidence)])
+
+
+def summary(evidence: Evidence) -> str:
+    """How many claims have which status, in one line."""
+    counts = Counter(evidence.status(id) for id in registry)
+    shown = [f"{counts[s]} {s}" for s in (*STATUSES, UNCHECKED) if counts[s]]
+    return f"**{len(registry)} claims: {', '.join(shown)}.**"
+
+
+def _row(claim: Claim, evidence: Evidence) -> list[str]:
+    records, twins = evidence.records(claim.id), evidence.twins(claim.id)
+    status = evidence.status(claim.id)
+    rejected = sum(t["rejected"] for t in twins)
+    return [
+        f"[]{{#{anchor(claim.id, 'status')}}}{{claim}}`{claim.id} <{claim.id}>`",
+        badge(status, COLORS.get(status, COLORS["reference"])),
+        ", ".join(filter(None, (_outcome(claim, kind, records) for kind in KINDS))),
+        number(margin(claim.id, records)),
+        f"{rejected} of {len(twins)}" if twins else "–",
+        f"{sum(r['seconds'] for r in records):.2f}" if records else "–",
+        f"{{doc}}`{claim.notebook} </notebooks/{claim.notebook}>`",
+    ]
+
+
+def _outcome(claim: Claim, kind: str, records: list[Mapping[str, Any]]) -> str:
+    """One kind with its worst outcome; "" for a kind that does not apply."""
+    outcomes = {r["outcome"] for r in records if r["kind"] == kind}
+    for worst in ("fail", "unknown", "pass"):
+        if worst in outcomes:
+            return kind + WORDS[worst]
+    return f"{kind} not run" if kind in {k for k, _ in required(claim)} else ""
+
+
+def _reasons(members: list[Claim], evidence: Evidence) -> list[str]:
+    lines = []
+    for claim in members:
+        reasons = evidence.claims.get(claim.id, {}).get("reasons", ())
+        if reasons:
+            lines.append(f"- `{claim.id}` is {evidence.status(claim.id)}: "
+                         f"{escape('; '.join(reasons))}")  # fmt: skip
+    return [*lines, ""] if lines else []
+
+
+def _produced_by(evidence: Evidence) -> list[str]:
+    if not evidence.claims:
+        return ["## What produced it", "", "No evidence file was read.", ""]
+    rows = [["setting", f"`{name}`", f"`{value}`"] for name, value in evidence.settings.items()]
+    rows += [["environment", f"`{name}`", f"`{value}`"]
+             for name, value in evidence.environment.items()]  # fmt: skip
+    table = pipe_table(("", "Name", "Value"), rows)
+    return ["## What produced it", "", *scrolling("Settings and versions", table),
+            "Equal settings give equal evidence, except for times.", ""]  # fmt: skip

@@ -1,0 +1,50 @@
+"""The checks of every claim, by claim id and check name.
+
+One file or folder a prefix of ids, as in :mod:`attnverify.claims`: the checks of ``softmax.*`` are
+``softmax.CHECKS``.
+"""
+
+from __future__ import annotations
+
+from attnverify.checks import (
+    attention,
+    collapse,
+    eigenspectrum,
+    entropy,
+    experiment,
+    layernorm,
+    localization,
+    mlp,
+    norms,
+    paths,
+    skip,
+    softmax,
+    walk,
+)
+from attnverify.claims import registry
+from attnverify.evidence.forms import Check
+
+#: The files of checks, in the order of the book.
+FILES = (
+    attention,
+    paths,
+    norms,
+    softmax,
+    collapse,
+    skip,
+    mlp,
+    layernorm,
+    walk,
+    localization,
+    eigenspectrum,
+    entropy,
+    experiment,
+)
+CHECKS: dict[str, dict[str, Check]] = {
+    id: checks for file in FILES for id, checks in file.CHECKS.items()
+}
+
+
+def checks_of(claim: str) -> dict[str, Check]:
+    """The checks of a claim; raises InputError for an unknown id."""
+    return CHECKS[registry[claim].id]

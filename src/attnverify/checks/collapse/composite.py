@@ -1,0 +1,254 @@
+"""Checks of collapse in the composite value: one head and many heads, one layer and depth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+
+from attnverify import ops
+from attnverify.checks.collapse import refuted
+from attnverify.checks.instances import KEY_WIDTH, bounded_layer, layer_sizes, oscillations_bounded
+from attnverify.evidence.forms import Check, Inequality, Twin
+from attnverify.formulas import collapse, norms
+from attnverify.formulas.softmax import CRITICAL_OSCILLATION, oscillation
+
+# Rounding in the first layer moves the scores of the second a little: more room below x*.
+DEPTH_LIMIT = CRITICAL_OSCILLATION * (1 - 2.0**-20)
+
+
+def _residual_two(R, x, W_QK, b_QK, W):
+    """The minimal composite value for two tokens: the center is the mean."""
+    return norms.composite(norms.mean_centered(collapse.layer(R + x, W_QK, b_QK, W, KEY_WIDTH)))
+
+
+def _residual_any(R, x, W_QK, b_QK, W):
+    """sum_h (P_h - 1 r_h^T) R W_h: the output minus the center that the proof takes.
+
+    At least the minimum, so the inequality checked is stronger than the statement.
+    """
+    P = collapse.attention(R + x, W_QK, b_QK, KEY_WIDTH)
+    S = R[..., None, :, :]
+    scores = (x[..., None, :, :] @ W_QK + b_QK[..., None, :]) @ ops.transpose(S)
+    base = ops.softmax(scores / ops.root(KEY_WIDTH, R))
+    return norms.composite(ops.sum((P - base) @ S @ W, -3))
+
+
+def _bound(constant: Callable) -> Callable:
+    def right(R, x, W_QK, b_QK, W):
+        return collapse.cubic(constant(R, W_QK, W, KEY_WIDTH), norms.composite(R))
+
+    return right
+
+
+def _version_2(R, W_QK, W, key_width):
+    gamma = ops.amax(collapse.gamma(R, W_QK, key_width), -1)
+    return gamma * collapse.published_constant(R, W_QK, W, key_width)
+
+
+def _times(constant: Callable, factor: float) -> Callable:
+    return lambda R, W_QK, W, k: ops.constant(factor, R) * constant(R, W_QK, W, k)
+
+
+def _sharpened(R, W_QK, W, key_width):
+    """One head: its largest oscillation decides the constant that replaces 4."""
+    D = oscillation(collapse.scores_of_residual(R, W_QK, key_width))[..., 0, :]
+    constant = collapse.unconditional_constant(ops.amax(D, -1))
+    return constant * collapse.corrected_constant(R, W_QK, W, key_width) / ops.constant(4, R)
+
+
+def _root_two(R, W_QK, W, key_width):
+    """sqrt(2) in place of 4."""
+    return collapse.corrected_constant(R, W_QK, W, key_width) / ops.root(8, R)
+
+
+def _best_gamma(R, W_QK, W, key_width):
+    """gamma / sqrt(2) in place of 4 gamma."""
+    return _version_2(R, W_QK, W, key_width) / ops.root(32, R)
+
+
+def _layers(constant: Callable, heads: int = 1, extremal=()) -> dict[str, Inequality]:
+    """The two checks of a one-layer bound: exact center for two tokens, the proof's for more."""
+    two = Inequality(
+        left=_residual_two,
+        right=_bound(constant),
+        sizes=tuple(layer_sizes(2, d, heads) for d in (1, 2, 4)),
+        build=bounded_layer,
+        hypotheses=oscillations_bounded,
+        extremal=extremal,
+    )
+    many = replace(
+        two, left=_residual_any, sizes=tuple(layer_sizes(n, d, heads) for n, d in ((3, 2), (6, 4))),
+        extremal=(),
+    )  # fmt: skip
+    return {"two tokens": two, "more tokens": many}
+
+
+def _with_twins(checks: dict[str, Inequality], twins: dict[str, Callable]) -> dict[str, Inequality]:
+    two = checks["two tokens"]
+    made = tuple(Twin(t, replace(two, right=_bound(c), twins=())) for t, c in twins.items())
+    return {**checks, "two tokens": replace(two, twins=made)}
+
+
+def two_token_layer(scale: float, heads: int = 1) -> dict[str, torch.Tensor]:
+    """Two tokens +-(scale, 0), W_QK = e_1 e_1^T, W = e_1 1^T: a large ratio at width 2."""
+    W_QK = torch.zeros(heads, 2, 2, dtype=torch.float64)
+    W_QK[:, 0, 0] = 1
+    W = torch.zeros(heads, 2, 2, dtype=torch.float64)
+    W[:, 0, :] = 1
+    R = torch.tensor([[scale, 0.0], [-scale, 0.0]], dtype=torch.float64)
+    zero = torch.zeros(heads, 2, dtype=torch.float64)
+    return {"R": R, "x": torch.zeros(1, 2, dtype=torch.float64), "W_QK": W_QK, "b_QK": zero,
+            "W": W}  # fmt: skip
+
+
+SINGLE_LAYER = _with_twins(
+    _layers(_version_2, extremal=(lambda: two_token_layer(0.125),)),
+    {"0.5 gamma in place of 4 gamma": _times(_version_2, 0.125)},
+)
+WIDE = 8.0  # oscillations drawn for the bounds that need no condition
+
+
+def _unconditional(constant: Callable, many: Callable, neighbor: tuple[str, float]) -> dict:
+    """The checks of a bound without a condition; the twin is a smaller constant."""
+    title, factor = neighbor
+    checks = {}
+    for name, check in _layers(constant).items():
+        extremal = many if name == "more tokens" else lambda: two_token_layer(2.0**-8)
+        free = replace(check, hypotheses=None, extremal=(extremal,), build=_wide)
+        wrong = replace(free, right=_bound(_times(constant, factor)))
+        checks[name] = replace(free, twins=(Twin(title, wrong),) if name == "more tokens" else ())
+    return checks
+
+
+def _wide(**parameters):
+    return bounded_layer(**parameters, limit=WIDE)
+
+
+def pulled_apart(exponent: int = 10) -> dict[str, torch.Tensor]:
+    """Four tokens e_1, e_2, 0, 0; the first attends to one and away from the other.
+
+    W_QK = 2 w e_1 (e_1 - e_2)^T with w = 2^-exponent (d_qk = 4), W_V = I, and a query bias that
+    leaves the two zero tokens a weight of about e^-40.
+    """
+    R = torch.eye(4, 2, dtype=torch.float64)
+    W_QK = torch.tensor([[[1.0, -1.0], [0.0, 0.0]]], dtype=torch.float64) * 2.0 ** (1 - exponent)
+    return {"R": R, "x": torch.zeros(1, 2, dtype=torch.float64), "W_QK": W_QK,
+            "b_QK": torch.full((1, 2), 80.0, dtype=torch.float64),
+            "W": torch.eye(2, dtype=torch.float64)[None]}  # fmt: skip
+
+
+SHARPENED = _unconditional(_sharpened, pulled_apart, ("0.99 times the constant", 0.99))
+BEST_GAMMA = _unconditional(
+    _best_gamma, lambda: two_token_layer(2.0**-8), ("0.999 times the constant", 0.999)
+)
+
+
+# ------------------------------------------------------------------------------- over depth
+
+
+def _network_sizes(depth: int, width: int) -> dict[str, tuple[int, ...]]:
+    L, d = depth, width
+    return {"u": (1, d), "x": (1, d), "W_QK": (L, 1, d, d), "b_QK": (L, 1, d), "W": (L, 1, d, d),
+            "s": (L, 1)}  # fmt: skip
+
+
+def _bounded_network(u, x, W_QK, b_QK, W, s):
+    """Two tokens; the scores of every layer scaled at that layer's own input."""
+    X, maps = torch.cat([u, -u], dim=-2) + x, []
+    for i in range(W.shape[-4]):
+        part = {"W_QK": W_QK[:, i], "b_QK": b_QK[:, i], "W": W[:, i]}
+        R = norms.mean_centered(X)
+        built = bounded_layer(x=X - R, s=s[:, i], R=R, limit=DEPTH_LIMIT, **part)
+        maps.append(built["W_QK"])
+        X = collapse.layer(X, built["W_QK"], part["b_QK"], part["W"], KEY_WIDTH)
+    X = torch.cat([u, -u], dim=-2) + x
+    return {"X": X, "W_QK": torch.stack(maps, 1), "b_QK": b_QK, "W": W}
+
+
+def _states(X, W_QK, b_QK, W):
+    """Residuals at the input of every layer (two tokens: the mean is the minimizing center)."""
+    for i in range(W.shape[-4]):
+        yield norms.mean_centered(X), W_QK[..., i, :, :, :], W[..., i, :, :, :]
+        X = collapse.layer(X, W_QK[..., i, :, :, :], b_QK[..., i, :, :], W[..., i, :, :, :],
+                           KEY_WIDTH)  # fmt: skip
+
+
+def _depth_bound(with_gamma: bool, iterate: Callable = collapse.iterate) -> Callable:
+    def right(X, W_QK, b_QK, W):
+        states = list(_states(X, W_QK, b_QK, W))
+        largest = ops.amax(
+            ops.stack([collapse.published_constant(R, Q, V, KEY_WIDTH) for R, Q, V in states], -1),
+            -1,
+        )
+        if with_gamma:
+            gammas = [ops.amax(collapse.gamma(R, Q, KEY_WIDTH), -1) for R, Q, _ in states]
+            largest = largest * ops.amax(ops.stack(gammas, -1), -1)
+        return iterate(largest, norms.composite(norms.mean_centered(X)), W.shape[-4])
+
+    return right
+
+
+def _network_bounded(X, W_QK, b_QK, W):
+    return [p for R, Q, _ in _states(X, W_QK, b_QK, W) for p in oscillations_bounded(R, Q)]
+
+
+def _exponent_halved(constant, size, depth: int):
+    """constant^(3^L / 2) size^(3^L): the exponent without its - 1."""
+    power = ops.sqrt(constant)
+    return collapse.iterate(constant, size, depth) * power
+
+
+def small_network(scale: float, depth: int = 2) -> dict[str, torch.Tensor]:
+    """Two tokens and rank-one weights whose constant is below 1."""
+    one = two_token_layer(scale)
+    repeat = {k: one[k][None].repeat(depth, *[1] * one[k].ndim) for k in ("W_QK", "b_QK", "W")}
+    return {"X": one["R"], **repeat, "W": repeat["W"] * 2.0**-40}
+
+
+def _depth(with_gamma: bool) -> Inequality:
+    check = Inequality(
+        left=lambda X, W_QK, b_QK, W: norms.composite(
+            norms.mean_centered(collapse.network(X, W_QK, b_QK, W, KEY_WIDTH))
+        ),
+        right=_depth_bound(with_gamma),
+        sizes=(_network_sizes(2, 1), _network_sizes(2, 2)),
+        build=_bounded_network,
+        hypotheses=_network_bounded,
+        extremal=(lambda: small_network(0.125),),
+    )
+    wrong = replace(check, right=_depth_bound(with_gamma, _exponent_halved))
+    return replace(check, twins=(Twin("exponent 3^L / 2 in place of (3^L - 1) / 2", wrong),))
+
+
+def _largest_heads(R, W_QK, W, key_width):
+    """The corrected constant with the largest head in place of the sum over heads."""
+    q = norms.max_column_sum(W_QK)
+    columns, rows = (ops.amax(q * f(W), -1) for f in (norms.max_column_sum, norms.max_row_sum))
+    return ops.constant(4, R) * ops.sqrt(columns * rows) / ops.root(key_width, R)
+
+
+MANY_HEADS = _with_twins(
+    _layers(collapse.corrected_constant, 2, (lambda: two_token_layer(0.125, heads=64),)),
+    {"the largest head in place of the sum over heads": _largest_heads},
+)
+MANY_HEADS_SHARPENED = {
+    f"{name}, constant sqrt 2": check for name, check in _layers(_root_two, 2).items()
+}
+
+CHECKS: dict[str, dict[str, Check]] = {
+    "collapse.single-layer": {**SINGLE_LAYER},
+    "collapse.single-head": {"depth": _depth(with_gamma=True)},
+    "collapse.single-head-without-gamma": {
+        **_with_twins(
+            _layers(collapse.published_constant, extremal=(lambda: two_token_layer(0.125),)),
+            {"0.4 in place of 4": _times(collapse.published_constant, 0.1)},
+        ),
+        "depth": _depth(with_gamma=False),
+        "the condition is needed": refuted.CONDITION,
+    },
+    "collapse.single-head-sharpened": {**SHARPENED, "anchor family": refuted.ANCHORS},
+    "collapse.single-layer-sharp": {**BEST_GAMMA},
+    "collapse.multi-head-corrected": {**MANY_HEADS, **MANY_HEADS_SHARPENED},
+}

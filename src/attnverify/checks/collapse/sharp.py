@@ -1,0 +1,265 @@
+"""Checks of the sharp theorem: one layer, depth, global collapse, threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import flint
+import numpy as np
+import torch
+
+from attnverify import ops
+from attnverify.checks.instances import INSIDE, KEY_WIDTH, extremal_network, unit_value_map
+from attnverify.evidence.forms import Check, Decision, Inequality, Twin, Verdict
+from attnverify.formulas import collapse, norms
+from attnverify.formulas.spectral import spectral_norm
+
+arb = flint.arb
+
+
+def _sizes(tokens: int, width: int, depth: int, heads: int, **more: tuple[int, ...]):
+    n, d, L, H = tokens, width, depth, heads
+    return {"X": (n, d), "W_QK": (L, H, d, d), "b_QK": (L, H, d), "W": (L, H, d, d), **more}
+
+
+def output_diameter(X, W_QK, b_QK, W):
+    """diam(SAN(X))."""
+    return norms.diameter(collapse.network(X, W_QK, b_QK, W, KEY_WIDTH))
+
+
+# ------------------------------------------------------------------------------------- one layer
+
+
+def _tanh_bound(factor: float = 1.0) -> Callable:
+    """diam(X) sum_h v_h tanh(c_h diam^2), the rates multiplied by ``factor``."""
+
+    def right(X, W_QK, b_QK, W):
+        size = norms.diameter(X)
+        c = ops.constant(factor, X) * collapse.rate(W_QK[..., 0, :, :, :], KEY_WIDTH)
+        return size * collapse.sharp_factor(size, c, spectral_norm(W[..., 0, :, :, :]))
+
+    return right
+
+
+def _beta(W_QK, W):
+    """beta_2 / (4 sqrt(d_qk)), the largest of all layers."""
+    return ops.amax(ops.sum(collapse.rate(W_QK, KEY_WIDTH) * spectral_norm(W), -1), -1)
+
+
+def _cubic(X, W_QK, b_QK, W):
+    return collapse.cubic(_beta(W_QK, W), norms.diameter(X))
+
+
+LAYER_SIZES = (_sizes(2, 2, 1, 1), _sizes(2, 2, 1, 2), _sizes(4, 3, 1, 2))
+
+LAYER = Inequality(
+    left=output_diameter,
+    right=_tanh_bound(),
+    sizes=LAYER_SIZES,
+    extremal=(lambda: extremal_network(2.0, 1, 1.0), lambda: extremal_network(2.0**-8, 1, 1.0)),
+)
+LAYER = replace(
+    LAYER,
+    twins=(
+        Twin("0.2499 in place of 1/4", replace(LAYER, right=_tanh_bound(4 * 0.2499))),
+        Twin("the largest head in place of the sum over heads",
+             replace(LAYER, right=lambda X, W_QK, b_QK, W: norms.diameter(X) * ops.amax(
+                 spectral_norm(W[..., 0, :, :, :]) * collapse.variation_bound(
+                     4 * collapse.rate(W_QK[..., 0, :, :, :], KEY_WIDTH)
+                     * ops.square(norms.diameter(X))[..., None]), -1))),
+    ),
+)  # fmt: skip
+CUBIC = Inequality(
+    left=output_diameter,
+    right=_cubic,
+    sizes=LAYER_SIZES,
+    extremal=(lambda: extremal_network(2.0**-10, 1, 1.0),),
+)
+CUBIC = replace(
+    CUBIC,
+    twins=(
+        Twin("the exponent 3.1 in place of 3",
+             replace(CUBIC, right=lambda **i: _cubic(**i) * _power(norms.diameter(i["X"])))),
+    ),
+)  # fmt: skip
+
+
+def _power(size):
+    """size^(1/10)."""
+    return ops.exp(ops.log(size) / ops.constant(10, size))
+
+
+# ------------------------------------------------------------------------------------ many layers
+
+
+def _iterated(iterate: Callable) -> Callable:
+    return lambda X, W_QK, b_QK, W: iterate(_beta(W_QK, W), norms.diameter(X), W.shape[-4])
+
+
+def _half_more(constant, size, depth: int):
+    """constant^(3^L / 2) size^(3^L)."""
+    return collapse.iterate(constant, size, depth) * ops.sqrt(constant)
+
+
+DEPTH = Inequality(
+    left=output_diameter,
+    right=_iterated(collapse.iterate),
+    sizes=(_sizes(2, 2, 2, 1), _sizes(3, 2, 2, 2)),
+    extremal=(lambda: extremal_network(2.0**-10, 2, 1.0),),
+)
+DEPTH = replace(
+    DEPTH,
+    twins=(Twin("exponent 3^L / 2 in place of (3^L - 1) / 2",
+                replace(DEPTH, right=_iterated(_half_more))),),
+)  # fmt: skip
+
+
+def _largest_rate(W_QK):
+    return ops.amax(ops.amax(collapse.rate(W_QK, KEY_WIDTH), -1), -1)
+
+
+def _geometric(v: Callable, power: float = 1.0) -> Callable:
+    """(v tanh(c diam^2))^L diam."""
+
+    def right(X, W_QK, b_QK, W, **rest):
+        size = norms.diameter(X)
+        factor = collapse.two_token_step(size, _largest_rate(W_QK), v(X, **rest)) / size
+        bound = size
+        for _ in range(W.shape[-4]):
+            bound = bound * factor
+        return bound if power == 1.0 else bound * ops.constant(power, X)
+
+    return right
+
+
+def _one(X, **_):
+    return ops.constant(1, X)
+
+
+def _unit_values(size: float = 1.0) -> Callable:
+    return lambda X, W_QK, b_QK, W: {
+        "X": X, "W_QK": W_QK, "b_QK": b_QK, "W": unit_value_map(W, size)
+    }  # fmt: skip
+
+
+GLOBAL = Inequality(
+    left=output_diameter,
+    right=_geometric(_one),
+    sizes=(_sizes(2, 2, 1, 1), _sizes(3, 2, 3, 1)),
+    build=_unit_values(),
+    hypotheses=lambda X, W_QK, b_QK, W: [
+        (spectral_norm(W), ops.full(tuple(W.shape[:-2]), 1, W))
+    ],
+    extremal=(lambda: extremal_network(2.0, 1, 1 - 2.0**-45),),
+)  # fmt: skip
+GLOBAL = replace(
+    GLOBAL,
+    twins=(Twin("||W_V||_2 <= 1.01", replace(GLOBAL, build=_unit_values(1.01), hypotheses=None)),),
+)
+
+
+def _below_threshold(reach: float) -> Callable:
+    """v > 1, value maps of norm at most v, scores such that c diam^2 < reach * artanh(1/v)."""
+
+    def build(X, W_QK, b_QK, W, v, s):
+        v = 1 + torch.exp(v)
+        size = norms.diameter(X)[..., None]
+        allowed = (
+            reach * INSIDE * torch.sigmoid(s) * torch.atanh(1 / v) / size.clamp_min(1e-300) ** 2
+        )
+        now = collapse.rate(W_QK, KEY_WIDTH).clamp_min(1e-300)
+        return {
+            "X": X,
+            "W_QK": W_QK * (allowed[..., None] / now)[..., None, None],
+            "b_QK": b_QK,
+            "W": unit_value_map(W, v[..., None]),
+            "v": v,
+        }
+
+    return build
+
+
+def _value_norm(X, v):
+    return v[..., 0]
+
+
+def _is_below(X, W_QK, b_QK, W, v):
+    step = collapse.two_token_step(norms.diameter(X), _largest_rate(W_QK), v[..., 0])
+    norm = ops.amax(ops.amax(spectral_norm(W), -1), -1)
+    return [(step, norms.diameter(X)), (norm, v[..., 0])]
+
+
+def _two() -> torch.Tensor:
+    """v = 2; the value maps stay just below it, so that balls can tell."""
+    return torch.tensor([2.0], dtype=torch.float64)
+
+
+THRESHOLD = Inequality(
+    left=lambda v, **i: output_diameter(**i),
+    right=_geometric(_value_norm),
+    sizes=(_sizes(2, 2, 1, 1, v=(1,), s=(1,)), _sizes(3, 2, 3, 1, v=(1,), s=(1,))),
+    build=_below_threshold(1.0),
+    hypotheses=_is_below,
+    extremal=(
+        lambda: {**extremal_network(1.0, 1, 2 - 2.0**-45), "v": _two()},
+        lambda: {**extremal_network(2.125, 3, 2 - 2.0**-45), "v": _two()},
+    ),
+)
+THRESHOLD = replace(
+    THRESHOLD,
+    extremal=THRESHOLD.extremal[:1],
+    twins=(
+        Twin("a threshold 5% larger in the square",
+             replace(THRESHOLD, build=_below_threshold(1.05), hypotheses=None,
+                     extremal=THRESHOLD.extremal)),
+    ),
+)  # fmt: skip
+
+ORBIT_LAYERS = 1000
+
+
+def _orbit(start: tuple[int, int]) -> Callable[[], Verdict]:
+    """Two tokens at start * delta_*, W_QK = 1, W_V = 2, width 1: do they stay for 1,000 layers?
+
+    The attention itself is iterated in balls. Their radii grow by a factor below 8 a layer (the
+    slope of the map is below 3; a ball forgets that the two tokens move together), so 4,000 bits
+    leave about 1,000 after 1,000 layers.
+    """
+
+    def run() -> Verdict:
+        with ops.precision(4000):
+            v = np.full((1, 1, 1), arb(2), dtype=object)
+            q = np.full((1, 1, 1), arb(1), dtype=object)
+            star = (4 * arb(KEY_WIDTH).sqrt() * (arb(1) / 2).atanh()).sqrt()
+            size = star * start[0] / start[1]
+            X = np.array([[size / 2], [-size / 2]], dtype=object)
+            worst = arb(0)
+            for _ in range(ORBIT_LAYERS):
+                X = collapse.layer(X, q, 0 * q[..., 0], v, KEY_WIDTH)
+                worst = worst.max(abs(norms.diameter(X) / star - 1))
+            tiny = arb(2) ** -1000
+            holds = True if worst < tiny else False if worst > arb("1e-3") else None
+            words = (
+                f"relative distance from delta_* at most {worst.str(3)} over {ORBIT_LAYERS} layers"
+            )
+        return Verdict(holds, words, ORBIT_LAYERS)
+
+    return run
+
+
+ORBIT_LIMITS = "this orbit, for this number of layers"
+ORBIT = Decision(
+    _orbit((1, 1)),
+    ORBIT_LIMITS,
+    kind="certified",
+    twins=(Twin("a start at 0.999 delta_* stays too",
+                Decision(_orbit((999, 1000)), ORBIT_LIMITS, kind="certified")),),
+)  # fmt: skip
+
+CHECKS: dict[str, dict[str, Check]] = {
+    "collapse.sharp-layer": {"tanh": LAYER, "cubic": CUBIC},
+    "collapse.sharp-depth": {"two layers": DEPTH},
+    "collapse.global": {"unit value maps": GLOBAL},
+    "collapse.threshold": {"below": THRESHOLD, "orbit": ORBIT},
+}

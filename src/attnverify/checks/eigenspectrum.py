@@ -1,0 +1,184 @@
+"""Checks of the eigenspectrum claims: xi and the regularizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import sympy as sp
+import torch
+
+from attnverify import ops
+from attnverify.evidence.forms import Check, Decision, Identity, Inequality, Twin, Verdict
+from attnverify.evidence.rounding import gamma
+from attnverify.formulas import eigenspectrum as spectrum
+from attnverify.formulas import walk
+
+
+def _root_width(W, exponent: float = 0.5):
+    """sqrt(d), or another power of d for a twin."""
+    d = W.shape[-1]
+    return ops.root(d, W) if exponent == 0.5 else ops.constant(float(d) ** exponent, W)
+
+
+def _trace_bound(W, factor: float = 1.0, size: Callable = spectrum.squared_norm):
+    return ops.constant(factor, W) * _root_width(W) * ops.sqrt(size(W))
+
+
+def _symmetric(W):
+    return {"W": (W + W.mT) / 2}
+
+
+def _identity() -> dict[str, torch.Tensor]:
+    return {"W": 0.75 * torch.eye(3, dtype=torch.float64)}
+
+
+XI_GENERAL = Inequality(
+    left=lambda W: abs(walk.trace(W)),
+    right=_trace_bound,
+    sizes=tuple({"W": (d, d)} for d in (2, 3, 6)),
+    extremal=(_identity,),
+)
+XI_GENERAL = replace(
+    XI_GENERAL,
+    twins=(
+        Twin("tr(W^2) in place of ||W||_F^2", replace(
+            XI_GENERAL, right=lambda W: _trace_bound(W, size=lambda A: abs(
+                spectrum.square_trace(A))))),
+        Twin("0.999 sqrt(d)", replace(XI_GENERAL, right=lambda W: _trace_bound(W, 0.999))),
+    ),
+)  # fmt: skip
+
+XI = replace(XI_GENERAL, build=_symmetric, twins=())
+XI = replace(
+    XI,
+    twins=(
+        Twin("0.999 sqrt(d)", replace(XI, right=lambda W: _trace_bound(W, 0.999))),
+        Twin("xi without its square root, tr(W)/tr(W^2) <= sqrt(d)", replace(
+            XI, right=lambda W: _root_width(W) * spectrum.squared_norm(W))),
+        Twin("d^0.49 in place of sqrt(d)", replace(
+            XI, right=lambda W: _root_width(W, 0.49) * ops.sqrt(spectrum.squared_norm(W)))),
+    ),
+)  # fmt: skip
+
+
+def _rotated(w, v):
+    """H diag(w) H with the reflection H = I - 2 v v'/(v'v): eigenvalues w."""
+    eye = ops.eye(w.shape[-1], w)
+    outer = v[..., :, None] * v[..., None, :]
+    H = eye - 2 * outer / ops.sum(v * v, -1, keepdims=True)[..., None]
+    return H @ (eye * w[..., None, :]) @ H
+
+
+def _squared_trace(w, v):
+    """tr(W)^2 (m^2 + s^2), m and s^2 the mean and variance of the eigenvalues w."""
+    d = ops.constant(w.shape[-1], w)
+    m = ops.sum(w, -1) / d
+    s2 = ops.sum(ops.square(w - ops.sum(w, -1, keepdims=True) / d), -1) / d
+    return ops.square(walk.trace(_rotated(w, v))) * (m * m + s2)
+
+
+def _width_times(w, v, power: int = 1):
+    """d m^2 tr(W^2), so that xi^2 = d/(1 + CV^2); power: of the mean's square, for a twin."""
+    d = ops.constant(w.shape[-1], w)
+    m2 = ops.square(ops.sum(w, -1) / d)
+    size = spectrum.squared_norm(_rotated(w, v))
+    return d**power * m2 * size
+
+
+def _spread_bound(w, v):
+    """Relative error in |w|: H has entries at most 3 with 2d + 6 roundings, W 4d + 12 more."""
+    d = w.shape[-1]
+    size = (9 * d * abs(w).sum(-1)).square() * abs(w).sum(-1).square()
+    return 2 * gamma(16 * d + d * d + 60, w) * size * (d + 1)
+
+
+def _variation(right: Callable = _width_times, twins=()) -> Identity:
+    sizes = tuple({"w": (d,), "v": (d,)} for d in (2, 4))
+    return Identity(_squared_trace, right, _spread_bound, sizes, twins=twins)
+
+
+VARIATION = _variation(twins=(
+    Twin("d^2 in place of d", _variation(lambda w, v: _width_times(w, v, 2))),
+))  # fmt: skip
+
+
+def _sum_of_squares(W):
+    return spectrum.squared_norm(W)
+
+
+def _nearest_scalar(W, power: int = 1):
+    """tr(W)^2/d + ||W - (tr W/d) I||_F^2."""
+    d = ops.constant(W.shape[-1] ** power, W)
+    return ops.square(walk.trace(W)) / d + spectrum.distance_to_scalar(W)
+
+
+def _square_bound(W):
+    """At most 2 d^2 + 12 roundings on either side of sums of squares of size (sum |W|)^2."""
+    d = W.shape[-1]
+    return 4 * gamma(2 * d * d + 12, W) * abs(W).sum((-2, -1)).square()
+
+
+def _pythagoras(build: Callable, power: int = 1, twins=()) -> Identity:
+    return Identity(
+        _sum_of_squares, lambda W: _nearest_scalar(W, power), _square_bound,
+        tuple({"W": (d, d)} for d in (2, 3, 5)), build=build, twins=twins,
+    )  # fmt: skip
+
+
+def _exactly_symmetric(W):
+    return {"W": (W + ops.transpose(W)) / 2}
+
+
+LOCATER = _pythagoras(_exactly_symmetric, twins=(
+    Twin("d^2 in place of d", _pythagoras(_exactly_symmetric, 2)),
+))  # fmt: skip
+FROBENIUS = _pythagoras(lambda W: {"W": W}, twins=(
+    Twin("d^2 in place of d", _pythagoras(lambda W: {"W": W}, 2)),
+))  # fmt: skip
+
+
+def _skew_part(W, half: int = 2):
+    difference = W - ops.transpose(W)
+    return spectrum.squared_norm(difference) / ops.constant(half, W)
+
+
+def _asymmetric(half: int = 2, twins=()) -> Identity:
+    return Identity(
+        lambda W: spectrum.squared_norm(W) - spectrum.square_trace(W),
+        lambda W: _skew_part(W, half), _square_bound,
+        tuple({"W": (d, d)} for d in (2, 3, 5)), twins=twins,
+    )  # fmt: skip
+
+
+SKEW = _asymmetric(twins=(Twin("without the 1/2", _asymmetric(1)),))
+
+
+def _unbounded(skew: bool) -> Callable[[], Verdict]:
+    """tr(W^2) of (c/d) I plus s times a skew (or symmetric) 2x2 block, for all c, s and d >= 2.
+
+    The block is traceless and its product with I too, so tr(W^2) = c^2/d -+ 2 s^2.
+    """
+
+    def run() -> Verdict:
+        c, s, d = sp.symbols("c s d", positive=True)
+        block = sp.Matrix([[0, s], [-s if skew else s, 0]])
+        corner = c / d * sp.eye(2) + block
+        total = sp.expand((corner**2).trace() + (d - 2) * (c / d) ** 2)
+        low = sp.limit(total, s, sp.oo)
+        return Verdict(low == -sp.oo, f"tr(W^2) = {sp.simplify(total)}")
+
+    return run
+
+
+BLOCK_LIMITS = "this family of matrices; it is enough for unboundedness"
+UNBOUNDED = Decision(_unbounded(True), BLOCK_LIMITS, twins=(
+    Twin("a symmetric block", Decision(_unbounded(False), BLOCK_LIMITS)),
+))  # fmt: skip
+
+CHECKS: dict[str, dict[str, Check]] = {
+    "eigenspectrum.xi-bound": {"bound": XI, "variation": VARIATION},
+    "eigenspectrum.locater": {"pythagoras": LOCATER},
+    "eigenspectrum.locater-general": {"pythagoras": FROBENIUS, "skew": SKEW,
+                                      "unbounded": UNBOUNDED},
+}  # fmt: skip

@@ -1,0 +1,71 @@
+"""Instances that several collapse checks share: layers and networks with bounded scores."""
+
+from __future__ import annotations
+
+import torch
+
+from attnverify import ops
+from attnverify.evidence.forms import Instance
+from attnverify.formulas import collapse, softmax
+from attnverify.formulas.softmax import oscillation
+from attnverify.formulas.spectral import spectral_norm
+
+KEY_WIDTH = 4  # d_qk of all instances; W_QK is free, so its value is no restriction
+INSIDE = 1 - 2.0**-40  # keeps a bound after rounding; the bound itself is checked in balls
+LIMIT = softmax.CRITICAL_OSCILLATION * INSIDE
+
+
+def layer_sizes(tokens: int, width: int, heads: int) -> dict[str, tuple[int, ...]]:
+    """Shapes of one layer's free parameters; ``u`` for two tokens, ``R`` for more."""
+    H, d = heads, width
+    shape = {"u": (1, d)} if tokens == 2 else {"R": (tokens, d)}
+    return {**shape, "x": (1, d), "W_QK": (H, d, d), "b_QK": (H, d), "W": (H, d, d), "s": (H,)}
+
+
+def bounded_layer(x, W_QK, b_QK, W, s, u=None, R=None, limit: float = LIMIT) -> Instance:
+    """Scores scaled so that every oscillation is at most ``limit``, by a free share s a head.
+
+    Two tokens are R = (u, -u), whose center is the minimizing one.
+    """
+    R = torch.cat([u, -u], dim=-2) if R is None else R
+    largest = oscillation(collapse.scores_of_residual(R, W_QK, KEY_WIDTH)).amax(-1)
+    # the floor keeps noise of nearly equal tokens from being blown up to the limit
+    factor = limit * torch.sigmoid(s) / largest.clamp_min(1e-6)
+    return {"R": R, "x": x, "W_QK": W_QK * factor[..., None, None], "b_QK": b_QK, "W": W}
+
+
+def oscillations_bounded(R, W_QK, **_):
+    """Hypothesis D_i <= x* for every head and row, as pairs (smaller, larger)."""
+    D = oscillation(collapse.scores_of_residual(R, W_QK, KEY_WIDTH))
+    return [(D, ops.full(tuple(D.shape), 0, D) + softmax.critical_oscillation())]
+
+
+def unit_value_map(W, size):
+    """W rescaled to largest singular value ``size`` (broadcast over depth and heads)."""
+    norm = spectral_norm(W).clamp_min(1e-300)
+    return W * (INSIDE * size / norm)[..., None, None]
+
+
+def two_tokens(width: int, size: float) -> torch.Tensor:
+    """Tokens +-(size/2) e_1, at distance ``size``."""
+    X = torch.zeros(2, width, dtype=torch.float64)
+    X[:, 0] = torch.tensor([size / 2, -size / 2])
+    return X
+
+
+def along_first_axis(width: int, depth: int, heads: int, value: float) -> torch.Tensor:
+    """value * e_1 e_1^T for every layer and head."""
+    W = torch.zeros(depth, heads, width, width, dtype=torch.float64)
+    W[..., 0, 0] = value
+    return W
+
+
+def extremal_network(size: float, depth: int, value: float, heads: int = 1) -> Instance:
+    """Two tokens along the singular vectors of rank-one weights; rate c = q / (4 sqrt(d_qk)) = 1/8.
+
+    value: the singular value of every value map, with sign.
+    """
+    W_QK = along_first_axis(2, depth, heads, 1.0)
+    zero = torch.zeros(depth, heads, 2, dtype=torch.float64)
+    return {"X": two_tokens(2, size), "W_QK": W_QK, "b_QK": zero,
+            "W": along_first_axis(2, depth, heads, value)}  # fmt: skip

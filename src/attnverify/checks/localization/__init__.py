@@ -1,0 +1,13 @@
+"""Checks of signal propagation: its exact law, the normal approximation, the limit."""
+
+from attnverify.checks import measured
+from attnverify.checks.localization import inversion, law, limit, normal
+from attnverify.evidence.forms import Check
+
+CHECKS: dict[str, dict[str, Check]] = {
+    **law.CHECKS,
+    **normal.CHECKS,
+    **inversion.CHECKS,
+    **limit.CHECKS,
+    **measured.of_prefix("localization"),
+}

@@ -1,0 +1,152 @@
+"""Checks of how far a normal law is from the law of a score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from attnverify import ops
+from attnverify.checks.localization.law import SINGULAR
+from attnverify.evidence.forms import Check, Inequality, Twin
+from attnverify.evidence.quadrature import enclosure
+from attnverify.formulas import chisquare, localization
+
+FAST, SURE = 1e-7, 1e-9  # accuracy of searched and of certified probabilities
+
+
+def normal_gap(weights, score, fast=FAST, sure=SURE):
+    """|P(Q <= x) - Phi(score)| at x = mean + score sd; (..., m), (..., 1) -> (...).
+
+    Floats for the search, rigorous balls for the certificate; fast and sure: their accuracies.
+    """
+    deviation = ops.sqrt(2 * ops.sum(ops.square(weights), -1, keepdims=True))
+    x = ops.sum(weights, -1, keepdims=True) + score * deviation
+    return abs(_cdf(weights, x, fast, sure) - ops.normal_cdf(score))[..., 0]
+
+
+def _cdf(weights, x, fast, sure):
+    if ops.is_torch(weights):
+        return chisquare.distribution(weights, x, fast)[0]
+    out = np.empty(x.shape, dtype=object)
+    for index in np.ndindex(*x.shape):
+        out[index] = enclosure(weights[index[:-1]], x[index], sure)
+    return out
+
+
+def _many_weights(first, score):
+    """Weights in [-1, 1], eight of them 1, so that the stable rank is at least 8."""
+    ones = first.new_ones(len(first), 8)
+    return {"weights": ops.join([ones, torch.tanh(first)], -1), "score": score}
+
+
+def equal_weights(count: int) -> dict[str, torch.Tensor]:
+    """Equal weights at the mean, where the normal bound is attained in the limit."""
+    return {"weights": torch.ones(count, dtype=torch.float64),
+            "score": torch.zeros(1, dtype=torch.float64)}  # fmt: skip
+
+
+NORMAL = Inequality(
+    left=normal_gap,
+    right=lambda weights, score: chisquare.normal_bound(weights),
+    sizes=tuple({"first": (m,), "score": (1,)} for m in (1, 8)),
+    build=_many_weights,
+    hypotheses=lambda weights, score: [
+        (ops.constant(6, weights) + 2.0**-30, chisquare.stable_rank(weights))
+    ],
+    extremal=(lambda: equal_weights(4096),),
+)
+NORMAL = replace(
+    NORMAL,
+    twins=(
+        Twin("0.99 times the bound", replace(NORMAL, right=lambda weights, score:
+             ops.constant(0.99, weights) * chisquare.normal_bound(weights))),
+        Twin("the number of weights in place of the stable rank",
+             replace(NORMAL, hypotheses=None, right=lambda weights, score: chisquare.normal_bound(
+                 ops.full((weights.shape[-1],), 1, weights) + 0 * weights),
+                 extremal=(lambda: {"weights": torch.tensor([1.0] + [2.0**-10] * 63).double(),
+                                    "score": torch.tensor([-0.7]).double()},))),
+    ),
+)  # fmt: skip
+
+
+def paired(half):
+    """The weights of a symmetric law: every entry and its negative; (..., m) -> (..., 2m)."""
+    return ops.join([half, -half], -1)
+
+
+def _pairs(first, score):
+    """Halves in [-1, 1], two of them 1, so that the stable rank is at least 4."""
+    return {"half": ops.join([first.new_ones(len(first), 2), torch.tanh(first)], -1),
+            "score": score}  # fmt: skip
+
+
+def _symmetric_gap(half, score):
+    """As :func:`normal_gap`, less accurate: at stable rank 4 the inversion is slow.
+
+    The bound is above 0.01 for the sizes searched, so 1e-4 moves a ratio by less than 0.01.
+    """
+    return normal_gap(paired(half), score, 1e-4, 1e-7)
+
+
+def equal_pairs(count: int) -> dict[str, torch.Tensor]:
+    """Equal pairs at sqrt(3 - sqrt(6)) standard deviations, where the error is largest for many."""
+    return {"half": torch.ones(count, dtype=torch.float64),
+            "score": torch.tensor([(3 - 6**0.5) ** 0.5], dtype=torch.float64)}  # fmt: skip
+
+
+MIDDLE = Inequality(
+    left=_symmetric_gap,
+    right=lambda half, score: chisquare.symmetric_bound(paired(half)),
+    sizes=tuple({"first": (m,), "score": (1,)} for m in (1, 6)),
+    build=_pairs,
+    extremal=(lambda: equal_pairs(64), lambda: equal_pairs(2)),
+)
+MIDDLE = replace(
+    MIDDLE,
+    twins=(
+        Twin("0.85 times the bound", replace(MIDDLE, right=lambda half, score:
+             ops.constant(0.85, half) * chisquare.symmetric_bound(paired(half)))),
+        Twin("any law in place of a symmetric one", replace(
+            MIDDLE, left=lambda half, score: normal_gap(ops.join([half, half], -1), score),
+            extremal=(lambda: {**equal_pairs(64), "score": torch.zeros(1).double()},))),
+        Twin("the number of weights in place of the stable rank", replace(
+            MIDDLE, right=lambda half, score: chisquare.symmetric_bound(
+                ops.full((2 * half.shape[-1],), 1, half) + 0 * paired(half)),
+            extremal=(lambda: {"half": torch.tensor([1.0] * 4 + [2.0**-10] * 60).double(),
+                               "score": torch.tensor([0.7]).double()},))),
+    ),
+)  # fmt: skip
+
+
+def _rank_of_eigenvalues(factor: float = 1.0) -> Callable:
+    return lambda w, g, h: chisquare.stable_rank(w) * ops.constant(factor, w)
+
+
+def _last_of_many() -> dict[str, torch.Tensor]:
+    """Three equal eigenvalues at the last of 1,024 tokens, where both ranks are within 1 percent.
+
+    h is rounded; the inequality is for any g and h.
+    """
+    g, h = (1024 - 1) / 2, ((1024**2 - 1) / 12) ** 0.5
+    return {k: torch.tensor(v).double() for k, v in {"w": [1.0] * 3, "g": [g], "h": [h]}.items()}
+
+
+RANK = Inequality(
+    left=_rank_of_eigenvalues(),
+    right=lambda w, g, h: chisquare.stable_rank(
+        localization.symmetric_weights(w, g[..., 0], h[..., 0])),
+    sizes=({"w": (1,), "g": (1,), "h": (1,)}, {"w": (4,), "g": (1,), "h": (1,)}),
+    extremal=(_last_of_many,),
+)  # fmt: skip
+RANK = replace(RANK, twins=(
+    Twin("1.1 times the stable rank of the eigenvalues",
+         replace(RANK, left=_rank_of_eigenvalues(1.1))),
+))  # fmt: skip
+
+CHECKS: dict[str, dict[str, Check]] = {
+    "localization.gaussian": {"bound": NORMAL, "stable rank": RANK},
+    "localization.middle-token": {"bound": MIDDLE, "singular values": SINGULAR},
+}

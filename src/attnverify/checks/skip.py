@@ -1,0 +1,254 @@
+"""Checks of skip connections: no collapse, the sharp lower bound, the polynomial rate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import flint
+import torch
+
+from attnverify import ops
+from attnverify.checks.instances import INSIDE, KEY_WIDTH, extremal_network, unit_value_map
+from attnverify.evidence import cover
+from attnverify.evidence.forms import Check, Decision, Identity, Inequality, Twin, Verdict
+from attnverify.evidence.rounding import gamma, softmax_error
+from attnverify.formulas import collapse, norms
+from attnverify.formulas.spectral import spectral_norm
+
+arb = flint.arb
+
+
+def _skip_residual(X, W, b, W_QK=None):
+    """Mean-centered X + SA(X) with W_QK = 0 unless given, and any query bias."""
+    W_QK = 0 * W if W_QK is None else W_QK
+    return norms.mean_centered(X + collapse.layer(X, W_QK, b, W, KEY_WIDTH))
+
+
+def _skip_bound(X, W, b):
+    """Entries of X + SA(X) are sums of tokens + width + heads + 6 rounded products, centered.
+
+    A matrix product may round equal rows of logits b.x_j / sqrt(d_qk), sums of width terms,
+    differently: the rows of P then differ by a share softmax_error of themselves.
+    """
+    m = X.shape[-2] * 2 + X.shape[-1] + W.shape[-3] + 20
+    largest = abs(X).amax((-1, -2))
+    logit = abs(b).sum(-1).amax(-1) * largest / KEY_WIDTH**0.5
+    one = torch.ones(*logit.shape, X.shape[-2], dtype=X.dtype, device=X.device)
+    rows = softmax_error(one, gamma(X.shape[-1] + 4, X) * logit, logit)[..., 0]
+    size = largest * (1 + X.shape[-1] * abs(W).sum(-3).amax((-1, -2)))
+    return 2 * ((gamma(m, X) + rows) * size)[..., None, None]
+
+
+def _kept(left: Callable, twins=()) -> Identity:
+    sizes = tuple({"X": (n, d), "W": (H, d, d), "b": (H, d)} for n, d, H in ((2, 2, 1), (4, 3, 2)))
+    return Identity(left, lambda X, W, b: norms.mean_centered(X), _skip_bound, sizes,
+                    arithmetic="ball", twins=twins)  # fmt: skip
+
+
+NO_COLLAPSE = _kept(
+    _skip_residual,
+    (
+        Twin("without the skip connection",
+             _kept(lambda X, W, b: norms.mean_centered(
+                 collapse.layer(X, 0 * W, b, W, KEY_WIDTH)))),
+        Twin("with W_QK = I", _kept(lambda X, W, b: _skip_residual(
+            X, W, b, ops.eye(X.shape[-1], X) + 0 * W))),
+    ),
+)  # fmt: skip
+
+
+def _sizes(tokens: int, width: int, depth: int, heads: int, **more: tuple[int, ...]):
+    n, d, L, H = tokens, width, depth, heads
+    return {"X": (n, d), "W_QK": (L, H, d, d), "b_QK": (L, H, d), "W": (L, H, d, d), **more}
+
+
+def skip_diameter(X, W_QK, b_QK, W):
+    """diam of the output of layers with skip connections."""
+    return norms.diameter(collapse.network(X, W_QK, b_QK, W, KEY_WIDTH, skip=True))
+
+
+def _lowest(factor: float = 1.0) -> Callable:
+    """diam(X) (1 - sum_h v_h tanh(c_h diam^2)), the rates multiplied by ``factor``."""
+
+    def left(X, W_QK, b_QK, W):
+        size = norms.diameter(X)
+        c = ops.constant(factor, X) * collapse.rate(W_QK[..., 0, :, :, :], KEY_WIDTH)
+        one = ops.constant(1, X)
+        return size * (one - collapse.sharp_factor(size, c, spectral_norm(W[..., 0, :, :, :])))
+
+    return left
+
+
+LOWER = Inequality(
+    left=_lowest(),
+    right=skip_diameter,
+    sizes=(_sizes(2, 2, 1, 1), _sizes(2, 2, 1, 2), _sizes(4, 3, 1, 2)),
+    extremal=(lambda: extremal_network(2.0, 1, -0.5),),
+)
+# In this inequality the bound stands on the left, so its twins change the left side.
+LOWER = replace(
+    LOWER, twins=(Twin("0.2499 in place of 1/4", replace(LOWER, left=_lowest(4 * 0.2499))),)
+)
+
+
+def critical_value_slope(y):
+    """tanh y + 2 y sech^2 y, whose largest value is 1 / v*."""
+    t = y.tanh()
+    return t + 2 * y * (1 - t * t)
+
+
+V_STAR = 0.62436  # lower end of the enclosure decided below
+
+
+def _slope_maximum(low: str, high: str) -> Callable[[], Verdict]:
+    """low < v* < high: the slope stays below 1/low for all y >= 0 and exceeds 1/high somewhere.
+
+    For y >= 4 the slope is at most 1 + 8 y e^(-2y) <= 1 + 32 e^-8, since y e^(-2y) decreases.
+    """
+
+    def run() -> Verdict:
+        with ops.precision(128):
+            top = 1 / arb(low)
+            below = cover.positive(lambda y: top - critical_value_slope(y), arb(0), arb(4))
+            tail = top - 1 - 32 * arb(-8).exp()
+            tail = (True if tail > 0 else False if tail < 0 else None, 1)
+            at = critical_value_slope(arb("0.9902")) - 1 / arb(high)
+            reached = (True if at > 0 else False if at < 0 else None, 1)
+            holds, cases = cover.both(below, tail, reached)
+        return Verdict(holds, f"{low} < v* < {high}, cover of [0, 4] and a tail bound", cases)
+
+    return run
+
+
+def _square_lemma(slope: int) -> Callable[[], Verdict]:
+    """(1 - x)^-2 <= 1 + slope x on [0, 1/2], i.e. (1 + slope x)(1 - x)^2 - 1 >= 0.
+
+    The left side is x (slope - 2 + (1 - 2 slope) x + slope x^2); for slope 6 its second factor is
+    6 (x - 1/2)(x - 4/3), which is >= 0 on [0, 1/2].
+    """
+
+    def run() -> Verdict:
+        q = flint.fmpq_poly([slope - 2, 1 - 2 * slope, slope])
+        roots = [r for r, _ in q.complex_roots() if r.imag.is_zero()]
+        inside = [r.real for r in roots if r.real > 0 and r.real < arb(1) / 2]
+        start, end = q(flint.fmpq(0)), q(flint.fmpq(1, 2))
+        holds = bool(start >= 0 and end >= 0 and not inside)
+        return Verdict(holds, f"second factor {q}, value {end} at 1/2, {len(inside)} roots inside")
+
+    return run
+
+
+LEMMA = "the scalar lemma; the step to networks is derived in the notebook"
+V_STAR_CHECK = Decision(
+    _slope_maximum("0.62436", "0.62437"),
+    LEMMA,
+    twins=(Twin("0.62437 < v*", Decision(_slope_maximum("0.62437", "0.62438"), LEMMA)),),
+)
+SQUARE = Decision(
+    _square_lemma(6), LEMMA, twins=(Twin("5 in place of 6", Decision(_square_lemma(5), LEMMA)),)
+)
+
+
+def _inverse_square_growth(v, **i):
+    """delta_0^2 / delta_L^2 - 1: the claim delta_L >= delta_0 / sqrt(1 + K v c L delta_0^2) is
+
+    delta_0^2 / delta_L^2 - 1 <= K v c L delta_0^2. In this form the ratio of the two sides sees K;
+    that of the diameters tends to 1 with delta_0 whatever K is.
+    """
+    return ops.square(norms.diameter(i["X"]) / skip_diameter(**i)) - ops.constant(1, v)
+
+
+def _slow_decay(constant: float) -> Callable:
+    """constant v c L delta_0^2."""
+
+    def right(X, W_QK, b_QK, W, v):
+        c = ops.amax(ops.amax(collapse.rate(W_QK, KEY_WIDTH), -1), -1)
+        depth = ops.constant(constant * W.shape[-4], X)
+        return depth * v[..., 0] * c * ops.square(norms.diameter(X))
+
+    return right
+
+
+def _slow(X, W_QK, b_QK, W, v, s):
+    """v <= v*, value maps of norm at most v, v c delta_0^2 <= 1/2."""
+    v = V_STAR * INSIDE * torch.sigmoid(v)
+    size = norms.diameter(X)[..., None]
+    allowed = INSIDE * torch.sigmoid(s) / (2 * v * size.clamp_min(1e-300) ** 2)
+    now = collapse.rate(W_QK, KEY_WIDTH).clamp_min(1e-300)
+    return {"X": X, "W_QK": W_QK * (allowed[..., None] / now)[..., None, None], "b_QK": b_QK,
+            "W": unit_value_map(W, v[..., None]), "v": v}  # fmt: skip
+
+
+def _slow_hypotheses(X, W_QK, b_QK, W, v):
+    c = ops.amax(ops.amax(collapse.rate(W_QK, KEY_WIDTH), -1), -1)
+    norm = ops.amax(ops.amax(spectral_norm(W), -1), -1)
+    half = ops.full(tuple(c.shape), 0.5, X)
+    return [
+        (v[..., 0] * c * ops.square(norms.diameter(X)), half),
+        (norm, v[..., 0]),
+        (v[..., 0], ops.full(tuple(c.shape), V_STAR, X)),
+    ]
+
+
+def slow_orbit(depth: int) -> dict[str, torch.Tensor]:
+    """Two tokens e_1 / 16 and -e_1 / 16, W_V = -v e_1 e_1^T, v = 1/2: 1/delta^2 grows by 2 v c."""
+    return _contracting(0.125, depth, 0.5)
+
+
+def largest_start() -> dict[str, torch.Tensor]:
+    """The same with v and v c delta_0^2 near v* and 1/2: one layer costs nearly all it may."""
+    return _contracting(2.53, 1, 0.62435)
+
+
+def _contracting(size: float, depth: int, v: float) -> dict[str, torch.Tensor]:
+    network = extremal_network(size, depth, -v * (1 - 2.0**-45))
+    return {**network, "v": torch.tensor([v], dtype=torch.float64)}
+
+
+RATE = Inequality(
+    left=_inverse_square_growth,
+    right=_slow_decay(6.0),
+    sizes=(_sizes(2, 2, 1, 1, v=(1,), s=(1,)), _sizes(3, 2, 3, 1, v=(1,), s=(1,))),
+    build=_slow,
+    hypotheses=_slow_hypotheses,
+    extremal=(largest_start, lambda: slow_orbit(1), lambda: slow_orbit(64)),
+)
+RATE = replace(
+    RATE, twins=(Twin("3.8 v c in place of 6 v c", replace(RATE, right=_slow_decay(3.8))),)
+)
+
+
+def _orbit_rate(low: str, high: str) -> Callable[[], Verdict]:
+    """delta_L^2 * 2 v c L of the extremal orbit at L = 100,000, its recursion in balls."""
+
+    def run() -> Verdict:
+        with ops.precision(256):
+            size, c, v, L = arb(1) / 2, arb(1) / 8, arb(1) / 2, 100_000
+            for _ in range(L):
+                size = size * (1 - v * (c * size * size).tanh())
+            value = size * size * 2 * v * c * L
+            inside = value > arb(low) and value < arb(high)
+            outside = value < arb(low) or value > arb(high)
+        holds = True if inside else False if outside else None
+        return Verdict(holds, f"delta_L^2 2vcL = {value.str(8)}",
+                       L)  # fmt: skip
+
+    return run
+
+
+ORBIT_LIMITS = "this orbit of two tokens, for this depth"
+ORBIT = Decision(
+    _orbit_rate("0.99", "1"),
+    ORBIT_LIMITS,
+    kind="certified",
+    twins=(Twin("the constant 3 in place of 2",
+                Decision(_orbit_rate("0.65", "0.68"), ORBIT_LIMITS, kind="certified")),),
+)  # fmt: skip
+
+CHECKS: dict[str, dict[str, Check]] = {
+    "skip.no-collapse": {"residual": NO_COLLAPSE},
+    "skip.lower-bound": {"one layer": LOWER},
+    "skip.polynomial-rate": {"decay": RATE, "critical value": V_STAR_CHECK, "square": SQUARE,
+                             "extremal orbit": ORBIT},
+}  # fmt: skip

@@ -1,0 +1,162 @@
+"""Checks of the piecewise linear softmax: its error, blocked tokens, its mass."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from attnverify import ops
+from attnverify.checks.softmax.perturbation import one_large_logit
+from attnverify.evidence.forms import Check, Inequality, Twin
+from attnverify.formulas import softmax
+
+PIECEWISE = Inequality(
+    left=lambda u: abs(ops.softmax(u) - softmax.piecewise_linear(u)),
+    right=lambda u: softmax.linearization_bound_sharp(u)[..., None] * ops.full(
+        (u.shape[-1],), 1, u),
+    sizes=tuple({"u": (T,)} for T in (2, 8, 64)),
+    extremal=(lambda: one_large_logit(1 << 14, 1.0),),
+)  # fmt: skip
+PIECEWISE = replace(
+    PIECEWISE,
+    twins=(
+        Twin("0.999 times the bound", replace(
+            PIECEWISE, right=lambda u: ops.constant(0.999, u) * PIECEWISE.right(u))),
+        Twin("half the oscillation in place of D", replace(
+            PIECEWISE, right=lambda u: PIECEWISE.right(u / ops.constant(2, u)))),
+    ),
+)  # fmt: skip
+
+
+def _blocked(u, s, threshold: float = 1.0):
+    """The first logit lowered until u_1 <= mean(u) - threshold, with a little room for rounding."""
+    rest, T = u[..., 1:], u.shape[-1]
+    gap = threshold * (1 + 2.0**-40) + torch.nn.functional.softplus(s)
+    first = rest.mean(-1, keepdim=True) - gap * T / (T - 1)
+    return {"u": torch.cat([first, rest], -1)}
+
+
+def _is_blocked(u):
+    T = ops.constant(u.shape[-1], u)
+    return [(u[..., 0] + 1, ops.sum(u, -1) / T)]
+
+
+def _others_equal() -> dict[str, torch.Tensor]:
+    tokens = 1 << 14
+    u = torch.zeros(tokens, dtype=torch.float64)
+    u[0] = -tokens / (tokens - 1) * (1 + 2.0**-40)
+    return {"u": u}
+
+
+def _share(u, factor: float = 1.0):
+    """factor/(e T)."""
+    return ops.constant(factor, u) * ops.exp(-ops.full(u.shape[:1], 1, u)) / u.shape[-1]
+
+
+BLOCKED = Inequality(
+    left=lambda u: ops.softmax(u)[..., 0],
+    right=_share,
+    sizes=tuple({"u": (T,), "s": (1,)} for T in (2, 8, 64)),
+    build=_blocked,
+    hypotheses=_is_blocked,
+    extremal=(_others_equal,),
+)
+BLOCKED = replace(
+    BLOCKED,
+    twins=(
+        Twin("0.999/(e T)", replace(BLOCKED, right=lambda u: _share(u, 0.999))),
+        Twin("blocked from -0.99 on", replace(
+            BLOCKED, build=lambda u, s: _blocked(u, s, 0.99), hypotheses=None,
+            extremal=(lambda: {"u": 0.99 * _others_equal()["u"]},))),
+    ),
+)  # fmt: skip
+
+
+def _blocked_together(rest, s, threshold: float = 1.0):
+    """Logits ``low`` at most mean - threshold, the other logits shifted so that all sum to 0."""
+    low = -threshold * (1 + 2.0**-40) - torch.nn.functional.softplus(s)
+    shift = rest.mean(-1, keepdim=True) + low.sum(-1, keepdim=True) / rest.shape[-1]
+    return {"low": low, "rest": rest - shift}
+
+
+def _all_low(low, rest):
+    u = ops.join([low, rest], -1)
+    mean = ops.sum(u, -1, keepdims=True) / ops.constant(u.shape[-1], u)
+    return [(low + 1, mean + 0 * low)]
+
+
+def _low_mass(low, rest):
+    """The attention that the tokens with logits ``low`` have together; (...)."""
+    return ops.sum(ops.softmax(ops.join([low, rest], -1))[..., : low.shape[-1]], -1)
+
+
+def _largest_loss(low, rest, factor: float = 1.0):
+    """factor/(1 + e^2)."""
+    one = ops.full(low.shape[:1], 1, low)
+    return ops.constant(factor, low) / (one + ops.exp(one + one))
+
+
+def _half_and_half(threshold: float = 1.0) -> dict[str, torch.Tensor]:
+    both = torch.tensor([threshold, threshold], dtype=torch.float64)
+    return {"low": -both, "rest": both}
+
+
+LOST = Inequality(
+    left=_low_mass,
+    right=_largest_loss,
+    sizes=tuple({"rest": (r,), "s": (b,)} for r, b in ((1, 1), (2, 3), (6, 4), (30, 30))),
+    build=_blocked_together,
+    hypotheses=_all_low,
+    extremal=(_half_and_half,),
+)
+LOST = replace(
+    LOST,
+    twins=(
+        Twin("0.999/(1 + e^2)", replace(
+            LOST, right=lambda low, rest: _largest_loss(low, rest, 0.999))),
+        Twin("blocked from -0.99 on", replace(
+            LOST, build=lambda rest, s: _blocked_together(rest, s, 0.99), hypotheses=None,
+            extremal=(lambda: _half_and_half(0.99),))),
+    ),
+)  # fmt: skip
+
+
+def _mass(u):
+    """The sum of the model's weights; (...)."""
+    return ops.sum(softmax.piecewise_linear(u), -1)
+
+
+def _all_but_one() -> dict[str, torch.Tensor]:
+    """Four logits so far above the fifth that each has weight 1 in the model."""
+    return {"u": torch.tensor([4.0, 4.0, 4.0, 4.0, -16.0], dtype=torch.float64)}
+
+
+MASS_SIZES = tuple({"u": (T,)} for T in (3, 8))
+ONE_AT_LEAST = Inequality(
+    left=lambda u: ops.full(u.shape[:1], 1 - 2.0**-40, u),  # equality for equal logits
+    right=_mass,
+    sizes=MASS_SIZES,
+)
+ONE_AT_LEAST = replace(
+    ONE_AT_LEAST,
+    twins=(Twin("1.001 in place of 1", replace(
+        ONE_AT_LEAST, left=lambda u: ops.full(u.shape[:1], 1.001, u))),),
+)  # fmt: skip
+ALL_BUT_ONE = Inequality(
+    left=_mass,
+    right=lambda u: ops.full(u.shape[:1], u.shape[-1] - 1, u),
+    sizes=MASS_SIZES,
+    extremal=(_all_but_one,),
+)
+ALL_BUT_ONE = replace(
+    ALL_BUT_ONE,
+    twins=(Twin("T - 1.01 in place of T - 1", replace(
+        ALL_BUT_ONE, right=lambda u: ops.full(u.shape[:1], u.shape[-1] - 1.01, u))),),
+)  # fmt: skip
+
+CHECKS: dict[str, dict[str, Check]] = {
+    "softmax.piecewise-linear": {"error": PIECEWISE, "blocked": BLOCKED,
+                                 "blocked together": LOST, "least mass": ONE_AT_LEAST,
+                                 "largest mass": ALL_BUT_ONE},
+}  # fmt: skip

@@ -1,0 +1,97 @@
+"""The criterion of ``experiment.architectures`` and its false neighbors, on the table's rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from attnverify.evidence.forms import Verdict
+from attnverify.experiments.engine.model import Judge, Row
+
+FALL = 1e3  # pure attention falls by this factor or more, with skip connections by less
+WITH_SKIP = ("attention + skip", "attention + skip + mlp + norm")
+
+
+def falls(rows: list[Row], name: str) -> dict[str, list[float]]:
+    """Model -> for each seed, relative residual of the input over that after the last layer.
+
+    Bounds on the optimal center are used against the fall: its low end at the input, its high end
+    after the last layer. Infinite where the last value is below the smallest float.
+    """
+    found: dict[str, list[float]] = {}
+    for model in dict.fromkeys(row["model"] for row in rows if row["judged"]):
+        own = [r for r in rows if r["model"] == model and r["variant"] == name]
+        first, last = own[0]["low"], own[-1]["high"]
+        found[model] = [_quotient(a, b) for a, b in zip(first, last, strict=True)]
+    return found
+
+
+def largest_falls(rows: list[Row], name: str) -> dict[str, list[float]]:
+    """As :func:`falls`, but down to the lowest of all layers, and with the bounds' other ends."""
+    found: dict[str, list[float]] = {}
+    for model in dict.fromkeys(row["model"] for row in rows if row["judged"]):
+        own = [r for r in rows if r["model"] == model and r["variant"] == name]
+        layers = zip(*(row["low"] for row in own), strict=True)  # of every seed
+        least = [None if None in values else min(values) for values in layers]
+        found[model] = [_quotient(a, b) for a, b in zip(own[0]["high"], least, strict=True)]
+    return found
+
+
+def _quotient(a: float | None, b: float | None) -> float:
+    if a is None or b is None:
+        return math.nan  # every comparison with it is False
+    return a / b if b > 0 else math.inf
+
+
+def _all(found: dict[str, list[float]], holds: Callable[[float], bool]) -> bool:
+    return bool(found) and all(holds(v) for values in found.values() for v in values)
+
+
+def judge(rows: list[Row]) -> Verdict:
+    """Pure attention falls by 1,000 or more in every model and seed, with skips by less."""
+    pure = falls(rows, "attention")
+    skip = {name: largest_falls(rows, name) for name in WITH_SKIP}
+    holds = _all(pure, lambda v: v >= FALL) and all(
+        _all(found, lambda v: v < FALL) for found in skip.values())  # fmt: skip
+    least = min(min(values) for values in pure.values())
+    most = max(max(values) for found in skip.values() for values in found.values())
+    return Verdict(
+        holds,
+        f"pure attention falls by {least:.1e} or more, with skip connections by {most:.3g} at most",
+        cases=sum(len(v) for v in pure.values()),
+        ratio=most / FALL,
+    )
+
+
+def _no_fall_without_skip(rows: list[Row]) -> Verdict:
+    found = largest_falls(rows, "attention")
+    return Verdict(_all(found, lambda v: v < FALL), "pure attention falls by less than 1,000")
+
+
+def _fall_with_skip(rows: list[Row]) -> Verdict:
+    found = falls(rows, "attention + skip")
+    return Verdict(_all(found, lambda v: v >= FALL), "attention with skip falls by 1,000 or more")
+
+
+def _large_with_skip(rows: list[Row]) -> Verdict:
+    """What a draft of the criterion asked, before a trial run."""
+    found = [v for row in rows for v in row["low"]
+             if row["judged"] and row["variant"] in WITH_SKIP]  # fmt: skip
+    holds = all(v is not None and v > 0.1 for v in found)
+    return Verdict(holds, "with skip connections every residual stays above 0.1")
+
+
+def _doubly_exponential_everywhere(rows: list[Row]) -> Verdict:
+    """A cubic fall that is at 0.1 after one layer is at 0.1^(3^5) = 1e-243 after six."""
+    found = [v for row in rows for v in row["high"]
+             if row["judged"] and row["variant"] == "attention" and row["layer"] == 6]  # fmt: skip
+    holds = all(v is not None and v <= 1e-100 for v in found)
+    return Verdict(holds, "every pure attention stack is below 1e-100 after 6 layers")
+
+
+TWINS: tuple[tuple[str, Judge], ...] = (
+    ("pure attention does not fall by 1,000", _no_fall_without_skip),
+    ("with skip connections it falls by 1,000 as well", _fall_with_skip),
+    ("with skip connections the residual stays above 0.1", _large_with_skip),
+    ("doubly exponential in every stack", _doubly_exponential_everywhere),
+)

@@ -1,0 +1,1 @@
+"""What every experiment uses: settings, training, tables of results, the command."""

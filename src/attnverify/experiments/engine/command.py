@@ -1,0 +1,83 @@
+"""What ``attnverify experiment`` prints: the list, the table of one run, its verdict."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from attnverify.claims import registry
+from attnverify.experiments import EXPERIMENTS, Settings, find
+from attnverify.experiments.engine import results
+from attnverify.experiments.engine.model import Row
+
+MOST_ROWS = 60  # printed; the file has all
+
+
+def show_all(out: Console) -> None:
+    """The experiments with the title and the notebook of their claims."""
+    table = Table(box=box.SIMPLE, padding=(0, 1), pad_edge=False)
+    for name in ("name", "measures", "book says", "notebook"):
+        table.add_column(name, overflow="fold", no_wrap=name == "name")
+    for name, experiment in EXPERIMENTS.items():
+        claim = registry[experiment.claim]
+        says = "the criterion " + ("is met" if claim.asserts == "holds" else "is not met")
+        table.add_row(name, claim.title, says, f"notebooks/{claim.notebook}.md")
+    out.print(table)
+
+
+def run(name: str, settings: Settings, folder: Path | None, out: Console, err: Console) -> bool:
+    """Run, print, save; whether the criterion came out as the book says.
+
+    folder: where the table, checkpoints and metrics go; None means ./attnverify-NAME.
+    """
+    experiment = find(name)
+    folder = folder or Path(f"attnverify-{name}")
+    with _progress(err) as bar:
+        task = bar.add_task(name, total=1.0)
+
+        def advance(what: str, done: float) -> None:
+            bar.update(task, completed=done, description=what)
+
+        result = results.run(experiment, replace(settings, folder=folder, progress=advance))
+    path = folder / f"{name}.json"
+    results.save(path, result)
+    out.print(_table(result.rows))
+    holds = result.verdict["holds"]
+    words = {True: "met", False: "not met", None: "undecided"}[holds]
+    out.print(f"criterion {words}: {result.verdict['argument']}", markup=False, highlight=False)
+    expected = registry[experiment.claim].asserts == "holds"
+    agrees = holds is expected
+    out.print(f"{'as' if agrees else 'not as'} the book says; {result.seconds} s; wrote {path}",
+              markup=False, highlight=False)  # fmt: skip
+    return agrees
+
+
+def _progress(err: Console) -> Progress:
+    columns = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
+               TextColumn("{task.description}"))  # fmt: skip
+    return Progress(*columns, console=err, transient=True)
+
+
+def _table(rows: list[Row]) -> Table:
+    """The first rows and the columns with one value each; lists are in the file."""
+    lists = {key for row in rows for key, value in row.items() if isinstance(value, list)}
+    columns = [k for k in dict.fromkeys(k for row in rows for k in row) if k not in lists]
+    shown = f"{min(len(rows), MOST_ROWS)} of {len(rows)} rows"
+    caption = shown + (f"; in the file also {', '.join(sorted(lists))}" if lists else "")
+    table = Table(box=box.SIMPLE, padding=(0, 1), pad_edge=False, caption=caption)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows[:MOST_ROWS]:
+        table.add_row(*(_cell(row.get(column)) for column in columns))
+    return table
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.5g}"
+    return "" if value is None else str(value)

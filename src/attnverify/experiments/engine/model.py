@@ -1,0 +1,73 @@
+"""What an experiment is: a run that measures rows, and a criterion stated before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from attnverify.evidence.forms import Verdict
+
+# One line of a table of results: JSON scalars, or short lists of them.
+Row = dict[str, Any]
+# Told what is running and which fraction of the whole is done.
+Progress = Callable[[str, float], None]
+Judge = Callable[[list[Row]], Verdict]
+
+
+def silent(what: str, done: float) -> None:
+    """Show no progress."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to run an experiment. Equal settings give equal rows on one machine.
+
+    quick: the small setting that the chapters run; device: "cpu" or "cuda"; folder: where
+    checkpoints and metrics go, None for nowhere; model, text: a folder with the user's own model
+    and a text file, for experiments that take one.
+    """
+
+    quick: bool = True
+    seed: int = 0
+    device: str = "cpu"
+    folder: Path | None = None
+    model: Path | None = None
+    progress: Progress = silent
+    text: Path | None = None
+
+
+class Rerun(NamedTuple):
+    """A figure of the committed table beside the same figure measured again."""
+
+    what: str
+    stored: float
+    again: float
+    tolerance: float
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment; its claim is ``experiment.NAME`` unless ``claim_id`` names another.
+
+    run: measures the rows. judge: the criterion on the rows of the full setting, as the claim
+    states it. twins: (title, criterion) of false neighbors, which must come out false on the
+    same rows. limits: what the experiment does not show. sample: measures a cheap part of the
+    table of the full setting again, each figure with a derived tolerance. takes_model,
+    takes_text: whether ``Settings.model`` and ``Settings.text`` may be given.
+    """
+
+    name: str
+    run: Callable[[Settings], list[Row]]
+    judge: Judge
+    limits: str
+    sample: Callable[[list[Row]], list[Rerun]]
+    twins: tuple[tuple[str, Judge], ...] = ()
+    takes_model: bool = False
+    claim_id: str | None = None
+    takes_text: bool = False
+
+    @property
+    def claim(self) -> str:
+        return self.claim_id or f"experiment.{self.name}"

@@ -1,0 +1,121 @@
+"""Tables of results: what an experiment measured, with everything needed to measure it again."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attnverify.environment import machine, versions
+from attnverify.errors import InputError, require
+from attnverify.experiments.engine.model import Experiment, Row, Settings
+from attnverify.files import write_text
+
+FORMAT = "attnverify experiment 1"
+LARGEST = 16 << 20  # bytes
+THREADS = 1  # fixed: sums in another order round differently; and two threads wait on busy cores
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one run of an experiment measured.
+
+    settings: quick, seed, device, and the names of the user's model and text if given; machine:
+    system, architecture and number of cores; verdict: the criterion on these rows.
+    """
+
+    experiment: str
+    command: str
+    settings: dict[str, Any]
+    versions: dict[str, str]
+    machine: dict[str, Any]
+    seconds: float
+    verdict: dict[str, Any]
+    rows: list[Row]
+
+
+def run(experiment: Experiment, settings: Settings | None = None) -> Result:
+    """Run an experiment with a fixed number of threads and judge what it measured."""
+    settings = settings or Settings()
+    require(settings.model is None or experiment.takes_model, "model", settings.model,
+            f"no model: the experiment {experiment.name!r} takes none")  # fmt: skip
+    require(settings.model is None or settings.model.is_dir(), "model", settings.model,
+            "an existing folder with a model")  # fmt: skip
+    require(settings.text is None or experiment.takes_text, "text", settings.text,
+            f"no text: the experiment {experiment.name!r} takes none")  # fmt: skip
+    if settings.folder is not None:
+        settings.folder.mkdir(parents=True, exist_ok=True)
+    start = time.perf_counter()
+    with fixed_threads():
+        rows = experiment.run(settings)
+    seconds = round(time.perf_counter() - start, 1)
+    verdict = asdict(experiment.judge(rows))
+    return Result(experiment.name, _command(experiment, settings), _kept(settings), versions(),
+                  machine(), seconds, verdict, rows)  # fmt: skip
+
+
+@contextmanager
+def fixed_threads(count: int = THREADS) -> Iterator[None]:
+    """Compute with this many threads, and with the former number again afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(min(count, os.cpu_count() or 1))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _command(experiment: Experiment, settings: Settings) -> str:
+    words = ["attnverify experiment", experiment.name, *(["--quick"] if settings.quick else [])]
+    words += [f"--seed {settings.seed}", f"--device {settings.device}"]
+    return " ".join([*words, *(f"--{key} {value}" for key, value in _own(settings).items())])
+
+
+def _own(settings: Settings) -> dict[str, str]:
+    """What the user gave, by name: where it is on the machine is nobody's business."""
+    given = {"model": settings.model, "text": settings.text}
+    return {key: path.name for key, path in given.items() if path is not None}
+
+
+def _kept(settings: Settings) -> dict[str, Any]:
+    kept = {"quick": settings.quick, "seed": settings.seed, "device": settings.device}
+    return kept | _own(settings)
+
+
+def save(path: Path, result: Result) -> None:
+    """Write a result as JSON, one row a line."""
+    body = {"format": FORMAT, **asdict(replace(result, rows=[]))}
+    head = json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False)
+    rows = ",\n  ".join(json.dumps(r, ensure_ascii=False, allow_nan=False) for r in result.rows)
+    before, _, after = head.rpartition("[]")
+    write_text(path, f"{before}[\n  {rows}\n ]{after}\n")
+
+
+def load(path: Path) -> Result:
+    """Read a result; raises InputError that says what is wrong with the file."""
+    require(path.is_file(), "file", path, "an existing table of results")
+    size = path.stat().st_size
+    require(size <= LARGEST, "file", f"{size} bytes", f"at most {LARGEST}")
+    try:
+        body = json.loads(path.read_text(encoding="utf-8"))
+        if body.pop("format") != FORMAT or not all(isinstance(r, dict) for r in body["rows"]):
+            raise ValueError(f"no {FORMAT!r}")
+        return Result(**body)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"file: got {path.name}, which is truncated or no table of results "
+                         f"({type(error).__name__}: {error})") from error  # fmt: skip
+
+
+def committed(name: str) -> Result:
+    """The result of the full setting that comes with the package."""
+    folder = resources.files("attnverify.experiments") / "results"
+    with resources.as_file(folder / f"{name}.json") as path:
+        return load(path)

@@ -1,0 +1,227 @@
+"""LocAteR: small language models trained with and without the regularizer of the eigenspectrum.
+
+The criterion is judged where the unregularized attention loses its entropy, at the higher of two
+learning rates. Differences are taken between replicas of one seed. "Lower" means that the mean
+difference is below 0 by more than the one-sided quantile of Student's distribution allows, at
+level 5 percent divided by the number of points tried.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import t as student
+
+from attnverify.evidence.forms import Verdict
+from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
+from attnverify.experiments.engine.train import Plan, train
+from attnverify.experiments.locater import corpus
+from attnverify.experiments.locater.hidden_markov import HiddenMarkov
+from attnverify.experiments.locater.replicas import Case, Point, Replicas
+from attnverify.experiments.locater.sources import MarkovSource, Source, TextSource
+
+MARKOV = HiddenMarkov.sticky(4, stay=0.9, right=0.8)
+WIDTH = {"hidden Markov": 16, "text": 32}
+RATES = {"moderate": 0.01, "high": 0.03}
+SEEDS = 5
+LEVEL = 0.05
+
+NONE, CONTROL = Point(0.0, 0.0), Point(1e-3, 0.0)
+REGULARIZED = tuple(Point(s, target) for target in (1.0, 0.25) for s in (1e-4, 1e-3, 1e-2))
+GRID = (NONE, *REGULARIZED, CONTROL)
+QUICK_GRID = (NONE, Point(1e-3, 0.25), CONTROL)
+
+
+def cases(quick: bool) -> Iterator[Case]:
+    """Sources, architectures and learning rates; the quick setting leaves half of them out."""
+    every = (30, 180) if quick else (60, 600)
+    for source, width in WIDTH.items():
+        for mlp in (False, True):
+            if quick and mlp is not (source == "text"):
+                continue
+            for rate in RATES.values():
+                plan = Plan(every[1], rate, warmup=50, measure_every=every[0], checkpoint_every=60)
+                yield Case(source, mlp, plan, width, held_out=32 if quick else 128)
+
+
+@cache
+def source_of(name: str, text: Path | None = None) -> Source:
+    """The hidden Markov source, or the text: a local file, or the standard library's docstrings."""
+    if name == "hidden Markov":
+        return MarkovSource(MARKOV)
+    return TextSource.of(corpus.documentation() if text is None else corpus.paragraphs(text))
+
+
+def run(settings: Settings) -> list[Row]:
+    """Train every case; a row for each point of the grid, with the spread over seeds."""
+    chosen, rows = list(cases(settings.quick)), []
+    points, count = (QUICK_GRID, 2) if settings.quick else (GRID, SEEDS)
+    seeds = tuple(1000 * settings.seed + k for k in range(count))
+    for number, case in enumerate(chosen):
+
+        def progress(what: str, done: float, number: int = number) -> None:
+            settings.progress(what, (number + done) / len(chosen))
+
+        source = source_of(case.source, settings.text)
+        replicas = Replicas(case, points, seeds, source, settings.device)
+        place = f"{'quick' if settings.quick else 'full'}-{settings.seed}/{case.name}"
+        folder = settings.folder and settings.folder / place.replace(", ", "-").replace(" ", "-")
+        measured = train(replicas.start(), replicas.loss, replicas.measure, case.plan,
+                         configuration=_configuration(replicas), folder=folder,
+                         progress=progress, what=case.name)  # fmt: skip
+        rows += [_row(replicas, k, measured) for k in range(len(points))]
+    return rows
+
+
+def _configuration(replicas: Replicas) -> dict[str, object]:
+    """What the digest of a checkpoint covers beside the plan and the shapes."""
+    points = [[p.strength, p.target] for p in replicas.points]
+    words = replicas.unseen[0].sum(0).tolist()  # tells one text from another
+    return {"points": points, "seeds": list(replicas.seeds), "words": words}
+
+
+def _row(replicas: Replicas, k: int, measured: list[Row]) -> Row:
+    """One point: last values of every seed, and mean and standard error over training."""
+    case, point, count = replicas.case, replicas.points[k], len(replicas.seeds)
+    own = slice(k * count, (k + 1) * count)
+    floor = None if replicas.floor is None else float(f"{replicas.floor.mean():.6g}")
+    row = {"source": case.source, "architecture": case.architecture,
+           "rate": case.plan.learning_rate, "strength": point.strength, "target": point.target,
+           "floor": floor}  # fmt: skip
+    last = {name: mean_and_error(measured[-1][name][own]) for name in ("loss", "entropy", "xi")}
+    row["perplexity"], row["perplexity_error"] = perplexity(*last["loss"])
+    for name in ("entropy", "xi"):
+        row[f"final_{name}"], row[f"final_{name}_error"] = last[name]
+    row["steps"] = [m["step"] for m in measured]
+    for name in ("loss", "entropy", "xi", "trace", "squared_norm", "asymmetry"):
+        row[name] = measured[-1][name][own]
+    for name in ("loss", "entropy", "xi"):
+        spread = [mean_and_error(m[name][own]) for m in measured]
+        row[f"{name}_mean"], row[f"{name}_error"] = map(list, zip(*spread, strict=True))
+    half = measured[len(measured) // 2]
+    row["eigenvalues"] = [m["eigenvalues"][k] for m in (measured[0], half, measured[-1])]
+    return row
+
+
+def mean_and_error(values: list[float]) -> tuple[float, float]:
+    """Mean and its standard error (sample variance over n), to 6 and 3 digits."""
+    error = np.std(values, ddof=1) / math.sqrt(len(values))
+    return float(f"{np.mean(values):.6g}"), float(f"{error:.3g}")
+
+
+def perplexity(loss: float, error: float) -> tuple[float, float]:
+    """exp(loss) and its standard error to first order, exp(loss) times that of the loss."""
+    value = math.exp(loss)
+    return float(f"{value:.6g}"), float(f"{value * error:.3g}")
+
+
+# ------------------------------------------------------------------------------ the criterion
+
+
+def select(rows: list[Row], **wanted: object) -> list[Row]:
+    """The rows with these values."""
+    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+
+
+def bound(row: Row, other: Row, name: str, tried: int) -> tuple[float, float]:
+    """Mean of row - other over seeds, and an upper bound of it at level 5 percent / tried."""
+    mean, error = mean_and_error([a - b for a, b in zip(row[name], other[name], strict=True)])
+    return mean, mean + float(student.ppf(1 - LEVEL / tried, len(row[name]) - 1)) * error
+
+
+def lowers_loss(row: Row, other: Row, tried: int) -> bool:
+    """The loss is lower and the entropy of attention is higher."""
+    return bound(row, other, "loss", tried)[1] < 0 and bound(other, row, "entropy", tried)[1] < 0
+
+
+Better = Callable[[Row, Row, int], bool]
+
+
+def _judge(
+    rows: list[Row], rate: float, other: Point, better: Better, among: Callable = all
+) -> Verdict:
+    """In each source and architecture, some regularized point is better than ``other``.
+
+    among: what must be said of the four answers, all or any of them, or their opposite.
+    """
+    if any(len(row["loss"]) < SEEDS for row in rows):
+        return Verdict(None, f"needs {SEEDS} seeds: only the full setting is judged", len(rows))
+    words, holds = [], []
+    for source in WIDTH:
+        for architecture in ("attention only", "with MLPs"):
+            here = select(rows, source=source, architecture=architecture, rate=rate)
+            (base,) = select(here, strength=other.strength, target=other.target)
+            tried = [r for r in here if Point(r["strength"], r["target"]) in REGULARIZED]
+            met = [row for row in tried if better(row, base, len(tried))]
+            best = min(tried, key=lambda row: np.mean(row["loss"]))
+            mean, high = bound(best, base, "loss", len(tried))
+            worse = sum(bound(base, row, "loss", len(tried))[1] < 0 for row in tried)
+            counted = f"of {len(tried)} points {len(met)} better and {worse} of higher loss"
+            words.append(f"{source}, {architecture}: {counted}, "
+                         f"at best {mean:+.4f} (below {high:+.4f}) nats")  # fmt: skip
+            holds.append(bool(met))
+    argument = f"at learning rate {rate:g}: {'; '.join(words)}"
+    return Verdict(among(holds), argument, cases=sum(len(r["loss"]) for r in rows))
+
+
+judge = partial(_judge, rate=RATES["high"], other=NONE, better=lowers_loss)
+
+
+def _none(answers: list[bool]) -> bool:
+    return not any(answers)
+
+
+def _lower_only(row: Row, other: Row, tried: int) -> bool:
+    """The loss is lower, whatever the entropy."""
+    return bound(row, other, "loss", tried)[1] < 0
+
+
+# -------------------------------------------------------------------- a part of it, once more
+
+
+def sample(rows: list[Row]) -> list[Rerun]:
+    """The first 120 steps of two points on the hidden Markov source, with other seeds.
+
+    Tolerance: the difference of two means of five independent runs, in standard errors, at the
+    quantile of Student's distribution with 4 degrees of freedom (the fewest that Welch's formula
+    can give) that is exceeded with probability 10^-3.
+    """
+    wanted = ("hidden Markov", True, RATES["high"])
+    (full,) = (c for c in cases(quick=False) if (c.source, c.mlp, c.plan.learning_rate) == wanted)
+    points, steps = (NONE, Point(1e-3, 1.0)), 120
+    replicas = Replicas(full, points, tuple(range(500, 500 + SEEDS)), source_of(full.source))
+    plan = Plan(steps, full.plan.learning_rate, warmup=full.plan.warmup, measure_every=steps)
+    last = train(replicas.start(), replicas.loss, replicas.measure, plan)[-1]
+    out = []
+    for k, point in enumerate(points):
+        (row,) = select(rows, source=full.source, architecture=full.architecture, rate=wanted[-1],
+                        strength=point.strength, target=point.target)  # fmt: skip
+        place = row["steps"].index(steps)
+        for name in ("loss", "entropy", "xi"):
+            again, error = mean_and_error(last[name][k * SEEDS : (k + 1) * SEEDS])
+            both = math.hypot(error, row[f"{name}_error"][place])
+            tolerance = float(student.ppf(1 - 0.5e-3, SEEDS - 1)) * both
+            out.append(Rerun(f"{name}, {point}", row[f"{name}_mean"][place], again, tolerance))
+    return out
+
+
+EXPERIMENT = Experiment(
+    name="locater",
+    run=run,
+    judge=judge,
+    limits="models of two layers and widths 16 and 32, 600 steps, one text, one hidden Markov "
+    "source, two learning rates, Adam",
+    sample=sample,
+    twins=(
+        ("the same at the moderate learning rate, where attention keeps more of its entropy",
+         partial(_judge, rate=RATES["moderate"], other=NONE, better=lowers_loss)),
+        ("the trace term is what helps: better than the same penalty with target 0",
+         partial(_judge, rate=RATES["high"], other=CONTROL, better=_lower_only)),
+        ("in none of the four cases is there a better point", partial(judge, among=_none)),
+    ),
+    takes_text=True,
+)  # fmt: skip

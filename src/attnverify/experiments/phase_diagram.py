@@ -1,0 +1,190 @@
+"""Phase diagram of one attention layer over the mean and spread of its query-key eigenspectrum.
+
+Tokens are random walks (Bao et al. 2024), attention uses the true softmax for every query. A cell
+of the diagram has symmetric W with eigenvalues of mean m and standard deviation s; logits are
+x_i'W x_j / (T sqrt(d)). By rotation invariance of the tokens W can be diagonal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from attnverify.evidence.forms import Verdict
+from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
+from attnverify.formulas import entropy, norms, walk
+
+TOKENS, WIDTH = 32, 16
+LARGEST = 8.0  # m in [-8, 8], s in [0, 8]
+DIGITS = 6
+FIGURES = ("entropy", "residual", "contrast", "strength")
+
+HEALTHY = 0.25  # of log T, and of the input's relative residual
+CONCENTRATED = 4.0  # |m| at least so many times s, or s so many times |m| for a spread spectrum
+RADII = (1.0, 8.0)  # compared in the second and third part
+WIDE = 3.0  # smallest deviation of the spread spectra in the third part
+APART = 4.0  # standard errors
+
+
+def spectrum_shape(width: int) -> Tensor:
+    """Standard normal quantiles with mean 0 and standard deviation 1; (width,) float64."""
+    q = torch.special.ndtri((torch.arange(width, dtype=torch.float64) + 0.5) / width)
+    return (q - q.mean()) / q.std(correction=0)
+
+
+def relative_residual(X: Tensor) -> Tensor:
+    """Composite value of X minus its mean token over that of X; (..., T, d) -> (...)."""
+    return norms.composite(norms.mean_centered(X)) / norms.composite(X)
+
+
+def scaled_logits(X: Tensor, eigenvalues: Tensor) -> Tensor:
+    """X W X^T / (T sqrt(d)), W diagonal with these eigenvalues: (N, T, T)."""
+    tokens, width = X.shape[-2:]
+    return (X * eigenvalues) @ X.mT / (tokens * math.sqrt(width))
+
+
+def measure(X: Tensor, eigenvalues: Tensor) -> dict[str, Tensor]:
+    """Figures of one layer for each sequence of X (N, T, d); eigenvalues (d,); each (N,).
+
+    entropy: mean over queries, in units of log T; residual: of the output over that of the input;
+    contrast: what the last query gives to the last quarter of tokens less the first quarter;
+    strength: its absolute value.
+    """
+    tokens, logits = X.shape[-2], scaled_logits(X, eigenvalues)
+    weights, quarter = torch.softmax(logits, -1), tokens // 4
+    last = weights[:, -1]
+    contrast = last[:, -quarter:].sum(-1) - last[:, :quarter].sum(-1)
+    return {
+        "entropy": entropy.entropy(logits).mean(-1) / math.log(tokens),
+        "residual": relative_residual(weights @ X) / relative_residual(X),
+        "contrast": contrast,
+        "strength": contrast.abs(),
+    }
+
+
+def walks(sequences: int, seed: int) -> Tensor:
+    """(sequences, TOKENS, WIDTH) random walks with unit steps."""
+    random = torch.Generator().manual_seed(seed)
+    return walk.sample(torch.eye(WIDTH, dtype=torch.float64), TOKENS, sequences, random)
+
+
+def cell(X: Tensor, mean: float, deviation: float) -> Row:
+    """One row: the mean of every figure over the sequences, and its standard error."""
+    found = measure(X, mean + deviation * spectrum_shape(X.shape[-1]))
+    row: Row = {"mean": mean, "deviation": deviation, "sequences": len(X)}
+    for name, values in found.items():
+        row[name] = round(float(values.mean()), DIGITS)
+        row[f"{name}_error"] = round(float(values.std() / math.sqrt(len(X))), DIGITS)
+    return row
+
+
+def run(settings: Settings) -> list[Row]:
+    """The grid: 41 x 41 cells of 200 sequences, or 9 x 9 cells of 50 in the quick setting."""
+    points, sequences = (9, 50) if settings.quick else (41, 200)
+    X = walks(sequences, settings.seed)
+    rows = []
+    for i in range(points):
+        mean = LARGEST * (2 * i / (points - 1) - 1)
+        for j in range(points):
+            rows.append(cell(X, round(mean, 10), round(LARGEST * j / (points - 1), 10)))
+        settings.progress(f"mean {mean:+.1f}", (i + 1) / points)
+    return rows
+
+
+def concentrated(row: Row) -> bool:
+    """Eigenvalues of one sign, or nearly: |m| >= 4 s and not both zero."""
+    return abs(row["mean"]) >= CONCENTRATED * row["deviation"] and row["mean"] != 0
+
+
+def spread(row: Row) -> bool:
+    """Eigenvalues around zero: s >= 4 |m| and not both zero."""
+    return row["deviation"] >= CONCENTRATED * abs(row["mean"]) and row["deviation"] != 0
+
+
+def radius(row: Row) -> float:
+    """sqrt(m^2 + s^2) = sqrt(tr(W^2)/d)."""
+    return math.hypot(row["mean"], row["deviation"])
+
+
+def healthy(rows: list[Row]) -> bool:
+    """Neither collapse: entropy and residual at least HEALTHY by APART standard errors."""
+    return bool(rows) and all(
+        row[name] - APART * row[f"{name}_error"] >= HEALTHY
+        for row in rows
+        for name in ("entropy", "residual")
+    )
+
+
+def larger(rows: list[Row], others: list[Row], value: Callable[[Row], float], name: str) -> bool:
+    """Every row exceeds every other row of nearly its radius by APART standard errors.
+
+    Nearly: within half a step of the grid's coarser axis.
+    """
+    near = [(a, b) for a in rows for b in others if abs(radius(a) - radius(b)) <= LARGEST / 40]
+    error = lambda a, b: math.hypot(a[f"{name}_error"], b[f"{name}_error"])  # noqa: E731
+    return bool(near) and all(value(a) - value(b) > APART * error(a, b) for a, b in near)
+
+
+def judge(
+    rows: list[Row],
+    weakest: float = 1.0,
+    localizing: Callable[[Row], bool] = concentrated,
+    compared: tuple[str, ...] = ("entropy",),
+) -> Verdict:
+    """The three parts of the criterion; the options make its neighbors.
+
+    1. cells with a concentrated spectrum and 1 <= |m| <= 4 show neither collapse;
+    2. at equal radius in [1, 8] their mean contrast is larger in absolute value than that of
+       spread spectra;
+    3. spread spectra with s >= 3 show neither collapse either, and at equal radius in [1, 8]
+       spread spectra have the larger entropy.
+    """
+    tight = [r for r in rows if concentrated(r) and weakest <= abs(r["mean"]) <= 4]
+    wide = [r for r in rows if spread(r) and r["deviation"] >= WIDE]
+    outer = [r for r in rows if RADII[0] <= radius(r) <= RADII[1]]
+    groups = [[r for r in outer if kind(r)] for kind in (concentrated, spread)]
+    order = groups if localizing is concentrated else groups[::-1]
+    parts = {
+        "concentrated: neither collapse": healthy(tight),
+        "contrast": larger(*order, lambda r: abs(r["contrast"]), "contrast"),
+        "spread: neither collapse": healthy(wide),
+        "spread: larger " + " and ".join(compared): all(
+            larger(*groups[::-1], lambda r, n=n: r[n], n) for n in compared),
+    }  # fmt: skip
+    argument = "; ".join(f"{name}: {'yes' if found else 'no'}" for name, found in parts.items())
+    return Verdict(all(parts.values()), argument, len(rows))
+
+
+def again(rows: list[Row]) -> list[Rerun]:
+    """Three cells measured again: equal up to the rounding of the stored digits.
+
+    The same seed gives the same walks; float64 sums in another order differ by far less than half
+    a unit of the last stored digit.
+    """
+    X = walks(rows[0]["sequences"], 0)
+    tolerance = 0.6 * 10.0**-DIGITS
+    out = []
+    for row in rows[:: len(rows) // 3]:
+        fresh = cell(X, row["mean"], row["deviation"])
+        label = f"m = {row['mean']}, s = {row['deviation']}"
+        out += [Rerun(f"{n} at {label}", row[n], fresh[n], 2 * tolerance) for n in FIGURES]
+    return out
+
+
+EXPERIMENT = Experiment(
+    name="both-collapses",
+    claim_id="localization.both-collapses",
+    run=run,
+    judge=judge,
+    limits="one layer, random-walk tokens, T = 32, d = 16, normal quantiles as spectrum",
+    sample=again,
+    twins=(
+        ("neither collapse from |m| = 0.2 on", lambda rows: judge(rows, weakest=0.2)),
+        ("the contrast of spread spectra is larger", lambda rows: judge(rows, localizing=spread)),
+        ("the residual of spread spectra is larger too",
+         lambda rows: judge(rows, compared=("entropy", "residual"))),
+    ),
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Two experiments on a trained encoder: its query-key spectra, and its margins."""

@@ -1,0 +1,150 @@
+"""The sharp collapse theorem at the layers of a trained encoder: are its inputs in range?
+
+The theorem bounds diam(SA(X)) / diam(X) by the factor sum_h v_h tanh(c_h diam(X)^2). It promises
+collapse for diameters below the one where the factor is 1, the threshold of the layer.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from scipy.optimize import brentq
+from torch import Tensor
+
+from attnverify.evidence.forms import Verdict
+from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
+from attnverify.experiments.trained_encoder.layer_bounds import rates, thin_product
+from attnverify.experiments.trained_encoder.passages import passage, require_same_text
+from attnverify.experiments.trained_encoder.spectra import encoder_of
+from attnverify.formulas import collapse, norms
+from attnverify.formulas.spectral import spectral_norm
+from attnverify.network.deviations import Layer
+from attnverify.network.encoder import Encoder
+
+QUICK = {"passages": 2, "words": 24}
+FULL = {"passages": 5, "words": 96}
+
+
+def layer_threshold(c: Tensor, v: Tensor) -> float:
+    """The diameter at which sum_h v_h tanh(c_h diam^2) is 1; infinite if it never gets there.
+
+    c, v (heads,): rates and value norms, as in :func:`attnverify.formulas.collapse.sharp_factor`.
+    """
+    if float(v[c > 0].sum()) <= 1:
+        return math.inf
+
+    def excess(log: float) -> float:
+        return float(collapse.sharp_factor(c.new_tensor(math.exp(log)), c, v)) - 1
+
+    # sum v_h c_h x^2 >= the factor, so it is below 1 at the left end; tanh(20) = 1 at the right
+    left = -math.log(float((v * c).sum())) / 2 - 1
+    right = math.log(20 / float(c[c > 0].min())) / 2
+    return math.exp(brentq(excess, left, right, xtol=1e-12))
+
+
+@torch.no_grad()
+def run(settings: Settings) -> list[Row]:
+    """One row a layer; measured values are lists, one entry a passage."""
+    encoder, plan = encoder_of(settings), QUICK if settings.quick else FULL
+    texts = [passage(settings.seed + i, plan["words"]) for i in range(plan["passages"])]
+    states = []
+    for number, text in enumerate(texts):
+        settings.progress(f"passage {number + 1}", number / len(texts))
+        states.append(encoder.network.hidden(encoder.embed(text).to(settings.device)))
+    return [_row(encoder, i, [each[i] for each in states]) for i in range(encoder.network.depth)]
+
+
+def _row(encoder: Encoder, index: int, inputs: list[Tensor]) -> Row:
+    """Thresholds of the layer and of its single heads, and where its inputs are."""
+    layer, net = Layer.of(encoder.network, index), encoder.network
+    c, v = rates(layer)
+    limit = layer_threshold(c, v)
+    qk = spectral_norm(thin_product(layer.W_Q, layer.W_K))
+    heads = sorted(collapse.threshold(float(a), float(b), net.key_width)
+                   for a, b in zip(qk, v, strict=True))  # fmt: skip
+    sizes = [float(norms.diameter(X)) for X in inputs]
+    after = [_attention_diameter(encoder, index, X) for X in inputs]
+    factors = [float(collapse.sharp_factor(c.new_tensor(s), c, v)) for s in sizes]
+    return {
+        "layer": index + 1,
+        "threshold": _rounded(limit),
+        "head_thresholds": [_rounded(heads[0]), _rounded(heads[len(heads) // 2])],
+        "diameter": [_rounded(s) for s in sizes],
+        "over_threshold": [_rounded(s / limit) for s in sizes],
+        "factor": [_rounded(f) for f in factors],
+        "measured_factor": [_rounded(a / s) for a, s in zip(after, sizes, strict=True)],
+    }
+
+
+def _attention_diameter(encoder: Encoder, index: int, X: Tensor) -> float:
+    """Diameter of the attention's own output, without skip connection and layer norm."""
+    return float(norms.diameter(encoder.attention_stack(skip=False).layer(index, X)))
+
+
+def _rounded(value: float) -> float | None:
+    return float(f"{value:.8g}") if math.isfinite(value) else None
+
+
+# ---------------------------------------------------------------- the criterion
+
+
+def judge(rows: list[Row]) -> Verdict:
+    """Every input of every layer is wider than the layer's threshold."""
+    return _all_over(rows, 1.0)
+
+
+def _all_over(rows: list[Row], factor: float) -> Verdict:
+    over = [v for row in rows for v in row["over_threshold"]]
+    known = [v for v in over if v is not None]
+    holds = len(known) == len(over) and all(v > factor for v in known)
+    text = f"diameter over threshold from {min(known):.3g} to {max(known):.3g}" if known else ""
+    return Verdict(holds, text, cases=len(over), ratio=1 / min(known) if known else math.inf)
+
+
+def _below_once(rows: list[Row]) -> Verdict:
+    holds = any(v is not None and v < 1 for row in rows for v in row["over_threshold"])
+    return Verdict(holds, "some layer's input is below its threshold")
+
+
+def _thousandfold(rows: list[Row]) -> Verdict:
+    return _all_over(rows, 1000.0)
+
+
+def sample(rows: list[Row]) -> list[Rerun]:
+    """Threshold, diameter and factor of every layer at the first passage again.
+
+    Both rounded to 8 digits, so up to 1e-7 relative apart; a forward pass in float64 is good to
+    1e-12 (its derivation stands with the tests of the frozen encoder), singular values and the
+    root finder to the same.
+    """
+    require_same_text()
+    encoder = Encoder.bundled()
+    states = encoder.network.hidden(encoder.embed(passage(0, FULL["words"])))
+    reruns = []
+    for row, X in zip(rows, states[:-1], strict=True):
+        again = _row(encoder, row["layer"] - 1, [X])
+        pairs = [("threshold", row["threshold"], again["threshold"])]
+        names = ("diameter", "factor", "measured_factor")
+        pairs += [(name, row[name][0], again[name][0]) for name in names]
+        reruns += [Rerun(f"layer {row['layer']}, {name}", old, new, tolerance=1.1e-7 * old)
+                   for name, old, new in pairs]  # fmt: skip
+    return reruns
+
+
+EXPERIMENT = Experiment(
+    name="real-margins",
+    run=run,
+    judge=judge,
+    twins=(
+        ("some layer is below its threshold", _below_once),
+        ("a thousand times wider everywhere", _thousandfold),
+    ),
+    sample=sample,
+    takes_model=True,
+    limits=(
+        "One encoder, five passages of one text. The theorem speaks of attention alone; the "
+        "encoder also has skip connections, MLPs and layer norms. An input above the threshold "
+        "may still collapse: the theorem then promises nothing."
+    ),
+)

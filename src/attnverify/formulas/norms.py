@@ -1,0 +1,86 @@
+"""Matrix sizes used by the collapse theorems: composite value, residual, diameter.
+
+Formulas work in any arithmetic of :mod:`attnverify.ops`. The literature and the released code of
+Dong, Cordonnier and Loukas (2021) use several variants; each is here beside the others.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attnverify import ops
+from attnverify.errors import require, require_tokens
+from attnverify.formulas.center import optimal_center
+
+Center = Literal["optimal", "median", "mean"]
+
+
+def max_column_sum(A):
+    """||A||_1: the largest column sum of absolute values; A (..., rows, columns) -> (...)."""
+    return ops.amax(ops.sum(abs(A), -2), -1)
+
+
+def max_row_sum(A):
+    """||A||_inf: the largest row sum of absolute values; A (..., rows, columns) -> (...)."""
+    return ops.amax(ops.sum(abs(A), -1), -1)
+
+
+def composite(A):
+    """||A||_{1,inf} = sqrt(||A||_1 ||A||_inf); not a norm (it is not subadditive)."""
+    return ops.sqrt(composite_squared(A))
+
+
+def composite_squared(A):
+    """||A||_1 ||A||_inf: the variant without the square root, homogeneous of degree 2."""
+    return max_column_sum(A) * max_row_sum(A)
+
+
+def mean_centered(X):
+    """X minus the mean of its rows (tokens)."""
+    return X - ops.sum(X, -2, keepdims=True) / ops.constant(X.shape[-2], X)
+
+
+def diameter(X):
+    """Largest Euclidean distance between two rows of X (..., tokens, width) -> (...).
+
+    A seminorm that vanishes exactly when all tokens are equal. Differences are taken entry by
+    entry, so that close tokens lose no digits.
+    """
+    squares = [ops.sum(ops.square(X - X[..., i : i + 1, :]), -1) for i in range(X.shape[-2])]
+    return ops.sqrt(ops.amax(ops.amax(ops.stack(squares, -1), -1), -1))
+
+
+def total_variation(p, q):
+    """TV(p, q) = (1/2) sum_j |p_j - q_j| along the last axis."""
+    return ops.sum(abs(p - q), -1) / ops.constant(2, p)
+
+
+def contraction(P):
+    """Dobrushin coefficient max_{i,k} TV(P_i, P_k) of a row-stochastic P (..., n, m) -> (...)."""
+    rows = [total_variation(P, P[..., i : i + 1, :]) for i in range(P.shape[-2])]
+    return ops.amax(ops.amax(ops.stack(rows, -1), -1), -1)
+
+
+def residual(
+    X: Float[Tensor, "*batch tokens width"], center: Center = "optimal"
+) -> Float[Tensor, "*batch tokens width"]:
+    """X - 1 x^T with x by ``center``.
+
+    "optimal": x minimizes the composite value of the difference (exact up to the tolerance of the
+    linear programs, see :mod:`attnverify.formulas.center`); "median": coordinatewise median, which
+    minimizes ||.||_1; "mean": the mean token.
+    """
+    require_tokens("X", X)
+    require(center in ("optimal", "median", "mean"), "center", repr(center),
+            '"optimal", "median" or "mean"')  # fmt: skip
+    if center == "mean":
+        return mean_centered(X)
+    if center == "median":
+        return X - X.quantile(0.5, dim=-2, keepdim=True)
+    flat = X.reshape(-1, *X.shape[-2:])
+    centers = torch.stack([torch.as_tensor(optimal_center(x.cpu().numpy())) for x in flat])
+    return X - centers.to(X).reshape(*X.shape[:-2], 1, X.shape[-1])

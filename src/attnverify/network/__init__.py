@@ -1,0 +1,1 @@
+"""The network: weights, forward pass, path decomposition, real and random encoders."""

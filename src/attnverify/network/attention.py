@@ -1,0 +1,284 @@
+"""Multi-head self-attention, batched, with every part that the book needs as an option.
+
+The formulas are plain functions that work in any arithmetic of :mod:`attnverify.ops`;
+:class:`SelfAttentionNetwork` holds the weights and applies them layer by layer.
+
+Notation (Vaswani et al. 2017; Dong, Cordonnier, Loukas 2021): tokens are the rows of X.
+Head h has P_h = softmax_rows((X W_Q + 1 b_Q^T)(X W_K + 1 b_K^T)^T / sqrt(d_qk)), and one layer is
+SA(X) = sum_h P_h (X W_V,h + 1 b_V,h^T) W_O,h + 1 b_O^T.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from attnverify import ops
+from attnverify.errors import require, require_finite, require_tokens
+from attnverify.network.weights import MLP, AttentionWeights, LayerNorm
+
+ACTIVATIONS = {"relu": torch.relu, "gelu": nn.functional.gelu, "tanh": torch.tanh}
+
+
+def logits(X, W_Q, b_Q, W_K, b_K):
+    """Attention logits of all heads.
+
+    Shapes: X (..., tokens, width); W_Q, W_K (heads, width, key_width); b_Q, b_K (heads,
+    key_width). Result (heads, ..., tokens, tokens), already divided by sqrt(key_width).
+    """
+    queries, keys = _project(X, W_Q, b_Q), _project(X, W_K, b_K)
+    return queries @ ops.transpose(keys) / ops.root(W_Q.shape[-1], X)
+
+
+def mix(P, X, W_V, W_O):
+    """sum_h P_h X W_V,h W_O,h.
+
+    Shapes: P (heads, ..., tokens, tokens); X (..., tokens, width); W_V (heads, width,
+    value_width); W_O (heads, value_width, width). Result: the shape of X.
+    """
+    return head_values(P, X, W_V) @ _join_rows(W_O)
+
+
+def head_values(P, X, W_V):
+    """[P_1 X W_V,1 | ... | P_H X W_V,H], shape (..., tokens, heads * value_width)."""
+    return ops.join_heads(P @ _project(X, W_V))
+
+
+def head_values_of_many(P, X, W_V):
+    """:func:`head_values` of several inputs, X (inputs, ..., tokens, width), under the same P.
+
+    Their values stand side by side, so that P meets all of them in one product and is not copied
+    for each. Result (inputs, ..., tokens, heads * value_width).
+    """
+    values = _project(X, W_V)[..., None, :].swapaxes(1, -2).squeeze(1)
+    mixed = P @ values.reshape(*values.shape[:-2], -1)  # (heads, ..., tokens, inputs * value_width)
+    return ops.join_heads(mixed.reshape(values.shape)[:, None].swapaxes(1, -2).squeeze(-2))
+
+
+def layer_bias(b_V, W_O, b_O):
+    """b with SA(X) = sum_h P_h X W_h + 1 b^T: the value biases pass P_h unchanged (P_h 1 = 1).
+
+    Shapes: b_V (..., heads, value_width); W_O (..., heads, value_width, width); b_O and result
+    (..., width).
+    """
+    layers = b_O.shape[:-1]
+    values = b_V.reshape(*layers, 1, -1) @ W_O.reshape(*layers, -1, W_O.shape[-1])
+    return values[..., 0, :] + b_O
+
+
+def _project(X, W, b=None):
+    """X W_h [+ 1 b_h^T] of all heads, (heads, ..., tokens, size).
+
+    Tokens and batch are one axis during the product, which spares copies of X and W.
+    """
+    out = X.reshape(1, -1, X.shape[-1]) @ W
+    out = out if b is None else out + b[:, None]
+    return out.reshape(len(W), *X.shape[:-1], W.shape[-1])
+
+
+def _join_rows(W_O):
+    """The output maps of all heads below each other, (heads * value_width, width)."""
+    return W_O.reshape(-1, W_O.shape[-1])
+
+
+def normalize(x: Tensor, scale: Tensor, shift: Tensor, epsilon: float) -> Tensor:
+    """Layer norm of each row: (x - mean) / sqrt(variance + epsilon) * scale + shift."""
+    return nn.functional.layer_norm(x, x.shape[-1:], scale, shift, epsilon)
+
+
+class SelfAttentionNetwork(nn.Module):
+    """A stack of self-attention layers, optionally with skip connections, MLPs, layer norm, mask.
+
+    One layer maps X (..., tokens, width) to the same shape:
+    Y = norm(skip * X + SA(X)); with an MLP then norm(skip * Y + MLP(Y)).
+    Parameters do not require gradients until ``requires_grad_()`` is called.
+    """
+
+    def __init__(
+        self,
+        weights: AttentionWeights,
+        *,
+        skip: bool = False,
+        mlp: MLP | None = None,
+        norm: LayerNorm | None = None,
+        mask: Literal["causal"] | Bool[Tensor, "tokens tokens"] | None = None,
+    ) -> None:
+        super().__init__()
+        self.depth, self.heads, self.width, self.key_width = weights.W_Q.shape
+        self.value_width = weights.W_V.shape[-1]
+        self.skip, self.mask = skip, mask
+        self._check(weights, mlp, norm)
+        self.weights = nn.ParameterDict(_frozen_parameters(vars(weights)))
+        self.mlp = None if mlp is None else nn.ParameterDict(_frozen_parameters(vars(mlp)))
+        self.activation = None if mlp is None else mlp.activation
+        self.norm = None if norm is None else nn.ParameterDict(_frozen_parameters(vars(norm)))
+        self.epsilon = None if norm is None else norm.epsilon
+
+    def _check(self, weights: AttentionWeights, mlp: MLP | None, norm: LayerNorm | None) -> None:
+        L, H, d, k, v = self.depth, self.heads, self.width, self.key_width, self.value_width
+        expected = {
+            "W_Q": (L, H, d, k), "W_K": (L, H, d, k), "b_Q": (L, H, k), "b_K": (L, H, k),
+            "W_V": (L, H, d, v), "b_V": (L, H, v), "W_O": (L, H, v, d), "b_O": (L, d),
+        }  # fmt: skip
+        require(min(L, H, d, k, v) >= 1, "weights", f"shape {(L, H, d, k, v)}", "positive sizes")
+        for name, shape in expected.items():
+            _check_tensor(f"weights.{name}", getattr(weights, name), shape)
+        if mlp is not None:
+            m = mlp.W_1.shape[-1]
+            require(mlp.activation in ACTIVATIONS, "mlp.activation", repr(mlp.activation),
+                    f"one of {sorted(ACTIVATIONS)}")  # fmt: skip
+            sizes = {"W_1": (L, d, m), "b_1": (L, m), "W_2": (L, m, d), "b_2": (L, d)}
+            for name, shape in sizes.items():
+                _check_tensor(f"mlp.{name}", getattr(mlp, name), shape)
+        if norm is not None:
+            shape = (L, 1 if mlp is None else 2, d)
+            _check_tensor("norm.scale", norm.scale, shape)
+            _check_tensor("norm.shift", norm.shift, shape)
+
+    @classmethod
+    def random(
+        cls,
+        depth: int,
+        heads: int,
+        width: int,
+        key_width: int | None = None,
+        value_width: int | None = None,
+        *,
+        skip: bool = False,
+        bias: bool = True,
+        mlp_width: int | None = None,
+        norm: bool = False,
+        mask: Literal["causal"] | Bool[Tensor, "tokens tokens"] | None = None,
+        scale: float = 1.0,
+        seed: int = 0,
+        dtype: torch.dtype = torch.float64,
+    ) -> SelfAttentionNetwork:
+        """Gaussian weights with standard deviation scale / sqrt(fan-in), biases likewise.
+
+        ``key_width`` and ``value_width`` default to width / heads, which must then be whole.
+        """
+        for name, size in {"depth": depth, "heads": heads, "width": width}.items():
+            require(size >= 1, name, size, "a positive whole number")
+        if key_width is None or value_width is None:
+            require(width % heads == 0, "width", f"{width} with {heads} heads",
+                    "a multiple of heads, or key_width and value_width")  # fmt: skip
+        key_width, value_width = key_width or width // heads, value_width or width // heads
+        generator = torch.Generator().manual_seed(seed)
+
+        def normal(*shape: int, fan_in: int) -> Tensor:
+            draw = torch.randn(*shape, generator=generator, dtype=torch.float64)
+            return (draw * scale / fan_in**0.5).to(dtype)
+
+        def bias_of(*shape: int, fan_in: int) -> Tensor:
+            draw = normal(*shape, fan_in=fan_in)
+            return draw if bias else torch.zeros_like(draw)
+
+        L, H, d, k, v = depth, heads, width, key_width, value_width
+        weights = AttentionWeights(
+            W_Q=normal(L, H, d, k, fan_in=d), b_Q=bias_of(L, H, k, fan_in=d),
+            W_K=normal(L, H, d, k, fan_in=d), b_K=bias_of(L, H, k, fan_in=d),
+            W_V=normal(L, H, d, v, fan_in=d), b_V=bias_of(L, H, v, fan_in=d),
+            W_O=normal(L, H, v, d, fan_in=H * v), b_O=bias_of(L, d, fan_in=H * v),
+        )  # fmt: skip
+        mlp, layer_norm = None, None
+        if mlp_width is not None:
+            m = mlp_width
+            mlp = MLP(W_1=normal(L, d, m, fan_in=d), b_1=bias_of(L, m, fan_in=d),
+                      W_2=normal(L, m, d, fan_in=m), b_2=bias_of(L, d, fan_in=m))  # fmt: skip
+        if norm:
+            shape = (L, 1 if mlp is None else 2, d)
+            layer_norm = LayerNorm(torch.ones(shape, dtype=dtype), torch.zeros(shape, dtype=dtype))
+        return cls(weights, skip=skip, mlp=mlp, norm=layer_norm, mask=mask)
+
+    def keep(self, tokens: int) -> Bool[Tensor, "tokens tokens"] | None:
+        """Which keys (columns) each query (row) may attend to; None means all."""
+        if self.mask is None:
+            return None
+        if isinstance(self.mask, str):
+            require(self.mask == "causal", "mask", repr(self.mask), '"causal", a tensor or None')
+            device = self.weights["b_O"].device
+            return torch.ones(tokens, tokens, dtype=torch.bool, device=device).tril()
+        shape = tuple(self.mask.shape)
+        require(shape == (tokens, tokens), "mask", f"shape {shape}", f"shape {(tokens, tokens)}")
+        require(bool(self.mask.any(-1).all()), "mask", "a row without keys", "a key in every row")
+        return self.mask
+
+    def layer_attention(
+        self, layer: int, X: Float[Tensor, "*batch tokens width"]
+    ) -> Float[Tensor, "heads *batch tokens tokens"]:
+        """Attention matrices of one layer at its input X."""
+        scores = logits(X, *self._at(layer, "W_Q", "b_Q", "W_K", "b_K"))
+        return ops.softmax(scores, self.keep(X.shape[-2]))
+
+    def _at(self, layer: int, *names: str) -> list[Tensor]:
+        return [getattr(self.weights, name)[layer] for name in names]
+
+    def layer(
+        self,
+        layer: int,
+        X: Float[Tensor, "*batch tokens width"],
+        P: Float[Tensor, "heads *batch tokens tokens"] | None = None,
+    ) -> Float[Tensor, "*batch tokens width"]:
+        """Output of one layer; ``P`` replaces its attention matrices if given."""
+        P = self.layer_attention(layer, X) if P is None else P
+        W_V, W_O, b_V, b_O = self._at(layer, "W_V", "W_O", "b_V", "b_O")
+        Y = mix(P, X, W_V, W_O) + layer_bias(b_V, W_O, b_O)
+        Y = self._sublayer_end(layer, 0, X, Y)
+        if self.mlp is None:
+            return Y
+        m = {name: value[layer] for name, value in self.mlp.items()}
+        Z = ACTIVATIONS[self.activation](Y @ m["W_1"] + m["b_1"]) @ m["W_2"] + m["b_2"]
+        return self._sublayer_end(layer, 1, Y, Z)
+
+    def _sublayer_end(self, layer: int, sublayer: int, before: Tensor, after: Tensor) -> Tensor:
+        out = before + after if self.skip else after
+        if self.norm is None:
+            return out
+        scale, shift = self.norm["scale"][layer, sublayer], self.norm["shift"][layer, sublayer]
+        return normalize(out, scale, shift, self.epsilon)
+
+    def forward(
+        self, X: Float[Tensor, "*batch tokens width"]
+    ) -> Float[Tensor, "*batch tokens width"]:
+        """The network's output; raises InputError for a bad X."""
+        require_tokens("X", X, self.width)
+        for layer in range(self.depth):
+            X = self.layer(layer, X)
+        return X
+
+    def attention(
+        self, X: Float[Tensor, "*batch tokens width"]
+    ) -> Float[Tensor, "depth heads *batch tokens tokens"]:
+        """The attention matrices of the forward pass at X."""
+        require_tokens("X", X, self.width)
+        for layer in range(self.depth):
+            P = self.layer_attention(layer, X)
+            if layer == 0:
+                matrices = P.new_empty((self.depth, *P.shape))  # a stack would hold all twice
+            matrices[layer] = P
+            if layer + 1 < self.depth:
+                X = self.layer(layer, X, P)
+        return matrices
+
+    def hidden(
+        self, X: Float[Tensor, "*batch tokens width"]
+    ) -> Float[Tensor, "{self.depth}+1 *batch tokens width"]:
+        """X and the output of every layer."""
+        require_tokens("X", X, self.width)
+        states = [X]
+        for layer in range(self.depth):
+            states.append(self.layer(layer, states[-1]))
+        return torch.stack(states)
+
+
+def _frozen_parameters(fields: dict[str, object]) -> dict[str, nn.Parameter]:
+    tensors = {name: value for name, value in fields.items() if isinstance(value, Tensor)}
+    return {name: nn.Parameter(value, requires_grad=False) for name, value in tensors.items()}
+
+
+def _check_tensor(name: str, value: Tensor, shape: tuple[int, ...]) -> None:
+    require(tuple(value.shape) == shape, name, f"shape {tuple(value.shape)}", f"shape {shape}")
+    require_finite(name, value)

@@ -1,0 +1,228 @@
+"""The path decomposition of a self-attention network (Dong, Cordonnier, Loukas 2021, section 2).
+
+With its attention matrices held at their values in the real forward pass, a network of L layers
+and H heads is a sum over paths (h_1, ..., h_L), one head index a layer, 0 standing for the skip
+connection. Enumerating them costs (1 + H)^L terms; the sums over all paths of one length cost
+O(L^2 H) products by the recursion S_len <- S_len + sum_h P_h S_{len-1} W_h.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attnverify import ops
+from attnverify.errors import require, require_tokens
+from attnverify.network.attention import (
+    SelfAttentionNetwork,
+    head_values,
+    head_values_of_many,
+    layer_bias,
+    mix,
+)
+
+ENUMERATION_LIMIT = 1_000_000
+SMALL = 1 << 14  # entries of X below which sums by length are taken for all lengths at once
+
+Path = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class FixedAttention:
+    """A network whose attention matrices are held fixed: an affine map of X, in any arithmetic.
+
+    P: (depth, heads, ..., tokens, tokens), row-stochastic; W_V: (depth, heads, width,
+    value_width); W_O: (depth, heads, value_width, width); b: (depth, width), the whole bias of a
+    layer; skip: whether a layer adds its input.
+    """
+
+    P: Any
+    W_V: Any
+    W_O: Any
+    b: Any
+    skip: bool
+
+    @classmethod
+    def of(
+        cls, net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"]
+    ) -> FixedAttention:
+        """The network at X; raises InputError if it has parts that are not attention."""
+        require(net.mlp is None and net.norm is None, "net", "a network with MLPs or layer norm",
+                "attention and skip connections alone (see attnverify.network.frozen)")  # fmt: skip
+        w = net.weights
+        b = layer_bias(w["b_V"], w["W_O"], w["b_O"])
+        return cls(net.attention(X), w["W_V"], w["W_O"], b, net.skip)
+
+    @property
+    def depth(self) -> int:
+        return self.P.shape[0]
+
+    @property
+    def heads(self) -> int:
+        return self.P.shape[1]
+
+    def head_map(self, layer: int, head: int) -> Any:
+        """W_h = W_V,h W_O,h of a layer (0-based), shape (width, width)."""
+        return self.W_V[layer, head] @ self.W_O[layer, head]
+
+    def forward(self, X):
+        """Layer by layer: X <- [X +] sum_h P_h X W_h + 1 b^T."""
+        for layer in range(self.depth):
+            X = self.layer(layer, X)
+        return X
+
+    def layer(self, layer: int, X):
+        """[X +] sum_h P_h X W_h + 1 b^T of one layer."""
+        Y = mix(self.P[layer], X, self.W_V[layer], self.W_O[layer]) + self.b[layer]
+        return X + Y if self.skip else Y
+
+    def indices(self) -> range:
+        """Indices a path may take in one layer: heads from 1, and 0 with skip connections."""
+        return range(0 if self.skip else 1, self.heads + 1)
+
+    def term(self, X, path: Path):
+        """P^L_{h_L} ... P^1_{h_1} X W^1_{h_1} ... W^L_{h_L}, index 0 standing for P = I, W = I."""
+        for layer, index in enumerate(path):
+            if index > 0:
+                X = (self.P[layer, index - 1] @ (X @ self.W_V[layer, index - 1])) @ (
+                    self.W_O[layer, index - 1]
+                )
+        return X
+
+    def bias_vector(self):
+        """b with output = sum of terms + 1 b^T: sum_l b_l prod_{m > l} ([I +] sum_h W^m_h)."""
+        total = ops.full(tuple(self.b.shape[1:]), 0, self.b)
+        for layer in range(self.depth):
+            through = (total[None] @ self.W_V[layer] @ self.W_O[layer]).sum(0)[0]
+            total = (total + through if self.skip else through) + self.b[layer]
+        return total
+
+    def by_length(self, X):
+        """Sums over all paths of each length: (depth + 1, ..., tokens, width).
+
+        In place, from the longest length down where lengths are taken one by one.
+        """
+        sums = ops.full((self.depth + 1, *X.shape), 0, X)
+        sums[0] = X
+        for layer in range(self.depth):
+            self.advance(layer, sums)
+        return sums
+
+    def advance(self, layer: int, sums) -> None:
+        """One layer of the recursion in place: sums[l] <- [sums[l] +] sum_h P_h sums[l - 1] W_h.
+
+        ``sums``: (depth + 1, ..., tokens, width), contiguous, zero above length ``layer``.
+        """
+        shortest = 1 if self.skip else layer + 1
+        block = layer + 1 if math.prod(sums.shape[1:]) <= SMALL else 1
+        for last in range(layer + 1, shortest - 1, -block):
+            self._add_heads(layer, sums, max(shortest, last - block + 1), last)
+        if not self.skip:
+            sums[layer] = 0 * sums[layer]
+
+    def _add_heads(self, layer: int, sums, first: int, last: int) -> None:
+        """sums[l] += sum_h P_h sums[l - 1] W_h for the lengths l = first..last.
+
+        A head's mixed values and their joined copy take 2 / heads of an activation, so a third of
+        the heads at a time, one length at a time, needs less than one activation beside the sums.
+        Several lengths at once need all heads at once, since the sums change in place; that is
+        for small inputs, where the overhead of a call and not memory counts.
+        """
+        whole = first < last or math.prod(sums.shape[1:]) <= SMALL
+        chunk = self.heads if whole else max(1, self.heads // 3)
+        for head in range(0, self.heads, chunk):
+            part = slice(head, head + chunk)
+            P, W_V = self.P[layer, part], self.W_V[layer, part]
+            W_O = self.W_O[layer, part].reshape(-1, sums.shape[-1])
+            # The values get no name, which would keep them alive beside those of the next part.
+            if whole:
+                many = sums[first - 1 : last]
+                ops.add_product_(sums[first : last + 1], head_values_of_many(P, many, W_V), W_O)
+            else:
+                ops.add_product_(sums[last], head_values(P, sums[last - 1], W_V), W_O)
+
+    def rounding_bound(self, X: Tensor, terms: int) -> Tensor:
+        """Bound on |float64 sum of ``terms`` path terms + bias - float64 forward pass|, entrywise.
+
+        Every product chain in either evaluation passes, per layer, inner products of length
+        width, tokens and heads * value_width and three additions; the terms are then added up.
+        By Higham, section 3.1, an evaluation with at most m roundings per chain is off by at most
+        gamma_m = m u / (1 - m u) times the same expression in absolute values, which is this
+        network with |W|, |b| at |X|. The bias moreover uses that rows of P sum to 1, which float
+        rows do to (tokens + 1) u, less than gamma_m over all layers. Two evaluations and that:
+        3 gamma_m; and the bound itself is computed in floats, with the same relative error, so
+        2 gamma_2m serves.
+        """
+        width, value_width = self.W_V.shape[-2:]
+        per_layer = width + self.P.shape[-1] + self.heads * value_width + 3
+        m = self.depth * per_layer + terms + self.depth * (self.depth + 1)
+        unit = torch.finfo(X.dtype).eps / 2
+        gamma = 2 * m * unit / (1 - 2 * m * unit)
+        absolute = FixedAttention(self.P, abs(self.W_V), abs(self.W_O), abs(self.b), self.skip)
+        return 2 * gamma * absolute.forward(abs(X))
+
+
+def count(depth: int, heads: int, length: int) -> int:
+    """Number of paths of a length: C(depth, length) heads^length (0 outside 0..depth)."""
+    require(depth >= 0, "depth", depth, "a whole number >= 0")
+    require(heads >= 1, "heads", heads, "a whole number >= 1")
+    return math.comb(depth, length) * heads**length if 0 <= length <= depth else 0
+
+
+def term(net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"], path: Path) -> Tensor:
+    """One term of the decomposition; ``path`` has depth indices, 1..heads, 0 = skip."""
+    require_tokens("X", X, net.width)
+    require(len(path) == net.depth, "path", f"{len(path)} indices", f"{net.depth}, one a layer")
+    fixed = FixedAttention.of(net, X)
+    allowed = fixed.indices()
+    require(all(i in allowed for i in path), "path", f"{path}",
+            f"indices in {allowed[0]}..{allowed[-1]}")  # fmt: skip
+    return fixed.term(X, tuple(path))
+
+
+def terms(
+    net: SelfAttentionNetwork,
+    X: Float[Tensor, "*batch tokens width"],
+    *,
+    limit: int = ENUMERATION_LIMIT,
+) -> Iterator[tuple[Path, Tensor]]:
+    """All (path, term), each term (..., tokens, width), computed as the theorem writes it.
+
+    Raises InputError for more than ``limit`` paths: sums by length cost O(depth^2 heads) products
+    whatever their number.
+    """
+    require_tokens("X", X, net.width)
+    number = (net.heads + net.skip) ** net.depth
+    require(number <= limit, "net", f"{number:,} paths",
+            f"at most {limit:,} (use by_length, the recursion over path lengths)")  # fmt: skip
+    return _enumerate(FixedAttention.of(net, X), X)
+
+
+def _enumerate(fixed: FixedAttention, X: Tensor) -> Iterator[tuple[Path, Tensor]]:
+    for path in itertools.product(fixed.indices(), repeat=fixed.depth):
+        yield path, fixed.term(X, path)
+
+
+def bias(
+    net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"]
+) -> Float[Tensor, "*batch tokens width"]:
+    """The part 1 b^T that no path carries, in the shape of X."""
+    return FixedAttention.of(net, X).bias_vector().expand(X.shape)
+
+
+@torch.no_grad()
+def by_length(
+    net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"]
+) -> Float[Tensor, "{net.depth}+1 *batch tokens width"]:
+    """Sum over all paths of each length 0..depth, by the recursion (no gradients).
+
+    Their sum plus :func:`bias` is ``net(X)``. Without skip connections only the last is nonzero.
+    """
+    return FixedAttention.of(net, X).by_length(X)
