@@ -31,8 +31,10 @@ test: $(STAMP)  ## run every test (two at a time); ARGS='-k name' narrows it
 	@$(BIN)/python tools/browser.py
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
-lint: $(STAMP)  ## check the style of the code
+lint: $(STAMP)  ## check style, format and types of the code
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
 
 lab: $(STAMP)  ## open the notebooks in JupyterLab
 	$(BIN)/python -m pip install --quiet -c constraints.txt jupyterlab

@@ -73,8 +73,10 @@ def against_enumeration(rounds: int = 5) -> Result:
     slow, fast = medians(
         lambda: sum(term for _, term in av.paths.terms(net, X)),
         lambda: fixed.by_length(X),
-        rounds, repeat=50, label="enumeration of 15,625 paths",
-    )  # fmt: skip
+        rounds,
+        repeat=50,
+        label="enumeration of 15,625 paths",
+    )
     forward = median(seconds(lambda: net.attention(X)) for _ in range(50))
     ratio = slow / fast
     measured = (
@@ -128,8 +130,10 @@ def against_simulation(symmetric: bool, walks: int = 1000, rounds: int = 3) -> R
         slow, fast = medians(
             lambda: probability("simulation", samples=walks),
             lambda: probability("exact", accuracy=1e-6),
-            rounds, repeat=3, label=f"simulation, {name}",
-        )  # fmt: skip
+            rounds,
+            repeat=3,
+            label=f"simulation, {name}",
+        )
     finally:
         torch.set_num_threads(threads)
     slow *= 250_000 / walks
@@ -139,10 +143,17 @@ def against_simulation(symmetric: bool, walks: int = 1000, rounds: int = 3) -> R
 
 
 def main() -> int:
-    results = [against_enumeration(), against_forward(), memory(),
-               against_simulation(True), against_simulation(False)]  # fmt: skip
-    table = Table(title=f"attnverify {av.__version__}, torch {torch.__version__}, "
-                        f"{torch.get_num_threads()} threads, {platform.machine()}")  # fmt: skip
+    results = [
+        against_enumeration(),
+        against_forward(),
+        memory(),
+        against_simulation(True),
+        against_simulation(False),
+    ]
+    table = Table(
+        title=f"attnverify {av.__version__}, torch {torch.__version__}, "
+        f"{torch.get_num_threads()} threads, {platform.machine()}"
+    )
     for heading in ("what", "measured", "bar", "met"):
         table.add_column(heading)
     for result in results:

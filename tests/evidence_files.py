@@ -23,14 +23,23 @@ def report(outcomes: dict[str, str] | None = None, let_pass: tuple[str, ...] = (
     for id, claim in registry.items():
         pairs = sorted(required(claim), key=lambda pair: (KINDS.index(pair[0]), pair[1]))
         done.records[id] = [
-            Record(kind, check, outcomes.get(id, "pass") if kind == "derived" else "pass",
-                   0.99999997, 12, 0.25, "these | instances", "|x| <= *1* at `n` = 2")
+            Record(
+                kind,
+                check,
+                outcomes.get(id, "pass") if kind == "derived" else "pass",
+                0.99999997,
+                12,
+                0.25,
+                "these | instances",
+                "|x| <= *1* at `n` = 2",
+            )
             for kind, check in pairs
-        ]  # fmt: skip
+        ]
         done.twins[id] = [
             TwinRecord(name, twin.title, id not in let_pass, 1.001, "left/right = 1.001")
-            for name, check in checks_of(id).items() for twin in check.twins
-        ]  # fmt: skip
+            for name, check in checks_of(id).items()
+            for twin in check.twins
+        ]
     alone = {id: own(c, done.records[id], done.twins[id]) for id, c in registry.items()}
     done.standing = standings(registry, alone)
     return done

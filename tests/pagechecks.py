@@ -9,13 +9,31 @@ from urllib.parse import unquote, urldefrag, urlsplit
 from bs4 import BeautifulSoup
 
 #: Elements that make a browser fetch something, with the attributes that name it.
-FETCHING = {"script": ("src",), "link": ("href",), "img": ("src", "srcset"), "iframe": ("src",),
-            "source": ("src", "srcset"), "object": ("data",), "embed": ("src",),
-            "video": ("src", "poster"), "audio": ("src",), "image": ("href", "xlink:href"),
-            "use": ("href", "xlink:href")}
+FETCHING = {
+    "script": ("src",),
+    "link": ("href",),
+    "img": ("src", "srcset"),
+    "iframe": ("src",),
+    "source": ("src", "srcset"),
+    "object": ("data",),
+    "embed": ("src",),
+    "video": ("src", "poster"),
+    "audio": ("src",),
+    "image": ("href", "xlink:href"),
+    "use": ("href", "xlink:href"),
+}
 #: <link rel=...> that a browser follows by itself; rel="license" and the like it does not.
-FOLLOWED = {"stylesheet", "preload", "prefetch", "preconnect", "dns-prefetch", "icon",
-            "modulepreload", "manifest", "shortcut"}
+FOLLOWED = {
+    "stylesheet",
+    "preload",
+    "prefetch",
+    "preconnect",
+    "dns-prefetch",
+    "icon",
+    "modulepreload",
+    "manifest",
+    "shortcut",
+}
 REMOTE = re.compile(r"(?:https?:)?//", re.I)
 REMOTE_CSS = re.compile(r"""(?:url\(\s*|@import\s+)['"]?(?:https?:)?//[^);]*""", re.I)
 PATH_LIKE = re.compile(r"[\w./-]+\.(?:png|svg|jpe?g|gif|webp)$|^[\w-]*[/\\][^ ]*$", re.I)
@@ -34,8 +52,11 @@ def remote_resources(page: BeautifulSoup) -> list[str]:
         for element in page.find_all(tag):
             if tag == "link" and not FOLLOWED.intersection(element.get("rel") or []):
                 continue
-            found += [f"<{tag} {name}={value}>" for name in names
-                      if REMOTE.search(value := element.get(name) or "")]
+            found += [
+                f"<{tag} {name}={value}>"
+                for name in names
+                if REMOTE.search(value := element.get(name) or "")
+            ]
     styles = [element.get_text() for element in page.find_all("style")]
     styles += [element["style"] for element in page.find_all(style=True)]
     return found + [hit for style in styles for hit in remote_css(style)]

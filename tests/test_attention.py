@@ -18,9 +18,11 @@ from attnverify.network import attention
 MASKS = {
     "none": None,
     "causal": "causal",
-    "tensor": torch.tensor([[1, 0, 0, 1, 0], [1, 1, 0, 0, 0], [0, 0, 1, 0, 0],
-                            [1, 1, 1, 1, 1], [0, 1, 0, 1, 1]], dtype=torch.bool),
-}  # fmt: skip
+    "tensor": torch.tensor(
+        [[1, 0, 0, 1, 0], [1, 1, 0, 0, 0], [0, 0, 1, 0, 0], [1, 1, 1, 1, 1], [0, 1, 0, 1, 1]],
+        dtype=torch.bool,
+    ),
+}
 
 
 def network(depth=1, heads=3, width=6, **options):
@@ -184,12 +186,15 @@ def test_sizes_are_positive(name):
         av.SelfAttentionNetwork.random(**sizes)
 
 
-@pytest.mark.parametrize(("X", "message"), [
-    (torch.zeros(0, 6).double(), r"^X: got shape \(0, 6\), expected at least one token"),
-    (torch.zeros(5, 7).double(), "^X: got width 7, expected width 6"),
-    (torch.full((5, 6), torch.nan).double(), "^X: got 30 NaN or infinite entries"),
-    (torch.tensor([[0.0] * 5 + [torch.inf]]).double(), "^X: got 1 NaN or infinite entries"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (torch.zeros(0, 6).double(), r"^X: got shape \(0, 6\), expected at least one token"),
+        (torch.zeros(5, 7).double(), "^X: got width 7, expected width 6"),
+        (torch.full((5, 6), torch.nan).double(), "^X: got 30 NaN or infinite entries"),
+        (torch.tensor([[0.0] * 5 + [torch.inf]]).double(), "^X: got 1 NaN or infinite entries"),
+    ],
+)
 def test_bad_tokens(X, message):
     net = network()
     for call in (net, net.attention, net.hidden):
@@ -197,10 +202,16 @@ def test_bad_tokens(X, message):
             call(X)
 
 
-@pytest.mark.parametrize(("X", "message"), [
-    (torch.zeros(6), r"^X: got shape \(6,\), expected shape \(..., tokens, width\)"),
-    (torch.zeros(5, 6, dtype=torch.long), "^X: got dtype torch.int64, expected a floating dtype"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (torch.zeros(6), r"^X: got shape \(6,\), expected shape \(..., tokens, width\)"),
+        (
+            torch.zeros(5, 6, dtype=torch.long),
+            "^X: got dtype torch.int64, expected a floating dtype",
+        ),
+    ],
+)
 def test_what_is_no_token_matrix(X, message):
     with pytest.raises(InputError, match=message):
         require_tokens("X", X)

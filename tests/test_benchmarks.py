@@ -11,9 +11,14 @@ from benchmarks.memory import peak_bytes
 import attnverify as av
 
 
-@pytest.mark.parametrize(("depth", "heads", "tokens", "width"), [
-    (6, 6, 64, 384), (12, 12, 64, 384), (12, 3, 48, 384),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("depth", "heads", "tokens", "width"),
+    [
+        (6, 6, 64, 384),
+        (12, 12, 64, 384),
+        (12, 3, 48, 384),
+    ],
+)
 def test_sums_by_length_stay_within_their_memory(depth, heads, tokens, width):
     """At most depth + 2 activations beside the attention matrices.
 

@@ -49,18 +49,24 @@ def test_unknown_ids_name_the_nearest_match():
 
 def test_globs_select_in_order():
     assert [c.id for c in registry.select(["paths.c*", "attention.*"])] == [
-        "attention.shift-invariance", "attention.qk-reduction", "paths.count"
-    ]  # fmt: skip
+        "attention.shift-invariance",
+        "attention.qk-reduction",
+        "paths.count",
+    ]
     with pytest.raises(InputError, match="expected a claim id or a glob"):
         registry.select(["nothing.*"])
 
 
 def test_a_selection_is_completed_by_what_its_statuses_depend_on():
     """What a claim rests on, what corrects it, what that rests on; nothing else."""
-    small = Registry([
-        claim("lemma"), claim("other"), claim("sharp", uses=("lemma",)),
-        claim("printed", asserts="fails", corrected_by="sharp"),
-    ])  # fmt: skip
+    small = Registry(
+        [
+            claim("lemma"),
+            claim("other"),
+            claim("sharp", uses=("lemma",)),
+            claim("printed", asserts="fails", corrected_by="sharp"),
+        ]
+    )
     found = small.completed(small.select(["printed"]))
     assert [c.id for c in found] == ["lemma", "sharp", "printed"]
     assert small.completed([]) == []

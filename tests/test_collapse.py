@@ -44,9 +44,11 @@ def test_a_bound_with_a_smaller_constant_is_broken():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"norm": True}, "net: got a network with layer norm"),
-     ({"mask": "causal"}, "net: got a network with a mask")],
-)  # fmt: skip
+    [
+        ({"norm": True}, "net: got a network with layer norm"),
+        ({"mask": "causal"}, "net: got a network with a mask"),
+    ],
+)
 def test_sharp_bound_refuses_what_it_does_not_cover(options, message):
     net = av.SelfAttentionNetwork.random(1, 1, 2, **options)
     with pytest.raises(InputError, match=message):
@@ -62,9 +64,12 @@ def test_threshold_is_the_fixed_point_of_the_two_token_step():
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [((-1.0, 2.0, 1), "qk_norm: got -1.0"), ((1.0, math.nan, 1), "value_norm: got nan"),
-     ((1.0, 2.0, 0), "key_width: got 0")],
-)  # fmt: skip
+    [
+        ((-1.0, 2.0, 1), "qk_norm: got -1.0"),
+        ((1.0, math.nan, 1), "value_norm: got nan"),
+        ((1.0, 2.0, 0), "key_width: got 0"),
+    ],
+)
 def test_threshold_names_bad_arguments(arguments, message):
     with pytest.raises(InputError, match=message):
         collapse.threshold(*arguments)

@@ -23,11 +23,27 @@ ACTIVATIONS = {
 def small_layer(activation, relative):
     g = torch.Generator().manual_seed(7)
     H, d, m, k = 2, 6, 5, 3
-    sizes = {"W_Q": (H, d, k), "b_Q": (H, k), "W_K": (H, d, k), "W_V": (H, d, k), "b_V": (H, k),
-             "W_O": (H, k, d), "b_O": (d,), "W_1": (d, m), "b_1": (m,), "W_2": (m, d), "b_2": (d,),
-             "scale": (2, d), "shift": (2, d), "W_R": (H, d, k), "bias": (H, k)}  # fmt: skip
-    drawn = {name: torch.randn(*size, generator=g, dtype=torch.float64) / 2
-             for name, size in sizes.items()}  # fmt: skip
+    sizes = {
+        "W_Q": (H, d, k),
+        "b_Q": (H, k),
+        "W_K": (H, d, k),
+        "W_V": (H, d, k),
+        "b_V": (H, k),
+        "W_O": (H, k, d),
+        "b_O": (d,),
+        "W_1": (d, m),
+        "b_1": (m,),
+        "W_2": (m, d),
+        "b_2": (d,),
+        "scale": (2, d),
+        "shift": (2, d),
+        "W_R": (H, d, k),
+        "bias": (H, k),
+    }
+    drawn = {
+        name: torch.randn(*size, generator=g, dtype=torch.float64) / 2
+        for name, size in sizes.items()
+    }
     position = Relative(drawn.pop("W_R"), drawn.pop("bias"))
     return Layer(**drawn, activation=activation, relative=position if relative else None)
 
@@ -86,11 +102,18 @@ def plain_end(layer, sublayer, before, after, parts):
 
 
 @pytest.mark.parametrize("size", [1.0, 1e-4, 1e-9, 1e-60])
-@pytest.mark.parametrize(("activation", "relative", "parts"), [
-    ("gelu", False, Parts()), ("gelu", False, deviations.FULL), ("gelu", True, Parts(norm=True)),
-    ("gelu_new", False, Parts(mlp=True)), ("relu", False, Parts(mlp=True, skip=True)),
-    ("tanh", False, deviations.FULL), ("gelu", False, Parts(mlp=True)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("activation", "relative", "parts"),
+    [
+        ("gelu", False, Parts()),
+        ("gelu", False, deviations.FULL),
+        ("gelu", True, Parts(norm=True)),
+        ("gelu_new", False, Parts(mlp=True)),
+        ("relu", False, Parts(mlp=True, skip=True)),
+        ("tanh", False, deviations.FULL),
+        ("gelu", False, Parts(mlp=True)),
+    ],
+)
 def test_deviations_keep_their_digits(size, activation, relative, parts):
     """Deviations of any size come out right, where a difference of rows would be noise.
 

@@ -28,9 +28,15 @@ CONFIGS = {
 
 def reference(path, **changes):
     """A BERT with random weights, saved in ``path`` with a vocabulary."""
-    sizes = {"vocab_size": len(WORDS), "hidden_size": 12, "num_hidden_layers": 2,
-             "num_attention_heads": 3, "intermediate_size": 20, "max_position_embeddings": 9,
-             "initializer_range": 0.4}  # fmt: skip
+    sizes = {
+        "vocab_size": len(WORDS),
+        "hidden_size": 12,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 3,
+        "intermediate_size": 20,
+        "max_position_embeddings": 9,
+        "initializer_range": 0.4,
+    }
     torch.manual_seed(0)
     model = BertModel(BertConfig(**{**sizes, **changes}), add_pooling_layer=False).eval()
     with torch.no_grad():  # biases and norms start at 0 and 1, which would hide mistakes
@@ -154,10 +160,12 @@ def test_names_of_older_files(directory):
     file = directory / "model.safetensors"
     tensors = safetensors.torch.load_file(file)
     renamed = {
-        "bert." + name.replace("LayerNorm.weight", "LayerNorm.gamma")
-        .replace("LayerNorm.bias", "LayerNorm.beta"): value
+        "bert."
+        + name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        ): value
         for name, value in tensors.items()
-    }  # fmt: skip
+    }
     safetensors.torch.save_file(renamed, file)
     assert torch.equal(Encoder.from_directory(directory).embed("the path"), before)
 
@@ -183,11 +191,14 @@ def test_bundled_package_missing(monkeypatch):
         Encoder.bundled()
 
 
-@pytest.mark.parametrize(("name", "message"), [
-    ("config.json", "^path: got no file .*config.json, expected a directory with config.json"),
-    ("vocab.txt", "^path: got no tokenizer.json or vocab.txt in"),
-    ("model.safetensors", "^path: got no file .*model.safetensors"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("config.json", "^path: got no file .*config.json, expected a directory with config.json"),
+        ("vocab.txt", "^path: got no tokenizer.json or vocab.txt in"),
+        ("model.safetensors", "^path: got no file .*model.safetensors"),
+    ],
+)
 def test_a_file_is_missing(directory, name, message):
     (directory / name).unlink()
     with pytest.raises(InputError, match=message):
@@ -199,21 +210,33 @@ def test_no_directory(tmp_path):
         Encoder.from_directory(tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize(("changes", "message"), [
-    ({"model_type": "roberta"}, "model_type 'roberta' in .*config.json, expected model_type"),
-    ({"model_type": None}, "model_type None in"),
-    ({"position_embedding_type": "relative_key"}, "position_embedding_type 'relative_key' in"),
-    ({"is_decoder": True}, "is_decoder True in"),
-    ({"hidden_act": "gelu_new"}, "hidden_act 'gelu_new' in .*expected one of"),
-    ({"num_attention_heads": 5}, "hidden_size 12 with 5 heads in .*expected a hidden_size that"),
-    ({"num_hidden_layers": 3}, "2 layers in .*model.safetensors, expected the 3 layers of config"),
-    ({"num_hidden_layers": 1}, "2 layers in .*model.safetensors, expected the 1 layers of config"),
-    ({"num_hidden_layers": 0}, "num_hidden_layers 0 in .*expected a positive whole number"),
-    ({"hidden_size": "12"}, "hidden_size '12' in .*expected a positive whole number"),
-    ({"hidden_size": 24}, "of shape .* in .*model.safetensors, expected shape"),
-    ({"vocab_size": 12}, r"word_embeddings.weight of shape \(11, 12\) .*shape \(12, 12\)"),
-    ({"layer_norm_eps": -1.0}, "layer_norm_eps -1.0 in"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model_type": "roberta"}, "model_type 'roberta' in .*config.json, expected model_type"),
+        ({"model_type": None}, "model_type None in"),
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type 'relative_key' in"),
+        ({"is_decoder": True}, "is_decoder True in"),
+        ({"hidden_act": "gelu_new"}, "hidden_act 'gelu_new' in .*expected one of"),
+        (
+            {"num_attention_heads": 5},
+            "hidden_size 12 with 5 heads in .*expected a hidden_size that",
+        ),
+        (
+            {"num_hidden_layers": 3},
+            "2 layers in .*model.safetensors, expected the 3 layers of config",
+        ),
+        (
+            {"num_hidden_layers": 1},
+            "2 layers in .*model.safetensors, expected the 1 layers of config",
+        ),
+        ({"num_hidden_layers": 0}, "num_hidden_layers 0 in .*expected a positive whole number"),
+        ({"hidden_size": "12"}, "hidden_size '12' in .*expected a positive whole number"),
+        ({"hidden_size": 24}, "of shape .* in .*model.safetensors, expected shape"),
+        ({"vocab_size": 12}, r"word_embeddings.weight of shape \(11, 12\) .*shape \(12, 12\)"),
+        ({"layer_norm_eps": -1.0}, "layer_norm_eps -1.0 in"),
+    ],
+)
 def test_another_architecture(directory, changes, message):
     file = directory / "config.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
@@ -244,28 +267,40 @@ def spoil(directory, kind):
         (directory / "vocab.txt").write_text("the\npath\n")
 
 
-@pytest.mark.parametrize(("kind", "message"), [
-    ("truncated", "^path: got .*model.safetensors, which is no whole safetensors file"),
-    ("cut in the header", "^path: got .*model.safetensors, which is no whole safetensors file"),
-    ("pickle", "^path: got .*model.safetensors, which is no whole safetensors file"),
-    ("empty", "^path: got .*model.safetensors, which is no whole safetensors file"),
-    ("config cut", "^path: got .*config.json, which is no JSON"),
-    ("config list", "^path: got list in .*config.json, expected a JSON object"),
-    ("config too large", "^path: got 1,048,578 bytes in .*config.json, expected at most 1,048,576"),
-    ("tokenizer", "^path: got .*tokenizer.json, which does not parse"),
-    ("vocabulary", "^path: got .*vocab.txt, which does not parse"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("truncated", "^path: got .*model.safetensors, which is no whole safetensors file"),
+        ("cut in the header", "^path: got .*model.safetensors, which is no whole safetensors file"),
+        ("pickle", "^path: got .*model.safetensors, which is no whole safetensors file"),
+        ("empty", "^path: got .*model.safetensors, which is no whole safetensors file"),
+        ("config cut", "^path: got .*config.json, which is no JSON"),
+        ("config list", "^path: got list in .*config.json, expected a JSON object"),
+        (
+            "config too large",
+            "^path: got 1,048,578 bytes in .*config.json, expected at most 1,048,576",
+        ),
+        ("tokenizer", "^path: got .*tokenizer.json, which does not parse"),
+        ("vocabulary", "^path: got .*vocab.txt, which does not parse"),
+    ],
+)
 def test_spoiled_files(directory, kind, message):
     spoil(directory, kind)
     with pytest.raises(InputError, match=message):
         Encoder.from_directory(directory)
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    (lambda v: v.long(), "of dtype torch.int64 in .*expected a floating dtype"),
-    (lambda v: v * torch.nan, ".*model.safetensors: embeddings.*got 12 NaN or infinite entries"),
-    (lambda v: None, ".*model.safetensors without embeddings.LayerNorm.bias, expected BERT's"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda v: v.long(), "of dtype torch.int64 in .*expected a floating dtype"),
+        (
+            lambda v: v * torch.nan,
+            ".*model.safetensors: embeddings.*got 12 NaN or infinite entries",
+        ),
+        (lambda v: None, ".*model.safetensors without embeddings.LayerNorm.bias, expected BERT's"),
+    ],
+)
 def test_bad_tensors(directory, change, message):
     file = directory / "model.safetensors"
     tensors = safetensors.torch.load_file(file)

@@ -129,8 +129,11 @@ def test_measures_of_known_matrices():
     shift = torch.tensor([[0.0, 1.0], [0.0, 0.0]], dtype=torch.float64)
     Q = torch.stack([3 * eye, eye @ turn, eye @ shift])
     found = spectra.measures(Q, torch.stack([eye] * 3))
-    expected = {"xi": [2**0.5, math.nan, math.nan], "xi_frobenius": [2**0.5, 0, 0],
-                "skew_share": [0, 1, 0.5**0.5]}  # fmt: skip
+    expected = {
+        "xi": [2**0.5, math.nan, math.nan],
+        "xi_frobenius": [2**0.5, 0, 0],
+        "skew_share": [0, 1, 0.5**0.5],
+    }
     for name, values in expected.items():
         assert found[name].tolist() == pytest.approx(values, abs=1e-15, nan_ok=True), name
 
@@ -149,15 +152,24 @@ def table(pure, skip, full=1.0, judged=True):
     ends = {"attention": pure, "attention + skip": skip, "attention + skip + mlp + norm": full}
     return [
         {"model": "m", "judged": judged, "variant": name, "layer": layer, "low": [v], "high": [v]}
-        for name, end in ends.items() for layer, v in ((0, 1.0), (1, end))
-    ]  # fmt: skip
+        for name, end in ends.items()
+        for layer, v in ((0, 1.0), (1, end))
+    ]
 
 
-@pytest.mark.parametrize(("rows", "holds"), [
-    (table(1e-4, 0.5), True), (table(0.0, 0.5), True), (table(1e-2, 0.5), False),
-    (table(1e-4, 1e-4), False), (table(1e-4, 0.5, full=1e-4), False), (table(1e-4, 0.0), False),
-    (table(None, 0.5), False), (table(1e-4, None), False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rows", "holds"),
+    [
+        (table(1e-4, 0.5), True),
+        (table(0.0, 0.5), True),
+        (table(1e-2, 0.5), False),
+        (table(1e-4, 1e-4), False),
+        (table(1e-4, 0.5, full=1e-4), False),
+        (table(1e-4, 0.0), False),
+        (table(None, 0.5), False),
+        (table(1e-4, None), False),
+    ],
+)
 def test_criterion(rows, holds):
     assert architecture_criterion.judge(rows).holds is holds
 
@@ -186,8 +198,10 @@ def test_sizes_at_the_ends():
     same = Tokens.of(torch.ones(3, 4, dtype=torch.float64))
     assert set(architectures.sizes(same).values()) == {0.0}
     g = torch.Generator().manual_seed(0)
-    near = Tokens(torch.ones(4, dtype=torch.float64),
-                  1e-200 * torch.randn(3, 4, generator=g, dtype=torch.float64))  # fmt: skip
+    near = Tokens(
+        torch.ones(4, dtype=torch.float64),
+        1e-200 * torch.randn(3, 4, generator=g, dtype=torch.float64),
+    )
     found = architectures.sizes(near)
     assert 0 < found["low"] <= found["high"] <= found["mean"] * (1 + 1e-12) < 1e-199
     assert found["root_free"] == 0, "the square of 1e-200 is below the floats"
@@ -202,9 +216,15 @@ def test_shapes_are_those_of_the_released_models():
 # ---------------------------------------------------------------- a model of the user's
 
 
-@pytest.mark.parametrize("experiment", [
-    architectures.EXPERIMENT, spectra.EXPERIMENT, margins.EXPERIMENT,
-], ids=lambda e: e.name)  # fmt: skip
+@pytest.mark.parametrize(
+    "experiment",
+    [
+        architectures.EXPERIMENT,
+        spectra.EXPERIMENT,
+        margins.EXPERIMENT,
+    ],
+    ids=lambda e: e.name,
+)
 def test_a_model_of_the_user(tmp_path, experiment):
     """A small BERT from a folder gives rows and a verdict; a folder without one is an error."""
     reference(tmp_path, max_position_embeddings=128)

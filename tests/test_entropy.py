@@ -16,8 +16,11 @@ from attnverify.formulas import eigenspectrum as spectrum
 from attnverify.formulas import entropy, softmax
 
 UNIT = 2.0**-53  # unit roundoff of float64
-ROWS = hnp.arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(1, 7)),
-                  elements=st.floats(-30, 30, allow_subnormal=False))  # fmt: skip
+ROWS = hnp.arrays(
+    np.float64,
+    st.tuples(st.integers(1, 4), st.integers(1, 7)),
+    elements=st.floats(-30, 30, allow_subnormal=False),
+)
 
 
 def gaussian(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -155,8 +155,13 @@ def test_tables_are_told_in_both_forms():
 
 @pytest.mark.parametrize(
     ("value", "error", "shown"),
-    [(2.8779, 0.0093, "2.878 ± 0.009"), (17.459, 1.07, "17.5 ± 1.1"), (1.0, 0.0, "1 ± 0"),
-     (123.4, 25.0, "123 ± 25"), (0.5, 0.012, "0.500 ± 0.012")],
-)  # fmt: skip
+    [
+        (2.8779, 0.0093, "2.878 ± 0.009"),
+        (17.459, 1.07, "17.5 ± 1.1"),
+        (1.0, 0.0, "1 ± 0"),
+        (123.4, 25.0, "123 ± 25"),
+        (0.5, 0.012, "0.500 ± 0.012"),
+    ],
+)
 def test_errors_have_two_digits(value, error, shown):
     assert plus_minus(value, error) == shown

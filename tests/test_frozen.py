@@ -44,11 +44,15 @@ def tolerance(double, X):
 
 
 options = {
-    "attention": {}, "skip": {"skip": True}, "mlp": {"mlp_width": 7},
-    "norm": {"norm": True}, "mlp and skip": {"mlp_width": 7, "skip": True},
-    "norm and skip": {"norm": True, "skip": True}, "mlp and norm": {"mlp_width": 7, "norm": True},
+    "attention": {},
+    "skip": {"skip": True},
+    "mlp": {"mlp_width": 7},
+    "norm": {"norm": True},
+    "mlp and skip": {"mlp_width": 7, "skip": True},
+    "norm and skip": {"norm": True, "skip": True},
+    "mlp and norm": {"mlp_width": 7, "norm": True},
     "all": {"mlp_width": 7, "norm": True, "skip": True, "mask": "causal"},
-}  # fmt: skip
+}
 
 
 def rounded_network(*, seed=1, **options):

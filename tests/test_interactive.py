@@ -23,9 +23,11 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(3000)]
 #: numbers of size up to 400 on both sides and NORMAL_ERROR times the height of the plot.
 PIXEL, DIGIT = 0.005 + 1e-9, 0.00005 + 1e-9
 SETTINGS = [
-    {"xi": 1.5, "eta": 0.25, "gamma": 1.0}, {"xi": -8.0, "eta": 0.0, "gamma": -1.0},
-    {"xi": 8.0, "eta": 1.5, "gamma": 0.0}, {"xi": 0.0, "eta": 0.7, "gamma": -0.35},
-]  # fmt: skip
+    {"xi": 1.5, "eta": 0.25, "gamma": 1.0},
+    {"xi": -8.0, "eta": 0.0, "gamma": -1.0},
+    {"xi": 8.0, "eta": 1.5, "gamma": 0.0},
+    {"xi": 0.0, "eta": 0.7, "gamma": -0.35},
+]
 SMALL_PHONE = (360, 740)
 THEMED = """<!doctype html><html lang="en" data-theme="{theme}"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width"><title>figure</title>
@@ -92,8 +94,12 @@ def check_drawn(page: Page, setting: dict[str, float]) -> None:
     assert len(places) == len(t) and float((places - t).abs().max()) <= PIXEL / width
     assert float((values - expected).abs().max()) <= PIXEL / height
     assert abs(dot - float(expected[50])) <= PIXEL / height
-    ends = {"ρ(0)": expected[0], "ρ(0.5)": expected[50], "ρ(1)": expected[-1],
-            "ρ(1) − ρ(0)": expected[-1] - expected[0]}  # fmt: skip
+    ends = {
+        "ρ(0)": expected[0],
+        "ρ(0.5)": expected[50],
+        "ρ(1)": expected[-1],
+        "ρ(1) − ρ(0)": expected[-1] - expected[0],
+    }
     shown = written(page)
     assert shown.keys() == ends.keys()
     for name, value in ends.items():

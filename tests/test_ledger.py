@@ -34,11 +34,13 @@ def test_recordings_nest_and_end():
         (x, x + 1),
         sp.Eq(x, 2 * x, evaluate=False),
         sp.Gt(0, 1),
-        (symbolic.matrices("A B")[0] * symbolic.matrices("A B")[1],
-         symbolic.matrices("A B")[1] * symbolic.matrices("A B")[0]),
+        (
+            symbolic.matrices("A B")[0] * symbolic.matrices("A B")[1],
+            symbolic.matrices("A B")[1] * symbolic.matrices("A B")[0],
+        ),
         (sp.Function("f")(x), sp.Function("g")(x)),
     ],
-)  # fmt: skip
+)
 def test_a_false_or_undecided_step_raises(step):
     with pytest.raises(ledger.DerivationError, match="expected true"):
         ledger.derived(CLAIM, {"step": step})

@@ -92,10 +92,12 @@ def known() -> dict[str, list[list[arb]]]:
     """P(Q <= x) by quadrature in balls, to 1e-12, at POINTS for TOKENS of every case."""
     with ops.precision(128):
         return {
-            name: [[reference([arb(float(v)) for v in row], arb(x), 1e-12) for x in POINTS]
-                   for row in case.weights[TOKENS]]
+            name: [
+                [reference([arb(float(v)) for v in row], arb(x), 1e-12) for x in POINTS]
+                for row in case.weights[TOKENS]
+            ]
             for name, case in CASES.items()
-        }  # fmt: skip
+        }
 
 
 @pytest.mark.parametrize("accuracy", [0.5, 1e-2, 1e-4, 1e-6, 1e-8, 1e-9])
@@ -195,34 +197,54 @@ ANY = {"w_qk": IDENTITY, "tokens": 8, "temperature": 2.0}
 NAN = torch.tensor([[1.0, math.nan], [0.0, 1.0]], dtype=torch.float64)
 BAD = {
     "NaN in W": ({"w_qk": NAN}, "w_qk: got 1 NaN or infinite entries, expected finite entries"),
-    "W = 0": ({"w_qk": 0 * IDENTITY},
-              "w_qk: got tr(WSW'S) = 0, expected a matrix that is not zero"),
-    "W = 0 in a simulation": ({"w_qk": 0 * IDENTITY, "method": "simulation"},
-              "w_qk: got tr(WSW'S) = 0, expected a matrix that is not zero"),
-    "asymmetric W": ({"w_qk": SKEWED, "method": "limit"},
+    "W = 0": (
+        {"w_qk": 0 * IDENTITY},
+        "w_qk: got tr(WSW'S) = 0, expected a matrix that is not zero",
+    ),
+    "W = 0 in a simulation": (
+        {"w_qk": 0 * IDENTITY, "method": "simulation"},
+        "w_qk: got tr(WSW'S) = 0, expected a matrix that is not zero",
+    ),
+    "asymmetric W": (
+        {"w_qk": SKEWED, "method": "limit"},
         "w_qk: got an asymmetric matrix (off by 2), expected a symmetric one; "
-        'for any matrix use method="limit-general"'),
-    "asymmetric covariance": ({"w_qk": SKEWED, "covariance": SKEWED},
+        'for any matrix use method="limit-general"',
+    ),
+    "asymmetric covariance": (
+        {"w_qk": SKEWED, "covariance": SKEWED},
         "covariance: got an asymmetric matrix (off by 2), "
-        "expected a symmetric positive definite matrix"),
-    "indefinite covariance": ({"covariance": torch.diag(IDENTITY.new_tensor([1, 1, 1, -0.5]))},
-        "covariance: got smallest eigenvalue -0.5, expected a symmetric positive definite matrix"),
-    "singular covariance": ({"covariance": torch.diag(IDENTITY.new_tensor([1, 1, 1, 0]))},
-        "covariance: got smallest eigenvalue 0, expected a symmetric positive definite matrix"),
+        "expected a symmetric positive definite matrix",
+    ),
+    "indefinite covariance": (
+        {"covariance": torch.diag(IDENTITY.new_tensor([1, 1, 1, -0.5]))},
+        "covariance: got smallest eigenvalue -0.5, expected a symmetric positive definite matrix",
+    ),
+    "singular covariance": (
+        {"covariance": torch.diag(IDENTITY.new_tensor([1, 1, 1, 0]))},
+        "covariance: got smallest eigenvalue 0, expected a symmetric positive definite matrix",
+    ),
     "temperature 0": ({"temperature": 0.0}, "temperature: got 0.0, expected a positive number"),
     "temperature < 0": ({"temperature": -1.0}, "temperature: got -1.0, expected a positive number"),
-    "temperature NaN": ({"temperature": math.nan},
-                        "temperature: got nan, expected a positive number"),
+    "temperature NaN": (
+        {"temperature": math.nan},
+        "temperature: got nan, expected a positive number",
+    ),
     "one token": ({"tokens": 1}, "tokens: got 1, expected an integer >= 2"),
     "accuracy 0": ({"accuracy": 0.0}, "accuracy: got 0.0, expected a number in [1e-11, 1)"),
     "accuracy 1": ({"accuracy": 1.0}, "accuracy: got 1.0, expected a number in [1e-11, 1)"),
-    "accuracy below float64": ({"accuracy": 1e-12},
-                               "accuracy: got 1e-12, expected a number in [1e-11, 1)"),
-    "one weight that matters": ({"w_qk": IDENTITY[:1, :1], "accuracy": 1e-9},
-        "accuracy: got 1e-09, expected one that 4194304 terms reach: too few weights matter"),
-    "no walks": ({"method": "simulation", "samples": 0},
-                 "samples: got 0, expected an integer >= 1"),
-}  # fmt: skip
+    "accuracy below float64": (
+        {"accuracy": 1e-12},
+        "accuracy: got 1e-12, expected a number in [1e-11, 1)",
+    ),
+    "one weight that matters": (
+        {"w_qk": IDENTITY[:1, :1], "accuracy": 1e-9},
+        "accuracy: got 1e-09, expected one that 4194304 terms reach: too few weights matter",
+    ),
+    "no walks": (
+        {"method": "simulation", "samples": 0},
+        "samples: got 0, expected an integer >= 1",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -252,8 +274,9 @@ except av.InputError as error:
 
 def test_bad_shapes_are_named():
     """In a process of its own: the shape checks of the test run would speak first."""
-    done = subprocess.run([sys.executable, "-c", SHAPES], capture_output=True, text=True,
-                          check=True)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", SHAPES], capture_output=True, text=True, check=True
+    )
     assert done.stdout.splitlines() == [
         "w_qk: got shape (2, 3), expected a square matrix (..., d, d)",
         "w_qk: got shape (3,), expected a square matrix (..., d, d)",
@@ -280,8 +303,9 @@ def test_single_precision_weights_get_the_bound_of_float64():
     """The same float32 numbers in float64 give the same result: they are exact in both."""
     rows = CASES["spread"].weights.float()
     x = rows.new_tensor([-1.0, 1.0]).expand(8, 2)
-    single, double = (chisquare.distribution(rows.to(t), x.to(t), 1e-9)
-                      for t in (torch.float32, torch.float64))  # fmt: skip
+    single, double = (
+        chisquare.distribution(rows.to(t), x.to(t), 1e-9) for t in (torch.float32, torch.float64)
+    )
     assert single[0].dtype == torch.float64
     assert torch.equal(single[0], double[0]) and single[1] == double[1]
 

@@ -191,8 +191,15 @@ def test_replicas_are_models_of_their_own():
         assert torch.allclose(entropy[k], own, rtol=0, atol=1e4 * 2.0**-52)
 
 
-CASE = Case("hidden Markov", False, Plan(40, 0.03, measure_every=20), width=8, batch=4, context=6,
-            held_out=8)  # fmt: skip
+CASE = Case(
+    "hidden Markov",
+    False,
+    Plan(40, 0.03, measure_every=20),
+    width=8,
+    batch=4,
+    context=6,
+    held_out=8,
+)
 
 
 def trained(points: tuple[Point, ...], seeds: tuple[int, ...]) -> list[dict]:
@@ -233,8 +240,9 @@ def table(gain: float, scatter: float = 0.01, seeds: int = locater.SEEDS) -> lis
             for rate in locater.RATES.values():
                 for point in locater.GRID:
                     better = gain * (point in locater.REGULARIZED) * (rate == 0.03)
-                    loss = [2 + k - better + scatter * (-1) ** k * (better != 0)
-                            for k in range(seeds)]  # fmt: skip
+                    loss = [
+                        2 + k - better + scatter * (-1) ** k * (better != 0) for k in range(seeds)
+                    ]
                     entropy = [0.5 + better + 0.001 * k * (better != 0) for k in range(seeds)]
                     rows.append(row(source, architecture, rate, point, loss, entropy))
     return rows

@@ -70,6 +70,7 @@ CUT_OFF = """() => [...document.querySelectorAll("article .katex-display .katex-
 
 LOADED_FONTS = "[...document.fonts].filter(f => f.status == 'loaded').map(f => f.family)"
 
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("name", docnames())
 def test_page_on_a_phone(browser, site, name, theme):
@@ -173,7 +174,10 @@ def test_launch_links_open_files_that_exist(built_book, tmp_path, monkeypatch):
     code = "from jupyter_book.cli.main import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code, "build", ROOT, "--path-output", tmp_path, "--config", quick],
-        capture_output=True, text=True, timeout=900, check=False,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
     )
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     paths = launch_paths(tmp_path / "_build" / "html", address)

@@ -85,16 +85,23 @@ def test_errata_have_one_line_for_each_published_statement(tmp_path):
     rows = errata_rows(errata.text(read_evidence(evidence_files.write(tmp_path / "e.json"))))
     assert list(rows) == ["Refuted", "Sharpened", "Completed", "Not reproduced"]
     expected = {
-        "Refuted": [c.id for c in registry.values()
-                    if c.asserts == "fails" and c.sources and c.derived],
+        "Refuted": [
+            c.id for c in registry.values() if c.asserts == "fails" and c.sources and c.derived
+        ],
         "Sharpened": [id for id in registry if any(c.sharpens == id for c in registry.values())],
-        "Completed": [c.id for c in registry.values()
-                      if any(not s.related for s in c.sources) and c.here and c.asserts == "holds"
-                      and c.derived
-                      and not any(other.sharpens == c.id for other in registry.values())],
-        "Not reproduced": [c.id for c in registry.values()
-                           if c.asserts == "fails" and c.sources and not c.derived],
-    }  # fmt: skip
+        "Completed": [
+            c.id
+            for c in registry.values()
+            if any(not s.related for s in c.sources)
+            and c.here
+            and c.asserts == "holds"
+            and c.derived
+            and not any(other.sharpens == c.id for other in registry.values())
+        ],
+        "Not reproduced": [
+            c.id for c in registry.values() if c.asserts == "fails" and c.sources and not c.derived
+        ],
+    }
     assert len(set().union(*expected.values())) == sum(map(len, expected.values()))
     assert "layernorm.escape" not in expected["Completed"]  # its source is related only
     for title, ids in expected.items():
@@ -105,8 +112,11 @@ def test_errata_have_one_line_for_each_published_statement(tmp_path):
         claim = registry[id]
         assert "↻</span> corrected" in line
         assert f"{{claim}}`{registry[claim.corrected_by].title} <{claim.corrected_by}>` |" in line
-    refuted = {"collapse.version-1-proof-gap", "collapse.multi-head-as-printed",
-               "layernorm.as-printed"}  # fmt: skip
+    refuted = {
+        "collapse.version-1-proof-gap",
+        "collapse.multi-head-as-printed",
+        "layernorm.as-printed",
+    }
     assert refuted <= set(expected["Refuted"])
 
 

@@ -42,9 +42,12 @@ def grouped(net, X):
 
 
 options = {
-    "plain": {}, "skip": {"skip": True}, "causal": {"mask": "causal"},
-    "mask and skip": {"mask": MASK, "skip": True}, "no bias": {"bias": False},
-}  # fmt: skip
+    "plain": {},
+    "skip": {"skip": True},
+    "causal": {"mask": "causal"},
+    "mask and skip": {"mask": MASK, "skip": True},
+    "no bias": {"bias": False},
+}
 
 
 @pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
@@ -69,16 +72,29 @@ def test_sums_by_length_are_the_terms_grouped(name, batch):
 
 @settings(deadline=None, max_examples=60)
 @given(
-    depth=st.integers(1, 4), heads=st.integers(1, 3), width=st.integers(1, 5),
-    sizes=st.tuples(st.integers(1, 4), st.integers(1, 4)), n=st.integers(1, 5),
-    batch=st.lists(st.integers(1, 3), max_size=2), skip=st.booleans(), bias=st.booleans(),
-    causal=st.booleans(), seed=st.integers(0, 9999),
-)  # fmt: skip
+    depth=st.integers(1, 4),
+    heads=st.integers(1, 3),
+    width=st.integers(1, 5),
+    sizes=st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    n=st.integers(1, 5),
+    batch=st.lists(st.integers(1, 3), max_size=2),
+    skip=st.booleans(),
+    bias=st.booleans(),
+    causal=st.booleans(),
+    seed=st.integers(0, 9999),
+)
 def test_any_shape(depth, heads, width, sizes, n, batch, skip, bias, causal, seed):
     net = av.SelfAttentionNetwork.random(
-        depth, heads, width, *sizes, skip=skip, bias=bias, mask="causal" if causal else None,
-        scale=2.0, seed=seed,
-    )  # fmt: skip
+        depth,
+        heads,
+        width,
+        *sizes,
+        skip=skip,
+        bias=bias,
+        mask="causal" if causal else None,
+        scale=2.0,
+        seed=seed,
+    )
     X = tokens(*batch, n, width, seed=seed)
     bound, bias_part = rounding_bound(net, X), paths.bias(net, X)
     sums = paths.by_length(net, X)
@@ -106,13 +122,15 @@ def test_sums_by_length_are_exact_on_rationals():
 
     for skip in (False, True):
         P = rational(L, H, n, n)
-        fixed = paths.FixedAttention(P, rational(L, H, d, v), rational(L, H, v, d),
-                                     rational(L, d), skip)  # fmt: skip
+        fixed = paths.FixedAttention(
+            P, rational(L, H, d, v), rational(L, H, v, d), rational(L, d), skip
+        )
         X = rational(n, d)
         sums = fixed.by_length(X)
         for length in range(L + 1):
-            chosen = [p for p in itertools.product(fixed.indices(), repeat=L)
-                      if L - p.count(0) == length]  # fmt: skip
+            chosen = [
+                p for p in itertools.product(fixed.indices(), repeat=L) if L - p.count(0) == length
+            ]
             zero = ops.full((n, d), 0, X)
             assert (sums[length] == sum((fixed.term(X, p) for p in chosen), zero)).all()
 
@@ -175,10 +193,15 @@ def test_bias_is_one_row_for_all_tokens():
     assert bias.shape == X.shape and (bias == bias[0, 0]).all()
 
 
-@pytest.mark.parametrize(("skip", "path", "allowed"), [
-    (True, (0, 3, 0), r"indices in 0\.\.2"), (True, (0, -1, 0), r"indices in 0\.\.2"),
-    (False, (0, 1, 1), r"indices in 1\.\.2"), (False, (1, 1, 3), r"indices in 1\.\.2"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("skip", "path", "allowed"),
+    [
+        (True, (0, 3, 0), r"indices in 0\.\.2"),
+        (True, (0, -1, 0), r"indices in 0\.\.2"),
+        (False, (0, 1, 1), r"indices in 1\.\.2"),
+        (False, (1, 1, 3), r"indices in 1\.\.2"),
+    ],
+)
 def test_path_index_out_of_range(skip, path, allowed):
     with pytest.raises(InputError, match=rf"^path: got \({path[0]}, .*expected {allowed}"):
         paths.term(network(skip=skip), tokens(4, 5), path)

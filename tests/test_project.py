@@ -94,7 +94,8 @@ def test_constraints_pin_what_is_installed():
     """Nothing that the project's packages bring along is left to the day of the install."""
     pins = pinned()
     wrong = {
-        name: str(version) for name, version in installed_closure().items()
+        name: str(version)
+        for name, version in installed_closure().items()
         if not ACCELERATOR.search(name) and pins.get(name) != Version(version.public)
     }
     assert wrong == {}
@@ -215,11 +216,18 @@ def committed() -> list[Path]:
 
 
 #: Written in parts, so that this file does not match itself.
-FOREIGN = re.compile("|".join([
-    r"(?<![\w.])/" + r"(?:root|work|home/\w+|Users/\w+|opt/\w+)/",
-    "pypi" + r"\.org", "python" + r"hosted\.org", "registry\\." + "npm", "download\\." + "pytorch",
-    r"file:/" + r"//\w",
-]))
+FOREIGN = re.compile(
+    "|".join(
+        [
+            r"(?<![\w.])/" + r"(?:root|work|home/\w+|Users/\w+|opt/\w+)/",
+            "pypi" + r"\.org",
+            "python" + r"hosted\.org",
+            "registry\\." + "npm",
+            "download\\." + "pytorch",
+            r"file:/" + r"//\w",
+        ]
+    )
+)
 
 
 def test_no_file_names_a_machine_or_a_registry_host():
@@ -272,16 +280,19 @@ def test_executed_notebooks_are_found_again(tmp_path):
     from jupyter_cache import get_cache
     from myst_nb.core.read import read_myst_markdown_notebook
 
-    head = "---\njupytext:\n  text_representation:\n    format_name: myst\nkernelspec:\n  " \
-        "display_name: Python 3\n  language: python\n  name: python3\n---\n\n"  # fmt: skip
+    head = (
+        "---\njupytext:\n  text_representation:\n    format_name: myst\nkernelspec:\n  "
+        "display_name: Python 3\n  language: python\n  name: python3\n---\n\n"
+    )
     cell = "```{code-cell} ipython3\n%s\n```\n"
     (tmp_path / "good.md").write_text(head + cell % "print(6 * 7)")
     (tmp_path / "bad.md").write_text(head + cell % "1 / 0")
     failed = execute_notebooks.fill(tmp_path, tmp_path / "cache", jobs=1)
     assert len(failed) == 1 and "bad.md" in failed[0] and "ZeroDivisionError" in failed[0]
     store = get_cache(str(tmp_path / "cache"))
-    notebooks = {n: read_myst_markdown_notebook((tmp_path / n).read_text()) for n in
-                 ("good.md", "bad.md")}  # fmt: skip
+    notebooks = {
+        n: read_myst_markdown_notebook((tmp_path / n).read_text()) for n in ("good.md", "bad.md")
+    }
     _, merged = store.merge_match_into_notebook(notebooks["good.md"])
     assert merged.cells[-1].outputs[0].text == "42\n"
     with pytest.raises(KeyError):

@@ -152,8 +152,11 @@ def test_scores_of_all_paths_are_those_of_their_terms(options):
     labels = torch.randint(0, 3, (2, 5), generator=draws(10))
     found = lengths.all_scores(paths.FixedAttention.of(net, X), X, readout, labels)
     for length, scores in enumerate(found):
-        expected = [float(lengths.score(term @ readout, labels))
-                    for path, term in paths.terms(net, X) if len(path) - path.count(0) == length]
+        expected = [
+            float(lengths.score(term @ readout, labels))
+            for path, term in paths.terms(net, X)
+            if len(path) - path.count(0) == length
+        ]
         expected = torch.tensor(sorted(expected), dtype=torch.float64)
         torch.testing.assert_close(scores.sort().values, expected, rtol=1e-10, atol=1e-10)
 
@@ -236,8 +239,10 @@ def test_the_criterion_needs_each_of_its_parts():
     assert not shortpaths.judge(spoiled).holds
     spoiled = [row | {"alone": 0.5} for row in last]
     assert not shortpaths.judge(spoiled).holds
-    spoiled = [row | {"sampled_score": row["score"] + row["farthest"]} if "length" in row else row
-               for row in last]  # fmt: skip
+    spoiled = [
+        row | {"sampled_score": row["score"] + row["farthest"]} if "length" in row else row
+        for row in last
+    ]
     assert not shortpaths.judge(spoiled).holds
 
 
@@ -248,8 +253,12 @@ def test_shapes_agree_with_the_configurations_of_the_reference():
     from transformers import AlbertConfig, BertConfig, GPT2Config, ViTConfig
 
     listed = {name: (depth, heads) for name, _, depth, heads in pathcounts.ARCHITECTURES}
-    reference = {"BERT base": BertConfig(), "GPT-2 small": GPT2Config(),
-                 "ALBERT xxlarge": AlbertConfig(), "ViT base": ViTConfig()}  # fmt: skip
+    reference = {
+        "BERT base": BertConfig(),
+        "GPT-2 small": GPT2Config(),
+        "ALBERT xxlarge": AlbertConfig(),
+        "ViT base": ViTConfig(),
+    }
     for name, config in reference.items():
         assert listed[name] == (config.num_hidden_layers, config.num_attention_heads)
 
@@ -291,8 +300,11 @@ def test_a_runaway_is_stopped():
 
 
 def test_an_animation_is_self_contained_and_described():
-    found = moving_points({"one": circle.arcs(), "two < one": circle.arcs()[:7]},
-                          "Two points that move along half a circle.", name="two-arcs")  # fmt: skip
+    found = moving_points(
+        {"one": circle.arcs(), "two < one": circle.arcs()[:7]},
+        "Two points that move along half a circle.",
+        name="two-arcs",
+    )
     page = BeautifulSoup(found._repr_html_(), "html.parser")
     assert remote_resources(page) == [] and page.find_all("script") == []
     assert undescribed_images(page) == []

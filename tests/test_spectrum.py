@@ -132,30 +132,45 @@ ASYMMETRIC = matrix([[1, 2], [0, 1]])
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: spectrum.xi(ASYMMETRIC),
-         r"w: got an asymmetric matrix \(off by 2\), expected a symmetric one; "
-         r"for any matrix use spectrum.xi_general"),
-        (lambda: spectrum.effective_rank(1e200 * ASYMMETRIC),
-         r"w: got an asymmetric matrix \(off by 2e\+200\), .* use the singular values of w"),
-        (lambda: spectrum.xi(torch.zeros(2, 2)),
-         r"w: got tr\(WW'\) = 0, expected a matrix that is not zero"),
+        (
+            lambda: spectrum.xi(ASYMMETRIC),
+            r"w: got an asymmetric matrix \(off by 2\), expected a symmetric one; "
+            r"for any matrix use spectrum.xi_general",
+        ),
+        (
+            lambda: spectrum.effective_rank(1e200 * ASYMMETRIC),
+            r"w: got an asymmetric matrix \(off by 2e\+200\), .* use the singular values of w",
+        ),
+        (
+            lambda: spectrum.xi(torch.zeros(2, 2)),
+            r"w: got tr\(WW'\) = 0, expected a matrix that is not zero",
+        ),
         (lambda: spectrum.asymmetry(torch.zeros(3, 2, 2)), r"w: got tr\(WW'\) = 0"),
         (lambda: spectrum.effective_rank(torch.zeros(2, 2)), r"w: got tr\(WW'\) = 0"),
-        (lambda: spectrum.require_square("w", torch.zeros(2, 3)),
-         r"w: got shape \(2, 3\), expected a square matrix \(..., d, d\)"),
+        (
+            lambda: spectrum.require_square("w", torch.zeros(2, 3)),
+            r"w: got shape \(2, 3\), expected a square matrix \(..., d, d\)",
+        ),
         (lambda: spectrum.require_square("w", torch.zeros(3)), r"w: got shape \(3,\)"),
-        (lambda: spectrum.xi_general(matrix([[1, math.nan], [math.inf, 1]])),
-         r"w: got 2 NaN or infinite entries, expected finite entries"),
-        (lambda: spectrum.require_square("w", torch.eye(2, dtype=torch.int64)),
-         r"w: got dtype torch.int64, expected a floating dtype"),
-        (lambda: spectrum.covariance_root(matrix([[1, 0], [0, -1]]), 2),
-         r"covariance: got smallest eigenvalue -1, expected a symmetric positive definite matrix"),
-        (lambda: spectrum.covariance_root(ASYMMETRIC, 2),
-         r"covariance: got an asymmetric matrix"),
-        (lambda: spectrum.covariance_root(torch.eye(3, dtype=torch.float64), 2),
-         r"covariance: got shape \(3, 3\), expected shape \(2, 2\)"),
+        (
+            lambda: spectrum.xi_general(matrix([[1, math.nan], [math.inf, 1]])),
+            r"w: got 2 NaN or infinite entries, expected finite entries",
+        ),
+        (
+            lambda: spectrum.require_square("w", torch.eye(2, dtype=torch.int64)),
+            r"w: got dtype torch.int64, expected a floating dtype",
+        ),
+        (
+            lambda: spectrum.covariance_root(matrix([[1, 0], [0, -1]]), 2),
+            r"covariance: got smallest eigenvalue -1, expected a symmetric positive definite",
+        ),
+        (lambda: spectrum.covariance_root(ASYMMETRIC, 2), r"covariance: got an asymmetric matrix"),
+        (
+            lambda: spectrum.covariance_root(torch.eye(3, dtype=torch.float64), 2),
+            r"covariance: got shape \(3, 3\), expected shape \(2, 2\)",
+        ),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_named(call, message):
     with pytest.raises(InputError, match=message):
         call()

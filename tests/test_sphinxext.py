@@ -28,12 +28,12 @@ html_theme = "basic"
 """
 PAGES = {
     "index": "# Book\n\n```{verdict}\n```\n\n{status}`paths.count`\n\n"
-             "```{toctree}\n:glob:\n:numbered:\n\nnotebooks/*\nbook/*\nbook/generated/*\n```\n",
+    "```{toctree}\n:glob:\n:numbered:\n\nnotebooks/*\nbook/*\nbook/generated/*\n```\n",
     "book/evidence": "# Evidence\n\nSee {claim}`softmax.total-variation` and "
-                     "{claim}`this <norms.diameter>`. {api}`attnverify.formulas.norms.diameter`\n",
+    "{claim}`this <norms.diameter>`. {api}`attnverify.formulas.norms.diameter`\n",
     "book/api": "# API\n",
     "book/bibliography": "# Bibliography\n\n```{bibliography}\n```\n",
-}  # fmt: skip
+}
 MISTAKES = """\
 # Bad
 
@@ -88,8 +88,11 @@ for folder in sys.argv[1:]:
 def built(tmp_path_factory, root) -> dict[str, Path]:
     """Three small books, each built strictly: a good one, one of mistakes, one without evidence."""
     chapters = {f"notebooks/{c.notebook}": chapter(c.notebook) for c in registry.values()}
-    pages = {"good": {**PAGES, **chapters}, "mistakes": {"index": MISTAKES},
-             "bare": {"index": "# Bare\n\n```{verdict}\n```\n"}}  # fmt: skip
+    pages = {
+        "good": {**PAGES, **chapters},
+        "mistakes": {"index": MISTAKES},
+        "bare": {"index": "# Bare\n\n```{verdict}\n```\n"},
+    }
     folders = {name: project(tmp_path_factory.mktemp(name), root, pages[name]) for name in pages}
     for name in ("good", "mistakes"):
         (folders[name] / "_build").mkdir()
@@ -208,17 +211,20 @@ def test_style_sheet_is_served(book):
     assert "attnverify.css" in (book / "index.html").read_text()
 
 
-@pytest.mark.parametrize("words", [
-    "index.md:3: ERROR: id: got 'paths.decompositon', expected a claim id "
-    "(did you mean 'paths.decomposition'?)",
-    "index.md:6: ERROR: id: got 'norms.diametr', expected a claim id "
-    "(did you mean 'norms.diameter'?)",
-    "id: got 'nothing.*', expected a claim id or a glob",
-    "claim norms.diameter has no box: no page prints it with the claim directive",
-    "api: got 'attnverify.formulas.norms.size', expected a name of the package",
-    "no page book/generated/status (run python -m attnverify.book.pages)",
-    "evidence: got evidence.json, which is truncated or no evidence file (JSONDecodeError",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        "index.md:3: ERROR: id: got 'paths.decompositon', expected a claim id "
+        "(did you mean 'paths.decomposition'?)",
+        "index.md:6: ERROR: id: got 'norms.diametr', expected a claim id "
+        "(did you mean 'norms.diameter'?)",
+        "id: got 'nothing.*', expected a claim id or a glob",
+        "claim norms.diameter has no box: no page prints it with the claim directive",
+        "api: got 'attnverify.formulas.norms.size', expected a name of the package",
+        "no page book/generated/status (run python -m attnverify.book.pages)",
+        "evidence: got evidence.json, which is truncated or no evidence file (JSONDecodeError",
+    ],
+)
 def test_mistakes_fail_the_build_and_are_named(built, words):
     """Unknown ids with the nearest match, a claim without a box, a missing page, a broken file."""
     code, warnings = result(built["mistakes"])

@@ -21,8 +21,14 @@ from attnverify.network import deviations, stacks
 from attnverify.network.deviations import Layer, Parts, Relative, Tokens
 from attnverify.network.encoder import Encoder
 
-SIZES = {"initializer_range": 0.02, "hidden_size": 768, "num_attention_heads": 12,
-         "num_hidden_layers": 12, "intermediate_size": 3072, "vocab_size": 50}  # fmt: skip
+SIZES = {
+    "initializer_range": 0.02,
+    "hidden_size": 768,
+    "num_attention_heads": 12,
+    "num_hidden_layers": 12,
+    "intermediate_size": 3072,
+    "vocab_size": 50,
+}
 IDS = torch.tensor([[3, 17, 4, 4, 29, 8, 41, 17, 2, 11]])
 
 
@@ -53,14 +59,25 @@ def from_linears(own, out, first, second, **rest):
 
 def from_bert(block):
     out, last = block.attention.output, block.output
-    return from_linears(block.attention.self, out.dense, block.intermediate.dense, last.dense,
-                        **norms_of(out.LayerNorm, last.LayerNorm))  # fmt: skip
+    return from_linears(
+        block.attention.self,
+        out.dense,
+        block.intermediate.dense,
+        last.dense,
+        **norms_of(out.LayerNorm, last.LayerNorm),
+    )
 
 
 def from_albert(block):
     own = block.attention
-    return from_linears(own, own.dense, block.ffn, block.ffn_output, activation="gelu_new",
-                        **norms_of(own.LayerNorm, block.full_layer_layer_norm))  # fmt: skip
+    return from_linears(
+        own,
+        own.dense,
+        block.ffn,
+        block.ffn_output,
+        activation="gelu_new",
+        **norms_of(own.LayerNorm, block.full_layer_layer_norm),
+    )
 
 
 def from_xlnet(block):
@@ -69,9 +86,21 @@ def from_xlnet(block):
     W_O = own.o.detach().permute(1, 2, 0)
     (W_1, b_1), (W_2, b_2) = linear(ff.layer_1), linear(ff.layer_2)
     zero = torch.zeros_like(b_2)
-    return Layer(W_Q, own.r_w_bias.detach(), W_K, W_V, zero.reshape(12, -1), W_O, zero,
-                 W_1, b_1, W_2, b_2, **norms_of(own.layer_norm, ff.layer_norm),
-                 relative=Relative(W_R, own.r_r_bias.detach()))  # fmt: skip
+    return Layer(
+        W_Q,
+        own.r_w_bias.detach(),
+        W_K,
+        W_V,
+        zero.reshape(12, -1),
+        W_O,
+        zero,
+        W_1,
+        b_1,
+        W_2,
+        b_2,
+        **norms_of(own.layer_norm, ff.layer_norm),
+        relative=Relative(W_R, own.r_r_bias.detach()),
+    )
 
 
 def perturb(model):
@@ -86,8 +115,11 @@ def perturb(model):
 def bert():
     model = perturb(BertModel(BertConfig(**SIZES), add_pooling_layer=False))
     table = model.embeddings
-    rows = (table.word_embeddings(IDS[0]), table.position_embeddings.weight[: IDS.shape[1]],
-            table.token_type_embeddings.weight[0])  # fmt: skip
+    rows = (
+        table.word_embeddings(IDS[0]),
+        table.position_embeddings.weight[: IDS.shape[1]],
+        table.token_type_embeddings.weight[0],
+    )
     return model, [from_bert(block) for block in model.encoder.layer], (*rows, None)
 
 
@@ -96,8 +128,11 @@ def albert():
     block = model.encoder.albert_layer_groups[0].albert_layers[0]
     table, matrix = model.embeddings, model.encoder.embedding_hidden_mapping_in
     torch.nn.init.zeros_(matrix.bias)
-    rows = (table.word_embeddings(IDS[0]), table.position_embeddings.weight[: IDS.shape[1]],
-            table.token_type_embeddings.weight[0])  # fmt: skip
+    rows = (
+        table.word_embeddings(IDS[0]),
+        table.position_embeddings.weight[: IDS.shape[1]],
+        table.token_type_embeddings.weight[0],
+    )
     return model, [from_albert(block)] * 12, (*rows, matrix.weight.mT)
 
 
@@ -152,8 +187,9 @@ def test_agrees_with_the_trained_network(parts):
 def test_positions_matter_in_xlnet():
     """Without its position term the XLNet layer is another function."""
     torch.manual_seed(0)
-    layer = from_xlnet(XLNetModel(XLNetConfig(d_model=768, n_head=12, n_layer=1, vocab_size=5))
-                       .eval().layer[0])  # fmt: skip
+    layer = from_xlnet(
+        XLNetModel(XLNetConfig(d_model=768, n_head=12, n_layer=1, vocab_size=5)).eval().layer[0]
+    )
     X = Tokens.of(torch.randn(6, 768))
     without = deviations.attention(replace(layer, relative=None), X)
     assert (without.values - deviations.attention(layer, X).values).abs().max() > 1e-4

@@ -17,8 +17,9 @@ from attnverify import InputError
 from attnverify.experiments.engine import train as trainer
 from attnverify.experiments.engine.train import Plan, stream, train
 
-PLAN = Plan(steps=23, learning_rate=0.05, weight_decay=0.01, warmup=4, measure_every=3,
-            checkpoint_every=5)  # fmt: skip
+PLAN = Plan(
+    steps=23, learning_rate=0.05, weight_decay=0.01, warmup=4, measure_every=3, checkpoint_every=5
+)
 
 
 def start(seed: int = 0) -> dict[str, torch.Tensor]:

@@ -40,8 +40,7 @@ TOY = Experiment(
 def register(monkeypatch, asserts: str = "holds", **changes) -> Claim:
     """Add the toy experiment, its claim, its check and its table until the test ends."""
     toy = replace(TOY, **changes)
-    claim = Claim(toy.claim, "A toy", "experiment", "s", "softmax", here="the toy",
-                  asserts=asserts)  # fmt: skip
+    claim = Claim(toy.claim, "A toy", "experiment", "s", "softmax", here="the toy", asserts=asserts)
     monkeypatch.setitem(EXPERIMENTS, "toy", toy)
     monkeypatch.setitem(registry._claims, claim.id, claim)
     monkeypatch.setitem(CHECKS, claim.id, {"criterion": _check(toy)})

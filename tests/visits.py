@@ -14,11 +14,16 @@ from playwright.sync_api import Browser, BrowserContext, sync_playwright
 import browser as browsers
 
 ARGUMENTS = [
-    "--no-sandbox", "--disable-gpu", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--no-first-run", "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--headless=new",
     # The network is cut: every name and address but this machine's own leads nowhere.
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
-]  # fmt: skip
+]
 PHONE, DESK = (390, 844), (1280, 900)
 SMALLEST_CONTRAST = 4.5
 

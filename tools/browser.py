@@ -1,6 +1,6 @@
 """Find the Chromium that the page tests and `make pdf` use; install one if there is none.
 
-    python tools/browser.py        print its path, installing it first if need be
+python tools/browser.py        print its path, installing it first if need be
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ def install() -> None:
     """Install Chromium with apt where that needs no password, else with playwright."""
     if shutil.which("apt-get") and os.geteuid() == 0:
         subprocess.run(["apt-get", "update", "-qq"], check=False)
-        subprocess.run(["apt-get", "install", "-y", "--no-install-recommends", "chromium"],
-                       check=False)
+        subprocess.run(
+            ["apt-get", "install", "-y", "--no-install-recommends", "chromium"], check=False
+        )
     else:
         subprocess.run([sys.executable, "-m", "playwright", "install", "chromium"], check=False)
 

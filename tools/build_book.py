@@ -78,8 +78,14 @@ def run_python(*arguments: str | Path, repeat: str = "") -> None:
         environment["NO_COLOR"] = "1"
     command = [sys.executable, *(str(a) for a in arguments)]
     repeated = []
-    with subprocess.Popen(command, cwd=ROOT, env=environment, text=True, errors="replace",
-                          stderr=subprocess.PIPE if repeat else None) as process:  # fmt: skip
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment,
+        text=True,
+        errors="replace",
+        stderr=subprocess.PIPE if repeat else None,
+    ) as process:
         for line in process.stderr or ():
             sys.stderr.write(line)
             if repeat in line:
@@ -103,8 +109,9 @@ def verify(evidence: Path) -> None:
 
 def generate_pages(evidence: Path) -> None:
     """Write the status page, the graph and the code index from the evidence."""
-    run_python("-m", "attnverify.book.pages", "--evidence", evidence, "--out",
-               ROOT / "book" / "generated")
+    run_python(
+        "-m", "attnverify.book.pages", "--evidence", evidence, "--out", ROOT / "book" / "generated"
+    )
 
 
 def execute_notebooks(cache: Path) -> None:
@@ -122,11 +129,16 @@ def build_config(folder: Path, cache: Path) -> Path:
     if url:
         if not url.startswith("https://"):
             raise StageError(f"{URL_VARIABLE}: expected an https:// address, got {url!r}")
-        config["repository"] = {"url": url, "branch": os.environ.get(REF_VARIABLE) or "main",
-                                "path_to_book": ""}
-        config["launch_buttons"] = {"colab_url": "https://colab.research.google.com",
-                                    "binderhub_url": "https://mybinder.org",
-                                    "notebook_interface": "jupyterlab"}
+        config["repository"] = {
+            "url": url,
+            "branch": os.environ.get(REF_VARIABLE) or "main",
+            "path_to_book": "",
+        }
+        config["launch_buttons"] = {
+            "colab_url": "https://colab.research.google.com",
+            "binderhub_url": "https://mybinder.org",
+            "notebook_interface": "jupyterlab",
+        }
     # Jupyter Book reads this path from the configuration file's own folder.
     extensions = config["sphinx"]["local_extensions"]
     config["sphinx"]["local_extensions"] = {k: str(ROOT / v) for k, v in extensions.items()}
@@ -137,9 +149,20 @@ def build_config(folder: Path, cache: Path) -> Path:
 
 def build_html(staging: Path, cache: Path) -> Path:
     """Build strictly below staging and return the folder of pages."""
-    run_main("jupyter_book.cli.main", "build", ROOT, "--path-output", staging,
-             "--config", build_config(staging, cache), "--all", "-n", "-W", "--keep-going",
-             repeat="WARNING")
+    run_main(
+        "jupyter_book.cli.main",
+        "build",
+        ROOT,
+        "--path-output",
+        staging,
+        "--config",
+        build_config(staging, cache),
+        "--all",
+        "-n",
+        "-W",
+        "--keep-going",
+        repeat="WARNING",
+    )
     html = staging / "_build" / "html"
     errors = [p.name for p in html.rglob("*.html") if "katex-error" in p.read_text("utf-8")]
     if errors:
@@ -199,8 +222,11 @@ def build() -> Path:
 def main(arguments: list[str] | None = None) -> int:
     """Command line: exit code 0 if the new book is in place, 1 if the previous one was kept."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--if-changed", action="store_true",
-                        help="do nothing if the book is up to date with its sources")
+    parser.add_argument(
+        "--if-changed",
+        action="store_true",
+        help="do nothing if the book is up to date with its sources",
+    )
     options = parser.parse_args(arguments)
     if options.if_changed and is_current(ROOT):
         print("The book is up to date.")
@@ -209,8 +235,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         page = build()
     except StageError as error:
-        print(f"The book was not built; the previous one, if any, was kept. {error}",
-              file=sys.stderr)
+        print(
+            f"The book was not built; the previous one, if any, was kept. {error}", file=sys.stderr
+        )
         return 1
     print(f"Built in {time.perf_counter() - start:.1f} s. Open {page.as_uri()}")
     print(verdict(ROOT / "_build" / "evidence.json"))

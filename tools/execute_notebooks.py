@@ -23,8 +23,9 @@ def execute(path: Path) -> tuple[Path, object, float, str]:
     from myst_nb.core.read import read_myst_markdown_notebook
 
     notebook = read_myst_markdown_notebook(path.read_text(encoding="utf-8"), path=path)
-    done = single_nb_execution(notebook, cwd=str(path.parent), timeout=TIMEOUT,
-                               allow_errors=False, extra_arguments=QUIET)  # fmt: skip
+    done = single_nb_execution(
+        notebook, cwd=str(path.parent), timeout=TIMEOUT, allow_errors=False, extra_arguments=QUIET
+    )
     return path, notebook, done.time or 0.0, done.exc_string or ""
 
 

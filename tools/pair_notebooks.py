@@ -1,7 +1,7 @@
 """Make or check the paired .ipynb (without outputs) of every notebooks/*.md.
 
-    python tools/pair_notebooks.py            write the pairs
-    python tools/pair_notebooks.py --check    exit 1 if one is missing or out of step
+python tools/pair_notebooks.py            write the pairs
+python tools/pair_notebooks.py --check    exit 1 if one is missing or out of step
 """
 
 from __future__ import annotations

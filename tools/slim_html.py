@@ -113,12 +113,19 @@ def slim(root: Path) -> None:
     css = purge(sheet.read_text(encoding="utf-8"), used_words(root))
     for font in sorted((root / FONTS).glob("*.ttf")):
         subset_font(font, glyphs(css))
-    css = re.sub(r'(url\([^)]*)\.woff2\) format\("woff2"\),url\([^)]*\.ttf\) format\("truetype"\)',
-                 r'\1.woff) format("woff")', css)
+    css = re.sub(
+        r'(url\([^)]*)\.woff2\) format\("woff2"\),url\([^)]*\.ttf\) format\("truetype"\)',
+        r'\1.woff) format("woff")',
+        css,
+    )
     sheet.write_text(css, encoding="utf-8")
     fonts = root / FONTS
-    unwanted = {*root.rglob("*.map"), *root.rglob("fontawesome.js*"),
-                *fonts.glob("*.ttf"), *fonts.glob("*.woff2")}
+    unwanted = {
+        *root.rglob("*.map"),
+        *root.rglob("fontawesome.js*"),
+        *fonts.glob("*.ttf"),
+        *fonts.glob("*.woff2"),
+    }
     for path in unwanted:
         path.unlink()
 

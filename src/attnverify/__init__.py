@@ -1,8 +1,8 @@
 """attnverify: the instrument behind *Attention, Verified*.
 
-    import attnverify as av
+import attnverify as av
 
-    net = av.SelfAttentionNetwork.random(depth=3, heads=2, width=8, skip=True, seed=0)
+net = av.SelfAttentionNetwork.random(depth=3, heads=2, width=8, skip=True, seed=0)
 """
 
 from attnverify import claims as claims

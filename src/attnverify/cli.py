@@ -89,8 +89,10 @@ def show(id: Annotated[str, typer.Argument(help="Claim id.")]) -> None:
     out.print(f"[bold]{claim.id}[/bold]  ({claim.kind})\n{claim.title}\n")
     out.print(claim.statement.strip(), markup=False)
     out.print(f"\nsource     {claim.source}", markup=False)
-    out.print(f"book says  the statement {claim.asserts}"
-              + (f"; corrected by {claim.corrected_by}" if claim.corrected_by else ""))  # fmt: skip
+    out.print(
+        f"book says  the statement {claim.asserts}"
+        + (f"; corrected by {claim.corrected_by}" if claim.corrected_by else "")
+    )
     out.print(f"rests on   {', '.join(claim.uses) or 'nothing'}")
     out.print(f"notebook   notebooks/{claim.notebook}.md")
     table = Table("check", "form", "evidence", "false twins that it must reject")
@@ -167,8 +169,11 @@ def attack(
     with _progress() as bar:
         task = bar.add_task(f"attacking {id}", total=(steps + 1) * len(inequality.sizes))
         found = search(inequality, settings, f"{id}/{name}", lambda n: bar.update(task, advance=n))
-    out.print(f"{id} ({name}): {found.outcome}, largest left/right {found.ratio:.10f} "
-              f"in {found.instances} restarts, all sizes together", highlight=False)  # fmt: skip
+    out.print(
+        f"{id} ({name}): {found.outcome}, largest left/right {found.ratio:.10f} "
+        f"in {found.instances} restarts, all sizes together",
+        highlight=False,
+    )
     if found.detail:
         out.print(found.detail, markup=False)
     if save is not None:
@@ -193,8 +198,10 @@ def replay(file: Annotated[Path, typer.Argument(help="A file that attack --save 
     out.print(f"{claim} ({name}): {verdict}; hypotheses: {seen.hypotheses}", highlight=False)
     out.print(
         f"left/right = {seen.ratio.str(20)}, 1 - left/right = {(1 - seen.ratio).str(3)} "
-        f"at {seen.bits} bits", markup=False, highlight=False
-    )  # fmt: skip
+        f"at {seen.bits} bits",
+        markup=False,
+        highlight=False,
+    )
     raise typer.Exit(0 if seen.outcome == "pass" or seen.attained else 1)
 
 
@@ -274,8 +281,9 @@ def _print_report(report) -> None:
         records, twins = report.records[claim.id], report.twins[claim.id]
         status = report.standing[claim.id].status
         rejected = f"{sum(t.rejected for t in twins)}/{len(twins)}"
-        table.add_row(claim.id, f"[{COLORS[status]}]{status}[/]", _kinds(records),
-                      _margin(records), rejected)  # fmt: skip
+        table.add_row(
+            claim.id, f"[{COLORS[status]}]{status}[/]", _kinds(records), _margin(records), rejected
+        )
     out.print(table)
     for claim in report.claims:
         for record in report.records[claim.id]:

@@ -93,9 +93,15 @@ def _expand(expression: sp.Expr) -> list[Term]:
         inner = _expand(expression.function)
         return [_fresh(Term(t.coefficient, t.word, limits + t.limits)) for t in inner]
     if expression.is_Pow and expression.exp.is_Integer and expression.exp > 0:
-        return _expand(sp.Mul(*[expression.base] * int(expression.exp), evaluate=False)) if (
-            not expression.is_commutative or expression.base.is_Add or expression.base.has(sp.Sum)
-        ) else [Term(expression, ())]
+        return (
+            _expand(sp.Mul(*[expression.base] * int(expression.exp), evaluate=False))
+            if (
+                not expression.is_commutative
+                or expression.base.is_Add
+                or expression.base.has(sp.Sum)
+            )
+            else [Term(expression, ())]
+        )
     if expression.is_commutative:
         return [Term(expression, ())]
     if expression.is_Symbol or isinstance(expression, sp.core.function.AppliedUndef):

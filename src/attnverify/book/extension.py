@@ -49,9 +49,16 @@ class ClaimDirective(SphinxDirective):
         options = {"label": label, "class": ["attnverify-claim"]}
         content = StringList(claim.statement.strip().splitlines(), source=f"claim {claim.id}")
         proof = PROOF_TYPES[kind](
-            f"prf:{kind}", [escape(claim.title)], options, content, self.lineno,
-            self.content_offset, self.block_text, self.state, self.state_machine,
-        )  # fmt: skip
+            f"prf:{kind}",
+            [escape(claim.title)],
+            options,
+            content,
+            self.lineno,
+            self.content_offset,
+            self.block_text,
+            self.state,
+            self.state_machine,
+        )
         box = proof.run()[0]
         box["realtype"] = self.env.proof_list[label]["realtype"] = claim.kind
         section = box[1]
@@ -72,10 +79,15 @@ class ClaimDirective(SphinxDirective):
         self.state.nested_parse(content, self.content_offset, footer)
         status = evidence_of(self.env).status(claim.id)
         last = nodes.paragraph()
-        last += [status_badge(status), nodes.Text(" "),
-                 self._link("status", claim, "evidence"), nodes.Text(" · "),
-                 self._link("code", claim, "code of its checks"), nodes.Text(" · "),
-                 nodes.literal("", claim.id)]  # fmt: skip
+        last += [
+            status_badge(status),
+            nodes.Text(" "),
+            self._link("status", claim, "evidence"),
+            nodes.Text(" · "),
+            self._link("code", claim, "code of its checks"),
+            nodes.Text(" · "),
+            nodes.literal("", claim.id),
+        ]
         footer += last
         return footer
 
@@ -83,15 +95,24 @@ class ClaimDirective(SphinxDirective):
     def _origin(claim: Claim) -> str:
         text = ""
         for word, related in (("Source", False), ("Related", True)):
-            places = [f"{{cite}}`{s.key}`, {escape(s.locator)}"
-                      for s in claim.sources if s.related is related]  # fmt: skip
+            places = [
+                f"{{cite}}`{s.key}`, {escape(s.locator)}"
+                for s in claim.sources
+                if s.related is related
+            ]
             text += f"{word}: {'; '.join(places)}. " if places else ""
         done = f"{claim.done.capitalize()} here"
         return text + (f"{done}: {escape(claim.here)}." if claim.here else "")
 
     def _link(self, page: str, claim: Claim, text: str) -> addnodes.pending_xref:
-        link = addnodes.pending_xref("", refdomain="", reftype=f"claim-{page}", reftarget=claim.id,
-                                     refdoc=self.env.docname, refexplicit=True)  # fmt: skip
+        link = addnodes.pending_xref(
+            "",
+            refdomain="",
+            reftype=f"claim-{page}",
+            reftarget=claim.id,
+            refdoc=self.env.docname,
+            refexplicit=True,
+        )
         link += nodes.inline("", text)
         self.set_source_info(link)
         return link
@@ -140,8 +161,10 @@ def _pieces(evidence: Evidence) -> str:
     passed = sum(r["outcome"] == "pass" for r in records)
     made_of = ", ".join(f"{kinds[kind]} {kind}" for kind in KINDS if kinds[kind])
     rejected = sum(t["rejected"] for t in twins)
-    return (f"{passed} of {len(records)} pieces of evidence pass ({made_of or 'none'}). "
-            f"{rejected} of {len(twins)} must-fail twins are rejected.")  # fmt: skip
+    return (
+        f"{passed} of {len(records)} pieces of evidence pass ({made_of or 'none'}). "
+        f"{rejected} of {len(twins)} must-fail twins are rejected."
+    )
 
 
 def plain_bars(app: Sphinx, what: str, name: str, thing, options, lines: list[str]) -> None:

@@ -170,7 +170,9 @@ def _axes() -> str:
             f'<text x="{x}" y="{bottom + 17}" text-anchor="middle">{label}</text>'
             f'<text x="{left - 7}" y="{y + 4}" text-anchor="end">{label}</text>'
         )
-    parts.append(f'<text x="{_across(0.5)}" y="{bottom + 37}" text-anchor="middle">'
-                 "t, relative position of the token</text>")  # fmt: skip
+    parts.append(
+        f'<text x="{_across(0.5)}" y="{bottom + 37}" text-anchor="middle">'
+        "t, relative position of the token</text>"
+    )
     parts.append(f'<text x="{left - 7}" y="{_up(0.75) + 4}" text-anchor="end">ρ(t)</text>')
     return "".join(parts)

@@ -56,8 +56,14 @@ class ClaimRole(SphinxRole):
         except InputError as error:
             LOG.error("%s", error, location=self.get_location(), type="attnverify", subtype="id")
             return [nodes.literal("", self.text)], []
-        link = addnodes.pending_xref("", refdomain="", reftype="claim", reftarget=claim.id,
-                                     refdoc=self.env.docname, refexplicit=bool(text))  # fmt: skip
+        link = addnodes.pending_xref(
+            "",
+            refdomain="",
+            reftype="claim",
+            reftarget=claim.id,
+            refdoc=self.env.docname,
+            refexplicit=bool(text),
+        )
         link += nodes.inline("", text or claim.title)
         self.set_source_info(link)
         return [link], []
@@ -80,10 +86,21 @@ class ApiRole(SphinxRole):
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         if not _exists(self.text):
-            LOG.error("api: got %r, expected a name of the package", self.text,
-                      location=self.get_location(), type="attnverify", subtype="api")  # fmt: skip
-        link = addnodes.pending_xref("", refdomain="", reftype="claim-api", reftarget=self.text,
-                                     refdoc=self.env.docname, refexplicit=True)  # fmt: skip
+            LOG.error(
+                "api: got %r, expected a name of the package",
+                self.text,
+                location=self.get_location(),
+                type="attnverify",
+                subtype="api",
+            )
+        link = addnodes.pending_xref(
+            "",
+            refdomain="",
+            reftype="claim-api",
+            reftarget=self.text,
+            refdoc=self.env.docname,
+            refexplicit=True,
+        )
         link += nodes.literal("", self.text.removeprefix("attnverify."))
         return [link], []
 
@@ -116,14 +133,24 @@ def resolve(app: Sphinx, env: BuildEnvironment, node: addnodes.pending_xref, tex
         return _to_box(app, env, node, registry[target], text)
     if kind == "claim-api":
         entry = env.domains["py"].objects.get(target)
-        return text if entry is None else make_refnode(
-            app.builder, node["refdoc"], entry.docname, entry.node_id, text, target)  # fmt: skip
+        return (
+            text
+            if entry is None
+            else make_refnode(
+                app.builder, node["refdoc"], entry.docname, entry.node_id, text, target
+            )
+        )
     page = PAGES.get(kind.removeprefix("claim-")) if kind.startswith("claim-") else None
     if page is None:
         return None
     if page not in env.all_docs:
-        LOG.warning("no page %s (run python -m attnverify.book.pages)", page, type="attnverify",
-                    subtype="page", once=True)  # fmt: skip
+        LOG.warning(
+            "no page %s (run python -m attnverify.book.pages)",
+            page,
+            type="attnverify",
+            subtype="page",
+            once=True,
+        )
         return text
     place = anchor(target, kind.removeprefix("claim-"))
     return make_refnode(app.builder, node["refdoc"], page, place, text)
@@ -132,12 +159,18 @@ def resolve(app: Sphinx, env: BuildEnvironment, node: addnodes.pending_xref, tex
 def _to_box(app: Sphinx, env: BuildEnvironment, node, claim: Claim, text: nodes.Element):
     box = getattr(env, "proof_list", {}).get(anchor(claim.id))
     if box is None:
-        LOG.warning("claim %s has no box: no page prints it with the claim directive", claim.id,
-                    location=node, type="attnverify", subtype="box")  # fmt: skip
+        LOG.warning(
+            "claim %s has no box: no page prints it with the claim directive",
+            claim.id,
+            location=node,
+            type="attnverify",
+            subtype="box",
+        )
         return text
     numbers = env.toc_fignumbers.get(box["docname"], {}).get(box["countertype"], {})
     number = ".".join(map(str, numbers.get(anchor(claim.id), ())))
     if number and not node["refexplicit"]:
         text = nodes.inline("", f"{claim.kind.capitalize()} {number} ({claim.title})")
-    return make_refnode(app.builder, node["refdoc"], box["docname"], anchor(claim.id), text,
-                        claim.title)  # fmt: skip
+    return make_refnode(
+        app.builder, node["refdoc"], box["docname"], anchor(claim.id), text, claim.title
+    )

@@ -42,24 +42,32 @@ XI_GENERAL = Inequality(
 XI_GENERAL = replace(
     XI_GENERAL,
     twins=(
-        Twin("tr(W^2) in place of ||W||_F^2", replace(
-            XI_GENERAL, right=lambda W: _trace_bound(W, size=lambda A: abs(
-                spectrum.square_trace(A))))),
+        Twin(
+            "tr(W^2) in place of ||W||_F^2",
+            replace(
+                XI_GENERAL,
+                right=lambda W: _trace_bound(W, size=lambda A: abs(spectrum.square_trace(A))),
+            ),
+        ),
         Twin("0.999 sqrt(d)", replace(XI_GENERAL, right=lambda W: _trace_bound(W, 0.999))),
     ),
-)  # fmt: skip
+)
 
 XI = replace(XI_GENERAL, build=_symmetric, twins=())
 XI = replace(
     XI,
     twins=(
         Twin("0.999 sqrt(d)", replace(XI, right=lambda W: _trace_bound(W, 0.999))),
-        Twin("xi without its square root, tr(W)/tr(W^2) <= sqrt(d)", replace(
-            XI, right=lambda W: _root_width(W) * spectrum.squared_norm(W))),
-        Twin("d^0.49 in place of sqrt(d)", replace(
-            XI, right=lambda W: _root_width(W, 0.49) * ops.sqrt(spectrum.squared_norm(W)))),
+        Twin(
+            "xi without its square root, tr(W)/tr(W^2) <= sqrt(d)",
+            replace(XI, right=lambda W: _root_width(W) * spectrum.squared_norm(W)),
+        ),
+        Twin(
+            "d^0.49 in place of sqrt(d)",
+            replace(XI, right=lambda W: _root_width(W, 0.49) * ops.sqrt(spectrum.squared_norm(W))),
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def _rotated(w, v):
@@ -98,9 +106,9 @@ def _variation(right: Callable = _width_times, twins=()) -> Identity:
     return Identity(_squared_trace, right, _spread_bound, sizes, twins=twins)
 
 
-VARIATION = _variation(twins=(
-    Twin("d^2 in place of d", _variation(lambda w, v: _width_times(w, v, 2))),
-))  # fmt: skip
+VARIATION = _variation(
+    twins=(Twin("d^2 in place of d", _variation(lambda w, v: _width_times(w, v, 2))),)
+)
 
 
 def _sum_of_squares(W):
@@ -121,21 +129,25 @@ def _square_bound(W):
 
 def _pythagoras(build: Callable, power: int = 1, twins=()) -> Identity:
     return Identity(
-        _sum_of_squares, lambda W: _nearest_scalar(W, power), _square_bound,
-        tuple({"W": (d, d)} for d in (2, 3, 5)), build=build, twins=twins,
-    )  # fmt: skip
+        _sum_of_squares,
+        lambda W: _nearest_scalar(W, power),
+        _square_bound,
+        tuple({"W": (d, d)} for d in (2, 3, 5)),
+        build=build,
+        twins=twins,
+    )
 
 
 def _exactly_symmetric(W):
     return {"W": (W + ops.transpose(W)) / 2}
 
 
-LOCATER = _pythagoras(_exactly_symmetric, twins=(
-    Twin("d^2 in place of d", _pythagoras(_exactly_symmetric, 2)),
-))  # fmt: skip
-FROBENIUS = _pythagoras(lambda W: {"W": W}, twins=(
-    Twin("d^2 in place of d", _pythagoras(lambda W: {"W": W}, 2)),
-))  # fmt: skip
+LOCATER = _pythagoras(
+    _exactly_symmetric, twins=(Twin("d^2 in place of d", _pythagoras(_exactly_symmetric, 2)),)
+)
+FROBENIUS = _pythagoras(
+    lambda W: {"W": W}, twins=(Twin("d^2 in place of d", _pythagoras(lambda W: {"W": W}, 2)),)
+)
 
 
 def _skew_part(W, half: int = 2):
@@ -146,9 +158,11 @@ def _skew_part(W, half: int = 2):
 def _asymmetric(half: int = 2, twins=()) -> Identity:
     return Identity(
         lambda W: spectrum.squared_norm(W) - spectrum.square_trace(W),
-        lambda W: _skew_part(W, half), _square_bound,
-        tuple({"W": (d, d)} for d in (2, 3, 5)), twins=twins,
-    )  # fmt: skip
+        lambda W: _skew_part(W, half),
+        _square_bound,
+        tuple({"W": (d, d)} for d in (2, 3, 5)),
+        twins=twins,
+    )
 
 
 SKEW = _asymmetric(twins=(Twin("without the 1/2", _asymmetric(1)),))
@@ -172,13 +186,18 @@ def _unbounded(skew: bool) -> Callable[[], Verdict]:
 
 
 BLOCK_LIMITS = "this family of matrices; it is enough for unboundedness"
-UNBOUNDED = Decision(_unbounded(True), BLOCK_LIMITS, twins=(
-    Twin("a symmetric block", Decision(_unbounded(False), BLOCK_LIMITS)),
-))  # fmt: skip
+UNBOUNDED = Decision(
+    _unbounded(True),
+    BLOCK_LIMITS,
+    twins=(Twin("a symmetric block", Decision(_unbounded(False), BLOCK_LIMITS)),),
+)
 
 CHECKS: dict[str, dict[str, Check]] = {
     "eigenspectrum.xi-bound": {"bound": XI, "variation": VARIATION},
     "eigenspectrum.locater": {"pythagoras": LOCATER},
-    "eigenspectrum.locater-general": {"pythagoras": FROBENIUS, "skew": SKEW,
-                                      "unbounded": UNBOUNDED},
-}  # fmt: skip
+    "eigenspectrum.locater-general": {
+        "pythagoras": FROBENIUS,
+        "skew": SKEW,
+        "unbounded": UNBOUNDED,
+    },
+}

@@ -60,15 +60,26 @@ FLOOR = Inequality(
 FLOOR = replace(
     FLOOR,
     twins=(
-        Twin("T in place of T - 1 in the floor", replace(
-            FLOOR, right=lambda **p: _allowed(**p, rest=1))),
-        Twin("Delta = sigma", replace(
-            FLOOR, right=lambda **p: _allowed(**p, gap=lambda sigma, T: sigma))),
-        Twin("Delta with 0.999 sigma", replace(
-            FLOOR, right=lambda **p: _allowed(**p, gap=lambda sigma, T: ops.constant(
-                0.999, sigma) * entropy.widest_gap(sigma, T)))),
+        Twin(
+            "T in place of T - 1 in the floor",
+            replace(FLOOR, right=lambda **p: _allowed(**p, rest=1)),
+        ),
+        Twin(
+            "Delta = sigma",
+            replace(FLOOR, right=lambda **p: _allowed(**p, gap=lambda sigma, T: sigma)),
+        ),
+        Twin(
+            "Delta with 0.999 sigma",
+            replace(
+                FLOOR,
+                right=lambda **p: _allowed(
+                    **p,
+                    gap=lambda sigma, T: ops.constant(0.999, sigma) * entropy.widest_gap(sigma, T),
+                ),
+            ),
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def _critical_entropy(k: int, T: int, sigma: arb) -> arb:
@@ -101,9 +112,12 @@ def _smallest_at(best: int) -> Callable[[], Verdict]:
 
 
 CRITICAL_LIMITS = "these T and sigma; all of them are derived in the notebook"
-CRITICAL = Decision(_smallest_at(1), CRITICAL_LIMITS, "certified", twins=(
-    Twin("two large logits", Decision(_smallest_at(2), CRITICAL_LIMITS, "certified")),
-))  # fmt: skip
+CRITICAL = Decision(
+    _smallest_at(1),
+    CRITICAL_LIMITS,
+    "certified",
+    twins=(Twin("two large logits", Decision(_smallest_at(2), CRITICAL_LIMITS, "certified")),),
+)
 
 LOGIT_NORM = 4.0
 
@@ -140,16 +154,29 @@ SPECTRAL = Inequality(
 SPECTRAL = replace(
     SPECTRAL,
     twins=(
-        Twin("0.999 sigma", replace(
-            SPECTRAL, right=lambda W, X: _spectral_floor(W, X, factor=0.999))),
-        Twin("tr(W^2) in place of ||W||_F^2 for any W", replace(
-            SPECTRAL, right=lambda W, X: _spectral_floor(
-                W, X, size=lambda A: abs(spectrum.square_trace(A))))),
-        Twin("tr(W)^2/d in place of tr(W^2)", replace(
-            SPECTRAL, right=lambda W, X: _spectral_floor(
-                W, X, size=lambda A: spectrum.squared_norm(A) - spectrum.distance_to_scalar(A)))),
+        Twin(
+            "0.999 sigma", replace(SPECTRAL, right=lambda W, X: _spectral_floor(W, X, factor=0.999))
+        ),
+        Twin(
+            "tr(W^2) in place of ||W||_F^2 for any W",
+            replace(
+                SPECTRAL,
+                right=lambda W, X: _spectral_floor(
+                    W, X, size=lambda A: abs(spectrum.square_trace(A))
+                ),
+            ),
+        ),
+        Twin(
+            "tr(W)^2/d in place of tr(W^2)",
+            replace(
+                SPECTRAL,
+                right=lambda W, X: _spectral_floor(
+                    W, X, size=lambda A: spectrum.squared_norm(A) - spectrum.distance_to_scalar(A)
+                ),
+            ),
+        ),
     ),
-)  # fmt: skip
+)
 
 CHECKS: dict[str, dict[str, Check]] = {
     "entropy.lower-bound": {"floor": FLOOR, "critical rows": CRITICAL},

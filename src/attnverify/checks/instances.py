@@ -67,5 +67,9 @@ def extremal_network(size: float, depth: int, value: float, heads: int = 1) -> I
     """
     W_QK = along_first_axis(2, depth, heads, 1.0)
     zero = torch.zeros(depth, heads, 2, dtype=torch.float64)
-    return {"X": two_tokens(2, size), "W_QK": W_QK, "b_QK": zero,
-            "W": along_first_axis(2, depth, heads, value)}  # fmt: skip
+    return {
+        "X": two_tokens(2, size),
+        "W_QK": W_QK,
+        "b_QK": zero,
+        "W": along_first_axis(2, depth, heads, value),
+    }

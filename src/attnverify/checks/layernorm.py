@@ -59,19 +59,28 @@ def _factor_bound(X, g, b):
 
 def _left_factor(right: Callable, twins=()) -> Identity:
     sizes = tuple({"X": (n, d), "g": (1, d), "b": (1, d)} for n, d in ((2, 2), (3, 5)))
-    return Identity(lambda X, g, b: layernorm.normalize(X) * g + b, right, _factor_bound, sizes,
-                    arithmetic="ball", twins=twins)  # fmt: skip
+    return Identity(
+        lambda X, g, b: layernorm.normalize(X) * g + b,
+        right,
+        _factor_bound,
+        sizes,
+        arithmetic="ball",
+        twins=twins,
+    )
 
 
 LEFT_FACTOR = _left_factor(
     _factor_right,
     (
-        Twin("without the left factor",
-             _left_factor(lambda X, g, b: _centered_and_scaled(X, g) + b)),
-        Twin("d - 1 in place of d in the variance",
-             _left_factor(lambda X, g, b: _factor_right(X, g, b, less=1))),
+        Twin(
+            "without the left factor", _left_factor(lambda X, g, b: _centered_and_scaled(X, g) + b)
+        ),
+        Twin(
+            "d - 1 in place of d in the variance",
+            _left_factor(lambda X, g, b: _factor_right(X, g, b, less=1)),
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def _three_tokens(multiples: tuple[int, int, int]) -> Callable[[], Verdict]:
@@ -178,19 +187,25 @@ ESCAPE = _escape(
     _escape_bound,
     (
         Twin("without layer normalization", _escape(_attended, lambda X, q: X, _escape_bound)),
-        Twin("twice the tokens are a fixed point too",
-             _escape(lambda X, q: _fixed(2 * X, q), lambda X, q: 2 * X, _escape_bound)),
+        Twin(
+            "twice the tokens are a fixed point too",
+            _escape(lambda X, q: _fixed(2 * X, q), lambda X, q: 2 * X, _escape_bound),
+        ),
     ),
-)  # fmt: skip
+)
 WITHOUT = _escape(
     _attended,
     lambda X, q: _opposite_factor(X, q)[..., None] * X,
     _opposite_error,
     (
-        Twin("half the logit", _escape(
-            _attended, lambda X, q: _opposite_factor(X, q / 2)[..., None] * X, _opposite_error)),
+        Twin(
+            "half the logit",
+            _escape(
+                _attended, lambda X, q: _opposite_factor(X, q / 2)[..., None] * X, _opposite_error
+            ),
+        ),
     ),
-)  # fmt: skip
+)
 
 CHECKS: dict[str, dict[str, Check]] = {
     "layernorm.as-printed": {"any matrix": ANY_MATRIX, "diagonal": DIAGONAL},

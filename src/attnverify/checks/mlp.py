@@ -24,8 +24,10 @@ def _lipschitz(X, W_1, b_1, W_2):
     return spectral_norm(W_1) * spectral_norm(W_2) * norms.diameter(X)
 
 
-MLP_SIZES = ({"X": (2, 2), "W_1": (2, 2), "b_1": (1, 2), "W_2": (2, 2)},
-             {"X": (4, 3), "W_1": (3, 5), "b_1": (1, 5), "W_2": (5, 3)})  # fmt: skip
+MLP_SIZES = (
+    {"X": (2, 2), "W_1": (2, 2), "b_1": (1, 2), "W_2": (2, 2)},
+    {"X": (4, 3), "W_1": (3, 5), "b_1": (1, 5), "W_2": (5, 3)},
+)
 
 
 def _pass_through() -> dict[str, torch.Tensor]:
@@ -43,10 +45,13 @@ MLP_DIAMETER = Inequality(
 )
 MLP_DIAMETER = replace(
     MLP_DIAMETER,
-    twins=(Twin("0.999 times the bound",
-                replace(MLP_DIAMETER,
-                        right=lambda **i: ops.constant(0.999, i["X"]) * _lipschitz(**i))),),
-)  # fmt: skip
+    twins=(
+        Twin(
+            "0.999 times the bound",
+            replace(MLP_DIAMETER, right=lambda **i: ops.constant(0.999, i["X"]) * _lipschitz(**i)),
+        ),
+    ),
+)
 
 
 def _entrywise(X, x, W_1, b_1, W_2):
@@ -76,8 +81,7 @@ def _every_center(bound: Callable, d: int = 8) -> Callable[[], Verdict]:
     def run() -> Verdict:
         eye = torch.eye(d, dtype=torch.float64)
         X = ops.balls(torch.cat([eye, -eye]))
-        maps = {"W_1": ops.balls(eye), "b_1": ops.full((1, d), 1, X),
-                "W_2": ops.balls(hadamard(d))}  # fmt: skip
+        maps = {"W_1": ops.balls(eye), "b_1": ops.full((1, d), 1, X), "W_2": ops.balls(hadamard(d))}
         Y = mlp(X, **maps)
         apart = abs(Y[:d] - Y[d:])
         least = ops.sqrt(norms.max_column_sum(apart) * (np.sum(apart) / (2 * d)))
@@ -98,15 +102,25 @@ MLP_COMPOSITE = Inequality(
 )
 MLP_COMPOSITE = replace(
     MLP_COMPOSITE,
-    twins=(Twin("the l2-Lipschitz constant in place of the entrywise matrix",
-                replace(MLP_COMPOSITE, right=_spectral_composite)),),
-)  # fmt: skip
+    twins=(
+        Twin(
+            "the l2-Lipschitz constant in place of the entrywise matrix",
+            replace(MLP_COMPOSITE, right=_spectral_composite),
+        ),
+    ),
+)
 
 MLP_BEST_CENTER = Decision(
-    _every_center(_entrywise), "one instance, the Hadamard matrix of width 8", "certified",
-    twins=(Twin("the l2-Lipschitz constant in place of the entrywise matrix", Decision(
-        _every_center(_spectral_composite), "one instance", "certified")),),
-)  # fmt: skip
+    _every_center(_entrywise),
+    "one instance, the Hadamard matrix of width 8",
+    "certified",
+    twins=(
+        Twin(
+            "the l2-Lipschitz constant in place of the entrywise matrix",
+            Decision(_every_center(_spectral_composite), "one instance", "certified"),
+        ),
+    ),
+)
 
 CHECKS: dict[str, dict[str, Check]] = {
     "mlp.lipschitz": {

@@ -38,10 +38,12 @@ PRODUCT = replace(
     PRODUCT,
     twins=(
         Twin("the constant 0.999", replace(PRODUCT, right=_scaled(_product_bound, 0.999))),
-        Twin("the first factor measured by its largest column sum alone",
-             replace(PRODUCT, right=lambda A, B: norms.max_column_sum(A) * norms.composite(B))),
+        Twin(
+            "the first factor measured by its largest column sum alone",
+            replace(PRODUCT, right=lambda A, B: norms.max_column_sum(A) * norms.composite(B)),
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def _sum_bound(A, **_):
@@ -57,10 +59,12 @@ TRANSPOSE = _transpose(
     lambda A: norms.composite_squared(ops.transpose(A)),
     lambda A: norms.composite_squared(A),
     (
-        Twin("the column half alone is invariant",
-             _transpose(lambda A: norms.max_column_sum(ops.transpose(A)), norms.max_column_sum)),
+        Twin(
+            "the column half alone is invariant",
+            _transpose(lambda A: norms.max_column_sum(ops.transpose(A)), norms.max_column_sum),
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def _subadditivity(second: list[list[int]], factor: float) -> Callable[[], Verdict]:
@@ -73,8 +77,11 @@ def _subadditivity(second: list[list[int]], factor: float) -> Callable[[], Verdi
         whole = norms.composite(A + B)
         limit = ops.constant(factor, A) * parts
         holds = True if whole > limit else False if whole <= limit else None
-        return Verdict(holds, f"||A+B|| = {whole.str(10)}, ||A|| + ||B|| = {parts.str(10)}",
-                       ratio=float((whole / parts).mid()))  # fmt: skip
+        return Verdict(
+            holds,
+            f"||A+B|| = {whole.str(10)}, ||A|| + ||B|| = {parts.str(10)}",
+            ratio=float((whole / parts).mid()),
+        )
 
     return run
 
@@ -124,13 +131,15 @@ def _homogeneous(value: Callable, degree: int, twins=()) -> Identity:
 
 
 WITH_ROOT = _homogeneous(
-    norms.composite, 1, (Twin("the root-free variant has degree 1",
-                              _homogeneous(norms.composite_squared, 1)),)
-)  # fmt: skip
+    norms.composite,
+    1,
+    (Twin("the root-free variant has degree 1", _homogeneous(norms.composite_squared, 1)),),
+)
 WITHOUT_ROOT = _homogeneous(
-    norms.composite_squared, 2, (Twin("the variant with the root has degree 2",
-                                      _homogeneous(norms.composite, 2)),)
-)  # fmt: skip
+    norms.composite_squared,
+    2,
+    (Twin("the variant with the root has degree 2", _homogeneous(norms.composite, 2)),),
+)
 
 
 def center_factor(X, x):
@@ -163,12 +172,14 @@ CENTERS = Inequality(
 CENTERS = replace(
     CENTERS,
     twins=(
-        Twin("the constant 1.999 (1 - 1/n)",
-             replace(CENTERS, right=_scaled(center_factor, 0.9995))),
-        Twin("the mean is the minimizer",
-             replace(CENTERS, right=lambda X, x: norms.composite(X - x))),
+        Twin(
+            "the constant 1.999 (1 - 1/n)", replace(CENTERS, right=_scaled(center_factor, 0.9995))
+        ),
+        Twin(
+            "the mean is the minimizer", replace(CENTERS, right=lambda X, x: norms.composite(X - x))
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def _right_bound(X, W):
@@ -187,11 +198,12 @@ RIGHT_FACTOR = replace(
     RIGHT_FACTOR,
     twins=(
         Twin("the constant 0.999", replace(RIGHT_FACTOR, right=_scaled(_right_bound, 0.999))),
-        Twin("the largest column sum in place of the largest singular value",
-             replace(RIGHT_FACTOR,
-                     right=lambda X, W: norms.max_column_sum(W) * norms.diameter(X))),
+        Twin(
+            "the largest column sum in place of the largest singular value",
+            replace(RIGHT_FACTOR, right=lambda X, W: norms.max_column_sum(W) * norms.diameter(X)),
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def _left_bound(Z, X):
@@ -216,10 +228,12 @@ LEFT_FACTOR = replace(
     LEFT_FACTOR,
     twins=(
         Twin("the constant 0.999", replace(LEFT_FACTOR, right=_scaled(_left_bound, 0.999))),
-        Twin("half the largest entry difference in place of the total variation",
-             replace(LEFT_FACTOR, right=_half_largest_entry)),
+        Twin(
+            "half the largest entry difference in place of the total variation",
+            replace(LEFT_FACTOR, right=_half_largest_entry),
+        ),
     ),
-)  # fmt: skip
+)
 
 TRIANGLE = Inequality(
     left=lambda X, Y: norms.diameter(X + Y),
@@ -230,17 +244,21 @@ TRIANGLE = Inequality(
 TRIANGLE = replace(
     TRIANGLE,
     twins=(
-        Twin("the larger of the two in place of the sum",
-             replace(TRIANGLE,
-                     right=lambda X, Y: ops.maximum(norms.diameter(X), norms.diameter(Y)))),
+        Twin(
+            "the larger of the two in place of the sum",
+            replace(TRIANGLE, right=lambda X, Y: ops.maximum(norms.diameter(X), norms.diameter(Y))),
+        ),
     ),
-)  # fmt: skip
+)
 
 CHECKS: dict[str, dict[str, Check]] = {
     "norms.submultiplicative": {"product": PRODUCT, "transpose": TRANSPOSE},
     "norms.not-subadditive": {"pair": NOT_SUBADDITIVE},
     "norms.square-variant": {"with the root": WITH_ROOT, "without the root": WITHOUT_ROOT},
     "norms.residual-centers": {"mean": CENTERS},
-    "norms.diameter": {"right factor": RIGHT_FACTOR, "left factor": LEFT_FACTOR,
-                       "triangle inequality": TRIANGLE},
-}  # fmt: skip
+    "norms.diameter": {
+        "right factor": RIGHT_FACTOR,
+        "left factor": LEFT_FACTOR,
+        "triangle inequality": TRIANGLE,
+    },
+}

@@ -37,12 +37,13 @@ def _product(left: Callable, twins: tuple[Twin, ...] = ()) -> Identity:
 STOCHASTIC_PRODUCT = _product(
     lambda P, Q, b: (P @ Q) @ (_ones(P) * b),
     (
-        Twin("column sums in place of row sums",
-             _product(lambda P, Q, b: ops.transpose(P @ Q) @ (_ones(P) * b))),
-        Twin("the sum in place of the product",
-             _product(lambda P, Q, b: (P + Q) @ (_ones(P) * b))),
+        Twin(
+            "column sums in place of row sums",
+            _product(lambda P, Q, b: ops.transpose(P @ Q) @ (_ones(P) * b)),
+        ),
+        Twin("the sum in place of the product", _product(lambda P, Q, b: (P + Q) @ (_ones(P) * b))),
     ),
-)  # fmt: skip
+)
 
 STACK_SHAPES = ((1, 1, 2, 2, 1), (2, 2, 3, 2, 1), (3, 2, 3, 4, 2))  # depth, heads, n, d, v
 
@@ -57,12 +58,18 @@ def _fixed_sizes() -> tuple[dict[str, tuple[int, ...]], ...]:
 def _network_sizes() -> tuple[dict[str, tuple[int, ...]], ...]:
     return tuple(
         {
-            "X": (n, d), "W_Q": (L, H, d, v), "b_Q": (L, H, v), "W_K": (L, H, d, v),
-            "b_K": (L, H, v), "W_V": (L, H, d, v), "b_V": (L, H, v), "W_O": (L, H, v, d),
+            "X": (n, d),
+            "W_Q": (L, H, d, v),
+            "b_Q": (L, H, v),
+            "W_K": (L, H, d, v),
+            "b_K": (L, H, v),
+            "W_V": (L, H, d, v),
+            "b_V": (L, H, v),
+            "W_O": (L, H, v, d),
             "b_O": (L, d),
         }
         for L, H, n, d, v in STACK_SHAPES
-    )  # fmt: skip
+    )
 
 
 def _with_stochastic(Z, **rest) -> Instance:
@@ -82,8 +89,13 @@ def _with_attention(skip: bool) -> Callable[..., Instance]:
             Y = Y + step if skip else step
             matrices.append(P)
             biases.append(b)
-        return {"X": X, "P": ops.stack(matrices, 0), "W_V": W_V, "W_O": W_O,
-                "b": ops.stack(biases, 0)}  # fmt: skip
+        return {
+            "X": X,
+            "P": ops.stack(matrices, 0),
+            "W_V": W_V,
+            "W_O": W_O,
+            "b": ops.stack(biases, 0),
+        }
 
     return build
 
@@ -152,8 +164,13 @@ def _without_index_zero(fixed: FixedAttention, X):
 
 
 def _layers_reversed(fixed: FixedAttention, X):
-    turned = FixedAttention(fixed.P[::-1] if not ops.is_torch(fixed.P) else fixed.P.flip(0),
-                            fixed.W_V, fixed.W_O, fixed.b, fixed.skip)  # fmt: skip
+    turned = FixedAttention(
+        fixed.P[::-1] if not ops.is_torch(fixed.P) else fixed.P.flip(0),
+        fixed.W_V,
+        fixed.W_O,
+        fixed.b,
+        fixed.skip,
+    )
     return _term_sum(turned, X) + fixed.bias_vector()
 
 
@@ -242,14 +259,18 @@ CHECKS: dict[str, dict[str, Check]] = {
     "paths.stochastic-product": {"product": STOCHASTIC_PRODUCT},
     "paths.decomposition": _decomposition_checks(
         False,
-        {"biases not mapped by later layers": _bias_unmapped,
-         "attention matrices in reversed order": _layers_reversed},
+        {
+            "biases not mapped by later layers": _bias_unmapped,
+            "attention matrices in reversed order": _layers_reversed,
+        },
     ),
     "paths.skip-decomposition": _decomposition_checks(
         True,
-        {"bias products without the identity": _bias_without_identity,
-         "paths without the index 0": _without_index_zero},
+        {
+            "bias products without the identity": _bias_without_identity,
+            "paths without the index 0": _without_index_zero,
+        },
     ),
     "paths.count": {"enumeration": COUNT},
     "paths.length-recursion": {"recursion": RECURSION},
-}  # fmt: skip
+}

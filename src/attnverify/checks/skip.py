@@ -42,20 +42,29 @@ def _skip_bound(X, W, b):
 
 def _kept(left: Callable, twins=()) -> Identity:
     sizes = tuple({"X": (n, d), "W": (H, d, d), "b": (H, d)} for n, d, H in ((2, 2, 1), (4, 3, 2)))
-    return Identity(left, lambda X, W, b: norms.mean_centered(X), _skip_bound, sizes,
-                    arithmetic="ball", twins=twins)  # fmt: skip
+    return Identity(
+        left,
+        lambda X, W, b: norms.mean_centered(X),
+        _skip_bound,
+        sizes,
+        arithmetic="ball",
+        twins=twins,
+    )
 
 
 NO_COLLAPSE = _kept(
     _skip_residual,
     (
-        Twin("without the skip connection",
-             _kept(lambda X, W, b: norms.mean_centered(
-                 collapse.layer(X, 0 * W, b, W, KEY_WIDTH)))),
-        Twin("with W_QK = I", _kept(lambda X, W, b: _skip_residual(
-            X, W, b, ops.eye(X.shape[-1], X) + 0 * W))),
+        Twin(
+            "without the skip connection",
+            _kept(lambda X, W, b: norms.mean_centered(collapse.layer(X, 0 * W, b, W, KEY_WIDTH))),
+        ),
+        Twin(
+            "with W_QK = I",
+            _kept(lambda X, W, b: _skip_residual(X, W, b, ops.eye(X.shape[-1], X) + 0 * W)),
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def _sizes(tokens: int, width: int, depth: int, heads: int, **more: tuple[int, ...]):
@@ -176,8 +185,13 @@ def _slow(X, W_QK, b_QK, W, v, s):
     size = norms.diameter(X)[..., None]
     allowed = INSIDE * torch.sigmoid(s) / (2 * v * size.clamp_min(1e-300) ** 2)
     now = collapse.rate(W_QK, KEY_WIDTH).clamp_min(1e-300)
-    return {"X": X, "W_QK": W_QK * (allowed[..., None] / now)[..., None, None], "b_QK": b_QK,
-            "W": unit_value_map(W, v[..., None]), "v": v}  # fmt: skip
+    return {
+        "X": X,
+        "W_QK": W_QK * (allowed[..., None] / now)[..., None, None],
+        "b_QK": b_QK,
+        "W": unit_value_map(W, v[..., None]),
+        "v": v,
+    }
 
 
 def _slow_hypotheses(X, W_QK, b_QK, W, v):
@@ -231,8 +245,7 @@ def _orbit_rate(low: str, high: str) -> Callable[[], Verdict]:
             inside = value > arb(low) and value < arb(high)
             outside = value < arb(low) or value > arb(high)
         holds = True if inside else False if outside else None
-        return Verdict(holds, f"delta_L^2 2vcL = {value.str(8)}",
-                       L)  # fmt: skip
+        return Verdict(holds, f"delta_L^2 2vcL = {value.str(8)}", L)
 
     return run
 
@@ -242,13 +255,21 @@ ORBIT = Decision(
     _orbit_rate("0.99", "1"),
     ORBIT_LIMITS,
     kind="certified",
-    twins=(Twin("the constant 3 in place of 2",
-                Decision(_orbit_rate("0.65", "0.68"), ORBIT_LIMITS, kind="certified")),),
-)  # fmt: skip
+    twins=(
+        Twin(
+            "the constant 3 in place of 2",
+            Decision(_orbit_rate("0.65", "0.68"), ORBIT_LIMITS, kind="certified"),
+        ),
+    ),
+)
 
 CHECKS: dict[str, dict[str, Check]] = {
     "skip.no-collapse": {"residual": NO_COLLAPSE},
     "skip.lower-bound": {"one layer": LOWER},
-    "skip.polynomial-rate": {"decay": RATE, "critical value": V_STAR_CHECK, "square": SQUARE,
-                             "extremal orbit": ORBIT},
-}  # fmt: skip
+    "skip.polynomial-rate": {
+        "decay": RATE,
+        "critical value": V_STAR_CHECK,
+        "square": SQUARE,
+        "extremal orbit": ORBIT,
+    },
+}

@@ -83,14 +83,20 @@ def _moments(right: Callable = _closed, twins=()) -> Identity:
 
 MOMENTS = _moments(
     twins=(
-        Twin("a_i with T^2 in place of 2 T^2", _moments(lambda **p: _closed(
-            **p, spread=lambda i, T: walk.spread(i, T) - T / 6))),
-        Twin("the mean taken over the tokens up to i", _moments(lambda **p: _closed(
-            **p, spread=lambda i, T: (i - 1) * (2 * i - 1) / (6 * i)))),
-        Twin("tr(WSW'S) in the second term too", _moments(lambda W, R, tokens: _symmetrized(
-            W, R, tokens))),
+        Twin(
+            "a_i with T^2 in place of 2 T^2",
+            _moments(lambda **p: _closed(**p, spread=lambda i, T: walk.spread(i, T) - T / 6)),
+        ),
+        Twin(
+            "the mean taken over the tokens up to i",
+            _moments(lambda **p: _closed(**p, spread=lambda i, T: (i - 1) * (2 * i - 1) / (6 * i))),
+        ),
+        Twin(
+            "tr(WSW'S) in the second term too",
+            _moments(lambda W, R, tokens: _symmetrized(W, R, tokens)),
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def _symmetrized(W, R, tokens):
@@ -120,9 +126,9 @@ def _same_spread(right: Callable = _remainder, twins=()) -> Identity:
     return Identity(_spread_twice, right, bound, sizes, exact_draws=1, twins=twins)
 
 
-SAME = _same_spread(twins=(
-    Twin("(T^2 - 1)/11", _same_spread(lambda tokens: _remainder(tokens, 11))),
-))  # fmt: skip
+SAME = _same_spread(
+    twins=(Twin("(T^2 - 1)/11", _same_spread(lambda tokens: _remainder(tokens, 11))),)
+)
 
 
 def _variance(W, R, tokens):
@@ -150,10 +156,11 @@ LIMIT = _limit_check(
     _limit,
     (
         Twin("without the finite-size term", _limit_check(lambda **p: _limit(**p, finite=False))),
-        Twin("t = i/T in place of (i - 1/2)/T", _limit_check(
-            lambda **p: _limit(**p, middle=False))),
+        Twin(
+            "t = i/T in place of (i - 1/2)/T", _limit_check(lambda **p: _limit(**p, middle=False))
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def _symmetric_variance(W, tokens):
@@ -182,9 +189,9 @@ def _symmetric(right: Callable = _polynomial, twins=()) -> Identity:
     return Identity(_symmetric_variance, right, bound, sizes, twins=twins)
 
 
-SYMMETRIC = _symmetric(twins=(
-    Twin("1/2 in place of 7/12", _symmetric(lambda **p: _polynomial(**p, constant=6))),
-))  # fmt: skip
+SYMMETRIC = _symmetric(
+    twins=(Twin("1/2 in place of 7/12", _symmetric(lambda **p: _polynomial(**p, constant=6))),)
+)
 
 CHECKS: dict[str, dict[str, Check]] = {
     "walk.moments": {"moments": MOMENTS, "remainder": SAME},

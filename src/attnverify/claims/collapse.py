@@ -88,8 +88,12 @@ $(4\beta/\sqrt{d_{qk}})^{(3^L - 1)/2} \lVert \operatorname{res}(X) \rVert_{1,\in
 """,
         sources=(Source(DONG, "Theorem 2.2, version 1"),),
         here="the proof",
-        uses=("softmax.perturbation", "softmax.total-variation", "norms.submultiplicative",
-              "attention.qk-reduction"),
+        uses=(
+            "softmax.perturbation",
+            "softmax.total-variation",
+            "norms.submultiplicative",
+            "attention.qk-reduction",
+        ),
         notebook="collapse-composite",
     ),
     Claim(
@@ -132,8 +136,12 @@ For $D \le x^*$ the constant is at most $\sqrt{(1 + 2x^*)/2} = 1.325\ldots$ As $
 $1/\sqrt 2$, which cannot be improved for four or more tokens.
 """,
         here="statement and proof",
-        uses=("softmax.perturbation", "softmax.total-variation", "norms.submultiplicative",
-              "attention.qk-reduction"),
+        uses=(
+            "softmax.perturbation",
+            "softmax.total-variation",
+            "norms.submultiplicative",
+            "attention.qk-reduction",
+        ),
         notebook="collapse-composite",
         sharpens="collapse.single-head-without-gamma",
     ),

@@ -80,8 +80,10 @@ def records(claim: str, done: NotebookRun) -> tuple[list[Record], list[TwinRecor
     )
     twins = [
         TwinRecord(done.notebook, step, True, None, "a step that sympy decides to be false")
-        for e in own if e.role == "rejected" for step in e.steps
-    ]  # fmt: skip
+        for e in own
+        if e.role == "rejected"
+        for step in e.steps
+    ]
     return [record], twins
 
 

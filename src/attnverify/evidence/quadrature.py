@@ -70,8 +70,13 @@ def reference(weights: list[arb], x: arb, accuracy: float = 1e-10) -> arb:
         if rest / exponent < accuracy / 4:
             break
         S *= 2
-    value = acb.integral(lambda s, analytic: transform(theta + acb(0, 1) * s, analytic), 0, S,
-                         rel_tol=arb(accuracy), abs_tol=arb(accuracy / 8))  # fmt: skip
+    value = acb.integral(
+        lambda s, analytic: transform(theta + acb(0, 1) * s, analytic),
+        0,
+        S,
+        rel_tol=arb(accuracy),
+        abs_tol=arb(accuracy / 8),
+    )
     part = (value.real if above else -value.real) / arb.pi()
     part = part + arb(0, 1) * (rest / exponent / arb.pi())
     return 1 - part if above else part

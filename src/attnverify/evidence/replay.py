@@ -52,15 +52,18 @@ def load(path: Path) -> tuple[str, str, Instance]:
         if body["format"] != FORMAT:
             raise InputError(f"file: got format {body['format']!r}, expected {FORMAT!r}")
         if digest != _digest(body):
-            raise InputError(f"file: got contents that do not match the digest in {path.name}, "
-                             "expected an unedited replay file")  # fmt: skip
+            raise InputError(
+                f"file: got contents that do not match the digest in {path.name}, "
+                "expected an unedited replay file"
+            )
         return claim, check, {name: _tensor(name, array) for name, array in arrays.items()}
     except InputError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         reason = f"{type(error).__name__}: {error}"
-        raise InputError(f"file: got {path.name}, which is truncated or no replay file ({reason})"
-                         ) from error  # fmt: skip
+        raise InputError(
+            f"file: got {path.name}, which is truncated or no replay file ({reason})"
+        ) from error
 
 
 def _tensor(name: str, array: dict[str, Any]) -> torch.Tensor:

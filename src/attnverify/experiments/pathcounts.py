@@ -38,8 +38,12 @@ def row(name: str, source: str, depth: int, heads: int) -> Row:
     """Exact counts of every length 0..depth; the shares are rounded from exact ratios."""
     counts = [paths.count(depth, heads, length) for length in range(depth + 1)]
     head: Row = {"architecture": name, "source": source, "depth": depth, "heads": heads}
-    return head | {"mean": float(mean(counts)), "short": float(short(counts)),
-                   "longest": counts[-1] / sum(counts), "counts": counts}  # fmt: skip
+    return head | {
+        "mean": float(mean(counts)),
+        "short": float(short(counts)),
+        "longest": counts[-1] / sum(counts),
+        "counts": counts,
+    }
 
 
 def mean(counts: list[int]) -> Fraction:
@@ -78,9 +82,11 @@ def half_are_longest(rows: list[Row]) -> Verdict:
 
 def sample(rows: list[Row]) -> list[Rerun]:
     """Everything again. Both sides are correctly rounded quotients of integers, so equal."""
-    return [Rerun(f"{stored['architecture']}, {key}", stored[key], again[key], 0.0)
-            for stored, again in zip(rows, run(Settings()), strict=True)
-            for key in ("mean", "short", "longest")]  # fmt: skip
+    return [
+        Rerun(f"{stored['architecture']}, {key}", stored[key], again[key], 0.0)
+        for stored, again in zip(rows, run(Settings()), strict=True)
+        for key in ("mean", "short", "longest")
+    ]
 
 
 EXPERIMENT = Experiment(

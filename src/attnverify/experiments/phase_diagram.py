@@ -152,8 +152,9 @@ def judge(
         "contrast": larger(*order, lambda r: abs(r["contrast"]), "contrast"),
         "spread: neither collapse": healthy(wide),
         "spread: larger " + " and ".join(compared): all(
-            larger(*groups[::-1], lambda r, n=n: r[n], n) for n in compared),
-    }  # fmt: skip
+            larger(*groups[::-1], lambda r, n=n: r[n], n) for n in compared
+        ),
+    }
     argument = "; ".join(f"{name}: {'yes' if found else 'no'}" for name, found in parts.items())
     return Verdict(all(parts.values()), argument, len(rows))
 
@@ -184,7 +185,9 @@ EXPERIMENT = Experiment(
     twins=(
         ("neither collapse from |m| = 0.2 on", lambda rows: judge(rows, weakest=0.2)),
         ("the contrast of spread spectra is larger", lambda rows: judge(rows, localizing=spread)),
-        ("the residual of spread spectra is larger too",
-         lambda rows: judge(rows, compared=("entropy", "residual"))),
+        (
+            "the residual of spread spectra is larger too",
+            lambda rows: judge(rows, compared=("entropy", "residual")),
+        ),
     ),
-)  # fmt: skip
+)

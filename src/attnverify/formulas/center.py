@@ -96,8 +96,9 @@ class _Program:
             "primal_feasibility_tolerance": TOLERANCE,
             "dual_feasibility_tolerance": TOLERANCE,
         }
-        found = linprog(cost, A_ub=self.matrix, b_ub=self.limits, bounds=bounds, method="highs",
-                        options=options)  # fmt: skip
+        found = linprog(
+            cost, A_ub=self.matrix, b_ub=self.limits, bounds=bounds, method="highs", options=options
+        )
         if found.status != 0:
             raise ArithmeticError(f"linear program for the optimal center failed: {found.message}")
         center = found.x[:d]

@@ -95,8 +95,12 @@ def distribution(
     mean sum(mu) at most m^(3/2) 2^-53, which the margin covers for fewer than 10^5 weights.
     """
     require_finite("weights", weights)
-    require(SMALLEST_ACCURACY <= accuracy < 1, "accuracy", accuracy,
-            f"a number in [{SMALLEST_ACCURACY:g}, 1)")  # fmt: skip
+    require(
+        SMALLEST_ACCURACY <= accuracy < 1,
+        "accuracy",
+        accuracy,
+        f"a number in [{SMALLEST_ACCURACY:g}, 1)",
+    )
     require(not bool(x.isnan().any()), "x", "NaN", "a number")
     weights, x = weights.double(), x.double()
     largest = weights.detach().abs().amax(-1, keepdim=True)
@@ -113,8 +117,12 @@ def distribution(
     terms = _terms(weights, step, (1 - MARGIN) * each / 2, accuracy)
     probability = 0.5 - _sum_in_chunks(weights, inside, step, terms)
     rounding = _rounding(weights, inside.detach(), step, terms)  # falls as the accuracy grows
-    require(rounding <= each / 4, "accuracy", accuracy,
-            f"at least {_rounded_up(4 * together * rounding)} for these weights")  # fmt: skip
+    require(
+        rounding <= each / 4,
+        "accuracy",
+        accuracy,
+        f"at least {_rounded_up(4 * together * rounding)} for these weights",
+    )
     return probability.clamp(0, 1), each / 4 + each / 2 + rounding
 
 
@@ -132,8 +140,12 @@ def _terms(weights: Tensor, step: Tensor, error: float, accuracy: float) -> int:
     count = 8
     while float(truncation(weights.detach(), count * step).max()) > error:
         count *= 2
-        require(count <= MOST_TERMS, "accuracy", accuracy,
-                f"one that {MOST_TERMS} terms reach: too few weights matter")  # fmt: skip
+        require(
+            count <= MOST_TERMS,
+            "accuracy",
+            accuracy,
+            f"one that {MOST_TERMS} terms reach: too few weights matter",
+        )
     return count
 
 

@@ -116,8 +116,12 @@ def covariance_root(covariance: Tensor | None, width: int) -> Tensor:
         return torch.eye(width, dtype=torch.float64)
     expected = "a symmetric positive definite matrix"
     _require_symmetric("covariance", covariance, expected)
-    require(tuple(covariance.shape) == (width, width), "covariance",
-            f"shape {tuple(covariance.shape)}", f"shape {(width, width)}")  # fmt: skip
+    require(
+        tuple(covariance.shape) == (width, width),
+        "covariance",
+        f"shape {tuple(covariance.shape)}",
+        f"shape {(width, width)}",
+    )
     values, vectors = torch.linalg.eigh(covariance.double())
     smallest = float(values.min())
     require(smallest > 0, "covariance", f"smallest eigenvalue {smallest:.3g}", expected)

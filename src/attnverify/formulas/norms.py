@@ -75,8 +75,12 @@ def residual(
     minimizes ||.||_1; "mean": the mean token.
     """
     require_tokens("X", X)
-    require(center in ("optimal", "median", "mean"), "center", repr(center),
-            '"optimal", "median" or "mean"')  # fmt: skip
+    require(
+        center in ("optimal", "median", "mean"),
+        "center",
+        repr(center),
+        '"optimal", "median" or "mean"',
+    )
     if center == "mean":
         return mean_centered(X)
     if center == "median":

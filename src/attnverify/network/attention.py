@@ -120,16 +120,26 @@ class SelfAttentionNetwork(nn.Module):
     def _check(self, weights: AttentionWeights, mlp: MLP | None, norm: LayerNorm | None) -> None:
         L, H, d, k, v = self.depth, self.heads, self.width, self.key_width, self.value_width
         expected = {
-            "W_Q": (L, H, d, k), "W_K": (L, H, d, k), "b_Q": (L, H, k), "b_K": (L, H, k),
-            "W_V": (L, H, d, v), "b_V": (L, H, v), "W_O": (L, H, v, d), "b_O": (L, d),
-        }  # fmt: skip
+            "W_Q": (L, H, d, k),
+            "W_K": (L, H, d, k),
+            "b_Q": (L, H, k),
+            "b_K": (L, H, k),
+            "W_V": (L, H, d, v),
+            "b_V": (L, H, v),
+            "W_O": (L, H, v, d),
+            "b_O": (L, d),
+        }
         require(min(L, H, d, k, v) >= 1, "weights", f"shape {(L, H, d, k, v)}", "positive sizes")
         for name, shape in expected.items():
             _check_tensor(f"weights.{name}", getattr(weights, name), shape)
         if mlp is not None:
             m = mlp.W_1.shape[-1]
-            require(mlp.activation in ACTIVATIONS, "mlp.activation", repr(mlp.activation),
-                    f"one of {sorted(ACTIVATIONS)}")  # fmt: skip
+            require(
+                mlp.activation in ACTIVATIONS,
+                "mlp.activation",
+                repr(mlp.activation),
+                f"one of {sorted(ACTIVATIONS)}",
+            )
             sizes = {"W_1": (L, d, m), "b_1": (L, m), "W_2": (L, m, d), "b_2": (L, d)}
             for name, shape in sizes.items():
                 _check_tensor(f"mlp.{name}", getattr(mlp, name), shape)
@@ -163,8 +173,12 @@ class SelfAttentionNetwork(nn.Module):
         for name, size in {"depth": depth, "heads": heads, "width": width}.items():
             require(size >= 1, name, size, "a positive whole number")
         if key_width is None or value_width is None:
-            require(width % heads == 0, "width", f"{width} with {heads} heads",
-                    "a multiple of heads, or key_width and value_width")  # fmt: skip
+            require(
+                width % heads == 0,
+                "width",
+                f"{width} with {heads} heads",
+                "a multiple of heads, or key_width and value_width",
+            )
         key_width, value_width = key_width or width // heads, value_width or width // heads
         generator = torch.Generator().manual_seed(seed)
 
@@ -178,16 +192,24 @@ class SelfAttentionNetwork(nn.Module):
 
         L, H, d, k, v = depth, heads, width, key_width, value_width
         weights = AttentionWeights(
-            W_Q=normal(L, H, d, k, fan_in=d), b_Q=bias_of(L, H, k, fan_in=d),
-            W_K=normal(L, H, d, k, fan_in=d), b_K=bias_of(L, H, k, fan_in=d),
-            W_V=normal(L, H, d, v, fan_in=d), b_V=bias_of(L, H, v, fan_in=d),
-            W_O=normal(L, H, v, d, fan_in=H * v), b_O=bias_of(L, d, fan_in=H * v),
-        )  # fmt: skip
+            W_Q=normal(L, H, d, k, fan_in=d),
+            b_Q=bias_of(L, H, k, fan_in=d),
+            W_K=normal(L, H, d, k, fan_in=d),
+            b_K=bias_of(L, H, k, fan_in=d),
+            W_V=normal(L, H, d, v, fan_in=d),
+            b_V=bias_of(L, H, v, fan_in=d),
+            W_O=normal(L, H, v, d, fan_in=H * v),
+            b_O=bias_of(L, d, fan_in=H * v),
+        )
         mlp, layer_norm = None, None
         if mlp_width is not None:
             m = mlp_width
-            mlp = MLP(W_1=normal(L, d, m, fan_in=d), b_1=bias_of(L, m, fan_in=d),
-                      W_2=normal(L, m, d, fan_in=m), b_2=bias_of(L, d, fan_in=m))  # fmt: skip
+            mlp = MLP(
+                W_1=normal(L, d, m, fan_in=d),
+                b_1=bias_of(L, m, fan_in=d),
+                W_2=normal(L, m, d, fan_in=m),
+                b_2=bias_of(L, d, fan_in=m),
+            )
         if norm:
             shape = (L, 1 if mlp is None else 2, d)
             layer_norm = LayerNorm(torch.ones(shape, dtype=dtype), torch.zeros(shape, dtype=dtype))

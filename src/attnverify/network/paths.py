@@ -54,8 +54,12 @@ class FixedAttention:
         cls, net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"]
     ) -> FixedAttention:
         """The network at X; raises InputError if it has parts that are not attention."""
-        require(net.mlp is None and net.norm is None, "net", "a network with MLPs or layer norm",
-                "attention and skip connections alone (see attnverify.network.frozen)")  # fmt: skip
+        require(
+            net.mlp is None and net.norm is None,
+            "net",
+            "a network with MLPs or layer norm",
+            "attention and skip connections alone (see attnverify.network.frozen)",
+        )
         w = net.weights
         b = layer_bias(w["b_V"], w["W_O"], w["b_O"])
         return cls(net.attention(X), w["W_V"], w["W_O"], b, net.skip)
@@ -182,8 +186,12 @@ def term(net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"], pat
     require(len(path) == net.depth, "path", f"{len(path)} indices", f"{net.depth}, one a layer")
     fixed = FixedAttention.of(net, X)
     allowed = fixed.indices()
-    require(all(i in allowed for i in path), "path", f"{path}",
-            f"indices in {allowed[0]}..{allowed[-1]}")  # fmt: skip
+    require(
+        all(i in allowed for i in path),
+        "path",
+        f"{path}",
+        f"indices in {allowed[0]}..{allowed[-1]}",
+    )
     return fixed.term(X, tuple(path))
 
 
@@ -200,8 +208,12 @@ def terms(
     """
     require_tokens("X", X, net.width)
     number = (net.heads + net.skip) ** net.depth
-    require(number <= limit, "net", f"{number:,} paths",
-            f"at most {limit:,} (use by_length, the recursion over path lengths)")  # fmt: skip
+    require(
+        number <= limit,
+        "net",
+        f"{number:,} paths",
+        f"at most {limit:,} (use by_length, the recursion over path lengths)",
+    )
     return _enumerate(FixedAttention.of(net, X), X)
 
 

@@ -75,14 +75,22 @@ def random_layer(shape: Shape, seed: int, deviation: float = INITIAL) -> Layer:
     if shape.relative:
         relative = Relative(draw(H, d, k, deviation=deviation), draw(H, k, deviation=deviation))
     return Layer(
-        W_Q=W_Q, W_K=W_K, W_V=W_V, W_O=draw(H, k, d, deviation=deviation),
+        W_Q=W_Q,
+        W_K=W_K,
+        W_V=W_V,
+        W_O=draw(H, k, d, deviation=deviation),
         b_Q=draw(H, k, deviation=deviation) if shape.relative else zeros(H, k),
-        b_V=zeros(H, k), b_O=zeros(d),
-        W_1=draw(d, m, deviation=deviation), b_1=zeros(m),
-        W_2=draw(m, d, deviation=deviation), b_2=zeros(d),
-        scale=torch.ones(2, d, dtype=torch.float64), shift=zeros(2, d),
-        activation=shape.activation, relative=relative,
-    )  # fmt: skip
+        b_V=zeros(H, k),
+        b_O=zeros(d),
+        W_1=draw(d, m, deviation=deviation),
+        b_1=zeros(m),
+        W_2=draw(m, d, deviation=deviation),
+        b_2=zeros(d),
+        scale=torch.ones(2, d, dtype=torch.float64),
+        shift=zeros(2, d),
+        activation=shape.activation,
+        relative=relative,
+    )
 
 
 def random_layers(shape: Shape, seed: int, deviation: float = INITIAL) -> Iterator[Layer]:

@@ -41,10 +41,20 @@ def write(evidence_file: Path, out: Path) -> list[Path]:
 def main(arguments: list[str] | None = None) -> int:
     """Command line: exit code 0, or 2 with one line on stderr for a file that cannot be used."""
     parser = argparse.ArgumentParser(prog="python -m attnverify.book.pages", description=__doc__)
-    parser.add_argument("--evidence", type=Path, required=True, metavar="FILE",
-                        help="written by `attnverify verify --json FILE`")  # fmt: skip
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER",
-                        help="the book's folder of generated pages, book/generated")  # fmt: skip
+    parser.add_argument(
+        "--evidence",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="written by `attnverify verify --json FILE`",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        metavar="FOLDER",
+        help="the book's folder of generated pages, book/generated",
+    )
     options = parser.parse_args(arguments)
     try:
         write(options.evidence, options.out)

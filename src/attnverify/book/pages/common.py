@@ -24,8 +24,14 @@ from attnverify.evidence.verify import REPORT_VERSION
 LARGEST = 64 << 20  # bytes of an evidence file
 UNCHECKED = "not checked"
 #: A status is never told by its color alone: the mark and the word come with it.
-MARKS = {"verified": "✓", "refuted": "✗", "corrected": "↻", "partial": "◐", "failed": "!",
-         UNCHECKED: "?"}  # fmt: skip
+MARKS = {
+    "verified": "✓",
+    "refuted": "✗",
+    "corrected": "↻",
+    "partial": "◐",
+    "failed": "!",
+    UNCHECKED: "?",
+}
 STATUSES = ("verified", "refuted", "corrected", "partial", "failed")
 FIXED = "\N{NO-BREAK SPACE}"
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -60,8 +66,10 @@ def read_evidence(path: Path) -> Evidence:
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
         if body["version"] != REPORT_VERSION:
-            raise InputError(f"evidence: got version {body['version']!r} in {path.name}, "
-                             f"expected {REPORT_VERSION}")  # fmt: skip
+            raise InputError(
+                f"evidence: got version {body['version']!r} in {path.name}, "
+                f"expected {REPORT_VERSION}"
+            )
         claims = {entry["id"]: entry for entry in body["claims"]}
         for entry in claims.values():
             _check_entry(entry)
@@ -70,18 +78,24 @@ def read_evidence(path: Path) -> Evidence:
         raise
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         reason = f"{type(error).__name__}: {error}"
-        raise InputError(f"evidence: got {path.name}, which is truncated or no evidence file "
-                         f"({reason}), {expected}") from error  # fmt: skip
+        raise InputError(
+            f"evidence: got {path.name}, which is truncated or no evidence file "
+            f"({reason}), {expected}"
+        ) from error
 
 
 def _check_entry(entry: Mapping[str, Any]) -> None:
     if entry["status"] not in STATUSES:
-        raise InputError(f"evidence: got status {entry['status']!r} of {entry['id']}, "
-                         f"expected one of {', '.join(STATUSES)}")  # fmt: skip
+        raise InputError(
+            f"evidence: got status {entry['status']!r} of {entry['id']}, "
+            f"expected one of {', '.join(STATUSES)}"
+        )
     for record in entry["evidence"]:
         if record["kind"] not in KINDS:
-            raise InputError(f"evidence: got kind {record['kind']!r} of {entry['id']}, "
-                             f"expected one of {', '.join(KINDS)}")  # fmt: skip
+            raise InputError(
+                f"evidence: got kind {record['kind']!r} of {entry['id']}, "
+                f"expected one of {', '.join(KINDS)}"
+            )
         _ = record["check"], record["outcome"], record["instances"], record["limits"]
         _ = record["ratio"], record["detail"], record["seconds"]
     for twin in entry["twins"]:
@@ -151,8 +165,10 @@ def margin(id: str, records: Iterable[Mapping[str, Any]]) -> float | None:
 
 def badge(status: str, color: str) -> str:
     """A status as HTML: a mark, the word, and a border in the status's color."""
-    return (f'<span class="attnverify-badge" style="--attnverify-color: {color}">'
-            f'<span aria-hidden="true">{MARKS[status]}</span> {status}</span>')  # fmt: skip
+    return (
+        f'<span class="attnverify-badge" style="--attnverify-color: {color}">'
+        f'<span aria-hidden="true">{MARKS[status]}</span> {status}</span>'
+    )
 
 
 def scrolling(label: str, lines: Iterable[str]) -> list[str]:

@@ -50,18 +50,39 @@ NOTHING = "no certified evidence in the evidence file"
 
 def text(evidence: Evidence) -> str:
     """The page as MyST."""
-    lines = [INTRO, REFUTED, *_table(
-        "Refuted statements", ("Corrected statement", "Certified instance"),
-        (_refuted(claim, evidence) for claim in refuted()))]  # fmt: skip
-    lines += [SHARPENED, *_table(
-        "Sharpened statements", ("Sharper statement", "Certified instance"),
-        (_sharpened(claim, evidence) for claim in sharpened()))]  # fmt: skip
-    lines += [COMPLETED, *_table(
-        "Completed statements", ("Proved here", "Certified instance"),
-        (_completed(claim, evidence) for claim in completed()))]  # fmt: skip
-    lines += [NOT_REPRODUCED, *_table(
-        "Findings that were not reproduced", ("Measured", "Limits"),
-        (_not_reproduced(claim, evidence) for claim in not_reproduced()))]  # fmt: skip
+    lines = [
+        INTRO,
+        REFUTED,
+        *_table(
+            "Refuted statements",
+            ("Corrected statement", "Certified instance"),
+            (_refuted(claim, evidence) for claim in refuted()),
+        ),
+    ]
+    lines += [
+        SHARPENED,
+        *_table(
+            "Sharpened statements",
+            ("Sharper statement", "Certified instance"),
+            (_sharpened(claim, evidence) for claim in sharpened()),
+        ),
+    ]
+    lines += [
+        COMPLETED,
+        *_table(
+            "Completed statements",
+            ("Proved here", "Certified instance"),
+            (_completed(claim, evidence) for claim in completed()),
+        ),
+    ]
+    lines += [
+        NOT_REPRODUCED,
+        *_table(
+            "Findings that were not reproduced",
+            ("Measured", "Limits"),
+            (_not_reproduced(claim, evidence) for claim in not_reproduced()),
+        ),
+    ]
     return "\n".join(lines)
 
 
@@ -88,9 +109,10 @@ def sharpened() -> list[Claim]:
 def completed() -> list[Claim]:
     """Published statements that hold and of which a part is proved here, but the sharpened ones."""
     return [
-        c for c in registry.values()
+        c
+        for c in registry.values()
         if c.published and c.here and c.asserts == "holds" and c.derived and not sharper(c.id)
-    ]  # fmt: skip
+    ]
 
 
 def _table(label: str, last: tuple[str, str], rows: Iterable[list[str]]) -> list[str]:

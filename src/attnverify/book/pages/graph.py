@@ -49,8 +49,10 @@ def svg(evidence: Evidence, link: Link, claims: Registry = registry) -> str:
     tops = rows(claims)
     width, height = NODE_WIDTH + ARCS + 2 * MARGIN, max(tops.values()) + ROW
     uses = sum(len(claim.uses) for claim in claims.values())
-    label = (f"Dependency graph of {len(claims)} claims with {uses} arrows; "
-             "the list below says the same in words.")  # fmt: skip
+    label = (
+        f"Dependency graph of {len(claims)} claims with {uses} arrows; "
+        "the list below says the same in words."
+    )
     parts = [
         f'<svg class="attnverify-graph" xmlns="http://www.w3.org/2000/svg" role="group" '
         f'aria-label="{label}" width="{width}" height="{height}" '
@@ -65,8 +67,9 @@ def svg(evidence: Evidence, link: Link, claims: Registry = registry) -> str:
         parts += ["<g>", *arcs, node, "</g>"]
     for title, members in by_part(claims.values()).items():  # last, so that no arc covers them
         top = tops[members[0].id] - ROW + 20
-        parts.append(f'<text class="attnverify-part" x="{MARGIN}" y="{top}">'
-                     f"{html_escape(title)}</text>")  # fmt: skip
+        parts.append(
+            f'<text class="attnverify-part" x="{MARGIN}" y="{top}">{html_escape(title)}</text>'
+        )
     return "\n".join([*parts, "</svg>"])
 
 
@@ -75,8 +78,10 @@ def _arc(start: int, end: int, height: int) -> str:
     x, y, to_y = MARGIN + NODE_WIDTH, start + NODE_HEIGHT // 2, end + NODE_HEIGHT // 2
     reach = SHORTEST + round((ARCS - SHORTEST) * abs(end - start) / height)
     out = x + reach * 4 // 3  # a cubic curve reaches three quarters of the way to its controls
-    return (f'<path d="M{x} {y}C{out} {y} {out} {to_y} {x} {to_y}" fill="none" '
-            'stroke="currentColor" marker-end="url(#attnverify-arrow)"/>')  # fmt: skip
+    return (
+        f'<path d="M{x} {y}C{out} {y} {out} {to_y} {x} {to_y}" fill="none" '
+        'stroke="currentColor" marker-end="url(#attnverify-arrow)"/>'
+    )
 
 
 def _node(claim: Claim, top: int, status: str, address: str) -> str:
@@ -108,8 +113,10 @@ def text(evidence: Evidence, link: Link) -> str:
 def _in_words(evidence: Evidence) -> list[str]:
     lines = []
     for claim in registry.values():
-        own = (f"- []{{#{anchor(claim.id, 'graph')}}}{{claim}}`{escape(claim.title)} <{claim.id}>` "
-               f"({evidence.status(claim.id)})")  # fmt: skip
+        own = (
+            f"- []{{#{anchor(claim.id, 'graph')}}}{{claim}}`{escape(claim.title)} <{claim.id}>` "
+            f"({evidence.status(claim.id)})"
+        )
         used = [f"{{claim}}`{escape(registry[u].title)} <{u}>`" for u in claim.uses]
         lines.append(f"{own} rests on {'; '.join(used) or 'no other claim'}.")
     return lines

@@ -92,8 +92,9 @@ def _reasons(members: list[Claim], evidence: Evidence) -> list[str]:
     for claim in members:
         reasons = evidence.claims.get(claim.id, {}).get("reasons", ())
         if reasons:
-            lines.append(f"- `{claim.id}` is {evidence.status(claim.id)}: "
-                         f"{escape('; '.join(reasons))}")  # fmt: skip
+            lines.append(
+                f"- `{claim.id}` is {evidence.status(claim.id)}: {escape('; '.join(reasons))}"
+            )
     return [*lines, ""] if lines else []
 
 
@@ -101,8 +102,14 @@ def _produced_by(evidence: Evidence) -> list[str]:
     if not evidence.claims:
         return ["## What produced it", "", "No evidence file was read.", ""]
     rows = [["setting", f"`{name}`", f"`{value}`"] for name, value in evidence.settings.items()]
-    rows += [["environment", f"`{name}`", f"`{value}`"]
-             for name, value in evidence.environment.items()]  # fmt: skip
+    rows += [
+        ["environment", f"`{name}`", f"`{value}`"] for name, value in evidence.environment.items()
+    ]
     table = pipe_table(("", "Name", "Value"), rows)
-    return ["## What produced it", "", *scrolling("Settings and versions", table),
-            "Equal settings give equal evidence, except for times.", ""]  # fmt: skip
+    return [
+        "## What produced it",
+        "",
+        *scrolling("Settings and versions", table),
+        "Equal settings give equal evidence, except for times.",
+        "",
+    ]

@@ -34,8 +34,15 @@ def _record(id: str, record: Mapping[str, Any]) -> Row:
     ratio, what = record["ratio"], measure(id, record["check"])
     exact = what == "error/bound" and record["kind"] == "certified"  # no rounding to measure
     shown = "–" if ratio is None or exact else f"{what} {number(ratio)}"
-    return (record["kind"], record["check"], OUTCOMES[record["outcome"]], shown,
-            f"{record['instances']:,}", record["detail"], record["limits"])  # fmt: skip
+    return (
+        record["kind"],
+        record["check"],
+        OUTCOMES[record["outcome"]],
+        shown,
+        f"{record['instances']:,}",
+        record["detail"],
+        record["limits"],
+    )
 
 
 def _twin(twin: Mapping[str, Any]) -> Row:
@@ -52,8 +59,11 @@ def _table(title: str, claims: Sequence[Claim], header: Row, rows: list[Row]) ->
         header, rows = header[1:], [row[1:] for row in rows]
     label = html_escape(f"{title} of {', '.join(c.id for c in claims)}", quote=True)
     start = f'<div class="attnverify-scroll" role="region" aria-label="{label}" tabindex="0">'
-    return [nodes.raw("", start, format="html"), _body(header, rows),
-            nodes.raw("", "</div>", format="html")]  # fmt: skip
+    return [
+        nodes.raw("", start, format="html"),
+        _body(header, rows),
+        nodes.raw("", "</div>", format="html"),
+    ]
 
 
 def _body(header: Row, rows: Iterable[Row]) -> nodes.table:

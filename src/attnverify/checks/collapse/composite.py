@@ -79,9 +79,11 @@ def _layers(constant: Callable, heads: int = 1, extremal=()) -> dict[str, Inequa
         extremal=extremal,
     )
     many = replace(
-        two, left=_residual_any, sizes=tuple(layer_sizes(n, d, heads) for n, d in ((3, 2), (6, 4))),
+        two,
+        left=_residual_any,
+        sizes=tuple(layer_sizes(n, d, heads) for n, d in ((3, 2), (6, 4))),
         extremal=(),
-    )  # fmt: skip
+    )
     return {"two tokens": two, "more tokens": many}
 
 
@@ -99,8 +101,7 @@ def two_token_layer(scale: float, heads: int = 1) -> dict[str, torch.Tensor]:
     W[:, 0, :] = 1
     R = torch.tensor([[scale, 0.0], [-scale, 0.0]], dtype=torch.float64)
     zero = torch.zeros(heads, 2, dtype=torch.float64)
-    return {"R": R, "x": torch.zeros(1, 2, dtype=torch.float64), "W_QK": W_QK, "b_QK": zero,
-            "W": W}  # fmt: skip
+    return {"R": R, "x": torch.zeros(1, 2, dtype=torch.float64), "W_QK": W_QK, "b_QK": zero, "W": W}
 
 
 SINGLE_LAYER = _with_twins(
@@ -134,9 +135,13 @@ def pulled_apart(exponent: int = 10) -> dict[str, torch.Tensor]:
     """
     R = torch.eye(4, 2, dtype=torch.float64)
     W_QK = torch.tensor([[[1.0, -1.0], [0.0, 0.0]]], dtype=torch.float64) * 2.0 ** (1 - exponent)
-    return {"R": R, "x": torch.zeros(1, 2, dtype=torch.float64), "W_QK": W_QK,
-            "b_QK": torch.full((1, 2), 80.0, dtype=torch.float64),
-            "W": torch.eye(2, dtype=torch.float64)[None]}  # fmt: skip
+    return {
+        "R": R,
+        "x": torch.zeros(1, 2, dtype=torch.float64),
+        "W_QK": W_QK,
+        "b_QK": torch.full((1, 2), 80.0, dtype=torch.float64),
+        "W": torch.eye(2, dtype=torch.float64)[None],
+    }
 
 
 SHARPENED = _unconditional(_sharpened, pulled_apart, ("0.99 times the constant", 0.99))
@@ -150,8 +155,14 @@ BEST_GAMMA = _unconditional(
 
 def _network_sizes(depth: int, width: int) -> dict[str, tuple[int, ...]]:
     L, d = depth, width
-    return {"u": (1, d), "x": (1, d), "W_QK": (L, 1, d, d), "b_QK": (L, 1, d), "W": (L, 1, d, d),
-            "s": (L, 1)}  # fmt: skip
+    return {
+        "u": (1, d),
+        "x": (1, d),
+        "W_QK": (L, 1, d, d),
+        "b_QK": (L, 1, d),
+        "W": (L, 1, d, d),
+        "s": (L, 1),
+    }
 
 
 def _bounded_network(u, x, W_QK, b_QK, W, s):
@@ -171,8 +182,9 @@ def _states(X, W_QK, b_QK, W):
     """Residuals at the input of every layer (two tokens: the mean is the minimizing center)."""
     for i in range(W.shape[-4]):
         yield norms.mean_centered(X), W_QK[..., i, :, :, :], W[..., i, :, :, :]
-        X = collapse.layer(X, W_QK[..., i, :, :, :], b_QK[..., i, :, :], W[..., i, :, :, :],
-                           KEY_WIDTH)  # fmt: skip
+        X = collapse.layer(
+            X, W_QK[..., i, :, :, :], b_QK[..., i, :, :], W[..., i, :, :, :], KEY_WIDTH
+        )
 
 
 def _depth_bound(with_gamma: bool, iterate: Callable = collapse.iterate) -> Callable:

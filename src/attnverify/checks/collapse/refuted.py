@@ -83,10 +83,15 @@ ANCHORS = Decision(
     _anchors(collapse.unconditional_constant),
     ANCHOR_LIMITS,
     kind="certified",
-    twins=(Twin("the constant sqrt 2 for every D",
-                Decision(_anchors(lambda D: ops.sqrt(ops.full((1,), 2, D))),
-                         ANCHOR_LIMITS, kind="certified")),),
-)  # fmt: skip
+    twins=(
+        Twin(
+            "the constant sqrt 2 for every D",
+            Decision(
+                _anchors(lambda D: ops.sqrt(ops.full((1,), 2, D))), ANCHOR_LIMITS, kind="certified"
+            ),
+        ),
+    ),
+)
 
 
 def printed_ratio(d: int, t=None):

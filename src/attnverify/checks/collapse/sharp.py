@@ -63,13 +63,26 @@ LAYER = replace(
     LAYER,
     twins=(
         Twin("0.2499 in place of 1/4", replace(LAYER, right=_tanh_bound(4 * 0.2499))),
-        Twin("the largest head in place of the sum over heads",
-             replace(LAYER, right=lambda X, W_QK, b_QK, W: norms.diameter(X) * ops.amax(
-                 spectral_norm(W[..., 0, :, :, :]) * collapse.variation_bound(
-                     4 * collapse.rate(W_QK[..., 0, :, :, :], KEY_WIDTH)
-                     * ops.square(norms.diameter(X))[..., None]), -1))),
+        Twin(
+            "the largest head in place of the sum over heads",
+            replace(
+                LAYER,
+                right=lambda X, W_QK, b_QK, W: (
+                    norms.diameter(X)
+                    * ops.amax(
+                        spectral_norm(W[..., 0, :, :, :])
+                        * collapse.variation_bound(
+                            4
+                            * collapse.rate(W_QK[..., 0, :, :, :], KEY_WIDTH)
+                            * ops.square(norms.diameter(X))[..., None]
+                        ),
+                        -1,
+                    )
+                ),
+            ),
+        ),
     ),
-)  # fmt: skip
+)
 CUBIC = Inequality(
     left=output_diameter,
     right=_cubic,
@@ -79,10 +92,12 @@ CUBIC = Inequality(
 CUBIC = replace(
     CUBIC,
     twins=(
-        Twin("the exponent 3.1 in place of 3",
-             replace(CUBIC, right=lambda **i: _cubic(**i) * _power(norms.diameter(i["X"])))),
+        Twin(
+            "the exponent 3.1 in place of 3",
+            replace(CUBIC, right=lambda **i: _cubic(**i) * _power(norms.diameter(i["X"]))),
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def _power(size):
@@ -110,9 +125,13 @@ DEPTH = Inequality(
 )
 DEPTH = replace(
     DEPTH,
-    twins=(Twin("exponent 3^L / 2 in place of (3^L - 1) / 2",
-                replace(DEPTH, right=_iterated(_half_more))),),
-)  # fmt: skip
+    twins=(
+        Twin(
+            "exponent 3^L / 2 in place of (3^L - 1) / 2",
+            replace(DEPTH, right=_iterated(_half_more)),
+        ),
+    ),
+)
 
 
 def _largest_rate(W_QK):
@@ -139,8 +158,11 @@ def _one(X, **_):
 
 def _unit_values(size: float = 1.0) -> Callable:
     return lambda X, W_QK, b_QK, W: {
-        "X": X, "W_QK": W_QK, "b_QK": b_QK, "W": unit_value_map(W, size)
-    }  # fmt: skip
+        "X": X,
+        "W_QK": W_QK,
+        "b_QK": b_QK,
+        "W": unit_value_map(W, size),
+    }
 
 
 GLOBAL = Inequality(
@@ -148,11 +170,9 @@ GLOBAL = Inequality(
     right=_geometric(_one),
     sizes=(_sizes(2, 2, 1, 1), _sizes(3, 2, 3, 1)),
     build=_unit_values(),
-    hypotheses=lambda X, W_QK, b_QK, W: [
-        (spectral_norm(W), ops.full(tuple(W.shape[:-2]), 1, W))
-    ],
+    hypotheses=lambda X, W_QK, b_QK, W: [(spectral_norm(W), ops.full(tuple(W.shape[:-2]), 1, W))],
     extremal=(lambda: extremal_network(2.0, 1, 1 - 2.0**-45),),
-)  # fmt: skip
+)
 GLOBAL = replace(
     GLOBAL,
     twins=(Twin("||W_V||_2 <= 1.01", replace(GLOBAL, build=_unit_values(1.01), hypotheses=None)),),
@@ -210,11 +230,17 @@ THRESHOLD = replace(
     THRESHOLD,
     extremal=THRESHOLD.extremal[:1],
     twins=(
-        Twin("a threshold 5% larger in the square",
-             replace(THRESHOLD, build=_below_threshold(1.05), hypotheses=None,
-                     extremal=THRESHOLD.extremal)),
+        Twin(
+            "a threshold 5% larger in the square",
+            replace(
+                THRESHOLD,
+                build=_below_threshold(1.05),
+                hypotheses=None,
+                extremal=THRESHOLD.extremal,
+            ),
+        ),
     ),
-)  # fmt: skip
+)
 
 ORBIT_LAYERS = 1000
 
@@ -253,9 +279,13 @@ ORBIT = Decision(
     _orbit((1, 1)),
     ORBIT_LIMITS,
     kind="certified",
-    twins=(Twin("a start at 0.999 delta_* stays too",
-                Decision(_orbit((999, 1000)), ORBIT_LIMITS, kind="certified")),),
-)  # fmt: skip
+    twins=(
+        Twin(
+            "a start at 0.999 delta_* stays too",
+            Decision(_orbit((999, 1000)), ORBIT_LIMITS, kind="certified"),
+        ),
+    ),
+)
 
 CHECKS: dict[str, dict[str, Check]] = {
     "collapse.sharp-layer": {"tanh": LAYER, "cubic": CUBIC},

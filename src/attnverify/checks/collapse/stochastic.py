@@ -52,9 +52,11 @@ def triangle(rho):
     """Corners of an equilateral triangle around the origin with circumradius ``rho`` (..., 1)."""
     half, height = rho / ops.constant(2, rho), rho * ops.root(3, rho) / ops.constant(2, rho)
     zero = 0 * rho
-    rows = [ops.stack([rho[..., 0], zero[..., 0]], -1),
-            ops.stack([-half[..., 0], height[..., 0]], -1),
-            ops.stack([-half[..., 0], -height[..., 0]], -1)]  # fmt: skip
+    rows = [
+        ops.stack([rho[..., 0], zero[..., 0]], -1),
+        ops.stack([-half[..., 0], height[..., 0]], -1),
+        ops.stack([-half[..., 0], -height[..., 0]], -1),
+    ]
     return ops.stack(rows, -2)
 
 
@@ -94,15 +96,26 @@ def _positive(**parameters):
 
 
 def _triangle_check(left: Callable, twins=()) -> Identity:
-    return Identity(left, _triangle_scaled, _triangle_bound, ({"q": (1,), "rho": (1,)},),
-                    build=_positive, arithmetic="ball", twins=twins)  # fmt: skip
+    return Identity(
+        left,
+        _triangle_scaled,
+        _triangle_bound,
+        ({"q": (1,), "rho": (1,)},),
+        build=_positive,
+        arithmetic="ball",
+        twins=twins,
+    )
 
 
 TRIANGLE = _triangle_check(
     _on_triangle,
-    (Twin("the triangle moved off the origin",
-          _triangle_check(lambda q, rho: _on_triangle(q, rho, move=0.25))),),
-)  # fmt: skip
+    (
+        Twin(
+            "the triangle moved off the origin",
+            _triangle_check(lambda q, rho: _on_triangle(q, rho, move=0.25)),
+        ),
+    ),
+)
 
 
 def masked_layer(X, W_QK, causal: bool = True):
@@ -134,14 +147,22 @@ MASK = Inequality(
     left=_distance_from_half(causal=True),
     right=_mask_bound,
     sizes=({"X": (2, 2), "W_QK": (2, 2)}, {"X": (2, 3), "W_QK": (3, 3)}),
-    extremal=(lambda: {"X": torch.tensor([[0.5, 0.0], [1.0, 0.0]], dtype=torch.float64),
-                       "W_QK": torch.eye(2, dtype=torch.float64)},),
-)  # fmt: skip
+    extremal=(
+        lambda: {
+            "X": torch.tensor([[0.5, 0.0], [1.0, 0.0]], dtype=torch.float64),
+            "W_QK": torch.eye(2, dtype=torch.float64),
+        },
+    ),
+)
 MASK = replace(
     MASK,
-    twins=(Twin("0.999 times the bound",
-                replace(MASK, right=lambda **i: ops.constant(0.999, i["X"]) * _mask_bound(**i))),),
-)  # fmt: skip
+    twins=(
+        Twin(
+            "0.999 times the bound",
+            replace(MASK, right=lambda **i: ops.constant(0.999, i["X"]) * _mask_bound(**i)),
+        ),
+    ),
+)
 
 
 def _unmasked_ratio(causal: bool) -> Callable[[], Verdict]:
@@ -152,8 +173,11 @@ def _unmasked_ratio(causal: bool) -> Callable[[], Verdict]:
         q = np.full((1, 1, 1), arb(1), dtype=object)
         ratio = (norms.diameter(masked_layer(X, q, causal)) / norms.diameter(X))[0]
         near = abs(ratio - arb(1) / 2) < arb(2) ** -20
-        return Verdict(True if near else False if ratio < 0.25 else None, f"ratio {ratio.str(12)}",
-                       ratio=float(ratio.mid()))  # fmt: skip
+        return Verdict(
+            True if near else False if ratio < 0.25 else None,
+            f"ratio {ratio.str(12)}",
+            ratio=float(ratio.mid()),
+        )
 
     return run
 
@@ -163,9 +187,13 @@ HALF = Decision(
     _unmasked_ratio(True),
     MASK_LIMITS,
     kind="certified",
-    twins=(Twin("without the mask the ratio is 1/2 too",
-                Decision(_unmasked_ratio(False), MASK_LIMITS, kind="certified")),),
-)  # fmt: skip
+    twins=(
+        Twin(
+            "without the mask the ratio is 1/2 too",
+            Decision(_unmasked_ratio(False), MASK_LIMITS, kind="certified"),
+        ),
+    ),
+)
 
 CHECKS: dict[str, dict[str, Check]] = {
     "collapse.stochastic-products": {"two products": PRODUCTS},

@@ -42,10 +42,16 @@ def _inverted(change: Callable = lambda value: value, accuracy: float = 1e-8) ->
 
 INVERSION_LIMITS = "these spectra and thresholds, against a quadrature in ball arithmetic"
 INVERTED = Decision(
-    _inverted(), INVERSION_LIMITS, "certified",
-    twins=(Twin("2e-8 added to the result", Decision(
-        _inverted(lambda value: value + 2e-8), INVERSION_LIMITS, "certified")),),
-)  # fmt: skip
+    _inverted(),
+    INVERSION_LIMITS,
+    "certified",
+    twins=(
+        Twin(
+            "2e-8 added to the result",
+            Decision(_inverted(lambda value: value + 2e-8), INVERSION_LIMITS, "certified"),
+        ),
+    ),
+)
 
 
 def _enclosed(bounds: Callable[[arb], arb]) -> Callable[[], Verdict]:
@@ -70,10 +76,16 @@ def _enclosed(bounds: Callable[[arb], arb]) -> Callable[[], Verdict]:
 
 
 BOUNDS = Decision(
-    _enclosed(lambda ball: ball), INVERSION_LIMITS, "certified",
-    twins=(Twin("the sum alone, without its error bounds", Decision(
-        _enclosed(lambda ball: arb(ball.mid())), INVERSION_LIMITS, "certified")),),
-)  # fmt: skip
+    _enclosed(lambda ball: ball),
+    INVERSION_LIMITS,
+    "certified",
+    twins=(
+        Twin(
+            "the sum alone, without its error bounds",
+            Decision(_enclosed(lambda ball: arb(ball.mid())), INVERSION_LIMITS, "certified"),
+        ),
+    ),
+)
 
 
 def _one_square(without_decay: bool) -> Callable[[], Verdict]:
@@ -92,8 +104,12 @@ def _one_square(without_decay: bool) -> Callable[[], Verdict]:
             size = size * chisquare.decay(one, end[None]) if without_decay else size
             off, bound = abs(value - 0.5), size + (arb.pi() / step).sqrt().erfc()
         detail = f"error {float(off):.4f}, bound {float(bound):.4f}"
-        return Verdict(True if off <= bound else False if off > bound else None, detail, 1,
-                       float(off) / float(bound))  # fmt: skip
+        return Verdict(
+            True if off <= bound else False if off > bound else None,
+            detail,
+            1,
+            float(off) / float(bound),
+        )
 
     return run
 
@@ -105,10 +121,11 @@ def _scalar(value: arb) -> np.ndarray:
 
 SQUARE_LIMITS = "one weight, one step, one number of terms"
 SQUARE = Decision(
-    _one_square(False), SQUARE_LIMITS, "certified",
-    twins=(Twin("truncation without e", Decision(
-        _one_square(True), SQUARE_LIMITS, "certified")),),
-)  # fmt: skip
+    _one_square(False),
+    SQUARE_LIMITS,
+    "certified",
+    twins=(Twin("truncation without e", Decision(_one_square(True), SQUARE_LIMITS, "certified")),),
+)
 
 #: P(Q > t) for t > 0: one square, an exponential law and a symmetric Laplace law.
 CLOSED_TAILS: dict[str, tuple[list[float], Callable[[arb], arb]]] = {
@@ -144,11 +161,17 @@ def _tails(linear: int) -> Callable[[], Verdict]:
 
 TAIL_LIMITS = "these laws with closed tails; the bound for all weights is derived in the notebook"
 TAILS = Decision(
-    _tails(2), TAIL_LIMITS, "certified",
+    _tails(2),
+    TAIL_LIMITS,
+    "certified",
     twins=(Twin("y m in place of 2 y m", Decision(_tails(1), TAIL_LIMITS, "certified")),),
-)  # fmt: skip
+)
 
 CHECKS: dict[str, dict[str, Check]] = {
-    "localization.inversion": {"floats": INVERTED, "bounds": BOUNDS, "one square": SQUARE,
-                               "tails": TAILS},
-}  # fmt: skip
+    "localization.inversion": {
+        "floats": INVERTED,
+        "bounds": BOUNDS,
+        "one square": SQUARE,
+        "tails": TAILS,
+    },
+}

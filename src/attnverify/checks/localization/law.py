@@ -30,9 +30,13 @@ def _simulated(weights: Callable, samples: int) -> Callable[[], Verdict]:
         for case in CASES.values():
             exact = localization.between(weights(case), *case.thresholds, FAST)
             seen = localization.probability(
-                case.W, case.tokens, case.temperature, "simulation",
-                covariance=case.covariance, samples=samples,
-            )  # fmt: skip
+                case.W,
+                case.tokens,
+                case.temperature,
+                "simulation",
+                covariance=case.covariance,
+                samples=samples,
+            )
             error = (exact * (1 - exact) / samples).sqrt() + FAST
             worst = max(worst, float(((seen - exact).abs() / error).max()))
             cases += case.tokens
@@ -129,9 +133,11 @@ def _power_trace(A, power: int):
 
 POWER_LIMITS = "these walks; the law for all of them is derived in the notebook"
 POWERS = Decision(
-    _power_sums(), POWER_LIMITS, "certified",
+    _power_sums(),
+    POWER_LIMITS,
+    "certified",
     twins=(Twin("weights not halved", Decision(_power_sums(2), POWER_LIMITS, "certified")),),
-)  # fmt: skip
+)
 
 
 def _singular_values(square: Callable = lambda W: W @ W.T, h_squared: int = 1) -> Callable:
@@ -162,14 +168,19 @@ def _square_of_symmetric_part(W):
 
 
 SINGULAR = Decision(
-    _singular_values(), POWER_LIMITS, "certified",
+    _singular_values(),
+    POWER_LIMITS,
+    "certified",
     twins=(
-        Twin("the symmetric part of W in place of its singular values", Decision(
-            _singular_values(_square_of_symmetric_part), POWER_LIMITS, "certified")),
-        Twin("h in place of h/2", Decision(
-            _singular_values(h_squared=4), POWER_LIMITS, "certified")),
+        Twin(
+            "the symmetric part of W in place of its singular values",
+            Decision(_singular_values(_square_of_symmetric_part), POWER_LIMITS, "certified"),
+        ),
+        Twin(
+            "h in place of h/2", Decision(_singular_values(h_squared=4), POWER_LIMITS, "certified")
+        ),
     ),
-)  # fmt: skip
+)
 
 
 CHECKS: dict[str, dict[str, Check]] = {

@@ -43,8 +43,10 @@ def _positions(T, t, xi, eta):
 
 def _middle_token() -> dict[str, torch.Tensor]:
     """t = 1/2 and a score at one standard deviation, T = 65."""
-    return {k: torch.tensor([v], dtype=torch.float64)
-            for k, v in {"T": 65.0, "t": 0.5, "xi": 0.0, "eta": 12**-0.5}.items()}  # fmt: skip
+    return {
+        k: torch.tensor([v], dtype=torch.float64)
+        for k, v in {"T": 65.0, "t": 0.5, "xi": 0.0, "eta": 12**-0.5}.items()
+    }
 
 
 NEAR = Inequality(
@@ -76,12 +78,10 @@ NEAR = replace(
     NEAR,
     twins=(
         Twin("0.99 times kappa", replace(NEAR, right=_sides(1, factor=0.99))),
-        Twin("1/2 in place of 7/12", replace(
-            NEAR, left=_seven_twelfths, extremal=(_last_token,))),
-        Twin("T^3 in place of T^2", replace(NEAR, right=lambda T, **p:
-             _near_limit(T, **p)[1] / T)),
+        Twin("1/2 in place of 7/12", replace(NEAR, left=_seven_twelfths, extremal=(_last_token,))),
+        Twin("T^3 in place of T^2", replace(NEAR, right=lambda T, **p: _near_limit(T, **p)[1] / T)),
     ),
-)  # fmt: skip
+)
 
 t, xi, eta, T = sp.symbols("t xi eta T", real=True)
 LIMIT_LIMITS = "the limit formula; for the exact law see the rate in the chapter"
@@ -111,12 +111,13 @@ def _midpoint(root: sp.Expr, slope: sp.Expr) -> Callable[[], Verdict]:
 
 
 MIDPOINT = Decision(
-    _midpoint(sp.sqrt(12), sp.sqrt(12)), LIMIT_LIMITS,
+    _midpoint(sp.sqrt(12), sp.sqrt(12)),
+    LIMIT_LIMITS,
     twins=(
         Twin("sqrt(11) in the value", Decision(_midpoint(sp.sqrt(11), sp.sqrt(12)), LIMIT_LIMITS)),
         Twin("slope sqrt(6) xi phi", Decision(_midpoint(sp.sqrt(12), sp.sqrt(6)), LIMIT_LIMITS)),
     ),
-)  # fmt: skip
+)
 
 
 def _signs(tokens: int, position: int) -> Callable[[], Verdict]:
@@ -126,8 +127,10 @@ def _signs(tokens: int, position: int) -> Callable[[], Verdict]:
         with ops.precision(128):
             g = ops.balls(np.array([(2 * position - tokens - 1) / 2]))
             h = (arb(tokens * tokens - 1) / 12).sqrt()
-            rows = [localization.symmetric_weights(ops.balls(np.array(w)), g, h)[0]
-                    for w in ([1.0, 2.0, 0.5], [-1.0, 2.0, -0.5])]  # fmt: skip
+            rows = [
+                localization.symmetric_weights(ops.balls(np.array(w)), g, h)[0]
+                for w in ([1.0, 2.0, 0.5], [-1.0, 2.0, -0.5])
+            ]
             first, second = (sorted(row, key=float) for row in rows)
             negated = sorted((-v for v in first), key=float)
             pairs = [*zip(first, second, strict=True), *zip(first, negated, strict=True)]
@@ -140,9 +143,12 @@ def _signs(tokens: int, position: int) -> Callable[[], Verdict]:
 
 
 SIGN_LIMITS = "these eigenvalues; all of them are derived in the notebook"
-SIGNS = Decision(_signs(7, 4), SIGN_LIMITS, "certified",
-                 twins=(Twin("the token after the middle", Decision(
-                     _signs(7, 5), SIGN_LIMITS, "certified")),))  # fmt: skip
+SIGNS = Decision(
+    _signs(7, 4),
+    SIGN_LIMITS,
+    "certified",
+    twins=(Twin("the token after the middle", Decision(_signs(7, 5), SIGN_LIMITS, "certified")),),
+)
 
 
 def _density(x):
@@ -185,10 +191,15 @@ def _increasing(sign: int) -> Callable[[], Verdict]:
 
 
 CONTRAST = Decision(
-    _increasing(1), LIMIT_LIMITS,
-    twins=(Twin("the sum rho(t) + rho(1 - t) in place of the contrast",
-                Decision(_increasing(-1), LIMIT_LIMITS)),),
-)  # fmt: skip
+    _increasing(1),
+    LIMIT_LIMITS,
+    twins=(
+        Twin(
+            "the sum rho(t) + rho(1 - t) in place of the contrast",
+            Decision(_increasing(-1), LIMIT_LIMITS),
+        ),
+    ),
+)
 
 
 def _steeper(condition: bool) -> Callable[[], Verdict]:
@@ -209,9 +220,10 @@ def _steeper(condition: bool) -> Callable[[], Verdict]:
 
 
 STEEPER = Decision(
-    _steeper(True), LIMIT_LIMITS,
+    _steeper(True),
+    LIMIT_LIMITS,
     twins=(Twin("without |eta| <= |t - 1/2| |xi|", Decision(_steeper(False), LIMIT_LIMITS)),),
-)  # fmt: skip
+)
 
 
 def _blunter(condition: bool) -> Callable[[], Verdict]:
@@ -234,9 +246,10 @@ def _blunter(condition: bool) -> Callable[[], Verdict]:
 
 
 BLUNTER = Decision(
-    _blunter(True), LIMIT_LIMITS,
+    _blunter(True),
+    LIMIT_LIMITS,
     twins=(Twin("without lambda/T <= |t - 1/2| |c|", Decision(_blunter(False), LIMIT_LIMITS)),),
-)  # fmt: skip
+)
 
 
 def _skew(T, t, xi, eta, asymmetry):
@@ -249,20 +262,28 @@ GENERAL = replace(
     sizes=({**NEAR.sizes[0], "asymmetry": (1,)},),
     build=_skew,
     hypotheses=lambda T, t, xi, eta, asymmetry: [
-        *NEAR.hypotheses(T, t, xi, eta), (abs(asymmetry), 1 + 0 * t)],
+        *NEAR.hypotheses(T, t, xi, eta),
+        (abs(asymmetry), 1 + 0 * t),
+    ],
     extremal=(lambda: {**_middle_token(), "asymmetry": torch.tensor([-0.5]).double()},),
     twins=(),
-)  # fmt: skip
+)
 GENERAL = replace(
     GENERAL,
     twins=(
-        Twin("the symmetric variance for any W", replace(
-            GENERAL, left=lambda asymmetry, **p: _near_limit(**p, asymmetry=asymmetry)[0]
-            + _change(**p, asymmetry=asymmetry),
-            extremal=(lambda: _last_token(asymmetry=-0.5),))),
+        Twin(
+            "the symmetric variance for any W",
+            replace(
+                GENERAL,
+                left=lambda asymmetry, **p: (
+                    _near_limit(**p, asymmetry=asymmetry)[0] + _change(**p, asymmetry=asymmetry)
+                ),
+                extremal=(lambda: _last_token(asymmetry=-0.5),),
+            ),
+        ),
         Twin("0.99 times kappa", replace(GENERAL, right=_sides(1, factor=0.99))),
     ),
-)  # fmt: skip
+)
 
 
 def _change(T, t, xi, eta, asymmetry):
@@ -275,6 +296,10 @@ CHECKS: dict[str, dict[str, Check]] = {
     "localization.limit": {"rate": NEAR},
     "localization.midpoint": {"value and slope": MIDPOINT, "signs": SIGNS},
     "localization.contrast": {"derivative": CONTRAST},
-    "localization.asymmetric": {"rate": GENERAL, "steeper": STEEPER, "blunter": BLUNTER,
-                                "xi": XI_GENERAL},
-}  # fmt: skip
+    "localization.asymmetric": {
+        "rate": GENERAL,
+        "steeper": STEEPER,
+        "blunter": BLUNTER,
+        "xi": XI_GENERAL,
+    },
+}

@@ -44,8 +44,10 @@ def _many_weights(first, score):
 
 def equal_weights(count: int) -> dict[str, torch.Tensor]:
     """Equal weights at the mean, where the normal bound is attained in the limit."""
-    return {"weights": torch.ones(count, dtype=torch.float64),
-            "score": torch.zeros(1, dtype=torch.float64)}  # fmt: skip
+    return {
+        "weights": torch.ones(count, dtype=torch.float64),
+        "score": torch.zeros(1, dtype=torch.float64),
+    }
 
 
 NORMAL = Inequality(
@@ -61,15 +63,33 @@ NORMAL = Inequality(
 NORMAL = replace(
     NORMAL,
     twins=(
-        Twin("0.99 times the bound", replace(NORMAL, right=lambda weights, score:
-             ops.constant(0.99, weights) * chisquare.normal_bound(weights))),
-        Twin("the number of weights in place of the stable rank",
-             replace(NORMAL, hypotheses=None, right=lambda weights, score: chisquare.normal_bound(
-                 ops.full((weights.shape[-1],), 1, weights) + 0 * weights),
-                 extremal=(lambda: {"weights": torch.tensor([1.0] + [2.0**-10] * 63).double(),
-                                    "score": torch.tensor([-0.7]).double()},))),
+        Twin(
+            "0.99 times the bound",
+            replace(
+                NORMAL,
+                right=lambda weights, score: (
+                    ops.constant(0.99, weights) * chisquare.normal_bound(weights)
+                ),
+            ),
+        ),
+        Twin(
+            "the number of weights in place of the stable rank",
+            replace(
+                NORMAL,
+                hypotheses=None,
+                right=lambda weights, score: chisquare.normal_bound(
+                    ops.full((weights.shape[-1],), 1, weights) + 0 * weights
+                ),
+                extremal=(
+                    lambda: {
+                        "weights": torch.tensor([1.0] + [2.0**-10] * 63).double(),
+                        "score": torch.tensor([-0.7]).double(),
+                    },
+                ),
+            ),
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def paired(half):
@@ -79,8 +99,10 @@ def paired(half):
 
 def _pairs(first, score):
     """Halves in [-1, 1], two of them 1, so that the stable rank is at least 4."""
-    return {"half": ops.join([first.new_ones(len(first), 2), torch.tanh(first)], -1),
-            "score": score}  # fmt: skip
+    return {
+        "half": ops.join([first.new_ones(len(first), 2), torch.tanh(first)], -1),
+        "score": score,
+    }
 
 
 def _symmetric_gap(half, score):
@@ -93,8 +115,10 @@ def _symmetric_gap(half, score):
 
 def equal_pairs(count: int) -> dict[str, torch.Tensor]:
     """Equal pairs at sqrt(3 - sqrt(6)) standard deviations, where the error is largest for many."""
-    return {"half": torch.ones(count, dtype=torch.float64),
-            "score": torch.tensor([(3 - 6**0.5) ** 0.5], dtype=torch.float64)}  # fmt: skip
+    return {
+        "half": torch.ones(count, dtype=torch.float64),
+        "score": torch.tensor([(3 - 6**0.5) ** 0.5], dtype=torch.float64),
+    }
 
 
 MIDDLE = Inequality(
@@ -107,18 +131,40 @@ MIDDLE = Inequality(
 MIDDLE = replace(
     MIDDLE,
     twins=(
-        Twin("0.85 times the bound", replace(MIDDLE, right=lambda half, score:
-             ops.constant(0.85, half) * chisquare.symmetric_bound(paired(half)))),
-        Twin("any law in place of a symmetric one", replace(
-            MIDDLE, left=lambda half, score: normal_gap(ops.join([half, half], -1), score),
-            extremal=(lambda: {**equal_pairs(64), "score": torch.zeros(1).double()},))),
-        Twin("the number of weights in place of the stable rank", replace(
-            MIDDLE, right=lambda half, score: chisquare.symmetric_bound(
-                ops.full((2 * half.shape[-1],), 1, half) + 0 * paired(half)),
-            extremal=(lambda: {"half": torch.tensor([1.0] * 4 + [2.0**-10] * 60).double(),
-                               "score": torch.tensor([0.7]).double()},))),
+        Twin(
+            "0.85 times the bound",
+            replace(
+                MIDDLE,
+                right=lambda half, score: (
+                    ops.constant(0.85, half) * chisquare.symmetric_bound(paired(half))
+                ),
+            ),
+        ),
+        Twin(
+            "any law in place of a symmetric one",
+            replace(
+                MIDDLE,
+                left=lambda half, score: normal_gap(ops.join([half, half], -1), score),
+                extremal=(lambda: {**equal_pairs(64), "score": torch.zeros(1).double()},),
+            ),
+        ),
+        Twin(
+            "the number of weights in place of the stable rank",
+            replace(
+                MIDDLE,
+                right=lambda half, score: chisquare.symmetric_bound(
+                    ops.full((2 * half.shape[-1],), 1, half) + 0 * paired(half)
+                ),
+                extremal=(
+                    lambda: {
+                        "half": torch.tensor([1.0] * 4 + [2.0**-10] * 60).double(),
+                        "score": torch.tensor([0.7]).double(),
+                    },
+                ),
+            ),
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def _rank_of_eigenvalues(factor: float = 1.0) -> Callable:
@@ -137,14 +183,20 @@ def _last_of_many() -> dict[str, torch.Tensor]:
 RANK = Inequality(
     left=_rank_of_eigenvalues(),
     right=lambda w, g, h: chisquare.stable_rank(
-        localization.symmetric_weights(w, g[..., 0], h[..., 0])),
+        localization.symmetric_weights(w, g[..., 0], h[..., 0])
+    ),
     sizes=({"w": (1,), "g": (1,), "h": (1,)}, {"w": (4,), "g": (1,), "h": (1,)}),
     extremal=(_last_of_many,),
-)  # fmt: skip
-RANK = replace(RANK, twins=(
-    Twin("1.1 times the stable rank of the eigenvalues",
-         replace(RANK, left=_rank_of_eigenvalues(1.1))),
-))  # fmt: skip
+)
+RANK = replace(
+    RANK,
+    twins=(
+        Twin(
+            "1.1 times the stable rank of the eigenvalues",
+            replace(RANK, left=_rank_of_eigenvalues(1.1)),
+        ),
+    ),
+)
 
 CHECKS: dict[str, dict[str, Check]] = {
     "localization.gaussian": {"bound": NORMAL, "stable rank": RANK},

@@ -43,20 +43,28 @@ UPPER = Inequality(
 
 
 def _row(base: list[float], e: list[float]) -> dict[str, torch.Tensor]:
-    return {"base": torch.tensor(base, dtype=torch.float64),
-            "e": torch.tensor(e, dtype=torch.float64)}  # fmt: skip
+    return {
+        "base": torch.tensor(base, dtype=torch.float64),
+        "e": torch.tensor(e, dtype=torch.float64),
+    }
 
 
 UPPER = replace(
     UPPER,
     twins=(
-        Twin("the condition D <= 1.3 in place of D <= x*",
-             replace(UPPER, build=lambda **i: _bounded(**i, limit=1.3), hypotheses=None)),
-        Twin("1 + 1.99 D in place of 1 + 2 D",
-             replace(UPPER, right=lambda **i: softmax.upper_deviation_bound(**i)
-                     * ops.constant(0.995, i["e"]))),
+        Twin(
+            "the condition D <= 1.3 in place of D <= x*",
+            replace(UPPER, build=lambda **i: _bounded(**i, limit=1.3), hypotheses=None),
+        ),
+        Twin(
+            "1 + 1.99 D in place of 1 + 2 D",
+            replace(
+                UPPER,
+                right=lambda **i: softmax.upper_deviation_bound(**i) * ops.constant(0.995, i["e"]),
+            ),
+        ),
     ),
-)  # fmt: skip
+)
 
 LOWER = Inequality(
     left=lambda base, e: -softmax.upper_deviation(base, e),
@@ -67,11 +75,15 @@ LOWER = Inequality(
 LOWER = replace(
     LOWER,
     twins=(
-        Twin("1 - 0.99 D in place of 1 - D",
-             replace(LOWER, right=lambda **i: softmax.lower_deviation_bound(**i)
-                     * ops.constant(0.99, i["e"]))),
+        Twin(
+            "1 - 0.99 D in place of 1 - D",
+            replace(
+                LOWER,
+                right=lambda **i: softmax.lower_deviation_bound(**i) * ops.constant(0.99, i["e"]),
+            ),
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def _upper_lemma(end: Callable[[], flint.arb]) -> Callable[[], Verdict]:
@@ -147,13 +159,21 @@ VARIATION = Inequality(
 VARIATION = replace(
     VARIATION,
     twins=(
-        Twin("osc / 4.001 in place of osc / 4",
-             replace(VARIATION, right=lambda u, e: softmax.variation_bound(
-                 softmax.oscillation(e) * ops.constant(4 / 4.001, e)))),
-        Twin("the largest entry of |e| in place of its oscillation",
-             replace(VARIATION, right=lambda u, e: softmax.variation_bound(ops.amax(abs(e), -1)))),
+        Twin(
+            "osc / 4.001 in place of osc / 4",
+            replace(
+                VARIATION,
+                right=lambda u, e: softmax.variation_bound(
+                    softmax.oscillation(e) * ops.constant(4 / 4.001, e)
+                ),
+            ),
+        ),
+        Twin(
+            "the largest entry of |e| in place of its oscillation",
+            replace(VARIATION, right=lambda u, e: softmax.variation_bound(ops.amax(abs(e), -1))),
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def _odds_lemma(factor: sp.Rational) -> Callable[[], Verdict]:
@@ -245,9 +265,13 @@ WEAKER = Decision(
 )
 
 CHECKS: dict[str, dict[str, Check]] = {
-    "softmax.perturbation": {"upper": UPPER, "lower": LOWER, "scalar upper": SCALAR_UPPER,
-                             "scalar lower": SCALAR_LOWER},
+    "softmax.perturbation": {
+        "upper": UPPER,
+        "lower": LOWER,
+        "scalar upper": SCALAR_UPPER,
+        "scalar lower": SCALAR_LOWER,
+    },
     "softmax.total-variation": {"variation": VARIATION, "odds": ODDS},
     "softmax.linearization": {"linearization": LINEARIZATION, "weaker": WEAKER},
     "softmax.linearization-sharp": {"linearization": LINEARIZATION_SHARP},
-}  # fmt: skip
+}

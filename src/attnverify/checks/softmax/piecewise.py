@@ -13,20 +13,25 @@ from attnverify.formulas import softmax
 
 PIECEWISE = Inequality(
     left=lambda u: abs(ops.softmax(u) - softmax.piecewise_linear(u)),
-    right=lambda u: softmax.linearization_bound_sharp(u)[..., None] * ops.full(
-        (u.shape[-1],), 1, u),
+    right=lambda u: (
+        softmax.linearization_bound_sharp(u)[..., None] * ops.full((u.shape[-1],), 1, u)
+    ),
     sizes=tuple({"u": (T,)} for T in (2, 8, 64)),
     extremal=(lambda: one_large_logit(1 << 14, 1.0),),
-)  # fmt: skip
+)
 PIECEWISE = replace(
     PIECEWISE,
     twins=(
-        Twin("0.999 times the bound", replace(
-            PIECEWISE, right=lambda u: ops.constant(0.999, u) * PIECEWISE.right(u))),
-        Twin("half the oscillation in place of D", replace(
-            PIECEWISE, right=lambda u: PIECEWISE.right(u / ops.constant(2, u)))),
+        Twin(
+            "0.999 times the bound",
+            replace(PIECEWISE, right=lambda u: ops.constant(0.999, u) * PIECEWISE.right(u)),
+        ),
+        Twin(
+            "half the oscillation in place of D",
+            replace(PIECEWISE, right=lambda u: PIECEWISE.right(u / ops.constant(2, u))),
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def _blocked(u, s, threshold: float = 1.0):
@@ -66,11 +71,17 @@ BLOCKED = replace(
     BLOCKED,
     twins=(
         Twin("0.999/(e T)", replace(BLOCKED, right=lambda u: _share(u, 0.999))),
-        Twin("blocked from -0.99 on", replace(
-            BLOCKED, build=lambda u, s: _blocked(u, s, 0.99), hypotheses=None,
-            extremal=(lambda: {"u": 0.99 * _others_equal()["u"]},))),
+        Twin(
+            "blocked from -0.99 on",
+            replace(
+                BLOCKED,
+                build=lambda u, s: _blocked(u, s, 0.99),
+                hypotheses=None,
+                extremal=(lambda: {"u": 0.99 * _others_equal()["u"]},),
+            ),
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def _blocked_together(rest, s, threshold: float = 1.0):
@@ -113,13 +124,21 @@ LOST = Inequality(
 LOST = replace(
     LOST,
     twins=(
-        Twin("0.999/(1 + e^2)", replace(
-            LOST, right=lambda low, rest: _largest_loss(low, rest, 0.999))),
-        Twin("blocked from -0.99 on", replace(
-            LOST, build=lambda rest, s: _blocked_together(rest, s, 0.99), hypotheses=None,
-            extremal=(lambda: _half_and_half(0.99),))),
+        Twin(
+            "0.999/(1 + e^2)",
+            replace(LOST, right=lambda low, rest: _largest_loss(low, rest, 0.999)),
+        ),
+        Twin(
+            "blocked from -0.99 on",
+            replace(
+                LOST,
+                build=lambda rest, s: _blocked_together(rest, s, 0.99),
+                hypotheses=None,
+                extremal=(lambda: _half_and_half(0.99),),
+            ),
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def _mass(u):
@@ -140,9 +159,13 @@ ONE_AT_LEAST = Inequality(
 )
 ONE_AT_LEAST = replace(
     ONE_AT_LEAST,
-    twins=(Twin("1.001 in place of 1", replace(
-        ONE_AT_LEAST, left=lambda u: ops.full(u.shape[:1], 1.001, u))),),
-)  # fmt: skip
+    twins=(
+        Twin(
+            "1.001 in place of 1",
+            replace(ONE_AT_LEAST, left=lambda u: ops.full(u.shape[:1], 1.001, u)),
+        ),
+    ),
+)
 ALL_BUT_ONE = Inequality(
     left=_mass,
     right=lambda u: ops.full(u.shape[:1], u.shape[-1] - 1, u),
@@ -151,12 +174,20 @@ ALL_BUT_ONE = Inequality(
 )
 ALL_BUT_ONE = replace(
     ALL_BUT_ONE,
-    twins=(Twin("T - 1.01 in place of T - 1", replace(
-        ALL_BUT_ONE, right=lambda u: ops.full(u.shape[:1], u.shape[-1] - 1.01, u))),),
-)  # fmt: skip
+    twins=(
+        Twin(
+            "T - 1.01 in place of T - 1",
+            replace(ALL_BUT_ONE, right=lambda u: ops.full(u.shape[:1], u.shape[-1] - 1.01, u)),
+        ),
+    ),
+)
 
 CHECKS: dict[str, dict[str, Check]] = {
-    "softmax.piecewise-linear": {"error": PIECEWISE, "blocked": BLOCKED,
-                                 "blocked together": LOST, "least mass": ONE_AT_LEAST,
-                                 "largest mass": ALL_BUT_ONE},
-}  # fmt: skip
+    "softmax.piecewise-linear": {
+        "error": PIECEWISE,
+        "blocked": BLOCKED,
+        "blocked together": LOST,
+        "least mass": ONE_AT_LEAST,
+        "largest mass": ALL_BUT_ONE,
+    },
+}

@@ -56,8 +56,12 @@ def models(settings: Settings) -> list[Model]:
     """The three random stacks and the trained encoder; with ``settings.model`` that one alone."""
     encoder = encoder_of(settings)
     name = str(settings.model.name) if settings.model else "MiniLM, trained"
-    trained = Model(name, lambda seed: stacks.trained_layers(encoder),
-                    lambda seed, text: encoder.embed(text), fixed=True)  # fmt: skip
+    trained = Model(
+        name,
+        lambda seed: stacks.trained_layers(encoder),
+        lambda seed, text: encoder.embed(text),
+        fixed=True,
+    )
     if settings.model:
         return [trained]
     random = [_random(encoder, shape) for shape in stacks.SHAPES]
@@ -73,9 +77,10 @@ def _random(encoder: Encoder, shape: stacks.Shape, deviation: float = stacks.INI
         shape.name if usual else f"{shape.name}, deviation {deviation}",
         lambda seed: stacks.random_layers(shape, seed, deviation),
         lambda seed, text: stacks.random_embedding(
-            shape, encoder.tokenizer.encode(text).ids, seed, deviation),
+            shape, encoder.tokenizer.encode(text).ids, seed, deviation
+        ),
         judged=usual,
-    )  # fmt: skip
+    )
 
 
 # ---------------------------------------------------------------- measuring
@@ -152,8 +157,10 @@ def _bounds(
     from_input: the sharp theorem, from the diameter of the first input on; sharp, printed,
     corrected: one layer, from what entered it.
     """
-    whole, K = float(norms.composite(after.values)), layer_bounds.residual_of_diameter(
-        *before.deviations.shape)  # fmt: skip
+    whole, K = (
+        float(norms.composite(after.values)),
+        layer_bounds.residual_of_diameter(*before.deviations.shape),
+    )
     size = layer_bounds.diameter(before)
     if size == 0:
         return {"from_input": K * chain / whole}

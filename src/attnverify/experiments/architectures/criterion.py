@@ -52,7 +52,8 @@ def judge(rows: list[Row]) -> Verdict:
     pure = falls(rows, "attention")
     skip = {name: largest_falls(rows, name) for name in WITH_SKIP}
     holds = _all(pure, lambda v: v >= FALL) and all(
-        _all(found, lambda v: v < FALL) for found in skip.values())  # fmt: skip
+        _all(found, lambda v: v < FALL) for found in skip.values()
+    )
     least = min(min(values) for values in pure.values())
     most = max(max(values) for found in skip.values() for values in found.values())
     return Verdict(
@@ -75,16 +76,19 @@ def _fall_with_skip(rows: list[Row]) -> Verdict:
 
 def _large_with_skip(rows: list[Row]) -> Verdict:
     """What a draft of the criterion asked, before a trial run."""
-    found = [v for row in rows for v in row["low"]
-             if row["judged"] and row["variant"] in WITH_SKIP]  # fmt: skip
+    found = [v for row in rows for v in row["low"] if row["judged"] and row["variant"] in WITH_SKIP]
     holds = all(v is not None and v > 0.1 for v in found)
     return Verdict(holds, "with skip connections every residual stays above 0.1")
 
 
 def _doubly_exponential_everywhere(rows: list[Row]) -> Verdict:
     """A cubic fall that is at 0.1 after one layer is at 0.1^(3^5) = 1e-243 after six."""
-    found = [v for row in rows for v in row["high"]
-             if row["judged"] and row["variant"] == "attention" and row["layer"] == 6]  # fmt: skip
+    found = [
+        v
+        for row in rows
+        for v in row["high"]
+        if row["judged"] and row["variant"] == "attention" and row["layer"] == 6
+    ]
     holds = all(v is not None and v <= 1e-100 for v in found)
     return Verdict(holds, "every pure attention stack is below 1e-100 after 6 layers")
 

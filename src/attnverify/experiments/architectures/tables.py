@@ -53,7 +53,8 @@ def last_layers(rows: list[Row], key: str = "mean") -> Iterator[str]:
     heads = [name.replace(", deviation", " σ =") for name in names]
     yield " | ".join([f"{'variant':30}", *(f"{head[:18]:18}" for head in heads)])
     for variant in ALL_PARTS:
-        cells = [spread(found[-1][key]) if (found := of(rows, name, variant)) else ""
-                 for name in names]  # fmt: skip
+        cells = [
+            spread(found[-1][key]) if (found := of(rows, name, variant)) else "" for name in names
+        ]
         if any(cells):
             yield " | ".join([f"{variant:30}", *(f"{cell:18}" for cell in cells)])

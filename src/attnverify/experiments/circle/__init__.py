@@ -64,21 +64,33 @@ def layers(variant: str, size: Size, settings: Settings) -> tuple[list[SelfAtten
     options, count = VARIANTS[variant], size.seeds * size.restarts
     seeds = [seed_for(settings.seed, "circle", variant, str(i)) % 2**31 for i in range(count)]
     width = HIDDEN if options["mlp"] else None
-    ensemble = Ensemble([SelfAttentionNetwork.random(
-        1, 1, 2, HIDDEN, HIDDEN, skip=options["skip"], mlp_width=width, seed=seed
-    ).to(settings.device) for seed in seeds])  # fmt: skip
-    here, there = (part.expand(count, *part.shape).to(settings.device)
-                   for part in (arcs()[:-1], arcs()[1:]))  # fmt: skip
+    ensemble = Ensemble(
+        [
+            SelfAttentionNetwork.random(
+                1, 1, 2, HIDDEN, HIDDEN, skip=options["skip"], mlp_width=width, seed=seed
+            ).to(settings.device)
+            for seed in seeds
+        ]
+    )
+    here, there = (
+        part.expand(count, *part.shape).to(settings.device) for part in (arcs()[:-1], arcs()[1:])
+    )
 
     def errors(weights: Weights) -> Tensor:
         return (ensemble.outputs(weights, here) - there).square().mean((1, 2, 3))
 
     plan = Plan(size.steps, learning_rate=1e-2, warmup=size.steps // 10, measure_every=size.steps)
     folder = settings.folder and settings.folder / variant.replace(" + ", "-")
-    train(ensemble.initial, lambda weights, done: errors(weights).sum(),
-          lambda weights, done: {"loss": errors(weights).tolist()}, plan, folder=folder,
-          configuration={"variant": variant, "seed": settings.seed}, progress=settings.progress,
-          what=variant)  # fmt: skip
+    train(
+        ensemble.initial,
+        lambda weights, done: errors(weights).sum(),
+        lambda weights, done: {"loss": errors(weights).tolist()},
+        plan,
+        folder=folder,
+        configuration={"variant": variant, "seed": settings.seed},
+        progress=settings.progress,
+        what=variant,
+    )
     with torch.no_grad():
         loss = errors(ensemble.initial).reshape(size.seeds, size.restarts).cpu()
     kept = [int(row.argmin()) + i * size.restarts for i, row in enumerate(loss)]
@@ -156,8 +168,10 @@ def effective(net: SelfAttentionNetwork, variant: str) -> Row:
     qk_norm, v_norm = (float(torch.linalg.matrix_norm(M, 2)) for M in (W_QK, W))
     b_QK, b = w["W_K"][0] @ w["b_Q"][0], w["b_V"][0] @ w["W_O"][0] + w["b_O"]
     numbers = torch.cat([W_QK.flatten() / scale, b_QK / scale, W.flatten(), b])
-    return {"layer": numbers.tolist(),
-            "threshold": collapse.threshold(qk_norm, v_norm, net.key_width)}  # fmt: skip
+    return {
+        "layer": numbers.tolist(),
+        "threshold": collapse.threshold(qk_norm, v_norm, net.key_width),
+    }
 
 
 def rebuilt(row: Row) -> SelfAttentionNetwork:
@@ -167,9 +181,16 @@ def rebuilt(row: Row) -> SelfAttentionNetwork:
     """
     eye, zero = torch.eye(2, dtype=torch.float64), torch.zeros(2, dtype=torch.float64)
     W_QK, b_QK, W, b = torch.tensor(row["layer"], dtype=torch.float64).split([4, 2, 4, 2])
-    stack = {"W_Q": 2**0.5 * W_QK.reshape(1, 2, 2), "b_Q": 2**0.5 * b_QK[None], "W_K": eye[None],
-             "b_K": zero[None], "W_V": W.reshape(1, 2, 2), "b_V": zero[None], "W_O": eye[None],
-             "b_O": b}  # fmt: skip
+    stack = {
+        "W_Q": 2**0.5 * W_QK.reshape(1, 2, 2),
+        "b_Q": 2**0.5 * b_QK[None],
+        "W_K": eye[None],
+        "b_K": zero[None],
+        "W_V": W.reshape(1, 2, 2),
+        "b_V": zero[None],
+        "W_O": eye[None],
+        "b_O": b,
+    }
     return SelfAttentionNetwork(AttentionWeights(**{n: a[None] for n, a in stack.items()}))
 
 
@@ -208,8 +229,15 @@ def sample(rows: list[Row]) -> list[Rerun]:
             size = float(norms.diameter(trajectory(rebuilt(row), row["start"], POINTS // 10))[-1])
             stored = row["diameters"][1]
             tolerance = 0.5 * 10 ** (math.floor(math.log10(stored)) - 3)
-            again.append(Rerun(f"seed {row['seed']}, radius {row['start']}, diameter after "
-                               f"{POINTS // 10} steps", stored, size, tolerance))  # fmt: skip
+            again.append(
+                Rerun(
+                    f"seed {row['seed']}, radius {row['start']}, diameter after "
+                    f"{POINTS // 10} steps",
+                    stored,
+                    size,
+                    tolerance,
+                )
+            )
     return again
 
 

@@ -70,8 +70,9 @@ def moving_points(
     svg = (
         f'<svg viewBox="0 0 {2 * SIDE} {rows * (SIDE + HEAD)}" role="img" '
         f'aria-label="{escape(description)}" xmlns="http://www.w3.org/2000/svg">'
-        + "".join(pictures) + "</svg>"
-    )  # fmt: skip
+        + "".join(pictures)
+        + "</svg>"
+    )
     style = "<style>\n" + "\n".join([rules, *styles]) + "\n</style>"
     return Animation(f'<div class="{name}">{style}{box}{svg}</div>')
 
@@ -113,11 +114,12 @@ def _panel(title: str, number: int, points: list[str], places, window: float) ->
     ]
     for track in places:
         line = " ".join(f"{x},{y}" for x, y in track)
-        parts.append(f'<polyline points="{line}" fill="none" stroke="{color}" '
-                     'stroke-width="2"/>')  # fmt: skip
+        parts.append(f'<polyline points="{line}" fill="none" stroke="{color}" stroke-width="2"/>')
     for number_of, (point, track) in enumerate(zip(points, places, strict=True)):
         x, y = track[-1]
         shape = SHAPES[number_of % 2]
-        parts.append(f'<g class="moves" style="animation-name: {point}" fill="currentColor" '
-                     f'transform="translate({x} {y})">{shape}</g>')  # fmt: skip
+        parts.append(
+            f'<g class="moves" style="animation-name: {point}" fill="currentColor" '
+            f'transform="translate({x} {y})">{shape}</g>'
+        )
     return "".join(parts) + "</svg>"

@@ -52,14 +52,21 @@ def run(name: str, settings: Settings, folder: Path | None, out: Console, err: C
     out.print(f"criterion {words}: {result.verdict['argument']}", markup=False, highlight=False)
     expected = registry[experiment.claim].asserts == "holds"
     agrees = holds is expected
-    out.print(f"{'as' if agrees else 'not as'} the book says; {result.seconds} s; wrote {path}",
-              markup=False, highlight=False)  # fmt: skip
+    out.print(
+        f"{'as' if agrees else 'not as'} the book says; {result.seconds} s; wrote {path}",
+        markup=False,
+        highlight=False,
+    )
     return agrees
 
 
 def _progress(err: Console) -> Progress:
-    columns = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
-               TextColumn("{task.description}"))  # fmt: skip
+    columns = (
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
     return Progress(*columns, console=err, transient=True)
 
 

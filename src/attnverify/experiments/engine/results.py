@@ -45,12 +45,24 @@ class Result:
 def run(experiment: Experiment, settings: Settings | None = None) -> Result:
     """Run an experiment with a fixed number of threads and judge what it measured."""
     settings = settings or Settings()
-    require(settings.model is None or experiment.takes_model, "model", settings.model,
-            f"no model: the experiment {experiment.name!r} takes none")  # fmt: skip
-    require(settings.model is None or settings.model.is_dir(), "model", settings.model,
-            "an existing folder with a model")  # fmt: skip
-    require(settings.text is None or experiment.takes_text, "text", settings.text,
-            f"no text: the experiment {experiment.name!r} takes none")  # fmt: skip
+    require(
+        settings.model is None or experiment.takes_model,
+        "model",
+        settings.model,
+        f"no model: the experiment {experiment.name!r} takes none",
+    )
+    require(
+        settings.model is None or settings.model.is_dir(),
+        "model",
+        settings.model,
+        "an existing folder with a model",
+    )
+    require(
+        settings.text is None or experiment.takes_text,
+        "text",
+        settings.text,
+        f"no text: the experiment {experiment.name!r} takes none",
+    )
     if settings.folder is not None:
         settings.folder.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
@@ -58,8 +70,16 @@ def run(experiment: Experiment, settings: Settings | None = None) -> Result:
         rows = experiment.run(settings)
     seconds = round(time.perf_counter() - start, 1)
     verdict = asdict(experiment.judge(rows))
-    return Result(experiment.name, _command(experiment, settings), _kept(settings), versions(),
-                  machine(), seconds, verdict, rows)  # fmt: skip
+    return Result(
+        experiment.name,
+        _command(experiment, settings),
+        _kept(settings),
+        versions(),
+        machine(),
+        seconds,
+        verdict,
+        rows,
+    )
 
 
 @contextmanager
@@ -110,8 +130,10 @@ def load(path: Path) -> Result:
             raise ValueError(f"no {FORMAT!r}")
         return Result(**body)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"file: got {path.name}, which is truncated or no table of results "
-                         f"({type(error).__name__}: {error})") from error  # fmt: skip
+        raise InputError(
+            f"file: got {path.name}, which is truncated or no table of results "
+            f"({type(error).__name__}: {error})"
+        ) from error
 
 
 def committed(name: str) -> Result:

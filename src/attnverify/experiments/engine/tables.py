@@ -23,8 +23,12 @@ class Table:
 
     def __post_init__(self) -> None:
         lengths = sorted({len(row) for row in self.rows})
-        require(lengths == [len(self.header)], "rows", f"rows of {lengths} cells",
-                f"rows of {len(self.header)} cells")  # fmt: skip
+        require(
+            lengths == [len(self.header)],
+            "rows",
+            f"rows of {lengths} cells",
+            f"rows of {len(self.header)} cells",
+        )
 
     def __repr__(self) -> str:
         lines = [self.header, *self.rows]

@@ -91,8 +91,9 @@ def train(
     holds a checkpoint is resumed from it. A row gets the number of steps done as "step". Raises
     InputError for a checkpoint of another configuration or a file that cannot be used.
     """
-    optimizer = torch.optim.AdamW(_leaves(parameters), lr=plan.learning_rate, betas=plan.betas,
-                                  weight_decay=plan.weight_decay)  # fmt: skip
+    optimizer = torch.optim.AdamW(
+        _leaves(parameters), lr=plan.learning_rate, betas=plan.betas, weight_decay=plan.weight_decay
+    )
     digest = _digest(parameters, plan, configuration or {})
     done, rows = 0, []
     if folder is not None:
@@ -164,10 +165,16 @@ def _resume(folder: Path, parameters, optimizer, digest: str, plan: Plan) -> tup
             done, found = int(metadata["step"]), metadata["configuration"]
             tensors = {key: file.get_tensor(key) for key in file.keys()}
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise InputError(f"folder: got {path.name}, which is truncated or no checkpoint "
-                         f"({type(error).__name__}: {error})") from error  # fmt: skip
-    require(found == digest, "folder", f"a checkpoint of another configuration in {folder}",
-            "an empty folder, or the configuration that wrote the checkpoint")  # fmt: skip
+        raise InputError(
+            f"folder: got {path.name}, which is truncated or no checkpoint "
+            f"({type(error).__name__}: {error})"
+        ) from error
+    require(
+        found == digest,
+        "folder",
+        f"a checkpoint of another configuration in {folder}",
+        "an empty folder, or the configuration that wrote the checkpoint",
+    )
     with torch.no_grad():
         for name, value in parameters.items():
             value.copy_(tensors[f"parameter/{name}"])
@@ -183,9 +190,15 @@ def _read_metrics(path: Path, done: int, plan: Plan) -> list[Row]:
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         kept = [row for row in rows if row["step"] <= done]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"folder: got {path.name}, which cannot be used beside the checkpoint "
-                         f"({type(error).__name__}: {error})") from error  # fmt: skip
+        raise InputError(
+            f"folder: got {path.name}, which cannot be used beside the checkpoint "
+            f"({type(error).__name__}: {error})"
+        ) from error
     expected = [step for step in range(done + 1) if plan.measured_at(step)]
-    require([row["step"] for row in kept] == expected, "folder", f"{path.name} with missing lines",
-            f"metrics of {len(expected)} steps before the checkpoint")  # fmt: skip
+    require(
+        [row["step"] for row in kept] == expected,
+        "folder",
+        f"{path.name} with missing lines",
+        f"metrics of {len(expected)} steps before the checkpoint",
+    )
     return kept

@@ -70,9 +70,16 @@ def run(settings: Settings) -> list[Row]:
         replicas = Replicas(case, points, seeds, source, settings.device)
         place = f"{'quick' if settings.quick else 'full'}-{settings.seed}/{case.name}"
         folder = settings.folder and settings.folder / place.replace(", ", "-").replace(" ", "-")
-        measured = train(replicas.start(), replicas.loss, replicas.measure, case.plan,
-                         configuration=_configuration(replicas), folder=folder,
-                         progress=progress, what=case.name)  # fmt: skip
+        measured = train(
+            replicas.start(),
+            replicas.loss,
+            replicas.measure,
+            case.plan,
+            configuration=_configuration(replicas),
+            folder=folder,
+            progress=progress,
+            what=case.name,
+        )
         rows += [_row(replicas, k, measured) for k in range(len(points))]
     return rows
 
@@ -89,9 +96,14 @@ def _row(replicas: Replicas, k: int, measured: list[Row]) -> Row:
     case, point, count = replicas.case, replicas.points[k], len(replicas.seeds)
     own = slice(k * count, (k + 1) * count)
     floor = None if replicas.floor is None else float(f"{replicas.floor.mean():.6g}")
-    row = {"source": case.source, "architecture": case.architecture,
-           "rate": case.plan.learning_rate, "strength": point.strength, "target": point.target,
-           "floor": floor}  # fmt: skip
+    row = {
+        "source": case.source,
+        "architecture": case.architecture,
+        "rate": case.plan.learning_rate,
+        "strength": point.strength,
+        "target": point.target,
+        "floor": floor,
+    }
     last = {name: mean_and_error(measured[-1][name][own]) for name in ("loss", "entropy", "xi")}
     row["perplexity"], row["perplexity_error"] = perplexity(*last["loss"])
     for name in ("entropy", "xi"):
@@ -161,8 +173,9 @@ def _judge(
             mean, high = bound(best, base, "loss", len(tried))
             worse = sum(bound(base, row, "loss", len(tried))[1] < 0 for row in tried)
             counted = f"of {len(tried)} points {len(met)} better and {worse} of higher loss"
-            words.append(f"{source}, {architecture}: {counted}, "
-                         f"at best {mean:+.4f} (below {high:+.4f}) nats")  # fmt: skip
+            words.append(
+                f"{source}, {architecture}: {counted}, at best {mean:+.4f} (below {high:+.4f}) nats"
+            )
             holds.append(bool(met))
     argument = f"at learning rate {rate:g}: {'; '.join(words)}"
     return Verdict(among(holds), argument, cases=sum(len(r["loss"]) for r in rows))
@@ -198,8 +211,14 @@ def sample(rows: list[Row]) -> list[Rerun]:
     last = train(replicas.start(), replicas.loss, replicas.measure, plan)[-1]
     out = []
     for k, point in enumerate(points):
-        (row,) = select(rows, source=full.source, architecture=full.architecture, rate=wanted[-1],
-                        strength=point.strength, target=point.target)  # fmt: skip
+        (row,) = select(
+            rows,
+            source=full.source,
+            architecture=full.architecture,
+            rate=wanted[-1],
+            strength=point.strength,
+            target=point.target,
+        )
         place = row["steps"].index(steps)
         for name in ("loss", "entropy", "xi"):
             again, error = mean_and_error(last[name][k * SEEDS : (k + 1) * SEEDS])
@@ -217,11 +236,15 @@ EXPERIMENT = Experiment(
     "source, two learning rates, Adam",
     sample=sample,
     twins=(
-        ("the same at the moderate learning rate, where attention keeps more of its entropy",
-         partial(_judge, rate=RATES["moderate"], other=NONE, better=lowers_loss)),
-        ("the trace term is what helps: better than the same penalty with target 0",
-         partial(_judge, rate=RATES["high"], other=CONTROL, better=_lower_only)),
+        (
+            "the same at the moderate learning rate, where attention keeps more of its entropy",
+            partial(_judge, rate=RATES["moderate"], other=NONE, better=lowers_loss),
+        ),
+        (
+            "the trace term is what helps: better than the same penalty with target 0",
+            partial(_judge, rate=RATES["high"], other=CONTROL, better=_lower_only),
+        ),
         ("in none of the four cases is there a better point", partial(judge, among=_none)),
     ),
     takes_text=True,
-)  # fmt: skip
+)

@@ -86,10 +86,16 @@ class HiddenMarkov:
         Sums of at most 2^20 positive terms in float64: rounding is below 10^-9.
         """
         words = self.symbols**length
-        require(2 <= length and words <= MOST_WORDS, "length", length,
-                f"at least 2, and at most {MOST_WORDS} words")  # fmt: skip
-        return (self._conditional(torch.diag(self.stationary()), length),
-                self._conditional(self.stationary()[None], length))  # fmt: skip
+        require(
+            2 <= length and words <= MOST_WORDS,
+            "length",
+            length,
+            f"at least 2, and at most {MOST_WORDS} words",
+        )
+        return (
+            self._conditional(torch.diag(self.stationary()), length),
+            self._conditional(self.stationary()[None], length),
+        )
 
     def _conditional(self, start: Tensor, length: int) -> float:
         """H(X_n | X_1..X_{n-1}, G) from the weights P(G = g, S_1 = s) as rows, one a group."""

@@ -45,8 +45,17 @@ class LanguageModel(nn.Module):
         self.symbols = nn.Parameter(torch.randn(V, d, generator=random))
         self.places = nn.Parameter(torch.randn(T, d, generator=random))
         self.network = SelfAttentionNetwork.random(
-            shape.depth, shape.heads, d, skip=True, bias=False, mlp_width=shape.mlp_width,
-            norm=True, mask="causal", seed=seed, dtype=torch.float32)  # fmt: skip
+            shape.depth,
+            shape.heads,
+            d,
+            skip=True,
+            bias=False,
+            mlp_width=shape.mlp_width,
+            norm=True,
+            mask="causal",
+            seed=seed,
+            dtype=torch.float32,
+        )
         self.output = nn.Parameter(torch.randn(d, V, generator=random) / d**0.5)
 
     def forward(

@@ -82,8 +82,10 @@ class Replicas:
         """Mean loss in nats plus the regularizer of all heads, summed over replicas: each then
         has the gradient of its own."""
         batch, length = self.case.batch, self.case.context + 1
-        own = [self.source.batch(batch, length, stream(seed, self.case.source, done))
-               for seed in self.seeds]  # fmt: skip
+        own = [
+            self.source.batch(batch, length, stream(seed, self.case.source, done))
+            for seed in self.seeds
+        ]
         words = torch.stack(own * len(self.points)).to(self.device)
         losses, _ = language.predict(self.shape, parameters, words)
         W_Q, W_K = language.heads(parameters)

@@ -88,7 +88,11 @@ Source = MarkovSource | TextSource
 
 
 def _windows(codes: Tensor, batch: int, length: int, random: torch.Generator) -> Tensor:
-    require(len(codes) > length, "text", f"{len(codes)} characters",
-            f"more than {length}, in the known part and in the held-out tenth")  # fmt: skip
+    require(
+        len(codes) > length,
+        "text",
+        f"{len(codes)} characters",
+        f"more than {length}, in the known part and in the held-out tenth",
+    )
     first = torch.randint(len(codes) - length, (batch,), generator=random)
     return codes[first[:, None] + torch.arange(length)]

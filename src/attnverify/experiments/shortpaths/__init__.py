@@ -55,8 +55,9 @@ class Trainee:
 
     def __init__(self, task: Task, networks: int, seed: int, device: str = "cpu") -> None:
         self.task = task
-        nets = [self._network(task, seed_for(seed, task.name, str(i)) % 2**31)
-                for i in range(networks)]  # fmt: skip
+        nets = [
+            self._network(task, seed_for(seed, task.name, str(i)) % 2**31) for i in range(networks)
+        ]
         self.ensemble = Ensemble([net.to(device) for net in nets])
         attention = {n: w for n, w in self.ensemble.initial.items() if ".W_" in n}
         attention["weights.W_O"] /= (2 * DEPTH) ** 0.5  # all layers together start near X in size
@@ -73,8 +74,9 @@ class Trainee:
 
     @staticmethod
     def _network(task: Task, seed: int) -> SelfAttentionNetwork:
-        return SelfAttentionNetwork.random(DEPTH, task.heads, task.width, skip=True, bias=False,
-                                           seed=seed, dtype=torch.float32)  # fmt: skip
+        return SelfAttentionNetwork.random(
+            DEPTH, task.heads, task.width, skip=True, bias=False, seed=seed, dtype=torch.float32
+        )
 
     def embed(self, weights: Weights, inputs: Tensor) -> Tensor:
         """(networks, count, tokens, width)."""
@@ -136,8 +138,16 @@ def _train(trainee: Trainee, size: Size, settings: Settings, seed: int) -> list[
     folder = settings.folder and settings.folder / f"{task.name}-{size.steps}"
     configuration = {"task": task.name, "seed": seed, **asdict(size)}
     what = f"{task.name}, {size.networks} networks"
-    return train(trainee.weights, loss, measure, plan, configuration=configuration, folder=folder,
-                 progress=settings.progress, what=what)  # fmt: skip
+    return train(
+        trainee.weights,
+        loss,
+        measure,
+        plan,
+        configuration=configuration,
+        folder=folder,
+        progress=settings.progress,
+        what=what,
+    )
 
 
 def _measure(trainee: Trainee, index: int, size: Size, seed: int) -> tuple[Row, list[Row]]:
@@ -199,8 +209,9 @@ def deviation(rows: list[Row], factor: Factor = lambda row: 1.0) -> float:
     rows, worst = compared(rows), 0.0
     for row in rows:
         gap = abs(factor(row) * row["sampled_score"] - row["score"])
-        allowed = lengths.bernstein(row["spread"], row["farthest"], row["sampled"],
-                                    FALSE_ALARM / len(rows))  # fmt: skip
+        allowed = lengths.bernstein(
+            row["spread"], row["farthest"], row["sampled"], FALSE_ALARM / len(rows)
+        )
         worst = max(worst, gap / (factor(row) * allowed))
     return worst
 
@@ -242,8 +253,14 @@ def sample(name: str, rows: list[Row]) -> list[Rerun]:
     for length in (1, 2):
         before, after = (by_network(each, "accuracy", length) for each in (stored, again))
         tolerance = 4 * float(before.std()) * (2 / len(before)) ** 0.5
-        figures.append(Rerun(f"mean accuracy of length {length}, {QUICK.steps} steps",
-                             float(before.mean()), float(after.mean()), tolerance))  # fmt: skip
+        figures.append(
+            Rerun(
+                f"mean accuracy of length {length}, {QUICK.steps} steps",
+                float(before.mean()),
+                float(after.mean()),
+                tolerance,
+            )
+        )
     return figures
 
 
@@ -256,13 +273,17 @@ def _experiment(name: str, limits: str) -> Experiment:
         sample=partial(sample, name),
         twins=(
             ("the longest paths are the more accurate ones", partial(judge, short=DEPTH, long=1)),
-            ("a path's score is that of their sum, the count left out",
-             partial(judge, factor=lambda row: 1 / row["paths"])),
-            ("twice the number of paths, for lengths above 0",
-             partial(judge, factor=lambda row: 1.0 if row["paths"] == 1 else 2.0)),
+            (
+                "a path's score is that of their sum, the count left out",
+                partial(judge, factor=lambda row: 1 / row["paths"]),
+            ),
+            (
+                "twice the number of paths, for lengths above 0",
+                partial(judge, factor=lambda row: 1.0 if row["paths"] == 1 else 2.0),
+            ),
             ("the shortest is best: length 0 before length 1", partial(judge, short=0, long=1)),
         ),
-    )  # fmt: skip
+    )
 
 
 OTHERS = "other depths, widths, training times or tasks; networks with MLPs or layer norm; that "

@@ -52,8 +52,9 @@ def all_scores(
     all (1 + heads)^depth paths are inner products of (1 + heads)^(depth / 2) tensors with as many.
     """
     gradient = torch.func.grad(lambda Y: score(Y @ readout, labels))(X)
-    transposed = replace(fixed, P=fixed.P.mT.flip(0), W_V=fixed.W_O.mT.flip(0),
-                         W_O=fixed.W_V.mT.flip(0))  # fmt: skip
+    transposed = replace(
+        fixed, P=fixed.P.mT.flip(0), W_V=fixed.W_O.mT.flip(0), W_O=fixed.W_V.mT.flip(0)
+    )
     first, short = _through(fixed, X, fixed.depth // 2)
     last, rest = _through(transposed, gradient, fixed.depth - fixed.depth // 2)
     scores = first.flatten(1) @ last.flatten(1).mT
@@ -111,8 +112,12 @@ def measure(
     largest distance from the score that one draw can give ("farthest").
     """
     fixed = paths.FixedAttention.of(net, X)
-    require(net.skip and not fixed.b.any(), "net", "a network without skip or with biases",
-            "skip connections and no biases")  # fmt: skip
+    require(
+        net.skip and not fixed.b.any(),
+        "net",
+        "a network without skip or with biases",
+        "skip connections and no biases",
+    )
     output, sums = net(X), fixed.by_length(X)
     bound = fixed.rounding_bound(X, net.depth + 1)
     whole: Row = {
@@ -125,11 +130,16 @@ def measure(
     for length, logits in enumerate(sums @ readout):
         drawn = _drawn(net, fixed, X, readout, labels, length, sampled, random)
         one = len(scores[length]) * scores[length]
-        row = {"length": length, "paths": paths.count(net.depth, net.heads, length),
-               "accuracy": accuracy(logits, labels),
-               "up_to": accuracy(sums[: length + 1].sum(0) @ readout, labels),
-               "score": float(score(logits, labels)), "spread": float(one.std(correction=0)),
-               "farthest": float((one - one.mean()).abs().max()), **drawn}  # fmt: skip
+        row = {
+            "length": length,
+            "paths": paths.count(net.depth, net.heads, length),
+            "accuracy": accuracy(logits, labels),
+            "up_to": accuracy(sums[: length + 1].sum(0) @ readout, labels),
+            "score": float(score(logits, labels)),
+            "spread": float(one.std(correction=0)),
+            "farthest": float((one - one.mean()).abs().max()),
+            **drawn,
+        }
         rows.append(row)
     return whole, rows
 

@@ -22,8 +22,17 @@ from attnverify.evidence.draw import generator
 from attnverify.experiments.locater.corpus import docstrings
 
 #: Modules of the standard library whose documentation strings are the text to memorize.
-MODULES = ("argparse", "difflib", "doctest", "inspect", "random", "statistics", "textwrap",
-           "threading", "typing")  # fmt: skip
+MODULES = (
+    "argparse",
+    "difflib",
+    "doctest",
+    "inspect",
+    "random",
+    "statistics",
+    "textwrap",
+    "threading",
+    "typing",
+)
 WORD = re.compile(r"[a-z]+")
 
 Batch = tuple[Tensor, Tensor]  # inputs (networks, count, tokens[, 2]), labels (networks, ...)

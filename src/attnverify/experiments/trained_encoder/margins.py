@@ -61,8 +61,9 @@ def _row(encoder: Encoder, index: int, inputs: list[Tensor]) -> Row:
     c, v = rates(layer)
     limit = layer_threshold(c, v)
     qk = spectral_norm(thin_product(layer.W_Q, layer.W_K))
-    heads = sorted(collapse.threshold(float(a), float(b), net.key_width)
-                   for a, b in zip(qk, v, strict=True))  # fmt: skip
+    heads = sorted(
+        collapse.threshold(float(a), float(b), net.key_width) for a, b in zip(qk, v, strict=True)
+    )
     sizes = [float(norms.diameter(X)) for X in inputs]
     after = [_attention_diameter(encoder, index, X) for X in inputs]
     factors = [float(collapse.sharp_factor(c.new_tensor(s), c, v)) for s in sizes]
@@ -127,8 +128,10 @@ def sample(rows: list[Row]) -> list[Rerun]:
         pairs = [("threshold", row["threshold"], again["threshold"])]
         names = ("diameter", "factor", "measured_factor")
         pairs += [(name, row[name][0], again[name][0]) for name in names]
-        reruns += [Rerun(f"layer {row['layer']}, {name}", old, new, tolerance=1.1e-7 * old)
-                   for name, old, new in pairs]  # fmt: skip
+        reruns += [
+            Rerun(f"layer {row['layer']}, {name}", old, new, tolerance=1.1e-7 * old)
+            for name, old, new in pairs
+        ]
     return reruns
 
 

@@ -60,11 +60,15 @@ def run(settings: Settings) -> list[Row]:
     """A row for every head, and one for the central 95 percent of as many random heads or more."""
     encoder = encoder_of(settings)
     rows = [
-        {"kind": "trained", "layer": layer, "head": head,
-         **{name: _rounded(values[name][head - 1]) for name in MEASURES}}
+        {
+            "kind": "trained",
+            "layer": layer,
+            "head": head,
+            **{name: _rounded(values[name][head - 1]) for name in MEASURES},
+        }
         for layer, values in enumerate(by_layer(encoder), 1)
         for head in range(1, encoder.network.heads + 1)
-    ]  # fmt: skip
+    ]
     return [*rows, _random(encoder.network.weights["W_Q"].shape, settings)]
 
 
