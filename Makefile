@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help book test lint lab verify bench pdf pairs constraints clean
+.PHONY: help book test lint machines lab verify bench pdf pairs constraints clean
 .DELETE_ON_ERROR:
 
 help:  ## show this list
@@ -35,6 +35,10 @@ lint: $(STAMP)  ## check style, format and types of the code
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/basedpyright
+
+machines: $(STAMP)  ## run every test as other machines would, with a table of them
+	@$(BIN)/python tools/browser.py
+	$(BIN)/python tools/machines.py -n 2 $(ARGS)
 
 lab: $(STAMP)  ## open the notebooks in JupyterLab
 	$(BIN)/python -m pip install --quiet -c constraints.txt jupyterlab
