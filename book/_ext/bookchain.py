@@ -89,7 +89,10 @@ def check_images(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         if not alt or alt == image["uri"] or alt.endswith((".png", ".svg", ".jpg")):
             LOG.warning(
                 "image %s needs alt text that says what it shows (got %r)",
-                image["uri"], alt, location=image, type="alt",
+                image["uri"],
+                alt,
+                location=image,
+                type="alt",
             )
 
 
