@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help book test lint machines lab verify bench pdf pairs constraints clean
+.PHONY: help book test lint machines lab verify bench pdf constraints clean
 .DELETE_ON_ERROR:
 
 help:  ## show this list
@@ -42,6 +42,8 @@ machines: $(STAMP)  ## run every test as other machines would, with a table of t
 
 lab: $(STAMP)  ## open the notebooks in JupyterLab
 	$(BIN)/python -m pip install --quiet -c constraints.txt jupyterlab
+	$(BIN)/jupytext-config --settings-file $(VENV)/share/jupyter/lab/settings/overrides.json \
+	  set-default-viewer markdown
 	$(BIN)/jupyter lab notebooks
 
 verify: $(STAMP)  ## check every claim and write _build/evidence.json
@@ -55,9 +57,6 @@ pdf: $(STAMP)  ## print every page of the built book to _build/pdf
 	@$(BIN)/python tools/browser.py
 	$(BIN)/python tools/build_book.py --if-changed
 	$(BIN)/python tools/print_pdf.py
-
-pairs: $(STAMP)  ## write the .ipynb beside every notebooks/*.md
-	$(BIN)/python tools/pair_notebooks.py
 
 constraints: $(STAMP)  ## print the exact versions that are installed
 	@$(BIN)/python -m pip freeze --all --exclude-editable | sed 's/+cpu//'

@@ -11,7 +11,7 @@ import pytest
 from jaxtyping import install_import_hook
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "book" / "_ext")]
 
 if "attnverify" in sys.modules:
     raise RuntimeError("attnverify was imported before its shape checks could be installed")

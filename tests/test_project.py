@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -17,9 +18,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+import bookchain
 import build_book
 import execute_notebooks
-import pair_notebooks
 import slim_html
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -101,24 +102,54 @@ def test_constraints_pin_what_is_installed():
     assert wrong == {}
 
 
-def test_notebook_pairs_are_in_step():
-    """Every notebook's .ipynb equals what its .md gives, and is excluded by its exact path."""
-    assert pair_notebooks.problems(ROOT) == []
+def git(*arguments: str | Path) -> str:
+    """Output of a git command."""
+    command = ["git", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_a_stale_pair_is_reported(tmp_path):
-    """An edited .md, a leftover .ipynb and an inexact list of exclusions are all named."""
-    (tmp_path / "notebooks").mkdir()
-    source = tmp_path / "notebooks" / "one.md"
-    source.write_text("# One\n")
-    (tmp_path / "_config.yml").write_text("exclude_patterns: [notebooks/two.ipynb]\n")
-    assert len(pair_notebooks.problems(tmp_path)) == 3
-    (tmp_path / "_config.yml").write_text("exclude_patterns: [notebooks/one.ipynb]\n")
-    assert pair_notebooks.main(["--root", str(tmp_path)]) == 0
-    assert pair_notebooks.main(["--root", str(tmp_path), "--check"]) == 0
-    source.write_text("# One, edited\n")
-    (tmp_path / "notebooks" / "old.ipynb").write_text("{}")
-    assert len(pair_notebooks.problems(tmp_path)) == 2
+def test_the_notebooks_of_colab_are_one_commit_on_a_branch(tmp_path):
+    """The branch that the Colab buttons name holds the last build's .ipynb and nothing else."""
+    remote, work, notebooks = (tmp_path / name for name in ("remote", "work", "notebooks"))
+    git("init", "--quiet", "--bare", remote)
+    git("init", "--quiet", work)
+    who = ["-c", "user.name=a", "-c", "user.email=a@host.invalid"]
+    git("-C", work, *who, "commit", "--quiet", "--allow-empty", "-m", "first")
+    notebooks.mkdir()
+    for name in ("old.ipynb", "new.ipynb"):
+        (notebooks / name).write_text("{}")
+        subprocess.run(
+            [ROOT / ".ci" / "push-notebooks", notebooks, remote],
+            cwd=work,
+            check=True,
+            capture_output=True,
+        )
+        (notebooks / name).unlink()
+    branch = bookchain.COLAB_BRANCH
+    listing = git("-C", remote, "ls-tree", "-r", "--name-only", branch)
+    assert listing == "notebooks/new.ipynb\n"
+    assert git("-C", remote, "rev-list", "--count", branch) == "1\n"
+    assert git("-C", work, "status", "--porcelain") == ""
+
+
+def launch_buttons(branch: str, page: str) -> list[dict[str, str]]:
+    """Two buttons as the theme makes them."""
+    return [
+        {"url": f"https://colab.invalid/github/a/b/blob/{branch}/{page}.md"},
+        {"url": f"https://binder.invalid/v2/gh/a/b/{branch}?urlpath=lab/tree/{page}.md"},
+    ]
+
+
+def test_colab_opens_the_pushed_notebook_and_binder_the_source():
+    page, buttons = "notebooks/one", launch_buttons("main", "notebooks/one")
+    app = SimpleNamespace(config=SimpleNamespace(html_theme_options={"repository_branch": "main"}))
+    groups = [{"label": "download-buttons"}, {"label": "launch-buttons", "buttons": buttons}]
+    bookchain.point_to_notebooks(app, page, "", {"header_buttons": groups}, None)
+    branch = bookchain.COLAB_BRANCH
+    assert [b["url"] for b in buttons] == [
+        f"https://colab.invalid/github/a/b/blob/{branch}/notebooks/one.ipynb",
+        "https://binder.invalid/v2/gh/a/b/main?urlpath=lab/tree/notebooks/one.md",
+    ]
 
 
 @pytest.fixture

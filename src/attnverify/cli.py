@@ -120,6 +120,9 @@ def verify(
         int | None, typer.Option(help="Local processes (default: cores).", min=1)
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the report here.")] = None,
+    notebooks: Annotated[
+        Path | None, typer.Option(help="Run the derivations of this folder's notebooks.")
+    ] = None,
 ) -> None:
     """Gather evidence for the claims and all they rest on, run the twins, derive the statuses."""
     from attnverify.evidence.records import KINDS
@@ -137,7 +140,15 @@ def verify(
         def advance(name: str) -> None:
             bar.update(task, advance=1, description=name)
 
-        report = run(ids or [], settings, kinds, scheduler=scheduler, jobs=jobs, progress=advance)
+        report = run(
+            ids or [],
+            settings,
+            kinds,
+            scheduler=scheduler,
+            jobs=jobs,
+            progress=advance,
+            notebooks_folder=notebooks,
+        )
     if json_file is not None:
         json_file.parent.mkdir(parents=True, exist_ok=True)
         write_text(json_file, json.dumps(report.as_json(), indent=1, ensure_ascii=False) + "\n")
@@ -292,7 +303,21 @@ def _print_report(report) -> None:
                 out.print(f"{record.outcome}: {where}: {record.detail}", markup=False, style="red")
         for reason in report.standing[claim.id].reasons:
             out.print(f"{claim.id}: {reason}", markup=False)
+    for line in _origins(report.derivations):
+        out.print(line, markup=False, highlight=False, soft_wrap=True)
     out.print(verdict(report), markup=False)
+
+
+def _origins(sources) -> list[str]:
+    """Where the derivations came from; the digests of many are left to the JSON report."""
+    found = [s for s in sources if s.found]
+    if len(found) > 3:
+        return [
+            f"derivations: {[s.origin for s in found].count(origin)} notebooks, {origin} (--json "
+            "writes the SHA-256 of each)"
+            for origin in dict.fromkeys(s.origin for s in found)
+        ]
+    return [f"derivations: {s.notebook}.md, {s.origin}, SHA-256 {s.sha256}" for s in found]
 
 
 def _kinds(records) -> str:

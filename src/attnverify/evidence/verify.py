@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 from attnverify.claims import Claim, registry
 from attnverify.environment import machine, versions
-from attnverify.evidence import derive
+from attnverify.evidence import derive, notebooks
 from attnverify.evidence.records import KINDS, Kind, Record, TwinRecord
 from attnverify.evidence.run import ClaimEvidence, gather
 from attnverify.evidence.search import Settings
@@ -31,6 +32,7 @@ class Report:
     twins: dict[str, list[TwinRecord]]
     settings: Settings
     standing: dict[str, Standing] = field(default_factory=dict)
+    derivations: list[notebooks.Source] = field(default_factory=list)
 
     @property
     def as_claimed(self) -> bool:
@@ -44,6 +46,9 @@ class Report:
             "version": REPORT_VERSION,
             "environment": environment(),
             "settings": asdict(self.settings),
+            "derivations": {
+                s.notebook: {"origin": s.origin, "sha256": s.sha256} for s in self.derivations
+            },
             "claims": [self._claim_json(claim) for claim in self.claims],
         }
 
@@ -76,19 +81,23 @@ def verify(
     scheduler: str | None = None,
     jobs: int | None = None,
     progress: Progress = lambda message: None,
+    notebooks_folder: Path | None = None,
 ) -> Report:
     """Check the claims that match ``patterns`` (ids or globs; none means all).
 
     What they rest on and what corrects them is checked too: their statuses depend on it.
     settings: how hard to search; kinds: which evidence to gather; scheduler: address of a dask
     scheduler, else ``jobs`` local processes (default: one a core); progress: called with the name
-    of every finished piece. Equal settings give equal evidence, except for times.
+    of every finished piece; notebooks_folder: derivations to run in place of the package's own.
+    Equal settings give equal evidence, except for times.
     """
     claims = registry.completed(registry.select(patterns))
     report = Report(claims, {c.id: [] for c in claims}, {c.id: [] for c in claims}, settings)
     tasks: list[tuple[Callable, tuple]] = []
     if "derived" in kinds:
-        tasks += [(derive.run, (name,)) for name in _deriving(claims)]
+        names = _deriving(claims)
+        report.derivations = [notebooks.load(name, notebooks_folder) for name in names]
+        tasks += [(derive.run, (source,)) for source in report.derivations]
     numerical = [kind for kind in kinds if kind != "derived"]
     if numerical:
         tasks += [(gather, (claim.id, settings, numerical)) for claim in claims]
