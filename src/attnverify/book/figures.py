@@ -6,20 +6,17 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from attnverify.vocabulary import STATUS_COLORS
+
 # Okabe-Ito colors, told apart by readers with any color vision; legible on white and on dark.
 COLORS = {
-    # status of a claim
-    "verified": "#009E73",
-    "refuted": "#D55E00",
-    "corrected": "#CC79A7",
-    "partial": "#E69F00",
-    "failed": "#B00020",
+    **STATUS_COLORS,
     # what a curve is
     "measured": "#0072B2",
-    "published": "#D55E00",
-    "repaired": "#CC79A7",
-    "sharp": "#009E73",
-    "reference": "#7F7F7F",
+    "published": STATUS_COLORS["refuted"],
+    "repaired": STATUS_COLORS["corrected"],
+    "sharp": STATUS_COLORS["verified"],
+    "reference": STATUS_COLORS["not checked"],
 }
 
 STYLE = {
