@@ -14,6 +14,10 @@ class InputError(ValueError):
     """A bad argument. The message names it, says what came and what was expected."""
 
 
+class RunError(RuntimeError):
+    """A run that could not be finished. The message names the piece and what became of it."""
+
+
 def require(condition: bool, argument: str, given: object, expected: str) -> None:
     """Raise :class:`InputError` unless ``condition`` holds."""
     if not condition:
