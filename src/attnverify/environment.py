@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
+from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 
 PACKAGES = ("attnverify", "torch", "numpy", "sympy", "python-flint", "scipy")
 
@@ -21,3 +24,15 @@ def machine() -> dict[str, str | int]:
         "architecture": platform.machine(),
         "cores": os.cpu_count() or 1,
     }
+
+
+@cache
+def code_digest() -> str:
+    """SHA-256 of the package's files, by name and content, as they are at the first call."""
+    root = Path(__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+            digest.update(f"{path.relative_to(root).as_posix()} {content}\n".encode())
+    return digest.hexdigest()

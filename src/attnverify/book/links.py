@@ -14,7 +14,6 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxRole
 from sphinx.util.nodes import make_refnode
 
-from attnverify.book.figures import COLORS
 from attnverify.book.pages.common import Evidence, anchor, badge, read_evidence
 from attnverify.claims import Claim, registry
 from attnverify.errors import InputError
@@ -42,8 +41,7 @@ def evidence_of(env: BuildEnvironment) -> Evidence:
 
 def status_badge(status: str) -> nodes.raw:
     """The badge of a status; see the badge of :mod:`attnverify.book.pages.common`."""
-    color = COLORS.get(status, COLORS["reference"])
-    return nodes.raw("", badge(status, color), format="html")
+    return nodes.raw("", badge(status), format="html")
 
 
 class ClaimRole(SphinxRole):

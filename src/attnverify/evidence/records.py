@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
-Kind = Literal["sampled", "attacked", "certified", "decided", "derived", "measured"]
-Outcome = Literal["pass", "fail", "unknown"]
-
-KINDS: tuple[Kind, ...] = (
-    "sampled",
-    "attacked",
-    "certified",
-    "decided",
-    "derived",
-    "measured",
-)
+from attnverify.vocabulary import KINDS as KINDS
+from attnverify.vocabulary import Kind as Kind
+from attnverify.vocabulary import Outcome as Outcome
 
 
 @dataclass(frozen=True)
