@@ -181,10 +181,14 @@ def digamma(x: Array) -> Array:
 
 
 def sqrt(x: Array) -> Array:
-    """Square root of something known to be >= 0; a ball that reaches below zero is cut there."""
+    """Square root of something known to be >= 0; a ball that reaches below zero is cut there.
+
+    A ball that lies below zero shows that what was known is false: it has no root (NaN), which
+    leaves every comparison unknown.
+    """
     if is_torch(x):
         return torch.sqrt(x)
-    return _entrywise(lambda v: v.nonnegative_part().sqrt(), x)
+    return _entrywise(lambda v: v.sqrt() if v < 0 else v.nonnegative_part().sqrt(), x)
 
 
 def square(x: Array) -> Array:

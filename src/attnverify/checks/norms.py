@@ -221,7 +221,7 @@ def _half_largest_entry(Z, X):
 LEFT_FACTOR = Inequality(
     left=lambda Z, X: norms.diameter(ops.softmax(Z) @ X),
     right=_left_bound,
-    sizes=({"Z": (2, 3), "X": (3, 2)}, {"Z": (4, 3), "X": (3, 2)}),
+    sizes=({"Z": (2, 3), "X": (3, 2)}, {"Z": (4, 3), "X": (3, 5)}),
     extremal=(lambda: {"Z": _tensor([[1.0, 0.0], [0.0, 1.0]]), "X": _tensor(TWO_TOKENS)},),
 )
 LEFT_FACTOR = replace(

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from attnverify.errors import nearest, require
 from attnverify.vocabulary import KINDS as KINDS
 from attnverify.vocabulary import Kind as Kind
 from attnverify.vocabulary import Outcome as Outcome
+
+
+def require_kinds(kinds: Iterable[str]) -> None:
+    """Raise InputError unless ``kinds`` are kinds of evidence, at least one."""
+    asked = list(kinds)
+    require(bool(asked), "evidence", "no kind", f"some of {', '.join(KINDS)}")
+    for kind in asked:
+        require(kind in KINDS, "evidence", repr(kind) + nearest(kind, KINDS), ", ".join(KINDS))
 
 
 @dataclass(frozen=True)
@@ -28,6 +38,11 @@ class Record:
     seconds: float
     limits: str
     detail: str = ""
+    decided: int = -1
+
+    def __post_init__(self) -> None:
+        if self.decided < 0:
+            object.__setattr__(self, "decided", self.instances)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

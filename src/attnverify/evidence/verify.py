@@ -12,7 +12,7 @@ from attnverify.claims import Claim, registry
 from attnverify.environment import machine, versions
 from attnverify.errors import InputError
 from attnverify.evidence import derive, notebooks
-from attnverify.evidence.records import Record, TwinRecord
+from attnverify.evidence.records import Record, TwinRecord, require_kinds
 from attnverify.evidence.run import ClaimEvidence, gather
 from attnverify.evidence.search import Settings
 from attnverify.evidence.status import Standing, own, standings
@@ -106,7 +106,7 @@ def verify(
     Equal settings give equal evidence, except for times. An interrupt (Ctrl-C) raises
     :class:`Interrupted`, with the report so far.
     """
-    _require_kinds(kinds)
+    require_kinds(kinds)
     claims = registry.completed(registry.select(patterns))
     report = Report(claims, {c.id: [] for c in claims}, {c.id: [] for c in claims}, settings)
     tasks: list[Task] = []
@@ -125,11 +125,6 @@ def verify(
         report.interrupted = True
         raise Interrupted(_judged(report)) from None
     return _judged(report)
-
-
-def _require_kinds(kinds: Sequence[str]) -> None:
-    if not kinds or not set(kinds) <= set(KINDS):
-        raise InputError(f"kinds: got {list(kinds)}, expected some of {', '.join(KINDS)}")
 
 
 def _name(result: ClaimEvidence | derive.NotebookRun) -> str:

@@ -11,7 +11,7 @@ from attnverify.book.pages import codeindex, errata, graph, status
 from attnverify.book.pages.common import anchor, read_evidence
 from attnverify.claims import registry
 from attnverify.errors import InputError
-from attnverify.evidence.replay import write_text
+from attnverify.files import write_text
 
 
 def write(evidence_file: Path, out: Path) -> list[Path]:

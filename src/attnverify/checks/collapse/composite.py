@@ -81,7 +81,7 @@ def _layers(constant: Callable, heads: int = 1, extremal=()) -> dict[str, Inequa
     many = replace(
         two,
         left=_residual_any,
-        sizes=tuple(layer_sizes(n, d, heads) for n, d in ((3, 2), (6, 4))),
+        sizes=tuple(layer_sizes(n, d, heads) for n, d in ((3, 2), (6, 3))),
         extremal=(),
     )
     return {"two tokens": two, "more tokens": many}

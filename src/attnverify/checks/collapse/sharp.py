@@ -120,7 +120,7 @@ def _half_more(constant, size, depth: int):
 DEPTH = Inequality(
     left=output_diameter,
     right=_iterated(collapse.iterate),
-    sizes=(_sizes(2, 2, 2, 1), _sizes(3, 2, 2, 2)),
+    sizes=(_sizes(2, 2, 2, 1), _sizes(3, 2, 2, 3)),
     extremal=(lambda: extremal_network(2.0**-10, 2, 1.0),),
 )
 DEPTH = replace(
