@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import sympy as sp
 import torch
@@ -168,28 +169,24 @@ def _asymmetric(half: int = 2, twins=()) -> Identity:
 SKEW = _asymmetric(twins=(Twin("without the 1/2", _asymmetric(1)),))
 
 
-def _unbounded(skew: bool) -> Callable[[], Verdict]:
+def _unbounded(skew: bool) -> Verdict:
     """tr(W^2) of (c/d) I plus s times a skew (or symmetric) 2x2 block, for all c, s and d >= 2.
 
     The block is traceless and its product with I too, so tr(W^2) = c^2/d -+ 2 s^2.
     """
-
-    def run() -> Verdict:
-        c, s, d = sp.symbols("c s d", positive=True)
-        block = sp.Matrix([[0, s], [-s if skew else s, 0]])
-        corner = c / d * sp.eye(2) + block
-        total = sp.expand((corner**2).trace() + (d - 2) * (c / d) ** 2)
-        low = sp.limit(total, s, sp.oo)
-        return Verdict(low == -sp.oo, f"tr(W^2) = {sp.simplify(total)}")
-
-    return run
+    c, s, d = sp.symbols("c s d", positive=True)
+    block = sp.Matrix([[0, s], [-s if skew else s, 0]])
+    corner = c / d * sp.eye(2) + block
+    total = sp.expand((corner**2).trace() + (d - 2) * (c / d) ** 2)
+    low = sp.limit(total, s, sp.oo)
+    return Verdict(low == -sp.oo, f"tr(W^2) = {sp.simplify(total)}")
 
 
 BLOCK_LIMITS = "this family of matrices; it is enough for unboundedness"
 UNBOUNDED = Decision(
-    _unbounded(True),
+    partial(_unbounded, True),
     BLOCK_LIMITS,
-    twins=(Twin("a symmetric block", Decision(_unbounded(False), BLOCK_LIMITS)),),
+    twins=(Twin("a symmetric block", Decision(partial(_unbounded, False), BLOCK_LIMITS)),),
 )
 
 CHECKS: dict[str, dict[str, Check]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import flint
 import torch
@@ -89,34 +90,32 @@ def _critical_entropy(k: int, T: int, sigma: arb) -> arb:
     return (k + rest).log() + gap * rest / (k + rest)
 
 
-def _smallest_at(best: int) -> Callable[[], Verdict]:
+def _smallest_at(best: int) -> Verdict:
     """Entropy of all critical rows, k = 1..T-1 large logits, against k = ``best``."""
-
-    def run() -> Verdict:
-        cases = 0
-        with ops.precision(192):
-            for T in (3, 4, 8, 33, 128):
-                for sigma in (arb(1) / 8, arb(1), arb(4), arb(32)):
-                    low = _critical_entropy(best, T, sigma)
-                    for k in range(1, T):
-                        if k == best:
-                            continue
-                        value, cases = _critical_entropy(k, T, sigma), cases + 1
-                        if value < low:
-                            return Verdict(False, f"k = {k} is lower at T = {T}", cases)
-                        if not value > low:
-                            return Verdict(None, f"undecided at T = {T}, k = {k}", cases)
-        return Verdict(True, "one large logit is the lowest of all critical rows", cases)
-
-    return run
+    cases = 0
+    with ops.precision(192):
+        for T in (3, 4, 8, 33, 128):
+            for sigma in (arb(1) / 8, arb(1), arb(4), arb(32)):
+                low = _critical_entropy(best, T, sigma)
+                for k in range(1, T):
+                    if k == best:
+                        continue
+                    value, cases = _critical_entropy(k, T, sigma), cases + 1
+                    if value < low:
+                        return Verdict(False, f"k = {k} is lower at T = {T}", cases)
+                    if not value > low:
+                        return Verdict(None, f"undecided at T = {T}, k = {k}", cases)
+    return Verdict(True, "one large logit is the lowest of all critical rows", cases)
 
 
 CRITICAL_LIMITS = "these T and sigma; all of them are derived in the notebook"
 CRITICAL = Decision(
-    _smallest_at(1),
+    partial(_smallest_at, 1),
     CRITICAL_LIMITS,
     "certified",
-    twins=(Twin("two large logits", Decision(_smallest_at(2), CRITICAL_LIMITS, "certified")),),
+    twins=(
+        Twin("two large logits", Decision(partial(_smallest_at, 2), CRITICAL_LIMITS, "certified")),
+    ),
 )
 
 LOGIT_NORM = 4.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import flint
 import numpy as np
@@ -97,57 +98,59 @@ def symbolic_limit(asymmetry=1):
     return _phi(localization.limit_argument(t, xi, eta, asymmetry, sp.sqrt))
 
 
-def _midpoint(root: sp.Expr, slope: sp.Expr) -> Callable[[], Verdict]:
+def _midpoint(root: sp.Expr, slope: sp.Expr) -> Verdict:
     """Value and slope of rho at 1/2 for all xi and eta."""
-
-    def run() -> Verdict:
-        rho, half = symbolic_limit(), {t: sp.Rational(1, 2)}
-        density = sp.exp(-((root * eta) ** 2) / 2) / sp.sqrt(2 * sp.pi)
-        value = sp.simplify(rho.subs(half) - _phi(root * eta))
-        rise = sp.simplify(sp.diff(rho, t).subs(half) - slope * xi * density)
-        return Verdict(value == 0 and rise == 0, f"differences {value} and {rise}")
-
-    return run
+    rho, half = symbolic_limit(), {t: sp.Rational(1, 2)}
+    density = sp.exp(-((root * eta) ** 2) / 2) / sp.sqrt(2 * sp.pi)
+    value = sp.simplify(rho.subs(half) - _phi(root * eta))
+    rise = sp.simplify(sp.diff(rho, t).subs(half) - slope * xi * density)
+    return Verdict(value == 0 and rise == 0, f"differences {value} and {rise}")
 
 
 MIDPOINT = Decision(
-    _midpoint(sp.sqrt(12), sp.sqrt(12)),
+    partial(_midpoint, sp.sqrt(12), sp.sqrt(12)),
     LIMIT_LIMITS,
     twins=(
-        Twin("sqrt(11) in the value", Decision(_midpoint(sp.sqrt(11), sp.sqrt(12)), LIMIT_LIMITS)),
-        Twin("slope sqrt(6) xi phi", Decision(_midpoint(sp.sqrt(12), sp.sqrt(6)), LIMIT_LIMITS)),
+        Twin(
+            "sqrt(11) in the value",
+            Decision(partial(_midpoint, sp.sqrt(11), sp.sqrt(12)), LIMIT_LIMITS),
+        ),
+        Twin(
+            "slope sqrt(6) xi phi",
+            Decision(partial(_midpoint, sp.sqrt(12), sp.sqrt(6)), LIMIT_LIMITS),
+        ),
     ),
 )
 
 
-def _signs(tokens: int, position: int) -> Callable[[], Verdict]:
+def _signs(tokens: int, position: int) -> Verdict:
     """Weights at one token for eigenvalues of different signs: the same multiset up to order."""
-
-    def run() -> Verdict:
-        with ops.precision(128):
-            g = ops.balls(np.array([(2 * position - tokens - 1) / 2]))
-            h = (arb(tokens * tokens - 1) / 12).sqrt()
-            rows = [
-                localization.symmetric_weights(ops.balls(np.array(w)), g, h)[0]
-                for w in ([1.0, 2.0, 0.5], [-1.0, 2.0, -0.5])
-            ]
-            first, second = (sorted(row, key=float) for row in rows)
-            negated = sorted((-v for v in first), key=float)
-            pairs = [*zip(first, second, strict=True), *zip(first, negated, strict=True)]
-            if any(a != b for a, b in pairs):
-                return Verdict(False, "weights certainly differ", len(pairs))
-            same = all(abs(a - b) < arb(2) ** -100 for a, b in pairs)
-        return Verdict(True if same else None, "weights agree and are symmetric", len(pairs))
-
-    return run
+    with ops.precision(128):
+        g = ops.balls(np.array([(2 * position - tokens - 1) / 2]))
+        h = (arb(tokens * tokens - 1) / 12).sqrt()
+        rows = [
+            localization.symmetric_weights(ops.balls(np.array(w)), g, h)[0]
+            for w in ([1.0, 2.0, 0.5], [-1.0, 2.0, -0.5])
+        ]
+        first, second = (sorted(row, key=float) for row in rows)
+        negated = sorted((-v for v in first), key=float)
+        pairs = [*zip(first, second, strict=True), *zip(first, negated, strict=True)]
+        if any(a != b for a, b in pairs):
+            return Verdict(False, "weights certainly differ", len(pairs))
+        same = all(abs(a - b) < arb(2) ** -100 for a, b in pairs)
+    return Verdict(True if same else None, "weights agree and are symmetric", len(pairs))
 
 
 SIGN_LIMITS = "these eigenvalues; all of them are derived in the notebook"
 SIGNS = Decision(
-    _signs(7, 4),
+    partial(_signs, 7, 4),
     SIGN_LIMITS,
     "certified",
-    twins=(Twin("the token after the middle", Decision(_signs(7, 5), SIGN_LIMITS, "certified")),),
+    twins=(
+        Twin(
+            "the token after the middle", Decision(partial(_signs, 7, 5), SIGN_LIMITS, "certified")
+        ),
+    ),
 )
 
 
@@ -167,88 +170,80 @@ def _signed(slope, stated, point: dict) -> Verdict:
     return Verdict(False if value < 0 else None, f"derivative {sp.N(value, 5)} at {point}")
 
 
-def _increasing(sign: int) -> Callable[[], Verdict]:
+def _increasing(sign: int) -> Verdict:
     """rho(t) - sign rho(1 - t) increases with xi for all xi, eta and t > 1/2 (1: the contrast).
 
     The contrast must also be 0 at xi = 0 and tend to -1 and 1.
     """
-
-    def run() -> Verdict:
-        s = sp.Symbol("s", positive=True)  # t = 1/2 + s
-        rho, half = symbolic_limit(), sp.Rational(1, 2)
-        contrast = rho.subs(t, half + s) - sign * rho.subs(t, half - s)
-        slope = sp.diff(contrast, xi)
-        root = sp.sqrt(walk.limit_variance(half + s))
-        up, down = _density((eta + s * xi) / root), _density((eta - s * xi) / root)
-        found = _signed(slope, s / root * (up + sign * down), {s: half / 2, xi: 1, eta: 1})
-        if not found.holds:
-            return found
-        values = [contrast.subs(xi, 0), *(sp.limit(contrast, xi, e) for e in (-sp.oo, sp.oo))]
-        known = [sp.simplify(v) for v in values] == [0, -1, 1]
-        return Verdict(known, f"{found.argument}; at 0 and in the limits {values}")
-
-    return run
+    s = sp.Symbol("s", positive=True)  # t = 1/2 + s
+    rho, half = symbolic_limit(), sp.Rational(1, 2)
+    contrast = rho.subs(t, half + s) - sign * rho.subs(t, half - s)
+    slope = sp.diff(contrast, xi)
+    root = sp.sqrt(walk.limit_variance(half + s))
+    up, down = _density((eta + s * xi) / root), _density((eta - s * xi) / root)
+    found = _signed(slope, s / root * (up + sign * down), {s: half / 2, xi: 1, eta: 1})
+    if not found.holds:
+        return found
+    values = [contrast.subs(xi, 0), *(sp.limit(contrast, xi, e) for e in (-sp.oo, sp.oo))]
+    known = [sp.simplify(v) for v in values] == [0, -1, 1]
+    return Verdict(known, f"{found.argument}; at 0 and in the limits {values}")
 
 
 CONTRAST = Decision(
-    _increasing(1),
+    partial(_increasing, 1),
     LIMIT_LIMITS,
     twins=(
         Twin(
             "the sum rho(t) + rho(1 - t) in place of the contrast",
-            Decision(_increasing(-1), LIMIT_LIMITS),
+            Decision(partial(_increasing, -1), LIMIT_LIMITS),
         ),
     ),
 )
 
 
-def _steeper(condition: bool) -> Callable[[], Verdict]:
+def _steeper(condition: bool) -> Verdict:
     """The contrast Phi(a/sqrt v) + Phi(b/sqrt v) - 1 falls as v grows.
 
     a = eta + s xi and b = s xi - eta with s = t - 1/2; both are >= 0 and not both 0 under the
     condition |eta| <= s xi, and b may be negative without it. a and b may be exchanged, so a > 0.
     """
-
-    def run() -> Verdict:
-        v, a, size = sp.symbols("v a b", positive=True)
-        b = sp.Symbol("b", nonnegative=True) if condition else -size
-        fall = -sp.diff(_phi(a / sp.sqrt(v)) + _phi(b / sp.sqrt(v)), v)
-        terms = a * _density(a / sp.sqrt(v)) + b * _density(b / sp.sqrt(v))
-        return _signed(fall, terms / (2 * v * sp.sqrt(v)), {a: 3, size: 1, v: 1})
-
-    return run
+    v, a, size = sp.symbols("v a b", positive=True)
+    b = sp.Symbol("b", nonnegative=True) if condition else -size
+    fall = -sp.diff(_phi(a / sp.sqrt(v)) + _phi(b / sp.sqrt(v)), v)
+    terms = a * _density(a / sp.sqrt(v)) + b * _density(b / sp.sqrt(v))
+    return _signed(fall, terms / (2 * v * sp.sqrt(v)), {a: 3, size: 1, v: 1})
 
 
 STEEPER = Decision(
-    _steeper(True),
+    partial(_steeper, True),
     LIMIT_LIMITS,
-    twins=(Twin("without |eta| <= |t - 1/2| |xi|", Decision(_steeper(False), LIMIT_LIMITS)),),
+    twins=(
+        Twin("without |eta| <= |t - 1/2| |xi|", Decision(partial(_steeper, False), LIMIT_LIMITS)),
+    ),
 )
 
 
-def _blunter(condition: bool) -> Callable[[], Verdict]:
+def _blunter(condition: bool) -> Verdict:
     """The contrast falls as the squared norm k of the skew part of M grows, all else given.
 
     S: squared norm of the symmetric part; a = lambda/T + s c and b = s c - lambda/T with its trace
     c > 0 and s = t - 1/2. The scores' variance is F v with F = S + k and gamma = (S - k)/F.
     """
-
-    def run() -> Verdict:
-        s, S, k, a, size = sp.symbols("s S k a b", positive=True)
-        b = sp.Symbol("b", nonnegative=True) if condition else -size
-        variance = sp.factor((S + k) * walk.limit_variance(sp.S.Half + s, (S - k) / (S + k)))
-        fall = -sp.diff(_phi(a / sp.sqrt(variance)) + _phi(b / sp.sqrt(variance)), k)
-        terms = a * _density(a / sp.sqrt(variance)) + b * _density(b / sp.sqrt(variance))
-        point = {a: 3, size: 1, s: sp.S.Half, S: 1, k: 1}
-        return _signed(fall, terms / (24 * variance * sp.sqrt(variance)), point)
-
-    return run
+    s, S, k, a, size = sp.symbols("s S k a b", positive=True)
+    b = sp.Symbol("b", nonnegative=True) if condition else -size
+    variance = sp.factor((S + k) * walk.limit_variance(sp.S.Half + s, (S - k) / (S + k)))
+    fall = -sp.diff(_phi(a / sp.sqrt(variance)) + _phi(b / sp.sqrt(variance)), k)
+    terms = a * _density(a / sp.sqrt(variance)) + b * _density(b / sp.sqrt(variance))
+    point = {a: 3, size: 1, s: sp.S.Half, S: 1, k: 1}
+    return _signed(fall, terms / (24 * variance * sp.sqrt(variance)), point)
 
 
 BLUNTER = Decision(
-    _blunter(True),
+    partial(_blunter, True),
     LIMIT_LIMITS,
-    twins=(Twin("without lambda/T <= |t - 1/2| |c|", Decision(_blunter(False), LIMIT_LIMITS)),),
+    twins=(
+        Twin("without lambda/T <= |t - 1/2| |c|", Decision(partial(_blunter, False), LIMIT_LIMITS)),
+    ),
 )
 
 

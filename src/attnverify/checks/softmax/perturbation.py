@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import flint
 import sympy as sp
@@ -86,59 +87,54 @@ LOWER = replace(
 )
 
 
-def _upper_lemma(end: Callable[[], flint.arb]) -> Callable[[], Verdict]:
+def _upper_lemma(end: Callable[[], flint.arb]) -> Verdict:
     """e^x <= 1 + 2x on [0, end]: f = 1 + 2x - e^x is concave with f(0) = 0.
 
     f increases on (0, near], is positive on a cover of [near, end - near] and decreases on
     [end - near, end], where it ends at f(end). At end = x* that is 0 exactly, by the closed form
     derived in the notebook; here its enclosure must hold 0.
     """
-
-    def run() -> Verdict:
-        with ops.precision(256):
-            f = lambda x: 1 + 2 * x - x.exp()  # noqa: E731
-            slope = lambda x: 2 - x.exp()  # noqa: E731
-            near, right = arb(2) ** -10, end()
-            rises = cover.positive(slope, arb(0), near)  # f > 0 on (0, near]
-            inside = cover.positive(f, near, right - near)
-            falls = cover.positive(lambda x: -slope(x), right - near, right)
-            last = f(right)
-            at_end = (True if last >= 0 or last.contains(0) else False if last < 0 else None, 1)
-            holds, cases = cover.both(rises, inside, falls, at_end)
-        return Verdict(
-            holds, f"concave; rises, positive cover, falls to {last.str(3)} at the end", cases
-        )
-
-    return run
+    with ops.precision(256):
+        f = lambda x: 1 + 2 * x - x.exp()  # noqa: E731
+        slope = lambda x: 2 - x.exp()  # noqa: E731
+        near, right = arb(2) ** -10, end()
+        rises = cover.positive(slope, arb(0), near)  # f > 0 on (0, near]
+        inside = cover.positive(f, near, right - near)
+        falls = cover.positive(lambda x: -slope(x), right - near, right)
+        last = f(right)
+        at_end = (True if last >= 0 or last.contains(0) else False if last < 0 else None, 1)
+        holds, cases = cover.both(rises, inside, falls, at_end)
+    return Verdict(
+        holds, f"concave; rises, positive cover, falls to {last.str(3)} at the end", cases
+    )
 
 
-def _lower_lemma(slope: int, denominator: int = 1) -> Callable[[], Verdict]:
+def _lower_lemma(slope: int, denominator: int = 1) -> Verdict:
     """e^-x >= 1 - (slope/denominator) x for x >= 0: the difference is 0 at 0 and increasing.
 
     Its derivative slope/denominator - e^-x is increasing in x, so it is >= 0 everywhere on
     x >= 0 exactly when it is so at 0.
     """
-
-    def run() -> Verdict:
-        at_zero = flint.fmpq(slope, denominator) - 1
-        return Verdict(bool(at_zero >= 0), f"derivative at 0: {at_zero}, increasing")
-
-    return run
+    at_zero = flint.fmpq(slope, denominator) - 1
+    return Verdict(bool(at_zero >= 0), f"derivative at 0: {at_zero}, increasing")
 
 
 LEMMA_LIMITS = "the scalar lemma; the step from rows to scalars is derived in the notebook"
 
 SCALAR_UPPER = Decision(
-    _upper_lemma(softmax.critical_oscillation),
+    partial(_upper_lemma, softmax.critical_oscillation),
     LEMMA_LIMITS,
     twins=(
-        Twin("up to 1.3 in place of x*", Decision(_upper_lemma(lambda: arb("1.3")), LEMMA_LIMITS)),
+        Twin(
+            "up to 1.3 in place of x*",
+            Decision(partial(_upper_lemma, lambda: arb("1.3")), LEMMA_LIMITS),
+        ),
     ),
 )
 SCALAR_LOWER = Decision(
-    _lower_lemma(1),
+    partial(_lower_lemma, 1),
     LEMMA_LIMITS,
-    twins=(Twin("1 - 0.99 x", Decision(_lower_lemma(99, 100), LEMMA_LIMITS)),),
+    twins=(Twin("1 - 0.99 x", Decision(partial(_lower_lemma, 99, 100), LEMMA_LIMITS)),),
 )
 
 
@@ -176,33 +172,32 @@ VARIATION = replace(
 )
 
 
-def _odds_lemma(factor: sp.Rational) -> Callable[[], Verdict]:
+def _odds_lemma(factor: sp.Rational) -> Verdict:
     """factor * (1-q)/(1+q) - [a - a q^2/(a q^2 + 1 - a)] >= 0 for all a in [0,1], q in (0,1].
 
     With factor 1 the difference is (1-q)/(1+q) times (1 - a(1+q))^2 over 1 - a(1 - q^2) > 0: a
     square, so the sign is settled for all reals at once. Otherwise the value at a = 1/(1+q), where
     the square vanishes, has the sign of factor - 1.
     """
-
-    def run() -> Verdict:
-        a, q = sp.symbols("a q", positive=True)
-        fall = softmax.mass_lost(a, q)
-        square = (1 - q) / (1 + q) * (1 - a * (1 + q)) ** 2 / (1 - a * (1 - q**2))
-        difference = factor * (1 - q) / (1 + q) - fall
-        rest = sp.simplify(difference - square)  # (factor - 1)(1 - q)/(1 + q)
-        if rest == 0:
-            return Verdict(True, "a square times positive factors")
-        at_best = sp.simplify(difference.subs(a, 1 / (1 + q)).subs(q, sp.Rational(1, 2)))
-        return Verdict(None if at_best >= 0 else False, f"value {at_best} at q = 1/2, a = 1/(1+q)")
-
-    return run
+    a, q = sp.symbols("a q", positive=True)
+    fall = softmax.mass_lost(a, q)
+    square = (1 - q) / (1 + q) * (1 - a * (1 + q)) ** 2 / (1 - a * (1 - q**2))
+    difference = factor * (1 - q) / (1 + q) - fall
+    rest = sp.simplify(difference - square)  # (factor - 1)(1 - q)/(1 + q)
+    if rest == 0:
+        return Verdict(True, "a square times positive factors")
+    at_best = sp.simplify(difference.subs(a, 1 / (1 + q)).subs(q, sp.Rational(1, 2)))
+    return Verdict(None if at_best >= 0 else False, f"value {at_best} at q = 1/2, a = 1/(1+q)")
 
 
 ODDS = Decision(
-    _odds_lemma(sp.Integer(1)),
+    partial(_odds_lemma, sp.Integer(1)),
     LEMMA_LIMITS,
     twins=(
-        Twin("0.999 times the bound", Decision(_odds_lemma(sp.Rational(999, 1000)), LEMMA_LIMITS)),
+        Twin(
+            "0.999 times the bound",
+            Decision(partial(_odds_lemma, sp.Rational(999, 1000)), LEMMA_LIMITS),
+        ),
     ),
 )
 
@@ -240,28 +235,26 @@ LINEARIZATION_SHARP = _linearization(
 )
 
 
-def _weaker(factor: sp.Rational) -> Callable[[], Verdict]:
+def _weaker(factor: sp.Rational) -> Verdict:
     """factor D^2 e^D / 2 >= e^D - 1 - D for all D >= 0.
 
     k(D) = (1 + D) e^-D - 1 + factor D^2/2 has k(0) = 0 and k'(D) = D (factor - e^-D), which is
     >= 0 for all D >= 0 exactly when factor >= 1.
     """
-
-    def run() -> Verdict:
-        D = sp.Symbol("D", nonnegative=True)
-        k = (1 + D) * sp.exp(-D) - 1 + factor * D**2 / 2
-        same = sp.simplify(sp.diff(k, D) - D * (factor - sp.exp(-D))) == 0
-        start = sp.simplify(k.subs(D, 0)) == 0
-        holds = bool(same and start and factor >= 1)
-        return Verdict(holds, f"k(0) = 0 and k' = D ({factor} - e^-D)")
-
-    return run
+    D = sp.Symbol("D", nonnegative=True)
+    k = (1 + D) * sp.exp(-D) - 1 + factor * D**2 / 2
+    same = sp.simplify(sp.diff(k, D) - D * (factor - sp.exp(-D))) == 0
+    start = sp.simplify(k.subs(D, 0)) == 0
+    holds = bool(same and start and factor >= 1)
+    return Verdict(holds, f"k(0) = 0 and k' = D ({factor} - e^-D)")
 
 
 WEAKER = Decision(
-    _weaker(sp.Integer(1)),
+    partial(_weaker, sp.Integer(1)),
     LEMMA_LIMITS,
-    twins=(Twin("0.99 D^2 e^D / 2", Decision(_weaker(sp.Rational(99, 100)), LEMMA_LIMITS)),),
+    twins=(
+        Twin("0.99 D^2 e^D / 2", Decision(partial(_weaker, sp.Rational(99, 100)), LEMMA_LIMITS)),
+    ),
 )
 
 CHECKS: dict[str, dict[str, Check]] = {
