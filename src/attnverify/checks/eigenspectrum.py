@@ -10,6 +10,8 @@ import sympy as sp
 import torch
 
 from attnverify import ops
+from attnverify.checks.definitions import scores
+from attnverify.checks.definitions.agree import by_definition
 from attnverify.evidence.forms import Check, Decision, Identity, Inequality, Twin, Verdict
 from attnverify.evidence.rounding import gamma
 from attnverify.formulas import eigenspectrum as spectrum
@@ -190,7 +192,11 @@ UNBOUNDED = Decision(
 )
 
 CHECKS: dict[str, dict[str, Check]] = {
-    "eigenspectrum.xi-bound": {"bound": XI, "variation": VARIATION},
+    "eigenspectrum.xi-bound": {
+        "bound": XI,
+        "variation": VARIATION,
+        "entry by entry": by_definition(scores.spectra, "|W| in place of W^2", power=1),
+    },
     "eigenspectrum.locater": {"pythagoras": LOCATER},
     "eigenspectrum.locater-general": {
         "pythagoras": FROBENIUS,

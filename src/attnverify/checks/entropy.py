@@ -11,6 +11,8 @@ import flint
 import torch
 
 from attnverify import ops
+from attnverify.checks.definitions import rows
+from attnverify.checks.definitions.agree import by_definition
 from attnverify.evidence.forms import Check, Decision, Inequality, Twin, Verdict
 from attnverify.formulas import eigenspectrum as spectrum
 from attnverify.formulas import entropy
@@ -178,6 +180,13 @@ SPECTRAL = replace(
 )
 
 CHECKS: dict[str, dict[str, Check]] = {
-    "entropy.lower-bound": {"floor": FLOOR, "critical rows": CRITICAL},
-    "entropy.eigenspectrum": {"floor": SPECTRAL},
+    "entropy.lower-bound": {
+        "floor": FLOOR,
+        "critical rows": CRITICAL,
+        "entry by entry": by_definition(rows.entropies, "T in place of T - 1", rest=0),
+    },
+    "entropy.eigenspectrum": {
+        "floor": SPECTRAL,
+        "entry by entry": by_definition(rows.last_row, "the temperature squared", power=2),
+    },
 }

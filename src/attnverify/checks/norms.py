@@ -10,6 +10,8 @@ import numpy as np
 import torch
 
 from attnverify import ops
+from attnverify.checks.definitions import norms as definitions
+from attnverify.checks.definitions.agree import by_definition
 from attnverify.evidence.forms import Check, Decision, Identity, Inequality, Twin, Verdict
 from attnverify.evidence.rounding import gamma
 from attnverify.formulas import norms
@@ -249,13 +251,21 @@ TRIANGLE = replace(
 )
 
 CHECKS: dict[str, dict[str, Check]] = {
-    "norms.submultiplicative": {"product": PRODUCT, "transpose": TRANSPOSE},
+    "norms.submultiplicative": {
+        "product": PRODUCT,
+        "transpose": TRANSPOSE,
+        "entry by entry": by_definition(definitions.sizes, "without the root", squared=1),
+    },
     "norms.not-subadditive": {"pair": NOT_SUBADDITIVE},
     "norms.square-variant": {"with the root": WITH_ROOT, "without the root": WITHOUT_ROOT},
-    "norms.residual-centers": {"mean": CENTERS},
+    "norms.residual-centers": {
+        "mean": CENTERS,
+        "entry by entry": by_definition(definitions.centered, "n - 1 in place of n", tokens=3),
+    },
     "norms.diameter": {
         "right factor": RIGHT_FACTOR,
         "left factor": LEFT_FACTOR,
         "triangle inequality": TRIANGLE,
+        "entry by entry": by_definition(definitions.distances, "without the half", half=1),
     },
 }

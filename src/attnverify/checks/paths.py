@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import partial
 
 from attnverify import ops
+from attnverify.checks.definitions import attention as definitions
+from attnverify.checks.definitions.agree import by_definition
 from attnverify.evidence.forms import Check, Decision, Identity, Instance, Twin, Verdict
 from attnverify.evidence.rounding import gamma
 from attnverify.network import attention, paths
@@ -177,9 +179,11 @@ def _layers_reversed(fixed: FixedAttention, X):
 
 def _decomposition_checks(skip: bool, neighbors: dict[str, Callable]) -> dict[str, Check]:
     twins = tuple(Twin(title, _decomposition(f, skip)) for title, f in neighbors.items())
+    wrong = "without skip connections" if skip else "with skip connections"
     return {
         "fixed attention": _decomposition(_path_sum, skip, twins=twins),
         "forward pass": _decomposition(_path_sum, skip, forward=True),
+        "token by token": by_definition(partial(definitions.layers, skip), wrong, carried=not skip),
     }
 
 

@@ -9,6 +9,8 @@ import torch
 
 from attnverify import ops
 from attnverify.checks.collapse import refuted
+from attnverify.checks.definitions import collapse as definitions
+from attnverify.checks.definitions.agree import by_definition
 from attnverify.checks.instances import KEY_WIDTH, bounded_layer, layer_sizes, oscillations_bounded
 from attnverify.evidence.forms import Check, Inequality, Twin
 from attnverify.formulas import collapse, norms
@@ -250,8 +252,17 @@ MANY_HEADS_SHARPENED = {
 }
 
 CHECKS: dict[str, dict[str, Check]] = {
-    "collapse.single-layer": {**SINGLE_LAYER},
-    "collapse.single-head": {"depth": _depth(with_gamma=True)},
+    "collapse.single-layer": {
+        **SINGLE_LAYER,
+        "constants": by_definition(definitions.published, "3 in place of 4", constant=3),
+    },
+    "collapse.single-head": {
+        "depth": _depth(with_gamma=True),
+        "layers": by_definition(
+            definitions.layers, "the layer subtracted from its input", skip_sign=-1
+        ),
+        "recursion": by_definition(definitions.recursion, "2 in place of 3", power=2),
+    },
     "collapse.single-head-without-gamma": {
         **_with_twins(
             _layers(collapse.published_constant, extremal=(lambda: two_token_layer(0.125),)),
@@ -260,7 +271,11 @@ CHECKS: dict[str, dict[str, Check]] = {
         "depth": _depth(with_gamma=False),
         "the condition is needed": refuted.CONDITION,
     },
-    "collapse.single-head-sharpened": {**SHARPENED, "anchor family": refuted.ANCHORS},
+    "collapse.single-head-sharpened": {
+        **SHARPENED,
+        "anchor family": refuted.ANCHORS,
+        "constant": by_definition(definitions.unconditional, "sqrt 3 in place of sqrt 2", tilt=3),
+    },
     "collapse.single-layer-sharp": {**BEST_GAMMA},
     "collapse.multi-head-corrected": {**MANY_HEADS, **MANY_HEADS_SHARPENED},
 }

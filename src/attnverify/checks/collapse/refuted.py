@@ -12,8 +12,10 @@ import flint
 import numpy as np
 
 from attnverify import ops
+from attnverify.checks.definitions import collapse as definitions
+from attnverify.checks.definitions.agree import by_definition
 from attnverify.evidence.forms import Check, Decision, Twin, Verdict
-from attnverify.formulas import collapse, norms
+from attnverify.formulas import collapse, families, norms
 from attnverify.formulas.softmax import oscillation
 
 arb = flint.arb
@@ -35,22 +37,8 @@ def _counterexample(run: Callable, twin: tuple[str, Callable]) -> Decision:
 PROOF_GAP = _counterexample(partial(_gap, 3), ("E = I of size 2 does it too", partial(_gap, 2)))
 
 
-def unconditional_ratio(k: int, exponent: int = 4):
-    """Left over right of the bound with constant 4 for 2k + 1 tokens, without D <= x*.
-
-    One anchor token holds half of the softmax base; k tokens pull weight to themselves by a score
-    M = log(2^exponent k); k tokens do nothing. The value map reads the anchor's feature alone. With
-    ||R||_1 = ||R||_inf = 1, ||W_QK||_1 / sqrt(d_qk) = M, ||W_V||_{1,inf} = 1 the right side is 4 M.
-    The one output column is 1/2 for k + 1 tokens and alpha = 2k / (4k - 1 + e^M) for k; its best
-    center is the midpoint, which leaves (1/2 - alpha) sqrt((k + 1/2) / 2).
-    """
-    M = (arb(2) ** exponent * k).log()
-    alpha = arb(2 * k) / (4 * k - 1 + M.exp())
-    return (arb(1) / 2 - alpha) * ((arb(k) + arb(1) / 2) / 2).sqrt() / (4 * M)
-
-
 def _condition(k: int) -> Verdict:
-    ratio = unconditional_ratio(k)
+    ratio = families.unconditional_ratio(k)
     holds = True if ratio > 1 else False if ratio <= 1 else None
     return Verdict(
         holds, f"{2 * k + 1} tokens: left/right = {ratio.str(6)}", ratio=float(ratio.mid())
@@ -65,7 +53,7 @@ CONDITION = _counterexample(
 def _anchors(constant: Callable, k: int = 2**16) -> Verdict:
     """Whether constant(D) bounds the residual over beta ||R||^3 / sqrt(d_qk) at D = M = log 4k."""
     D = np.array([(4 * arb(k)).log()], dtype=object)
-    reached, allowed = 4 * unconditional_ratio(k, 2), constant(D)[0]
+    reached, allowed = 4 * families.unconditional_ratio(k, 2), constant(D)[0]
     holds = True if reached <= allowed else False if reached > allowed else None
     words = f"{2 * k + 1} tokens, D = {D[0].str(6)}: {reached.str(6)} of {allowed.str(6)}"
     return Verdict(holds, words, ratio=float((reached / allowed).mid()))
@@ -89,15 +77,8 @@ ANCHORS = Decision(
 )
 
 
-def printed_ratio(d: int, t=None):
-    """Ratio of the printed many-heads bound with gamma = 1 in balls; t = 1/10 by default."""
-    d = np.array([arb(d)], dtype=object)
-    t = np.array([arb(1) / 10 if t is None else t], dtype=object)
-    return collapse.many_heads_ratio(d, t)[0]
-
-
 def _printed(d: int, low: str, high: str) -> Verdict:
-    ratio = printed_ratio(d)
+    ratio = families.printed_ratio(d)
     inside = ratio > arb(low) and ratio < arb(high)
     holds = True if inside and ratio > 1 else False if ratio < 1 else None
     with_gamma = ratio * arb(2).sqrt()
@@ -131,5 +112,9 @@ SMALLEST = _counterexample(
 
 CHECKS: dict[str, dict[str, Check]] = {
     "collapse.version-1-proof-gap": {"counterexample": PROOF_GAP},
-    "collapse.multi-head-as-printed": {"d = 2^20": PRINTED, "smallest width": SMALLEST},
+    "collapse.multi-head-as-printed": {
+        "d = 2^20": PRINTED,
+        "smallest width": SMALLEST,
+        "closed forms": by_definition(definitions.counterexamples, "5 in place of 4", factor=5),
+    },
 }

@@ -11,6 +11,8 @@ import numpy as np
 import torch
 
 from attnverify import ops
+from attnverify.checks.definitions import collapse as definitions
+from attnverify.checks.definitions.agree import by_definition
 from attnverify.checks.instances import INSIDE, KEY_WIDTH, extremal_network, unit_value_map
 from attnverify.evidence.forms import Check, Decision, Inequality, Twin, Verdict
 from attnverify.formulas import collapse, norms
@@ -283,8 +285,16 @@ ORBIT = Decision(
 )
 
 CHECKS: dict[str, dict[str, Check]] = {
-    "collapse.sharp-layer": {"tanh": LAYER, "cubic": CUBIC},
+    "collapse.sharp-layer": {
+        "tanh": LAYER,
+        "cubic": CUBIC,
+        "entry by entry": by_definition(definitions.sharp, "1/5 in place of 1/4", quarter=5),
+    },
     "collapse.sharp-depth": {"two layers": DEPTH},
     "collapse.global": {"unit value maps": GLOBAL},
-    "collapse.threshold": {"below": THRESHOLD, "orbit": ORBIT},
+    "collapse.threshold": {
+        "below": THRESHOLD,
+        "orbit": ORBIT,
+        "closed form": by_definition(definitions.threshold, "1/5 in place of 1/4", quarter=5),
+    },
 }

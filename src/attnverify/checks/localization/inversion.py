@@ -10,7 +10,9 @@ import numpy as np
 import torch
 
 from attnverify import ops
-from attnverify.checks.localization.spectra import CASES
+from attnverify.checks.cases import CASES
+from attnverify.checks.definitions import scores
+from attnverify.checks.definitions.agree import by_definition
 from attnverify.evidence.forms import Check, Decision, Twin, Verdict
 from attnverify.evidence.quadrature import enclosure, reference
 from attnverify.formulas import chisquare
@@ -164,5 +166,6 @@ CHECKS: dict[str, dict[str, Check]] = {
         "bounds": BOUNDS,
         "one square": SQUARE,
         "tails": TAILS,
+        "entry by entry": by_definition(scores.transforms, "s^2 in place of 4 s^2", factor=1),
     },
 }

@@ -9,7 +9,9 @@ import flint
 import numpy as np
 
 from attnverify import ops
-from attnverify.checks.localization.spectra import CASES, Case
+from attnverify.checks.cases import CASES, Case
+from attnverify.checks.definitions import scores
+from attnverify.checks.definitions.agree import by_definition
 from attnverify.evidence.forms import Check, Decision, Twin, Verdict
 from attnverify.formulas import localization
 
@@ -92,23 +94,12 @@ def _power_sums(scale: int = 1) -> Verdict:
         random = np.random.default_rng(seed)
         W = ops.rationals(random.integers(-8, 9, (d, d)) / 4)
         for i in range(1, T + 1):
-            direct, stated = _whole_form(W, T, i), _stated(W, T, i) * scale
+            direct, stated = scores.whole_form(W, T, i), _stated(W, T, i) * scale
             for power in range(1, 2 * d + 1):
-                if _power_trace(direct, power) != _power_trace(stated, power):
+                if scores.power_trace(direct, power) != scores.power_trace(stated, power):
                     return Verdict(False, f"power {power} differs at T = {T}, i = {i}", cases)
                 cases += 1
     return Verdict(True, "all power sums are equal rationals", cases)
-
-
-def _whole_form(W, T: int, i: int):
-    """Symmetric (T d, T d) matrix of y'Wx_T in the steps of the walk, for S = I."""
-    d = len(W)
-    form = ops.full((T, d, T, d), 0, W)
-    for s in range(T):
-        c = flint.fmpq(int(s < i)) - flint.fmpq(T - s, T)
-        form[s] += (c * W)[:, None, :]
-    flat = form.reshape(T * d, T * d)
-    return (flat + flat.T) / flint.fmpq(2)
 
 
 def _stated(W, T: int, i: int):
@@ -117,13 +108,6 @@ def _stated(W, T: int, i: int):
     half, zero = flint.fmpq(1, 2), ops.full(W.shape, 0, W)
     top = np.concatenate([(W + W.T) * (g * half), W * half], 1)
     return np.concatenate([top, np.concatenate([W.T * (h2 * half), zero], 1)], 0)
-
-
-def _power_trace(A, power: int):
-    out = A
-    for _ in range(power - 1):
-        out = out @ A
-    return np.trace(out)
 
 
 POWER_LIMITS = "these walks; the law for all of them is derived in the notebook"
@@ -146,11 +130,11 @@ def _singular_values(square: Callable = lambda W: W @ W.T, h_squared: int = 1) -
     cases = 0
     for T, d, seed in ((3, 2, 0), (3, 3, 1), (5, 2, 2)):
         W = ops.rationals(np.random.default_rng(seed).integers(-8, 9, (d, d)) / 4)
-        form = _whole_form(W, T, (T + 1) // 2)
+        form = scores.whole_form(W, T, (T + 1) // 2)
         quarter = flint.fmpq(h_squared * (T * T - 1), 48)
         for power in range(1, 2 * d + 1):
-            even = 2 * quarter ** (power // 2) * _power_trace(square(W), max(1, power // 2))
-            if _power_trace(form, power) != (even if power % 2 == 0 else 0):
+            even = 2 * quarter ** (power // 2) * scores.power_trace(square(W), max(1, power // 2))
+            if scores.power_trace(form, power) != (even if power % 2 == 0 else 0):
                 return Verdict(False, f"power {power} differs at T = {T}, d = {d}", cases)
             cases += 1
     return Verdict(True, "all power sums are equal rationals", cases)
@@ -180,5 +164,11 @@ SINGULAR = Decision(
 
 
 CHECKS: dict[str, dict[str, Check]] = {
-    "localization.exact": {"simulation": LAW, "power sums": POWERS},
+    "localization.exact": {
+        "simulation": LAW,
+        "power sums": POWERS,
+        "weights": by_definition(scores.weights, "weights not halved", scale=2),
+        "root": by_definition(scores.roots, "the root not squared", power=1),
+        "method": by_definition(scores.exact, "weights one percent larger", scale=1.01),
+    },
 }

@@ -12,6 +12,8 @@ import sympy as sp
 import torch
 
 from attnverify import ops
+from attnverify.checks.definitions import scores
+from attnverify.checks.definitions.agree import by_definition
 from attnverify.checks.eigenspectrum import XI_GENERAL
 from attnverify.evidence.forms import Check, Decision, Inequality, Twin, Verdict
 from attnverify.formulas import localization, walk
@@ -288,7 +290,12 @@ def _change(T, t, xi, eta, asymmetry):
 
 
 CHECKS: dict[str, dict[str, Check]] = {
-    "localization.limit": {"rate": NEAR},
+    "localization.limit": {
+        "rate": NEAR,
+        "method": by_definition(
+            partial(scores.many_tokens, True), "without the finite-size term", finite=0
+        ),
+    },
     "localization.midpoint": {"value and slope": MIDPOINT, "signs": SIGNS},
     "localization.contrast": {"derivative": CONTRAST},
     "localization.asymmetric": {
@@ -296,5 +303,8 @@ CHECKS: dict[str, dict[str, Check]] = {
         "steeper": STEEPER,
         "blunter": BLUNTER,
         "xi": XI_GENERAL,
+        "method": by_definition(
+            partial(scores.many_tokens, False), "without the finite-size term", finite=0
+        ),
     },
 }

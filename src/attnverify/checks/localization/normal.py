@@ -9,6 +9,8 @@ import numpy as np
 import torch
 
 from attnverify import ops
+from attnverify.checks.definitions import scores
+from attnverify.checks.definitions.agree import by_definition
 from attnverify.checks.localization.law import SINGULAR
 from attnverify.evidence.forms import Check, Inequality, Twin
 from attnverify.evidence.quadrature import enclosure
@@ -199,6 +201,11 @@ RANK = replace(
 )
 
 CHECKS: dict[str, dict[str, Check]] = {
-    "localization.gaussian": {"bound": NORMAL, "stable rank": RANK},
+    "localization.gaussian": {
+        "bound": NORMAL,
+        "stable rank": RANK,
+        "closed forms": by_definition(scores.normal_bounds, "twice the bound", shift=1),
+        "method": by_definition(scores.normal, "the lower tail twice", tails=2),
+    },
     "localization.middle-token": {"bound": MIDDLE, "singular values": SINGULAR},
 }

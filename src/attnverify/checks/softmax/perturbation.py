@@ -11,6 +11,8 @@ import sympy as sp
 import torch
 
 from attnverify import ops
+from attnverify.checks.definitions import rows
+from attnverify.checks.definitions.agree import by_definition
 from attnverify.evidence import cover
 from attnverify.evidence.forms import Check, Decision, Inequality, Twin, Verdict
 from attnverify.formulas import norms, softmax
@@ -263,8 +265,13 @@ CHECKS: dict[str, dict[str, Check]] = {
         "lower": LOWER,
         "scalar upper": SCALAR_UPPER,
         "scalar lower": SCALAR_LOWER,
+        "entry by entry": by_definition(rows.perturbed, "D in place of 2 D", upper=1),
     },
     "softmax.total-variation": {"variation": VARIATION, "odds": ODDS},
-    "softmax.linearization": {"linearization": LINEARIZATION, "weaker": WEAKER},
+    "softmax.linearization": {
+        "linearization": LINEARIZATION,
+        "weaker": WEAKER,
+        "entry by entry": by_definition(rows.linear, "T - 1 in place of T", tokens=4),
+    },
     "softmax.linearization-sharp": {"linearization": LINEARIZATION_SHARP},
 }
