@@ -36,40 +36,31 @@ def _identity() -> dict[str, torch.Tensor]:
     return {"W": 0.75 * torch.eye(3, dtype=torch.float64)}
 
 
-XI_GENERAL = Inequality(
-    left=lambda W: abs(walk.trace(W)),
-    right=_trace_bound,
-    sizes=tuple({"W": (d, d)} for d in (2, 3, 6)),
-    extremal=(_identity,),
-)
-XI_GENERAL = replace(
-    XI_GENERAL,
-    twins=(
-        Twin(
-            "tr(W^2) in place of ||W||_F^2",
-            replace(
-                XI_GENERAL,
-                right=lambda W: _trace_bound(W, size=lambda A: abs(spectrum.square_trace(A))),
-            ),
-        ),
-        Twin("0.999 sqrt(d)", replace(XI_GENERAL, right=lambda W: _trace_bound(W, 0.999))),
-    ),
+XI_GENERAL = (
+    Inequality(
+        left=lambda W: abs(walk.trace(W)),
+        right=_trace_bound,
+        sizes=tuple({"W": (d, d)} for d in (2, 3, 6)),
+        extremal=(_identity,),
+    )
+    .but(
+        "tr(W^2) in place of ||W||_F^2",
+        right=lambda W: _trace_bound(W, size=lambda A: abs(spectrum.square_trace(A))),
+    )
+    .but("0.999 sqrt(d)", right=lambda W: _trace_bound(W, 0.999))
 )
 
-XI = replace(XI_GENERAL, build=_symmetric, twins=())
-XI = replace(
-    XI,
-    twins=(
-        Twin("0.999 sqrt(d)", replace(XI, right=lambda W: _trace_bound(W, 0.999))),
-        Twin(
-            "xi without its square root, tr(W)/tr(W^2) <= sqrt(d)",
-            replace(XI, right=lambda W: _root_width(W) * spectrum.squared_norm(W)),
-        ),
-        Twin(
-            "d^0.49 in place of sqrt(d)",
-            replace(XI, right=lambda W: _root_width(W, 0.49) * ops.sqrt(spectrum.squared_norm(W))),
-        ),
-    ),
+XI = (
+    replace(XI_GENERAL, build=_symmetric, twins=())
+    .but("0.999 sqrt(d)", right=lambda W: _trace_bound(W, 0.999))
+    .but(
+        "xi without its square root, tr(W)/tr(W^2) <= sqrt(d)",
+        right=lambda W: _root_width(W) * spectrum.squared_norm(W),
+    )
+    .but(
+        "d^0.49 in place of sqrt(d)",
+        right=lambda W: _root_width(W, 0.49) * ops.sqrt(spectrum.squared_norm(W)),
+    )
 )
 
 
@@ -185,10 +176,8 @@ def _unbounded(skew: bool) -> Verdict:
 
 
 BLOCK_LIMITS = "this family of matrices; it is enough for unboundedness"
-UNBOUNDED = Decision(
-    partial(_unbounded, True),
-    BLOCK_LIMITS,
-    twins=(Twin("a symmetric block", Decision(partial(_unbounded, False), BLOCK_LIMITS)),),
+UNBOUNDED = Decision(partial(_unbounded, True), BLOCK_LIMITS).but(
+    "a symmetric block", run=partial(_unbounded, False)
 )
 
 CHECKS: dict[str, dict[str, Check]] = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import flint
@@ -13,7 +12,7 @@ import torch
 from attnverify import ops
 from attnverify.checks.definitions import rows
 from attnverify.checks.definitions.agree import by_definition
-from attnverify.evidence.forms import Check, Decision, Inequality, Twin, Verdict
+from attnverify.evidence.forms import Check, Decision, Inequality, Verdict
 from attnverify.formulas import eigenspectrum as spectrum
 from attnverify.formulas import entropy
 from attnverify.formulas.spectral import spectral_norm
@@ -52,36 +51,24 @@ def _one_large(tokens: int = 5, scale: float = 0.75) -> dict[str, torch.Tensor]:
     return {"u": u, "sigma": torch.tensor([sigma], dtype=torch.float64)}
 
 
-FLOOR = Inequality(
-    left=lambda u, sigma: entropy.deficit(u),
-    right=_allowed,
-    sizes=tuple({"u": (T,), "s": (1,)} for T in (2, 4, 16)),
-    build=_on_sphere,
-    hypotheses=_norm_within,
-    extremal=(_one_large,),
-)
-FLOOR = replace(
-    FLOOR,
-    twins=(
-        Twin(
-            "T in place of T - 1 in the floor",
-            replace(FLOOR, right=lambda **p: _allowed(**p, rest=1)),
+FLOOR = (
+    Inequality(
+        left=lambda u, sigma: entropy.deficit(u),
+        right=_allowed,
+        sizes=tuple({"u": (T,), "s": (1,)} for T in (2, 4, 16)),
+        build=_on_sphere,
+        hypotheses=_norm_within,
+        extremal=(_one_large,),
+    )
+    .but("T in place of T - 1 in the floor", right=lambda **p: _allowed(**p, rest=1))
+    .but("Delta = sigma", right=lambda **p: _allowed(**p, gap=lambda sigma, T: sigma))
+    .but(
+        "Delta with 0.999 sigma",
+        right=lambda **p: _allowed(
+            **p,
+            gap=lambda sigma, T: ops.constant(0.999, sigma) * entropy.widest_gap(sigma, T),
         ),
-        Twin(
-            "Delta = sigma",
-            replace(FLOOR, right=lambda **p: _allowed(**p, gap=lambda sigma, T: sigma)),
-        ),
-        Twin(
-            "Delta with 0.999 sigma",
-            replace(
-                FLOOR,
-                right=lambda **p: _allowed(
-                    **p,
-                    gap=lambda sigma, T: ops.constant(0.999, sigma) * entropy.widest_gap(sigma, T),
-                ),
-            ),
-        ),
-    ),
+    )
 )
 
 
@@ -111,13 +98,8 @@ def _smallest_at(best: int) -> Verdict:
 
 
 CRITICAL_LIMITS = "these T and sigma; all of them are derived in the notebook"
-CRITICAL = Decision(
-    partial(_smallest_at, 1),
-    CRITICAL_LIMITS,
-    "certified",
-    twins=(
-        Twin("two large logits", Decision(partial(_smallest_at, 2), CRITICAL_LIMITS, "certified")),
-    ),
+CRITICAL = Decision(partial(_smallest_at, 1), CRITICAL_LIMITS, "certified").but(
+    "two large logits", run=partial(_smallest_at, 2)
 )
 
 LOGIT_NORM = 4.0
@@ -145,38 +127,25 @@ def _rank_one() -> dict[str, torch.Tensor]:
     return {"W": W, "X": X}
 
 
-SPECTRAL = Inequality(
-    left=lambda W, X: entropy.deficit(entropy.logits(W, X, 1)),
-    right=lambda W, X: _spectral_floor(W, X),
-    sizes=tuple({"W": (d, d), "X": (T, d)} for T, d in ((2, 2), (4, 2), (5, 3))),
-    build=_scaled,
-    extremal=(_rank_one,),
-)
-SPECTRAL = replace(
-    SPECTRAL,
-    twins=(
-        Twin(
-            "0.999 sigma", replace(SPECTRAL, right=lambda W, X: _spectral_floor(W, X, factor=0.999))
+SPECTRAL = (
+    Inequality(
+        left=lambda W, X: entropy.deficit(entropy.logits(W, X, 1)),
+        right=lambda W, X: _spectral_floor(W, X),
+        sizes=tuple({"W": (d, d), "X": (T, d)} for T, d in ((2, 2), (4, 2), (5, 3))),
+        build=_scaled,
+        extremal=(_rank_one,),
+    )
+    .but("0.999 sigma", right=lambda W, X: _spectral_floor(W, X, factor=0.999))
+    .but(
+        "tr(W^2) in place of ||W||_F^2 for any W",
+        right=lambda W, X: _spectral_floor(W, X, size=lambda A: abs(spectrum.square_trace(A))),
+    )
+    .but(
+        "tr(W)^2/d in place of tr(W^2)",
+        right=lambda W, X: _spectral_floor(
+            W, X, size=lambda A: spectrum.squared_norm(A) - spectrum.distance_to_scalar(A)
         ),
-        Twin(
-            "tr(W^2) in place of ||W||_F^2 for any W",
-            replace(
-                SPECTRAL,
-                right=lambda W, X: _spectral_floor(
-                    W, X, size=lambda A: abs(spectrum.square_trace(A))
-                ),
-            ),
-        ),
-        Twin(
-            "tr(W)^2/d in place of tr(W^2)",
-            replace(
-                SPECTRAL,
-                right=lambda W, X: _spectral_floor(
-                    W, X, size=lambda A: spectrum.squared_norm(A) - spectrum.distance_to_scalar(A)
-                ),
-            ),
-        ),
-    ),
+    )
 )
 
 CHECKS: dict[str, dict[str, Check]] = {

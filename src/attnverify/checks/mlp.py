@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import torch
 
 from attnverify import ops
-from attnverify.evidence.forms import Check, Decision, Inequality, Twin, Verdict
+from attnverify.evidence.forms import Check, Decision, Inequality, Verdict
 from attnverify.formulas import norms
 from attnverify.formulas.spectral import spectral_norm
 
@@ -43,16 +42,7 @@ MLP_DIAMETER = Inequality(
     right=_lipschitz,
     sizes=MLP_SIZES,
     extremal=(_pass_through,),
-)
-MLP_DIAMETER = replace(
-    MLP_DIAMETER,
-    twins=(
-        Twin(
-            "0.999 times the bound",
-            replace(MLP_DIAMETER, right=lambda **i: ops.constant(0.999, i["X"]) * _lipschitz(**i)),
-        ),
-    ),
-)
+).but("0.999 times the bound", right=lambda **i: ops.constant(0.999, i["X"]) * _lipschitz(**i))
 
 
 def _entrywise(X, x, W_1, b_1, W_2):
@@ -96,27 +86,13 @@ MLP_COMPOSITE = Inequality(
     right=_entrywise,
     sizes=tuple({**size, "x": (1, size["X"][1])} for size in MLP_SIZES),
     extremal=(lambda: {**_pass_through(), "x": torch.tensor([[1.0, 1.0]], dtype=torch.float64)},),
-)
-MLP_COMPOSITE = replace(
-    MLP_COMPOSITE,
-    twins=(
-        Twin(
-            "the l2-Lipschitz constant in place of the entrywise matrix",
-            replace(MLP_COMPOSITE, right=_spectral_composite),
-        ),
-    ),
-)
+).but("the l2-Lipschitz constant in place of the entrywise matrix", right=_spectral_composite)
 
 MLP_BEST_CENTER = Decision(
-    partial(_every_center, _entrywise),
-    "one instance, the Hadamard matrix of width 8",
-    "certified",
-    twins=(
-        Twin(
-            "the l2-Lipschitz constant in place of the entrywise matrix",
-            Decision(partial(_every_center, _spectral_composite), "one instance", "certified"),
-        ),
-    ),
+    partial(_every_center, _entrywise), "one instance, the Hadamard matrix of width 8", "certified"
+).but(
+    "the l2-Lipschitz constant in place of the entrywise matrix",
+    run=partial(_every_center, _spectral_composite),
 )
 
 CHECKS: dict[str, dict[str, Check]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import flint
@@ -94,12 +93,11 @@ LOWER = Inequality(
     left=_lowest(),
     right=skip_diameter,
     sizes=(_sizes(2, 2, 1, 1), _sizes(2, 2, 1, 2), _sizes(4, 3, 1, 2)),
-    extremal=(lambda: extremal_network(2.0, 1, -0.5),),
-)
-# In this inequality the bound stands on the left, so its twins change the left side.
-LOWER = replace(
-    LOWER, twins=(Twin("0.2499 in place of 1/4", replace(LOWER, left=_lowest(4 * 0.2499))),)
-)
+    extremal=(
+        lambda: extremal_network(2.0, 1, -0.5),
+        lambda: extremal_network(1.5, 1, -0.5, heads=3),
+    ),
+).but("0.2499 in place of 1/4", left=_lowest(4 * 0.2499))
 
 
 def critical_value_slope(y):
@@ -142,15 +140,11 @@ def _square_lemma(slope: int) -> Verdict:
 
 
 LEMMA = "the scalar lemma; the step to networks is derived in the notebook"
-V_STAR_CHECK = Decision(
-    partial(_slope_maximum, "0.62436", "0.62437"),
-    LEMMA,
-    twins=(Twin("0.62437 < v*", Decision(partial(_slope_maximum, "0.62437", "0.62438"), LEMMA)),),
+V_STAR_CHECK = Decision(partial(_slope_maximum, "0.62436", "0.62437"), LEMMA).but(
+    "0.62437 < v*", run=partial(_slope_maximum, "0.62437", "0.62438")
 )
-SQUARE = Decision(
-    partial(_square_lemma, 6),
-    LEMMA,
-    twins=(Twin("5 in place of 6", Decision(partial(_square_lemma, 5), LEMMA)),),
+SQUARE = Decision(partial(_square_lemma, 6), LEMMA).but(
+    "5 in place of 6", run=partial(_square_lemma, 5)
 )
 
 
@@ -222,10 +216,7 @@ RATE = Inequality(
     build=_slow,
     hypotheses=_slow_hypotheses,
     extremal=(largest_start, lambda: slow_orbit(1), lambda: slow_orbit(64)),
-)
-RATE = replace(
-    RATE, twins=(Twin("3.8 v c in place of 6 v c", replace(RATE, right=_slow_decay(3.8))),)
-)
+).but("3.8 v c in place of 6 v c", right=_slow_decay(3.8))
 
 
 def _orbit_rate(low: str, high: str) -> Verdict:
@@ -242,16 +233,8 @@ def _orbit_rate(low: str, high: str) -> Verdict:
 
 
 ORBIT_LIMITS = "this orbit of two tokens, for this depth"
-ORBIT = Decision(
-    partial(_orbit_rate, "0.99", "1"),
-    ORBIT_LIMITS,
-    kind="certified",
-    twins=(
-        Twin(
-            "the constant 3 in place of 2",
-            Decision(partial(_orbit_rate, "0.65", "0.68"), ORBIT_LIMITS, kind="certified"),
-        ),
-    ),
+ORBIT = Decision(partial(_orbit_rate, "0.99", "1"), ORBIT_LIMITS, kind="certified").but(
+    "the constant 3 in place of 2", run=partial(_orbit_rate, "0.65", "0.68")
 )
 
 CHECKS: dict[str, dict[str, Check]] = {

@@ -61,19 +61,10 @@ def _anchors(constant: Callable, k: int = 2**16) -> Verdict:
 
 ANCHOR_LIMITS = "this instance"
 ANCHORS = Decision(
-    partial(_anchors, collapse.unconditional_constant),
-    ANCHOR_LIMITS,
-    kind="certified",
-    twins=(
-        Twin(
-            "the constant sqrt 2 for every D",
-            Decision(
-                partial(_anchors, lambda D: ops.sqrt(ops.full((1,), 2, D))),
-                ANCHOR_LIMITS,
-                kind="certified",
-            ),
-        ),
-    ),
+    partial(_anchors, collapse.unconditional_constant), ANCHOR_LIMITS, kind="certified"
+).but(
+    "the constant sqrt 2 for every D",
+    run=partial(_anchors, lambda D: ops.sqrt(ops.full((1,), 2, D))),
 )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import flint
@@ -44,11 +43,7 @@ PRODUCTS = Inequality(
     right=_contracted(),
     sizes=({"Z": (3, 3), "Y": (3, 3), "X": (3, 2)}, {"Z": (4, 4), "Y": (4, 4), "X": (4, 3)}),
     extremal=(_exchange,),
-)
-PRODUCTS = replace(
-    PRODUCTS,
-    twins=(Twin("the square of the contraction", replace(PRODUCTS, right=_contracted(2))),),
-)
+).but("the square of the contraction", right=_contracted(2))
 
 
 def _on_triangle(q, rho, move: float = 0.0):
@@ -130,16 +125,7 @@ MASK = Inequality(
             "W_QK": torch.eye(2, dtype=torch.float64),
         },
     ),
-)
-MASK = replace(
-    MASK,
-    twins=(
-        Twin(
-            "0.999 times the bound",
-            replace(MASK, right=lambda **i: ops.constant(0.999, i["X"]) * _mask_bound(**i)),
-        ),
-    ),
-)
+).but("0.999 times the bound", right=lambda **i: ops.constant(0.999, i["X"]) * _mask_bound(**i))
 
 
 def _unmasked_ratio(causal: bool) -> Verdict:
@@ -156,16 +142,8 @@ def _unmasked_ratio(causal: bool) -> Verdict:
 
 
 MASK_LIMITS = "this pair of tokens"
-HALF = Decision(
-    partial(_unmasked_ratio, True),
-    MASK_LIMITS,
-    kind="certified",
-    twins=(
-        Twin(
-            "without the mask the ratio is 1/2 too",
-            Decision(partial(_unmasked_ratio, False), MASK_LIMITS, kind="certified"),
-        ),
-    ),
+HALF = Decision(partial(_unmasked_ratio, True), MASK_LIMITS, kind="certified").but(
+    "without the mask the ratio is 1/2 too", run=partial(_unmasked_ratio, False)
 )
 
 CHECKS: dict[str, dict[str, Check]] = {

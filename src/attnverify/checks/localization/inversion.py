@@ -13,7 +13,7 @@ from attnverify import ops
 from attnverify.checks.cases import CASES
 from attnverify.checks.definitions import scores
 from attnverify.checks.definitions.agree import by_definition
-from attnverify.evidence.forms import Check, Decision, Twin, Verdict
+from attnverify.evidence.forms import Check, Decision, Verdict
 from attnverify.evidence.quadrature import enclosure, reference
 from attnverify.formulas import chisquare
 
@@ -40,16 +40,8 @@ def _inverted(change: Callable = lambda value: value, accuracy: float = 1e-8) ->
 
 
 INVERSION_LIMITS = "these spectra and thresholds, against a quadrature in ball arithmetic"
-INVERTED = Decision(
-    _inverted,
-    INVERSION_LIMITS,
-    "certified",
-    twins=(
-        Twin(
-            "2e-8 added to the result",
-            Decision(partial(_inverted, lambda value: value + 2e-8), INVERSION_LIMITS, "certified"),
-        ),
-    ),
+INVERTED = Decision(_inverted, INVERSION_LIMITS, "certified").but(
+    "2e-8 added to the result", run=partial(_inverted, lambda value: value + 2e-8)
 )
 
 
@@ -70,18 +62,8 @@ def _enclosed(bounds: Callable[[arb], arb]) -> Verdict:
     return Verdict(True, "the error bounds cover the quadrature's value", cases)
 
 
-BOUNDS = Decision(
-    partial(_enclosed, lambda ball: ball),
-    INVERSION_LIMITS,
-    "certified",
-    twins=(
-        Twin(
-            "the sum alone, without its error bounds",
-            Decision(
-                partial(_enclosed, lambda ball: arb(ball.mid())), INVERSION_LIMITS, "certified"
-            ),
-        ),
-    ),
+BOUNDS = Decision(partial(_enclosed, lambda ball: ball), INVERSION_LIMITS, "certified").but(
+    "the sum alone, without its error bounds", run=partial(_enclosed, lambda ball: arb(ball.mid()))
 )
 
 
@@ -113,15 +95,8 @@ def _scalar(value: arb) -> np.ndarray:
 
 
 SQUARE_LIMITS = "one weight, one step, one number of terms"
-SQUARE = Decision(
-    partial(_one_square, False),
-    SQUARE_LIMITS,
-    "certified",
-    twins=(
-        Twin(
-            "truncation without e", Decision(partial(_one_square, True), SQUARE_LIMITS, "certified")
-        ),
-    ),
+SQUARE = Decision(partial(_one_square, False), SQUARE_LIMITS, "certified").but(
+    "truncation without e", run=partial(_one_square, True)
 )
 
 #: P(Q > t) for t > 0: one square, an exponential law and a symmetric Laplace law.
@@ -153,11 +128,8 @@ def _tails(linear: int) -> Verdict:
 
 
 TAIL_LIMITS = "these laws with closed tails; the bound for all weights is derived in the notebook"
-TAILS = Decision(
-    partial(_tails, 2),
-    TAIL_LIMITS,
-    "certified",
-    twins=(Twin("y m in place of 2 y m", Decision(partial(_tails, 1), TAIL_LIMITS, "certified")),),
+TAILS = Decision(partial(_tails, 2), TAIL_LIMITS, "certified").but(
+    "y m in place of 2 y m", run=partial(_tails, 1)
 )
 
 CHECKS: dict[str, dict[str, Check]] = {

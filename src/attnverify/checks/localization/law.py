@@ -111,13 +111,8 @@ def _stated(W, T: int, i: int):
 
 
 POWER_LIMITS = "these walks; the law for all of them is derived in the notebook"
-POWERS = Decision(
-    _power_sums,
-    POWER_LIMITS,
-    "certified",
-    twins=(
-        Twin("weights not halved", Decision(partial(_power_sums, 2), POWER_LIMITS, "certified")),
-    ),
+POWERS = Decision(_power_sums, POWER_LIMITS, "certified").but(
+    "weights not halved", run=partial(_power_sums, 2)
 )
 
 
@@ -144,22 +139,13 @@ def _square_of_symmetric_part(W):
     return (W + W.T) @ (W + W.T) / flint.fmpq(4)
 
 
-SINGULAR = Decision(
-    _singular_values,
-    POWER_LIMITS,
-    "certified",
-    twins=(
-        Twin(
-            "the symmetric part of W in place of its singular values",
-            Decision(
-                partial(_singular_values, _square_of_symmetric_part), POWER_LIMITS, "certified"
-            ),
-        ),
-        Twin(
-            "h in place of h/2",
-            Decision(partial(_singular_values, h_squared=4), POWER_LIMITS, "certified"),
-        ),
-    ),
+SINGULAR = (
+    Decision(_singular_values, POWER_LIMITS, "certified")
+    .but(
+        "the symmetric part of W in place of its singular values",
+        run=partial(_singular_values, _square_of_symmetric_part),
+    )
+    .but("h in place of h/2", run=partial(_singular_values, h_squared=4))
 )
 
 

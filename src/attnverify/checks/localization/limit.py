@@ -15,7 +15,7 @@ from attnverify import ops
 from attnverify.checks.definitions import scores
 from attnverify.checks.definitions.agree import by_definition
 from attnverify.checks.eigenspectrum import XI_GENERAL
-from attnverify.evidence.forms import Check, Decision, Inequality, Twin, Verdict
+from attnverify.evidence.forms import Check, Decision, Inequality, Verdict
 from attnverify.formulas import localization, walk
 
 arb = flint.arb
@@ -77,13 +77,10 @@ def _last_token(**more: float) -> dict[str, torch.Tensor]:
     return {**_middle_token(), **{k: torch.tensor([v]).double() for k, v in values.items()}}
 
 
-NEAR = replace(
-    NEAR,
-    twins=(
-        Twin("0.99 times kappa", replace(NEAR, right=_sides(1, factor=0.99))),
-        Twin("1/2 in place of 7/12", replace(NEAR, left=_seven_twelfths, extremal=(_last_token,))),
-        Twin("T^3 in place of T^2", replace(NEAR, right=lambda T, **p: _near_limit(T, **p)[1] / T)),
-    ),
+NEAR = (
+    NEAR.but("0.99 times kappa", right=_sides(1, factor=0.99))
+    .but("1/2 in place of 7/12", left=_seven_twelfths, extremal=(_last_token,))
+    .but("T^3 in place of T^2", right=lambda T, **p: _near_limit(T, **p)[1] / T)
 )
 
 t, xi, eta, T = sp.symbols("t xi eta T", real=True)
@@ -109,19 +106,10 @@ def _midpoint(root: sp.Expr, slope: sp.Expr) -> Verdict:
     return Verdict(value == 0 and rise == 0, f"differences {value} and {rise}")
 
 
-MIDPOINT = Decision(
-    partial(_midpoint, sp.sqrt(12), sp.sqrt(12)),
-    LIMIT_LIMITS,
-    twins=(
-        Twin(
-            "sqrt(11) in the value",
-            Decision(partial(_midpoint, sp.sqrt(11), sp.sqrt(12)), LIMIT_LIMITS),
-        ),
-        Twin(
-            "slope sqrt(6) xi phi",
-            Decision(partial(_midpoint, sp.sqrt(12), sp.sqrt(6)), LIMIT_LIMITS),
-        ),
-    ),
+MIDPOINT = (
+    Decision(partial(_midpoint, sp.sqrt(12), sp.sqrt(12)), LIMIT_LIMITS)
+    .but("sqrt(11) in the value", run=partial(_midpoint, sp.sqrt(11), sp.sqrt(12)))
+    .but("slope sqrt(6) xi phi", run=partial(_midpoint, sp.sqrt(12), sp.sqrt(6)))
 )
 
 
@@ -144,15 +132,8 @@ def _signs(tokens: int, position: int) -> Verdict:
 
 
 SIGN_LIMITS = "these eigenvalues; all of them are derived in the notebook"
-SIGNS = Decision(
-    partial(_signs, 7, 4),
-    SIGN_LIMITS,
-    "certified",
-    twins=(
-        Twin(
-            "the token after the middle", Decision(partial(_signs, 7, 5), SIGN_LIMITS, "certified")
-        ),
-    ),
+SIGNS = Decision(partial(_signs, 7, 4), SIGN_LIMITS, "certified").but(
+    "the token after the middle", run=partial(_signs, 7, 5)
 )
 
 
@@ -191,15 +172,8 @@ def _increasing(sign: int) -> Verdict:
     return Verdict(known, f"{found.argument}; at 0 and in the limits {values}")
 
 
-CONTRAST = Decision(
-    partial(_increasing, 1),
-    LIMIT_LIMITS,
-    twins=(
-        Twin(
-            "the sum rho(t) + rho(1 - t) in place of the contrast",
-            Decision(partial(_increasing, -1), LIMIT_LIMITS),
-        ),
-    ),
+CONTRAST = Decision(partial(_increasing, 1), LIMIT_LIMITS).but(
+    "the sum rho(t) + rho(1 - t) in place of the contrast", run=partial(_increasing, -1)
 )
 
 
@@ -216,12 +190,8 @@ def _steeper(condition: bool) -> Verdict:
     return _signed(fall, terms / (2 * v * sp.sqrt(v)), {a: 3, size: 1, v: 1})
 
 
-STEEPER = Decision(
-    partial(_steeper, True),
-    LIMIT_LIMITS,
-    twins=(
-        Twin("without |eta| <= |t - 1/2| |xi|", Decision(partial(_steeper, False), LIMIT_LIMITS)),
-    ),
+STEEPER = Decision(partial(_steeper, True), LIMIT_LIMITS).but(
+    "without |eta| <= |t - 1/2| |xi|", run=partial(_steeper, False)
 )
 
 
@@ -240,12 +210,8 @@ def _blunter(condition: bool) -> Verdict:
     return _signed(fall, terms / (24 * variance * sp.sqrt(variance)), point)
 
 
-BLUNTER = Decision(
-    partial(_blunter, True),
-    LIMIT_LIMITS,
-    twins=(
-        Twin("without lambda/T <= |t - 1/2| |c|", Decision(partial(_blunter, False), LIMIT_LIMITS)),
-    ),
+BLUNTER = Decision(partial(_blunter, True), LIMIT_LIMITS).but(
+    "without lambda/T <= |t - 1/2| |c|", run=partial(_blunter, False)
 )
 
 
@@ -254,32 +220,26 @@ def _skew(T, t, xi, eta, asymmetry):
     return {**_positions(T, t, xi, eta), "asymmetry": torch.tanh(asymmetry)}
 
 
-GENERAL = replace(
-    NEAR,
-    sizes=({**NEAR.sizes[0], "asymmetry": (1,)},),
-    build=_skew,
-    hypotheses=lambda T, t, xi, eta, asymmetry: [
-        *NEAR.hypotheses(T, t, xi, eta),
-        (abs(asymmetry), 1 + 0 * t),
-    ],
-    extremal=(lambda: {**_middle_token(), "asymmetry": torch.tensor([-0.5]).double()},),
-    twins=(),
-)
-GENERAL = replace(
-    GENERAL,
-    twins=(
-        Twin(
-            "the symmetric variance for any W",
-            replace(
-                GENERAL,
-                left=lambda asymmetry, **p: (
-                    _near_limit(**p, asymmetry=asymmetry)[0] + _change(**p, asymmetry=asymmetry)
-                ),
-                extremal=(lambda: _last_token(asymmetry=-0.5),),
-            ),
+GENERAL = (
+    replace(
+        NEAR,
+        sizes=({**NEAR.sizes[0], "asymmetry": (1,)},),
+        build=_skew,
+        hypotheses=lambda T, t, xi, eta, asymmetry: [
+            *NEAR.hypotheses(T, t, xi, eta),
+            (abs(asymmetry), 1 + 0 * t),
+        ],
+        extremal=(lambda: {**_middle_token(), "asymmetry": torch.tensor([-0.5]).double()},),
+        twins=(),
+    )
+    .but(
+        "the symmetric variance for any W",
+        left=lambda asymmetry, **p: (
+            _near_limit(**p, asymmetry=asymmetry)[0] + _change(**p, asymmetry=asymmetry)
         ),
-        Twin("0.99 times kappa", replace(GENERAL, right=_sides(1, factor=0.99))),
-    ),
+        extremal=(lambda: _last_token(asymmetry=-0.5),),
+    )
+    .but("0.99 times kappa", right=_sides(1, factor=0.99))
 )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import flint
@@ -14,7 +13,7 @@ from attnverify import ops
 from attnverify.checks.definitions import rows
 from attnverify.checks.definitions.agree import by_definition
 from attnverify.evidence import cover
-from attnverify.evidence.forms import Check, Decision, Inequality, Twin, Verdict
+from attnverify.evidence.forms import Check, Decision, Inequality, Verdict
 from attnverify.formulas import norms, softmax
 
 arb = flint.arb
@@ -41,7 +40,10 @@ UPPER = Inequality(
     build=_bounded,
     hypotheses=_within_critical,
     # a token of weight about e^-30 whose logit rises by just under x*
-    extremal=(lambda: _row([-30.0, 0.0], [softmax.CRITICAL_OSCILLATION * INSIDE, 0.0]),),
+    extremal=(
+        lambda: _row([-30.0, 0.0], [softmax.CRITICAL_OSCILLATION * INSIDE, 0.0]),
+        lambda: _row([-30.0, 0.0], [softmax.CRITICAL_OSCILLATION * INSIDE - 0.5, -0.5]),
+    ),
 )
 
 
@@ -52,21 +54,13 @@ def _row(base: list[float], e: list[float]) -> dict[str, torch.Tensor]:
     }
 
 
-UPPER = replace(
-    UPPER,
-    twins=(
-        Twin(
-            "the condition D <= 1.3 in place of D <= x*",
-            replace(UPPER, build=lambda **i: _bounded(**i, limit=1.3), hypotheses=None),
-        ),
-        Twin(
-            "1 + 1.99 D in place of 1 + 2 D",
-            replace(
-                UPPER,
-                right=lambda **i: softmax.upper_deviation_bound(**i) * ops.constant(0.995, i["e"]),
-            ),
-        ),
-    ),
+UPPER = UPPER.but(
+    "the condition D <= 1.3 in place of D <= x*",
+    build=lambda **i: _bounded(**i, limit=1.3),
+    hypotheses=None,
+).but(
+    "1 + 1.99 D in place of 1 + 2 D",
+    right=lambda **i: softmax.upper_deviation_bound(**i) * ops.constant(0.995, i["e"]),
 )
 
 LOWER = Inequality(
@@ -74,18 +68,9 @@ LOWER = Inequality(
     right=softmax.lower_deviation_bound,
     sizes=tuple({"base": (n,), "e": (n,)} for n in (2, 3, 8)),
     extremal=(lambda: _row([-30.0, 0.0], [0.0, 2.0**-20]),),
-)
-LOWER = replace(
-    LOWER,
-    twins=(
-        Twin(
-            "1 - 0.99 D in place of 1 - D",
-            replace(
-                LOWER,
-                right=lambda **i: softmax.lower_deviation_bound(**i) * ops.constant(0.99, i["e"]),
-            ),
-        ),
-    ),
+).but(
+    "1 - 0.99 D in place of 1 - D",
+    right=lambda **i: softmax.lower_deviation_bound(**i) * ops.constant(0.99, i["e"]),
 )
 
 
@@ -123,20 +108,11 @@ def _lower_lemma(slope: int, denominator: int = 1) -> Verdict:
 
 LEMMA_LIMITS = "the scalar lemma; the step from rows to scalars is derived in the notebook"
 
-SCALAR_UPPER = Decision(
-    partial(_upper_lemma, softmax.critical_oscillation),
-    LEMMA_LIMITS,
-    twins=(
-        Twin(
-            "up to 1.3 in place of x*",
-            Decision(partial(_upper_lemma, lambda: arb("1.3")), LEMMA_LIMITS),
-        ),
-    ),
+SCALAR_UPPER = Decision(partial(_upper_lemma, softmax.critical_oscillation), LEMMA_LIMITS).but(
+    "up to 1.3 in place of x*", run=partial(_upper_lemma, lambda: arb("1.3"))
 )
-SCALAR_LOWER = Decision(
-    partial(_lower_lemma, 1),
-    LEMMA_LIMITS,
-    twins=(Twin("1 - 0.99 x", Decision(partial(_lower_lemma, 99, 100), LEMMA_LIMITS)),),
+SCALAR_LOWER = Decision(partial(_lower_lemma, 1), LEMMA_LIMITS).but(
+    "1 - 0.99 x", run=partial(_lower_lemma, 99, 100)
 )
 
 
@@ -148,29 +124,32 @@ def _variation_bound(u, e):
     return softmax.variation_bound(softmax.oscillation(e))
 
 
-VARIATION = Inequality(
-    left=_moved,
-    right=_variation_bound,
-    sizes=tuple({"u": (n,), "e": (n,)} for n in (2, 3, 8)),
-    extremal=(lambda: {"u": torch.tensor([-1.0, 0.0]), "e": torch.tensor([2.0, 0.0])},),
-)
-VARIATION = replace(
-    VARIATION,
-    twins=(
-        Twin(
-            "osc / 4.001 in place of osc / 4",
-            replace(
-                VARIATION,
-                right=lambda u, e: softmax.variation_bound(
-                    softmax.oscillation(e) * ops.constant(4 / 4.001, e)
-                ),
-            ),
+def _two_and_two() -> dict[str, torch.Tensor]:
+    """Two tokens rise by 2 against two others, all by 3 more: osc(e) is not the largest |e|."""
+    u, e = [-1.0, -1.0, 0.0, 0.0], [5.0, 5.0, 3.0, 3.0]
+    return {"u": torch.tensor(u).double(), "e": torch.tensor(e).double()}
+
+
+VARIATION = (
+    Inequality(
+        left=_moved,
+        right=_variation_bound,
+        sizes=tuple({"u": (n,), "e": (n,)} for n in (2, 3, 8)),
+        extremal=(
+            lambda: {"u": torch.tensor([-1.0, 0.0]), "e": torch.tensor([2.0, 0.0])},
+            _two_and_two,
         ),
-        Twin(
-            "the largest entry of |e| in place of its oscillation",
-            replace(VARIATION, right=lambda u, e: softmax.variation_bound(ops.amax(abs(e), -1))),
+    )
+    .but(
+        "osc / 4.001 in place of osc / 4",
+        right=lambda u, e: softmax.variation_bound(
+            softmax.oscillation(e) * ops.constant(4 / 4.001, e)
         ),
-    ),
+    )
+    .but(
+        "the largest entry of |e| in place of its oscillation",
+        right=lambda u, e: softmax.variation_bound(ops.amax(abs(e), -1)),
+    )
 )
 
 
@@ -192,15 +171,8 @@ def _odds_lemma(factor: sp.Rational) -> Verdict:
     return Verdict(None if at_best >= 0 else False, f"value {at_best} at q = 1/2, a = 1/(1+q)")
 
 
-ODDS = Decision(
-    partial(_odds_lemma, sp.Integer(1)),
-    LEMMA_LIMITS,
-    twins=(
-        Twin(
-            "0.999 times the bound",
-            Decision(partial(_odds_lemma, sp.Rational(999, 1000)), LEMMA_LIMITS),
-        ),
-    ),
+ODDS = Decision(partial(_odds_lemma, sp.Integer(1)), LEMMA_LIMITS).but(
+    "0.999 times the bound", run=partial(_odds_lemma, sp.Rational(999, 1000))
 )
 
 
@@ -211,11 +183,13 @@ def _linearization(bound: Callable, neighbors: dict[str, float], extremal: Calla
         sizes=tuple({"u": (T,)} for T in (2, 8, 64)),
         extremal=(extremal,),
     )
-    twins = (
-        Twin(title, replace(check, right=lambda u, k=factor: ops.constant(k, u) * check.right(u)))
-        for title, factor in neighbors.items()
-    )
-    return replace(check, twins=tuple(twins))
+    for title, factor in neighbors.items():
+        check = check.but(title, right=partial(_times, factor, check.right))
+    return check
+
+
+def _times(factor: float, formula: Callable, u):
+    return ops.constant(factor, u) * formula(u)
 
 
 def one_large_logit(tokens: int, D: float) -> dict[str, torch.Tensor]:
@@ -251,12 +225,8 @@ def _weaker(factor: sp.Rational) -> Verdict:
     return Verdict(holds, f"k(0) = 0 and k' = D ({factor} - e^-D)")
 
 
-WEAKER = Decision(
-    partial(_weaker, sp.Integer(1)),
-    LEMMA_LIMITS,
-    twins=(
-        Twin("0.99 D^2 e^D / 2", Decision(partial(_weaker, sp.Rational(99, 100)), LEMMA_LIMITS)),
-    ),
+WEAKER = Decision(partial(_weaker, sp.Integer(1)), LEMMA_LIMITS).but(
+    "0.99 D^2 e^D / 2", run=partial(_weaker, sp.Rational(99, 100))
 )
 
 CHECKS: dict[str, dict[str, Check]] = {
