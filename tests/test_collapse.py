@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import attnverify as av
 from attnverify import InputError, ops
-from attnverify.checks.collapse.refuted import unconditional_ratio
+from attnverify.formulas.families import unconditional_ratio
 from attnverify.formulas import collapse, layernorm, norms
 from attnverify.network.attention import normalize
 

@@ -208,6 +208,12 @@ def softmax(x: Array, keep: Array | None = None) -> Array:
     return weights / sum(weights, axis=-1, keepdims=True)
 
 
+def causal(tokens: int, like: Array) -> Array:
+    """True where the key (column) does not come after the query (row); (tokens, tokens)."""
+    keep = np.tri(tokens, dtype=bool)
+    return torch.from_numpy(keep).to(like.device) if is_torch(like) else keep
+
+
 def join_heads(x: Array) -> Array:
     """(heads, ..., tokens, value_width) -> (..., tokens, heads * value_width)."""
     moved = torch.movedim(x, 0, -2) if is_torch(x) else np.moveaxis(x, 0, -2)

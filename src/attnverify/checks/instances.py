@@ -63,13 +63,15 @@ def along_first_axis(width: int, depth: int, heads: int, value: float) -> torch.
 def extremal_network(size: float, depth: int, value: float, heads: int = 1) -> Instance:
     """Two tokens along the singular vectors of rank-one weights; rate c = q / (4 sqrt(d_qk)) = 1/8.
 
-    value: the singular value of every value map, with sign.
+    value: the singular value of every value map, with sign. With several heads, head h = 1, 2, ...
+    has h times this rate and value / h: aligned heads attain the bound whatever their sizes are.
     """
-    W_QK = along_first_axis(2, depth, heads, 1.0)
+    number = torch.arange(1, heads + 1, dtype=torch.float64)[:, None, None]
+    W_QK = along_first_axis(2, depth, heads, 1.0) * number
     zero = torch.zeros(depth, heads, 2, dtype=torch.float64)
     return {
         "X": two_tokens(2, size),
         "W_QK": W_QK,
         "b_QK": zero,
-        "W": along_first_axis(2, depth, heads, value),
+        "W": along_first_axis(2, depth, heads, value) / number,
     }

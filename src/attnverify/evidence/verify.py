@@ -10,7 +10,6 @@ from typing import Any
 
 from attnverify.claims import Claim, registry
 from attnverify.environment import machine, versions
-from attnverify.errors import InputError
 from attnverify.evidence import derive, notebooks
 from attnverify.evidence.records import Record, TwinRecord, require_kinds
 from attnverify.evidence.run import ClaimEvidence, gather

@@ -45,6 +45,15 @@ def network(X, W_QK, b_QK, W, key_width: int, skip: bool = False):
     return X
 
 
+def masked_layer(X, W_QK, key_width: int, causal: bool = True):
+    """One head with W_V = I, in which token i sees the tokens j <= i alone; all with causal off.
+
+    X (..., tokens, width), W_QK (..., width, width); shape of X.
+    """
+    scores = X @ W_QK @ ops.transpose(X) / ops.root(key_width, X)
+    return ops.softmax(scores, ops.causal(X.shape[-2], X) if causal else None) @ X
+
+
 # ---------------------------------------------------------------- bounds in the composite value
 
 

@@ -221,8 +221,7 @@ class SelfAttentionNetwork(nn.Module):
             return None
         if isinstance(self.mask, str):
             require(self.mask == "causal", "mask", repr(self.mask), '"causal", a tensor or None')
-            device = self.weights["b_O"].device
-            return torch.ones(tokens, tokens, dtype=torch.bool, device=device).tril()
+            return ops.causal(tokens, self.weights["b_O"])
         shape = tuple(self.mask.shape)
         require(shape == (tokens, tokens), "mask", f"shape {shape}", f"shape {(tokens, tokens)}")
         require(bool(self.mask.any(-1).all()), "mask", "a row without keys", "a key in every row")

@@ -51,7 +51,8 @@ def functions_in(value: Any, depth: int = 0) -> Iterator[Code]:
         value = value.__func__
     value = inspect.unwrap(value) if callable(value) else value
     if isinstance(value, functools.partial):
-        yield from functions_in(value.func, depth)
+        for part in (value.func, *value.args, *value.keywords.values()):
+            yield from functions_in(part, depth)
     elif isinstance(value, FunctionType | type):
         if _ours(value):
             yield value

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import torch
 
-from attnverify.formulas import eigenspectrum as spectrum
 from attnverify.formulas import localization
 
 
@@ -22,8 +21,9 @@ class Case:
 
     @property
     def product(self) -> torch.Tensor:
-        root = spectrum.covariance_root(self.covariance, len(self.W))
-        return root @ self.W @ root
+        """C'WC with the Cholesky factor S = CC': the package itself takes the symmetric root."""
+        factor = torch.linalg.cholesky(self.covariance)
+        return factor.mT @ self.W @ factor
 
     @functools.cached_property
     def weights(self) -> torch.Tensor:

@@ -1,0 +1,48 @@
+"""Norms, diameter and contraction against their definitions, entry by entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from attnverify import ops
+from attnverify.checks.definitions.agree import Pair, drawn, largest, table, total
+from attnverify.formulas import norms
+from attnverify.formulas.spectral import spectral_norm
+
+
+def sizes(squared: int = 2) -> Iterator[Pair]:
+    """Column and row sums and the two composite values of a matrix that is not square."""
+    (A,) = drawn(0, (3, 5))
+    columns = largest(total(abs(A[i, j]) for i in range(3)) for j in range(5))
+    rows = largest(total(abs(A[i, j]) for j in range(5)) for i in range(3))
+    yield "columns", norms.max_column_sum(A), columns
+    yield "rows", norms.max_row_sum(A), rows
+    yield "composite", norms.composite(A), (columns * rows).sqrt()
+    yield "squared", norms.composite_squared(A), (columns * rows).sqrt() ** squared
+
+
+def centered(tokens: int = 4) -> Iterator[Pair]:
+    """Tokens less their mean, one feature after the other."""
+    (X,) = drawn(1, (4, 3))
+    means = [total(X[i, k] for i in range(4)) / tokens for k in range(3)]
+    yield "centered", norms.mean_centered(X), table(lambda i, k: X[i, k] - means[k], 4, 3)
+
+
+def distances(half: int = 2) -> Iterator[Pair]:
+    """Diameter by pairs of tokens, contraction by subsets of columns, and a spectral norm.
+
+    The total variation of two rows is the largest difference that they have on any set of columns.
+    """
+    X, Z, u, w = drawn(2, (4, 3), (3, 4), (3,), (4,))
+    pairs = [(i, j) for i in range(4) for j in range(i)]
+    apart = [total((X[i, k] - X[j, k]) ** 2 for k in range(3)) for i, j in pairs]
+    yield "diameter", norms.diameter(X), largest(apart).sqrt()
+    P = table(lambda i, j: Z[i, j].exp() / total(z.exp() for z in Z[i]), 3, 4)
+    yield "softmax", ops.softmax(Z), P
+    subsets = [s for size in range(1, 4) for s in combinations(range(4), size)]
+    rows = [(i, j) for i in range(3) for j in range(3) if i != j]
+    most = largest(total(P[i, k] - P[j, k] for k in s) for i, j in rows for s in subsets)
+    yield "contraction", norms.contraction(P), most * 2 / half
+    length = total(a * a for a in u) * total(b * b for b in w)
+    yield "spectral", spectral_norm(u[:, None] * w[None, :]), length.sqrt()
