@@ -120,11 +120,15 @@ def verify(
         int | None, typer.Option(help="Local processes (default: cores).", min=1)
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the report here.")] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Gather again what was gathered before.")
+    ] = False,
 ) -> None:
     """Gather evidence for the claims and all they rest on, run the twins, derive the statuses."""
     from attnverify.evidence.records import KINDS
     from attnverify.evidence.replay import write_text
     from attnverify.evidence.search import Settings
+    from attnverify.evidence.store import default
     from attnverify.evidence.verify import tasks_in
     from attnverify.evidence.verify import verify as run
 
@@ -137,11 +141,22 @@ def verify(
         def advance(name: str) -> None:
             bar.update(task, advance=1, description=name)
 
-        report = run(ids or [], settings, kinds, scheduler=scheduler, jobs=jobs, progress=advance)
+        report = run(
+            ids or [],
+            settings,
+            kinds,
+            scheduler=scheduler,
+            jobs=jobs,
+            progress=advance,
+            store=None if fresh else default(),
+        )
     if json_file is not None:
         json_file.parent.mkdir(parents=True, exist_ok=True)
         write_text(json_file, json.dumps(report.as_json(), indent=1, ensure_ascii=False) + "\n")
     _print_report(report)
+    if report.reused:
+        pieces = tasks_in(ids or [], kinds)
+        out.print(f"{report.reused} of {pieces} pieces were found before (--fresh: find again)")
     added = len(report.claims) - len(registry.select(ids or []))
     if added:
         out.print(f"{added} of them were not asked for: the others rest on them", markup=False)

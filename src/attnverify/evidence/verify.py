@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from multiprocessing import get_context
 from typing import Any
 
@@ -13,9 +14,11 @@ from attnverify.claims import Claim, registry
 from attnverify.environment import machine, versions
 from attnverify.evidence import derive
 from attnverify.evidence.records import KINDS, Kind, Record, TwinRecord
+from attnverify.evidence.reuse import Reuse
 from attnverify.evidence.run import ClaimEvidence, gather
 from attnverify.evidence.search import Settings
 from attnverify.evidence.status import Standing, own, standings
+from attnverify.evidence.store import Store
 
 REPORT_VERSION = 1
 
@@ -31,6 +34,7 @@ class Report:
     twins: dict[str, list[TwinRecord]]
     settings: Settings
     standing: dict[str, Standing] = field(default_factory=dict)
+    reused: int = 0  # pieces taken from a store
 
     @property
     def as_claimed(self) -> bool:
@@ -76,13 +80,17 @@ def verify(
     scheduler: str | None = None,
     jobs: int | None = None,
     progress: Progress = lambda message: None,
+    store: Store | None = None,
 ) -> Report:
     """Check the claims that match ``patterns`` (ids or globs; none means all).
 
     What they rest on and what corrects them is checked too: their statuses depend on it.
     settings: how hard to search; kinds: which evidence to gather; scheduler: address of a dask
     scheduler, else ``jobs`` local processes (default: one a core); progress: called with the name
-    of every finished piece. Equal settings give equal evidence, except for times.
+    of every finished piece; store: pieces that were found complete before are taken from it, unless
+    something that they depend on changed, and new ones are put there (not with a scheduler or on
+    another device: their machines are not this one). Equal settings give equal evidence, except for
+    times.
     """
     claims = registry.completed(registry.select(patterns))
     report = Report(claims, {c.id: [] for c in claims}, {c.id: [] for c in claims}, settings)
@@ -92,7 +100,10 @@ def verify(
     numerical = [kind for kind in kinds if kind != "derived"]
     if numerical:
         tasks += [(gather, (claim.id, settings, numerical)) for claim in claims]
-    for result in _run_all(tasks, scheduler, jobs):
+    here = store if scheduler is None and settings.device == "cpu" else None
+    kept = Reuse(tasks, here)
+    report.reused = len(kept.found)
+    for result in chain(kept.found, kept.keep(_run_all(kept.missing, scheduler, jobs))):
         _take(report, result)
         progress(
             result.claim if isinstance(result, ClaimEvidence) else f"notebook {result.notebook}"
@@ -138,6 +149,8 @@ def _run_all(tasks, scheduler: str | None, jobs: int | None) -> Iterator[Any]:
         yield from _run_on_cluster(tasks, scheduler)
         return
     jobs = jobs or os.cpu_count() or 1
+    if not tasks:
+        return
     if jobs == 1 or len(tasks) == 1:
         yield from (function(*arguments) for function, arguments in tasks)
         return
