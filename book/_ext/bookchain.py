@@ -89,7 +89,10 @@ def check_images(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         if not alt or alt == image["uri"] or alt.endswith((".png", ".svg", ".jpg")):
             LOG.warning(
                 "image %s needs alt text that says what it shows (got %r)",
-                image["uri"], alt, location=image, type="alt",
+                image["uri"],
+                alt,
+                location=image,
+                type="alt",
             )
 
 
@@ -133,6 +136,8 @@ def setup(app: Sphinx) -> dict:
     katex.KaTeXServer.start = staticmethod(start_patiently(katex.KaTeXServer.start))
     # Seconds. The extension's 5 are too few on a busy machine.
     katex.STARTUP_TIMEOUT = katex.RENDER_TIMEOUT = 120.0
+    app.setup_extension("formulas")
+    app.setup_extension("changed")
     app.connect("builder-inited", check_math)
     app.connect("doctree-resolved", check_images)
     # Before the theme's own header buttons (501), which read what this sets.

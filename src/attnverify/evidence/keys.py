@@ -9,24 +9,18 @@ from __future__ import annotations
 
 import ast
 import functools
-import os
-import platform
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from functools import cache
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, distribution
 from pkgutil import walk_packages
 from typing import Any
 
 import torch
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 from attnverify import checks
 from attnverify.claims import registry
-from attnverify.environment import machine
+from attnverify.environment import installed, machine, variables
 from attnverify.evidence.closure import (
     CHECKS,
     CLAIMS,
@@ -47,8 +41,6 @@ LOOKUPS |= {f"{EXPERIMENTS}.{name}": EXPERIMENTS for name in ("run", "find", "co
 LOOKUPS |= {f"{GATHER}.gather": CHECKS, f"{PACKAGE}.evidence.verify.verify": CHECKS}
 LOOKUPS |= {f"{PACKAGE}.evidence.replay.replay": CHECKS}
 LOOKUPS |= {f"{EXPERIMENTS}.EXPERIMENTS": EXPERIMENTS, f"{CLAIMS}.registry": CLAIMS}
-#: Settings of numerical libraries and of plots that change what comes out.
-VARIABLES = re.compile(r"(OMP|MKL|OPENBLAS|TORCH|ATEN|MPL|SYMPY|KMP)_?[A-Z_]*|PYTHONHASHSEED")
 
 
 def of_claim(id: str, settings: Settings, kinds: Sequence[str], sources: Sources) -> dict[str, Any]:
@@ -74,12 +66,12 @@ def of_chapter(notebook: str, cells: Sequence[Any], sources: Sources) -> dict[st
     """The key of an executed notebook: its code cells (source, tags), in order."""
     found = sources.digest(starts_of_cells([source for source, _ in cells], sources))
     code = [list(cell) for cell in cells]
-    extra = versions("book")
+    extra = installed("book")
     return _key("chapter", notebook=notebook, cells=code, sources=found, book=extra)
 
 
 def _key(what: str, **parts: Any) -> dict[str, Any]:
-    return {"what": what, **parts, "packages": versions("encoder"), "machine": kind_of_machine()}
+    return {"what": what, **parts, "packages": installed("encoder"), "machine": kind_of_machine()}
 
 
 def starts_of_claim(id: str) -> frozenset[str]:
@@ -140,30 +132,7 @@ def _looked_up(table: str, id: object, sources: Sources) -> frozenset[str]:
     return frozenset(sources.files)
 
 
-@cache
-def versions(*extras: str) -> dict[str, str]:
-    """Python and every installed package that the project's requirements lead to."""
-    found = {"python": platform.python_version()}
-    waiting = [(PACKAGE, extra) for extra in ("", *extras)]
-    seen: set[tuple[str, str]] = set()
-    while waiting:
-        name, extra = waiting.pop()
-        if (name, extra) in seen:
-            continue
-        seen.add((name, extra))
-        try:
-            installed = distribution(name)
-        except PackageNotFoundError:
-            continue  # an extra that is not installed, another system's package
-        found[name] = installed.version
-        for text in installed.requires or ():
-            needed = Requirement(text)
-            if needed.marker is None or needed.marker.evaluate({"extra": extra}):
-                waiting += [(canonicalize_name(needed.name), e) for e in ("", *needed.extras)]
-    return found
-
-
 def kind_of_machine() -> dict[str, Any]:
     """What of the machine and of its settings can change the last digits of a result."""
-    settings = {k: v for k, v in sorted(os.environ.items()) if VARIABLES.fullmatch(k)}
-    return {**machine(), "cpu": torch.backends.cpu.get_cpu_capability(), "variables": settings}
+    cpu = torch.backends.cpu.get_cpu_capability()
+    return {**machine(), "cpu": cpu, "variables": variables()}
