@@ -145,6 +145,8 @@ def setup(app: Sphinx) -> dict:
     katex.KaTeXServer.start = staticmethod(start_patiently(katex.KaTeXServer.start))
     # Seconds. The extension's 5 are too few on a busy machine.
     katex.STARTUP_TIMEOUT = katex.RENDER_TIMEOUT = 120.0
+    app.setup_extension("formulas")
+    app.setup_extension("changed")
     app.connect("builder-inited", check_math)
     app.connect("doctree-resolved", check_images)
     # Before the theme's own header buttons (501), which read what this sets.

@@ -123,11 +123,15 @@ def verify(
     notebooks: Annotated[
         Path | None, typer.Option(help="Run the derivations of this folder's notebooks.")
     ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Gather again what was gathered before.")
+    ] = False,
 ) -> None:
     """Gather evidence for the claims and all they rest on, run the twins, derive the statuses."""
     from attnverify.evidence.records import KINDS
     from attnverify.evidence.replay import write_text
     from attnverify.evidence.search import Settings
+    from attnverify.evidence.store import default
     from attnverify.evidence.verify import tasks_in
     from attnverify.evidence.verify import verify as run
 
@@ -148,11 +152,15 @@ def verify(
             jobs=jobs,
             progress=advance,
             notebooks_folder=notebooks,
+            store=None if fresh else default(),
         )
     if json_file is not None:
         json_file.parent.mkdir(parents=True, exist_ok=True)
         write_text(json_file, json.dumps(report.as_json(), indent=1, ensure_ascii=False) + "\n")
     _print_report(report)
+    if report.reused:
+        pieces = tasks_in(ids or [], kinds)
+        out.print(f"{report.reused} of {pieces} pieces were found before (--fresh: find again)")
     added = len(report.claims) - len(registry.select(ids or []))
     if added:
         out.print(f"{added} of them were not asked for: the others rest on them", markup=False)

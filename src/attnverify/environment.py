@@ -5,9 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 PACKAGES = ("attnverify", "torch", "numpy", "sympy", "python-flint", "scipy")
 
@@ -36,3 +40,37 @@ def code_digest() -> str:
             content = hashlib.sha256(path.read_bytes()).hexdigest()
             digest.update(f"{path.relative_to(root).as_posix()} {content}\n".encode())
     return digest.hexdigest()
+
+
+#: Settings of numerical libraries and of plots that can change what comes out.
+VARIABLES = re.compile(r"(OMP|MKL|OPENBLAS|TORCH|ATEN|MPL|SYMPY|KMP)_?[A-Z_]*|PYTHONHASHSEED")
+
+
+def variables() -> dict[str, str]:
+    """The environment variables that are set and that can change a result."""
+    return {name: value for name, value in sorted(os.environ.items()) if VARIABLES.fullmatch(name)}
+
+
+@cache
+def installed(*extras: str) -> dict[str, str]:
+    """Versions of Python and of every installed package that the project's requirements lead to.
+
+    extras: optional groups of requirements to follow too. What is not installed is left out.
+    """
+    found = {"python": platform.python_version()}
+    waiting = [("attnverify", extra) for extra in ("", *extras)]
+    seen: set[tuple[str, str]] = set()
+    while waiting:
+        name, extra = waiting.pop()
+        if (name, extra) in seen:
+            continue
+        seen.add((name, extra))
+        try:
+            package = distribution(name)
+        except PackageNotFoundError:
+            continue
+        found[name] = package.version
+        for needed in map(Requirement, package.requires or ()):
+            if needed.marker is None or needed.marker.evaluate({"extra": extra}):
+                waiting += [(canonicalize_name(needed.name), e) for e in ("", *needed.extras)]
+    return found

@@ -29,9 +29,12 @@ def _read(path: Path, changed: int) -> Evidence:
 
 
 def evidence_of(env: BuildEnvironment) -> Evidence:
-    """The evidence file of the build; a warning, and nothing checked, if it cannot be used."""
+    """The evidence file of the build; a warning, and nothing checked, if it cannot be used.
+
+    Pages that show something of it are read again by content (book/_ext/changed.py), not by its
+    time: every verification writes it.
+    """
     path = Path(env.srcdir, env.config.attnverify_evidence)
-    env.note_dependency(str(path))
     try:
         return _read(path, path.stat().st_mtime_ns if path.is_file() else 0)
     except InputError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from attnverify.claims import Claim, registry
 from attnverify.environment import machine, versions
 from attnverify.evidence import derive, notebooks
 from attnverify.evidence.records import Record, TwinRecord, require_kinds
+from attnverify.evidence.reuse import Reuse, name_of
 from attnverify.evidence.run import ClaimEvidence, gather
 from attnverify.evidence.search import Settings
 from attnverify.evidence.status import Standing, own, standings
+from attnverify.evidence.store import Store
 from attnverify.evidence.workers import Task, run_all
 from attnverify.vocabulary import KINDS, Kind
 
@@ -34,6 +37,7 @@ class Report:
     standing: dict[str, Standing] = field(default_factory=dict)
     derivations: list[notebooks.Source] = field(default_factory=list)
     interrupted: bool = False
+    reused: int = 0  # pieces taken from a store
 
     @property
     def as_claimed(self) -> bool:
@@ -95,15 +99,18 @@ def verify(
     jobs: int | None = None,
     progress: Progress = lambda message: None,
     notebooks_folder: Path | None = None,
+    store: Store | None = None,
 ) -> Report:
     """Check the claims that match ``patterns`` (ids or globs; none means all).
 
     What they rest on and what corrects them is checked too: their statuses depend on it.
     settings: how hard to search; kinds: which evidence to gather; scheduler: address of a dask
     scheduler, else ``jobs`` local processes (default: one a core); progress: called with the name
-    of every finished piece; notebooks_folder: derivations to run in place of the package's own.
-    Equal settings give equal evidence, except for times. An interrupt (Ctrl-C) raises
-    :class:`Interrupted`, with the report so far.
+    of every finished piece; notebooks_folder: derivations to run in place of the package's own;
+    store: pieces that were found complete before are taken from it, unless something that they
+    depend on changed, and new ones are put there (not with a scheduler or on another device: their
+    machines are not this one). Equal settings give equal evidence, except for times. An interrupt
+    (Ctrl-C) raises :class:`Interrupted`, with the report so far.
     """
     require_kinds(kinds)
     claims = registry.completed(registry.select(patterns))
@@ -115,19 +122,18 @@ def verify(
     numerical = [kind for kind in kinds if kind != "derived"]
     if numerical:
         tasks += [Task(c.id, gather, (c.id, settings, numerical)) for c in claims]
+    here = store if scheduler is None and settings.device == "cpu" else None
+    kept = Reuse(tasks, here)
+    report.reused = len(kept.found)
     try:
-        with closing(run_all(tasks, scheduler, jobs)) as results:
-            for result in results:
+        with closing(run_all(kept.missing, scheduler, jobs)) as results:
+            for result in chain(kept.found, kept.keep(results)):
                 _take(report, result)
-                progress(_name(result))
+                progress(name_of(result))
     except KeyboardInterrupt:
         report.interrupted = True
         raise Interrupted(_judged(report)) from None
     return _judged(report)
-
-
-def _name(result: ClaimEvidence | derive.NotebookRun) -> str:
-    return result.claim if isinstance(result, ClaimEvidence) else f"notebook {result.notebook}"
 
 
 def _judged(report: Report) -> Report:

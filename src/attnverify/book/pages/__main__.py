@@ -34,7 +34,9 @@ def write(evidence_file: Path, out: Path) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     paths = [out / f"{name}.md" for name in pages]
     for path, text in zip(paths, pages.values(), strict=True):
-        write_text(path, text.rstrip() + "\n")
+        content = text.rstrip() + "\n"
+        if not path.is_file() or path.read_text(encoding="utf-8") != content:
+            write_text(path, content)  # a page that is as it was is not read again
     return paths
 
 
