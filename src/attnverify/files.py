@@ -66,6 +66,8 @@ def require_writable(argument: str, path: Path) -> None:
     Raises :class:`InputError` for a place where nothing can be written and for one that holds
     something else: what is replaced is a JSON file of this program, or an empty file.
     """
+    if path == Path("-"):
+        raise InputError(f"{argument}: got -, expected the name of a file")
     if path.is_dir():
         raise InputError(f"{argument}: got {path}, which is a folder, expected a file")
     if path.exists() and not path.is_file():

@@ -54,7 +54,7 @@ def _connect(address: str) -> Client:
             f"scheduler: got {address}, expected the extra 'cluster' to be installed"
         ) from error
     try:
-        return Client(address, timeout=CONNECT, set_as_default=False)
+        return Client(address, timeout=CONNECT)
     except (OSError, ValueError, TypeError) as error:  # ValueError: no address at all
         raise InputError(
             f"scheduler: got {address!r}, where no dask scheduler answers within {CONNECT} s, "
