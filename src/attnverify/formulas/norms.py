@@ -15,6 +15,7 @@ from torch import Tensor
 from attnverify import ops
 from attnverify.errors import require, require_tokens
 from attnverify.formulas.center import optimal_center
+from attnverify.formulas.pairwise import largest_distance
 
 Center = Literal["optimal", "median", "mean"]
 
@@ -47,11 +48,10 @@ def mean_centered(X):
 def diameter(X):
     """Largest Euclidean distance between two rows of X (..., tokens, width) -> (...).
 
-    A seminorm that vanishes exactly when all tokens are equal. Differences are taken entry by
-    entry, so that close tokens lose no digits.
+    A seminorm that vanishes exactly when all tokens are equal; its cost is that of
+    :func:`attnverify.formulas.pairwise.largest_distance`.
     """
-    squares = [ops.sum(ops.square(X - X[..., i : i + 1, :]), -1) for i in range(X.shape[-2])]
-    return ops.sqrt(ops.amax(ops.amax(ops.stack(squares, -1), -1), -1))
+    return largest_distance(X, 2)
 
 
 def total_variation(p, q):
@@ -60,9 +60,11 @@ def total_variation(p, q):
 
 
 def contraction(P):
-    """Dobrushin coefficient max_{i,k} TV(P_i, P_k) of a row-stochastic P (..., n, m) -> (...)."""
-    rows = [total_variation(P, P[..., i : i + 1, :]) for i in range(P.shape[-2])]
-    return ops.amax(ops.amax(ops.stack(rows, -1), -1), -1)
+    """Dobrushin coefficient max_{i,k} TV(P_i, P_k) of a row-stochastic P (..., n, m) -> (...).
+
+    Its cost is that of :func:`attnverify.formulas.pairwise.largest_distance`.
+    """
+    return largest_distance(P, 1) / 2
 
 
 def residual(
