@@ -18,6 +18,7 @@ from attnverify.formulas.center import optimal_center
 from attnverify.formulas.pairwise import largest_distance
 
 Center = Literal["optimal", "median", "mean"]
+LARGEST_OPTIMAL = 1 << 16  # entries of one input, for which the optimal center takes minutes
 
 
 def max_column_sum(A):
@@ -75,6 +76,10 @@ def residual(
     "optimal": x minimizes the composite value of the difference (exact up to the tolerance of the
     linear programs, see :mod:`attnverify.formulas.center`); "median": coordinatewise median, which
     minimizes ||.||_1; "mean": the mean token.
+
+    "optimal" takes about half a second for 64 x 64 entries and half a minute for 200 x 128; its
+    cost grows faster than the square of their number. Raises InputError for more than
+    ``LARGEST_OPTIMAL`` entries.
     """
     require_tokens("X", X)
     require(
@@ -87,6 +92,13 @@ def residual(
         return mean_centered(X)
     if center == "median":
         return X - X.quantile(0.5, dim=-2, keepdim=True)
+    require(
+        X.shape[-2] * X.shape[-1] <= LARGEST_OPTIMAL,
+        "X",
+        f'{X.shape[-2]} x {X.shape[-1]} entries with center="optimal"',
+        f"at most {LARGEST_OPTIMAL:,}, which takes minutes: use "
+        'centerbounds.optimal_residual_bounds, or center="median" or "mean"',
+    )
     flat = X.reshape(-1, *X.shape[-2:])
     centers = torch.stack([torch.as_tensor(optimal_center(x.cpu().numpy())) for x in flat])
     return X - centers.to(X).reshape(*X.shape[:-2], 1, X.shape[-1])
