@@ -21,6 +21,7 @@ from attnverify.formulas import norms
 from attnverify.formulas.softmax import oscillation, variation_bound
 from attnverify.formulas.spectral import spectral_norm
 from attnverify.network.attention import SelfAttentionNetwork
+from attnverify.network.weights import MLP
 
 # ---------------------------------------------------------------- what a layer does
 
@@ -170,7 +171,7 @@ def sharp_bound(
     sizes = [norms.diameter(X)]
     for i in range(net.depth):
         size = sizes[-1] * (sharp_factor(sizes[-1], c[i], v[i]) + net.skip)
-        sizes.append(size if net.mlp is None else size * (mlp_lipschitz(net, i) + net.skip))
+        sizes.append(size if net.mlp is None else size * (mlp_lipschitz(net.mlp.at(i)) + net.skip))
     return torch.stack(sizes)
 
 
@@ -178,10 +179,9 @@ def sharp_bound(
 SLOPES = {"relu": 1.0, "tanh": 1.0, "gelu": 1.1289041452}
 
 
-def mlp_lipschitz(net: SelfAttentionNetwork, layer: int) -> Any:
-    """slope ||W_1||_2 ||W_2||_2, an l2-Lipschitz constant of a layer's MLP."""
-    norms_of = [spectral_norm(net.mlp[name][layer]) for name in ("W_1", "W_2")]
-    return SLOPES[net.activation] * norms_of[0] * norms_of[1]
+def mlp_lipschitz(mlp: MLP) -> Any:
+    """slope ||W_1||_2 ||W_2||_2, an l2-Lipschitz constant of one layer's MLP."""
+    return SLOPES[mlp.activation] * spectral_norm(mlp.W_1) * spectral_norm(mlp.W_2)
 
 
 # ---------------------------------------------------------------- the many-heads counterexample
