@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import flint
 import numpy as np
 import torch
 
 from attnverify import ops
 from attnverify.evidence.forms import Identity, Inequality, Instance, Sizes
+from attnverify.seeds import generator as generator
+from attnverify.seeds import seed_for as seed_for
 
 SMALLEST, LARGEST = 1e-2, 1e1  # standard deviations of sampled parameters, log-uniform between
-
-
-def seed_for(seed: int, *names: str) -> int:
-    """A seed that depends on the run's seed and on names, and on nothing else."""
-    text = "/".join([str(seed), *names])
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
-
-
-def generator(seed: int, *names: str) -> torch.Generator:
-    return torch.Generator().manual_seed(seed_for(seed, *names))
 
 
 def parameters(

@@ -66,7 +66,7 @@ SIMULATION_LIMITS = "these spectra, as many walks as stated; agreement is statis
 
 
 def _law(weights: Callable = lambda case: case.weights, twins=(), samples=1_000_000) -> Decision:
-    return Decision(_simulated(weights, samples), SIMULATION_LIMITS, "sampled", twins)
+    return Decision(_simulated(weights, samples), SIMULATION_LIMITS, "sampled", twins=twins)
 
 
 LAW = _law(
