@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from attnverify.evidence.forms import Verdict
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.network import paths
+from attnverify.verdict import Verdict
 
 #: Name, bibliography key, attention layers of the stack, heads a layer. Of the first Transformer
 #: the encoder. The GPT-2 report gives layers and widths; its heads have width 64.

@@ -13,9 +13,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnverify.evidence.forms import Verdict
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.formulas import entropy, norms, walk
+from attnverify.verdict import Verdict
 
 TOKENS, WIDTH = 32, 16
 LARGEST = 8.0  # m in [-8, 8], s in [0, 8]

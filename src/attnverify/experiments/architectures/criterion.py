@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from attnverify.evidence.forms import Verdict
 from attnverify.experiments.engine.model import Judge, Row
+from attnverify.verdict import Verdict
 
 FALL = 1e3  # pure attention falls by this factor or more, with skip connections by less
 WITH_SKIP = ("attention + skip", "attention + skip + mlp + norm")

@@ -18,14 +18,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnverify.evidence.draw import seed_for
-from attnverify.evidence.forms import Verdict
 from attnverify.experiments.engine.ensemble import Ensemble, Weights
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.experiments.engine.train import Plan, train
 from attnverify.formulas import collapse, norms
 from attnverify.network.attention import SelfAttentionNetwork
 from attnverify.network.weights import AttentionWeights
+from attnverify.seeds import seed_for
+from attnverify.verdict import Verdict
 
 POINTS = 50  # steps of a half turn
 HIDDEN = 32  # key, value and MLP width

@@ -12,14 +12,14 @@ from scipy.stats import t as student
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from attnverify.evidence.draw import generator, seed_for
-from attnverify.evidence.forms import Verdict
 from attnverify.experiments.engine.ensemble import Ensemble, Weights
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.experiments.engine.train import Plan, stream, train
 from attnverify.experiments.shortpaths import lengths
 from attnverify.experiments.shortpaths.tasks import TASKS, Task
 from attnverify.network.attention import SelfAttentionNetwork
+from attnverify.seeds import generator, seed_for
+from attnverify.verdict import Verdict
 
 DEPTH = 6
 LEVEL = 0.01  # of Student's one-sided tests over the networks

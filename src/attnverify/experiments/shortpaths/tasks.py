@@ -18,8 +18,8 @@ from jaxtyping import Bool, Float, Int64
 from torch import Generator, Tensor
 
 from attnverify.errors import require
-from attnverify.evidence.draw import generator
 from attnverify.experiments.locater.corpus import docstrings
+from attnverify.seeds import generator
 
 #: Modules of the standard library whose documentation strings are the text to memorize.
 MODULES = (

@@ -12,7 +12,6 @@ import torch
 from scipy.optimize import brentq
 from torch import Tensor
 
-from attnverify.evidence.forms import Verdict
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.experiments.trained_encoder.layer_bounds import rates, thin_product
 from attnverify.experiments.trained_encoder.passages import passage, require_same_text
@@ -21,6 +20,7 @@ from attnverify.formulas import collapse, norms
 from attnverify.formulas.spectral import spectral_norm
 from attnverify.network.deviations import Layer
 from attnverify.network.encoder import Encoder
+from attnverify.verdict import Verdict
 
 QUICK = {"passages": 2, "words": 24}
 FULL = {"passages": 5, "words": 96}

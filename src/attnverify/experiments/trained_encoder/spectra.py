@@ -13,11 +13,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnverify.evidence.forms import Verdict
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.formulas import eigenspectrum as spectrum
 from attnverify.formulas import walk
 from attnverify.network.encoder import Encoder
+from attnverify.verdict import Verdict
 
 MEASURES = ("xi", "xi_frobenius", "skew_share")
 INSIDE = (0.025, 0.975)  # the central 95 percent of random heads
