@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.experiments.trained_encoder.layer_bounds import rates, thin_product
-from attnverify.experiments.trained_encoder.passages import passage, require_same_text
+from attnverify.experiments.trained_encoder.passages import passage
 from attnverify.experiments.trained_encoder.spectra import encoder_of
 from attnverify.formulas import collapse, norms
 from attnverify.formulas.spectral import spectral_norm
@@ -119,7 +119,6 @@ def sample(rows: list[Row]) -> list[Rerun]:
     1e-12 (its derivation stands with the tests of the frozen encoder), singular values and the
     root finder to the same.
     """
-    require_same_text()
     encoder = Encoder.bundled()
     states = encoder.network.hidden(encoder.embed(passage(0, FULL["words"])))
     reruns = []
