@@ -17,7 +17,8 @@ from typing import NamedTuple
 from attnverify.errors import InputError, require
 
 FILE = "python-3.11.json.xz"
-DIGEST = "2e9b4b17cad8857a7addde596679403239f8b29f4895185e4b6620e66434f50c"  # SHA-256 of the text before compression
+#: SHA-256 of the text before compression.
+DIGEST = "2e9b4b17cad8857a7addde596679403239f8b29f4895185e4b6620e66434f50c"
 
 
 class Texts(NamedTuple):

@@ -12,6 +12,7 @@ import torch
 from scipy.optimize import brentq
 from torch import Tensor
 
+from attnverify.experiments.engine.answers import above, all_of, any_of, below
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.experiments.trained_encoder.layer_bounds import rates, thin_product
 from attnverify.experiments.trained_encoder.passages import passage
@@ -98,18 +99,19 @@ def judge(rows: list[Row]) -> Verdict:
 def _all_over(rows: list[Row], factor: float) -> Verdict:
     over = [v for row in rows for v in row["over_threshold"]]
     known = [v for v in over if v is not None]
-    holds = len(known) == len(over) and all(v > factor for v in known)
+    holds = all_of(above(v, factor) for v in over)
     text = f"diameter over threshold from {min(known):.3g} to {max(known):.3g}" if known else ""
-    return Verdict(holds, text, cases=len(over), ratio=1 / min(known) if known else math.inf)
+    ratio = 1 / min(known) if known and min(known) > 0 else None
+    return Verdict(holds, text, cases=len(over), ratio=ratio)
 
 
 def _below_once(rows: list[Row]) -> Verdict:
-    holds = any(v is not None and v < 1 for row in rows for v in row["over_threshold"])
+    holds = any_of(below(v, 1) for row in rows for v in row["over_threshold"])
     return Verdict(holds, "some layer's input is below its threshold")
 
 
-def _thousandfold(rows: list[Row]) -> Verdict:
-    return _all_over(rows, 1000.0)
+def _thirty_fivefold(rows: list[Row]) -> Verdict:
+    return _all_over(rows, 35.0)
 
 
 def sample(rows: list[Row]) -> list[Rerun]:
@@ -140,7 +142,7 @@ EXPERIMENT = Experiment(
     judge=judge,
     twins=(
         ("some layer is below its threshold", _below_once),
-        ("a thousand times wider everywhere", _thousandfold),
+        ("35 times wider everywhere", _thirty_fivefold),
     ),
     sample=sample,
     takes_model=True,
