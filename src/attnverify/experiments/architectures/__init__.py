@@ -18,7 +18,7 @@ from torch import Tensor
 from attnverify.experiments.architectures import criterion as criterion
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.experiments.trained_encoder import layer_bounds
-from attnverify.experiments.trained_encoder.passages import passage, require_same_text
+from attnverify.experiments.trained_encoder.passages import passage
 from attnverify.experiments.trained_encoder.spectra import encoder_of
 from attnverify.formulas import norms
 from attnverify.formulas.centerbounds import optimal_residual_bounds
@@ -212,7 +212,6 @@ def sample(rows: list[Row]) -> list[Rerun]:
     with every layer, 3^6 = 729 times in six. The bounds low and high are left out: a tie between
     two medians may fall the other way.
     """
-    require_same_text()
     model = next(m for m in models(Settings()) if m.fixed)
     again = trace(model, 0, passage(0, FULL["words"]), "cpu", (MAIN[0], MAIN[3]))
     stored = {(r["variant"], r["layer"]): r for r in rows if r["model"] == model.name}

@@ -16,13 +16,13 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import t as student
 
-from attnverify.evidence.forms import Verdict
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.experiments.engine.train import Plan, train
 from attnverify.experiments.locater import corpus
 from attnverify.experiments.locater.hidden_markov import HiddenMarkov
 from attnverify.experiments.locater.replicas import Case, Point, Replicas
 from attnverify.experiments.locater.sources import MarkovSource, Source, TextSource
+from attnverify.verdict import Verdict
 
 MARKOV = HiddenMarkov.sticky(4, stay=0.9, right=0.8)
 WIDTH = {"hidden Markov": 16, "text": 32}

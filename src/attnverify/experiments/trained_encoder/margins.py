@@ -12,15 +12,16 @@ import torch
 from scipy.optimize import brentq
 from torch import Tensor
 
-from attnverify.evidence.forms import Verdict
+from attnverify.experiments.engine.answers import above, all_of, any_of, below
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.experiments.trained_encoder.layer_bounds import rates, thin_product
-from attnverify.experiments.trained_encoder.passages import passage, require_same_text
+from attnverify.experiments.trained_encoder.passages import passage
 from attnverify.experiments.trained_encoder.spectra import encoder_of
 from attnverify.formulas import collapse, norms
 from attnverify.formulas.spectral import spectral_norm
 from attnverify.network.deviations import Layer
 from attnverify.network.encoder import Encoder
+from attnverify.verdict import Verdict
 
 QUICK = {"passages": 2, "words": 24}
 FULL = {"passages": 5, "words": 96}
@@ -98,18 +99,19 @@ def judge(rows: list[Row]) -> Verdict:
 def _all_over(rows: list[Row], factor: float) -> Verdict:
     over = [v for row in rows for v in row["over_threshold"]]
     known = [v for v in over if v is not None]
-    holds = len(known) == len(over) and all(v > factor for v in known)
+    holds = all_of(above(v, factor) for v in over)
     text = f"diameter over threshold from {min(known):.3g} to {max(known):.3g}" if known else ""
-    return Verdict(holds, text, cases=len(over), ratio=1 / min(known) if known else math.inf)
+    ratio = 1 / min(known) if known and min(known) > 0 else None
+    return Verdict(holds, text, cases=len(over), ratio=ratio)
 
 
 def _below_once(rows: list[Row]) -> Verdict:
-    holds = any(v is not None and v < 1 for row in rows for v in row["over_threshold"])
+    holds = any_of(below(v, 1) for row in rows for v in row["over_threshold"])
     return Verdict(holds, "some layer's input is below its threshold")
 
 
-def _thousandfold(rows: list[Row]) -> Verdict:
-    return _all_over(rows, 1000.0)
+def _thirty_fivefold(rows: list[Row]) -> Verdict:
+    return _all_over(rows, 35.0)
 
 
 def sample(rows: list[Row]) -> list[Rerun]:
@@ -119,7 +121,6 @@ def sample(rows: list[Row]) -> list[Rerun]:
     1e-12 (its derivation stands with the tests of the frozen encoder), singular values and the
     root finder to the same.
     """
-    require_same_text()
     encoder = Encoder.bundled()
     states = encoder.network.hidden(encoder.embed(passage(0, FULL["words"])))
     reruns = []
@@ -141,7 +142,7 @@ EXPERIMENT = Experiment(
     judge=judge,
     twins=(
         ("some layer is below its threshold", _below_once),
-        ("a thousand times wider everywhere", _thousandfold),
+        ("35 times wider everywhere", _thirty_fivefold),
     ),
     sample=sample,
     takes_model=True,

@@ -13,11 +13,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnverify.evidence.forms import Verdict
+from attnverify.experiments.engine.answers import all_of
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.formulas import eigenspectrum as spectrum
 from attnverify.formulas import walk
 from attnverify.network.encoder import Encoder
+from attnverify.verdict import Verdict
 
 MEASURES = ("xi", "xi_frobenius", "skew_share")
 INSIDE = (0.025, 0.975)  # the central 95 percent of random heads
@@ -108,17 +109,25 @@ def outside(rows: list[Row], name: str) -> tuple[int, int]:
     return sum(v is not None and not low <= v <= high for v in values), len(values)
 
 
-def _most(rows: list[Row], *names: str) -> Verdict:
+def _most(rows: list[Row], *names: str, share: float = 0.5) -> Verdict:
+    """More than this share of the trained heads are outside, in each measure."""
+    if {row["kind"] for row in rows} != {"trained", "random"}:
+        return Verdict(None, "no trained heads beside random ones", cases=0)
     found = {name: outside(rows, name) for name in names}
     text = ", ".join(f"{n} of {of} in {name}" for name, (n, of) in found.items())
-    holds = all(2 * n > of for n, of in found.values())
-    worst = max(of / (2 * n) if n else math.inf for n, of in found.values())
-    return Verdict(holds, f"outside 95 percent of random heads: {text}", ratio=worst)
+    holds = all_of(n > share * of for n, of in found.values())
+    worst = min(found.values())
+    ratio = worst[1] / (2 * worst[0]) if worst[0] else None
+    return Verdict(holds, f"outside 95 percent of random heads: {text}", ratio=ratio)
 
 
 def judge(rows: list[Row]) -> Verdict:
     """More than half of the heads lie outside that range of random heads, in both measures."""
     return _most(rows, "xi_frobenius", "skew_share")
+
+
+def _nearly_all(rows: list[Row]) -> Verdict:
+    return _most(rows, "xi_frobenius", "skew_share", share=0.98)
 
 
 def _in_xi(rows: list[Row]) -> Verdict:
@@ -127,8 +136,9 @@ def _in_xi(rows: list[Row]) -> Verdict:
 
 def _symmetric(rows: list[Row]) -> Verdict:
     values = [row["skew_share"] for row in rows if row["kind"] == "trained"]
-    near = sum(v <= 0.1 for v in values)
-    return Verdict(2 * near > len(values), f"skew part at most a tenth: {near} of {len(values)}")
+    near = sum(v is not None and v <= 0.1 for v in values)
+    holds = 2 * near > len(values) if values else None
+    return Verdict(holds, f"skew part at most a tenth: {near} of {len(values)}")
 
 
 def sample(rows: list[Row]) -> list[Rerun]:
@@ -156,6 +166,7 @@ EXPERIMENT = Experiment(
     run=run,
     judge=judge,
     twins=(
+        ("49 of 50 heads lie outside, in both measures", _nearly_all),
         ("most heads stand out in tr W / sqrt(tr W^2) as well", _in_xi),
         ("most heads are nearly symmetric: skew part at most a tenth", _symmetric),
     ),
