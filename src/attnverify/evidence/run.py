@@ -35,7 +35,7 @@ class ClaimEvidence:
     twins: tuple[TwinRecord, ...]
 
 
-def gather(claim: str, settings: Settings, kinds: Iterable[Kind] = KINDS) -> ClaimEvidence:
+def gather(claim: str, settings: Settings, kinds: Iterable[str] = KINDS) -> ClaimEvidence:
     """Run every check of a claim. One thread and seeds by name: the same figures every time.
 
     Raises InputError for an unknown claim or kind of evidence.

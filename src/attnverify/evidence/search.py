@@ -115,9 +115,12 @@ def _believe(check: Inequality, instance: Instance, floats: draw.Ratios) -> Foun
     looked = _order(floats)[: max(min(left_open, RECHECKED), BEST)].tolist()
     best, index, unsettled = None, None, []
     for i in looked:
-        seen = compare(check, draw.single(instance, i))
+        one = draw.single(instance, i)
+        if not all(torch.isfinite(value).all() for value in one.values()):
+            unsettled.append(i)  # build overflowed: no instance
+            continue
+        seen = compare(check, one)
         if seen.outcome == "fail":
-            one = draw.single(instance, i)
             return Found("fail", seen.midpoint, one, total, total, _words(seen))
         if seen.outcome == "unknown" and not seen.attained:
             unsettled.append(i)

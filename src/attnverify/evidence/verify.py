@@ -12,7 +12,7 @@ from typing import Any
 from attnverify.claims import Claim, registry
 from attnverify.environment import machine, versions
 from attnverify.evidence import derive
-from attnverify.evidence.records import KINDS, Kind, Record, TwinRecord
+from attnverify.evidence.records import KINDS, Kind, Record, TwinRecord, require_kinds
 from attnverify.evidence.run import ClaimEvidence, gather
 from attnverify.evidence.search import Settings
 from attnverify.evidence.status import Standing, own, standings
@@ -71,7 +71,7 @@ def environment() -> dict[str, str]:
 def verify(
     patterns: Sequence[str],
     settings: Settings,
-    kinds: Sequence[Kind] = KINDS,
+    kinds: Sequence[str] = KINDS,
     *,
     scheduler: str | None = None,
     jobs: int | None = None,
@@ -84,6 +84,7 @@ def verify(
     scheduler, else ``jobs`` local processes (default: one a core); progress: called with the name
     of every finished piece. Equal settings give equal evidence, except for times.
     """
+    require_kinds(kinds)
     claims = registry.completed(registry.select(patterns))
     report = Report(claims, {c.id: [] for c in claims}, {c.id: [] for c in claims}, settings)
     tasks: list[tuple[Callable, tuple]] = []
