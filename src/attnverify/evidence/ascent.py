@@ -20,6 +20,7 @@ STEP = 0.3  # the first step size of Adam, which then falls to 0 along a cosine
 #: exp(s) stays within 2^-12 and 2^12. There a side of third order in the scale, computed with
 #: cancellation from numbers near 1, keeps 53 - 36 = 17 of its bits, and floats still lead uphill.
 FARTHEST = 12 * math.log(2)
+SCREENED = 16
 STEEP = 1e-3  # log(ratio) above, its tangent below: a restart at a ratio <= 0 has a slope too
 
 
@@ -32,9 +33,10 @@ def ascend(
     device: str,
     progress: Progress | None = None,
 ) -> tuple[Instance, Instance]:
-    """The best point of every restart, and the first points that floats could not decide.
+    """The best point of every restart, and points that floats could not decide.
 
-    Two batches of free parameters, of ``restarts`` and of at most as many entries.
+    Two batches of free parameters. The second holds the first such point of every restart, and as
+    many at most of a broad screening: no slope leads to where floats fail.
     """
     moved = {k: v.to(device) for k, v in _starts(sizes, restarts, random).items()}
     moved = {k: v.requires_grad_() for k, v in moved.items()}
@@ -53,7 +55,17 @@ def ascend(
                 moved[_scale(name)].clamp_(-FARTHEST, FARTHEST)
         if progress:
             progress(1)
-    return kept.best, {k: v[kept.has_open] for k, v in kept.open.items()}
+    screened = _screened(check, sizes, restarts, random, device)
+    return kept.best, {k: torch.cat([v[kept.has_open], screened[k]]) for k, v in kept.open.items()}
+
+
+def _screened(check: Inequality, sizes: Sizes, restarts: int, random, device: str) -> Instance:
+    """Of SCREENED points a restart the first that floats do not decide, ``restarts`` at most."""
+    free = draw.parameters(sizes, SCREENED * restarts, random, spread=True)
+    free = {k: v.to(device) for k, v in free.items()}
+    with torch.no_grad():
+        still_open = (~draw.ratios(check, check.build(**free)).decided).nonzero().flatten()
+    return {k: v[still_open[:restarts]] for k, v in free.items()}
 
 
 def _scale(name: str) -> str:

@@ -23,9 +23,11 @@ def certify(check: Inequality, settings: Settings, name: str, found: list[Instan
     searched = [compare(check, instance) for instance in found]
     random = [compare(check, instance) for instance in _random_instances(check, settings, name)]
     seen = [*extremal, *searched, *random]
+    if not seen:
+        return Found("unknown", None, None, 0, 0, "no instance to certify")
     failed = [c for c in seen if c.outcome == "fail"]
     unknown = [c for c in seen if c.outcome == "unknown" and not c.attained]
-    outcome = "fail" if failed else "unknown" if unknown or not seen else "pass"
+    outcome = "fail" if failed else "unknown" if unknown else "pass"
     best = max(seen, key=lambda c: -math.inf if c.ratio.is_nan() else c.midpoint)
     return Found(
         outcome,

@@ -12,9 +12,10 @@ import torch
 from attnverify.checks import checks_of
 from attnverify.evidence.certify import certify, certify_identity
 from attnverify.evidence.exact import compare
+from attnverify.evidence.floats import sample_identity
 from attnverify.evidence.forms import Decision, Form, Identity, Inequality, Instance, Measured
 from attnverify.evidence.records import KINDS, Kind, Outcome, Record, TwinRecord, require_kinds
-from attnverify.evidence.search import Found, Settings, attack, sample, sample_identity
+from attnverify.evidence.search import Found, Settings, attack, sample
 from attnverify.experiments.engine import results
 from attnverify.verdict import Verdict
 
@@ -34,7 +35,7 @@ class ClaimEvidence:
     twins: tuple[TwinRecord, ...]
 
 
-def gather(claim: str, settings: Settings, kinds: Iterable[Kind] = KINDS) -> ClaimEvidence:
+def gather(claim: str, settings: Settings, kinds: Iterable[str] = KINDS) -> ClaimEvidence:
     """Run every check of a claim. One thread and seeds by name: the same figures every time.
 
     Raises InputError for an unknown claim or kind of evidence.

@@ -16,11 +16,10 @@ from attnverify.errors import require
 from attnverify.evidence import draw
 from attnverify.evidence.ascent import Progress, ascend
 from attnverify.evidence.exact import Comparison, compare
-from attnverify.evidence.forms import Identity, Inequality, Instance
+from attnverify.evidence.forms import Inequality, Instance
 from attnverify.evidence.records import Outcome
 
 CHUNK = 1 << 16  # sampled instances a batch
-SHARED_CHUNK = 64  # inputs that share one drawn network
 RECHECKED = 8192  # instances that floats leave open and balls decide, at most, a batch
 BEST = 8  # and so many of the largest ratios in any case
 
@@ -116,9 +115,12 @@ def _believe(check: Inequality, instance: Instance, floats: draw.Ratios) -> Foun
     looked = _order(floats)[: max(min(left_open, RECHECKED), BEST)].tolist()
     best, index, unsettled = None, None, []
     for i in looked:
-        seen = compare(check, draw.single(instance, i))
+        one = draw.single(instance, i)
+        if not all(torch.isfinite(value).all() for value in one.values()):
+            unsettled.append(i)  # build overflowed: no instance
+            continue
+        seen = compare(check, one)
         if seen.outcome == "fail":
-            one = draw.single(instance, i)
             return Found("fail", seen.midpoint, one, total, total, _words(seen))
         if seen.outcome == "unknown" and not seen.attained:
             unsettled.append(i)
@@ -160,24 +162,3 @@ def _settled(found: Found) -> Found:
     outcome = found.outcome if 2 * found.decided >= found.instances else "unknown"
     words = f"{undecided} of {found.instances} instances undecided"
     return replace(found, outcome=outcome, detail=words)
-
-
-def sample_identity(check: Identity, settings: Settings, name: str) -> Found:
-    """Random instances; |left - right| against the derived rounding bound."""
-    worst, instances, outcome = 0.0, 0, "pass"
-    share = -(-settings.samples // len(check.sizes))
-    for index, sizes in enumerate(check.sizes):
-        random = draw.generator(settings.seed, name, "sampled", str(index))
-        chunk = SHARED_CHUNK if check.shared else CHUNK
-        for start in range(0, share, chunk):
-            batch = min(chunk, share - start)
-            free = draw.parameters(sizes, batch, random, spread=True, shared=check.shared)
-            with torch.no_grad():
-                instance = check.build(**{k: v.to(settings.device) for k, v in free.items()})
-                error = abs(check.left(**instance) - check.right(**instance))
-                ratio = torch.where(error == 0, 0.0, error / check.bound(**instance))
-            # a NaN on either side or in the bound is a failure, never a pass
-            largest = float(torch.nan_to_num(ratio, nan=torch.inf).max())
-            worst, instances = max(worst, largest), instances + batch
-            outcome = "pass" if worst <= 1 else "fail"
-    return Found(outcome, worst, None, instances, instances)

@@ -93,7 +93,7 @@ def environment() -> dict[str, str]:
 def verify(
     patterns: Sequence[str],
     settings: Settings,
-    kinds: Sequence[Kind] = KINDS,
+    kinds: Sequence[str] = KINDS,
     *,
     scheduler: str | None = None,
     jobs: int | None = None,
