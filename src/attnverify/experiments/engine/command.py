@@ -44,19 +44,17 @@ def run(name: str, settings: Settings, folder: Path | None, out: Console, err: C
             bar.update(task, completed=done, description=what)
 
         result = results.run(experiment, replace(settings, folder=folder, progress=advance))
-    path = folder / f"{name}.json"
-    results.save(path, result)
     out.print(_table(result.rows))
     holds = result.verdict["holds"]
     words = {True: "met", False: "not met", None: "undecided"}[holds]
     out.print(f"criterion {words}: {result.verdict['argument']}", markup=False, highlight=False)
     expected = registry[experiment.claim].asserts == "holds"
     agrees = holds is expected
-    out.print(
-        f"{'as' if agrees else 'not as'} the book says; {result.seconds} s; wrote {path}",
-        markup=False,
-        highlight=False,
-    )
+    says = f"{'as' if agrees else 'not as'} the book says; {result.seconds} s"
+    out.print(says, markup=False, highlight=False)
+    path = folder / f"{name}.json"  # last: a disk that is full by now leaves the table printed
+    results.save(path, result)
+    out.print(f"wrote {path}", markup=False, highlight=False)
     return agrees
 
 
