@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import attnverify.evidence.run as run
 from attnverify.checks import CHECKS
-from attnverify.checks.experiment import _check
+from attnverify.checks.measured import _check
 from attnverify.claims import Claim, registry
 from attnverify.evidence.forms import Verdict
 from attnverify.experiments import EXPERIMENTS
