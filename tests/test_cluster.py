@@ -37,7 +37,7 @@ def evidence(report: Report) -> dict:
 
 
 def test_a_killed_worker_changes_nothing(dask):
-    """About a minute on two busy cores: it buys that no evidence is lost, doubled or changed."""
+    """Two minutes on two busy cores: it buys that no evidence is lost, doubled or changed."""
     killed = []
 
     def kill_one(name: str) -> None:
@@ -60,7 +60,7 @@ def test_another_code_is_refused_by_name(dask, monkeypatch):
 def test_another_version_is_refused_by_name(dask, monkeypatch):
     here = cluster.versions()
     monkeypatch.setattr(cluster, "versions", lambda: {**here, "torch": "1.0"})
-    with pytest.raises(InputError, match=f"got torch {here['torch']} on .*expected 1.0"):
+    with pytest.raises(InputError, match="got torch [0-9][^ ]* on worker tcp://.*expected 1.0"):
         list(cluster.run([Task("a", os.getpid, ())], dask.scheduler_address))
 
 

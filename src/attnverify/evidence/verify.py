@@ -99,7 +99,7 @@ def verify(
     of every finished piece. Equal settings give equal evidence, except for times. An interrupt
     (Ctrl-C) raises :class:`Interrupted`, with the report so far.
     """
-    _require_kinds(kinds)
+    require_kinds(kinds)
     claims = registry.completed(registry.select(patterns))
     report = Report(claims, {c.id: [] for c in claims}, {c.id: [] for c in claims}, settings)
     tasks: list[Task] = []
@@ -119,7 +119,8 @@ def verify(
     return _judged(report)
 
 
-def _require_kinds(kinds: Sequence[str]) -> None:
+def require_kinds(kinds: Sequence[str]) -> None:
+    """Raise :class:`InputError` unless these are kinds of evidence, at least one."""
     if not kinds or not set(kinds) <= set(KINDS):
         raise InputError(f"kinds: got {list(kinds)}, expected some of {', '.join(KINDS)}")
 
