@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -59,8 +58,6 @@ def main() -> None:
             printing.flush()
     except (InputError, RunError, OSError) as error:  # OSError: a disk, a file, not the code
         printing.error(error)
-        with suppress(OSError):
-            sys.stdout.close()
         sys.exit(2)
 
 

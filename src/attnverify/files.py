@@ -73,10 +73,12 @@ def require_writable(argument: str, path: Path) -> None:
     if path.exists() and not path.is_file():
         raise InputError(f"{argument}: got {path}, expected a regular file")
     require_folder(argument, path.parent)
-    if path.exists() and not (os.access(path, os.W_OK) and _own(path)):
+    if path.exists() and not os.access(path, os.W_OK):
+        raise InputError(f"{argument}: got {path}, which is read-only, expected a writable file")
+    if path.exists() and not _own(path):
         raise InputError(
-            f"{argument}: got {path}, which exists and was not written by this program or may not "
-            "be changed, expected a new file or one of its own JSON files"
+            f"{argument}: got {path}, which was not written by this program, "
+            "expected a new file or one of its own JSON files"
         )
 
 

@@ -46,8 +46,10 @@ def flush() -> None:
     """Hand over what was printed; a reader that has left (head) is no error."""
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as failure:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the rest of it
+        if not isinstance(failure, BrokenPipeError):
+            raise
 
 
 def error(message: object) -> None:
