@@ -153,7 +153,7 @@ def test_only_the_engine_looks_up_by_id(sources):
     taken care of: the engine looks up the claim or experiment of the key, the ledger its own id,
     the rest is reached by neither a claim nor a chapter."""
     wanted = {name for name, table in keys.LOOKUPS.items() if table != closure.CLAIMS}
-    users = {m for m in sources.files if sources._is_module(m) and sources.named(m) & wanted}
+    users = {m for m in sources.modules if sources.named(m) & wanted}
     claims = {m for id in registry for m in sources.reached(keys.starts_of_claim(id))}
     assert users & claims - closure.TABLES == {
         "attnverify.evidence.run",
