@@ -222,8 +222,8 @@ def build_config(folder: Path, cache: Path) -> Path:
     return target
 
 
-def build_html(staging: Path, cache: Path) -> Path:
-    """Build strictly below staging and return the folder of pages."""
+def build_html(staging: Path, cache: Path, strict: bool = True) -> Path:
+    """Build below staging and return the folder of pages; every warning is an error if strict."""
     shutil.rmtree(staging / "_build" / "html", ignore_errors=True)  # so that all are written
     run_main(
         "jupyter_book.cli.main",
@@ -233,9 +233,7 @@ def build_html(staging: Path, cache: Path) -> Path:
         staging,
         "--config",
         build_config(staging, cache),
-        "-n",
-        "-W",
-        "--keep-going",
+        *(("-n", "-W", "--keep-going") if strict else ()),
         repeat="WARNING",
     )
     html = staging / "_build" / "html"
