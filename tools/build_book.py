@@ -295,7 +295,7 @@ def build(fresh: bool = False) -> Path:
 
 def options_of(arguments: list[str] | None) -> argparse.Namespace:
     """The command line, read."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
         "--fresh",
         action=argparse.BooleanOptionalAction,

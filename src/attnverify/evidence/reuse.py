@@ -55,11 +55,16 @@ def key_of(task: Task, sources: Sources) -> Key:
     """All that a task's outcome depends on."""
     function, arguments = task
     if function is gather:
-        return keys.of_claim(*arguments, sources)
+        claim, settings, kinds = arguments
+        return keys.of_claim(claim, settings, kinds, sources)
+    return keys.of_derivations(*_derivations(arguments[0]), sources)
+
+
+def _derivations(notebook: str) -> tuple[str, list[str]]:
+    """A notebook and its derivation cells; none if it is not found."""
     where = derive.folder()
-    path = where / f"{arguments[0]}.ipynb" if where else None
-    cells = derive.cells(path) if path and path.is_file() else []
-    return keys.of_derivations(arguments[0], cells, sources)
+    path = where / f"{notebook}.ipynb" if where else None
+    return notebook, derive.cells(path) if path and path.is_file() else []
 
 
 def complete(piece: Piece) -> bool:
