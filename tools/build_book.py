@@ -29,9 +29,10 @@ from pathlib import Path
 
 import yaml
 
-from attnverify.environment import installed, machine, variables
+from attnverify.environment import installed
 from attnverify.evidence.closure import Sources
 from attnverify.evidence.derive import NOTEBOOKS
+from attnverify.evidence.keys import kind_of_machine
 from attnverify.evidence.store import VARIABLE as STORE
 from attnverify.evidence.store import Store, default
 
@@ -71,7 +72,7 @@ def input_files(root: Path, names: tuple[str, ...]) -> Iterator[Path]:
 def source_hash(root: Path, names: tuple[str, ...] = INPUTS) -> str:
     """One hash of all inputs, installed versions and settings: equal means up to date."""
     settings = {name: os.environ.get(name, "") for name in SETTINGS}
-    parts = [settings, installed("book", "encoder"), machine(), variables()]
+    parts = [settings, installed("book", "encoder"), kind_of_machine()]
     digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
     for path in input_files(root, names):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0")
@@ -290,6 +291,8 @@ def build(fresh: bool = False) -> Path:
         timed("trim styles, icons and scripts", slim, html)
         (html / STAMP).write_text(stamp)
         swap(html, output / "html")
+    if store:
+        store.prune()
     return output / "html" / "index.html"
 
 

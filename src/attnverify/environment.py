@@ -7,6 +7,7 @@ import platform
 import re
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution, version
+from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -26,6 +27,15 @@ def machine() -> dict[str, str | int]:
         "architecture": platform.machine(),
         "cores": os.cpu_count() or 1,
     }
+
+
+@cache
+def processor() -> str:
+    """Name of the processor's model: it decides which instructions numerical libraries use."""
+    listing = Path("/proc/cpuinfo")  # where the standard library has no name to give
+    text = listing.read_text() if listing.is_file() else ""
+    found = re.search(r"^model name\s*:\s*(.+)$", text, re.M)
+    return found[1] if found else platform.processor()
 
 
 #: Settings of numerical libraries and of plots that can change what comes out.
