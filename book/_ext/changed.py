@@ -19,12 +19,15 @@ from typing import Any
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
-from attnverify.book.links import evidence_of
+from attnverify.book.links import evidence_of, exists
 from attnverify.claims import registry
 
 ID = re.compile(r"[a-z]+(?:\.[a-z0-9-]+)+")
 #: Pages that show something of every claim, or of a pattern of ids.
 ALL = re.compile(r"\{verdict\}|\{evidence\}[^\n]*[*?\[]")
+
+#: Names of the package: a role that names nothing is a warning when the page is read.
+API = re.compile(r"\{api\}`(?:[^`<]*<)?([\w.]+)")
 
 
 def claims_of(text: str) -> set[str]:
@@ -51,10 +54,10 @@ def key(env: BuildEnvironment, docname: str, outputs: dict[str, str]) -> str:
         (repr(registry[id]), evidence.claims.get(id))
         for id in sorted(claims_of(source.decode("utf-8")))
     ]
-    environment = (
-        [dict(evidence.environment), dict(evidence.settings)] if ALL.search(source.decode()) else []
-    )
-    text = json.dumps([shown, environment, outputs.get(Path(docname).name, "")], sort_keys=True)
+    if ALL.search(source.decode("utf-8")):
+        shown += [dict(evidence.environment), dict(evidence.settings)]
+    names = {name: exists(name) for name in API.findall(source.decode("utf-8"))}
+    text = json.dumps([shown, names, outputs.get(Path(docname).name, "")], sort_keys=True)
     return hashlib.sha256(source + b"\0" + text.encode()).hexdigest()
 
 

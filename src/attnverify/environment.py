@@ -42,6 +42,15 @@ def code_digest() -> str:
     return digest.hexdigest()
 
 
+@cache
+def processor() -> str:
+    """Name of the processor's model: it decides which instructions numerical libraries use."""
+    listing = Path("/proc/cpuinfo")  # where the standard library has no name to give
+    text = listing.read_text() if listing.is_file() else ""
+    found = re.search(r"^model name\s*:\s*(.+)$", text, re.M)
+    return found[1] if found else platform.processor()
+
+
 #: Settings of numerical libraries and of plots that can change what comes out.
 VARIABLES = re.compile(r"(OMP|MKL|OPENBLAS|TORCH|ATEN|MPL|SYMPY|KMP)_?[A-Z_]*|PYTHONHASHSEED")
 

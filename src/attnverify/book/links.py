@@ -86,7 +86,7 @@ class ApiRole(SphinxRole):
     """{api}`NAME`: a name of the package, linked if the API reference has an entry for it."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        if not _exists(self.text):
+        if not exists(self.text):
             LOG.error(
                 "api: got %r, expected a name of the package",
                 self.text,
@@ -114,7 +114,7 @@ def _split(text: str) -> tuple[str, str]:
     return "", text.strip()
 
 
-def _exists(name: str) -> bool:
+def exists(name: str) -> bool:
     parts = name.split(".")
     for size in range(len(parts), 0, -1):
         try:

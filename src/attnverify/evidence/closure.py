@@ -18,6 +18,7 @@ from pathlib import Path
 PACKAGE = __name__.partition(".")[0]
 SOURCE = Path(__file__).resolve().parents[2]
 CHECKS, CLAIMS, EXPERIMENTS = (f"{PACKAGE}.{name}" for name in ("checks", "claims", "experiments"))
+DEFINITIONS = ast.FunctionDef | ast.ClassDef
 TABLES = frozenset({PACKAGE, CHECKS, CLAIMS, EXPERIMENTS})
 
 
@@ -34,6 +35,7 @@ class Sources:
             else p.relative_to(top).as_posix(): p
             for p in files
         }
+        self.modules = frozenset(name for name, path in self.files.items() if path.suffix == ".py")
         self.top = top
         self._stamps = self._stat()
         self._trees: dict[str, ast.Module] = {}
@@ -51,7 +53,7 @@ class Sources:
 
     def direct(self, name: str) -> frozenset[str]:
         """What one module itself names: the modules it imports, the data files it reads."""
-        if not self._is_module(name):
+        if name not in self.modules:
             return frozenset()
         if self.is_table(name):
             return above(name)
@@ -72,10 +74,18 @@ class Sources:
         """The dotted names of the package in one module: see :func:`names`."""
         return names(self.tree(name), self._parent(name))
 
+    def aliases(self, name: str) -> dict[str, str]:
+        """The names of one module that stand for the package's: by import, or defined there."""
+        tree = self.tree(name)
+        found = {n.name: f"{name}.{n.name}" for n in tree.body if isinstance(n, DEFINITIONS)}
+        stored = (t for n in tree.body if isinstance(n, ast.Assign) for t in n.targets)
+        found |= {t.id: f"{name}.{t.id}" for t in stored if isinstance(t, ast.Name)}
+        return found | aliases_in(tree, self._parent(name))
+
     def resolve(self, dotted: str) -> frozenset[str]:
         """The module that a dotted name lies in and the packages above it; all files if unclear."""
         module, rest = dotted, []
-        while not self._is_module(module):
+        while module not in self.modules:
             module, _, last = module.rpartition(".")
             rest.insert(0, last)
         if not rest or rest[0].startswith("__"):
@@ -114,9 +124,6 @@ class Sources:
             self._trees[name] = ast.parse(self.files[name].read_bytes())
         return self._trees[name]
 
-    def _is_module(self, name: str) -> bool:
-        return name in self.files and self.files[name].suffix == ".py"
-
     def _parent(self, name: str) -> str:
         """The package that a module's relative imports start from."""
         return name if self.files[name].name == "__init__.py" else name.rpartition(".")[0]
@@ -142,7 +149,7 @@ class Sources:
         entries = {}
         for name, target in texts.items():
             for module in (f"{target}.{name}", str(target)):
-                if self._is_module(module) and name not in entries:
+                if module in self.modules and name not in entries:
                     entries[name] = module
         return entries
 

@@ -16,11 +16,9 @@ from importlib import import_module
 from pkgutil import walk_packages
 from typing import Any
 
-import torch
-
 from attnverify import checks
 from attnverify.claims import registry
-from attnverify.environment import installed, machine, variables
+from attnverify.environment import installed, machine, processor, variables
 from attnverify.evidence.closure import (
     CHECKS,
     CLAIMS,
@@ -134,5 +132,4 @@ def _looked_up(table: str, id: object, sources: Sources) -> frozenset[str]:
 
 def kind_of_machine() -> dict[str, Any]:
     """What of the machine and of its settings can change the last digits of a result."""
-    cpu = torch.backends.cpu.get_cpu_capability()
-    return {**machine(), "cpu": cpu, "variables": variables()}
+    return {**machine(), "processor": processor(), "variables": variables()}

@@ -54,7 +54,8 @@ class Reuse:
 def key_of(task: Task, sources: Sources) -> Key:
     """All that a task's outcome depends on."""
     if task.function is gather:
-        return keys.of_claim(*task.arguments, sources)
+        claim, settings, kinds = task.arguments
+        return keys.of_claim(claim, settings, kinds, sources)
     (source,) = task.arguments
     return keys.of_derivations(source.notebook, source.cells, sources)
 

@@ -55,7 +55,8 @@ class Store:
 
     def prune(self, largest: int = LARGEST) -> None:
         """Remove the entries that were not used for longest until the rest is small enough."""
-        files = [(p.stat().st_mtime, p.stat().st_size, p) for p in self.folder.glob("*.json")]
+        found = ((p.stat(), p) for p in self.folder.glob("*.json"))
+        files = [(stat.st_mtime, stat.st_size, path) for stat, path in found]
         total = sum(size for _, size, _ in files)
         for _, size, path in sorted(files):
             if total <= largest:
