@@ -1,4 +1,5 @@
-"""Path sums against enumeration and the forward pass; exact probability against simulation.
+"""Path sums against enumeration and the forward pass; exact probability against simulation; the
+optimal center and the diameter against their plain forms.
 
     python -m benchmarks
     python -m benchmarks builds   (builds of the book: see benchmarks/builds.py)
@@ -20,7 +21,9 @@ from rich.console import Console
 from rich.progress import track
 
 import attnverify as av
+from attnverify.formulas.center import Program
 from benchmarks import builds
+from benchmarks.center import full_program
 from benchmarks.memory import peak_bytes
 from benchmarks.result import Result, show
 
@@ -91,14 +94,49 @@ def against_forward(rounds: int = 9) -> Result:
 
 
 def memory(depth: int = 12, heads: int = 12, tokens: int = 128, width: int = 768) -> Result:
-    """Peak of what by_length allocates, result included, against depth + 2 arrays of the size of
-    X and the attention matrices."""
+    """Peak of what by_length allocates, result included, in arrays of the size of X.
+
+    The bar: depth + 1 sums; of the layer in flight its input, queries, keys, the product before a
+    bias is added and one more; three times one layer's attention matrices (those of the layer
+    before, the logits, the probabilities).
+    """
     net, X = instance(depth, heads, tokens, width)
-    matrices = depth * heads * tokens**2 / X.numel()
+    matrices = heads * tokens**2 / X.numel()
     peak = peak_bytes(lambda: av.paths.by_length(net, X)) / (X.numel() * X.element_size())
-    bar = depth + 2 + matrices
-    measured = f"{peak:.2f} activations ({matrices:.0f} of them attention matrices)"
-    return Result("peak memory of sums by length", measured, f"<= {bar:.0f}", peak <= bar)
+    bar = depth + 1 + 5 + 3 * matrices
+    measured = f"{peak:.2f} activations (attention matrices of one layer: {matrices:.1f})"
+    return Result("peak memory of sums by length", measured, f"<= {bar:.1f}", peak <= bar)
+
+
+def center(tokens: int = 32, width: int = 32, rounds: int = 3) -> Result:
+    """One linear program of the optimal center, by a few kinks a coordinate and written out."""
+    generator = torch.Generator().manual_seed(3)
+    X = torch.randn(tokens, width, generator=generator, dtype=torch.float64).numpy()
+    slow, fast = medians(
+        lambda: full_program(X, 0.1, 0.9),
+        lambda: Program(X).minimize(0.1, 0.9),
+        rounds,
+        repeat=3,
+        label="linear programs",
+    )
+    measured = f"{slow / fast:.1f} times faster ({1e3 * slow:.0f} ms, {1e3 * fast:.0f} ms)"
+    return Result("optimal center by a few kinks", measured, ">= 2", slow >= 2 * fast)
+
+
+@torch.no_grad()
+def distances(tokens: int = 512, width: int = 256, rounds: int = 3) -> Result:
+    """The diameter against the largest of all differences, taken a token at a time."""
+    generator = torch.Generator().manual_seed(4)
+    X = torch.randn(tokens, width, generator=generator, dtype=torch.float64)
+    slow, fast = medians(
+        lambda: max(float((X - row).square().sum(-1).max()) for row in X) ** 0.5,
+        lambda: av.norms.diameter(X),
+        rounds,
+        repeat=3,
+        label="distances",
+    )
+    measured = f"{slow / fast:.1f} times faster ({1e3 * slow:.0f} ms, {1e3 * fast:.0f} ms)"
+    return Result("diameter against differences", measured, ">= 1.5", slow >= 1.5 * fast)
 
 
 @torch.no_grad()
@@ -145,6 +183,8 @@ def main(arguments: Sequence[str] = ()) -> int:
             memory(),
             against_simulation(True),
             against_simulation(False),
+            center(),
+            distances(),
         ]
     )
 

@@ -17,7 +17,7 @@ MEMINFO = Path("/proc/meminfo")
 def available(device: torch.device) -> float:
     """Bytes that a new tensor on the device could take; infinite where the system does not say."""
     if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
+        return float(torch.cuda.mem_get_info(device)[0])
     return min(_of_machine(), _of_group()) if device.type == "cpu" else math.inf
 
 
@@ -38,14 +38,14 @@ def _of_machine() -> float:
     try:
         lines = MEMINFO.read_text(encoding="ascii").splitlines()
         fields = dict(line.split(":", 1) for line in lines)
-        return 1024 * int(fields["MemAvailable"].split()[0])
+        return 1024.0 * int(fields["MemAvailable"].split()[0])
     except (OSError, KeyError, ValueError):
         return _physical()
 
 
 def _physical() -> float:
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, OSError, ValueError):  # Windows has no sysconf
         return math.inf
 
@@ -53,10 +53,10 @@ def _physical() -> float:
 def _of_group() -> float:
     try:
         limit = int((CGROUP / "memory.max").read_text(encoding="ascii"))
-        return limit - int((CGROUP / "memory.current").read_text(encoding="ascii"))
+        return float(limit) - int((CGROUP / "memory.current").read_text(encoding="ascii"))
     except (OSError, ValueError):  # no group, or "max"
         return math.inf
 
 
-def _readable(size: float) -> str:
+def _readable(size: int | float) -> str:
     return f"{size / 2**30:.3g} GiB" if size >= 2**27 else f"{size / 2**20:.3g} MiB"

@@ -40,12 +40,12 @@ def optimal_center(X: np.ndarray) -> np.ndarray:
     if scale == 0:
         return X[0].copy()
     shift = X.mean(0)
-    program = _Program((X - shift) / scale)
+    program = Program((X - shift) / scale)
     best = _best(program)
     return best.center * scale + shift
 
 
-def _best(program: _Program) -> Vertex:
+def _best(program: Program) -> Vertex:
     # A weight that all but ignores one of the two sums. It cuts off the ends of the frontier where
     # one sum falls by less than 1e-6 of what the other rises. They cannot win: f_inf <= d f_1 and
     # f_1 <= n f_inf, so the product rises along them (for n, d < 1e6).
@@ -67,7 +67,7 @@ def _best(program: _Program) -> Vertex:
     return best
 
 
-class _Program:
+class Program:
     """min w_1 f_1(x) + w_inf f_inf(x) over x, a linear program of n + 2 d constraints.
 
     In coordinate j the vector (|X_ij - x|)_i is convex in x with kinks at the X_ij. So x_j may be
