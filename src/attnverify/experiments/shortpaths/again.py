@@ -1,14 +1,10 @@
 """Figures of the committed table measured again: of the same networks, and of others like them.
 
 **The same networks.** The weights of the first KEPT networks come with the package, so nothing is
-trained, the same paths are drawn, and only rounding differs between machines. How much it can be
-is taken from the same measurement in float32, where each rounding is 2^29 times as large. To first
-order the error of a figure is a sum of roundings, at most m of them along one chain of products
-(:func:`roundings`). As long as they do not all cancel in float32, in the largest of many errors,
-the float64 error is at most m 2^-29 of what float32 is off by, and two machines are apart by twice
-that: SHARE below. An accuracy is a count of tokens. It changes only at a token whose two largest
-logits are nearer than twice the error of a logit; such tokens are counted, and only so many may
-differ. For the committed weights there is none.
+trained, the same paths are drawn, and only rounding differs between machines; it is bounded as in
+:mod:`..engine.rounding`. An accuracy is a count of tokens. It changes only at a token whose two
+largest logits are nearer than twice the error of a logit; such tokens are counted, and only so
+many may differ. For the committed weights there is none.
 
 **Others like them.** Networks trained anew for the first steps, with other seeds, against all
 networks of the table: their loss agrees up to chance (:mod:`..engine.agreement`).
@@ -23,7 +19,7 @@ import torch
 from torch import Tensor
 
 from attnverify.experiments import shortpaths
-from attnverify.experiments.engine import agreement, weights
+from attnverify.experiments.engine import agreement, rounding, weights
 from attnverify.experiments.engine.model import Rerun, Row, Settings
 from attnverify.experiments.engine.train import Plan, train
 from attnverify.experiments.shortpaths import lengths
@@ -90,7 +86,7 @@ def _one(trainee: shortpaths.Trainee, index: int, seed: int, stored: list[Row]) 
         _rows(shortpaths.measured(trainee, index, shortpaths.FULL, seed, dtype, watch))
         for dtype, watch in ((torch.float64, wide), (torch.float32, narrow))
     )
-    share = 2 * roundings(trainee) * 2.0**-29
+    share = rounding.share(roundings(trainee))
     ties = near_ties(wide, narrow, share)
     tokens = trainee.task.test[1][0].numel()
     out: list[Rerun] = []
@@ -117,8 +113,7 @@ def _rows(measured: tuple[Row, list[Row]]) -> list[Row]:
 
 def _relative(again: list[Row], rough: list[Row], key: str) -> float:
     """What a figure is off by in float32 relative to itself, at the length where it is most."""
-    pairs = [(a[key], b[key]) for a, b in zip(again, rough, strict=True) if a.get(key)]
-    return max(abs(a - b) / abs(a) for a, b in pairs)
+    return rounding.relative(*([row.get(key, 0.0) for row in rows] for rows in (again, rough)))
 
 
 def other_networks(name: str, rows: list[Row]) -> list[Rerun]:

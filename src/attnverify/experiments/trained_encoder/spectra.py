@@ -15,6 +15,7 @@ from torch import Tensor
 
 from attnverify.experiments.engine.answers import all_of
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
+from attnverify.experiments.trained_encoder.soundness import require_sound
 from attnverify.formulas import eigenspectrum as spectrum
 from attnverify.formulas import walk
 from attnverify.network.encoder import Encoder
@@ -44,8 +45,12 @@ def measures(
 
 
 def encoder_of(settings: Settings) -> Encoder:
-    """The user's encoder if the settings name one, else the one of the book; on their device."""
+    """The user's encoder if the settings name one, else the one of the book; on their device.
+
+    Raises InputError for a degenerate one.
+    """
     encoder = Encoder.from_directory(settings.model) if settings.model else Encoder.bundled()
+    require_sound(encoder)
     encoder.network.to(settings.device)
     return encoder
 
