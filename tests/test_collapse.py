@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import attnverify as av
 from attnverify import InputError, ops
-from attnverify.formulas.families import unconditional_ratio
 from attnverify.formulas import collapse, layernorm, norms
+from attnverify.formulas.families import unconditional_ratio
 from attnverify.network.attention import normalize
 
 # Bounds hold exactly; floats on either side are off by a few thousand roundings at most.

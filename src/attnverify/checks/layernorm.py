@@ -95,7 +95,7 @@ def _three_tokens(multiples: tuple[int, int, int]) -> Verdict:
     N = layernorm.normalize(X)
     k = multiples
     u_A = (N[1] - N[0]) / arb(k[1] - k[0])
-    gap = abs(N[2] - N[0] - (k[2] - k[0]) * u_A)
+    gap: list[arb] = [abs(g) for g in N[2] - N[0] - (k[2] - k[0]) * u_A]
     holds = True if any(g > 0 for g in gap) else False if all(g == 0 for g in gap) else None
     return Verdict(holds, f"tokens {k} times u: misfit {gap[0].str(5)}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import flint
 import torch
@@ -132,7 +133,8 @@ def _square_lemma(slope: int) -> Verdict:
     6 (x - 1/2)(x - 4/3), which is >= 0 on [0, 1/2].
     """
     q = flint.fmpq_poly([slope - 2, 1 - 2 * slope, slope])
-    roots = [r for r, _ in q.complex_roots() if r.imag.is_zero()]
+    found: Any = q.complex_roots()  # pairs (root, multiplicity)
+    roots = [r for r, _ in found if r.imag.is_zero()]
     inside = [r.real for r in roots if r.real > 0 and r.real < arb(1) / 2]
     start, end = q(flint.fmpq(0)), q(flint.fmpq(1, 2))
     holds = bool(start >= 0 and end >= 0 and not inside)

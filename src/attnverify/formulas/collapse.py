@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnverify import ops
-from attnverify.errors import require, require_tokens
+from attnverify.errors import InputError, require, require_tokens
 from attnverify.formulas import norms
 from attnverify.formulas.softmax import oscillation, variation_bound
 from attnverify.formulas.spectral import spectral_norm
@@ -180,8 +180,10 @@ SLOPES = {"relu": 1.0, "tanh": 1.0, "gelu": 1.1289041452}
 
 def mlp_lipschitz(net: SelfAttentionNetwork, layer: int) -> Any:
     """slope ||W_1||_2 ||W_2||_2, an l2-Lipschitz constant of a layer's MLP."""
-    norms_of = [spectral_norm(net.mlp[name][layer]) for name in ("W_1", "W_2")]
-    return SLOPES[net.activation] * norms_of[0] * norms_of[1]
+    if net.mlp is None or net.activation is None:
+        raise InputError("net: got a network without MLPs, expected one with them")
+    first, second = (spectral_norm(net.mlp[name][layer]) for name in ("W_1", "W_2"))
+    return SLOPES[net.activation] * first * second
 
 
 # ---------------------------------------------------------------- the many-heads counterexample

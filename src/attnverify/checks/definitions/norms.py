@@ -34,13 +34,14 @@ def distances(half: int = 2) -> Iterator[Pair]:
 
     The total variation of two rows is the largest difference that they have on any set of columns.
     """
-    X, Z, u, w = drawn(2, (4, 3), (3, 4), (3,), (4,))
+    X, Z, u, w = drawn(2, (4, 3), (3, 6), (3,), (4,))
+    Z = Z / 4  # rows that differ in several columns either way
     pairs = [(i, j) for i in range(4) for j in range(i)]
     apart = [total((X[i, k] - X[j, k]) ** 2 for k in range(3)) for i, j in pairs]
     yield "diameter", norms.diameter(X), largest(apart).sqrt()
-    P = table(lambda i, j: Z[i, j].exp() / total(z.exp() for z in Z[i]), 3, 4)
+    P = table(lambda i, j: ops.exp(Z)[i, j] / total(ops.exp(Z)[i]), 3, 6)
     yield "softmax", ops.softmax(Z), P
-    subsets = [s for size in range(1, 4) for s in combinations(range(4), size)]
+    subsets = [s for size in range(1, 6) for s in combinations(range(6), size)]
     rows = [(i, j) for i in range(3) for j in range(3) if i != j]
     most = largest(total(P[i, k] - P[j, k] for k in s) for i, j in rows for s in subsets)
     yield "contraction", norms.contraction(P), most * 2 / half

@@ -135,7 +135,7 @@ def exact(scale: float = 1.0) -> Iterator[Pair]:
 
 def normal_bounds(shift: int = 0) -> Iterator[Pair]:
     """The bounds at unequal weights for which beta and digamma have closed forms."""
-    many = np.array([arb(3) / 4] * 2 + [-arb(3) / 4] * 2 + [arb(3) / 8] * 16, dtype=object)
+    many = np.array([-arb(3) / 4] * 4 + [arb(3) / 8] * 16, dtype=object)
     yield "stable rank", chisquare.stable_rank(many), arb(8)
     # sum|mu|^3/max = 4 + 16/8, B(3/2, 1/2) = pi/2
     yield "normal", chisquare.normal_bound(many), arb(1 + shift) / 4
