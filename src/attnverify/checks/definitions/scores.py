@@ -84,6 +84,8 @@ def roots(power: int = 2) -> Iterator[Pair]:
         squared = root if power == 1 else root @ root
         apart = [*(squared - ops.balls(case.covariance)).flat, *(root - root.T).flat]
         yield name, [within(FLOATS, v, arb(0)) for v in apart], [arb(0)] * len(apart)
+    identity = ops.balls(torch.eye(3))
+    yield "no covariance", ops.balls(spectrum.covariance_root(None, 3)), identity
 
 
 def _moments(case: Case) -> Iterator[tuple[arb, arb]]:

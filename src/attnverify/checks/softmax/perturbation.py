@@ -90,7 +90,7 @@ def _upper_lemma(end: Callable[[], flint.arb]) -> Verdict:
         inside = cover.positive(f, near, right - near)
         falls = cover.positive(lambda x: -slope(x), right - near, right)
         last = f(right)
-        at_end = (True if last >= 0 or last.contains(0) else False if last < 0 else None, 1)
+        at_end = (cover.certain(last >= 0 or last.contains(0), last < 0), 1)
         holds, cases = cover.both(rises, inside, falls, at_end)
     return Verdict(
         holds, f"concave; rises, positive cover, falls to {last.str(3)} at the end", cases
