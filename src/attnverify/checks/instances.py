@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from attnverify import ops
@@ -22,7 +24,9 @@ def layer_sizes(tokens: int, width: int, heads: int) -> dict[str, tuple[int, ...
     return {**shape, "x": (1, d), "W_QK": (H, d, d), "b_QK": (H, d), "W": (H, d, d), "s": (H,)}
 
 
-def bounded_layer(x, W_QK, b_QK, W, s, u=None, R=None, limit: float = LIMIT) -> Instance:
+def bounded_layer(
+    x, W_QK, b_QK, W, s, u: Any = None, R: Any = None, limit: float = LIMIT
+) -> Instance:
     """Scores scaled so that every oscillation is at most ``limit``, by a free share s a head.
 
     Two tokens are R = (u, -u), whose center is the minimizing one.
@@ -42,8 +46,8 @@ def oscillations_bounded(R, W_QK, **_):
 
 def unit_value_map(W, size):
     """W rescaled to largest singular value ``size`` (broadcast over depth and heads)."""
-    norm = spectral_norm(W).clamp_min(1e-300)
-    return W * (INSIDE * size / norm)[..., None, None]
+    norm: Any = spectral_norm(W)
+    return W * (INSIDE * size / norm.clamp_min(1e-300))[..., None, None]
 
 
 def two_tokens(width: int, size: float) -> torch.Tensor:

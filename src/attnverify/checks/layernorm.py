@@ -11,6 +11,7 @@ import torch
 
 from attnverify import ops
 from attnverify.checks.instances import KEY_WIDTH
+from attnverify.evidence.cover import certain
 from attnverify.evidence.forms import Check, Decision, Identity, Twin, Verdict
 from attnverify.evidence.rounding import gamma, softmax_error, unit
 from attnverify.formulas import collapse, layernorm
@@ -95,8 +96,8 @@ def _three_tokens(multiples: tuple[int, int, int]) -> Verdict:
     N = layernorm.normalize(X)
     k = multiples
     u_A = (N[1] - N[0]) / arb(k[1] - k[0])
-    gap = abs(N[2] - N[0] - (k[2] - k[0]) * u_A)
-    holds = True if any(g > 0 for g in gap) else False if all(g == 0 for g in gap) else None
+    gap: list[arb] = [abs(g) for g in N[2] - N[0] - (k[2] - k[0]) * u_A]
+    holds = certain(any(g > 0 for g in gap), all(g == 0 for g in gap))
     return Verdict(holds, f"tokens {k} times u: misfit {gap[0].str(5)}")
 
 
@@ -105,7 +106,7 @@ def _two_tokens(second: tuple[int, int, int]) -> Verdict:
     X = np.array([[arb(0), arb(1), arb(-1)], [arb(k) for k in second]], dtype=object)
     N = layernorm.normalize(X)
     gap = abs(N[0, 0] - N[1, 0])
-    holds = True if gap > 0 else False if gap == 0 else None
+    holds = certain(gap > 0, gap == 0)
     return Verdict(holds, f"feature 1 equal before, apart by {gap.str(8)} after")
 
 

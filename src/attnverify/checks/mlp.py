@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from attnverify import ops
+from attnverify.evidence.cover import certain
 from attnverify.evidence.forms import Check, Decision, Inequality, Verdict
 from attnverify.formulas import norms
 from attnverify.formulas.spectral import spectral_norm
@@ -76,7 +77,7 @@ def _every_center(bound: Callable, d: int = 8) -> Verdict:
     least = ops.sqrt(norms.max_column_sum(apart) * (np.sum(apart) / (2 * d)))
     allowed = bound(X, 0 * X[:1], **maps)
     room = allowed * (1 + 2.0**-40)
-    holds = True if least <= room else False if least > room else None
+    holds = certain(least <= room, least > room)
     return Verdict(holds, f"at least {least.str(6)} with any center, allowed {allowed.str(6)}")
 
 

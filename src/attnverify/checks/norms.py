@@ -11,6 +11,7 @@ import torch
 from attnverify import ops
 from attnverify.checks.definitions import norms as definitions
 from attnverify.checks.definitions.agree import by_definition
+from attnverify.evidence.cover import certain
 from attnverify.evidence.forms import Check, Decision, Identity, Inequality, Twin, Verdict
 from attnverify.evidence.rounding import gamma
 from attnverify.formulas import norms
@@ -73,7 +74,7 @@ def _subadditivity(second: list[list[int]], factor: float) -> Verdict:
     parts = norms.composite(A) + norms.composite(B)
     whole = norms.composite(A + B)
     limit = ops.constant(factor, A) * parts
-    holds = True if whole > limit else False if whole <= limit else None
+    holds = certain(whole > limit, whole <= limit)
     return Verdict(
         holds,
         f"||A+B|| = {whole.str(10)}, ||A|| + ||B|| = {parts.str(10)}",
@@ -263,5 +264,8 @@ CHECKS: dict[str, dict[str, Check]] = {
         "left factor": LEFT_FACTOR,
         "triangle inequality": TRIANGLE,
         "entry by entry": by_definition(definitions.distances, "without the half", half=1),
+        "singular values": by_definition(
+            definitions.spectral, "a negative minor allowed", indefinite=1
+        ),
     },
 }

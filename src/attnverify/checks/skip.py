@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import flint
 import torch
@@ -118,9 +119,9 @@ def _slope_maximum(low: str, high: str) -> Verdict:
         top = 1 / arb(low)
         below = cover.positive(lambda y: top - critical_value_slope(y), arb(0), arb(4))
         tail = top - 1 - 32 * arb(-8).exp()
-        tail = (True if tail > 0 else False if tail < 0 else None, 1)
+        tail = (cover.certain(tail > 0, tail < 0), 1)
         at = critical_value_slope(arb("0.9902")) - 1 / arb(high)
-        reached = (True if at > 0 else False if at < 0 else None, 1)
+        reached = (cover.certain(at > 0, at < 0), 1)
         holds, cases = cover.both(below, tail, reached)
     return Verdict(holds, f"{low} < v* < {high}, cover of [0, 4] and a tail bound", cases)
 
@@ -132,7 +133,8 @@ def _square_lemma(slope: int) -> Verdict:
     6 (x - 1/2)(x - 4/3), which is >= 0 on [0, 1/2].
     """
     q = flint.fmpq_poly([slope - 2, 1 - 2 * slope, slope])
-    roots = [r for r, _ in q.complex_roots() if r.imag.is_zero()]
+    found: Any = q.complex_roots()  # pairs (root, multiplicity)
+    roots = [r for r, _ in found if r.imag.is_zero()]
     inside = [r.real for r in roots if r.real > 0 and r.real < arb(1) / 2]
     start, end = q(flint.fmpq(0)), q(flint.fmpq(1, 2))
     holds = bool(start >= 0 and end >= 0 and not inside)
@@ -228,7 +230,7 @@ def _orbit_rate(low: str, high: str) -> Verdict:
         value = size * size * 2 * v * c * L
         inside = value > arb(low) and value < arb(high)
         outside = value < arb(low) or value > arb(high)
-    holds = True if inside else False if outside else None
+    holds = cover.certain(inside, outside)
     return Verdict(holds, f"delta_L^2 2vcL = {value.str(8)}", L)
 
 

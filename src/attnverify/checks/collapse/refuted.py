@@ -14,6 +14,7 @@ import numpy as np
 from attnverify import ops
 from attnverify.checks.definitions import collapse as definitions
 from attnverify.checks.definitions.agree import by_definition
+from attnverify.evidence.cover import certain
 from attnverify.evidence.forms import Check, Decision, Twin, Verdict
 from attnverify.formulas import collapse, families, norms
 from attnverify.formulas.softmax import oscillation
@@ -24,7 +25,7 @@ arb = flint.arb
 def _gap(n: int) -> Verdict:
     E = ops.eye(n, ops.balls(np.array([[1]])))
     left, right = np.sum(oscillation(E)), 2 * norms.max_column_sum(E)
-    holds = True if left > right else False if left <= right else None
+    holds = certain(left > right, left <= right)
     return Verdict(holds, f"E = I of size {n}: {left.str(5)} against {right.str(5)}")
 
 
@@ -39,7 +40,7 @@ PROOF_GAP = _counterexample(partial(_gap, 3), ("E = I of size 2 does it too", pa
 
 def _condition(k: int) -> Verdict:
     ratio = families.unconditional_ratio(k)
-    holds = True if ratio > 1 else False if ratio <= 1 else None
+    holds = certain(ratio > 1, ratio <= 1)
     return Verdict(
         holds, f"{2 * k + 1} tokens: left/right = {ratio.str(6)}", ratio=float(ratio.mid())
     )
@@ -54,7 +55,7 @@ def _anchors(constant: Callable, k: int = 2**16) -> Verdict:
     """Whether constant(D) bounds the residual over beta ||R||^3 / sqrt(d_qk) at D = M = log 4k."""
     D = np.array([(4 * arb(k)).log()], dtype=object)
     reached, allowed = 4 * families.unconditional_ratio(k, 2), constant(D)[0]
-    holds = True if reached <= allowed else False if reached > allowed else None
+    holds = certain(reached <= allowed, reached > allowed)
     words = f"{2 * k + 1} tokens, D = {D[0].str(6)}: {reached.str(6)} of {allowed.str(6)}"
     return Verdict(holds, words, ratio=float((reached / allowed).mid()))
 
@@ -71,7 +72,7 @@ ANCHORS = Decision(
 def _printed(d: int, low: str, high: str) -> Verdict:
     ratio = families.printed_ratio(d)
     inside = ratio > arb(low) and ratio < arb(high)
-    holds = True if inside and ratio > 1 else False if ratio < 1 else None
+    holds = certain(inside and ratio > 1, ratio < 1)
     with_gamma = ratio * arb(2).sqrt()
     words = f"d = {d}: left/right = {ratio.str(12)}, with gamma {with_gamma.str(12)}"
     return Verdict(holds, words, ratio=float(ratio.mid()))
@@ -89,7 +90,7 @@ def _smallest(d: int) -> Verdict:
         return y + 1 / y - 16
 
     here, before = limit(d), limit(d - 1)
-    holds = True if here > 0 and before < 0 else False if here < 0 or before > 0 else None
+    holds = certain(here > 0 and before < 0, here < 0 or before > 0)
     return Verdict(holds, f"excess {here.str(4)} at d = {d}, {before.str(4)} at d = {d - 1}")
 
 

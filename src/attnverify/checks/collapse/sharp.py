@@ -13,6 +13,7 @@ from attnverify import ops
 from attnverify.checks.definitions import collapse as definitions
 from attnverify.checks.definitions.agree import by_definition
 from attnverify.checks.instances import INSIDE, KEY_WIDTH, extremal_network, unit_value_map
+from attnverify.evidence.cover import certain
 from attnverify.evidence.forms import Check, Decision, Inequality, Verdict
 from attnverify.formulas import collapse, norms
 from attnverify.formulas.spectral import spectral_norm
@@ -231,7 +232,7 @@ def _orbit(start: tuple[int, int]) -> Verdict:
             X = collapse.layer(X, q, 0 * q[..., 0], v, KEY_WIDTH)
             worst = worst.max(abs(norms.diameter(X) / star - 1))
         tiny = arb(2) ** -1000
-        holds = True if worst < tiny else False if worst > arb("1e-3") else None
+        holds = certain(worst < tiny, worst > arb("1e-3"))
         words = f"relative distance from delta_* at most {worst.str(3)} over {ORBIT_LAYERS} layers"
     return Verdict(holds, words, ORBIT_LAYERS)
 

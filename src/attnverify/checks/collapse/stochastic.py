@@ -13,6 +13,7 @@ from attnverify import ops
 from attnverify.checks.definitions import collapse as definitions
 from attnverify.checks.definitions.agree import by_definition
 from attnverify.checks.instances import KEY_WIDTH, two_tokens
+from attnverify.evidence.cover import certain
 from attnverify.evidence.forms import Check, Decision, Identity, Inequality, Twin, Verdict
 from attnverify.evidence.rounding import softmax_error, unit
 from attnverify.formulas import collapse, families, norms
@@ -135,7 +136,7 @@ def _unmasked_ratio(causal: bool) -> Verdict:
     ratio = (norms.diameter(collapse.masked_layer(X, q, KEY_WIDTH, causal)) / norms.diameter(X))[0]
     near = abs(ratio - arb(1) / 2) < arb(2) ** -20
     return Verdict(
-        True if near else False if ratio < 0.25 else None,
+        certain(near, ratio < 0.25),
         f"ratio {ratio.str(12)}",
         ratio=float(ratio.mid()),
     )

@@ -30,8 +30,8 @@ def weights(scale: int = KEY) -> Iterator[Pair]:
     z = attention.logits(X, W_Q, b_Q, W_K, b_K)
     known = table(score, H, n, n)
     yield "logits", z, known
-    whole = table(lambda h, i: total(v.exp() for v in known[h, i]), H, n)
-    P = table(lambda h, i, j: known[h, i, j].exp() / whole[h, i], H, n, n)
+    whole = table(lambda h, i: total(ops.exp(known)[h, i]), H, n)
+    P = table(lambda h, i, j: ops.exp(known)[h, i, j] / whole[h, i], H, n, n)
     yield "weights", ops.softmax(z), P
 
 

@@ -33,7 +33,7 @@ def perturbed(upper: int = 2) -> Iterator[Pair]:
 
 def linear(tokens: int = 5) -> Iterator[Pair]:
     """The linearization of a row at equal logits, cut to [0, 1], and the bounds on its error."""
-    for scale in (1, 8):
+    for scale in (0.25, 8):
         (u,) = (v / scale for v in drawn(1, (5,)))
         mean, P = total(u) / 5, _softmax(u)
         line = [(1 + v - mean) / tokens for v in u]

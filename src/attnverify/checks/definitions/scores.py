@@ -84,6 +84,8 @@ def roots(power: int = 2) -> Iterator[Pair]:
         squared = root if power == 1 else root @ root
         apart = [*(squared - ops.balls(case.covariance)).flat, *(root - root.T).flat]
         yield name, [within(FLOATS, v, arb(0)) for v in apart], [arb(0)] * len(apart)
+    identity = ops.balls(torch.eye(3))
+    yield "no covariance", ops.balls(spectrum.covariance_root(None, 3)), identity
 
 
 def _moments(case: Case) -> Iterator[tuple[arb, arb]]:
@@ -135,7 +137,7 @@ def exact(scale: float = 1.0) -> Iterator[Pair]:
 
 def normal_bounds(shift: int = 0) -> Iterator[Pair]:
     """The bounds at unequal weights for which beta and digamma have closed forms."""
-    many = np.array([arb(3) / 4] * 2 + [-arb(3) / 4] * 2 + [arb(3) / 8] * 16, dtype=object)
+    many = np.array([-arb(3) / 4] * 4 + [arb(3) / 8] * 16, dtype=object)
     yield "stable rank", chisquare.stable_rank(many), arb(8)
     # sum|mu|^3/max = 4 + 16/8, B(3/2, 1/2) = pi/2
     yield "normal", chisquare.normal_bound(many), arb(1 + shift) / 4

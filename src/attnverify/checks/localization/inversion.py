@@ -13,6 +13,7 @@ from attnverify import ops
 from attnverify.checks.cases import CASES
 from attnverify.checks.definitions import scores
 from attnverify.checks.definitions.agree import by_definition
+from attnverify.evidence.cover import certain
 from attnverify.evidence.forms import Check, Decision, Verdict
 from attnverify.evidence.quadrature import enclosure, reference
 from attnverify.formulas import chisquare
@@ -82,7 +83,7 @@ def _one_square(without_decay: bool) -> Verdict:
         off, bound = abs(value - 0.5), size + (arb.pi() / step).sqrt().erfc()
     detail = f"error {float(off):.4f}, bound {float(bound):.4f}"
     return Verdict(
-        True if off <= bound else False if off > bound else None,
+        certain(off <= bound, off > bound),
         detail,
         1,
         float(off) / float(bound),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import flint
 import numpy as np
@@ -44,6 +45,11 @@ def _positions(T, t, xi, eta):
     return {"T": 2 + 64 * torch.sigmoid(T), "t": torch.sigmoid(t), "xi": xi, "eta": eta}
 
 
+def _in_range(T, t, xi, eta):
+    """2 <= T and 0 <= t <= 1."""
+    return [(2 + 0 * T, T), (0 * t, t), (t, 1 + 0 * t)]
+
+
 def _middle_token() -> dict[str, torch.Tensor]:
     """t = 1/2 and a score at one standard deviation, T = 65."""
     return {
@@ -57,7 +63,7 @@ NEAR = Inequality(
     right=_sides(1),
     sizes=({"T": (1,), "t": (1,), "xi": (1,), "eta": (1,)},),
     build=_positions,
-    hypotheses=lambda T, t, xi, eta: [(ops.constant(2, T) + 0 * T, T), (0 * t, t), (t, 1 + 0 * t)],
+    hypotheses=_in_range,
     extremal=(_middle_token,),
 )
 
@@ -92,7 +98,7 @@ def _phi(x):
     return (1 + sp.erf(x / sp.sqrt(2))) / 2
 
 
-def symbolic_limit(asymmetry=1):
+def symbolic_limit(asymmetry=1) -> Any:
     """rho(t) of the limit, in sympy, from the package's own formula."""
     return _phi(localization.limit_argument(t, xi, eta, asymmetry, sp.sqrt))
 
@@ -160,7 +166,7 @@ def _increasing(sign: int) -> Verdict:
     """
     s = sp.Symbol("s", positive=True)  # t = 1/2 + s
     rho, half = symbolic_limit(), sp.Rational(1, 2)
-    contrast = rho.subs(t, half + s) - sign * rho.subs(t, half - s)
+    contrast: Any = rho.subs(t, half + s) - sign * rho.subs(t, half - s)
     slope = sp.diff(contrast, xi)
     root = sp.sqrt(walk.limit_variance(half + s))
     up, down = _density((eta + s * xi) / root), _density((eta - s * xi) / root)
@@ -203,7 +209,7 @@ def _blunter(condition: bool) -> Verdict:
     """
     s, S, k, a, size = sp.symbols("s S k a b", positive=True)
     b = sp.Symbol("b", nonnegative=True) if condition else -size
-    variance = sp.factor((S + k) * walk.limit_variance(sp.S.Half + s, (S - k) / (S + k)))
+    variance: Any = sp.factor((S + k) * walk.limit_variance(sp.S.Half + s, (S - k) / (S + k)))
     fall = -sp.diff(_phi(a / sp.sqrt(variance)) + _phi(b / sp.sqrt(variance)), k)
     terms = a * _density(a / sp.sqrt(variance)) + b * _density(b / sp.sqrt(variance))
     point = {a: 3, size: 1, s: sp.S.Half, S: 1, k: 1}
@@ -226,7 +232,7 @@ GENERAL = (
         sizes=({**NEAR.sizes[0], "asymmetry": (1,)},),
         build=_skew,
         hypotheses=lambda T, t, xi, eta, asymmetry: [
-            *NEAR.hypotheses(T, t, xi, eta),
+            *_in_range(T, t, xi, eta),
             (abs(asymmetry), 1 + 0 * t),
         ],
         extremal=(lambda: {**_middle_token(), "asymmetry": torch.tensor([-0.5]).double()},),

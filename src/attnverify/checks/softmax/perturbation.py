@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import flint
 import sympy as sp
@@ -89,7 +90,7 @@ def _upper_lemma(end: Callable[[], flint.arb]) -> Verdict:
         inside = cover.positive(f, near, right - near)
         falls = cover.positive(lambda x: -slope(x), right - near, right)
         last = f(right)
-        at_end = (True if last >= 0 or last.contains(0) else False if last < 0 else None, 1)
+        at_end = (cover.certain(last >= 0 or last.contains(0), last < 0), 1)
         holds, cases = cover.both(rises, inside, falls, at_end)
     return Verdict(
         holds, f"concave; rises, positive cover, falls to {last.str(3)} at the end", cases
@@ -153,7 +154,7 @@ VARIATION = (
 )
 
 
-def _odds_lemma(factor: sp.Rational) -> Verdict:
+def _odds_lemma(factor: Any) -> Verdict:
     """factor * (1-q)/(1+q) - [a - a q^2/(a q^2 + 1 - a)] >= 0 for all a in [0,1], q in (0,1].
 
     With factor 1 the difference is (1-q)/(1+q) times (1 - a(1+q))^2 over 1 - a(1 - q^2) > 0: a
@@ -211,7 +212,7 @@ LINEARIZATION_SHARP = _linearization(
 )
 
 
-def _weaker(factor: sp.Rational) -> Verdict:
+def _weaker(factor: Any) -> Verdict:
     """factor D^2 e^D / 2 >= e^D - 1 - D for all D >= 0.
 
     k(D) = (1 + D) e^-D - 1 + factor D^2/2 has k(0) = 0 and k'(D) = D (factor - e^-D), which is
