@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnverify import ops
-from attnverify.errors import InputError, require, require_tokens
+from attnverify.errors import require, require_tokens
 from attnverify.formulas import norms
 from attnverify.formulas.softmax import oscillation, variation_bound
 from attnverify.formulas.spectral import spectral_norm
