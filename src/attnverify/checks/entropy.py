@@ -10,7 +10,7 @@ import flint
 import torch
 
 from attnverify import ops
-from attnverify.checks.definitions import rows
+from attnverify.checks.definitions import entropy as definitions
 from attnverify.checks.definitions.agree import by_definition
 from attnverify.evidence.forms import Check, Decision, Inequality, Verdict
 from attnverify.formulas import eigenspectrum as spectrum
@@ -152,10 +152,10 @@ CHECKS: dict[str, dict[str, Check]] = {
     "entropy.lower-bound": {
         "floor": FLOOR,
         "critical rows": CRITICAL,
-        "entry by entry": by_definition(rows.entropies, "T in place of T - 1", rest=0),
+        "entry by entry": by_definition(definitions.entropies, "T in place of T - 1", rest=0),
     },
     "entropy.eigenspectrum": {
         "floor": SPECTRAL,
-        "entry by entry": by_definition(rows.last_row, "the temperature squared", power=2),
+        "entry by entry": by_definition(definitions.last_row, "the temperature squared", power=2),
     },
 }
