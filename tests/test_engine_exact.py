@@ -259,6 +259,13 @@ def test_balls_that_agree_to_half_the_precision_pass_and_wider_ones_do_not(radiu
     assert not reject(check, QUICK, "t")[0]
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_the_widest_difference_of_an_identity_counts(place):
+    radii = [arb(0, 1) if i == place else arb(0) for i in range(3)]
+    check = identity(lambda x: x * x - 1 + np.array(radii, dtype=object), "ball")
+    assert certify_identity(check, QUICK, "t").outcome == "unknown"
+
+
 def test_an_unknown_identity_is_neither_passed_nor_rejected():
     for blur in (arb(0, 1), arb("nan")):
         check = identity(lambda x, blur=blur: x * x - 1 + blur, "ball")
