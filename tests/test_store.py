@@ -118,6 +118,34 @@ def test_a_public_name_leads_to_its_module(sources):
         assert sources.resolve(unclear) == set(sources.files)
 
 
+def small_package(folder: Path, **files: str) -> Sources:
+    """A package of the same name with these modules."""
+    top = folder / "attnverify"
+    top.mkdir()
+    for name, text in {"__init__": "", **files}.items():
+        (top / f"{name}.py").write_text(text)
+    return Sources(folder)
+
+
+def test_names_imported_at_first_use_are_followed(tmp_path):
+    """A table of strings in place of imports, and imports that only type checkers see."""
+    package = small_package(
+        tmp_path,
+        a="from attnverify.lazy import Thing, other, missing",
+        b="from attnverify.lazy import Thing",
+        c="from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from attnverify import a\n",
+        d="def f():\n    from . import e",
+        e="",
+        lazy="T = {'Thing': 'attnverify.e:Thing', 'other': 'attnverify.c'}\n"
+        "__getattr__, __dir__ = attributes(__name__, T)",
+    )
+    assert package.reached(["attnverify.a"]) == set(package.files)  # a name that nobody knows
+    lazy = {"attnverify", "attnverify.lazy"}
+    assert package.reached(["attnverify.b"]) == lazy | {"attnverify.b", "attnverify.e"}
+    assert package.reached(["attnverify.c"]) == {"attnverify", "attnverify.c"}
+    assert "attnverify.e" in package.reached(["attnverify.d"])
+
+
 def test_imports_are_followed_as_python_runs_them(sources):
     """The closure of a file of checks holds every module of the package that importing it loads,
     apart from what only the tables load."""

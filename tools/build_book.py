@@ -29,10 +29,8 @@ from pathlib import Path
 
 import yaml
 
-from attnverify.environment import installed
+from attnverify.environment import installed, kind_of_machine
 from attnverify.evidence.closure import Sources
-from attnverify.evidence.derive import NOTEBOOKS
-from attnverify.evidence.keys import kind_of_machine
 from attnverify.evidence.store import VARIABLE as STORE
 from attnverify.evidence.store import Store, default
 
@@ -51,7 +49,7 @@ SKIPPED = {"__pycache__", "generated", ".ipynb_checkpoints", ".jupyter_cache"}
 STAMP = ".book-stamp"
 URL_VARIABLE = "BOOK_REPOSITORY_URL"
 REF_VARIABLE = "BOOK_REPOSITORY_REF"
-SETTINGS = (URL_VARIABLE, REF_VARIABLE, NOTEBOOKS)
+SETTINGS = (URL_VARIABLE, REF_VARIABLE)
 
 
 class StageError(Exception):

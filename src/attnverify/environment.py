@@ -9,6 +9,7 @@ import re
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -52,7 +53,9 @@ def processor() -> str:
 
 
 #: Settings of numerical libraries and of plots that can change what comes out.
-VARIABLES = re.compile(r"(OMP|MKL|OPENBLAS|TORCH|ATEN|MPL|SYMPY|KMP)_?[A-Z_]*|PYTHONHASHSEED")
+VARIABLES = re.compile(
+    r"(OMP|MKL|OPENBLAS|TORCH|ATEN|MPL|SYMPY|KMP)_?[A-Z_]*|PYTHONHASHSEED|ATTNVERIFY_NOTEBOOKS"
+)
 
 
 def variables() -> dict[str, str]:
@@ -83,3 +86,8 @@ def installed(*extras: str) -> dict[str, str]:
             if needed.marker is None or needed.marker.evaluate({"extra": extra}):
                 waiting += [(canonicalize_name(needed.name), e) for e in ("", *needed.extras)]
     return found
+
+
+def kind_of_machine() -> dict[str, Any]:
+    """What of the machine and of its settings can change the last digits of a result."""
+    return {**machine(), "processor": processor(), "variables": variables()}

@@ -78,8 +78,9 @@ class Sources:
         """The names of one module that stand for the package's: by import, or defined there."""
         tree = self.tree(name)
         found = {n.name: f"{name}.{n.name}" for n in tree.body if isinstance(n, DEFINITIONS)}
-        stored = (t for n in tree.body if isinstance(n, ast.Assign) for t in n.targets)
-        found |= {t.id: f"{name}.{t.id}" for t in stored if isinstance(t, ast.Name)}
+        assigned = (t for n in tree.body if isinstance(n, ast.Assign) for t in n.targets)
+        stored = (t for target in assigned for t in ast.walk(target) if isinstance(t, ast.Name))
+        found |= {t.id: f"{name}.{t.id}" for t in stored}
         return found | aliases_in(tree, self._parent(name))
 
     def resolve(self, dotted: str) -> frozenset[str]:
@@ -95,7 +96,8 @@ class Sources:
         origin = self._origins(module).get(rest[0])
         if origin is not None and origin != dotted:
             return self.resolve(".".join([origin, *rest[1:]])) | above(module)
-        if module == PACKAGE:
+        here = self.aliases(module)
+        if rest[0] not in here and (module == PACKAGE or "__getattr__" in here):
             return frozenset(self.files)  # made at run time, from who knows what
         return above(module)
 
@@ -121,7 +123,11 @@ class Sources:
     def tree(self, name: str) -> ast.Module:
         """The syntax tree of a module."""
         if name not in self._trees:
-            self._trees[name] = ast.parse(self.files[name].read_bytes())
+            tree = ast.parse(self.files[name].read_bytes())
+            for node in tree.body:
+                if isinstance(node, ast.If) and _for_types(node.test):
+                    node.body = []  # what only type checkers and editors see is never imported
+            self._trees[name] = tree
         return self._trees[name]
 
     def _parent(self, name: str) -> str:
@@ -139,7 +145,7 @@ class Sources:
         return found
 
     def _table(self, table: ast.Dict) -> dict[str, str]:
-        """The entries of a table of strings that stand for modules of the package."""
+        """The entries of a table of strings ("module", "module:name") that stand for modules."""
         pairs = zip(table.keys, table.values, strict=True)
         texts = {
             key.value: value.value
@@ -148,10 +154,14 @@ class Sources:
         }
         entries = {}
         for name, target in texts.items():
-            for module in (f"{target}.{name}", str(target)):
-                if module in self.modules and name not in entries:
-                    entries[name] = module
+            module, _, member = str(target).partition(":")
+            if module in self.modules:
+                entries[str(name)] = f"{module}.{member}" if member else module
         return entries
+
+
+def _for_types(test: ast.expr) -> bool:
+    return "TYPE_CHECKING" in (getattr(test, "id", ""), getattr(test, "attr", ""))
 
 
 def _module(path: Path) -> str:

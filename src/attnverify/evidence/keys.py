@@ -18,7 +18,7 @@ from typing import Any
 
 from attnverify import checks
 from attnverify.claims import registry
-from attnverify.environment import installed, machine, processor, variables
+from attnverify.environment import installed, kind_of_machine
 from attnverify.evidence.closure import (
     CHECKS,
     CLAIMS,
@@ -128,8 +128,3 @@ def _looked_up(table: str, id: object, sources: Sources) -> frozenset[str]:
     if table == EXPERIMENTS and id in TABLE:
         return frozenset(_experiment(str(id)))
     return frozenset(sources.files)
-
-
-def kind_of_machine() -> dict[str, Any]:
-    """What of the machine and of its settings can change the last digits of a result."""
-    return {**machine(), "processor": processor(), "variables": variables()}
