@@ -108,7 +108,7 @@ def memory(depth: int = 12, heads: int = 12, tokens: int = 128, width: int = 768
     return Result("peak memory of sums by length", measured, f"<= {bar:.1f}", peak <= bar)
 
 
-def center(tokens: int = 32, width: int = 32, rounds: int = 3) -> Result:
+def center(tokens: int = 64, width: int = 64, rounds: int = 3) -> Result:
     """One linear program of the optimal center, by a few kinks a coordinate and written out."""
     generator = torch.Generator().manual_seed(3)
     X = torch.randn(tokens, width, generator=generator, dtype=torch.float64).numpy()
