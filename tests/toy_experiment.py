@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import attnverify.evidence.run as run
 from attnverify.checks import CHECKS
-from attnverify.checks.experiment import _check
+from attnverify.checks.measured import _check
 from attnverify.claims import Claim, registry
 from attnverify.experiments import EXPERIMENTS
 from attnverify.experiments.engine import results
