@@ -39,6 +39,7 @@ class Group(NamedTuple):
 
     @classmethod
     def of(cls, values: list[float]) -> Group:
+        require(len(values) >= 2, "values", values, "those of at least two networks")
         each = torch.tensor(values, dtype=torch.float64)
         return cls(float(each.mean()), float(each.std()), len(values))
 
