@@ -27,7 +27,7 @@ def test_every_experiment_has_a_claim_and_every_such_claim_an_experiment():
     claims = {c.id for c in registry.values() if c.kind == "experiment"}
     assert {e.claim for e in EXPERIMENTS.values()} == claims
     assert all(name == e.name for name, e in EXPERIMENTS.items())
-    folder = Path(results.__file__).parent / "results"
+    folder = Path(results.__file__).parents[1] / "results"
     assert {p.stem for p in folder.iterdir()} == set(NAMES)
 
 

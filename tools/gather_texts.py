@@ -27,9 +27,10 @@ from attnverify.experiments.shortpaths.tasks import MODULES
 def docstrings(file: Path) -> Iterator[str]:
     """The documentation strings of one module's source, of modules, classes and functions."""
     tree = ast.parse(file.read_bytes())
-    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-    found = (ast.get_docstring(node) for node in ast.walk(tree) if isinstance(node, kinds))
-    return (text for text in found if text)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            if text := ast.get_docstring(node):
+                yield text
 
 
 def gather() -> bytes:

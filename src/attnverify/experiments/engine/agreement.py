@@ -35,10 +35,11 @@ class Group(NamedTuple):
 
     mean: float
     deviation: float
-    count: int
+    networks: int
 
     @classmethod
     def of(cls, values: list[float]) -> Group:
+        require(len(values) >= 2, "values", values, "those of at least two networks")
         each = torch.tensor(values, dtype=torch.float64)
         return cls(float(each.mean()), float(each.std()), len(values))
 
@@ -49,10 +50,10 @@ def compared(what: str, stored: Group, again: Group, level: float = LEVEL) -> Re
     Raises InputError for a group of fewer than two networks or without any spread.
     """
     for group in (stored, again):
-        sound = group.count >= 2 and 0 < group.deviation < math.inf
+        sound = group.networks >= 2 and 0 < group.deviation < math.inf
         require(sound, "group", group, "at least two networks that differ by a finite amount")
-    freedom = stored.count + again.count - 2
-    squares = sum((group.count - 1) * group.deviation**2 for group in (stored, again))
-    error = math.sqrt(squares / freedom * (1 / stored.count + 1 / again.count))
+    freedom = stored.networks + again.networks - 2
+    squares = sum((group.networks - 1) * group.deviation**2 for group in (stored, again))
+    error = math.sqrt(squares / freedom * (1 / stored.networks + 1 / again.networks))
     quantile = float(student.isf(level / 2, freedom))
     return Rerun(what, stored.mean, again.mean, quantile * error, chance=level)

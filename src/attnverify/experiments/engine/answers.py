@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 
 Answer = bool | None
+Number = float | int
 
 
 def all_of(answers: Iterable[Answer]) -> Answer:
@@ -24,12 +25,12 @@ def any_of(answers: Iterable[Answer]) -> Answer:
     return None if not found or None in found else False
 
 
-def at_most(value: float, limit: float) -> Answer:
+def at_most(value: Number, limit: Number) -> Answer:
     """value <= limit; None if the value is NaN. An infinite one is too large."""
     return None if math.isnan(value) else value <= limit
 
 
-def above(value: float | None, limit: float) -> Answer:
+def above(value: Number | None, limit: Number) -> Answer:
     """value > limit; None if one of the two is missing, NaN or infinite: nothing is decided by
     what overflowed."""
     if value is None or not (math.isfinite(value) and math.isfinite(limit)):
@@ -37,12 +38,12 @@ def above(value: float | None, limit: float) -> Answer:
     return value > limit
 
 
-def at_least(value: float | None, limit: float) -> Answer:
+def at_least(value: Number | None, limit: Number) -> Answer:
     """value >= limit, decided as by :func:`above`."""
     short = None if value is None else above(limit, value)
     return None if short is None else not short
 
 
-def below(value: float | None, limit: float) -> Answer:
+def below(value: Number | None, limit: Number) -> Answer:
     """value < limit, decided as by :func:`above`."""
     return None if value is None else above(-value, -limit)

@@ -9,9 +9,15 @@ many figures, the largest relative error in float32 stands for all, so that no l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 WIDER = 2.0**-29  # a rounding in float64 over one in float32
+
+
+def significant(value: float | None, digits: int) -> float | None:
+    """A figure as tables have it, to so many digits; None if it is missing, NaN or infinite."""
+    return None if value is None or not math.isfinite(value) else float(f"{value:.{digits}g}")
 
 
 def share(roundings: int) -> float:

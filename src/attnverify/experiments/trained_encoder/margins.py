@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 
 import torch
-from scipy.optimize import brentq
+from scipy.optimize import root_scalar
 from torch import Tensor
 
 from attnverify.experiments.engine.answers import above, all_of, any_of, below
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
+from attnverify.experiments.engine.rounding import significant
 from attnverify.experiments.trained_encoder.layer_bounds import rates, thin_product
 from attnverify.experiments.trained_encoder.passages import passage
 from attnverify.experiments.trained_encoder.spectra import encoder_of
@@ -25,6 +26,7 @@ from attnverify.verdict import Verdict
 
 QUICK = {"passages": 2, "words": 24}
 FULL = {"passages": 5, "words": 96}
+DIGITS = 8  # of the figures of the table
 
 
 def layer_threshold(c: Tensor, v: Tensor) -> float:
@@ -41,7 +43,7 @@ def layer_threshold(c: Tensor, v: Tensor) -> float:
     # sum v_h c_h x^2 >= the factor, so it is below 1 at the left end; tanh(20) = 1 at the right
     left = -math.log(float((v * c).sum())) / 2 - 1
     right = math.log(20 / float(c[c > 0].min())) / 2
-    return math.exp(brentq(excess, left, right, xtol=1e-12))
+    return math.exp(root_scalar(excess, bracket=(left, right), method="brentq", xtol=1e-12).root)
 
 
 @torch.no_grad()
@@ -70,22 +72,21 @@ def _row(encoder: Encoder, index: int, inputs: list[Tensor]) -> Row:
     factors = [float(collapse.sharp_factor(c.new_tensor(s), c, v)) for s in sizes]
     return {
         "layer": index + 1,
-        "threshold": _rounded(limit),
-        "head_thresholds": [_rounded(heads[0]), _rounded(heads[len(heads) // 2])],
-        "diameter": [_rounded(s) for s in sizes],
-        "over_threshold": [_rounded(s / limit) for s in sizes],
-        "factor": [_rounded(f) for f in factors],
-        "measured_factor": [_rounded(a / s) for a, s in zip(after, sizes, strict=True)],
+        "threshold": significant(limit, DIGITS),
+        "head_thresholds": [
+            significant(heads[0], DIGITS),
+            significant(heads[len(heads) // 2], DIGITS),
+        ],
+        "diameter": [significant(s, DIGITS) for s in sizes],
+        "over_threshold": [significant(s / limit, DIGITS) for s in sizes],
+        "factor": [significant(f, DIGITS) for f in factors],
+        "measured_factor": [significant(a / s, DIGITS) for a, s in zip(after, sizes, strict=True)],
     }
 
 
 def _attention_diameter(encoder: Encoder, index: int, X: Tensor) -> float:
     """Diameter of the attention's own output, without skip connection and layer norm."""
     return float(norms.diameter(encoder.attention_stack(skip=False).layer(index, X)))
-
-
-def _rounded(value: float) -> float | None:
-    return float(f"{value:.8g}") if math.isfinite(value) else None
 
 
 # ---------------------------------------------------------------- the criterion

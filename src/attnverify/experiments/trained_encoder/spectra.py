@@ -7,14 +7,13 @@ norm of the skew part over that of W. Traces of W and W^2 are those of the small
 
 from __future__ import annotations
 
-import math
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from attnverify.experiments.engine.answers import all_of
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
+from attnverify.experiments.engine.rounding import significant
 from attnverify.experiments.trained_encoder.soundness import require_sound
 from attnverify.formulas import eigenspectrum as spectrum
 from attnverify.formulas import walk
@@ -70,7 +69,7 @@ def run(settings: Settings) -> list[Row]:
             "kind": "trained",
             "layer": layer,
             "head": head,
-            **{name: _rounded(values[name][head - 1]) for name in MEASURES},
+            **{name: significant(float(values[name][head - 1]), 8) for name in MEASURES},
         }
         for layer, values in enumerate(by_layer(encoder), 1)
         for head in range(1, encoder.network.heads + 1)
@@ -92,13 +91,9 @@ def _random(shape: torch.Size, settings: Settings) -> Row:
     for name in MEASURES:
         values = torch.cat([each[name] for each in parts])
         ends = torch.nanquantile(values, values.new_tensor(INSIDE))
-        row[name] = [_rounded(v) for v in ends]
+        row[name] = [significant(v, 8) for v in ends.tolist()]
         row[f"{name}_undefined"] = int(values.isnan().sum())
     return row
-
-
-def _rounded(value: Tensor) -> float | None:
-    return float(f"{float(value):.8g}") if math.isfinite(value) else None
 
 
 # ---------------------------------------------------------------- the criterion
