@@ -13,7 +13,7 @@ import attnverify as av
 from attnverify import InputError, ops
 from attnverify.checks.collapse.refuted import unconditional_ratio
 from attnverify.formulas import collapse, layernorm, norms
-from attnverify.network.attention import normalize
+from attnverify.network.weights import normalize
 
 # Bounds hold exactly; floats on either side are off by a few thousand roundings at most.
 ROOM = 1 + 1e-10
