@@ -242,9 +242,10 @@ def attack(
     with printing.progress_bar() as bar:
         task = bar.add_task(f"attacking {id}", total=(steps + 1) * len(inequality.sizes))
         found = search(inequality, settings, f"{id}/{name}", lambda n: bar.update(task, advance=n))
+    ratio = "none decided" if found.ratio is None else f"{found.ratio:.10f}"
     out.print(
-        f"{id} ({name}): {found.outcome}, largest left/right {found.ratio:.10f} "
-        f"in {found.instances} restarts, all sizes together",
+        f"{id} ({name}): {found.outcome}, largest left/right {ratio} "
+        f"in {found.decided} decided instances, all sizes together",
         highlight=False,
     )
     if found.detail:

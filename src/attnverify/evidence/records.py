@@ -27,7 +27,8 @@ class Record:
     ratio: the largest left/right (inequalities) or error/rounding bound (identities) seen, None
     where there is none; instances: how many instances or cases were looked at; seconds: wall
     time; limits: what this evidence does not show; check: which of the claim's checks; detail:
-    the figures behind the outcome in words.
+    the figures behind the outcome in words; decided: how many of the instances were decided, all
+    of them unless told otherwise.
     """
 
     kind: Kind

@@ -71,8 +71,8 @@ def _check_entry(entry: Mapping[str, Any]) -> None:
                 f"evidence: got kind {record['kind']!r} of {entry['id']}, "
                 f"expected one of {', '.join(KINDS)}"
             )
-        _ = record["check"], record["outcome"], record["instances"], record["limits"]
-        _ = record["ratio"], record["detail"], record["seconds"]
+        _ = record["check"], record["outcome"], record["instances"], record["decided"]
+        _ = record["ratio"], record["detail"], record["seconds"], record["limits"]
     for twin in entry["twins"]:
         _ = twin["check"], twin["twin"], twin["rejected"], twin["detail"]
 
