@@ -12,12 +12,8 @@ from hypothesis import strategies as st
 import attnverify as av
 from attnverify import InputError, ops
 from attnverify.formulas import collapse, layernorm, norms
-<<<<<<< HEAD
 from attnverify.formulas.families import unconditional_ratio
-from attnverify.network.attention import normalize
-=======
 from attnverify.network.weights import normalize
->>>>>>> numerics
 
 # Bounds hold exactly; floats on either side are off by a few thousand roundings at most.
 ROOM = 1 + 1e-10

@@ -58,7 +58,7 @@ def _largest_head(X, W_QK, b_QK, W):
     """The bound of one layer with the largest head in place of the sum over heads."""
     size = norms.diameter(X)
     c = collapse.rate(W_QK[..., 0, :, :, :], KEY_WIDTH)
-    falls = collapse.variation_bound(4 * c * ops.square(size)[..., None])
+    falls = softmax.variation_bound(4 * c * ops.square(size)[..., None])
     return size * ops.amax(spectral_norm(W[..., 0, :, :, :]) * falls, -1)
 
 

@@ -113,7 +113,7 @@ def _mask_bound(X, W_QK):
     last = ops.sqrt(ops.sum(ops.square(X[..., -1, :]), -1))
     z = spectral_norm(W_QK) * last * norms.diameter(X) / ops.root(KEY_WIDTH, X)
     # tanh(z / 2) / 2 through the total variation bound tanh(D / 4)
-    return collapse.variation_bound(2 * z) / ops.constant(2, X)
+    return softmax.variation_bound(2 * z) / ops.constant(2, X)
 
 
 MASK = Inequality(
