@@ -338,9 +338,11 @@ def two_pages(tmp_path, monkeypatch) -> Path:
         target.parent.mkdir(exist_ok=True)
         copy = shutil.copytree if source.is_dir() else shutil.copy
         copy(source, target)
-    toc = "format: jb-book\nroot: first\noptions: {numbered: true}\nchapters:\n- file: second\n"
+    toc = "format: jb-book\nroot: pages/first\noptions: {numbered: true}\nchapters:\n"
+    toc += "- file: pages/second\n"
     (tmp_path / "_toc.yml").write_text(toc)
-    (tmp_path / "second.md").write_text(SECOND)
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "second.md").write_text(SECOND)
     (tmp_path / "_build").mkdir()
     evidence_files.write(tmp_path / "_build" / "evidence.json")
     monkeypatch.setattr(build_book, "ROOT", tmp_path)
@@ -349,7 +351,7 @@ def two_pages(tmp_path, monkeypatch) -> Path:
 
 def pages_of(root: Path, first: str, fresh: bool) -> dict[str, bytes]:
     """Every file of the built book; not strict, as the rest of the book is missing."""
-    (root / "first.md").write_text(first)
+    (root / "pages" / "first.md").write_text(first)
     folder = root / "_build" / "pages"
     with build_book.parsed_pages(folder, fresh):
         html = build_book.build_html(folder, folder / "executed", strict=False)
@@ -369,13 +371,15 @@ def test_a_build_after_an_edit_equals_a_fresh_one(two_pages, monkeypatch, capfd)
     evidence_files.write(
         two_pages / "_build" / "evidence.json", {"norms.submultiplicative": "fail"}
     )
-    failed = pages_of(two_pages, (two_pages / "first.md").read_text(), fresh=False)
-    assert b"failed" in failed["first.html"] and b"failed" not in after["first.html"]
+    failed = pages_of(two_pages, (two_pages / "pages" / "first.md").read_text(), fresh=False)
+    assert b"failed" in failed["pages/first.html"] and b"failed" not in after["pages/first.html"]
     monkeypatch.setenv(build_book.STORE, "none")
-    again = pages_of(two_pages, (two_pages / "first.md").read_text(), fresh=True)
+    again = pages_of(two_pages, (two_pages / "pages" / "first.md").read_text(), fresh=True)
     assert failed.keys() == again.keys()
     assert {name for name in again if again[name] != failed[name]} <= {".buildinfo"}
-    assert b"Theorem 1.2" in again["second.html"] or b"Theorem 2" in again["second.html"]
+    assert (
+        b"Theorem 1.2" in again["pages/second.html"] or b"Theorem 2" in again["pages/second.html"]
+    )
 
 
 def test_the_repository_address_is_checked(tmp_path, monkeypatch):
