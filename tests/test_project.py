@@ -10,9 +10,11 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from concurrent.futures import Executor, Future
 from pathlib import Path
 from types import SimpleNamespace
 
+import nbformat
 import pytest
 import yaml
 from packaging.requirements import Requirement
@@ -369,9 +371,11 @@ def two_pages(tmp_path, monkeypatch) -> Path:
         target.parent.mkdir(exist_ok=True)
         copy = shutil.copytree if source.is_dir() else shutil.copy
         copy(source, target)
-    toc = "format: jb-book\nroot: first\noptions: {numbered: true}\nchapters:\n- file: second\n"
+    toc = "format: jb-book\nroot: pages/first\noptions: {numbered: true}\nchapters:\n"
+    toc += "- file: pages/second\n"
     (tmp_path / "_toc.yml").write_text(toc)
-    (tmp_path / "second.md").write_text(SECOND)
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "second.md").write_text(SECOND)
     (tmp_path / "_build").mkdir()
     evidence_files.write(tmp_path / "_build" / "evidence.json")
     monkeypatch.setattr(build_book, "ROOT", tmp_path)
@@ -380,7 +384,7 @@ def two_pages(tmp_path, monkeypatch) -> Path:
 
 def pages_of(root: Path, first: str, fresh: bool) -> dict[str, bytes]:
     """Every file of the built book; not strict, as the rest of the book is missing."""
-    (root / "first.md").write_text(first)
+    (root / "pages" / "first.md").write_text(first)
     folder = root / "_build" / "pages"
     with build_book.parsed_pages(folder, fresh):
         html = build_book.build_html(folder, folder / "executed", strict=False)
@@ -400,13 +404,15 @@ def test_a_build_after_an_edit_equals_a_fresh_one(two_pages, monkeypatch, capfd)
     evidence_files.write(
         two_pages / "_build" / "evidence.json", {"norms.submultiplicative": "fail"}
     )
-    failed = pages_of(two_pages, (two_pages / "first.md").read_text(), fresh=False)
-    assert b"failed" in failed["first.html"] and b"failed" not in after["first.html"]
+    failed = pages_of(two_pages, (two_pages / "pages" / "first.md").read_text(), fresh=False)
+    assert b"failed" in failed["pages/first.html"] and b"failed" not in after["pages/first.html"]
     monkeypatch.setenv(build_book.STORE, "none")
-    again = pages_of(two_pages, (two_pages / "first.md").read_text(), fresh=True)
+    again = pages_of(two_pages, (two_pages / "pages" / "first.md").read_text(), fresh=True)
     assert failed.keys() == again.keys()
     assert {name for name in again if again[name] != failed[name]} <= {".buildinfo"}
-    assert b"Theorem 1.2" in again["second.html"] or b"Theorem 2" in again["second.html"]
+    assert (
+        b"Theorem 1.2" in again["pages/second.html"] or b"Theorem 2" in again["pages/second.html"]
+    )
 
 
 def test_the_repository_address_is_checked(tmp_path, monkeypatch):
@@ -493,18 +499,20 @@ def test_an_unexpected_skip_fails(tmp_path, name, workers):
     assert "unexpected skip" in done.stdout
 
 
+HEAD = (
+    "---\njupytext:\n  text_representation:\n    format_name: myst\nkernelspec:\n  "
+    "display_name: Python 3\n  language: python\n  name: python3\n---\n\n"
+)
+CELL = "```{code-cell} ipython3\n%s\n```\n"
+
+
 def test_executed_notebooks_are_found_again(tmp_path):
     """What is executed beforehand is what the page builder takes; a failure is named."""
     from jupyter_cache import get_cache
     from myst_nb.core.read import read_myst_markdown_notebook
 
-    head = (
-        "---\njupytext:\n  text_representation:\n    format_name: myst\nkernelspec:\n  "
-        "display_name: Python 3\n  language: python\n  name: python3\n---\n\n"
-    )
-    cell = "```{code-cell} ipython3\n%s\n```\n"
-    (tmp_path / "good.md").write_text(head + cell % "print(6 * 7)")
-    (tmp_path / "bad.md").write_text(head + cell % "1 / 0")
+    (tmp_path / "good.md").write_text(HEAD + CELL % "print(6 * 7)")
+    (tmp_path / "bad.md").write_text(HEAD + CELL % "1 / 0")
     failed = execute_notebooks.fill(tmp_path, tmp_path / "cache", jobs=1)
     assert len(failed) == 1 and "bad.md" in failed[0] and "ZeroDivisionError" in failed[0]
     store = get_cache(str(tmp_path / "cache"))
@@ -515,3 +523,56 @@ def test_executed_notebooks_are_found_again(tmp_path):
     assert merged.cells[-1].outputs[0].text == "42\n"
     with pytest.raises(KeyError):
         store.match_cache_notebook(notebooks["bad.md"])
+
+
+def test_an_unchanged_notebook_is_not_executed_again(tmp_path, monkeypatch):
+    """Not after an edit of its prose, but after one of a cell; one that failed each time."""
+    store, page = build_book.Store(tmp_path / "store"), tmp_path / "good.md"
+    page.write_text(HEAD + CELL % "print(6 * 7)")
+    bad = tmp_path / "bad.md"
+    bad.write_text(HEAD + CELL % "1 / 0")
+    ran = []
+
+    def execute(path: Path) -> execute_notebooks.Executed:
+        ran.append(path.stem)
+        notebook, output = execute_notebooks.read(path), nbformat.v4.new_output
+        notebook.cells[-1].outputs = [output("stream", name="stdout", text="42\n")]
+        return execute_notebooks.Executed(path, notebook, 1.0, "no" if path == bad else "")
+
+    monkeypatch.setattr(execute_notebooks, "execute", execute)
+    monkeypatch.setattr(execute_notebooks, "ProcessPoolExecutor", Inline)
+
+    def outputs(cache: str) -> str:
+        execute_notebooks.fill(tmp_path, tmp_path / cache, store=store)
+        return (tmp_path / cache / execute_notebooks.OUTPUTS).read_text()
+
+    first = outputs("one")
+    page.write_text(HEAD + "Words.\n\n" + CELL % "print(6 * 7)")
+    assert outputs("two") == first and sorted(ran) == ["bad", "bad", "good"]
+    page.write_text(HEAD + CELL % "print(7 * 6)")
+    outputs("three")
+    assert sorted(ran) == ["bad", "bad", "bad", "good", "good"]
+
+
+class Inline(Executor):
+    """A pool that does the work at once, here."""
+
+    def __init__(self, *arguments, **options) -> None:
+        pass
+
+    def submit(self, function, *arguments):
+        done = Future()
+        done.set_result(function(*arguments))
+        return done
+
+
+@pytest.mark.slow
+def test_kernels_share_nothing_but_imports(tmp_path):
+    """Forks of one warm process: what one notebook binds or sets, the next does not see."""
+    before = "import torch, os, sys; torch.set_num_threads(1); os.environ['SEEN'] = sys.seen = '1'"
+    after = "import os, sys; print('x' in globals(), 'SEEN' in os.environ, hasattr(sys, 'seen'))"
+    (tmp_path / "a.md").write_text(HEAD + CELL % f"x = 1; {before}")
+    (tmp_path / "b.md").write_text(HEAD + CELL % after)
+    done = {d.path.stem: d for d in execute_notebooks._all(sorted(tmp_path.glob("*.md")), 1, None)}
+    assert done["a"].error == done["b"].error == ""
+    assert done["b"].notebook.cells[-1].outputs[0].text == "False False False\n"

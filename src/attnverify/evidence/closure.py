@@ -62,7 +62,7 @@ class Sources:
             texts = (n.value for n in ast.walk(tree) if isinstance(n, ast.Constant))
             data = {(here / t).as_posix() for t in texts if isinstance(t, str) and "\n" not in t}
             modules = {m for dotted in self.named(name) for m in self.resolve(dotted)}
-            self._direct[name] = above(name) | modules | data & set(self.files)
+            self._direct[name] = above(name) | modules | (data & set(self.files)) - self.modules
         return self._direct[name]
 
     def is_table(self, name: str) -> bool:

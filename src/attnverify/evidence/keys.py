@@ -33,6 +33,7 @@ from attnverify.evidence.search import Settings
 from attnverify.experiments import EXPERIMENTS as TABLE
 
 GATHER, DERIVE = f"{PACKAGE}.evidence.run", f"{PACKAGE}.evidence.derive"
+MEASURED = f"{CHECKS}.measured"  # makes the checks of experiments, from their table
 #: Functions and tables that look something up by its id, and the tables they look in.
 LOOKUPS = {f"{CHECKS}.checks_of": CHECKS, f"{CHECKS}.CHECKS": CHECKS, f"{CHECKS}.FILES": CHECKS}
 LOOKUPS |= {f"{EXPERIMENTS}.{name}": EXPERIMENTS for name in ("run", "find", "committed")}
@@ -77,7 +78,7 @@ def starts_of_claim(id: str) -> frozenset[str]:
     found = {GATHER, files_of_checks()[id]}
     for check in checks.checks_of(id).values():
         if isinstance(check, Measured):
-            found |= _experiment(check.experiment)
+            found |= {MEASURED} | _experiment(check.experiment)
     return frozenset(found)
 
 
