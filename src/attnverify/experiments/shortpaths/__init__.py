@@ -202,8 +202,9 @@ def by_network(rows: list[Row], key: str, length: int | None) -> Tensor:
 
 
 def mean_and_error(values: Tensor) -> tuple[float, float]:
-    """Mean and its standard error over networks."""
-    return float(values.mean()), float(values.std() / len(values) ** 0.5)
+    """Mean and its standard error over networks, which is NaN for fewer than two."""
+    error = float(values.std() / len(values) ** 0.5) if len(values) > 1 else math.nan
+    return float(values.mean()), error
 
 
 def summary(rows: list[Row], key: str) -> list[tuple[float, float]]:
