@@ -15,7 +15,7 @@ from attnverify.checks.definitions.agree import by_definition
 from attnverify.checks.instances import INSIDE, KEY_WIDTH, extremal_network, unit_value_map
 from attnverify.evidence.cover import certain
 from attnverify.evidence.forms import Check, Decision, Inequality, Verdict
-from attnverify.formulas import collapse, norms
+from attnverify.formulas import collapse, norms, softmax
 from attnverify.formulas.spectral import spectral_norm
 
 arb = flint.arb

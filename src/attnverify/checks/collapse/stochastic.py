@@ -16,7 +16,7 @@ from attnverify.checks.instances import KEY_WIDTH, two_tokens
 from attnverify.evidence.cover import certain
 from attnverify.evidence.forms import Check, Decision, Identity, Inequality, Twin, Verdict
 from attnverify.evidence.rounding import softmax_error, unit
-from attnverify.formulas import collapse, families, norms
+from attnverify.formulas import collapse, families, norms, softmax
 from attnverify.formulas.spectral import spectral_norm
 
 arb = flint.arb
