@@ -16,7 +16,7 @@ import contextlib
 import functools
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeGuard
 
 import flint
 import numpy as np
@@ -25,7 +25,7 @@ import torch
 Array = Any  # torch.Tensor | numpy.ndarray of flint.arb | numpy.ndarray of flint.fmpq
 
 
-def is_torch(x: Array) -> bool:
+def is_torch(x: Array) -> TypeGuard[torch.Tensor]:
     return isinstance(x, torch.Tensor)
 
 
@@ -41,10 +41,7 @@ def precision(bits: int) -> Iterator[None]:
 
 
 def _entrywise(function: Callable[[Any], Any], x: Array) -> Array:
-    x = np.asarray(x, dtype=object)
-    out = np.empty(x.shape, dtype=object)
-    out.flat = [function(v) for v in x.flat]
-    return out[()]
+    return np.frompyfunc(function, 1, 1)(np.asarray(x, dtype=object))
 
 
 def balls(x: torch.Tensor | np.ndarray) -> Array:

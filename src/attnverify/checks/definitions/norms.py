@@ -55,10 +55,11 @@ def distances(half: int = 2) -> Iterator[Pair]:
 
 def spectral(indefinite: int = 0) -> Iterator[Pair]:
     """Singular values of (3 0; 4 5), whose squares are 45 and 5, and definiteness by minors."""
-    for scale in (1, 8):
+    for scale in (8, 1):
         A = ops.balls(np.array([[3, 0], [4, 5]])) / scale
         yield f"norm over {scale}", spectral_norm(A), arb(45).sqrt() / scale
         yield "transposed", spectral_norm(ops.transpose(A)), arb(45).sqrt() / scale
+    yield "zero", spectral_norm(0 * ops.balls(np.ones((2, 3)))), arb(0)
     definite = ops.balls(np.array([[2, -1, 0], [-1, 2, -1], [0, -1, 2]]))  # minors 2, 3, 4
     other = ops.balls(np.array([[2, -1, 0], [-1, 2, -2], [0, -2, 2]]))  # minors 2, 3, -2
     yield "definite", arb(int(positive_definite(definite))), arb(1)
