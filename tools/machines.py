@@ -92,7 +92,7 @@ def run_tests(machine: Machine, arguments: list[str]) -> tuple[bool, str, float]
 
 def main(arguments: list[str] | None = None) -> int:
     """Command line: exit code 0 if the tests pass on every machine."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     names = [machine.name for machine in MACHINES]
     parser.add_argument("--machine", action="append", choices=names, help="only this one")
     options, pytest_arguments = parser.parse_known_args(arguments)

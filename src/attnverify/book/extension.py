@@ -60,7 +60,8 @@ class ClaimDirective(SphinxDirective):
             self.state_machine,
         )
         box = proof.run()[0]
-        box["realtype"] = self.env.proof_list[label]["realtype"] = claim.kind
+        proofs: dict[str, dict[str, str]] = getattr(self.env, "proof_list")  # noqa: B009
+        box["realtype"] = proofs[label]["realtype"] = claim.kind
         section = box[1]
         section["ids"] = [f"{label}-content"]  # sphinx-proof gives every box the same id
         section += self._footer(claim)

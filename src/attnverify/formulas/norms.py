@@ -46,7 +46,7 @@ def mean_centered(X):
     return X - ops.sum(X, -2, keepdims=True) / ops.constant(X.shape[-2], X)
 
 
-def diameter(X):
+def diameter(X: ops.Array) -> ops.Array:
     """Largest Euclidean distance between two rows of X (..., tokens, width) -> (...).
 
     A seminorm that vanishes exactly when all tokens are equal; its cost is that of

@@ -11,7 +11,7 @@ from attnverify import ops
 CHUNK = 1 << 18  # distances held at once on torch: 2 MiB in float64, which caches hold
 
 
-def largest_distance(X, power: int):
+def largest_distance(X: ops.Array, power: int) -> ops.Array:
     """max_{i,k} of sum_j |X_ij - X_kj| (power 1) or its Euclidean kind (2); (..., n, m) -> (...).
 
     Differences are taken entry by entry, so that close rows lose no digits. n^2 m operations. On

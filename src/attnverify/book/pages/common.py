@@ -92,7 +92,7 @@ def statement_modules() -> dict[str, ModuleType]:
 
 def part(id: str) -> str:
     """The part of the book a claim belongs to: what its module says it states."""
-    return statement_modules()[id].__doc__.splitlines()[0].rstrip(".")
+    return (statement_modules()[id].__doc__ or "").splitlines()[0].rstrip(".")
 
 
 def by_part(selected: Iterable[Claim]) -> dict[str, list[Claim]]:
