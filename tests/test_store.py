@@ -17,11 +17,13 @@ from attnverify.claims import registry
 from attnverify.evidence import closure, derive, keys, reuse
 from attnverify.evidence.closure import Sources
 from attnverify.evidence.forms import Measured
+from attnverify.evidence.notebooks import Source
 from attnverify.evidence.records import Record, TwinRecord
 from attnverify.evidence.run import ClaimEvidence, gather
 from attnverify.evidence.search import Settings
 from attnverify.evidence.store import Store
 from attnverify.evidence.verify import verify
+from attnverify.evidence.workers import Task
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = Settings(samples=20, restarts=2, steps=5)
@@ -232,7 +234,7 @@ def test_an_edit_deep_in_the_package_reaches_what_depends_on_it(tmp_path, source
     """Written down by hand, from the formulas that the claims and chapters are about."""
     ids, chapters = dependents(sources, edited(tmp_path / "entropy", "attnverify.formulas.entropy"))
     assert ids == {"entropy.lower-bound", "entropy.eigenspectrum", "localization.both-collapses"}
-    assert chapters == {"entropy", "both-collapses", "path-accuracy"}
+    assert chapters == {"entropy", "both-collapses", "piecewise-softmax", "path-accuracy"}
     ids, _ = dependents(sources, edited(tmp_path / "norms", "attnverify.formulas.norms"))
     assert {id for id in registry if id.startswith("norms.")} <= ids
     assert not {id for id in registry if id.startswith(("walk.", "paths."))} & ids
@@ -290,7 +292,7 @@ def test_a_second_run_is_taken_from_the_store(tmp_path, monkeypatch):
     store = Store(tmp_path)
     first = verify(["paths.stochastic-product"], SMALL, jobs=1, store=store)
     assert first.reused == 0
-    monkeypatch.setattr("attnverify.evidence.verify._run_all", lambda tasks, *_: iter(tasks))
+    monkeypatch.setattr("attnverify.evidence.verify.run_all", lambda tasks, *_: (t for t in tasks))
     again = verify(["paths.stochastic-product"], SMALL, jobs=1, store=store)
     assert again.reused == 2 and again.as_json() == first.as_json()
     monkeypatch.undo()
@@ -306,15 +308,15 @@ def test_only_complete_evidence_is_kept():
     assert reuse.complete(ClaimEvidence("x", (good,), (twin,)))
     assert not any(reuse.complete(ClaimEvidence("x", (good, record), (twin,))) for record in bad)
     assert not reuse.complete(ClaimEvidence("x", (good,), (twin, kept)))
-    assert not reuse.complete(derive.NotebookRun("n", (), "", 0.0))
+    assert not reuse.complete(derive.NotebookRun(Source("n", (), "", "0"), (), "", 0.0))
 
 
 def test_evidence_of_an_edited_package_is_not_kept(tmp_path, monkeypatch):
     """A file that changes during the run: nobody knows which text the evidence is of."""
     monkeypatch.setattr(Sources, "unchanged", lambda self: False)
-    task = (gather, ("paths.count", SMALL, ["decided"]))
+    task = Task("paths.count", gather, ("paths.count", SMALL, ["decided"]))
     kept = reuse.Reuse([task], Store(tmp_path))
-    assert len(list(kept.keep(gather(*arguments) for _, arguments in kept.missing))) == 1
+    assert len(list(kept.keep(gather(*left.arguments) for left in kept.missing))) == 1
     assert list(tmp_path.glob("*.json")) == []
 
 
@@ -323,6 +325,7 @@ def copied(tmp_path) -> Path:
     """The package's source and the notebooks, to be edited."""
     shutil.copytree(closure.SOURCE / "attnverify", tmp_path / "src" / "attnverify")
     shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
+    (tmp_path / "pyproject.toml").write_text("")  # or it is no checkout, with notebooks of its own
     return tmp_path
 
 

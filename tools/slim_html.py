@@ -101,7 +101,7 @@ def subset_font(source: Path, wanted: set[int]) -> None:
     font = TTFont(source, recalcTimestamp=False)  # equal pages give equal files
     options = subset.Options(flavor="woff", layout_features=[], notdef_outline=True)
     tool = subset.Subsetter(options)
-    tool.populate(unicodes=wanted & set(font.getBestCmap() or ()))
+    tool.populate(unicodes=wanted & set(font.getBestCmap() or {}))
     tool.subset(font)
     subset.save_font(font, source.with_suffix(".woff"), options)
 
