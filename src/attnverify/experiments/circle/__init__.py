@@ -266,9 +266,9 @@ def _alone(rows: list[Row]) -> list[Rerun]:
 def _with_skip(rows: list[Row]) -> list[Rerun]:
     """The last diameter over the first of the committed layers with skip connection.
 
-    Rounding is bounded as in :mod:`..engine.rounding`; a layer has inner products of length 2 and
-    HIDDEN and of two tokens, 2 * 2 + 2 + HIDDEN + 3 roundings in a chain, and is applied POINTS
-    times.
+    Rounding is bounded as in :mod:`attnverify.experiments.engine.rounding`; a layer has inner
+    products of length 2 and HIDDEN and of two tokens, 2 * 2 + 2 + HIDDEN + 3 roundings in a chain,
+    and is applied POINTS times.
     """
     committed = weights.committed("circle")
     chosen = [row for row in rows if row["variant"] == STAYS]

@@ -60,8 +60,9 @@ class Experiment:
     states it. twins: (title, criterion) of false neighbors, which must come out false on the
     same rows. limits: what the experiment does not show. sample: measures a cheap part of the
     table of the full setting again, each figure with a derived tolerance; ``by_chance`` of them
-    are of networks trained anew, which differ by chance (:mod:`.agreement`). takes_model,
-    takes_text: whether ``Settings.model`` and ``Settings.text`` may be given.
+    are of networks trained anew, which differ by chance
+    (:mod:`attnverify.experiments.engine.agreement`). takes_model, takes_text: whether
+    ``Settings.model`` and ``Settings.text`` may be given.
     """
 
     name: str

@@ -3,9 +3,10 @@
 The data of a step are a function of the seed and the step (:func:`stream`), so nothing about them
 needs saving. A checkpoint holds the parameters and the optimizer's state; its metadata hold the
 number of steps done, a digest of the configuration and one of the metrics so far; the file has a
-digest of all it holds (:mod:`.stored`). Metrics are one JSON object a line. Both files are
-replaced as a whole, metrics first, so that a checkpoint never runs ahead of them; on resuming,
-lines after the checkpoint are dropped and measured again. One run at a time has the folder.
+digest of all it holds (:mod:`attnverify.experiments.engine.stored`). Metrics are one JSON object a
+line. Both files are replaced as a whole, metrics first, so that a checkpoint never runs ahead of
+them; on resuming, lines after the checkpoint are dropped and measured again. One run at a time has
+the folder.
 """
 
 from __future__ import annotations

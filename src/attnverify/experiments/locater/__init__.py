@@ -202,7 +202,7 @@ def sample(rows: list[Row]) -> list[Rerun]:
     """The first 120 steps of two points on the hidden Markov source, with other seeds.
 
     The table has means and standard errors over SEEDS networks, and they agree up to chance with
-    those of ANEW others: see :mod:`..engine.agreement`.
+    those of ANEW others: see :mod:`attnverify.experiments.engine.agreement`.
     """
     wanted = ("hidden Markov", True, RATES["high"])
     (full,) = (c for c in cases(quick=False) if (c.source, c.mlp, c.plan.learning_rate) == wanted)

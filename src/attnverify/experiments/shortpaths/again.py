@@ -2,12 +2,13 @@
 
 **The same networks.** The weights of the first KEPT networks come with the package, so nothing is
 trained, the same paths are drawn, and only rounding differs between machines; it is bounded as in
-:mod:`..engine.rounding`. An accuracy is a count of tokens. It changes only at a token whose two
-largest logits are nearer than twice the error of a logit; such tokens are counted, and only so
-many may differ. For the committed weights there is none.
+:mod:`attnverify.experiments.engine.rounding`. An accuracy is a count of tokens. It changes only at
+a token whose two largest logits are nearer than twice the error of a logit; such tokens are
+counted, and only so many may differ. For the committed weights there is none.
 
 **Others like them.** Networks trained anew for the first steps, with other seeds, against all
-networks of the table: their loss agrees up to chance (:mod:`..engine.agreement`).
+networks of the table: their loss agrees up to chance
+(:mod:`attnverify.experiments.engine.agreement`).
 """
 
 from __future__ import annotations
