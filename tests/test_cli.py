@@ -181,7 +181,7 @@ def spoil(file, how):
         ("edited", "do not match the digest"),
         ("too large", "expected at most"),
         ("foreign", "truncated or no replay file"),
-        ("not finite", "u: got NaN or infinite entries"),
+        ("not finite", "u: got 1 NaN or infinite entries"),
     ],
 )
 def test_a_spoiled_file_is_refused(saved, how, message):

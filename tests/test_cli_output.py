@@ -158,7 +158,7 @@ def test_a_derivation_that_did_not_run_is_not_a_failed_one():
 
 @pytest.mark.parametrize("kinds", [[], ["sampeld"], ["sampled", "believed"]])
 def test_an_unknown_kind_of_evidence_is_refused(kinds):
-    with pytest.raises(InputError, match="^kinds: got .*expected some of sampled"):
+    with pytest.raises(InputError, match="^evidence: got .*expected .*sampled, attacked"):
         running.require_kinds(kinds)  # verify's own types refuse them already in the tests
 
 

@@ -83,8 +83,8 @@ def test_no_process_outlives_its_parent(tmp_path, sent):
         assert within(100, lambda: all(p.exists() and p.read_text() == "held" for p in held))
         assert not any(map(free, held))
         os.kill(parent.pid, sent)
-        parent.wait(5)
-        assert within(5, lambda: all(map(free, held)))
+        parent.wait(20)  # of the minute that they have, on a machine under load
+        assert within(20, lambda: all(map(free, held)))
     finally:
         parent.kill()
         _, said = parent.communicate()

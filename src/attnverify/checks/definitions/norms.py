@@ -49,6 +49,8 @@ def distances(half: int = 2) -> Iterator[Pair]:
     rows = [(i, j) for i in range(3) for j in range(3) if i != j]
     most = largest(total(P[i, k] - P[j, k] for k in s) for i, j in rows for s in subsets)
     yield "contraction", norms.contraction(P), most * 2 / half
+    apart = largest(total(P[0, k] - P[1, k] for k in s) for s in subsets)
+    yield "total variation", norms.total_variation(P[0], P[1]), apart
     length = total(a * a for a in u) * total(b * b for b in w)
     yield "spectral", spectral_norm(u[:, None] * w[None, :]), length.sqrt()
 
