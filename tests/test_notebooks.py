@@ -4,6 +4,7 @@ executes the whole of them (tests/test_pages.py)."""
 import hashlib
 import re
 import subprocess
+import symtable
 import sys
 from pathlib import Path
 
@@ -42,6 +43,47 @@ def test_every_claim_has_its_box_and_its_evidence(name):
         if claim.notebook == name:
             assert f"```{{claim}} {claim.id}" in text
             assert re.search(rf"```\{{evidence\}}[^\n]*{re.escape(claim.id)}", text), claim.id
+
+
+def names(table: symtable.SymbolTable) -> tuple[set[str], set[str]]:
+    """The names of the notebook that a cell binds, and those that it reads in any scope."""
+    symbols = table.get_symbols()
+    bound = {s.get_name() for s in symbols if s.is_assigned() or s.is_imported()}
+    read = {s.get_name() for s in symbols if s.is_referenced()}
+    scopes = list(table.get_children())
+    while scopes:
+        inner = scopes.pop()
+        read |= {s.get_name() for s in inner.get_symbols() if s.is_global() and s.is_referenced()}
+        scopes += inner.get_children()
+    return bound, read
+
+
+def bound_anew(cells: list[Cell]) -> list[str]:
+    """Names that a derivation reads and that an ordinary cell bound last, in the order of the book.
+
+    Derivations run alone and among all cells; such a name would stand for two things.
+    """
+    ordinary: set[str] = set()
+    found = []
+    for cell in cells:
+        bound, read = names(symtable.symtable(cell.source, "cell", "exec"))
+        if notebooks.TAG in cell.tags:
+            found += sorted(ordinary & read - bound)
+            ordinary -= bound
+        else:
+            ordinary |= bound
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_derivations_use_no_name_of_ordinary_cells(path):
+    assert bound_anew(code_cells(path.read_text())) == []
+
+
+def test_a_name_bound_anew_is_seen():
+    first, last = Cell("x = 1", (notebooks.TAG,), 1), Cell("y = x", (notebooks.TAG,), 3)
+    assert bound_anew([first, Cell("x = 2", (), 2), last]) == ["x"]
+    assert bound_anew([first, Cell("y = 2", (), 2), last]) == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)

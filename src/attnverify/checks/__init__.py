@@ -22,6 +22,7 @@ from attnverify.checks import (
     walk,
 )
 from attnverify.claims import registry
+from attnverify.errors import require
 from attnverify.evidence.forms import Check
 
 #: The files of checks, in the order of the book.
@@ -47,4 +48,7 @@ CHECKS: dict[str, dict[str, Check]] = {
 
 def checks_of(claim: str) -> dict[str, Check]:
     """The checks of a claim; raises InputError for an unknown id."""
-    return CHECKS[registry[claim].id]
+    id = registry[claim].id
+    where = f"src/attnverify/checks/{id.split('.')[0]}"
+    require(id in CHECKS, "id", f"{id!r}, which has no checks", f"its entry in CHECKS of {where}")
+    return CHECKS[id]

@@ -75,8 +75,9 @@ def _key(what: str, **parts: Any) -> dict[str, Any]:
 
 def starts_of_claim(id: str) -> frozenset[str]:
     """Where the evidence of a claim starts: the engine, the file of its checks, its experiment."""
+    own = checks.checks_of(id)
     found = {GATHER, files_of_checks()[id]}
-    for check in checks.checks_of(id).values():
+    for check in own.values():
         if isinstance(check, Measured):
             found |= {MEASURED} | _experiment(check.experiment)
     return frozenset(found)
