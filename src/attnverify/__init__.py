@@ -18,6 +18,7 @@ from attnverify.formulas import chisquare as chisquare
 from attnverify.formulas import collapse as collapse
 from attnverify.formulas import eigenspectrum as spectrum  # noqa: F401
 from attnverify.formulas import entropy as entropy
+from attnverify.formulas import heads as heads
 from attnverify.formulas import layernorm as layernorm
 from attnverify.formulas import localization as localization
 from attnverify.formulas import norms as norms

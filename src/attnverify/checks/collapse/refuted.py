@@ -11,6 +11,7 @@ import flint
 import numpy as np
 
 from attnverify import ops
+from attnverify.checks.collapse import wide
 from attnverify.evidence.forms import Check, Decision, Twin, Verdict
 from attnverify.formulas import collapse, norms
 from attnverify.formulas.softmax import oscillation
@@ -114,7 +115,7 @@ def _printed(d: int, low: str, high: str) -> Callable[[], Verdict]:
 
 
 def _smallest(d: int) -> Callable[[], Verdict]:
-    """d is the smallest width at which some t violates the bound with gamma = 1.
+    """d is the smallest width at which some t of this family violates the bound with gamma = 1.
 
     The ratio rises to (y + 1/y) / 16, y = d^(1/4), as t falls to 0 (tanh(s) < s), and y + 1/y
     increases for y >= 1; so the test is y + 1/y > 16 at d and not at d - 1.
@@ -139,5 +140,9 @@ SMALLEST = _counterexample(_smallest(64514), ("64513 is the smallest", _smallest
 
 CHECKS: dict[str, dict[str, Check]] = {
     "collapse.version-1-proof-gap": {"counterexample": PROOF_GAP},
-    "collapse.multi-head-as-printed": {"d = 2^20": PRINTED, "smallest width": SMALLEST},
+    "collapse.multi-head-as-printed": {
+        "d = 2^20": PRINTED,
+        "smallest width of two tokens": SMALLEST,
+        **wide.PRINTED,
+    },
 }
