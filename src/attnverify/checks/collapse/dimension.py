@@ -165,10 +165,12 @@ DIMENSION = _checks(
     (lambda: family(4, 10), lambda: family(9, 12)),
 )
 
-SMALL = {
-    name: replace(check, right=_right(collapse.published_constant), extremal=(), twins=())
-    for name, check in composite.MANY_HEADS.items()
-}
+SMALL = replace(
+    composite.MANY_HEADS["more tokens"],
+    right=_right(collapse.published_constant),
+    extremal=(),
+    twins=(),
+)
 
 CHECKS: dict[str, dict[str, Check]] = {
     "collapse.column-sums": _column_sums(),
@@ -187,5 +189,5 @@ CHECKS: dict[str, dict[str, Check]] = {
         ),
         "the constant is reached": wide.REACHED,
     },
-    "collapse.multi-head-small-width": {**SMALL, **wide.SMALL_WIDTH},
+    "collapse.multi-head-small-width": {"small layers": SMALL, **wide.SMALL_WIDTH},
 }
