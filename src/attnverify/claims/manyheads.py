@@ -87,6 +87,8 @@ $$
 
 For $D \le x^*$ the first factor is at most $\sqrt3/2$ in place of 4. As $D \to 0$ it tends to
 $1/\sqrt2$, which cannot be improved for four or more tokens.
+
+For one head the right side may be multiplied by $\sqrt{\tanh(D/4)/(D/4)}$, or by 1 if $D = 0$.
 """,
         here="statement and proof",
         uses=(

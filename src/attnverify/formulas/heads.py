@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attnverify import ops
 from attnverify.formulas import collapse, norms
-from attnverify.formulas.softmax import oscillation
+from attnverify.formulas.softmax import oscillation, variation_bound
 
 # ---------------------------------------------------------------- column sums
 
@@ -56,6 +56,13 @@ def sums_constant(R, W_QK, W, key_width: int):
     """(1/2) sqrt(1 + kappa(D)) sqrt(sum_h q_h ||W_h||_1 sum_h q_h ||W_h||_inf) / sqrt(d_qk)."""
     factor = ops.sqrt(single_factor(largest_oscillation(R, W_QK, key_width)))
     return factor * collapse.corrected_constant(R, W_QK, W, key_width) / ops.constant(4, R)
+
+
+def one_head_constant(R, W_QK, W, key_width: int):
+    """The same for one head, times sqrt(tanh(D/4) / (D/4)); D > 0."""
+    D = largest_oscillation(R, W_QK, key_width)
+    share = ops.constant(4, D) * variation_bound(D) / D
+    return ops.sqrt(share) * sums_constant(R, W_QK, W, key_width)
 
 
 def dimension_factor(D, d):

@@ -159,6 +159,9 @@ def _without_width(R, W_QK, W, key_width):
 
 
 SHARPENED = _checks(heads.sums_constant, (lambda: two_tokens(16),), (composite.pulled_apart_twice,))
+ONE_HEAD = replace(
+    composite.SHARPENED["more tokens"], right=_right(heads.one_head_constant), twins=()
+)
 DIMENSION = _checks(
     heads.dimension_constant,
     (lambda: two_tokens(16), lambda: two_tokens(49)),
@@ -180,6 +183,9 @@ CHECKS: dict[str, dict[str, Check]] = {
             SHARPENED["more tokens"],
             "0.99 times the constant",
             _times(heads.sums_constant, 0.99),
+        ),
+        "one head": _with(
+            ONE_HEAD, "0.99 times the constant", _times(heads.one_head_constant, 0.99)
         ),
     },
     "collapse.multi-head-dimension": {
