@@ -67,7 +67,7 @@ At no $D > 0$ can either constant be smaller for all numbers of rows and tokens.
 """,
         here="statement and proof",
         uses=("softmax.total-variation",),
-        notebook="collapse-heads",
+        notebook="collapse-width",
     ),
     Claim(
         id="collapse.multi-head-sharpened",
@@ -98,7 +98,7 @@ For one head the right side may be multiplied by $\sqrt{\tanh(D/4)/(D/4)}$, or b
             "attention.qk-reduction",
             "collapse.single-head-sharpened",
         ),
-        notebook="collapse-heads",
+        notebook="collapse-width",
     ),
     Claim(
         id="collapse.multi-head-dimension",
@@ -127,7 +127,7 @@ limit cannot be improved for all $n$: two heads reach it as $D \to 0$ and $n \to
             "norms.submultiplicative",
             "attention.qk-reduction",
         ),
-        notebook="collapse-heads",
+        notebook="collapse-width",
     ),
     Claim(
         id="collapse.multi-head-small-width",
@@ -147,6 +147,6 @@ it is false, with $\gamma = 1$ and with $\gamma$ as in version 2.
 """,
         here="statement and proof",
         uses=("collapse.multi-head-dimension",),
-        notebook="collapse-heads",
+        notebook="collapse-width",
     ),
 ]
