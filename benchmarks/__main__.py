@@ -1,6 +1,8 @@
-"""Path sums against enumeration and the forward pass; exact probability against simulation.
+"""Path sums against enumeration and the forward pass; exact probability against simulation; the
+optimal center and the diameter against their plain forms.
 
     python -m benchmarks
+    python -m benchmarks builds   (builds of the book: see benchmarks/builds.py)
 
 Both sides of a ratio run in this process, in turn, in float64 on the CPU; times are medians.
 """
@@ -8,31 +10,22 @@ Both sides of a ratio run in this process, in turn, in float64 on the CPU; times
 from __future__ import annotations
 
 import functools
-import platform
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
 import torch
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 import attnverify as av
+from attnverify.formulas.center import Program
+from benchmarks import builds
+from benchmarks.center import full_program
 from benchmarks.memory import peak_bytes
-
-
-@dataclass(frozen=True)
-class Result:
-    """One line of the table: what was measured, against which bar."""
-
-    name: str
-    measured: str
-    bar: str
-    met: bool
+from benchmarks.result import Result, show
 
 
 def instance(depth: int, heads: int, tokens: int, width: int) -> tuple[Any, torch.Tensor]:
@@ -101,14 +94,49 @@ def against_forward(rounds: int = 9) -> Result:
 
 
 def memory(depth: int = 12, heads: int = 12, tokens: int = 128, width: int = 768) -> Result:
-    """Peak of what by_length allocates, result included, against depth + 2 arrays of the size of
-    X and the attention matrices."""
+    """Peak of what by_length allocates, result included, in arrays of the size of X.
+
+    The bar: depth + 1 sums; of the layer in flight its input, queries, keys, the product before a
+    bias is added and one more; three times one layer's attention matrices (those of the layer
+    before, the logits, the probabilities).
+    """
     net, X = instance(depth, heads, tokens, width)
-    matrices = depth * heads * tokens**2 / X.numel()
+    matrices = heads * tokens**2 / X.numel()
     peak = peak_bytes(lambda: av.paths.by_length(net, X)) / (X.numel() * X.element_size())
-    bar = depth + 2 + matrices
-    measured = f"{peak:.2f} activations ({matrices:.0f} of them attention matrices)"
-    return Result("peak memory of sums by length", measured, f"<= {bar:.0f}", peak <= bar)
+    bar = depth + 1 + 5 + 3 * matrices
+    measured = f"{peak:.2f} activations (attention matrices of one layer: {matrices:.1f})"
+    return Result("peak memory of sums by length", measured, f"<= {bar:.1f}", peak <= bar)
+
+
+def center(tokens: int = 64, width: int = 64, rounds: int = 3) -> Result:
+    """One linear program of the optimal center, by a few kinks a coordinate and written out."""
+    generator = torch.Generator().manual_seed(3)
+    X = torch.randn(tokens, width, generator=generator, dtype=torch.float64).numpy()
+    slow, fast = medians(
+        lambda: full_program(X, 0.1, 0.9),
+        lambda: Program(X).minimize(0.1, 0.9),
+        rounds,
+        repeat=3,
+        label="linear programs",
+    )
+    measured = f"{slow / fast:.1f} times faster ({1e3 * slow:.0f} ms, {1e3 * fast:.0f} ms)"
+    return Result("optimal center by a few kinks", measured, ">= 2", slow >= 2 * fast)
+
+
+@torch.no_grad()
+def distances(tokens: int = 512, width: int = 256, rounds: int = 3) -> Result:
+    """The diameter against the largest of all differences, taken a token at a time."""
+    generator = torch.Generator().manual_seed(4)
+    X = torch.randn(tokens, width, generator=generator, dtype=torch.float64)
+    slow, fast = medians(
+        lambda: max(float((X - row).square().sum(-1).max()) for row in X) ** 0.5,
+        lambda: av.norms.diameter(X),
+        rounds,
+        repeat=3,
+        label="distances",
+    )
+    measured = f"{slow / fast:.1f} times faster ({1e3 * slow:.0f} ms, {1e3 * fast:.0f} ms)"
+    return Result("diameter against differences", measured, ">= 1.5", slow >= 1.5 * fast)
 
 
 @torch.no_grad()
@@ -142,25 +170,24 @@ def against_simulation(symmetric: bool, walks: int = 1000, rounds: int = 3) -> R
     return Result(f"exact probability against simulation, {name}", measured, ">= 200", ratio >= 200)
 
 
-def main() -> int:
-    results = [
-        against_enumeration(),
-        against_forward(),
-        memory(),
-        against_simulation(True),
-        against_simulation(False),
-    ]
-    table = Table(
-        title=f"attnverify {av.__version__}, torch {torch.__version__}, "
-        f"{torch.get_num_threads()} threads, {platform.machine()}"
+def main(arguments: Sequence[str] = ()) -> int:
+    """Without arguments the benchmarks of the package; ``builds``: those of the book's build."""
+    if list(arguments) == ["builds"]:
+        return show(builds.results())
+    if arguments:
+        raise SystemExit(f"benchmarks: got {' '.join(arguments)}, expected nothing or: builds")
+    return show(
+        [
+            against_enumeration(),
+            against_forward(),
+            memory(),
+            against_simulation(True),
+            against_simulation(False),
+            center(),
+            distances(),
+        ]
     )
-    for heading in ("what", "measured", "bar", "met"):
-        table.add_column(heading)
-    for result in results:
-        table.add_row(result.name, result.measured, result.bar, "yes" if result.met else "NO")
-    Console(width=None if sys.stdout.isatty() else 120).print(table)
-    return 0 if all(result.met for result in results) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

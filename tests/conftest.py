@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,11 @@ import pytest
 from jaxtyping import install_import_hook
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "book" / "_ext")]
+
+#: Tests that patch a check must not meet, or leave behind, evidence of another run.
+STORE = "ATTNVERIFY_STORE"
+os.environ[STORE] = "none"
 
 if "attnverify" in sys.modules:
     raise RuntimeError("attnverify was imported before its shape checks could be installed")
@@ -81,7 +86,14 @@ def built_book() -> Path:
     # The lock keeps two workers, or two test runs, from building at once.
     with filelock.FileLock(output / ".book.lock"), log.open("w+", encoding="utf-8") as stream:
         command = [sys.executable, str(ROOT / "tools" / "build_book.py"), "--if-changed"]
-        done = subprocess.run(command, stdout=stream, stderr=stream, timeout=2400, check=False)
+        done = subprocess.run(
+            command,
+            stdout=stream,
+            stderr=stream,
+            env={name: value for name, value in os.environ.items() if name != STORE},
+            timeout=2400,
+            check=False,
+        )
     if done.returncode:
         tail = log.read_text(encoding="utf-8", errors="replace")[-6000:]
         pytest.fail(f"the book does not build; the end of {log}:\n{tail}", pytrace=False)

@@ -64,8 +64,11 @@ def test_list_names_every_claim(run):
     assert "softmax.linearization-sharp" in run("list").stdout, "ids are never cut"
 
 
-def test_show_prints_statement_checks_and_twins(run):
+def test_show_prints_the_statement_and_on_demand_the_checks_and_twins(run):
     done = run("show", "softmax.total-variation")
+    assert done.returncode == 0 and r"\tanh" in done.stdout
+    assert "attnverify show softmax.total-variation --checks" in done.stdout
+    done = run("show", "softmax.total-variation", "--checks")
     assert done.returncode == 0
     assert r"\tanh" in done.stdout and "osc / 4.001" in done.stdout.replace("\n", " ")
 
@@ -80,7 +83,8 @@ def test_two_runs_with_one_seed_write_the_same_report(run, tmp_path):
         assert done.returncode == 0, done.stderr
     a, b = (without_seconds(json.loads(f.read_text())) for f in files)
     assert a == b
-    assert {"version", "environment", "settings", "claims"} == set(a)
+    assert {"version", "environment", "settings", "interrupted", "claims"} <= set(a)
+    assert a["interrupted"] is False
     claim = a["claims"][1]
     assert {
         "id",
@@ -104,6 +108,9 @@ def test_two_runs_with_one_seed_write_the_same_report(run, tmp_path):
         (["attack", "paths.count"], "which has no inequality to attack"),
         (["attack", "norms.diameter", "--check", "x"], "check: got 'x'"),
         (["replay", "missing.json"], "expected an existing replay file"),
+        (["verify", "--json", "missing/../."], "which is a folder"),
+        (["attack", "norms.diameter", "--save", "-"], "save: got -, expected the name of a file"),
+        (["experiment", "toy", "--out", "/dev/null"], "out: got /dev/null, where nothing can be"),
         (["verify", "--samples", "0"], "Invalid value"),
         (["verify", "--evidence", "believed"], "Invalid value"),
         (["experiment", "toi"], "did you mean 'toy'?"),
@@ -224,5 +231,5 @@ def test_verify_and_show_know_measured_evidence(run, monkeypatch):
     register(monkeypatch)
     done = run("verify", TOY.claim, "--jobs", "1")
     assert done.returncode == 0 and "1 verified; 1 of 1 twins rejected" in done.stdout
-    done = run("show", TOY.claim)
+    done = run("show", TOY.claim, "--checks")
     assert "measured here: the toy" in done.stdout and "at most 2" in done.stdout

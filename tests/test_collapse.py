@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import attnverify as av
 from attnverify import InputError, ops
-from attnverify.checks.collapse.refuted import unconditional_ratio
 from attnverify.formulas import collapse, layernorm, norms
-from attnverify.network.attention import normalize
+from attnverify.formulas.families import unconditional_ratio
+from attnverify.network.weights import normalize
 
 # Bounds hold exactly; floats on either side are off by a few thousand roundings at most.
 ROOM = 1 + 1e-10

@@ -15,7 +15,7 @@ from attnverify.evidence.run import gather
 from attnverify.evidence.search import Settings as Search
 from attnverify.evidence.status import own, required
 from attnverify.experiments import EXPERIMENTS, committed, find
-from attnverify.experiments.engine import results
+from attnverify.experiments.engine import agreement, results
 from attnverify.experiments.engine.model import Settings
 from attnverify.experiments.engine.tables import Table, plus_minus
 from toy_experiment import TOY, register
@@ -27,7 +27,7 @@ def test_every_experiment_has_a_claim_and_every_such_claim_an_experiment():
     claims = {c.id for c in registry.values() if c.kind == "experiment"}
     assert {e.claim for e in EXPERIMENTS.values()} == claims
     assert all(name == e.name for name, e in EXPERIMENTS.items())
-    folder = Path(results.__file__).parent / "results"
+    folder = Path(results.__file__).parents[1] / "results"
     assert {p.stem for p in folder.iterdir()} == set(NAMES)
 
 
@@ -57,7 +57,9 @@ def test_the_criterion_comes_out_as_the_book_says(name):
 def test_a_sample_of_the_table_comes_out_again(name):
     with results.fixed_threads():
         again = find(name).sample(committed(name).rows)
-    assert again
+    by_chance = [each for each in again if each.chance]
+    assert again and len(by_chance) == find(name).by_chance
+    assert all(each.chance <= agreement.LEVEL for each in by_chance)
     for each in again:
         assert abs(each.again - each.stored) <= each.tolerance, each
 

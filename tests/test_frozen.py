@@ -7,12 +7,13 @@ from hypothesis import strategies as st
 
 import attnverify as av
 from attnverify.errors import InputError
-from attnverify.network import attention, frozen, paths
+from attnverify.network import frozen, paths, weights
 
 
 def network(depth=3, activation="gelu", dtype=torch.float64, **options):
     net = av.SelfAttentionNetwork.random(depth, 2, 6, 3, 4, seed=1, dtype=dtype, **options)
-    net.activation = activation if net.mlp is not None else None
+    if net.mlp is not None:
+        net.mlp.options["activation"] = activation
     if net.norm is not None:  # random() has scale 1 and shift 0, which would hide mistakes
         draw = torch.Generator().manual_seed(2)
         for value in net.norm.values():
@@ -67,14 +68,14 @@ def test_lengths_and_bias_are_the_network(name, batch):
     assert residual(net, X) <= tolerance(net, X)
 
 
-@pytest.mark.parametrize("activation", sorted(attention.ACTIVATIONS))
+@pytest.mark.parametrize("activation", sorted(weights.ACTIVATIONS))
 def test_every_activation(activation):
     net = rounded_network(activation=activation, **options["all"])
     X = tokens(5, 6).float().double()
     assert residual(net, X) <= tolerance(net, X)
 
 
-@pytest.mark.parametrize("activation", sorted(attention.ACTIVATIONS))
+@pytest.mark.parametrize("activation", sorted(weights.ACTIVATIONS))
 def test_gates_reproduce_the_activation(activation):
     """g z against the activation, also at 0 and where z / z would overflow or vanish.
 
@@ -83,7 +84,7 @@ def test_gates_reproduce_the_activation(activation):
     z = torch.tensor([-30.0, -1.5, -1e-300, -0.0, 0.0, 5e-324, 1e-9, 0.7, 30.0]).double()
     gate = frozen.GATES[activation](z)
     assert torch.isfinite(gate).all() and ((gate >= 0) & (gate <= 1)).all()
-    error = (gate * z - attention.ACTIVATIONS[activation](z)).abs()
+    error = (gate * z - weights.ACTIVATIONS[activation](z)).abs()
     assert (error <= 8 * torch.finfo(z.dtype).eps * z.abs()).all()
 
 

@@ -81,6 +81,13 @@ def test_matrices_are_compared_entry_by_entry():
         ledger.derived(CLAIM, {"scaled": (2 * A, 3 * A)})
 
 
+@pytest.mark.parametrize("other", [sp.Matrix([[x], [1]]), sp.Matrix([[x, 1, 0]])])
+def test_matrices_of_other_shapes_are_neither_equal_nor_a_twin(other):
+    for hand_in in (ledger.derived, ledger.rejected):
+        with pytest.raises(ledger.DerivationError, match="got shapes"):
+            hand_in(CLAIM, {"same entries": (sp.Matrix([[x, 1]]), other)})
+
+
 def test_an_undecided_sum_is_not_called_false():
     """sympy's own ``equals`` says False to this true identity, so its False does not count."""
     u = sp.Function("u", real=True)

@@ -11,7 +11,7 @@ from flint import arb
 
 import attnverify as av
 from attnverify import InputError, ops
-from attnverify.checks.localization.spectra import CASES
+from attnverify.checks.cases import CASES
 from attnverify.evidence.quadrature import reference
 from attnverify.formulas import chisquare, localization, walk
 

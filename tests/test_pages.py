@@ -15,6 +15,7 @@ import yaml
 from playwright.sync_api import Browser
 
 import build_book
+from bookchain import COLAB_BRANCH
 from pagechecks import (
     bad_alt,
     broken_links,
@@ -150,19 +151,25 @@ def test_every_page_has_its_notebook(built_book, name):
     assert all(not cell.get("outputs") for cell in notebook.cells)
 
 
-def launch_paths(html: Path, address: str) -> list[str]:
-    """The path in the repository that each Colab or Binder link of the book opens."""
+def launch_paths(html: Path, address: str) -> dict[str, list[str]]:
+    """The path that each Colab link opens on its branch, and each Binder link in the tree."""
     owner = address.removeprefix("https://github.com/")
-    pattern = re.compile(
-        rf"https://colab\.[^\s\"]*/github/{owner}/blob/main/([^\"]+)"
-        rf"|https://mybinder\.[^\s\"]*/v2/gh/{owner}/main\?urlpath=lab/tree/([^\"]+)"
-    )
+    patterns = {
+        "colab": rf"https://colab\.[^\s\"]*/github/{owner}/blob/{COLAB_BRANCH}/([^\"]+)",
+        "binder": rf"https://mybinder\.[^\s\"]*/v2/gh/{owner}/main\?urlpath=lab/tree/([^\"]+)",
+    }
     texts = [page.read_text(encoding="utf-8") for page in sorted(html.rglob("*.html"))]
-    return [a or b for text in texts for a, b in pattern.findall(text)]
+    return {
+        name: [path for text in texts for path in re.findall(pattern, text)]
+        for name, pattern in patterns.items()
+    }
 
 
 def test_launch_links_open_files_that_exist(built_book, tmp_path, monkeypatch):
-    """With the address set, each notebook page gets two buttons; their files are in the tree."""
+    """With the address set, each notebook page gets two buttons.
+
+    Binder's opens a file of the tree; Colab's one of those that are pushed to its branch.
+    """
     address = "https://github.com/example/example"
     monkeypatch.setenv(build_book.URL_VARIABLE, address)
     monkeypatch.delenv(build_book.REF_VARIABLE, raising=False)
@@ -180,10 +187,13 @@ def test_launch_links_open_files_that_exist(built_book, tmp_path, monkeypatch):
         check=False,
     )
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    paths = launch_paths(tmp_path / "_build" / "html", address)
+    html = tmp_path / "_build" / "html"
+    paths = launch_paths(html, address)
     notebooks = [name for name in docnames() if name.startswith("notebooks/")]
-    assert sorted(paths) == sorted(2 * [f"{name}.ipynb" for name in notebooks])
-    assert [path for path in paths if not (ROOT / path).is_file()] == []
+    assert sorted(paths["colab"]) == sorted(f"{name}.ipynb" for name in notebooks)
+    assert sorted(paths["binder"]) == sorted(f"{name}.md" for name in notebooks)
+    assert [path for path in paths["binder"] if not (ROOT / path).is_file()] == []
+    assert [path for path in paths["colab"] if not (html / "_sources" / path).is_file()] == []
 
 
 def test_no_launch_buttons_without_an_address(built_book):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import os
 import re
@@ -9,18 +10,23 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from concurrent.futures import Executor, Future
 from pathlib import Path
+from types import SimpleNamespace
 
+import nbformat
 import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+import bookchain
 import build_book
+import evidence_files
 import execute_notebooks
-import pair_notebooks
 import slim_html
+from attnverify.claims import registry
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -101,24 +107,54 @@ def test_constraints_pin_what_is_installed():
     assert wrong == {}
 
 
-def test_notebook_pairs_are_in_step():
-    """Every notebook's .ipynb equals what its .md gives, and is excluded by its exact path."""
-    assert pair_notebooks.problems(ROOT) == []
+def git(*arguments: str | Path) -> str:
+    """Output of a git command."""
+    command = ["git", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_a_stale_pair_is_reported(tmp_path):
-    """An edited .md, a leftover .ipynb and an inexact list of exclusions are all named."""
-    (tmp_path / "notebooks").mkdir()
-    source = tmp_path / "notebooks" / "one.md"
-    source.write_text("# One\n")
-    (tmp_path / "_config.yml").write_text("exclude_patterns: [notebooks/two.ipynb]\n")
-    assert len(pair_notebooks.problems(tmp_path)) == 3
-    (tmp_path / "_config.yml").write_text("exclude_patterns: [notebooks/one.ipynb]\n")
-    assert pair_notebooks.main(["--root", str(tmp_path)]) == 0
-    assert pair_notebooks.main(["--root", str(tmp_path), "--check"]) == 0
-    source.write_text("# One, edited\n")
-    (tmp_path / "notebooks" / "old.ipynb").write_text("{}")
-    assert len(pair_notebooks.problems(tmp_path)) == 2
+def test_the_notebooks_of_colab_are_one_commit_on_a_branch(tmp_path):
+    """The branch that the Colab buttons name holds the last build's .ipynb and nothing else."""
+    remote, work, notebooks = (tmp_path / name for name in ("remote", "work", "notebooks"))
+    git("init", "--quiet", "--bare", remote)
+    git("init", "--quiet", work)
+    who = ["-c", "user.name=a", "-c", "user.email=a@host.invalid"]
+    git("-C", work, *who, "commit", "--quiet", "--allow-empty", "-m", "first")
+    notebooks.mkdir()
+    for name in ("old.ipynb", "new.ipynb"):
+        (notebooks / name).write_text("{}")
+        subprocess.run(
+            [ROOT / ".ci" / "push-notebooks", notebooks, remote],
+            cwd=work,
+            check=True,
+            capture_output=True,
+        )
+        (notebooks / name).unlink()
+    branch = bookchain.COLAB_BRANCH
+    listing = git("-C", remote, "ls-tree", "-r", "--name-only", branch)
+    assert listing == "notebooks/new.ipynb\n"
+    assert git("-C", remote, "rev-list", "--count", branch) == "1\n"
+    assert git("-C", work, "status", "--porcelain") == ""
+
+
+def launch_buttons(branch: str, page: str) -> list[dict[str, str]]:
+    """Two buttons as the theme makes them."""
+    return [
+        {"url": f"https://colab.invalid/github/a/b/blob/{branch}/{page}.md"},
+        {"url": f"https://binder.invalid/v2/gh/a/b/{branch}?urlpath=lab/tree/{page}.md"},
+    ]
+
+
+def test_colab_opens_the_pushed_notebook_and_binder_the_source():
+    page, buttons = "notebooks/one", launch_buttons("main", "notebooks/one")
+    app = SimpleNamespace(config=SimpleNamespace(html_theme_options={"repository_branch": "main"}))
+    groups = [{"label": "download-buttons"}, {"label": "launch-buttons", "buttons": buttons}]
+    bookchain.point_to_notebooks(app, page, "", {"header_buttons": groups}, None)
+    branch = bookchain.COLAB_BRANCH
+    assert [b["url"] for b in buttons] == [
+        f"https://colab.invalid/github/a/b/blob/{branch}/notebooks/one.ipynb",
+        "https://binder.invalid/v2/gh/a/b/main?urlpath=lab/tree/notebooks/one.md",
+    ]
 
 
 @pytest.fixture
@@ -129,6 +165,9 @@ def small_root(tmp_path, monkeypatch) -> Path:
     (previous / "index.html").write_text("previous")
     (tmp_path / "_build" / "evidence.json").write_text('{"claims": [{"status": "verified"}]}')
     monkeypatch.setattr(build_book, "ROOT", tmp_path)
+    for name in ("CI", *build_book.SETTINGS):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(build_book.STORE, str(tmp_path / "store"))
     for stage in ("verify", "generate_pages", "execute_notebooks", "slim"):
         monkeypatch.setattr(build_book, stage, lambda *arguments: None)
     return tmp_path
@@ -178,17 +217,202 @@ def test_a_good_build_replaces_the_previous_one(small_root, monkeypatch, capfd):
     assert "index.html" in lines[-2] and lines[-1] == "1 claims: 1 verified"
 
 
-def test_the_stamp_follows_the_sources(small_root, monkeypatch):
-    """A book is up to date until a source, or the repository's address, changes."""
+def test_nothing_is_done_if_nothing_changed(small_root, monkeypatch, capfd):
+    """The page to open and the verdict all the same; CI and --fresh build whatever is there."""
     monkeypatch.setattr(build_book, "build_html", new_pages)
-    monkeypatch.delenv(build_book.URL_VARIABLE, raising=False)
+    assert build_book.main([]) == 0
+    monkeypatch.setattr(build_book, "build", failing)
+    capfd.readouterr()
+    assert build_book.main([]) == 0
+    lines = capfd.readouterr().out.strip().splitlines()
+    assert lines[0].startswith("Up to date. Open file:") and lines[1] == "1 claims: 1 verified"
+    assert build_book.main(["--fresh"]) == 1
+    monkeypatch.setenv("CI", "true")
+    assert build_book.main([]) == 1 and build_book.main(["--if-changed"]) == 0
+    assert build_book.main(["--no-fresh"]) == 0
+
+
+def test_a_fresh_build_uses_no_store(small_root, monkeypatch):
+    """Neither this process nor those that it starts."""
+    stores = []
+    monkeypatch.setattr(build_book, "build_html", new_pages)
+    monkeypatch.setattr(build_book, "verify", lambda _, store: stores.append(store))
+    assert build_book.main([]) == 0 and build_book.main(["--fresh"]) == 0
+    assert stores[0].folder == small_root / "store" and stores[1] is None
+    assert os.environ[build_book.STORE] == "none"
+
+
+def test_the_stamp_follows_what_the_book_depends_on(small_root, monkeypatch):
+    """Sources, the repository's address, settings of numerical libraries, versions."""
+    monkeypatch.setattr(build_book, "build_html", new_pages)
     (small_root / "book").mkdir()
     assert build_book.main([]) == 0 and build_book.is_current(small_root)
     (small_root / "book" / "page.md").write_text("# New")
     assert not build_book.is_current(small_root)
     (small_root / "book" / "page.md").unlink()
-    monkeypatch.setenv(build_book.URL_VARIABLE, "https://github.com/example/example")
+    assert build_book.is_current(small_root)
+    for name in (build_book.URL_VARIABLE, "MKL_CBWR"):
+        monkeypatch.setenv(name, "https://github.com/example/example")
+        assert not build_book.is_current(small_root)
+        monkeypatch.delenv(name)
+    versions = build_book.installed("book", "encoder")
+    assert {"sphinx", "jupyter-book", "torch", "ipykernel"} <= set(versions)
+    monkeypatch.setattr(build_book, "installed", lambda *_: versions | {"sphinx": "0"})
     assert not build_book.is_current(small_root)
+
+
+def test_parsed_pages_are_those_of_a_good_build(tmp_path, monkeypatch):
+    """After a failure, an interrupt or a change of the machinery none are left."""
+    monkeypatch.setattr(build_book, "ROOT", tmp_path)
+    (tmp_path / "_config.yml").write_text("")
+    folder = tmp_path / "pages"
+
+    def found(fresh: bool = False, error: type[BaseException] | None = None) -> bool:
+        with build_book.parsed_pages(folder, fresh):
+            there = (folder / "parsed").is_file()
+            assert not (folder / "complete").exists()
+            (folder / "parsed").write_text("")
+            if error:
+                raise error
+        return there
+
+    assert [found(), found(), found(fresh=True), found()] == [False, True, False, True]
+    for error in (build_book.StageError, KeyboardInterrupt):
+        with pytest.raises(error):
+            found(error=error)
+        assert not found()
+    (folder / "complete").unlink()  # as if killed on the way
+    assert not found()
+    (tmp_path / "_config.yml").write_text("title: another")
+    assert not found()
+
+
+def test_a_text_is_made_again_when_what_it_depends_on_changes(tmp_path):
+    made = []
+
+    def text(depends: str, store) -> str:
+        return build_book.kept(store, "text", depends, lambda: made.append(depends) or depends)
+
+    store = build_book.Store(tmp_path)
+    assert [text(d, store) for d in "aab"] == ["a", "a", "b"] and made == ["a", "b"]
+    assert text("a", None) == "a" and made == ["a", "b", "a"]
+
+
+def test_a_page_shows_the_claims_it_names_and_their_relations():
+    """A page is read again when one of these, or what was found for it, is another."""
+    changed = extension("changed")
+    found = changed.claims_of("See {claim}`norms.submultiplicative` in paths.py, e.g. here.")
+    assert "norms.submultiplicative" in found and "norms.diameter" not in found
+    refuted = next(c for c in registry.values() if c.corrected_by)
+    assert refuted.corrected_by in changed.claims_of(refuted.id)
+    assert refuted.id in changed.claims_of(refuted.corrected_by)
+    for everything in ("```{verdict}\n```", "```{evidence} norms.*\n```"):
+        assert changed.claims_of(everything) == set(registry)
+
+
+def test_formulas_are_rendered_once(tmp_path):
+    """By source and mode, in this build and the next; one with an error each time."""
+    formulas, asked = extension("formulas"), []
+
+    def render(latex: str, options=None) -> str:
+        asked.append((latex, options))
+        return "katex-error" if latex == "bad" else f"<{latex}>"
+
+    memory = formulas.Formulas(render, build_book.Store(tmp_path))
+    for latex in ("x", "x", "bad", "bad"):
+        memory.render(latex)
+    assert memory.render("x", formulas.DISPLAY) == "<x>" and len(asked) == 4
+    memory.save(None, None)
+    again = formulas.Formulas(render, build_book.Store(tmp_path))
+    assert again.render("x") == "<x>" and len(asked) == 4
+    assert again.render("bad") == "katex-error" and len(asked) == 5
+
+
+def extension(name: str):
+    """A module of book/_ext."""
+    sys.path.insert(0, str(ROOT / "book" / "_ext"))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.pop(0)
+
+
+FIRST = """# First
+
+```{prf:theorem} Old
+:label: old
+
+$x^2$
+```
+
+```{claim} norms.submultiplicative
+```
+
+```{evidence} norms.submultiplicative
+```
+"""
+SECOND = """# Second
+
+By {prf:ref}`new` and {prf:ref}`old`; {claim}`norms.submultiplicative`, {cite}`dong2021`.
+
+$$ y = x $$ (eq-y)
+
+```{bibliography}
+```
+"""
+NEW = "```{prf:theorem} New\n:label: new\n\n$x^3$\n```\n\n"
+
+
+@pytest.fixture
+def two_pages(tmp_path, monkeypatch) -> Path:
+    """A book of two pages, one with theorems and evidence, one that refers to them."""
+    for name in ("_config.yml", "book/_ext", "book/_static", "book/references.bib"):
+        source, target = ROOT / name, tmp_path / name
+        target.parent.mkdir(exist_ok=True)
+        copy = shutil.copytree if source.is_dir() else shutil.copy
+        copy(source, target)
+    toc = "format: jb-book\nroot: pages/first\noptions: {numbered: true}\nchapters:\n"
+    toc += "- file: pages/second\n"
+    (tmp_path / "_toc.yml").write_text(toc)
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "second.md").write_text(SECOND)
+    (tmp_path / "_build").mkdir()
+    evidence_files.write(tmp_path / "_build" / "evidence.json")
+    monkeypatch.setattr(build_book, "ROOT", tmp_path)
+    return tmp_path
+
+
+def pages_of(root: Path, first: str, fresh: bool) -> dict[str, bytes]:
+    """Every file of the built book; not strict, as the rest of the book is missing."""
+    (root / "pages" / "first.md").write_text(first)
+    folder = root / "_build" / "pages"
+    with build_book.parsed_pages(folder, fresh):
+        html = build_book.build_html(folder, folder / "executed", strict=False)
+        files = {p.relative_to(html).as_posix(): p for p in html.rglob("*") if p.is_file()}
+        return {name: path.read_bytes() for name, path in files.items()}
+
+
+@pytest.mark.slow
+def test_a_build_after_an_edit_equals_a_fresh_one(two_pages, monkeypatch, capfd):
+    """Byte for byte: also the numbers on the page that was not edited, and new evidence."""
+    monkeypatch.setenv(build_book.STORE, str(two_pages / "store"))
+    pages_of(two_pages, FIRST, fresh=True)
+    capfd.readouterr()
+    after = pages_of(two_pages, FIRST.replace("# First\n", f"# First\n\n{NEW}"), fresh=False)
+    log = capfd.readouterr().out
+    assert "1 changed" in log, log
+    evidence_files.write(
+        two_pages / "_build" / "evidence.json", {"norms.submultiplicative": "fail"}
+    )
+    failed = pages_of(two_pages, (two_pages / "pages" / "first.md").read_text(), fresh=False)
+    assert b"failed" in failed["pages/first.html"] and b"failed" not in after["pages/first.html"]
+    monkeypatch.setenv(build_book.STORE, "none")
+    again = pages_of(two_pages, (two_pages / "pages" / "first.md").read_text(), fresh=True)
+    assert failed.keys() == again.keys()
+    assert {name for name in again if again[name] != failed[name]} <= {".buildinfo"}
+    assert (
+        b"Theorem 1.2" in again["pages/second.html"] or b"Theorem 2" in again["pages/second.html"]
+    )
 
 
 def test_the_repository_address_is_checked(tmp_path, monkeypatch):
@@ -275,18 +499,20 @@ def test_an_unexpected_skip_fails(tmp_path, name, workers):
     assert "unexpected skip" in done.stdout
 
 
+HEAD = (
+    "---\njupytext:\n  text_representation:\n    format_name: myst\nkernelspec:\n  "
+    "display_name: Python 3\n  language: python\n  name: python3\n---\n\n"
+)
+CELL = "```{code-cell} ipython3\n%s\n```\n"
+
+
 def test_executed_notebooks_are_found_again(tmp_path):
     """What is executed beforehand is what the page builder takes; a failure is named."""
     from jupyter_cache import get_cache
     from myst_nb.core.read import read_myst_markdown_notebook
 
-    head = (
-        "---\njupytext:\n  text_representation:\n    format_name: myst\nkernelspec:\n  "
-        "display_name: Python 3\n  language: python\n  name: python3\n---\n\n"
-    )
-    cell = "```{code-cell} ipython3\n%s\n```\n"
-    (tmp_path / "good.md").write_text(head + cell % "print(6 * 7)")
-    (tmp_path / "bad.md").write_text(head + cell % "1 / 0")
+    (tmp_path / "good.md").write_text(HEAD + CELL % "print(6 * 7)")
+    (tmp_path / "bad.md").write_text(HEAD + CELL % "1 / 0")
     failed = execute_notebooks.fill(tmp_path, tmp_path / "cache", jobs=1)
     assert len(failed) == 1 and "bad.md" in failed[0] and "ZeroDivisionError" in failed[0]
     store = get_cache(str(tmp_path / "cache"))
@@ -297,3 +523,56 @@ def test_executed_notebooks_are_found_again(tmp_path):
     assert merged.cells[-1].outputs[0].text == "42\n"
     with pytest.raises(KeyError):
         store.match_cache_notebook(notebooks["bad.md"])
+
+
+def test_an_unchanged_notebook_is_not_executed_again(tmp_path, monkeypatch):
+    """Not after an edit of its prose, but after one of a cell; one that failed each time."""
+    store, page = build_book.Store(tmp_path / "store"), tmp_path / "good.md"
+    page.write_text(HEAD + CELL % "print(6 * 7)")
+    bad = tmp_path / "bad.md"
+    bad.write_text(HEAD + CELL % "1 / 0")
+    ran = []
+
+    def execute(path: Path) -> execute_notebooks.Executed:
+        ran.append(path.stem)
+        notebook, output = execute_notebooks.read(path), nbformat.v4.new_output
+        notebook.cells[-1].outputs = [output("stream", name="stdout", text="42\n")]
+        return execute_notebooks.Executed(path, notebook, 1.0, "no" if path == bad else "")
+
+    monkeypatch.setattr(execute_notebooks, "execute", execute)
+    monkeypatch.setattr(execute_notebooks, "ProcessPoolExecutor", Inline)
+
+    def outputs(cache: str) -> str:
+        execute_notebooks.fill(tmp_path, tmp_path / cache, store=store)
+        return (tmp_path / cache / execute_notebooks.OUTPUTS).read_text()
+
+    first = outputs("one")
+    page.write_text(HEAD + "Words.\n\n" + CELL % "print(6 * 7)")
+    assert outputs("two") == first and sorted(ran) == ["bad", "bad", "good"]
+    page.write_text(HEAD + CELL % "print(7 * 6)")
+    outputs("three")
+    assert sorted(ran) == ["bad", "bad", "bad", "good", "good"]
+
+
+class Inline(Executor):
+    """A pool that does the work at once, here."""
+
+    def __init__(self, *arguments, **options) -> None:
+        pass
+
+    def submit(self, function, *arguments):
+        done = Future()
+        done.set_result(function(*arguments))
+        return done
+
+
+@pytest.mark.slow
+def test_kernels_share_nothing_but_imports(tmp_path):
+    """Forks of one warm process: what one notebook binds or sets, the next does not see."""
+    before = "import torch, os, sys; torch.set_num_threads(1); os.environ['SEEN'] = sys.seen = '1'"
+    after = "import os, sys; print('x' in globals(), 'SEEN' in os.environ, hasattr(sys, 'seen'))"
+    (tmp_path / "a.md").write_text(HEAD + CELL % f"x = 1; {before}")
+    (tmp_path / "b.md").write_text(HEAD + CELL % after)
+    done = {d.path.stem: d for d in execute_notebooks._all(sorted(tmp_path.glob("*.md")), 1, None)}
+    assert done["a"].error == done["b"].error == ""
+    assert done["b"].notebook.cells[-1].outputs[0].text == "False False False\n"

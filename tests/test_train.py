@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from attnverify import InputError
+from attnverify.experiments.engine import stored
 from attnverify.experiments.engine import train as trainer
 from attnverify.experiments.engine.train import Plan, stream, train
 
@@ -81,15 +82,16 @@ def test_a_failed_write_of_a_checkpoint_loses_nothing(tmp_path, monkeypatch):
     """The disk fills up at the second checkpoint: metrics are ahead of it and are dropped."""
     written = []
 
-    def failing(path, content, write=trainer.write_bytes):
-        written.append(path)
-        if len(written) == 2:
-            raise OSError("disk full")
+    def failing(path, content, write=stored.write_bytes):
+        written.append(path.name)
+        if written.count(trainer.CHECKPOINT) == 2:
+            raise OSError(28, "No space left on device")
         write(path, content)
 
-    monkeypatch.setattr(trainer, "write_bytes", failing)
-    with pytest.raises(OSError, match="disk full"):
+    monkeypatch.setattr(stored, "write_bytes", failing)
+    with pytest.raises(InputError, match="cannot be written .No space left on device"):
         trained(tmp_path)
+    monkeypatch.undo()
     assert trained(tmp_path)[0] == trained()[0]
 
 
@@ -142,20 +144,85 @@ def test_another_configuration_is_refused(tmp_path, changed):
         trained(tmp_path, **changed)
 
 
-def test_spoiled_files_are_refused(tmp_path):
+def rewritten(path: Path, tensors=None, **words) -> None:
+    """The checkpoint with other tensors or words, and with the digest that belongs to them."""
+    old, stated = stored.load(path)
+    stored.save(path, {**old, **(tensors or {})}, {**stated, **words})
+
+
+def edited(path: Path, old: bytes, new: bytes) -> None:
+    content = path.read_bytes()
+    assert old in content and len(old) == len(new)
+    path.write_bytes(content.replace(old, new, 1))
+
+
+def flip(path: Path, place: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(bytes(content))
+
+
+SPOILED = {
+    "a line less": lambda c, m: m.write_text(m.read_text().split("\n", 1)[1]),
+    "half a line": lambda c, m: m.write_text("{"),
+    "no metrics": lambda c, m: m.unlink(),
+    "a digit of the metrics": lambda c, m: m.write_text(m.read_text().replace("1", "2")),
+    "NaN in the metrics": lambda c, m: m.write_text('{"step": 0, "loss": NaN}\n'),
+    "deep nesting": lambda c, m: m.write_text("[" * 100_000),
+    "half a checkpoint": lambda c, m: c.write_bytes(c.read_bytes()[:100]),
+    "a bit of the weights": lambda c, m: flip(c, -1),
+    "a bit of the header": lambda c, m: flip(c, 30),
+    "another step": lambda c, m: edited(c, b'"step":"23"', b'"step":"22"'),
+    "a renamed tensor": lambda c, m: edited(c, b"parameter/W", b"parameter/V"),
+    "a step beyond the plan": lambda c, m: rewritten(c, step=str(10**12)),
+    "no step": lambda c, m: rewritten(c, step="-1"),
+    "one tensor more": lambda c, m: rewritten(c, {"more": torch.zeros(1)}),
+    "zeros": lambda c, m: c.write_bytes(bytes(c.stat().st_size)),
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILED.values(), ids=SPOILED)
+def test_spoiled_files_are_refused_with_the_advice_to_start_again(tmp_path, spoil):
     trained(tmp_path)
-    metrics, checkpoint = tmp_path / trainer.METRICS, tmp_path / trainer.CHECKPOINT
-    lines = metrics.read_text().splitlines()
-    for text, message in (("\n".join(lines[1:]), "missing lines"), ("{", "cannot be used")):
-        metrics.write_text(text)
-        with pytest.raises(InputError, match=message):
+    spoil(tmp_path / trainer.CHECKPOINT, tmp_path / trainer.METRICS)
+    with pytest.raises(InputError, match="^folder: got .*to start again$"):
+        trained(tmp_path)
+    for name in (trainer.CHECKPOINT, trainer.METRICS):
+        (tmp_path / name).unlink(missing_ok=True)
+    assert trained(tmp_path)[0] == trained()[0], "the advice helps"
+
+
+def test_metrics_after_the_checkpoint_may_be_anything(tmp_path):
+    """They belong to steps that are made again."""
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path, loss=interrupted_at(13))
+    with (tmp_path / trainer.METRICS).open("a") as out:
+        out.write("half a li")
+    assert trained(tmp_path)[0] == trained()[0]
+
+
+def test_a_folder_is_for_one_run_at_a_time(tmp_path):
+    with stored.own(tmp_path):
+        with pytest.raises(InputError, match="^folder: got .*which another run is using"):
             trained(tmp_path)
-    metrics.unlink()
-    with pytest.raises(InputError, match="cannot be used beside the checkpoint"):
-        trained(tmp_path)
-    checkpoint.write_bytes(checkpoint.read_bytes()[:100])
-    with pytest.raises(InputError, match="truncated or no checkpoint"):
-        trained(tmp_path)
+    assert trained(tmp_path)[0] == trained()[0]
+
+
+def test_what_killed_writers_left_is_swept_and_nothing_else(tmp_path):
+    left = [tmp_path / f".{n}.a1b2c3_4" for n in (trainer.CHECKPOINT, trainer.METRICS, "toy.json")]
+    kept = [tmp_path / n for n in ("mine.txt", ".hidden", ".a.safetensors", "b.json.12345678")]
+    for path in [*left, *kept]:
+        path.write_text("x")
+    trained(tmp_path)
+    assert not any(path.exists() for path in left) and all(path.exists() for path in kept)
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    for folder in (file, file / "below"):
+        with pytest.raises(InputError, match="^folder: got .*cannot be written"):
+            trained(folder)
 
 
 def test_a_loss_that_is_not_finite_stops_the_run():

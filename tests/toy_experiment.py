@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import attnverify.evidence.run as run
 from attnverify.checks import CHECKS
-from attnverify.checks.experiment import _check
+from attnverify.checks.measured import _check
 from attnverify.claims import Claim, registry
-from attnverify.evidence.forms import Verdict
 from attnverify.experiments import EXPERIMENTS
 from attnverify.experiments.engine import results
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
+from attnverify.verdict import Verdict
 
 
 def measure(settings: Settings) -> list[Row]:

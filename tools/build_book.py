@@ -1,5 +1,10 @@
 """Build the book: evidence, generated pages, strict HTML, swap. `make book` calls this.
 
+What was made before is reused while all that it depends on is unchanged: evidence, executed
+notebooks and rendered formulas from the store (:mod:`attnverify.evidence.store`), parsed pages from
+the last good build; every page is written again. `--fresh`, the default where CI is set, reuses
+nothing.
+
 The new book is built in a folder of its own and takes the place of `_build/html` by a
 rename only when every stage succeeded, so a failed build leaves the previous one as it
 was. With BOOK_REPOSITORY_URL set (the publishing workflow fills in the hosting
@@ -10,40 +15,50 @@ downloads only.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import yaml
 
+from attnverify.environment import installed, kind_of_machine
+from attnverify.evidence.closure import Sources
+from attnverify.evidence.store import VARIABLE as STORE
+from attnverify.evidence.store import Store, default
+
 sys.path.insert(0, str(Path(__file__).parent))
-from execute_notebooks import fill
+from execute_notebooks import cells, fill, read
 from slim_html import slim
 
 ROOT = Path(__file__).resolve().parents[1]
 #: What a built page depends on; book/generated follows from these.
 INPUTS = ("_config.yml", "_toc.yml", "constraints.txt", "book", "notebooks", "src", "tools")
+#: What the parsed pages depend on beside documents, outputs, claims and evidence.
+MACHINERY = ("_config.yml", "_toc.yml", "constraints.txt", "book/_ext", "book/references.bib")
+MACHINERY += ("tools",)
+EXTENSION = ("attnverify.book.extension", "attnverify.book.links", "attnverify.book.pages.tables")
 SKIPPED = {"__pycache__", "generated", ".ipynb_checkpoints", ".jupyter_cache"}
 STAMP = ".book-stamp"
 URL_VARIABLE = "BOOK_REPOSITORY_URL"
 REF_VARIABLE = "BOOK_REPOSITORY_REF"
+SETTINGS = (URL_VARIABLE, REF_VARIABLE)
 
 
 class StageError(Exception):
     """A stage of the build failed; the message says which and how."""
 
 
-def input_files(root: Path) -> Iterator[Path]:
+def input_files(root: Path, names: tuple[str, ...]) -> Iterator[Path]:
     """Every file that a built page depends on, in a fixed order."""
-    for name in INPUTS:
+    for name in names:
         top = root / name
         for path in [top] if top.is_file() else sorted(top.rglob("*")):
             parts = path.relative_to(root).parts
@@ -52,10 +67,12 @@ def input_files(root: Path) -> Iterator[Path]:
                 yield path
 
 
-def source_hash(root: Path) -> str:
-    """One hash of all inputs and of the repository setting: equal means up to date."""
-    digest = hashlib.sha256(os.environ.get(URL_VARIABLE, "").encode())
-    for path in input_files(root):
+def source_hash(root: Path, names: tuple[str, ...] = INPUTS) -> str:
+    """One hash of all inputs, installed versions and settings: equal means up to date."""
+    settings = {name: os.environ.get(name, "") for name in SETTINGS}
+    parts = [settings, installed("book", "encoder"), kind_of_machine()]
+    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
+    for path in input_files(root, names):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0")
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
@@ -64,7 +81,8 @@ def source_hash(root: Path) -> str:
 def is_current(root: Path) -> bool:
     """True if `_build/html` was built from the sources as they are now."""
     stamp = root / "_build" / "html" / STAMP
-    return stamp.is_file() and stamp.read_text() == source_hash(root)
+    built = stamp.is_file() and (root / "_build" / "evidence.json").is_file()
+    return built and stamp.read_text() == source_hash(root)
 
 
 def run_python(*arguments: str | Path, repeat: str = "") -> None:
@@ -101,24 +119,80 @@ def run_main(module: str, *arguments: str | Path, repeat: str = "") -> None:
     run_python("-c", start, *arguments, repeat=repeat)
 
 
-def verify(evidence: Path) -> None:
+def kept(store: Store | None, what: str, depends: str, make: Callable[[], str]) -> str:
+    """A text that follows from what ``depends`` is the digest of: from the store, or made."""
+    key = {"what": what, "depends": depends}
+    text = store.get(key) if store else None
+    if text is None:
+        text = make()
+        if store:
+            store.put(key, text)
+    return text
+
+
+def verify(evidence: Path, store: Store | None) -> None:
     """Check every claim in the quick setting and write the evidence file."""
     evidence.parent.mkdir(parents=True, exist_ok=True)
-    run_main("attnverify.cli", "verify", "--json", evidence)
+
+    def run() -> str:
+        run_main("attnverify.cli", "verify", "--json", evidence)
+        return evidence.read_text(encoding="utf-8")
+
+    depends = source_hash(ROOT, ("src", "constraints.txt")) + derivations()
+    evidence.write_text(kept(store, "evidence", depends, run), encoding="utf-8")
 
 
-def generate_pages(evidence: Path) -> None:
+def derivations() -> str:
+    """Digest of the code cells of all notebooks."""
+    paths = sorted((ROOT / "notebooks").glob("*.md"))
+    code = [(path.name, cells(read(path))) for path in paths]
+    return hashlib.sha256(json.dumps(code).encode()).hexdigest()
+
+
+def generate_pages(evidence: Path, store: Store | None) -> None:
     """Write the status page, the graph and the code index from the evidence."""
-    run_python(
-        "-m", "attnverify.book.pages", "--evidence", evidence, "--out", ROOT / "book" / "generated"
-    )
+    folder = ROOT / "book" / "generated"
+
+    def run() -> str:
+        run_python("-m", "attnverify.book.pages", "--evidence", evidence, "--out", folder)
+        return json.dumps({p.name: p.read_text("utf-8") for p in sorted(folder.glob("*.md"))})
+
+    content = hashlib.sha256(evidence.read_bytes()).hexdigest()
+    depends = source_hash(ROOT, ("src", "constraints.txt")) + content
+    pages = json.loads(kept(store, "generated pages", depends, run))
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in pages.items():
+        if not (folder / name).is_file() or (folder / name).read_text("utf-8") != text:
+            (folder / name).write_text(text, encoding="utf-8")
 
 
-def execute_notebooks(cache: Path) -> None:
-    """Execute all notebooks into an empty cache; StageError with what failed."""
-    failed = fill(ROOT / "notebooks", cache)
+def execute_notebooks(cache: Path, store: Store | None) -> None:
+    """Put all notebooks with outputs into an empty cache; StageError with what failed."""
+    shutil.rmtree(cache, ignore_errors=True)
+    failed = fill(ROOT / "notebooks", cache, store=store)
     if failed:
         raise StageError("notebooks failed: " + "\n".join(failed))
+
+
+@contextlib.contextmanager
+def parsed_pages(folder: Path, fresh: bool) -> Iterator[None]:
+    """Keep the parsed pages of the last good build, or start without any.
+
+    The mark is taken away while a build is under way: one that failed or was interrupted may have
+    read pages whose warnings would not come again.
+    """
+    mark = folder / "complete"
+    depends = source_hash(ROOT, MACHINERY) + Sources().digest(EXTENSION)
+    if fresh or not mark.is_file() or mark.read_text() != depends:
+        shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    mark.unlink(missing_ok=True)
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    mark.write_text(depends)
 
 
 def build_config(folder: Path, cache: Path) -> Path:
@@ -147,8 +221,9 @@ def build_config(folder: Path, cache: Path) -> Path:
     return target
 
 
-def build_html(staging: Path, cache: Path) -> Path:
-    """Build strictly below staging and return the folder of pages."""
+def build_html(staging: Path, cache: Path, strict: bool = True) -> Path:
+    """Build below staging and return the folder of pages; every warning is an error if strict."""
+    shutil.rmtree(staging / "_build" / "html", ignore_errors=True)  # so that all are written
     run_main(
         "jupyter_book.cli.main",
         "build",
@@ -157,10 +232,7 @@ def build_html(staging: Path, cache: Path) -> Path:
         staging,
         "--config",
         build_config(staging, cache),
-        "--all",
-        "-n",
-        "-W",
-        "--keep-going",
+        *(("-n", "-W", "--keep-going") if strict else ()),
         repeat="WARNING",
     )
     html = staging / "_build" / "html"
@@ -203,43 +275,57 @@ def timed(name: str, stage, *arguments):
     return result
 
 
-def build() -> Path:
+def build(fresh: bool = False) -> Path:
     """All stages; returns the page to open."""
+    if fresh:
+        os.environ[STORE] = "none"  # for every process that is started from here, too
     output, evidence = ROOT / "_build", ROOT / "_build" / "evidence.json"
-    stamp = source_hash(ROOT)
-    timed("verify the claims", verify, evidence)
-    timed("write the generated pages", generate_pages, evidence)
-    with tempfile.TemporaryDirectory(prefix="staging-", dir=output) as folder:
-        cache = Path(folder) / "executed"
-        timed("execute the notebooks", execute_notebooks, cache)
-        html = timed("build the pages", build_html, Path(folder), cache)
+    stamp, store, pages = source_hash(ROOT), default(), output / "pages"
+    timed("verify the claims", verify, evidence, store)
+    timed("write the generated pages", generate_pages, evidence, store)
+    with parsed_pages(pages, fresh):
+        timed("execute the notebooks", execute_notebooks, pages / "executed", store)
+        html = timed("build the pages", build_html, pages, pages / "executed")
         timed("trim styles, icons and scripts", slim, html)
         (html / STAMP).write_text(stamp)
         swap(html, output / "html")
+    if store:
+        store.prune()
     return output / "html" / "index.html"
+
+
+def options_of(arguments: list[str] | None) -> argparse.Namespace:
+    """The command line, read."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument(
+        "--fresh",
+        action=argparse.BooleanOptionalAction,
+        default=os.environ.get("CI", "").lower() in {"1", "true"},
+        help="make everything again (default: where CI is set)",
+    )
+    parser.add_argument(
+        "--if-changed",
+        action="store_true",
+        help="do nothing if the book is up to date with its sources, whatever --fresh says",
+    )
+    return parser.parse_args(arguments)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Command line: exit code 0 if the new book is in place, 1 if the previous one was kept."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--if-changed",
-        action="store_true",
-        help="do nothing if the book is up to date with its sources",
-    )
-    options = parser.parse_args(arguments)
-    if options.if_changed and is_current(ROOT):
-        print("The book is up to date.")
-        return 0
+    options = options_of(arguments)
     start = time.perf_counter()
+    page = ROOT / "_build" / "html" / "index.html"
+    current = (options.if_changed or not options.fresh) and is_current(ROOT)
     try:
-        page = build()
+        page = page if current else build(options.fresh)
     except StageError as error:
         print(
             f"The book was not built; the previous one, if any, was kept. {error}", file=sys.stderr
         )
         return 1
-    print(f"Built in {time.perf_counter() - start:.1f} s. Open {page.as_uri()}")
+    done = "Up to date" if current else f"Built in {time.perf_counter() - start:.1f} s"
+    print(f"{done}. Open {page.as_uri()}")
     print(verdict(ROOT / "_build" / "evidence.json"))
     return 0
 

@@ -1,52 +1,144 @@
-"""Execute every notebook of the book, as many at a time as there are cores, into a fresh cache.
+"""Execute the notebooks of the book, as many at a time as there are cores, into a cache.
 
-The page builder executes notebooks one after the other. Here they are executed in parallel and
-put into an empty jupyter-cache, which the builder then reads in place of executing them. The
-cache lives for one build: its key ignores the package, so an older one would hide changes there.
+The page builder would execute them one after the other, in kernels that import everything anew.
+Here they run in parallel in forks of one warm process, and only if something that they depend on
+has changed: the outputs are kept under a key of the code cells, the reached modules, the versions
+and the machine (:mod:`attnverify.evidence.keys`). All outputs go into a jupyter-cache, which the
+builder then reads in place of executing. That cache lives for one build: its own key ignores the
+package, so an older one would hide changes there.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+
+from forked_kernels import CAN_FORK, ForkingKernelManager, context
 
 TIMEOUT = 600  # seconds a cell
 #: Or each kernel warns that its socket, which is local, is not encrypted.
 QUIET = ["--IPKernelApp.log_level=ERROR"]
 
+#: Beside the cache: digest of every notebook's outputs, by which book/_ext/changed.py knows them.
+OUTPUTS = "outputs.json"
 
-def execute(path: Path) -> tuple[Path, object, float, str]:
-    """Execute one notebook in its own folder: (path, notebook, seconds, traceback or "")."""
-    from jupyter_cache.executors.utils import single_nb_execution
+
+@dataclass(frozen=True)
+class Executed:
+    """A notebook with outputs; seconds as first measured; error: a traceback, or "" if none."""
+
+    path: Path
+    notebook: NotebookNode
+    seconds: float
+    error: str
+
+
+def read(path: Path) -> NotebookNode:
+    """A MyST notebook as Jupyter's."""
     from myst_nb.core.read import read_myst_markdown_notebook
 
-    notebook = read_myst_markdown_notebook(path.read_text(encoding="utf-8"), path=path)
+    return read_myst_markdown_notebook(path.read_text(encoding="utf-8"), path=path)
+
+
+def cells(notebook: NotebookNode) -> list[tuple[str, list[str]]]:
+    """What is executed: source and tags of each code cell."""
+    code = (cell for cell in notebook.cells if cell.cell_type == "code")
+    return [(cell.source, sorted(cell.metadata.get("tags", ()))) for cell in code]
+
+
+def execute(path: Path) -> Executed:
+    """Execute one notebook in its own folder."""
+    from jupyter_cache.executors.utils import single_nb_execution
+
+    notebook = read(path)
+    manager: dict[str, Any] = {"kernel_manager_class": ForkingKernelManager} if CAN_FORK else {}
     done = single_nb_execution(
-        notebook, cwd=str(path.parent), timeout=TIMEOUT, allow_errors=False, extra_arguments=QUIET
+        notebook,
+        cwd=str(path.parent),
+        timeout=TIMEOUT,
+        allow_errors=False,
+        extra_arguments=QUIET,
+        **manager,
     )
-    return path, notebook, done.time or 0.0, done.exc_string or ""
+    return Executed(path, notebook, done.time or 0.0, done.exc_string or "")
 
 
-def fill(folder: Path, cache: Path, jobs: int | None = None) -> list[str]:
+def fill(folder: Path, cache: Path, jobs: int | None = None, store: Any = None) -> list[str]:
     """Execute ``folder``'s notebooks into ``cache``; the tracebacks of those that failed.
 
-    One of them that failed is not in the cache.
+    store: an :class:`attnverify.evidence.store.Store` for what need not be executed again. One
+    that failed is in neither.
     """
     from jupyter_cache import get_cache
     from jupyter_cache.base import CacheBundleIn
 
-    store, failed = get_cache(str(cache)), []
-    paths = sorted(folder.glob("*.md"))
-    with ProcessPoolExecutor(jobs or os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        running = [pool.submit(execute, path) for path in paths]
-        for task in as_completed(running):
-            path, notebook, seconds, error = task.result()
-            print(f"    {path.stem}: {seconds:.1f} s{' FAILED' if error else ''}", flush=True)
-            if error:
-                failed.append(f"{path.name}:\n{error}")
-                continue
-            bundle = CacheBundleIn(notebook, str(path), data={"execution_seconds": seconds})
-            store.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+    bundles, failed, digests = get_cache(str(cache)), [], {}
+    for done in _all(sorted(folder.glob("*.md")), jobs, store):
+        if done.error:
+            failed.append(f"{done.path.name}:\n{done.error}")
+            continue
+        outputs = json.dumps(_outputs(done.notebook), sort_keys=True)
+        digests[done.path.stem] = hashlib.sha256(outputs.encode()).hexdigest()
+        bundle = CacheBundleIn(
+            done.notebook, str(done.path), data={"execution_seconds": done.seconds}
+        )
+        bundles.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+    (cache / OUTPUTS).write_text(json.dumps(digests), encoding="utf-8")
     return failed
+
+
+def _all(paths: list[Path], jobs: int | None, store: Any) -> Iterator[Executed]:
+    """Every notebook: from the store, else executed and put there."""
+    known = _keys(paths) if store else {}
+    missing = []
+    for path in paths:
+        kept = store.get(known[path]) if store else None
+        if kept is None:
+            missing.append(path)
+        else:
+            yield Executed(path, _with_outputs(path, kept["outputs"]), kept["seconds"], "")
+    print(f"    {len(paths) - len(missing)} of {len(paths)} are unchanged", flush=True)
+    if not missing:
+        return
+    with ProcessPoolExecutor(jobs or os.cpu_count(), mp_context=context()) as pool:
+        running = [pool.submit(execute, path) for path in missing]
+        for task in as_completed(running):
+            done = task.result()
+            mark = " FAILED" if done.error else ""
+            print(f"    {done.path.stem}: {done.seconds:.1f} s{mark}", flush=True)
+            if store and not done.error:
+                value = {"outputs": _outputs(done.notebook), "seconds": done.seconds}
+                store.put(known[done.path], value)
+            yield done
+
+
+def _keys(paths: list[Path]) -> dict[Path, dict[str, Any]]:
+    from attnverify.evidence import keys
+    from attnverify.evidence.closure import Sources
+
+    sources = Sources()
+    return {path: keys.of_chapter(path.stem, cells(read(path)), sources) for path in paths}
+
+
+def _outputs(notebook: NotebookNode) -> list[dict[str, Any]]:
+    """What execution added: the count and the outputs of every code cell."""
+    code = (cell for cell in notebook.cells if cell.cell_type == "code")
+    return [{"execution_count": c.execution_count, "outputs": c.outputs} for c in code]
+
+
+def _with_outputs(path: Path, outputs: list[dict[str, Any]]) -> NotebookNode:
+    """The notebook as it is now with the outputs of its (equal) code cells."""
+    notebook = read(path)
+    code = (cell for cell in notebook.cells if cell.cell_type == "code")
+    for cell, kept in zip(code, outputs, strict=True):
+        cell.update(nbformat.from_dict(kept))
+    return notebook

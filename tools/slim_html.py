@@ -98,10 +98,10 @@ def glyphs(css: str) -> set[int]:
 
 def subset_font(source: Path, wanted: set[int]) -> None:
     """Write SOURCE.woff with the wanted glyphs only (woff, as woff2 needs a compressor)."""
-    font = TTFont(source)
+    font = TTFont(source, recalcTimestamp=False)  # equal pages give equal files
     options = subset.Options(flavor="woff", layout_features=[], notdef_outline=True)
     tool = subset.Subsetter(options)
-    tool.populate(unicodes=wanted & set(font.getBestCmap()))
+    tool.populate(unicodes=wanted & set(font.getBestCmap() or {}))
     tool.subset(font)
     subset.save_font(font, source.with_suffix(".woff"), options)
 

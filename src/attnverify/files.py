@@ -1,10 +1,18 @@
-"""Files that are whole or not there: written under a temporary name, then renamed."""
+"""Files: written whole or not at all, checked before a long run, read with guarded JSON."""
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from attnverify.errors import InputError
+
+LARGEST = 64 << 20  # bytes of a JSON file, unless its reader says otherwise
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -23,3 +31,78 @@ def write_bytes(path: Path, content: bytes) -> None:
 def write_text(path: Path, text: str) -> None:
     """:func:`write_bytes` of the text in UTF-8."""
     write_bytes(path, text.encode("utf-8"))
+
+
+@contextmanager
+def read_json(
+    path: Path, argument: str, what: str, largest: int = LARGEST, expected: str = ""
+) -> Iterator[Any]:
+    """What a JSON file holds, to be taken apart in the block.
+
+    A file that is missing, larger than ``largest`` bytes or no JSON raises :class:`InputError`, and
+    so does one whose parts are not what the block takes them for. argument: what the messages
+    name; what: what the file should be, "replay file"; expected: the same in more words.
+    """
+    expected = expected or f"an existing {what}"
+    if not path.is_file():
+        raise InputError(f"{argument}: got {path}, which does not exist, expected {expected}")
+    size = path.stat().st_size
+    if size > largest:
+        raise InputError(f"{argument}: got {size} bytes, expected at most {largest}")
+    try:
+        yield json.loads(path.read_text(encoding="utf-8"))
+    except InputError:
+        raise
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(
+            f"{argument}: got {path.name}, which is truncated or no {what} "
+            f"({type(error).__name__}: {error}), expected {expected}"
+        ) from error
+
+
+def require_writable(argument: str, path: Path) -> None:
+    """Make the folder of ``path`` and try to write there, before the work whose result it takes.
+
+    Raises :class:`InputError` for a place where nothing can be written and for one that holds
+    something else: what is replaced is a JSON file of this program, or an empty file.
+    """
+    if path == Path("-"):
+        raise InputError(f"{argument}: got -, expected the name of a file")
+    if path.is_dir():
+        raise InputError(f"{argument}: got {path}, which is a folder, expected a file")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{argument}: got {path}, expected a regular file")
+    require_folder(argument, path.parent)
+    if path.exists() and not os.access(path, os.W_OK):
+        raise InputError(f"{argument}: got {path}, which is read-only, expected a writable file")
+    if path.exists() and not _own(path):
+        raise InputError(
+            f"{argument}: got {path}, which was not written by this program, "
+            "expected a new file or one of its own JSON files"
+        )
+
+
+def require_folder(argument: str, folder: Path) -> None:
+    """Make the folder if need be and try to write in it; raises :class:`InputError`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(b"\0")  # a full disk takes a name but no byte
+    except OSError as error:
+        raise InputError(
+            f"{argument}: got {folder}, where nothing can be written ({error.strerror}), "
+            "expected a folder to write to"
+        ) from error
+
+
+def _own(path: Path) -> bool:
+    """Whether the file is empty or a JSON object that names this program."""
+    if path.stat().st_size == 0:
+        return True
+    try:
+        with read_json(path, "file", "JSON file") as body:
+            if "environment" in body:  # a report
+                return "attnverify" in body["environment"]
+            return body["format"].startswith("attnverify ")  # an instance, a table of results
+    except InputError:
+        return False

@@ -16,7 +16,7 @@ import contextlib
 import functools
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeGuard
 
 import flint
 import numpy as np
@@ -25,7 +25,7 @@ import torch
 Array = Any  # torch.Tensor | numpy.ndarray of flint.arb | numpy.ndarray of flint.fmpq
 
 
-def is_torch(x: Array) -> bool:
+def is_torch(x: Array) -> TypeGuard[torch.Tensor]:
     return isinstance(x, torch.Tensor)
 
 
@@ -41,10 +41,7 @@ def precision(bits: int) -> Iterator[None]:
 
 
 def _entrywise(function: Callable[[Any], Any], x: Array) -> Array:
-    x = np.asarray(x, dtype=object)
-    out = np.empty(x.shape, dtype=object)
-    out.flat = [function(v) for v in x.flat]
-    return out[()]
+    return np.frompyfunc(function, 1, 1)(np.asarray(x, dtype=object))
 
 
 def balls(x: torch.Tensor | np.ndarray) -> Array:
@@ -181,10 +178,14 @@ def digamma(x: Array) -> Array:
 
 
 def sqrt(x: Array) -> Array:
-    """Square root of something known to be >= 0; a ball that reaches below zero is cut there."""
+    """Square root of something known to be >= 0; a ball that reaches below zero is cut there.
+
+    A ball that lies below zero shows that what was known is false: it has no root (NaN), which
+    leaves every comparison unknown.
+    """
     if is_torch(x):
         return torch.sqrt(x)
-    return _entrywise(lambda v: v.nonnegative_part().sqrt(), x)
+    return _entrywise(lambda v: v.sqrt() if v < 0 else v.nonnegative_part().sqrt(), x)
 
 
 def square(x: Array) -> Array:
@@ -202,6 +203,12 @@ def softmax(x: Array, keep: Array | None = None) -> Array:
         return torch.softmax(x if keep is None else x.masked_fill(~keep, -torch.inf), dim=-1)
     weights = exp(x) if keep is None else exp(x) * np.where(np.asarray(keep), 1, 0)
     return weights / sum(weights, axis=-1, keepdims=True)
+
+
+def causal(tokens: int, like: Array) -> Array:
+    """True where the key (column) does not come after the query (row); (tokens, tokens)."""
+    keep = np.tri(tokens, dtype=bool)
+    return torch.from_numpy(keep).to(like.device) if is_torch(like) else keep
 
 
 def join_heads(x: Array) -> Array:

@@ -18,6 +18,7 @@ from functools import reduce
 from typing import Any
 
 import sympy as sp
+from sympy.core.function import AppliedUndef
 
 Limit = tuple[sp.Symbol, sp.Expr, sp.Expr]
 Rules = Mapping[tuple[Any, Any], tuple[sp.Expr, ...]]
@@ -80,33 +81,33 @@ def equal(left: sp.Expr, right: sp.Expr, rules: Rules | None = None) -> bool:
     return normal_form(left - right, rules) == 0
 
 
-def _expand(expression: sp.Expr) -> list[Term]:
-    if expression.is_Add:
+def _expand(expression: sp.Basic) -> list[Term]:
+    if isinstance(expression, sp.Add):
         return [term for part in expression.args for term in _expand(part)]
-    if expression.is_Mul:
+    if isinstance(expression, sp.Mul):
         products = [Term(sp.S.One, ())]
         for factor in expression.args:
             products = [a.times(b) for a in products for b in map(_fresh, _expand(factor))]
         return products
     if isinstance(expression, sp.Sum):
-        limits = tuple(tuple(limit) for limit in reversed(expression.limits))
+        limits = tuple((v, lo, hi) for v, lo, hi in reversed(expression.limits))
         inner = _expand(expression.function)
         return [_fresh(Term(t.coefficient, t.word, limits + t.limits)) for t in inner]
-    if expression.is_Pow and expression.exp.is_Integer and expression.exp > 0:
-        return (
-            _expand(sp.Mul(*[expression.base] * int(expression.exp), evaluate=False))
-            if (
-                not expression.is_commutative
-                or expression.base.is_Add
-                or expression.base.has(sp.Sum)
-            )
-            else [Term(expression, ())]
-        )
-    if expression.is_commutative:
+    if isinstance(expression, sp.Pow) and _is_product(expression):
+        factors = [expression.base] * int(expression.exp)
+        return _expand(sp.Mul(*factors, evaluate=False))
+    if isinstance(expression, sp.Expr) and expression.is_commutative:
         return [Term(expression, ())]
-    if expression.is_Symbol or isinstance(expression, sp.core.function.AppliedUndef):
+    if isinstance(expression, sp.Symbol | AppliedUndef):
         return [Term(sp.S.One, (expression,))]
     raise ValueError(f"expression: got {expression}, expected sums and products of symbols")
+
+
+def _is_product(power: sp.Pow) -> bool:
+    """Whether a power is to be written out: a positive one of something with terms or words."""
+    base = power.base
+    written = not power.is_commutative or isinstance(base, sp.Add) or base.has(sp.Sum)
+    return isinstance(power.exp, sp.Integer) and bool(power.exp > 0) and written
 
 
 def _fresh(term: Term) -> Term:
@@ -157,7 +158,7 @@ def _name_bound(term: Term) -> Term:
     order: list[sp.Symbol] = []
     for piece in [*term.word, term.coefficient]:
         for node in sp.preorder_traversal(piece):
-            if node in bound and node not in order:
+            if isinstance(node, sp.Symbol) and node in bound and node not in order:
                 order.append(node)
     for number, variable in enumerate(order):
         new = sp.Symbol(f"i{number}_", integer=True)

@@ -22,10 +22,10 @@ from sphinx_proof.proof_type import PROOF_TYPES
 
 from attnverify.book.links import ApiRole, ClaimRole, StatusRole, evidence_of, resolve, status_badge
 from attnverify.book.pages import tables
-from attnverify.book.pages.common import STATUSES, UNCHECKED, Evidence, anchor, escape
+from attnverify.book.pages.common import Evidence, anchor, escape
 from attnverify.claims import Claim, registry
 from attnverify.errors import InputError
-from attnverify.evidence.records import KINDS
+from attnverify.vocabulary import KINDS, STATUSES
 
 LOG = logging.getLogger(__name__)
 STATIC = Path(__file__).parent / "static"
@@ -60,7 +60,8 @@ class ClaimDirective(SphinxDirective):
             self.state_machine,
         )
         box = proof.run()[0]
-        box["realtype"] = self.env.proof_list[label]["realtype"] = claim.kind
+        proofs: dict[str, dict[str, str]] = getattr(self.env, "proof_list")  # noqa: B009
+        box["realtype"] = proofs[label]["realtype"] = claim.kind
         section = box[1]
         section["ids"] = [f"{label}-content"]  # sphinx-proof gives every box the same id
         section += self._footer(claim)
@@ -148,7 +149,7 @@ class VerdictDirective(SphinxDirective):
         counts = Counter(evidence.status(id) for id in registry)
         line = nodes.paragraph()
         line += [nodes.strong("", f"{len(registry)} claims"), nodes.Text(": ")]
-        for k, status in enumerate(s for s in (*STATUSES, UNCHECKED) if counts[s]):
+        for k, status in enumerate(s for s in STATUSES if counts[s]):
             line += [nodes.Text(f"{', ' * (k > 0)}{counts[status]} "), status_badge(status)]
         return line
 

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import matplotlib.pyplot as plt
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from attnverify.vocabulary import STATUS_COLORS
 
 # Okabe-Ito colors, told apart by readers with any color vision; legible on white and on dark.
 COLORS = {
-    # status of a claim
-    "verified": "#009E73",
-    "refuted": "#D55E00",
-    "corrected": "#CC79A7",
-    "partial": "#E69F00",
-    "failed": "#B00020",
+    **STATUS_COLORS,
     # what a curve is
     "measured": "#0072B2",
-    "published": "#D55E00",
-    "repaired": "#CC79A7",
-    "sharp": "#009E73",
-    "reference": "#7F7F7F",
+    "published": STATUS_COLORS["refuted"],
+    "repaired": STATUS_COLORS["corrected"],
+    "sharp": STATUS_COLORS["verified"],
+    "reference": STATUS_COLORS["not checked"],
 }
 
-STYLE = {
+STYLE: dict[Any, Any] = {
     "figure.figsize": (6.4, 3.6),
     "figure.facecolor": "white",
     "figure.constrained_layout.use": True,
@@ -37,14 +35,14 @@ STYLE = {
 }
 
 
-def axes(title: str, x: str, y: str, columns: int = 1, **options) -> tuple[Figure, Axes]:
+def axes(title: str, x: str, y: str, columns: int = 1, **options) -> tuple[Figure, Any]:
     """A figure with labeled axes in the book's style; options go to ``plt.subplots``.
 
     With ``columns`` > 1 the second value is an array of axes that all carry the labels.
     """
     plt.rcParams.update(STYLE)
-    figure, parts = plt.subplots(1, columns, **options)
-    for part in [parts] if columns == 1 else parts:
+    figure, grid = plt.subplots(1, columns, squeeze=False, **options)
+    for part in grid[0]:
         part.set(xlabel=x, ylabel=y)
     figure.suptitle(title)
-    return figure, parts
+    return figure, grid[0, 0] if columns == 1 else grid[0]

@@ -138,7 +138,7 @@ def limit_figure(xi: float = 1.5, eta: float = 0.25, gamma: float = 1.0) -> Limi
 def argument() -> str:
     """The argument of Phi as a JavaScript expression in t, xi, eta and gamma."""
     symbols = sp.symbols("t xi eta gamma")
-    return sp.jscode(localization.limit_argument(*symbols, sqrt=sp.sqrt))
+    return str(sp.jscode(localization.limit_argument(*symbols, sqrt=sp.sqrt)))
 
 
 def script() -> str:

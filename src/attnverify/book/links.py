@@ -14,7 +14,6 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxRole
 from sphinx.util.nodes import make_refnode
 
-from attnverify.book.figures import COLORS
 from attnverify.book.pages.common import Evidence, anchor, badge, read_evidence
 from attnverify.claims import Claim, registry
 from attnverify.errors import InputError
@@ -30,9 +29,12 @@ def _read(path: Path, changed: int) -> Evidence:
 
 
 def evidence_of(env: BuildEnvironment) -> Evidence:
-    """The evidence file of the build; a warning, and nothing checked, if it cannot be used."""
+    """The evidence file of the build; a warning, and nothing checked, if it cannot be used.
+
+    Pages that show something of it are read again by content (book/_ext/changed.py), not by its
+    time: every verification writes it.
+    """
     path = Path(env.srcdir, env.config.attnverify_evidence)
-    env.note_dependency(str(path))
     try:
         return _read(path, path.stat().st_mtime_ns if path.is_file() else 0)
     except InputError as error:
@@ -42,8 +44,7 @@ def evidence_of(env: BuildEnvironment) -> Evidence:
 
 def status_badge(status: str) -> nodes.raw:
     """The badge of a status; see the badge of :mod:`attnverify.book.pages.common`."""
-    color = COLORS.get(status, COLORS["reference"])
-    return nodes.raw("", badge(status, color), format="html")
+    return nodes.raw("", badge(status), format="html")
 
 
 class ClaimRole(SphinxRole):
@@ -85,7 +86,7 @@ class ApiRole(SphinxRole):
     """{api}`NAME`: a name of the package, linked if the API reference has an entry for it."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        if not _exists(self.text):
+        if not exists(self.text):
             LOG.error(
                 "api: got %r, expected a name of the package",
                 self.text,
@@ -113,7 +114,7 @@ def _split(text: str) -> tuple[str, str]:
     return "", text.strip()
 
 
-def _exists(name: str) -> bool:
+def exists(name: str) -> bool:
     parts = name.split(".")
     for size in range(len(parts), 0, -1):
         try:

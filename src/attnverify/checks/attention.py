@@ -7,6 +7,8 @@ from collections.abc import Callable
 import torch
 
 from attnverify import ops
+from attnverify.checks.definitions import attention as definitions
+from attnverify.checks.definitions.agree import by_definition
 from attnverify.evidence.forms import Check, Identity, Twin
 from attnverify.evidence.rounding import gamma, softmax_error, unit
 from attnverify.network import attention
@@ -102,5 +104,8 @@ QK_REDUCTION = _qk(
 
 CHECKS: dict[str, dict[str, Check]] = {
     "attention.shift-invariance": {"softmax": SHIFT},
-    "attention.qk-reduction": {"attention": QK_REDUCTION},
+    "attention.qk-reduction": {
+        "attention": QK_REDUCTION,
+        "token by token": by_definition(definitions.weights, "sqrt 4 in place of sqrt 3", scale=4),
+    },
 }

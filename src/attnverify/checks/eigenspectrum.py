@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import sympy as sp
 import torch
 
 from attnverify import ops
+from attnverify.checks.definitions import scores
+from attnverify.checks.definitions.agree import by_definition
 from attnverify.evidence.forms import Check, Decision, Identity, Inequality, Twin, Verdict
 from attnverify.evidence.rounding import gamma
 from attnverify.formulas import eigenspectrum as spectrum
@@ -33,40 +36,31 @@ def _identity() -> dict[str, torch.Tensor]:
     return {"W": 0.75 * torch.eye(3, dtype=torch.float64)}
 
 
-XI_GENERAL = Inequality(
-    left=lambda W: abs(walk.trace(W)),
-    right=_trace_bound,
-    sizes=tuple({"W": (d, d)} for d in (2, 3, 6)),
-    extremal=(_identity,),
-)
-XI_GENERAL = replace(
-    XI_GENERAL,
-    twins=(
-        Twin(
-            "tr(W^2) in place of ||W||_F^2",
-            replace(
-                XI_GENERAL,
-                right=lambda W: _trace_bound(W, size=lambda A: abs(spectrum.square_trace(A))),
-            ),
-        ),
-        Twin("0.999 sqrt(d)", replace(XI_GENERAL, right=lambda W: _trace_bound(W, 0.999))),
-    ),
+XI_GENERAL = (
+    Inequality(
+        left=lambda W: abs(walk.trace(W)),
+        right=_trace_bound,
+        sizes=tuple({"W": (d, d)} for d in (2, 3, 6)),
+        extremal=(_identity,),
+    )
+    .but(
+        "tr(W^2) in place of ||W||_F^2",
+        right=lambda W: _trace_bound(W, size=lambda A: abs(spectrum.square_trace(A))),
+    )
+    .but("0.999 sqrt(d)", right=lambda W: _trace_bound(W, 0.999))
 )
 
-XI = replace(XI_GENERAL, build=_symmetric, twins=())
-XI = replace(
-    XI,
-    twins=(
-        Twin("0.999 sqrt(d)", replace(XI, right=lambda W: _trace_bound(W, 0.999))),
-        Twin(
-            "xi without its square root, tr(W)/tr(W^2) <= sqrt(d)",
-            replace(XI, right=lambda W: _root_width(W) * spectrum.squared_norm(W)),
-        ),
-        Twin(
-            "d^0.49 in place of sqrt(d)",
-            replace(XI, right=lambda W: _root_width(W, 0.49) * ops.sqrt(spectrum.squared_norm(W))),
-        ),
-    ),
+XI = (
+    replace(XI_GENERAL, build=_symmetric, twins=())
+    .but("0.999 sqrt(d)", right=lambda W: _trace_bound(W, 0.999))
+    .but(
+        "xi without its square root, tr(W)/tr(W^2) <= sqrt(d)",
+        right=lambda W: _root_width(W) * spectrum.squared_norm(W),
+    )
+    .but(
+        "d^0.49 in place of sqrt(d)",
+        right=lambda W: _root_width(W, 0.49) * ops.sqrt(spectrum.squared_norm(W)),
+    )
 )
 
 
@@ -168,32 +162,30 @@ def _asymmetric(half: int = 2, twins=()) -> Identity:
 SKEW = _asymmetric(twins=(Twin("without the 1/2", _asymmetric(1)),))
 
 
-def _unbounded(skew: bool) -> Callable[[], Verdict]:
+def _unbounded(skew: bool) -> Verdict:
     """tr(W^2) of (c/d) I plus s times a skew (or symmetric) 2x2 block, for all c, s and d >= 2.
 
     The block is traceless and its product with I too, so tr(W^2) = c^2/d -+ 2 s^2.
     """
-
-    def run() -> Verdict:
-        c, s, d = sp.symbols("c s d", positive=True)
-        block = sp.Matrix([[0, s], [-s if skew else s, 0]])
-        corner = c / d * sp.eye(2) + block
-        total = sp.expand((corner**2).trace() + (d - 2) * (c / d) ** 2)
-        low = sp.limit(total, s, sp.oo)
-        return Verdict(low == -sp.oo, f"tr(W^2) = {sp.simplify(total)}")
-
-    return run
+    c, s, d = sp.symbols("c s d", positive=True)
+    block = sp.Matrix([[0, s], [-s if skew else s, 0]])
+    corner = c / d * sp.eye(2) + block
+    total = sp.expand((corner**2).trace() + (d - 2) * (c / d) ** 2)
+    low = sp.limit(total, s, sp.oo)
+    return Verdict(low == -sp.oo, f"tr(W^2) = {sp.simplify(total)}")
 
 
 BLOCK_LIMITS = "this family of matrices; it is enough for unboundedness"
-UNBOUNDED = Decision(
-    _unbounded(True),
-    BLOCK_LIMITS,
-    twins=(Twin("a symmetric block", Decision(_unbounded(False), BLOCK_LIMITS)),),
+UNBOUNDED = Decision(partial(_unbounded, True), BLOCK_LIMITS).but(
+    "a symmetric block", run=partial(_unbounded, False)
 )
 
 CHECKS: dict[str, dict[str, Check]] = {
-    "eigenspectrum.xi-bound": {"bound": XI, "variation": VARIATION},
+    "eigenspectrum.xi-bound": {
+        "bound": XI,
+        "variation": VARIATION,
+        "entry by entry": by_definition(scores.spectra, "|W| in place of W^2", power=1),
+    },
     "eigenspectrum.locater": {"pythagoras": LOCATER},
     "eigenspectrum.locater-general": {
         "pythagoras": FROBENIUS,

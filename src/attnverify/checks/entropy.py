@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 
 import flint
 import torch
 
 from attnverify import ops
-from attnverify.evidence.forms import Check, Decision, Inequality, Twin, Verdict
+from attnverify.checks.definitions import entropy as definitions
+from attnverify.checks.definitions.agree import by_definition
+from attnverify.evidence.forms import Check, Decision, Inequality, Verdict
 from attnverify.formulas import eigenspectrum as spectrum
 from attnverify.formulas import entropy
 from attnverify.formulas.spectral import spectral_norm
@@ -49,36 +51,24 @@ def _one_large(tokens: int = 5, scale: float = 0.75) -> dict[str, torch.Tensor]:
     return {"u": u, "sigma": torch.tensor([sigma], dtype=torch.float64)}
 
 
-FLOOR = Inequality(
-    left=lambda u, sigma: entropy.deficit(u),
-    right=_allowed,
-    sizes=tuple({"u": (T,), "s": (1,)} for T in (2, 4, 16)),
-    build=_on_sphere,
-    hypotheses=_norm_within,
-    extremal=(_one_large,),
-)
-FLOOR = replace(
-    FLOOR,
-    twins=(
-        Twin(
-            "T in place of T - 1 in the floor",
-            replace(FLOOR, right=lambda **p: _allowed(**p, rest=1)),
+FLOOR = (
+    Inequality(
+        left=lambda u, sigma: entropy.deficit(u),
+        right=_allowed,
+        sizes=tuple({"u": (T,), "s": (1,)} for T in (2, 4, 16)),
+        build=_on_sphere,
+        hypotheses=_norm_within,
+        extremal=(_one_large,),
+    )
+    .but("T in place of T - 1 in the floor", right=lambda **p: _allowed(**p, rest=1))
+    .but("Delta = sigma", right=lambda **p: _allowed(**p, gap=lambda sigma, T: sigma))
+    .but(
+        "Delta with 0.999 sigma",
+        right=lambda **p: _allowed(
+            **p,
+            gap=lambda sigma, T: ops.constant(0.999, sigma) * entropy.widest_gap(sigma, T),
         ),
-        Twin(
-            "Delta = sigma",
-            replace(FLOOR, right=lambda **p: _allowed(**p, gap=lambda sigma, T: sigma)),
-        ),
-        Twin(
-            "Delta with 0.999 sigma",
-            replace(
-                FLOOR,
-                right=lambda **p: _allowed(
-                    **p,
-                    gap=lambda sigma, T: ops.constant(0.999, sigma) * entropy.widest_gap(sigma, T),
-                ),
-            ),
-        ),
-    ),
+    )
 )
 
 
@@ -89,34 +79,27 @@ def _critical_entropy(k: int, T: int, sigma: arb) -> arb:
     return (k + rest).log() + gap * rest / (k + rest)
 
 
-def _smallest_at(best: int) -> Callable[[], Verdict]:
+def _smallest_at(best: int) -> Verdict:
     """Entropy of all critical rows, k = 1..T-1 large logits, against k = ``best``."""
-
-    def run() -> Verdict:
-        cases = 0
-        with ops.precision(192):
-            for T in (3, 4, 8, 33, 128):
-                for sigma in (arb(1) / 8, arb(1), arb(4), arb(32)):
-                    low = _critical_entropy(best, T, sigma)
-                    for k in range(1, T):
-                        if k == best:
-                            continue
-                        value, cases = _critical_entropy(k, T, sigma), cases + 1
-                        if value < low:
-                            return Verdict(False, f"k = {k} is lower at T = {T}", cases)
-                        if not value > low:
-                            return Verdict(None, f"undecided at T = {T}, k = {k}", cases)
-        return Verdict(True, "one large logit is the lowest of all critical rows", cases)
-
-    return run
+    cases = 0
+    with ops.precision(192):
+        for T in (3, 4, 8, 33, 128):
+            for sigma in (arb(1) / 8, arb(1), arb(4), arb(32)):
+                low = _critical_entropy(best, T, sigma)
+                for k in range(1, T):
+                    if k == best:
+                        continue
+                    value, cases = _critical_entropy(k, T, sigma), cases + 1
+                    if value < low:
+                        return Verdict(False, f"k = {k} is lower at T = {T}", cases)
+                    if not value > low:
+                        return Verdict(None, f"undecided at T = {T}, k = {k}", cases)
+    return Verdict(True, "one large logit is the lowest of all critical rows", cases)
 
 
 CRITICAL_LIMITS = "these T and sigma; all of them are derived in the notebook"
-CRITICAL = Decision(
-    _smallest_at(1),
-    CRITICAL_LIMITS,
-    "certified",
-    twins=(Twin("two large logits", Decision(_smallest_at(2), CRITICAL_LIMITS, "certified")),),
+CRITICAL = Decision(partial(_smallest_at, 1), CRITICAL_LIMITS, "certified").but(
+    "two large logits", run=partial(_smallest_at, 2)
 )
 
 LOGIT_NORM = 4.0
@@ -144,41 +127,35 @@ def _rank_one() -> dict[str, torch.Tensor]:
     return {"W": W, "X": X}
 
 
-SPECTRAL = Inequality(
-    left=lambda W, X: entropy.deficit(entropy.logits(W, X, 1)),
-    right=lambda W, X: _spectral_floor(W, X),
-    sizes=tuple({"W": (d, d), "X": (T, d)} for T, d in ((2, 2), (4, 2), (5, 3))),
-    build=_scaled,
-    extremal=(_rank_one,),
-)
-SPECTRAL = replace(
-    SPECTRAL,
-    twins=(
-        Twin(
-            "0.999 sigma", replace(SPECTRAL, right=lambda W, X: _spectral_floor(W, X, factor=0.999))
+SPECTRAL = (
+    Inequality(
+        left=lambda W, X: entropy.deficit(entropy.logits(W, X, 1)),
+        right=lambda W, X: _spectral_floor(W, X),
+        sizes=tuple({"W": (d, d), "X": (T, d)} for T, d in ((2, 2), (4, 2), (5, 3))),
+        build=_scaled,
+        extremal=(_rank_one,),
+    )
+    .but("0.999 sigma", right=lambda W, X: _spectral_floor(W, X, factor=0.999))
+    .but(
+        "tr(W^2) in place of ||W||_F^2 for any W",
+        right=lambda W, X: _spectral_floor(W, X, size=lambda A: abs(spectrum.square_trace(A))),
+    )
+    .but(
+        "tr(W)^2/d in place of tr(W^2)",
+        right=lambda W, X: _spectral_floor(
+            W, X, size=lambda A: spectrum.squared_norm(A) - spectrum.distance_to_scalar(A)
         ),
-        Twin(
-            "tr(W^2) in place of ||W||_F^2 for any W",
-            replace(
-                SPECTRAL,
-                right=lambda W, X: _spectral_floor(
-                    W, X, size=lambda A: abs(spectrum.square_trace(A))
-                ),
-            ),
-        ),
-        Twin(
-            "tr(W)^2/d in place of tr(W^2)",
-            replace(
-                SPECTRAL,
-                right=lambda W, X: _spectral_floor(
-                    W, X, size=lambda A: spectrum.squared_norm(A) - spectrum.distance_to_scalar(A)
-                ),
-            ),
-        ),
-    ),
+    )
 )
 
 CHECKS: dict[str, dict[str, Check]] = {
-    "entropy.lower-bound": {"floor": FLOOR, "critical rows": CRITICAL},
-    "entropy.eigenspectrum": {"floor": SPECTRAL},
+    "entropy.lower-bound": {
+        "floor": FLOOR,
+        "critical rows": CRITICAL,
+        "entry by entry": by_definition(definitions.entropies, "T in place of T - 1", rest=0),
+    },
+    "entropy.eigenspectrum": {
+        "floor": SPECTRAL,
+        "entry by entry": by_definition(definitions.last_row, "the temperature squared", power=2),
+    },
 }

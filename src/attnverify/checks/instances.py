@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from attnverify import ops
@@ -22,7 +24,9 @@ def layer_sizes(tokens: int, width: int, heads: int) -> dict[str, tuple[int, ...
     return {**shape, "x": (1, d), "W_QK": (H, d, d), "b_QK": (H, d), "W": (H, d, d), "s": (H,)}
 
 
-def bounded_layer(x, W_QK, b_QK, W, s, u=None, R=None, limit: float = LIMIT) -> Instance:
+def bounded_layer(
+    x, W_QK, b_QK, W, s, u: Any = None, R: Any = None, limit: float = LIMIT
+) -> Instance:
     """Scores scaled so that every oscillation is at most ``limit``, by a free share s a head.
 
     Two tokens are R = (u, -u), whose center is the minimizing one.
@@ -42,8 +46,8 @@ def oscillations_bounded(R, W_QK, **_):
 
 def unit_value_map(W, size):
     """W rescaled to largest singular value ``size`` (broadcast over depth and heads)."""
-    norm = spectral_norm(W).clamp_min(1e-300)
-    return W * (INSIDE * size / norm)[..., None, None]
+    norm: Any = spectral_norm(W)
+    return W * (INSIDE * size / norm.clamp_min(1e-300))[..., None, None]
 
 
 def two_tokens(width: int, size: float) -> torch.Tensor:
@@ -63,13 +67,15 @@ def along_first_axis(width: int, depth: int, heads: int, value: float) -> torch.
 def extremal_network(size: float, depth: int, value: float, heads: int = 1) -> Instance:
     """Two tokens along the singular vectors of rank-one weights; rate c = q / (4 sqrt(d_qk)) = 1/8.
 
-    value: the singular value of every value map, with sign.
+    value: the singular value of every value map, with sign. With several heads, head h = 1, 2, ...
+    has h times this rate and value / h: aligned heads attain the bound whatever their sizes are.
     """
-    W_QK = along_first_axis(2, depth, heads, 1.0)
+    number = torch.arange(1, heads + 1, dtype=torch.float64)[:, None, None]
+    W_QK = along_first_axis(2, depth, heads, 1.0) * number
     zero = torch.zeros(depth, heads, 2, dtype=torch.float64)
     return {
         "X": two_tokens(2, size),
         "W_QK": W_QK,
         "b_QK": zero,
-        "W": along_first_axis(2, depth, heads, value),
+        "W": along_first_axis(2, depth, heads, value) / number,
     }

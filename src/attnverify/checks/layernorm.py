@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import flint
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 
 from attnverify import ops
 from attnverify.checks.instances import KEY_WIDTH
+from attnverify.evidence.cover import certain
 from attnverify.evidence.forms import Check, Decision, Identity, Twin, Verdict
 from attnverify.evidence.rounding import gamma, softmax_error, unit
 from attnverify.formulas import collapse, layernorm
@@ -83,37 +85,29 @@ LEFT_FACTOR = _left_factor(
 )
 
 
-def _three_tokens(multiples: tuple[int, int, int]) -> Callable[[], Verdict]:
+def _three_tokens(multiples: tuple[int, int, int]) -> Verdict:
     """Tokens k u on one line: is there no A, b with LN(X) = X A + 1 b^T?
 
     The differences of tokens are multiples of u, so u A is fixed by the first two tokens, and the
     third must fit. Exact: u = (1, -1) has mean 0 and variance 1.
     """
-
-    def run() -> Verdict:
-        u = np.array([arb(1), arb(-1)], dtype=object)
-        X = np.stack([k * u for k in multiples])
-        N = layernorm.normalize(X)
-        k = multiples
-        u_A = (N[1] - N[0]) / arb(k[1] - k[0])
-        gap = abs(N[2] - N[0] - (k[2] - k[0]) * u_A)
-        holds = True if any(g > 0 for g in gap) else False if all(g == 0 for g in gap) else None
-        return Verdict(holds, f"tokens {k} times u: misfit {gap[0].str(5)}")
-
-    return run
+    u = np.array([arb(1), arb(-1)], dtype=object)
+    X = np.stack([k * u for k in multiples])
+    N = layernorm.normalize(X)
+    k = multiples
+    u_A = (N[1] - N[0]) / arb(k[1] - k[0])
+    gap: list[arb] = [abs(g) for g in N[2] - N[0] - (k[2] - k[0]) * u_A]
+    holds = certain(any(g > 0 for g in gap), all(g == 0 for g in gap))
+    return Verdict(holds, f"tokens {k} times u: misfit {gap[0].str(5)}")
 
 
-def _two_tokens(second: tuple[int, int, int]) -> Callable[[], Verdict]:
+def _two_tokens(second: tuple[int, int, int]) -> Verdict:
     """Tokens that agree in feature 1 and differ there after LN: no diagonal A, no b fits."""
-
-    def run() -> Verdict:
-        X = np.array([[arb(0), arb(1), arb(-1)], [arb(k) for k in second]], dtype=object)
-        N = layernorm.normalize(X)
-        gap = abs(N[0, 0] - N[1, 0])
-        holds = True if gap > 0 else False if gap == 0 else None
-        return Verdict(holds, f"feature 1 equal before, apart by {gap.str(8)} after")
-
-    return run
+    X = np.array([[arb(0), arb(1), arb(-1)], [arb(k) for k in second]], dtype=object)
+    N = layernorm.normalize(X)
+    gap = abs(N[0, 0] - N[1, 0])
+    holds = certain(gap > 0, gap == 0)
+    return Verdict(holds, f"feature 1 equal before, apart by {gap.str(8)} after")
 
 
 def _refutation(run: Callable, twin: tuple[str, Callable]) -> Decision:
@@ -127,10 +121,12 @@ def _refutation(run: Callable, twin: tuple[str, Callable]) -> Decision:
 
 
 ANY_MATRIX = _refutation(
-    _three_tokens((1, 2, -1)), ("tokens u, 2u, 3u do it too", _three_tokens((1, 2, 3)))
+    partial(_three_tokens, (1, 2, -1)),
+    ("tokens u, 2u, 3u do it too", partial(_three_tokens, (1, 2, 3))),
 )
 DIAGONAL = _refutation(
-    _two_tokens((0, 3, 0)), ("the second token (0, 2, -2) does it too", _two_tokens((0, 2, -2)))
+    partial(_two_tokens, (0, 3, 0)),
+    ("the second token (0, 2, -2) does it too", partial(_two_tokens, (0, 2, -2))),
 )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
 
 from attnverify import ops
-from attnverify.evidence.forms import Check, Decision, Inequality, Twin, Verdict
+from attnverify.evidence.cover import certain
+from attnverify.evidence.forms import Check, Decision, Inequality, Verdict
 from attnverify.formulas import norms
 from attnverify.formulas.spectral import spectral_norm
 
@@ -42,16 +43,7 @@ MLP_DIAMETER = Inequality(
     right=_lipschitz,
     sizes=MLP_SIZES,
     extremal=(_pass_through,),
-)
-MLP_DIAMETER = replace(
-    MLP_DIAMETER,
-    twins=(
-        Twin(
-            "0.999 times the bound",
-            replace(MLP_DIAMETER, right=lambda **i: ops.constant(0.999, i["X"]) * _lipschitz(**i)),
-        ),
-    ),
-)
+).but("0.999 times the bound", right=lambda **i: ops.constant(0.999, i["X"]) * _lipschitz(**i))
 
 
 def _entrywise(X, x, W_1, b_1, W_2):
@@ -70,27 +62,23 @@ def hadamard(d: int) -> torch.Tensor:
     return H
 
 
-def _every_center(bound: Callable, d: int = 8) -> Callable[[], Verdict]:
+def _every_center(bound: Callable, d: int = 8) -> Verdict:
     """A bound against f(x) = relu(x + 1) H on the tokens e_1, ..., e_d, -e_1, ..., -e_d.
 
     For any center y, |f(e_i) - y| + |f(-e_i) - y| >= |f(e_i) - f(-e_i)|. These differences bound
     every column sum, and half of their mean row sum the largest row sum, from below. The entrywise
     bound is attained, so it is compared up to 2^-40.
     """
-
-    def run() -> Verdict:
-        eye = torch.eye(d, dtype=torch.float64)
-        X = ops.balls(torch.cat([eye, -eye]))
-        maps = {"W_1": ops.balls(eye), "b_1": ops.full((1, d), 1, X), "W_2": ops.balls(hadamard(d))}
-        Y = mlp(X, **maps)
-        apart = abs(Y[:d] - Y[d:])
-        least = ops.sqrt(norms.max_column_sum(apart) * (np.sum(apart) / (2 * d)))
-        allowed = bound(X, 0 * X[:1], **maps)
-        room = allowed * (1 + 2.0**-40)
-        holds = True if least <= room else False if least > room else None
-        return Verdict(holds, f"at least {least.str(6)} with any center, allowed {allowed.str(6)}")
-
-    return run
+    eye = torch.eye(d, dtype=torch.float64)
+    X = ops.balls(torch.cat([eye, -eye]))
+    maps = {"W_1": ops.balls(eye), "b_1": ops.full((1, d), 1, X), "W_2": ops.balls(hadamard(d))}
+    Y = mlp(X, **maps)
+    apart = abs(Y[:d] - Y[d:])
+    least = ops.sqrt(norms.max_column_sum(apart) * (np.sum(apart) / (2 * d)))
+    allowed = bound(X, 0 * X[:1], **maps)
+    room = allowed * (1 + 2.0**-40)
+    holds = certain(least <= room, least > room)
+    return Verdict(holds, f"at least {least.str(6)} with any center, allowed {allowed.str(6)}")
 
 
 # The left side takes the center f(x) in place of the best one: stronger than the statement.
@@ -99,27 +87,13 @@ MLP_COMPOSITE = Inequality(
     right=_entrywise,
     sizes=tuple({**size, "x": (1, size["X"][1])} for size in MLP_SIZES),
     extremal=(lambda: {**_pass_through(), "x": torch.tensor([[1.0, 1.0]], dtype=torch.float64)},),
-)
-MLP_COMPOSITE = replace(
-    MLP_COMPOSITE,
-    twins=(
-        Twin(
-            "the l2-Lipschitz constant in place of the entrywise matrix",
-            replace(MLP_COMPOSITE, right=_spectral_composite),
-        ),
-    ),
-)
+).but("the l2-Lipschitz constant in place of the entrywise matrix", right=_spectral_composite)
 
 MLP_BEST_CENTER = Decision(
-    _every_center(_entrywise),
-    "one instance, the Hadamard matrix of width 8",
-    "certified",
-    twins=(
-        Twin(
-            "the l2-Lipschitz constant in place of the entrywise matrix",
-            Decision(_every_center(_spectral_composite), "one instance", "certified"),
-        ),
-    ),
+    partial(_every_center, _entrywise), "one instance, the Hadamard matrix of width 8", "certified"
+).but(
+    "the l2-Lipschitz constant in place of the entrywise matrix",
+    run=partial(_every_center, _spectral_composite),
 )
 
 CHECKS: dict[str, dict[str, Check]] = {

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
 
 from attnverify import ops
+from attnverify.checks.definitions import norms as definitions
+from attnverify.checks.definitions.agree import by_definition
+from attnverify.evidence.cover import certain
 from attnverify.evidence.forms import Check, Decision, Identity, Inequality, Twin, Verdict
 from attnverify.evidence.rounding import gamma
 from attnverify.formulas import norms
@@ -28,21 +31,18 @@ def _product_bound(A, B):
     return norms.composite(A) * norms.composite(B)
 
 
-PRODUCT = Inequality(
-    left=lambda A, B: norms.composite(A @ B),
-    right=_product_bound,
-    sizes=tuple({"A": (n, k), "B": (k, m)} for n, k, m in ((2, 2, 2), (3, 2, 4), (5, 5, 5))),
-    extremal=(lambda: {"A": torch.eye(2), "B": torch.eye(2)},),
-)
-PRODUCT = replace(
-    PRODUCT,
-    twins=(
-        Twin("the constant 0.999", replace(PRODUCT, right=_scaled(_product_bound, 0.999))),
-        Twin(
-            "the first factor measured by its largest column sum alone",
-            replace(PRODUCT, right=lambda A, B: norms.max_column_sum(A) * norms.composite(B)),
-        ),
-    ),
+PRODUCT = (
+    Inequality(
+        left=lambda A, B: norms.composite(A @ B),
+        right=_product_bound,
+        sizes=tuple({"A": (n, k), "B": (k, m)} for n, k, m in ((2, 2, 2), (3, 2, 4), (5, 5, 5))),
+        extremal=(lambda: {"A": torch.eye(2), "B": torch.eye(2)},),
+    )
+    .but("the constant 0.999", right=_scaled(_product_bound, 0.999))
+    .but(
+        "the first factor measured by its largest column sum alone",
+        right=lambda A, B: norms.max_column_sum(A) * norms.composite(B),
+    )
 )
 
 
@@ -67,28 +67,24 @@ TRANSPOSE = _transpose(
 )
 
 
-def _subadditivity(second: list[list[int]], factor: float) -> Callable[[], Verdict]:
+def _subadditivity(second: list[list[int]], factor: float) -> Verdict:
     """Whether the pair violates ||A + B|| <= factor (||A|| + ||B||), in balls."""
-
-    def run() -> Verdict:
-        A = ops.balls(np.array([[1, 0], [1, 0]]))
-        B = ops.balls(np.array(second))
-        parts = norms.composite(A) + norms.composite(B)
-        whole = norms.composite(A + B)
-        limit = ops.constant(factor, A) * parts
-        holds = True if whole > limit else False if whole <= limit else None
-        return Verdict(
-            holds,
-            f"||A+B|| = {whole.str(10)}, ||A|| + ||B|| = {parts.str(10)}",
-            ratio=float((whole / parts).mid()),
-        )
-
-    return run
+    A = ops.balls(np.array([[1, 0], [1, 0]]))
+    B = ops.balls(np.array(second))
+    parts = norms.composite(A) + norms.composite(B)
+    whole = norms.composite(A + B)
+    limit = ops.constant(factor, A) * parts
+    holds = certain(whole > limit, whole <= limit)
+    return Verdict(
+        holds,
+        f"||A+B|| = {whole.str(10)}, ||A|| + ||B|| = {parts.str(10)}",
+        ratio=float((whole / parts).mid()),
+    )
 
 
 def _violation(second: list[list[int]], factor: float = 1.0, twins=()) -> Decision:
     limits = "this pair; the failure grows with the size of the matrices"
-    return Decision(_subadditivity(second, factor), limits, kind="certified", twins=twins)
+    return Decision(partial(_subadditivity, second, factor), limits, kind="certified", twins=twins)
 
 
 ROW = [[1, 1], [0, 0]]
@@ -163,22 +159,15 @@ def extremal_center(tokens: int = 3, exponent: int = 12) -> dict[str, torch.Tens
     return {"X": X, "x": torch.zeros(1, columns + 1, dtype=torch.float64)}
 
 
-CENTERS = Inequality(
-    left=lambda X, x: norms.composite(norms.mean_centered(X)),
-    right=center_factor,
-    sizes=tuple({"X": (n, d), "x": (1, d)} for n, d in ((3, 8), (3, 32), (5, 40))),
-    extremal=(extremal_center, lambda: extremal_center(5, 9)),
-)
-CENTERS = replace(
-    CENTERS,
-    twins=(
-        Twin(
-            "the constant 1.999 (1 - 1/n)", replace(CENTERS, right=_scaled(center_factor, 0.9995))
-        ),
-        Twin(
-            "the mean is the minimizer", replace(CENTERS, right=lambda X, x: norms.composite(X - x))
-        ),
-    ),
+CENTERS = (
+    Inequality(
+        left=lambda X, x: norms.composite(norms.mean_centered(X)),
+        right=center_factor,
+        sizes=tuple({"X": (n, d), "x": (1, d)} for n, d in ((3, 8), (3, 32), (5, 40))),
+        extremal=(extremal_center, lambda: extremal_center(5, 9)),
+    )
+    .but("the constant 1.999 (1 - 1/n)", right=_scaled(center_factor, 0.9995))
+    .but("the mean is the minimizer", right=lambda X, x: norms.composite(X - x))
 )
 
 
@@ -188,21 +177,34 @@ def _right_bound(X, W):
 
 TWO_TOKENS = [[1.0, 0.0], [-1.0, 0.0]]
 
-RIGHT_FACTOR = Inequality(
-    left=lambda X, W: norms.diameter(X @ W),
-    right=_right_bound,
-    sizes=({"X": (2, 2), "W": (2, 2)}, {"X": (4, 3), "W": (3, 5)}),
-    extremal=(lambda: {"X": _tensor(TWO_TOKENS), "W": _tensor([[2.0, 0.0], [0.0, 1.0]])},),
-)
-RIGHT_FACTOR = replace(
-    RIGHT_FACTOR,
-    twins=(
-        Twin("the constant 0.999", replace(RIGHT_FACTOR, right=_scaled(_right_bound, 0.999))),
-        Twin(
-            "the largest column sum in place of the largest singular value",
-            replace(RIGHT_FACTOR, right=lambda X, W: norms.max_column_sum(W) * norms.diameter(X)),
+
+def _skewed() -> dict[str, torch.Tensor]:
+    """Tokens +-(3, 4) and W = (3, 4) (1, 2, 2)', of one singular value, 15."""
+    u = _tensor([[3.0], [4.0]])
+    return {"X": torch.cat([u.mT, -u.mT]), "W": u @ _tensor([[1.0, 2.0, 2.0]])}
+
+
+def _four_columns() -> dict[str, torch.Tensor]:
+    """Rows that differ by four unequal entries: twice their total variation is no entry."""
+    Z = _tensor([[1.0, 0.5, 0.0, -0.5], [0.0, -0.25, 1.0, 0.5]])
+    return {"Z": Z, "X": _tensor([[1.0], [1.0], [-1.0], [-1.0]])}
+
+
+RIGHT_FACTOR = (
+    Inequality(
+        left=lambda X, W: norms.diameter(X @ W),
+        right=_right_bound,
+        sizes=({"X": (2, 2), "W": (2, 2)}, {"X": (4, 3), "W": (3, 5)}),
+        extremal=(
+            lambda: {"X": _tensor(TWO_TOKENS), "W": _tensor([[2.0, 0.0], [0.0, 1.0]])},
+            _skewed,
         ),
-    ),
+    )
+    .but("the constant 0.999", right=_scaled(_right_bound, 0.999))
+    .but(
+        "the largest column sum in place of the largest singular value",
+        right=lambda X, W: norms.max_column_sum(W) * norms.diameter(X),
+    )
 )
 
 
@@ -218,21 +220,21 @@ def _half_largest_entry(Z, X):
     return largest / ops.constant(2, largest) * norms.diameter(X)
 
 
-LEFT_FACTOR = Inequality(
-    left=lambda Z, X: norms.diameter(ops.softmax(Z) @ X),
-    right=_left_bound,
-    sizes=({"Z": (2, 3), "X": (3, 2)}, {"Z": (4, 3), "X": (3, 2)}),
-    extremal=(lambda: {"Z": _tensor([[1.0, 0.0], [0.0, 1.0]]), "X": _tensor(TWO_TOKENS)},),
-)
-LEFT_FACTOR = replace(
-    LEFT_FACTOR,
-    twins=(
-        Twin("the constant 0.999", replace(LEFT_FACTOR, right=_scaled(_left_bound, 0.999))),
-        Twin(
-            "half the largest entry difference in place of the total variation",
-            replace(LEFT_FACTOR, right=_half_largest_entry),
+LEFT_FACTOR = (
+    Inequality(
+        left=lambda Z, X: norms.diameter(ops.softmax(Z) @ X),
+        right=_left_bound,
+        sizes=({"Z": (2, 3), "X": (3, 2)}, {"Z": (4, 3), "X": (3, 5)}),
+        extremal=(
+            lambda: {"Z": _tensor([[1.0, 0.0], [0.0, 1.0]]), "X": _tensor(TWO_TOKENS)},
+            _four_columns,
         ),
-    ),
+    )
+    .but("the constant 0.999", right=_scaled(_left_bound, 0.999))
+    .but(
+        "half the largest entry difference in place of the total variation",
+        right=_half_largest_entry,
+    )
 )
 
 TRIANGLE = Inequality(
@@ -240,25 +242,30 @@ TRIANGLE = Inequality(
     right=lambda X, Y: norms.diameter(X) + norms.diameter(Y),
     sizes=({"X": (2, 2), "Y": (2, 2)}, {"X": (4, 3), "Y": (4, 3)}),
     extremal=(lambda: {"X": _tensor(TWO_TOKENS), "Y": _tensor(TWO_TOKENS)},),
-)
-TRIANGLE = replace(
-    TRIANGLE,
-    twins=(
-        Twin(
-            "the larger of the two in place of the sum",
-            replace(TRIANGLE, right=lambda X, Y: ops.maximum(norms.diameter(X), norms.diameter(Y))),
-        ),
-    ),
+).but(
+    "the larger of the two in place of the sum",
+    right=lambda X, Y: ops.maximum(norms.diameter(X), norms.diameter(Y)),
 )
 
 CHECKS: dict[str, dict[str, Check]] = {
-    "norms.submultiplicative": {"product": PRODUCT, "transpose": TRANSPOSE},
+    "norms.submultiplicative": {
+        "product": PRODUCT,
+        "transpose": TRANSPOSE,
+        "entry by entry": by_definition(definitions.sizes, "without the root", squared=1),
+    },
     "norms.not-subadditive": {"pair": NOT_SUBADDITIVE},
     "norms.square-variant": {"with the root": WITH_ROOT, "without the root": WITHOUT_ROOT},
-    "norms.residual-centers": {"mean": CENTERS},
+    "norms.residual-centers": {
+        "mean": CENTERS,
+        "entry by entry": by_definition(definitions.centered, "n - 1 in place of n", tokens=3),
+    },
     "norms.diameter": {
         "right factor": RIGHT_FACTOR,
         "left factor": LEFT_FACTOR,
         "triangle inequality": TRIANGLE,
+        "entry by entry": by_definition(definitions.distances, "without the half", half=1),
+        "singular values": by_definition(
+            definitions.spectral, "a negative minor allowed", indefinite=1
+        ),
     },
 }

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 
 from attnverify import ops
+from attnverify.checks.definitions import attention as definitions
+from attnverify.checks.definitions.agree import by_definition
 from attnverify.evidence.forms import Check, Decision, Identity, Instance, Twin, Verdict
 from attnverify.evidence.rounding import gamma
 from attnverify.network import attention, paths
@@ -176,9 +179,11 @@ def _layers_reversed(fixed: FixedAttention, X):
 
 def _decomposition_checks(skip: bool, neighbors: dict[str, Callable]) -> dict[str, Check]:
     twins = tuple(Twin(title, _decomposition(f, skip)) for title, f in neighbors.items())
+    wrong = "without skip connections" if skip else "with skip connections"
     return {
         "fixed attention": _decomposition(_path_sum, skip, twins=twins),
         "forward pass": _decomposition(_path_sum, skip, forward=True),
+        "token by token": by_definition(partial(definitions.layers, skip), wrong, carried=not skip),
     }
 
 
@@ -226,25 +231,20 @@ RECURSION = _recursion(
 )
 
 
-def _count(formula: Callable[[int, int, int], int]) -> Callable[[], Verdict]:
-    def run() -> Verdict:
-        cases, wrong = 0, 0
-        for depth, heads in itertools.product(range(1, 6), range(1, 4)):
-            lengths = [
-                len(p) - p.count(0) for p in itertools.product(range(heads + 1), repeat=depth)
-            ]
-            for length in range(depth + 1):
-                wrong += lengths.count(length) != formula(depth, heads, length)
-                cases += 1
-            wrong += len(lengths) != (1 + heads) ** depth
-        return Verdict(wrong == 0, f"{cases} counts by enumeration, {wrong} differ", cases)
-
-    return run
+def _count(formula: Callable[[int, int, int], int]) -> Verdict:
+    cases, wrong = 0, 0
+    for depth, heads in itertools.product(range(1, 6), range(1, 4)):
+        lengths = [len(p) - p.count(0) for p in itertools.product(range(heads + 1), repeat=depth)]
+        for length in range(depth + 1):
+            wrong += lengths.count(length) != formula(depth, heads, length)
+            cases += 1
+        wrong += len(lengths) != (1 + heads) ** depth
+    return Verdict(wrong == 0, f"{cases} counts by enumeration, {wrong} differ", cases)
 
 
 def _counting(formula: Callable[[int, int, int], int], twins=()) -> Decision:
     limits = "depth up to 5 and up to 3 heads; the derivation covers the rest"
-    return Decision(_count(formula), limits, kind="certified", twins=twins)
+    return Decision(partial(_count, formula), limits, kind="certified", twins=twins)
 
 
 COUNT = _counting(

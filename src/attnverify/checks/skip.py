@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import flint
 import torch
@@ -93,12 +94,11 @@ LOWER = Inequality(
     left=_lowest(),
     right=skip_diameter,
     sizes=(_sizes(2, 2, 1, 1), _sizes(2, 2, 1, 2), _sizes(4, 3, 1, 2)),
-    extremal=(lambda: extremal_network(2.0, 1, -0.5),),
-)
-# In this inequality the bound stands on the left, so its twins change the left side.
-LOWER = replace(
-    LOWER, twins=(Twin("0.2499 in place of 1/4", replace(LOWER, left=_lowest(4 * 0.2499))),)
-)
+    extremal=(
+        lambda: extremal_network(2.0, 1, -0.5),
+        lambda: extremal_network(1.5, 1, -0.5, heads=3),
+    ),
+).but("0.2499 in place of 1/4", left=_lowest(4 * 0.2499))
 
 
 def critical_value_slope(y):
@@ -110,52 +110,43 @@ def critical_value_slope(y):
 V_STAR = 0.62436  # lower end of the enclosure decided below
 
 
-def _slope_maximum(low: str, high: str) -> Callable[[], Verdict]:
+def _slope_maximum(low: str, high: str) -> Verdict:
     """low < v* < high: the slope stays below 1/low for all y >= 0 and exceeds 1/high somewhere.
 
     For y >= 4 the slope is at most 1 + 8 y e^(-2y) <= 1 + 32 e^-8, since y e^(-2y) decreases.
     """
-
-    def run() -> Verdict:
-        with ops.precision(128):
-            top = 1 / arb(low)
-            below = cover.positive(lambda y: top - critical_value_slope(y), arb(0), arb(4))
-            tail = top - 1 - 32 * arb(-8).exp()
-            tail = (True if tail > 0 else False if tail < 0 else None, 1)
-            at = critical_value_slope(arb("0.9902")) - 1 / arb(high)
-            reached = (True if at > 0 else False if at < 0 else None, 1)
-            holds, cases = cover.both(below, tail, reached)
-        return Verdict(holds, f"{low} < v* < {high}, cover of [0, 4] and a tail bound", cases)
-
-    return run
+    with ops.precision(128):
+        top = 1 / arb(low)
+        below = cover.positive(lambda y: top - critical_value_slope(y), arb(0), arb(4))
+        tail = top - 1 - 32 * arb(-8).exp()
+        tail = (cover.certain(tail > 0, tail < 0), 1)
+        at = critical_value_slope(arb("0.9902")) - 1 / arb(high)
+        reached = (cover.certain(at > 0, at < 0), 1)
+        holds, cases = cover.both(below, tail, reached)
+    return Verdict(holds, f"{low} < v* < {high}, cover of [0, 4] and a tail bound", cases)
 
 
-def _square_lemma(slope: int) -> Callable[[], Verdict]:
+def _square_lemma(slope: int) -> Verdict:
     """(1 - x)^-2 <= 1 + slope x on [0, 1/2], i.e. (1 + slope x)(1 - x)^2 - 1 >= 0.
 
     The left side is x (slope - 2 + (1 - 2 slope) x + slope x^2); for slope 6 its second factor is
     6 (x - 1/2)(x - 4/3), which is >= 0 on [0, 1/2].
     """
-
-    def run() -> Verdict:
-        q = flint.fmpq_poly([slope - 2, 1 - 2 * slope, slope])
-        roots = [r for r, _ in q.complex_roots() if r.imag.is_zero()]
-        inside = [r.real for r in roots if r.real > 0 and r.real < arb(1) / 2]
-        start, end = q(flint.fmpq(0)), q(flint.fmpq(1, 2))
-        holds = bool(start >= 0 and end >= 0 and not inside)
-        return Verdict(holds, f"second factor {q}, value {end} at 1/2, {len(inside)} roots inside")
-
-    return run
+    q = flint.fmpq_poly([slope - 2, 1 - 2 * slope, slope])
+    found: Any = q.complex_roots()  # pairs (root, multiplicity)
+    roots = [r for r, _ in found if r.imag.is_zero()]
+    inside = [r.real for r in roots if r.real > 0 and r.real < arb(1) / 2]
+    start, end = q(flint.fmpq(0)), q(flint.fmpq(1, 2))
+    holds = bool(start >= 0 and end >= 0 and not inside)
+    return Verdict(holds, f"second factor {q}, value {end} at 1/2, {len(inside)} roots inside")
 
 
 LEMMA = "the scalar lemma; the step to networks is derived in the notebook"
-V_STAR_CHECK = Decision(
-    _slope_maximum("0.62436", "0.62437"),
-    LEMMA,
-    twins=(Twin("0.62437 < v*", Decision(_slope_maximum("0.62437", "0.62438"), LEMMA)),),
+V_STAR_CHECK = Decision(partial(_slope_maximum, "0.62436", "0.62437"), LEMMA).but(
+    "0.62437 < v*", run=partial(_slope_maximum, "0.62437", "0.62438")
 )
-SQUARE = Decision(
-    _square_lemma(6), LEMMA, twins=(Twin("5 in place of 6", Decision(_square_lemma(5), LEMMA)),)
+SQUARE = Decision(partial(_square_lemma, 6), LEMMA).but(
+    "5 in place of 6", run=partial(_square_lemma, 5)
 )
 
 
@@ -227,40 +218,25 @@ RATE = Inequality(
     build=_slow,
     hypotheses=_slow_hypotheses,
     extremal=(largest_start, lambda: slow_orbit(1), lambda: slow_orbit(64)),
-)
-RATE = replace(
-    RATE, twins=(Twin("3.8 v c in place of 6 v c", replace(RATE, right=_slow_decay(3.8))),)
-)
+).but("3.8 v c in place of 6 v c", right=_slow_decay(3.8))
 
 
-def _orbit_rate(low: str, high: str) -> Callable[[], Verdict]:
+def _orbit_rate(low: str, high: str) -> Verdict:
     """delta_L^2 * 2 v c L of the extremal orbit at L = 100,000, its recursion in balls."""
-
-    def run() -> Verdict:
-        with ops.precision(256):
-            size, c, v, L = arb(1) / 2, arb(1) / 8, arb(1) / 2, 100_000
-            for _ in range(L):
-                size = size * (1 - v * (c * size * size).tanh())
-            value = size * size * 2 * v * c * L
-            inside = value > arb(low) and value < arb(high)
-            outside = value < arb(low) or value > arb(high)
-        holds = True if inside else False if outside else None
-        return Verdict(holds, f"delta_L^2 2vcL = {value.str(8)}", L)
-
-    return run
+    with ops.precision(256):
+        size, c, v, L = arb(1) / 2, arb(1) / 8, arb(1) / 2, 100_000
+        for _ in range(L):
+            size = size * (1 - v * (c * size * size).tanh())
+        value = size * size * 2 * v * c * L
+        inside = value > arb(low) and value < arb(high)
+        outside = value < arb(low) or value > arb(high)
+    holds = cover.certain(inside, outside)
+    return Verdict(holds, f"delta_L^2 2vcL = {value.str(8)}", L)
 
 
 ORBIT_LIMITS = "this orbit of two tokens, for this depth"
-ORBIT = Decision(
-    _orbit_rate("0.99", "1"),
-    ORBIT_LIMITS,
-    kind="certified",
-    twins=(
-        Twin(
-            "the constant 3 in place of 2",
-            Decision(_orbit_rate("0.65", "0.68"), ORBIT_LIMITS, kind="certified"),
-        ),
-    ),
+ORBIT = Decision(partial(_orbit_rate, "0.99", "1"), ORBIT_LIMITS, kind="certified").but(
+    "the constant 3 in place of 2", run=partial(_orbit_rate, "0.65", "0.68")
 )
 
 CHECKS: dict[str, dict[str, Check]] = {

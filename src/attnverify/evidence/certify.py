@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from attnverify import ops
 from attnverify.evidence import draw
 from attnverify.evidence.exact import Comparison, compare, compare_identity
@@ -21,11 +23,20 @@ def certify(check: Inequality, settings: Settings, name: str, found: list[Instan
     searched = [compare(check, instance) for instance in found]
     random = [compare(check, instance) for instance in _random_instances(check, settings, name)]
     seen = [*extremal, *searched, *random]
+    if not seen:
+        return Found("unknown", None, None, 0, 0, "no instance to certify")
     failed = [c for c in seen if c.outcome == "fail"]
     unknown = [c for c in seen if c.outcome == "unknown" and not c.attained]
-    outcome = "fail" if failed else "unknown" if unknown or not seen else "pass"
-    best = max(seen, key=lambda c: c.midpoint)
-    return Found(outcome, best.midpoint, None, len(seen), _words(seen, best, extremal))
+    outcome = "fail" if failed else "unknown" if unknown else "pass"
+    best = max(seen, key=lambda c: -math.inf if c.ratio.is_nan() else c.midpoint)
+    return Found(
+        outcome,
+        best.midpoint,
+        None,
+        len(seen),
+        len(seen) - len(unknown),
+        _words(seen, best, extremal),
+    )
 
 
 def _random_instances(check: Inequality, settings: Settings, name: str) -> list[Instance]:
@@ -59,4 +70,4 @@ def certify_identity(check: Identity, settings: Settings, name: str) -> Found:
     outcomes = [outcome for outcome, _ in results]
     outcome = "fail" if "fail" in outcomes else "unknown" if "unknown" in outcomes else "pass"
     detail = next(words for o, words in results if o == outcome)
-    return Found(outcome, 0.0, None, len(results), detail)
+    return Found(outcome, 0.0, None, len(results), len(results) - outcomes.count("unknown"), detail)

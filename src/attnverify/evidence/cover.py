@@ -34,6 +34,11 @@ def positive(f: Function, low: flint.arb, high: flint.arb) -> tuple[bool | None,
     return True, used
 
 
+def certain(yes: object, no: object) -> bool | None:
+    """True, False or unknown, from two comparisons of balls that are true only if certain."""
+    return True if yes else False if no else None
+
+
 def both(*parts: tuple[bool | None, int]) -> tuple[bool | None, int]:
     """All parts of an argument together: false if one is, unknown if one is, else true."""
     answers = [answer for answer, _ in parts]

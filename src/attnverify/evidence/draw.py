@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
+import math
+from dataclasses import dataclass
 
 import flint
 import numpy as np
@@ -10,18 +11,11 @@ import torch
 
 from attnverify import ops
 from attnverify.evidence.forms import Identity, Inequality, Instance, Sizes
+from attnverify.seeds import generator as generator
+from attnverify.seeds import seed_for as seed_for
 
 SMALLEST, LARGEST = 1e-2, 1e1  # standard deviations of sampled parameters, log-uniform between
-
-
-def seed_for(seed: int, *names: str) -> int:
-    """A seed that depends on the run's seed and on names, and on nothing else."""
-    text = "/".join([str(seed), *names])
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
-
-
-def generator(seed: int, *names: str) -> torch.Generator:
-    return torch.Generator().manual_seed(seed_for(seed, *names))
+UNDERFLOW = 2.0**-960
 
 
 def parameters(
@@ -42,12 +36,15 @@ def parameters(
             out[name] = parameters({name: size}, 1, random, spread)[name][0]
             continue
         draw = torch.randn(batch, *size, generator=random, dtype=torch.float64)
-        if spread:
-            low, high = np.log(SMALLEST), np.log(LARGEST)
-            scale = torch.rand(batch, *[1] * len(size), generator=random, dtype=torch.float64)
-            draw = draw * torch.exp(low + (high - low) * scale)
-        out[name] = draw
+        out[name] = draw * torch.exp(log_scale(batch, len(size), random)) if spread else draw
     return out
+
+
+def log_scale(batch: int, rank: int, random: torch.Generator) -> torch.Tensor:
+    """Logarithms of scales, uniform between those of 0.01 and 10; (batch, 1, ..., 1)."""
+    low, high = math.log(SMALLEST), math.log(LARGEST)
+    uniform = torch.rand(batch, *[1] * rank, generator=random, dtype=torch.float64)
+    return low + (high - low) * uniform
 
 
 def exact_parameters(check: Identity, sizes: Sizes, seed: int) -> Instance:
@@ -56,8 +53,7 @@ def exact_parameters(check: Identity, sizes: Sizes, seed: int) -> Instance:
     out = {}
     for name, size in sizes.items():
         numerators = random.integers(-24, 25, size=size)
-        fractions = np.empty(size, dtype=object)
-        fractions.flat = [flint.fmpq(int(k), 8) for k in numerators.flat]
+        fractions = ops.rationals(numerators) / flint.fmpq(8)
         out[name] = fractions if check.arithmetic == "rational" else ops.balls(fractions)
     return out
 
@@ -67,10 +63,32 @@ def single(instance: Instance, index: int) -> Instance:
     return {name: value[index].detach().cpu() for name, value in instance.items()}
 
 
-def ratios(check: Inequality, instance: Instance) -> torch.Tensor:
-    """Largest left/right of each instance of a batch; entries with right <= 0 count if violated."""
-    left, right = check.left(**instance), check.right(**instance)
+@dataclass(frozen=True)
+class Ratios:
+    """What floats see of a batch of instances.
+
+    value: the largest left/right over the entries that floats decide, -inf if there is none;
+    decided: whether floats decide every entry; (batch,) both.
+    """
+
+    value: torch.Tensor
+    decided: torch.Tensor
+
+    @property
+    def open(self) -> torch.Tensor:
+        """Which instances floats do not put at left <= right in every entry; (batch,)."""
+        return ~self.decided | (self.value > 1)
+
+
+def ratios(check: Inequality, instance: Instance) -> Ratios:
+    """left/right in floats. An entry is decided if it is a finite number and right is positive.
+
+    Not by a hair: a right side below 2^-960, near the smallest normal number 2^-1022, may have
+    lost its digits to underflow.
+    """
     batch = next(iter(instance.values())).shape[0]
-    left, right = left.reshape(batch, -1), right.reshape(batch, -1)
-    violated = (left > right).to(left.dtype) * 2  # only reached where right <= 0
-    return torch.where(right > 0, left / right.clamp_min(1e-300), violated).amax(-1)
+    left, right = (f(**instance).reshape(batch, -1) for f in (check.left, check.right))
+    positive = torch.isfinite(left) & torch.isfinite(right) & (right > UNDERFLOW)
+    ratio = left / torch.where(positive, right, 1.0)
+    decided = positive & torch.isfinite(ratio)
+    return Ratios(torch.where(decided, ratio, -torch.inf).amax(-1), decided.all(-1))

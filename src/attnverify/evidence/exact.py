@@ -10,6 +10,7 @@ import numpy as np
 from attnverify import ops
 from attnverify.evidence.forms import Identity, Inequality, Instance
 from attnverify.evidence.records import Outcome
+from attnverify.evidence.shapes import require_instance
 
 PRECISIONS = (128, 256, 512, 1024)
 ATTAINED = 2.0**-40  # an extremal instance attains equality if its ratio is enclosed this near to 1
@@ -44,15 +45,22 @@ class Comparison:
 
 
 def compare(check: Inequality, instance: Instance) -> Comparison:
-    """left <= right in balls at one exact instance, at rising precision until it is settled."""
-    result = None
-    for bits in PRECISIONS:
-        with ops.precision(bits):
-            exact = {name: np.asarray(ops.balls(value))[None] for name, value in instance.items()}
-            result = _compare_once(check, exact, bits)
-        if result.outcome != "unknown" or result.attained:
-            return result
-    return result
+    """left <= right in balls at one exact instance, at rising precision until it is settled.
+
+    Raises InputError for an instance that the check could not have made.
+    """
+    require_instance(check, instance)
+    for bits in PRECISIONS[:-1]:
+        seen = _compare_at(check, instance, bits)
+        if seen.outcome != "unknown" or seen.attained:
+            return seen
+    return _compare_at(check, instance, PRECISIONS[-1])
+
+
+def _compare_at(check: Inequality, instance: Instance, bits: int) -> Comparison:
+    with ops.precision(bits):
+        exact = {name: np.asarray(ops.balls(value))[None] for name, value in instance.items()}
+        return _compare_once(check, exact, bits)
 
 
 def _compare_once(check: Inequality, exact: Instance, bits: int) -> Comparison:
@@ -82,10 +90,17 @@ def _all(outcomes: list[Outcome]) -> Outcome:
 
 
 def _largest_ratio(left: list[flint.arb], right: list[flint.arb]) -> flint.arb:
-    ratios = [a / b for a, b in zip(left, right, strict=True) if b > 0]
+    """An enclosure of the largest left/right, at least 0, over the entries where right > 0.
+
+    Where the sign of right is open there may be a ratio of any size, so that nothing is enclosed
+    (NaN), unless left <= right is certain: then left cannot be positive where right might be 0.
+    """
     out = flint.arb(0)
-    for r in ratios:
-        out = out.max(r)
+    for a, b in zip(left, right, strict=True):
+        if b > 0:
+            out = out.max(a / b)  # encloses the larger number, also where balls overlap
+        elif not a <= b:
+            return flint.arb("nan")
     return out
 
 

@@ -8,12 +8,16 @@ leading batch axis; those of identities see one in floats and none in exact arit
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeVar
+
+from attnverify.errors import require
+from attnverify.verdict import Verdict as Verdict
 
 Instance = dict[str, Any]
 Formula = Callable[..., Any]
 Sizes = Mapping[str, tuple[int, ...]]
+F = TypeVar("F", bound="Form")
 
 
 def unchanged(**parameters: Any) -> Instance:
@@ -26,19 +30,35 @@ class Twin:
     """A false neighbor of a claim, with the check that must reject it."""
 
     title: str
-    check: Inequality | Identity | Decision | Measured
+    check: Form
 
 
 @dataclass(frozen=True)
-class Inequality:
+class Form:
+    """What the forms of a check have in common: false neighbors that must be rejected."""
+
+    twins: tuple[Twin, ...] = field(default=(), kw_only=True)
+
+    def but(self: F, title: str, **changes: Any) -> F:
+        """This check with one more twin: itself, but for the changed fields.
+
+        The twin can so refer to the check it is a twin of:
+        ``CHECK.but("half the bound", right=lambda x: CHECK.right(x) / 2)``.
+        """
+        require(bool(changes), "changes", "none", "a field in which the twin differs")
+        wrong = replace(self, **{"twins": (), **changes})
+        return replace(self, twins=(*self.twins, Twin(title, wrong)))
+
+
+@dataclass(frozen=True)
+class Inequality(Form):
     """left <= right for every instance that meets the hypotheses.
 
     left, right: formulas of the same shape, one value or several an instance; ratios are taken
     where right > 0. sizes: shapes of the free parameters, without batch axis. build: parameters
     to an instance that meets the hypotheses by construction. hypotheses: formula that returns
     pairs (smaller, larger), checked in ball arithmetic. extremal: exact instances at or near
-    equality, as float64 arrays without batch axis. certifiable: instances found by search are
-    compared in balls.
+    equality, as float64 arrays without batch axis.
     """
 
     left: Formula
@@ -47,13 +67,12 @@ class Inequality:
     build: Callable[..., Instance] = unchanged
     hypotheses: Formula | None = None
     extremal: tuple[Callable[[], Instance], ...] = ()
-    twins: tuple[Twin, ...] = ()
 
     kinds = ("sampled", "attacked", "certified")
 
 
 @dataclass(frozen=True)
-class Identity:
+class Identity(Form):
     """left == right for every instance.
 
     bound: formula for the rounding error of |left - right| in floats, derived where it is
@@ -70,23 +89,12 @@ class Identity:
     shared: tuple[str, ...] = ()
     arithmetic: Literal["rational", "ball"] = "rational"
     exact_draws: int = 2
-    twins: tuple[Twin, ...] = ()
 
     kinds = ("sampled", "certified")
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Outcome of a decision: holds is None where it stayed unknown."""
-
-    holds: bool | None
-    argument: str
-    cases: int = 1
-    ratio: float | None = None
-
-
-@dataclass(frozen=True)
-class Decision:
+class Decision(Form):
     """A statement settled by one computation, for all cases it covers.
 
     kind "decided": all reals in a range, by an argument that run() carries out; "certified":
@@ -97,7 +105,6 @@ class Decision:
     run: Callable[[], Verdict]
     limits: str
     kind: Literal["decided", "certified", "sampled"] = "decided"
-    twins: tuple[Twin, ...] = field(default=())
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -105,7 +112,7 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measured(Form):
     """The criterion of an experiment, judged on the table of its full setting.
 
     experiment: name of the experiment, whose table is in the package; run: what made the table
@@ -118,7 +125,6 @@ class Measured:
     judge: Callable[[list[dict[str, Any]]], Verdict]
     limits: str
     expected: bool = True
-    twins: tuple[Twin, ...] = field(default=())
 
     kinds = ("measured",)
 

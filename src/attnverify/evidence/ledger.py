@@ -120,8 +120,7 @@ def decide(step: Any, rules: Rules | None = None) -> bool | None:
 
 def _decide_equal(left: Any, right: Any, rules: Rules | None) -> bool | None:
     if isinstance(left, sp.MatrixBase):
-        entries = [_decide_equal(a, b, rules) for a, b in zip(left, right, strict=True)]
-        return False if False in entries else None if None in entries else True
+        return _decide_matrices(left, right, rules)
     difference = left - right
     if not difference.is_commutative:
         return symbolic.equal(left, right, rules)
@@ -133,3 +132,13 @@ def _decide_equal(left: Any, right: Any, rules: Rules | None) -> bool | None:
     # except for sums over symbolic ranges, which have no numeric value: there sympy has called
     # true identities false
     return None if verdict is False and difference.has(sp.Sum) else verdict
+
+
+def _decide_matrices(left: Any, right: Any, rules: Rules | None) -> bool | None:
+    """Entry by entry; other shapes are a mistake, neither an identity nor a false neighbor."""
+    other = getattr(right, "shape", ())
+    if left.shape != other:
+        raise DerivationError(f"step: got shapes {left.shape} and {other}, expected equal ones")
+    pairs = zip(left.flat(), right.flat(), strict=True)
+    entries = [_decide_equal(a, b, rules) for a, b in pairs]
+    return False if False in entries else None if None in entries else True

@@ -7,13 +7,11 @@ Gauss-Legendre quadrature (Johansson 2018, acb.integral), which shares no formul
 
 from __future__ import annotations
 
-import flint
 import numpy as np
+from flint import acb, arb
 
 from attnverify import ops
 from attnverify.formulas import chisquare
-
-arb, acb = flint.arb, flint.acb
 
 MOST_TERMS = 1 << 16
 

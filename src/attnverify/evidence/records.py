@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
-Kind = Literal["sampled", "attacked", "certified", "decided", "derived", "measured"]
-Outcome = Literal["pass", "fail", "unknown"]
+from attnverify.errors import nearest, require
+from attnverify.vocabulary import KINDS as KINDS
+from attnverify.vocabulary import Kind as Kind
+from attnverify.vocabulary import Outcome as Outcome
 
-KINDS: tuple[Kind, ...] = (
-    "sampled",
-    "attacked",
-    "certified",
-    "decided",
-    "derived",
-    "measured",
-)
+
+def require_kinds(kinds: Iterable[str]) -> None:
+    """Raise InputError unless ``kinds`` are kinds of evidence, at least one."""
+    asked = list(kinds)
+    require(bool(asked), "evidence", "no kind", f"some of {', '.join(KINDS)}")
+    for kind in asked:
+        require(kind in KINDS, "evidence", repr(kind) + nearest(kind, KINDS), ", ".join(KINDS))
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,8 @@ class Record:
     ratio: the largest left/right (inequalities) or error/rounding bound (identities) seen, None
     where there is none; instances: how many instances or cases were looked at; seconds: wall
     time; limits: what this evidence does not show; check: which of the claim's checks; detail:
-    the figures behind the outcome in words.
+    the figures behind the outcome in words; decided: how many of the instances were decided, all
+    of them unless told otherwise.
     """
 
     kind: Kind
@@ -36,6 +39,11 @@ class Record:
     seconds: float
     limits: str
     detail: str = ""
+    decided: int = -1
+
+    def __post_init__(self) -> None:
+        if self.decided < 0:
+            object.__setattr__(self, "decided", self.instances)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

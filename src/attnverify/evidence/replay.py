@@ -1,24 +1,26 @@
 """Replay files: a found instance as exact dyadic numbers, rechecked from scratch.
 
 The file is JSON: claim, check, the instance's arrays as shapes and hexadecimal floats (exact), and
-a SHA-256 over these. The digest catches accidents; what is believed is only what the recheck in
-ball arithmetic shows.
+a SHA-256 over these. The digest catches accidents and no forgery; what is believed is only what
+the recheck in ball arithmetic shows, of an instance that the check itself could have made.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
+import operator
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from attnverify.checks import checks_of
-from attnverify.errors import InputError
+from attnverify.errors import InputError, require, require_finite
 from attnverify.evidence.exact import Comparison, compare
 from attnverify.evidence.forms import Inequality, Instance
-from attnverify.files import write_text as write_text
+from attnverify.files import read_json, write_text
 
 FORMAT = "attnverify instance 1"
 LARGEST = 16 << 20  # bytes
@@ -40,43 +42,46 @@ def _digest(body: dict[str, Any]) -> str:
 
 def load(path: Path) -> tuple[str, str, Instance]:
     """(claim, check, instance) of a file; raises InputError that says what is wrong with it."""
-    if not path.is_file():
-        raise InputError(f"file: got {path}, expected an existing replay file")
-    size = path.stat().st_size
-    if size > LARGEST:
-        raise InputError(f"file: got {size} bytes, expected at most {LARGEST}")
-    try:
-        body = json.loads(path.read_text(encoding="utf-8"))
-        digest = body.pop("sha256")
-        claim, check, arrays = body["claim"], body["check"], body["arrays"]
-        if body["format"] != FORMAT:
-            raise InputError(f"file: got format {body['format']!r}, expected {FORMAT!r}")
-        if digest != _digest(body):
+    with read_json(path, "file", "replay file", LARGEST) as body:
+        digest, form = body.pop("sha256", None), body.get("format")
+        require(
+            form == FORMAT, "file", f"format {form!r} (truncated or no replay file)", repr(FORMAT)
+        )
+        same = digest == _digest(body)
+        given = f"contents that do not match the digest in {path.name}"
+        require(same, "file", given, "an unedited replay file")
+        claim, check, arrays = (body.get(key) for key in ("claim", "check", "arrays"))
+        if not (isinstance(claim, str) and isinstance(check, str) and isinstance(arrays, dict)):
             raise InputError(
-                f"file: got contents that do not match the digest in {path.name}, "
-                "expected an unedited replay file"
+                f"file: got no claim, check or arrays in {path.name}, expected all three"
             )
-        return claim, check, {name: _tensor(name, array) for name, array in arrays.items()}
-    except InputError:
-        raise
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return claim, check, {str(name): _tensor(name, array) for name, array in arrays.items()}
+
+
+def _tensor(name: str, array: Any) -> torch.Tensor:
+    """The array that an entry describes: lengths, and as many hexadecimal floats as they ask."""
+    try:
+        shape, values = array["shape"], [float.fromhex(v) for v in array["values"]]
+        lengths = [operator.index(n) for n in shape]
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise InputError(
-            f"file: got {path.name}, which is truncated or no replay file ({reason})"
+            f"{name}: got {reason}, expected a shape and hexadecimal floats"
         ) from error
-
-
-def _tensor(name: str, array: dict[str, Any]) -> torch.Tensor:
-    values = torch.tensor([float.fromhex(v) for v in array["values"]], dtype=torch.float64)
-    if not torch.isfinite(values).all():
-        raise InputError(f"{name}: got NaN or infinite entries, expected finite entries")
-    return values.reshape(array["shape"])
+    fits = min(lengths, default=1) >= 1 and math.prod(lengths) == len(values)
+    require(fits, name, f"{len(values)} values for shape {shape}", "one value an entry")
+    tensor = torch.tensor(values, dtype=torch.float64)
+    require_finite(name, tensor)
+    return tensor.reshape(lengths)
 
 
 def replay(path: Path) -> tuple[str, str, Comparison]:
-    """Recheck a saved instance: (claim, check, comparison in ball arithmetic)."""
+    """Recheck a saved instance: (claim, check, comparison in ball arithmetic).
+
+    Raises InputError if the file cannot be read or its instance is none of the check's.
+    """
     claim, name, instance = load(path)
-    checks = checks_of(claim)
-    if name not in checks or not isinstance(checks[name], Inequality):
+    check = checks_of(claim).get(name)
+    if not isinstance(check, Inequality):
         raise InputError(f"check: got {name!r}, expected an inequality of {claim}")
-    return claim, name, compare(checks[name], instance)
+    return claim, name, compare(check, instance)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from attnverify.errors import require
+
 
 def unit(x: Tensor) -> float:
     """Unit roundoff u of the dtype of x: half the spacing of the floats at 1."""
@@ -12,8 +14,13 @@ def unit(x: Tensor) -> float:
 
 
 def gamma(roundings: int, x: Tensor) -> float:
-    """gamma_m = m u / (1 - m u): relative error after m roundings, at most."""
+    """gamma_m = m u / (1 - m u): relative error after m roundings, at most.
+
+    Raises InputError for m u >= 1, where the standard model bounds nothing.
+    """
     m = roundings * unit(x)
+    few = f"fewer roundings than 1/u = {1 / unit(x):,.0f}, or a finer dtype"
+    require(m < 1, "dtype", f"{x.dtype} with {roundings:,} roundings", few)
     return m / (1 - m)
 
 

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import singledispatch
 
 import torch
 
 from attnverify.checks import checks_of
 from attnverify.evidence.certify import certify, certify_identity
 from attnverify.evidence.exact import compare
-from attnverify.evidence.forms import Check, Decision, Identity, Inequality, Instance, Measured
-from attnverify.evidence.records import KINDS, Kind, Record, TwinRecord
-from attnverify.evidence.search import Found, Settings, attack, sample, sample_identity
+from attnverify.evidence.floats import sample_identity
+from attnverify.evidence.forms import Decision, Form, Identity, Inequality, Instance, Measured
+from attnverify.evidence.records import KINDS, Kind, Outcome, Record, TwinRecord, require_kinds
+from attnverify.evidence.search import Found, Settings, attack, sample
 from attnverify.experiments.engine import results
+from attnverify.verdict import Verdict
 
-LIMITS = {
-    "sampled": "no counterexample among these instances",
-    "attacked": "no counterexample found by this search",
-    "certified": "these instances",
-}
+SAMPLED = "no counterexample among these instances"
+ATTACKED = "no counterexample found by this search"
+CERTIFIED = "these instances"
+
+Step = tuple[Callable[[], Found], str]  # what gathers a piece of evidence, and its limits
 
 
 @dataclass(frozen=True)
@@ -32,41 +35,54 @@ class ClaimEvidence:
     twins: tuple[TwinRecord, ...]
 
 
-def gather(claim: str, settings: Settings, kinds: Iterable[Kind] = KINDS) -> ClaimEvidence:
-    """Run every check of a claim. One thread and seeds by name: the same figures every time."""
+def gather(claim: str, settings: Settings, kinds: Iterable[str] = KINDS) -> ClaimEvidence:
+    """Run every check of a claim. One thread and seeds by name: the same figures every time.
+
+    Raises InputError for an unknown claim or kind of evidence.
+    """
+    wanted = list(kinds)
+    require_kinds(wanted)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         records, twins = [], []
         for name, check in checks_of(claim).items():
-            records += _records(claim, name, check, settings, set(kinds))
+            for kind, (step, limits) in evidence(check, settings, f"{claim}/{name}").items():
+                if kind in wanted:
+                    records.append(_timed(kind, name, step, limits))
             twins += [_twin(claim, name, t.title, t.check, settings) for t in check.twins]
         return ClaimEvidence(claim, tuple(records), tuple(twins))
     finally:
         torch.set_num_threads(threads)
 
 
-def _records(claim, name, check: Check, settings: Settings, kinds: set[str]) -> list[Record]:
-    label = f"{claim}/{name}"
-    if isinstance(check, Measured):
-        wanted = "measured" in kinds
-        return [_timed("measured", name, lambda: _judge(check), check.limits)] if wanted else []
-    if isinstance(check, Decision):
-        return (
-            [_timed(check.kind, name, lambda: _decide(check), check.limits)]
-            if check.kind in kinds
-            else []
-        )
-    if isinstance(check, Identity):
-        steps = {
-            "sampled": lambda: sample_identity(check, settings, label),
-            "certified": lambda: certify_identity(check, settings, label),
-        }
-        return [_timed(k, name, step, LIMITS[k]) for k, step in steps.items() if k in kinds]
-    return _inequality_records(name, label, check, settings, kinds)
+def _timed(kind: Kind, name: str, step: Callable[[], Found], limits: str) -> Record:
+    start = time.perf_counter()
+    found = step()
+    seconds = round(time.perf_counter() - start, 3)
+    figures = (found.outcome, found.ratio, found.instances, seconds, limits, found.detail)
+    return Record(kind, name, *figures, found.decided)
 
 
-def _inequality_records(name, label, check: Inequality, settings, kinds) -> list[Record]:
+def _twin(claim: str, name: str, title: str, check: Form, settings: Settings) -> TwinRecord:
+    rejected, ratio, detail = reject(check, settings, f"{claim}/{name}/{title}")
+    return TwinRecord(name, title, rejected, ratio, detail)
+
+
+@singledispatch
+def evidence(check: Form, settings: Settings, label: str) -> dict[Kind, Step]:
+    """What gathers each kind of evidence that a form of check offers, in the order to run it."""
+    raise TypeError(f"check: got {type(check).__name__}, expected one of the four forms")
+
+
+@singledispatch
+def reject(check: Form, settings: Settings, label: str) -> tuple[bool, float | None, str]:
+    """Whether the checker finds the statement false, for certain: (rejected, ratio, how)."""
+    raise TypeError(f"check: got {type(check).__name__}, expected one of the four forms")
+
+
+@evidence.register(Inequality)
+def _(check: Inequality, settings: Settings, label: str) -> dict[Kind, Step]:
     found: list[Instance] = []
 
     def keep(result: Found) -> Found:
@@ -74,56 +90,74 @@ def _inequality_records(name, label, check: Inequality, settings, kinds) -> list
             found.append(result.instance)
         return result
 
-    steps = {
-        "sampled": lambda: keep(sample(check, settings, label)),
-        "attacked": lambda: keep(attack(check, settings, label)),
-        "certified": lambda: certify(check, settings, label, found),
+    return {
+        "sampled": (lambda: keep(sample(check, settings, label)), SAMPLED),
+        "attacked": (lambda: keep(attack(check, settings, label)), ATTACKED),
+        "certified": (lambda: certify(check, settings, label, found), CERTIFIED),
     }
-    return [_timed(k, name, step, LIMITS[k]) for k, step in steps.items() if k in kinds]
 
 
-def _decide(check: Decision) -> Found:
-    verdict = check.run()
-    outcome = {True: "pass", False: "fail", None: "unknown"}[verdict.holds]
-    return Found(outcome, verdict.ratio, None, verdict.cases, verdict.argument)
-
-
-def _judge(check: Measured) -> Found:
-    """The criterion on the committed table: passes if it comes out as the book says."""
-    verdict = check.judge(results.committed(check.experiment).rows)
-    asserted = None if verdict.holds is None else verdict.holds is check.expected
-    outcome = {True: "pass", False: "fail", None: "unknown"}[asserted]
-    return Found(outcome, verdict.ratio, None, verdict.cases, verdict.argument)
-
-
-def _timed(kind: Kind, name: str, step: Callable[[], Found], limits: str) -> Record:
-    start = time.perf_counter()
-    found = step()
-    seconds = round(time.perf_counter() - start, 3)
-    return Record(
-        kind, name, found.outcome, found.ratio, found.instances, seconds, limits, found.detail
-    )
-
-
-def _twin(claim: str, name: str, title: str, check: Check, settings: Settings) -> TwinRecord:
-    rejected, ratio, detail = reject(check, settings, f"{claim}/{name}/{title}")
-    return TwinRecord(name, title, rejected, ratio, detail)
-
-
-def reject(check: Check, settings: Settings, label: str) -> tuple[bool, float | None, str]:
-    """Whether the checker finds the statement false, for certain: (rejected, ratio, how)."""
-    if isinstance(check, Decision | Measured):
-        found = _decide(check) if isinstance(check, Decision) else _judge(check)
-        return found.outcome == "fail", found.ratio, found.detail
-    if isinstance(check, Identity):
-        found = certify_identity(check, settings, label)
-        return found.outcome == "fail", None, found.detail
+@reject.register(Inequality)
+def _(check: Inequality, settings: Settings, label: str) -> tuple[bool, float | None, str]:
     for make in check.extremal:
         seen = compare(check, make())
         if seen.outcome == "fail":
             return True, seen.midpoint, f"extremal instance, left/right = {seen.ratio.str(8)}"
+    ratio = None
     for search in (attack, sample):
         found = search(check, settings, label)
+        ratio = found.ratio
         if found.outcome == "fail":
-            return True, found.ratio, found.detail
-    return False, found.ratio, "no certain violation found"
+            return True, ratio, found.detail
+    return False, ratio, "no certain violation found"
+
+
+@evidence.register(Identity)
+def _(check: Identity, settings: Settings, label: str) -> dict[Kind, Step]:
+    return {
+        "sampled": (lambda: sample_identity(check, settings, label), SAMPLED),
+        "certified": (lambda: certify_identity(check, settings, label), CERTIFIED),
+    }
+
+
+@reject.register(Identity)
+def _(check: Identity, settings: Settings, label: str) -> tuple[bool, float | None, str]:
+    found = certify_identity(check, settings, label)
+    return found.outcome == "fail", None, found.detail
+
+
+@evidence.register(Decision)
+def _(check: Decision, settings: Settings, label: str) -> dict[Kind, Step]:
+    return {check.kind: (lambda: _found(check.run()), check.limits)}
+
+
+@reject.register(Decision)
+def _(check: Decision, settings: Settings, label: str) -> tuple[bool, float | None, str]:
+    verdict = check.run()
+    return verdict.holds is False, verdict.ratio, verdict.argument
+
+
+@evidence.register(Measured)
+def _(check: Measured, settings: Settings, label: str) -> dict[Kind, Step]:
+    return {"measured": (lambda: _found(_judge(check)), check.limits)}
+
+
+@reject.register(Measured)
+def _(check: Measured, settings: Settings, label: str) -> tuple[bool, float | None, str]:
+    verdict = _judge(check)
+    return verdict.holds is False, verdict.ratio, verdict.argument
+
+
+def _judge(check: Measured) -> Verdict:
+    """The criterion on the committed table: holds if it comes out as the book says."""
+    verdict = check.judge(results.committed(check.experiment).rows)
+    asserted = None if verdict.holds is None else verdict.holds is check.expected
+    return replace(verdict, holds=asserted)
+
+
+def _found(verdict: Verdict) -> Found:
+    """A verdict as the result of looking at all its cases; none is decided where it is unknown."""
+    outcomes: dict[bool | None, Outcome] = {True: "pass", False: "fail", None: "unknown"}
+    decided = 0 if verdict.holds is None else verdict.cases
+    outcome = outcomes[verdict.holds]
+    return Found(outcome, verdict.ratio, None, verdict.cases, decided, verdict.argument)

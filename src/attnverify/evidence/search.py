@@ -1,43 +1,47 @@
 """Untrusted search: random instances and gradient ascent on left/right.
 
-Floats near a boundary are rounding noise, so nothing found above 1 is believed before
-:mod:`attnverify.evidence.exact` has looked at it.
+Floats near a boundary are rounding noise, and some instances they cannot decide at all: NaN,
+overflow, a right side that underflows or is not positive. Whatever floats do not put at
+left <= right is decided by :mod:`attnverify.evidence.exact`, or counted as undecided: a search
+speaks of the instances that were decided, and of none if they are fewer than half.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
+from attnverify.errors import require
 from attnverify.evidence import draw
+from attnverify.evidence.ascent import Progress, ascend
 from attnverify.evidence.exact import Comparison, compare
-from attnverify.evidence.forms import Identity, Inequality, Instance
+from attnverify.evidence.forms import Inequality, Instance
 from attnverify.evidence.records import Outcome
 
 CHUNK = 1 << 16  # sampled instances a batch
-SHARED_CHUNK = 64  # inputs that share one drawn network
-RECHECKED = 8192  # instances above 1 in floats that are recomputed in balls, at most, a batch
+RECHECKED = 8192  # instances that floats leave open and balls decide, at most, a batch
 BEST = 8  # and so many of the largest ratios in any case
-
-Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True)
 class Found:
-    """Result of a search: outcome, largest believed ratio, its instance, how many were seen."""
+    """Result of a search: outcome, largest believed ratio, its instance, how many were seen.
+
+    decided: how many of the instances were decided, by floats or in balls.
+    """
 
     outcome: Outcome
     ratio: float | None
     instance: Instance | None
     instances: int
+    decided: int
     detail: str = ""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How hard to search. Equal settings give equal results."""
+    """How hard to search. Equal settings give equal results; raises InputError for no search."""
 
     samples: int = 2000
     restarts: int = 24
@@ -45,54 +49,96 @@ class Settings:
     seed: int = 0
     device: str = "cpu"
 
+    def __post_init__(self) -> None:
+        for name, least in (("samples", 1), ("restarts", 1), ("steps", 1), ("seed", 0)):
+            value = getattr(self, name)
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            require(whole and value >= least, name, repr(value), f"an integer >= {least}")
+        known = self.device in ("cpu", "cuda")
+        require(known, "device", repr(self.device), "'cpu' or 'cuda'")
+        there = self.device == "cpu" or torch.cuda.is_available()
+        require(there, "device", "'cuda'", "a machine with a CUDA device (or 'cpu')")
+
+
+NOTHING = Found("pass", None, None, 0, 0)
+
 
 def sample(
     check: Inequality, settings: Settings, name: str, progress: Progress | None = None
 ) -> Found:
-    """Random instances of every size; those above 1 are rechecked in balls."""
-    best = Found("pass", 0.0, None, 0)
+    """Random instances of every size; those that floats leave open are decided in balls."""
+    best = NOTHING
     share = -(-settings.samples // len(check.sizes))
     for index, sizes in enumerate(check.sizes):
         random = draw.generator(settings.seed, name, "sampled", str(index))
         for start in range(0, share, CHUNK):
             batch = min(CHUNK, share - start)
-            found = _sample_batch(check, sizes, batch, random, settings.device)
-            best = _merge(best, found)
+            free = draw.parameters(sizes, batch, random, spread=True)
+            best = _merge(best, _decide(check, free, settings.device))
             if progress:
                 progress(batch)
-    return best
+    return _settled(best)
 
 
-def _sample_batch(check, sizes, batch, random, device) -> Found:
+def attack(
+    check: Inequality, settings: Settings, name: str, progress: Progress | None = None
+) -> Found:
+    """Gradient ascent on left/right over all free parameters and their scales."""
+    best = NOTHING
+    for index, sizes in enumerate(check.sizes):
+        random = draw.generator(settings.seed, name, "attacked", str(index))
+        found, still_open = ascend(
+            check, sizes, settings.restarts, settings.steps, random, settings.device, progress
+        )
+        best = _merge(best, _decide(check, found, settings.device))
+        if len(next(iter(still_open.values()))):
+            best = _merge(best, _decide(check, still_open, settings.device))
+    return _settled(best)
+
+
+def _decide(check: Inequality, free: Instance, device: str) -> Found:
+    """What balls make of a batch of free parameters, where floats do not settle it."""
     with torch.no_grad():
-        free = draw.parameters(sizes, batch, random, spread=True)
         instance = check.build(**{k: v.to(device) for k, v in free.items()})
-        ratio = draw.ratios(check, instance).cpu()
-    return _believe(check, instance, ratio)
+        seen = draw.ratios(check, instance)
+    return _believe(check, instance, draw.Ratios(seen.value.cpu(), seen.decided.cpu()))
 
 
-def _believe(check: Inequality, instance: Instance, ratio: torch.Tensor) -> Found:
+def _believe(check: Inequality, instance: Instance, floats: draw.Ratios) -> Found:
     """What floats found, as balls see it: no ratio is reported before it was recomputed exactly.
 
-    Looks at everything that floats put above 1 and at the few largest below. Fails on a certain
-    violation; stays unknown if something above 1 cannot be settled.
+    Looks at everything that floats leave open and at the few largest below. Fails on a certain
+    violation; stays unknown if floats see a violation that balls do not settle. What neither of
+    them decides, or is not looked at, counts as undecided.
     """
-    ratio = torch.nan_to_num(ratio, nan=torch.inf)
-    above = int((ratio > 1).sum())
-    order = torch.argsort(ratio, descending=True)[: max(min(above, RECHECKED), BEST)].tolist()
-    best, doubtful = None, above - min(above, RECHECKED)
-    for i in order:
-        seen = compare(check, draw.single(instance, i))
+    left_open, total = int(floats.open.sum()), len(floats.open)
+    looked = _order(floats)[: max(min(left_open, RECHECKED), BEST)].tolist()
+    best, index, unsettled = None, None, []
+    for i in looked:
+        one = draw.single(instance, i)
+        if not all(torch.isfinite(value).all() for value in one.values()):
+            unsettled.append(i)  # build overflowed: no instance
+            continue
+        seen = compare(check, one)
         if seen.outcome == "fail":
-            return Found("fail", seen.midpoint, draw.single(instance, i), len(ratio), _words(seen))
-        settled = seen.outcome == "pass" or seen.attained
-        if settled and (best is None or seen.midpoint > best[0]):
-            best = seen.midpoint, i
-        doubtful += not settled and bool(ratio[i] > 1)
-    outcome: Outcome = "unknown" if doubtful or best is None else "pass"
-    detail = f"{doubtful} instances above 1 in floats stayed unsettled" if doubtful else ""
-    value, index = best if best is not None else (float(ratio[order[0]]), order[0])
-    return Found(outcome, value, draw.single(instance, index), len(ratio), detail)
+            return Found("fail", seen.midpoint, one, total, total, _words(seen))
+        if seen.outcome == "unknown" and not seen.attained:
+            unsettled.append(i)
+        elif best is None or seen.midpoint > best:
+            best, index = seen.midpoint, i
+    above = floats.value > 1
+    above[[i for i in looked if i not in unsettled]] = False
+    undecided = len(unsettled) + max(0, left_open - len(looked))
+    one = None if index is None else draw.single(instance, index)
+    outcome: Outcome = "unknown" if above.any() else "pass"
+    return Found(outcome, best, one, total, total - undecided)
+
+
+def _order(floats: draw.Ratios) -> torch.Tensor:
+    """Instances by ratio, the largest first; any that floats leave open before all the others."""
+    just_above = 1 + torch.finfo(torch.float64).eps
+    rank = torch.where(floats.open, floats.value.clamp_min(just_above), floats.value)
+    return torch.argsort(rank, descending=True, stable=True)
 
 
 def _words(seen: Comparison) -> str:
@@ -100,70 +146,19 @@ def _words(seen: Comparison) -> str:
 
 
 def _merge(a: Found, b: Found) -> Found:
+    """Both searches as one: the worse outcome, and the largest ratio with that outcome."""
     order = {"pass": 0, "unknown": 1, "fail": 2}
-    worse = b if (order[b.outcome], b.ratio) > (order[a.outcome], a.ratio) else a
-    return Found(
-        worse.outcome, worse.ratio, worse.instance, a.instances + b.instances, worse.detail
-    )
+    largest = [-torch.inf if f.ratio is None else f.ratio for f in (a, b)]
+    worse = b if (order[b.outcome], largest[1]) > (order[a.outcome], largest[0]) else a
+    total, decided = a.instances + b.instances, a.decided + b.decided
+    return replace(worse, instances=total, decided=decided)
 
 
-def attack(
-    check: Inequality, settings: Settings, name: str, progress: Progress | None = None
-) -> Found:
-    """Gradient ascent on left/right over all free parameters, all restarts at once."""
-    best = Found("pass", 0.0, None, 0)
-    for index, sizes in enumerate(check.sizes):
-        random = draw.generator(settings.seed, name, "attacked", str(index))
-        start = draw.parameters(sizes, settings.restarts, random, spread=False)
-        instance, ratio = _ascend(check, start, settings, progress)
-        best = _merge(best, _believe(check, instance, ratio))
-    return best
-
-
-def _ascend(check, start, settings, progress) -> tuple[Instance, torch.Tensor]:
-    """Adam with a cosine step size from 0.3 to 0; keeps the best point of every restart."""
-    free = {k: v.to(settings.device).requires_grad_() for k, v in start.items()}
-    optimizer = torch.optim.Adam(free.values(), lr=0.3)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(1, settings.steps))
-    best = {k: v.detach().clone() for k, v in free.items()}
-    best_ratio = torch.full(
-        (settings.restarts,), -torch.inf, dtype=torch.float64, device=settings.device
-    )
-    for _ in range(settings.steps + 1):
-        optimizer.zero_grad()
-        ratio = draw.ratios(check, check.build(**free))
-        torch.log(ratio.clamp_min(1e-30)).sum().neg().backward()
-        with torch.no_grad():
-            better = torch.nan_to_num(ratio.detach(), nan=-torch.inf) > best_ratio
-            best_ratio[better] = ratio.detach()[better]
-            for k, v in free.items():
-                best[k][better] = v.detach()[better]
-                v.grad = torch.nan_to_num(v.grad, nan=0.0, posinf=0.0, neginf=0.0)
-        optimizer.step()
-        schedule.step()
-        if progress:
-            progress(1)
-    with torch.no_grad():
-        instance = check.build(**best)
-        return instance, draw.ratios(check, instance).cpu()
-
-
-def sample_identity(check: Identity, settings: Settings, name: str) -> Found:
-    """Random instances; |left - right| against the derived rounding bound."""
-    worst, instances, outcome = 0.0, 0, "pass"
-    share = -(-settings.samples // len(check.sizes))
-    for index, sizes in enumerate(check.sizes):
-        random = draw.generator(settings.seed, name, "sampled", str(index))
-        chunk = SHARED_CHUNK if check.shared else CHUNK
-        for start in range(0, share, chunk):
-            batch = min(chunk, share - start)
-            free = draw.parameters(sizes, batch, random, spread=True, shared=check.shared)
-            with torch.no_grad():
-                instance = check.build(**{k: v.to(settings.device) for k, v in free.items()})
-                error = abs(check.left(**instance) - check.right(**instance))
-                ratio = torch.where(error == 0, 0.0, error / check.bound(**instance))
-            # a NaN on either side or in the bound is a failure, never a pass
-            largest = float(torch.nan_to_num(ratio, nan=torch.inf).max())
-            worst, instances = max(worst, largest), instances + batch
-            outcome = "pass" if worst <= 1 else "fail"
-    return Found(outcome, worst, None, instances)
+def _settled(found: Found) -> Found:
+    """What stayed undecided, in words; a search that decided less than half shows nothing."""
+    undecided = found.instances - found.decided
+    if found.outcome == "fail" or not undecided:
+        return found
+    outcome = found.outcome if 2 * found.decided >= found.instances else "unknown"
+    words = f"{undecided} of {found.instances} instances undecided"
+    return replace(found, outcome=outcome, detail=words)

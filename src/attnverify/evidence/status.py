@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from attnverify.checks import checks_of
 from attnverify.claims import Claim, Registry
 from attnverify.evidence.records import Record, TwinRecord
-
-Status = Literal["verified", "refuted", "corrected", "partial", "failed"]
+from attnverify.vocabulary import UNCHECKED, Status
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,8 @@ def own(claim: Claim, records: Iterable[Record], twins: Iterable[TwinRecord]) ->
     failed += [f"twin not rejected: {t.twin}" for t in twins if not t.rejected]
     if failed:
         return Standing("failed", tuple(failed))
+    if not twins and all(r.outcome == "unknown" for r in records):
+        return Standing(UNCHECKED, tuple(f"{r.kind} ({r.check}): {r.detail}" for r in records))
     passed = {(r.kind, r.check) for r in records if r.outcome == "pass"}
     missing = sorted(required(claim) - passed)
     untested = [

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
-from multiprocessing import get_context
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from attnverify.claims import Claim, registry
 from attnverify.environment import machine, versions
-from attnverify.evidence import derive
-from attnverify.evidence.records import KINDS, Kind, Record, TwinRecord
+from attnverify.evidence import derive, notebooks
+from attnverify.evidence.records import Record, TwinRecord, require_kinds
+from attnverify.evidence.reuse import Reuse, name_of
 from attnverify.evidence.run import ClaimEvidence, gather
 from attnverify.evidence.search import Settings
 from attnverify.evidence.status import Standing, own, standings
+from attnverify.evidence.store import Store
+from attnverify.evidence.workers import Task, run_all
+from attnverify.vocabulary import KINDS, Kind
 
 REPORT_VERSION = 1
 
@@ -31,19 +35,29 @@ class Report:
     twins: dict[str, list[TwinRecord]]
     settings: Settings
     standing: dict[str, Standing] = field(default_factory=dict)
+    derivations: list[notebooks.Source] = field(default_factory=list)
+    interrupted: bool = False
+    reused: int = 0  # pieces taken from a store
 
     @property
     def as_claimed(self) -> bool:
-        """No check failed or stayed unknown, and every twin that ran was rejected."""
+        """The run is whole, its evidence passed, and every twin that ran was rejected.
+
+        A run that gathered nothing shows nothing.
+        """
         outcomes = {r.outcome for records in self.records.values() for r in records}
         rejected = all(t.rejected for twins in self.twins.values() for t in twins)
-        return outcomes <= {"pass"} and rejected
+        return outcomes == {"pass"} and rejected and not self.interrupted
 
     def as_json(self) -> dict[str, Any]:
         return {
             "version": REPORT_VERSION,
             "environment": environment(),
             "settings": asdict(self.settings),
+            "derivations": {
+                s.notebook: {"origin": s.origin, "sha256": s.sha256} for s in self.derivations
+            },
+            "interrupted": self.interrupted,
             "claims": [self._claim_json(claim) for claim in self.claims],
         }
 
@@ -62,6 +76,14 @@ class Report:
         }
 
 
+class Interrupted(KeyboardInterrupt):
+    """A run was interrupted; ``report`` has what was gathered until then."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__("interrupted")
+        self.report = report
+
+
 def environment() -> dict[str, str]:
     """Versions and machine kind that produced a report."""
     kind = machine()
@@ -71,36 +93,55 @@ def environment() -> dict[str, str]:
 def verify(
     patterns: Sequence[str],
     settings: Settings,
-    kinds: Sequence[Kind] = KINDS,
+    kinds: Sequence[str] = KINDS,
     *,
     scheduler: str | None = None,
     jobs: int | None = None,
     progress: Progress = lambda message: None,
+    notebooks_folder: Path | None = None,
+    store: Store | None = None,
 ) -> Report:
     """Check the claims that match ``patterns`` (ids or globs; none means all).
 
     What they rest on and what corrects them is checked too: their statuses depend on it.
     settings: how hard to search; kinds: which evidence to gather; scheduler: address of a dask
     scheduler, else ``jobs`` local processes (default: one a core); progress: called with the name
-    of every finished piece. Equal settings give equal evidence, except for times.
+    of every finished piece; notebooks_folder: derivations to run in place of the package's own;
+    store: pieces that were found complete before are taken from it, unless something that they
+    depend on changed, and new ones are put there (not with a scheduler or on another device: their
+    machines are not this one). Equal settings give equal evidence, except for times. An interrupt
+    (Ctrl-C) raises :class:`Interrupted`, with the report so far.
     """
+    require_kinds(kinds)
     claims = registry.completed(registry.select(patterns))
     report = Report(claims, {c.id: [] for c in claims}, {c.id: [] for c in claims}, settings)
-    tasks: list[tuple[Callable, tuple]] = []
+    tasks: list[Task] = []
     if "derived" in kinds:
-        tasks += [(derive.run, (name,)) for name in _deriving(claims)]
+        report.derivations = [notebooks.load(n, notebooks_folder) for n in _deriving(claims)]
+        tasks += [Task(f"notebook {s.notebook}", derive.run, (s,)) for s in report.derivations]
     numerical = [kind for kind in kinds if kind != "derived"]
     if numerical:
-        tasks += [(gather, (claim.id, settings, numerical)) for claim in claims]
-    for result in _run_all(tasks, scheduler, jobs):
-        _take(report, result)
-        progress(
-            result.claim if isinstance(result, ClaimEvidence) else f"notebook {result.notebook}"
-        )
-    for claim in claims:  # the order of arrival depends on the machine, the report must not
+        tasks += [Task(c.id, gather, (c.id, settings, numerical)) for c in claims]
+    here = store if scheduler is None and settings.device == "cpu" else None
+    kept = Reuse(tasks, here)
+    report.reused = len(kept.found)
+    try:
+        with closing(run_all(kept.missing, scheduler, jobs)) as results:
+            for result in chain(kept.found, kept.keep(results)):
+                _take(report, result)
+                progress(name_of(result))
+    except KeyboardInterrupt:
+        report.interrupted = True
+        raise Interrupted(_judged(report)) from None
+    return _judged(report)
+
+
+def _judged(report: Report) -> Report:
+    """The report in a fixed order and with its statuses."""
+    for claim in report.claims:  # the order of arrival depends on the machine, the report must not
         report.records[claim.id].sort(key=_place)
         report.twins[claim.id].sort(key=lambda t: (t.check, t.twin))
-    alone = {c.id: own(c, report.records[c.id], report.twins[c.id]) for c in claims}
+    alone = {c.id: own(c, report.records[c.id], report.twins[c.id]) for c in report.claims}
     report.standing = standings(registry, alone)
     return report
 
@@ -131,25 +172,3 @@ def _take(report: Report, result: ClaimEvidence | derive.NotebookRun) -> None:
             records, twins = derive.records(claim.id, result)
             report.records[claim.id] += records
             report.twins[claim.id] += twins
-
-
-def _run_all(tasks, scheduler: str | None, jobs: int | None) -> Iterator[Any]:
-    if scheduler is not None:
-        yield from _run_on_cluster(tasks, scheduler)
-        return
-    jobs = jobs or os.cpu_count() or 1
-    if jobs == 1 or len(tasks) == 1:
-        yield from (function(*arguments) for function, arguments in tasks)
-        return
-    with ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=get_context("spawn")) as pool:
-        futures: list[Future] = [pool.submit(function, *arguments) for function, arguments in tasks]
-        yield from (future.result() for future in as_completed(futures))
-
-
-def _run_on_cluster(tasks, scheduler: str) -> Iterator[Any]:
-    from distributed import Client, as_completed  # an optional dependency, extra "cluster"
-
-    with Client(scheduler) as client:
-        futures = [client.submit(function, *arguments, pure=False) for function, arguments in tasks]
-        for future in as_completed(futures):
-            yield future.result()

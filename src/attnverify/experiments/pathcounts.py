@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 
-from attnverify.evidence.forms import Verdict
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.network import paths
+from attnverify.verdict import Verdict
 
 #: Name, bibliography key, attention layers of the stack, heads a layer. Of the first Transformer
 #: the encoder. The GPT-2 report gives layers and widths; its heads have width 64.
@@ -58,9 +59,14 @@ def short(counts: list[int]) -> Fraction:
     return Fraction(number, sum(counts))
 
 
-def judge(rows: list[Row], one_in: int = 100) -> Verdict:
-    """Exactly: the mean length is L H / (1 + H), and fewer than one path in ``one_in`` is short."""
-    expected = [Fraction(r["depth"] * r["heads"], 1 + r["heads"]) for r in rows]
+def judge(rows: list[Row], one_in: int = 100, past: int = 1) -> Verdict:
+    """Exactly: the mean length is L H / (1 + H), and fewer than one path in ``one_in`` is short.
+
+    past: the number of ways past the heads of a layer, 1 with skip connections.
+    """
+    if not rows:
+        return Verdict(None, "no architectures", cases=0)
+    expected = [Fraction(r["depth"] * r["heads"], past + r["heads"]) for r in rows]
     means = [mean(r["counts"]) for r in rows] == expected
     largest = max(rows, key=lambda r: short(r["counts"]))
     least = min(rows, key=lambda r: mean(r["counts"]) / r["depth"])
@@ -76,6 +82,8 @@ def judge(rows: list[Row], one_in: int = 100) -> Verdict:
 
 def half_are_longest(rows: list[Row]) -> Verdict:
     """False neighbor: most paths pass a head in every layer."""
+    if not rows:
+        return Verdict(None, "no architectures", cases=0)
     least = min(Fraction(r["counts"][-1], sum(r["counts"])) for r in rows)
     return Verdict(least > Fraction(1, 2), f"longest paths: at least {float(least):.3f} of all")
 
@@ -96,7 +104,8 @@ EXPERIMENT = Experiment(
     limits="how much the paths of a length carry; architectures that are not in the list",
     sample=sample,
     twins=(
-        ("at most one path in a thousand is short", lambda rows: judge(rows, 1000)),
+        ("at most one path in 600 is short", partial(judge, one_in=600)),
+        ("the mean length is L H / (2 + H)", partial(judge, past=2)),
         ("most paths have the full length", half_are_longest),
     ),
 )

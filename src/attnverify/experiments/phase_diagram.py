@@ -13,9 +13,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnverify.evidence.forms import Verdict
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.formulas import entropy, norms, walk
+from attnverify.verdict import Verdict
 
 TOKENS, WIDTH = 32, 16
 LARGEST = 8.0  # m in [-8, 8], s in [0, 8]
@@ -146,13 +146,15 @@ def judge(
     wide = [r for r in rows if spread(r) and r["deviation"] >= WIDE]
     outer = [r for r in rows if RADII[0] <= radius(r) <= RADII[1]]
     groups = [[r for r in outer if kind(r)] for kind in (concentrated, spread)]
-    order = groups if localizing is concentrated else groups[::-1]
+    one, other = groups if localizing is concentrated else groups[::-1]
+    if not rows:
+        return Verdict(None, "no cells", cases=0)
     parts = {
         "concentrated: neither collapse": healthy(tight),
-        "contrast": larger(*order, lambda r: abs(r["contrast"]), "contrast"),
+        "contrast": larger(one, other, lambda r: abs(r["contrast"]), "contrast"),
         "spread: neither collapse": healthy(wide),
         "spread: larger " + " and ".join(compared): all(
-            larger(*groups[::-1], lambda r, n=n: r[n], n) for n in compared
+            larger(groups[1], groups[0], lambda r, n=n: r[n], n) for n in compared
         ),
     }
     argument = "; ".join(f"{name}: {'yes' if found else 'no'}" for name, found in parts.items())

@@ -21,6 +21,7 @@ from attnverify.formulas import norms
 from attnverify.formulas.softmax import oscillation, variation_bound
 from attnverify.formulas.spectral import spectral_norm
 from attnverify.network.attention import SelfAttentionNetwork
+from attnverify.network.weights import MLP
 
 # ---------------------------------------------------------------- what a layer does
 
@@ -43,6 +44,15 @@ def network(X, W_QK, b_QK, W, key_width: int, skip: bool = False):
         Y = layer(X, W_QK[..., i, :, :, :], b_QK[..., i, :, :], W[..., i, :, :, :], key_width)
         X = X + Y if skip else Y
     return X
+
+
+def masked_layer(X, W_QK, key_width: int, causal: bool = True):
+    """One head with W_V = I, in which token i sees the tokens j <= i alone; all with causal off.
+
+    X (..., tokens, width), W_QK (..., width, width); shape of X.
+    """
+    scores = X @ W_QK @ ops.transpose(X) / ops.root(key_width, X)
+    return ops.softmax(scores, ops.causal(X.shape[-2], X) if causal else None) @ X
 
 
 # ---------------------------------------------------------------- bounds in the composite value
@@ -161,7 +171,7 @@ def sharp_bound(
     sizes = [norms.diameter(X)]
     for i in range(net.depth):
         size = sizes[-1] * (sharp_factor(sizes[-1], c[i], v[i]) + net.skip)
-        sizes.append(size if net.mlp is None else size * (mlp_lipschitz(net, i) + net.skip))
+        sizes.append(size if net.mlp is None else size * (mlp_lipschitz(net.mlp.at(i)) + net.skip))
     return torch.stack(sizes)
 
 
@@ -169,10 +179,9 @@ def sharp_bound(
 SLOPES = {"relu": 1.0, "tanh": 1.0, "gelu": 1.1289041452}
 
 
-def mlp_lipschitz(net: SelfAttentionNetwork, layer: int) -> Any:
-    """slope ||W_1||_2 ||W_2||_2, an l2-Lipschitz constant of a layer's MLP."""
-    norms_of = [spectral_norm(net.mlp[name][layer]) for name in ("W_1", "W_2")]
-    return SLOPES[net.activation] * norms_of[0] * norms_of[1]
+def mlp_lipschitz(mlp: MLP) -> Any:
+    """slope ||W_1||_2 ||W_2||_2, an l2-Lipschitz constant of one layer's MLP."""
+    return SLOPES[mlp.activation] * spectral_norm(mlp.W_1) * spectral_norm(mlp.W_2)
 
 
 # ---------------------------------------------------------------- the many-heads counterexample

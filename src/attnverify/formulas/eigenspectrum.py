@@ -70,8 +70,13 @@ def eigenvalues(
 ) -> Tensor:
     """The eigenvalues of W = query key' that can differ from zero, complex; (..., key).
 
-    They are those of the smaller key' query.
+    They are those of the smaller key' query. Errors: InputError for two matrices of unlike shape
+    and for entries that are not finite.
     """
+    shapes = f"shape {tuple(query.shape)}", f"shape {tuple(key.shape)}"
+    require(query.shape == key.shape and query.ndim >= 2, "key", shapes[1], f"query's {shapes[0]}")
+    require_finite("query", query)
+    require_finite("key", key)
     return torch.linalg.eigvals(key.mT @ query)
 
 

@@ -12,7 +12,7 @@ simulation.
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -128,7 +128,7 @@ def _gaussian(product, tokens, temperature) -> Tensor:
     return gaussian(mean, deviation, -temperature, (tokens - 1) * temperature)
 
 
-def limit_argument(t, xi, eta, asymmetry=1, sqrt=ops.sqrt):
+def limit_argument(t, xi, eta, asymmetry: Any = 1, sqrt=ops.sqrt):
     """(eta + (t - 1/2) xi) / sqrt(v(t)), v(t) = walk.limit_variance(t, asymmetry).
 
     ``sqrt`` is the square root of the arguments' arithmetic; pass sympy's for sympy symbols.
@@ -136,7 +136,7 @@ def limit_argument(t, xi, eta, asymmetry=1, sqrt=ops.sqrt):
     return (eta + (2 * t - 1) * xi / 2) / sqrt(walk.limit_variance(t, asymmetry))
 
 
-def limit(t, xi, eta, asymmetry=1):
+def limit(t, xi, eta, asymmetry: Any = 1):
     """Phi of :func:`limit_argument`: many tokens and normal scores.
 
     xi = tr(WS)/sqrt(tr(WSW'S)), eta = temperature/(T sqrt(tr(WSW'S))), t in [0, 1];

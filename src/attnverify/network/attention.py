@@ -10,6 +10,7 @@ SA(X) = sum_h P_h (X W_V,h + 1 b_V,h^T) W_O,h + 1 b_O^T.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import torch
@@ -17,10 +18,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attnverify import ops
-from attnverify.errors import require, require_finite, require_tokens
-from attnverify.network.weights import MLP, AttentionWeights, LayerNorm
-
-ACTIVATIONS = {"relu": torch.relu, "gelu": nn.functional.gelu, "tanh": torch.tanh}
+from attnverify.errors import require, require_tokens
+from attnverify.memory import require_memory
+from attnverify.network.weights import MLP, AttentionWeights, LayerNorm, Stack
 
 
 def logits(X, W_Q, b_Q, W_K, b_K):
@@ -84,11 +84,6 @@ def _join_rows(W_O):
     return W_O.reshape(-1, W_O.shape[-1])
 
 
-def normalize(x: Tensor, scale: Tensor, shift: Tensor, epsilon: float) -> Tensor:
-    """Layer norm of each row: (x - mean) / sqrt(variance + epsilon) * scale + shift."""
-    return nn.functional.layer_norm(x, x.shape[-1:], scale, shift, epsilon)
-
-
 class SelfAttentionNetwork(nn.Module):
     """A stack of self-attention layers, optionally with skip connections, MLPs, layer norm, mask.
 
@@ -110,43 +105,16 @@ class SelfAttentionNetwork(nn.Module):
         self.depth, self.heads, self.width, self.key_width = weights.W_Q.shape
         self.value_width = weights.W_V.shape[-1]
         self.skip, self.mask = skip, mask
-        self._check(weights, mlp, norm)
-        self.weights = nn.ParameterDict(_frozen_parameters(vars(weights)))
-        self.mlp = None if mlp is None else nn.ParameterDict(_frozen_parameters(vars(mlp)))
-        self.activation = None if mlp is None else mlp.activation
-        self.norm = None if norm is None else nn.ParameterDict(_frozen_parameters(vars(norm)))
-        self.epsilon = None if norm is None else norm.epsilon
-
-    def _check(self, weights: AttentionWeights, mlp: MLP | None, norm: LayerNorm | None) -> None:
-        L, H, d, k, v = self.depth, self.heads, self.width, self.key_width, self.value_width
-        expected = {
-            "W_Q": (L, H, d, k),
-            "W_K": (L, H, d, k),
-            "b_Q": (L, H, k),
-            "b_K": (L, H, k),
-            "W_V": (L, H, d, v),
-            "b_V": (L, H, v),
-            "W_O": (L, H, v, d),
-            "b_O": (L, d),
-        }
-        require(min(L, H, d, k, v) >= 1, "weights", f"shape {(L, H, d, k, v)}", "positive sizes")
-        for name, shape in expected.items():
-            _check_tensor(f"weights.{name}", getattr(weights, name), shape)
+        weights.check()
+        self.weights = Stack(weights)
+        self.mlp: Stack[MLP] | None = None
+        self.norm: Stack[LayerNorm] | None = None
         if mlp is not None:
-            m = mlp.W_1.shape[-1]
-            require(
-                mlp.activation in ACTIVATIONS,
-                "mlp.activation",
-                repr(mlp.activation),
-                f"one of {sorted(ACTIVATIONS)}",
-            )
-            sizes = {"W_1": (L, d, m), "b_1": (L, m), "W_2": (L, m, d), "b_2": (L, d)}
-            for name, shape in sizes.items():
-                _check_tensor(f"mlp.{name}", getattr(mlp, name), shape)
+            mlp.check(self.depth, self.width)
+            self.mlp = Stack(mlp)
         if norm is not None:
-            shape = (L, 1 if mlp is None else 2, d)
-            _check_tensor("norm.scale", norm.scale, shape)
-            _check_tensor("norm.shift", norm.shift, shape)
+            norm.check(self.depth, 1 if mlp is None else 2, self.width)
+            self.norm = Stack(norm)
 
     @classmethod
     def random(
@@ -221,8 +189,7 @@ class SelfAttentionNetwork(nn.Module):
             return None
         if isinstance(self.mask, str):
             require(self.mask == "causal", "mask", repr(self.mask), '"causal", a tensor or None')
-            device = self.weights["b_O"].device
-            return torch.ones(tokens, tokens, dtype=torch.bool, device=device).tril()
+            return ops.causal(tokens, self.weights["b_O"])
         shape = tuple(self.mask.shape)
         require(shape == (tokens, tokens), "mask", f"shape {shape}", f"shape {(tokens, tokens)}")
         require(bool(self.mask.any(-1).all()), "mask", "a row without keys", "a key in every row")
@@ -232,11 +199,8 @@ class SelfAttentionNetwork(nn.Module):
         self, layer: int, X: Float[Tensor, "*batch tokens width"]
     ) -> Float[Tensor, "heads *batch tokens tokens"]:
         """Attention matrices of one layer at its input X."""
-        scores = logits(X, *self._at(layer, "W_Q", "b_Q", "W_K", "b_K"))
-        return ops.softmax(scores, self.keep(X.shape[-2]))
-
-    def _at(self, layer: int, *names: str) -> list[Tensor]:
-        return [getattr(self.weights, name)[layer] for name in names]
+        w = self.weights.at(layer)
+        return ops.softmax(logits(X, w.W_Q, w.b_Q, w.W_K, w.b_K), self.keep(X.shape[-2]))
 
     def layer(
         self,
@@ -246,21 +210,24 @@ class SelfAttentionNetwork(nn.Module):
     ) -> Float[Tensor, "*batch tokens width"]:
         """Output of one layer; ``P`` replaces its attention matrices if given."""
         P = self.layer_attention(layer, X) if P is None else P
-        W_V, W_O, b_V, b_O = self._at(layer, "W_V", "W_O", "b_V", "b_O")
-        Y = mix(P, X, W_V, W_O) + layer_bias(b_V, W_O, b_O)
-        Y = self._sublayer_end(layer, 0, X, Y)
+        Y = self.after_attention(layer, X, P)
+        Y = Y if self.norm is None else self.norm.at(layer, 0)(Y)
         if self.mlp is None:
             return Y
-        m = {name: value[layer] for name, value in self.mlp.items()}
-        Z = ACTIVATIONS[self.activation](Y @ m["W_1"] + m["b_1"]) @ m["W_2"] + m["b_2"]
-        return self._sublayer_end(layer, 1, Y, Z)
+        Z = self.mlp.at(layer)(Y)
+        Z = Y + Z if self.skip else Z
+        return Z if self.norm is None else self.norm.at(layer, 1)(Z)
 
-    def _sublayer_end(self, layer: int, sublayer: int, before: Tensor, after: Tensor) -> Tensor:
-        out = before + after if self.skip else after
-        if self.norm is None:
-            return out
-        scale, shift = self.norm["scale"][layer, sublayer], self.norm["shift"][layer, sublayer]
-        return normalize(out, scale, shift, self.epsilon)
+    def after_attention(
+        self,
+        layer: int,
+        X: Float[Tensor, "*batch tokens width"],
+        P: Float[Tensor, "heads *batch tokens tokens"],
+    ) -> Float[Tensor, "*batch tokens width"]:
+        """[X +] sum_h P_h (X W_V,h + 1 b_V,h^T) W_O,h + 1 b_O^T, before any normalization."""
+        w = self.weights.at(layer)
+        Y = mix(P, X, w.W_V, w.W_O) + layer_bias(w.b_V, w.W_O, w.b_O)
+        return X + Y if self.skip else Y
 
     def forward(
         self, X: Float[Tensor, "*batch tokens width"]
@@ -274,16 +241,38 @@ class SelfAttentionNetwork(nn.Module):
     def attention(
         self, X: Float[Tensor, "*batch tokens width"]
     ) -> Float[Tensor, "depth heads *batch tokens tokens"]:
-        """The attention matrices of the forward pass at X."""
+        """The attention matrices of the forward pass at X, all layers and heads at once.
+
+        They take depth * heads * tokens^2 numbers for every input. Raises InputError where that is
+        more than the free memory; :meth:`layers` gives them one layer at a time.
+        """
+        matrices = self.empty_attention(X)
+        for layer, (_, P) in enumerate(self.layers(X)):
+            matrices[layer] = P
+        return matrices
+
+    def empty_attention(
+        self, X: Float[Tensor, "*batch tokens width"]
+    ) -> Float[Tensor, "depth heads *batch tokens tokens"]:
+        """Room for the matrices of :meth:`attention`, not filled; the same errors."""
+        require_tokens("X", X, self.width)
+        shape = (self.depth, self.heads, *X.shape[:-1], X.shape[-2])
+        instead = "fewer tokens or inputs, or one layer at a time by net.layers(X)"
+        require_memory("X", shape, X, "attention matrices", instead)
+        return X.new_empty(shape)
+
+    def layers(self, X: Float[Tensor, "*batch tokens width"]) -> Iterator[tuple[Tensor, Tensor]]:
+        """For each layer, first to last: its input and its attention matrices there.
+
+        Holds the matrices of one layer, (heads, ..., tokens, tokens). The last layer's output is
+        not computed.
+        """
         require_tokens("X", X, self.width)
         for layer in range(self.depth):
             P = self.layer_attention(layer, X)
-            if layer == 0:
-                matrices = P.new_empty((self.depth, *P.shape))  # a stack would hold all twice
-            matrices[layer] = P
+            yield X, P
             if layer + 1 < self.depth:
                 X = self.layer(layer, X, P)
-        return matrices
 
     def hidden(
         self, X: Float[Tensor, "*batch tokens width"]
@@ -294,13 +283,3 @@ class SelfAttentionNetwork(nn.Module):
         for layer in range(self.depth):
             states.append(self.layer(layer, states[-1]))
         return torch.stack(states)
-
-
-def _frozen_parameters(fields: dict[str, object]) -> dict[str, nn.Parameter]:
-    tensors = {name: value for name, value in fields.items() if isinstance(value, Tensor)}
-    return {name: nn.Parameter(value, requires_grad=False) for name, value in tensors.items()}
-
-
-def _check_tensor(name: str, value: Tensor, shape: tuple[int, ...]) -> None:
-    require(tuple(value.shape) == shape, name, f"shape {tuple(value.shape)}", f"shape {shape}")
-    require_finite(name, value)

@@ -22,15 +22,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnverify import ops
-from attnverify.errors import require, require_tokens
+from attnverify.errors import InputError, require, require_tokens
 from attnverify.formulas import norms
-from attnverify.network import attention as attention_module
+from attnverify.network import weights
 from attnverify.network.attention import SelfAttentionNetwork
 
 
@@ -99,19 +100,19 @@ class Layer:
     @classmethod
     def of(cls, net: SelfAttentionNetwork, layer: int) -> Layer:
         """One layer of a network that has an MLP and layer norms, sharing its weights."""
-        require(
-            net.mlp is not None and net.norm is not None,
-            "net",
-            "a network without them",
-            "one with MLP and layer norms",
-        )
-        parts = {**net.weights, **net.mlp, **net.norm}
-        own = {name: value[layer] for name, value in parts.items() if name != "b_K"}
-        return cls(**own, activation=net.activation, epsilon=net.epsilon)
+        expected = "one with MLP and layer norms"
+        if net.mlp is None or net.norm is None:
+            raise InputError(f"net: got a network without them, expected {expected}")
+        parts = (net.weights.at(layer), net.mlp.at(layer), net.norm.at(layer))
+        own = {name: value for part in parts for name, value in vars(part).items()}
+        del own["b_K"]
+        return cls(**own)
 
     def to(self, where: torch.dtype | torch.device | str) -> Layer:
         """The same layer in another floating dtype or on another device."""
-        own = {k: v.to(where) for k, v in vars(self).items() if isinstance(v, Tensor)}
+        own: dict[str, Any] = {
+            k: v.to(where) for k, v in vars(self).items() if isinstance(v, Tensor)
+        }
         if self.relative is not None:
             own["relative"] = Relative(self.relative.W_R.to(where), self.relative.bias.to(where))
         return replace(self, **own)
@@ -274,8 +275,8 @@ def _relu_change(a: Tensor, e: Tensor) -> Tensor:
 
 _tanh_form = partial(nn.functional.gelu, approximate="tanh")  # Hendrycks and Gimpel (2016)
 ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor, Tensor], Tensor]]] = {
-    "gelu": (attention_module.ACTIVATIONS["gelu"], _gelu_change),
-    "relu": (attention_module.ACTIVATIONS["relu"], _relu_change),
-    "tanh": (attention_module.ACTIVATIONS["tanh"], _tanh_change),
+    "gelu": (weights.ACTIVATIONS["gelu"], _gelu_change),
+    "relu": (weights.ACTIVATIONS["relu"], _relu_change),
+    "tanh": (weights.ACTIVATIONS["tanh"], _tanh_change),
     "gelu_new": (_tanh_form, _gelu_tanh_change),
 }

@@ -23,12 +23,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnverify.errors import InputError, require, require_finite
-from attnverify.network.attention import (
+from attnverify.network.attention import SelfAttentionNetwork
+from attnverify.network.weights import (
     ACTIVATIONS,
     MLP,
     AttentionWeights,
     LayerNorm,
-    SelfAttentionNetwork,
     normalize,
 )
 
@@ -160,7 +160,7 @@ class Encoder:
         Raises InputError with the command that installs it when it is absent.
         """
         spec = importlib.util.find_spec(BUNDLED_PACKAGE)  # finds the files without running them
-        folders = None if spec is None else spec.submodule_search_locations
+        folders = (spec and spec.submodule_search_locations) or []
         require(bool(folders), "encoder", f"no package {BUNDLED_PACKAGE}", f"it ({INSTALL})")
         return cls.from_directory(Path(folders[0]) / "model", sha256=BUNDLED_SHA256)
 

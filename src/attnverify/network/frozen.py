@@ -18,16 +18,16 @@ one row a token.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnverify.errors import require_tokens
-from attnverify.network.attention import SelfAttentionNetwork, layer_bias, mix
-from attnverify.network.paths import FixedAttention
+from attnverify.network.attention import SelfAttentionNetwork, layer_bias
+from attnverify.network.paths import FixedAttention, FixedLayer, fixed_layer
+from attnverify.network.weights import MLP, LayerNorm
 
 
 def _tanh_gate(z: Tensor) -> Tensor:
@@ -52,34 +52,46 @@ class RowMap:
         return self.linear(x) + self.shift
 
 
-def norm_at(
-    x: Float[Tensor, "*batch tokens width"],
-    scale: Float[Tensor, " width"],
-    shift: Float[Tensor, " width"],
-    epsilon: float,
-) -> RowMap:
-    """Layer norm with the standard deviations of the tokens of x."""
-    sigma = (x.var(-1, correction=0, keepdim=True) + epsilon).sqrt()
-    return RowMap(lambda y: (y - y.mean(-1, keepdim=True)) / sigma * scale, shift.expand(x.shape))
-
-
-def mlp_at(
-    x: Float[Tensor, "*batch tokens width"],
-    W_1: Float[Tensor, "width hidden"],
-    b_1: Float[Tensor, " hidden"],
-    W_2: Float[Tensor, "hidden width"],
-    b_2: Float[Tensor, " width"],
-    activation: str,
-    skip: bool,
-) -> RowMap:
-    """[x +] activation(x W_1 + b_1) W_2 + b_2 with the gates of the tokens of x."""
-    gate = GATES[activation](x @ W_1 + b_1)
+def norm_at(x: Float[Tensor, "*batch tokens width"], norm: LayerNorm) -> RowMap:
+    """One layer norm with the standard deviations of the tokens of x."""
+    sigma = (x.var(-1, correction=0, keepdim=True) + norm.epsilon).sqrt()
 
     def linear(y: Tensor) -> Tensor:
-        out = (y @ W_1 * gate) @ W_2
+        return (y - y.mean(-1, keepdim=True)) / sigma * norm.scale
+
+    return RowMap(linear, norm.shift.expand(x.shape))
+
+
+def mlp_at(x: Float[Tensor, "*batch tokens width"], mlp: MLP, skip: bool) -> RowMap:
+    """[x +] activation(x W_1 + b_1) W_2 + b_2 of one layer with the gates of the tokens of x."""
+    gate = GATES[mlp.activation](x @ mlp.W_1 + mlp.b_1)
+
+    def linear(y: Tensor) -> Tensor:
+        out = (y @ mlp.W_1 * gate) @ mlp.W_2
         return y + out if skip else out
 
-    return RowMap(linear, (gate * b_1) @ W_2 + b_2)
+    return RowMap(linear, (gate * mlp.b_1) @ mlp.W_2 + mlp.b_2)
+
+
+@dataclass(frozen=True)
+class FrozenLayer:
+    """One layer held fixed: its attention, then the row-wise maps that follow, in order."""
+
+    attention: FixedLayer
+    rows: list[RowMap]
+
+    def __call__(self, X: Tensor) -> Tensor:
+        X = self.attention(X)
+        for row_map in self.rows:
+            X = row_map(X)
+        return X
+
+    def advance(self, layer: int, sums: Tensor) -> None:
+        """The sums by length one layer later, in place: attention, then the linear parts."""
+        self.attention.advance(layer, sums)
+        for row_map in self.rows:
+            for part in sums[0 if self.attention.skip else layer + 1 : layer + 2]:
+                part.copy_(row_map.linear(part))
 
 
 @dataclass(frozen=True)
@@ -98,35 +110,29 @@ class FrozenNetwork:
     def of(
         cls, net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"]
     ) -> FrozenNetwork:
-        """Freeze ``net`` at X; raises InputError for a bad X.
+        """Freeze ``net`` at X, the matrices of all layers held at once (see ``net.attention``).
 
-        The states are those of net(X) to the last bit, so the attention matrices are too.
+        Raises InputError for a bad X and where memory lacks. The states are those of net(X) to
+        the last bit, so the attention matrices are too.
         """
-        require_tokens("X", X, net.width)
+        matrices, rows = net.empty_attention(X), []
+        for layer, frozen in enumerate(frozen_layers(net, X)):
+            matrices[layer] = frozen.attention.P
+            rows.append(frozen.rows)
         w = net.weights
         b = layer_bias(w["b_V"], w["W_O"], w["b_O"])
-        matrices, rows = [], []
-        for layer in range(net.depth):
-            P = net.layer_attention(layer, X)
-            Y = mix(P, X, w["W_V"][layer], w["W_O"][layer]) + b[layer]
-            rows.append(_rows_at(net, layer, X + Y if net.skip else Y))
-            matrices.append(P)
-            X = net.layer(layer, X, P)
-        attention = FixedAttention(torch.stack(matrices), w["W_V"], w["W_O"], b, net.skip)
-        return cls(attention, rows)
+        return cls(FixedAttention(matrices, w["W_V"], w["W_O"], b, net.skip), rows)
+
+    def at(self, layer: int) -> FrozenLayer:
+        """One layer (0-based)."""
+        return FrozenLayer(self.attention.at(layer), self.rows[layer])
 
     def forward(
         self, X: Float[Tensor, "*batch tokens width"]
     ) -> Float[Tensor, "*batch tokens width"]:
         """The affine map; at the X of :meth:`of` it equals net(X) to rounding."""
         for layer in range(self.attention.depth):
-            X = self._layer(layer, X)
-        return X
-
-    def _layer(self, layer: int, X: Tensor) -> Tensor:
-        X = self.attention.layer(layer, X)
-        for row_map in self.rows[layer]:
-            X = row_map(X)
+            X = self.at(layer)(X)
         return X
 
     def by_length(
@@ -140,17 +146,17 @@ class FrozenNetwork:
         After each layer every sum passes the linear part of the layer's row-wise maps; the biases
         pass the whole layer, starting from 0.
         """
-        depth, skip = self.attention.depth, self.attention.skip
-        sums = X.new_zeros((depth + 1, *X.shape))
-        sums[0] = X
-        bias = torch.zeros_like(X)
-        for layer in range(depth):
-            self.attention.advance(layer, sums)
-            for row_map in self.rows[layer]:
-                for part in sums[0 if skip else layer + 1 : layer + 2]:
-                    part.copy_(row_map.linear(part))
-            bias = self._layer(layer, bias)
-        return sums, bias
+        depth = self.attention.depth
+        return _sums_of(depth, map(self.at, range(depth)), X)
+
+
+def frozen_layers(
+    net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"]
+) -> Iterator[FrozenLayer]:
+    """The layers of the network frozen at X, first to last, the matrices of one at a time."""
+    for layer, (Y, P) in enumerate(net.layers(X)):
+        rows = _rows_at(net, layer, net.after_attention(layer, Y, P))
+        yield FrozenLayer(fixed_layer(net, layer, P), rows)
 
 
 def _rows_at(net: SelfAttentionNetwork, layer: int, X: Tensor) -> list[RowMap]:
@@ -162,17 +168,23 @@ def _rows_at(net: SelfAttentionNetwork, layer: int, X: Tensor) -> list[RowMap]:
         rows.append(row_map)
         X = row_map(X)
 
-    def norm(sublayer: int) -> None:
-        if net.norm is not None:
-            scale, shift = (net.norm[name][layer, sublayer] for name in ("scale", "shift"))
-            then(norm_at(X, scale, shift, net.epsilon))
-
-    norm(0)
+    if net.norm is not None:
+        then(norm_at(X, net.norm.at(layer, 0)))
     if net.mlp is not None:
-        m = {name: value[layer] for name, value in net.mlp.items()}
-        then(mlp_at(X, **m, activation=net.activation, skip=net.skip))
-        norm(1)
+        then(mlp_at(X, net.mlp.at(layer), net.skip))
+        if net.norm is not None:
+            then(norm_at(X, net.norm.at(layer, 1)))
     return rows
+
+
+def _sums_of(depth: int, layers: Iterable[FrozenLayer], X: Tensor) -> tuple[Tensor, Tensor]:
+    sums = X.new_zeros((depth + 1, *X.shape))
+    sums[0] = X
+    bias = torch.zeros_like(X)
+    for layer, frozen in enumerate(layers):
+        frozen.advance(layer, sums)
+        bias = frozen(bias)
+    return sums, bias
 
 
 @torch.no_grad()
@@ -185,9 +197,10 @@ def by_length(
 
     ``lengths.sum(0) + bias`` is net(X) to rounding (see :func:`reconstruction_residual`). Any
     options of the network; without MLP and norm these are the sums of
-    :func:`attnverify.network.paths.by_length`. Raises InputError for a bad X.
+    :func:`attnverify.network.paths.by_length`. The attention matrices of one layer are held at a
+    time. Raises InputError for a bad X.
     """
-    return FrozenNetwork.of(net, X).by_length(X)
+    return _sums_of(net.depth, frozen_layers(net, X), X)
 
 
 def reconstruction_residual(

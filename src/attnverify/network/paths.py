@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,12 +35,65 @@ Path = tuple[int, ...]
 
 
 @dataclass(frozen=True)
+class FixedLayer:
+    """One layer with its attention matrices held fixed: an affine map of X, in any arithmetic.
+
+    P: (heads, ..., tokens, tokens), row-stochastic; W_V: (heads, width, value_width); W_O: (heads,
+    value_width, width); b: (width,), the whole bias of the layer; skip: whether it adds its input.
+    """
+
+    P: Any
+    W_V: Any
+    W_O: Any
+    b: Any
+    skip: bool
+
+    def __call__(self, X):
+        """[X +] sum_h P_h X W_h + 1 b^T."""
+        Y = mix(self.P, X, self.W_V, self.W_O) + self.b
+        return X + Y if self.skip else Y
+
+    def advance(self, layer: int, sums) -> None:
+        """One step of the recursion in place: sums[l] <- [sums[l] +] sum_h P_h sums[l - 1] W_h.
+
+        layer: how many layers came before; ``sums``: (depth + 1, ..., tokens, width), contiguous,
+        zero above length ``layer``.
+        """
+        shortest = 1 if self.skip else layer + 1
+        block = layer + 1 if math.prod(sums.shape[1:]) <= SMALL else 1
+        for last in range(layer + 1, shortest - 1, -block):
+            self._add_heads(sums, max(shortest, last - block + 1), last)
+        if not self.skip:
+            sums[layer] = 0 * sums[layer]
+
+    def _add_heads(self, sums, first: int, last: int) -> None:
+        """sums[l] += sum_h P_h sums[l - 1] W_h for the lengths l = first..last.
+
+        A head's mixed values and their joined copy take 2 / heads of an activation, so a third of
+        the heads at a time, one length at a time, needs less than one activation beside the sums.
+        Several lengths at once need all heads at once, since the sums change in place; that is
+        for small inputs, where the overhead of a call and not memory counts.
+        """
+        heads, whole = len(self.P), first < last or math.prod(sums.shape[1:]) <= SMALL
+        chunk = heads if whole else max(1, heads // 3)
+        for head in range(0, heads, chunk):
+            part = slice(head, head + chunk)
+            P, W_V = self.P[part], self.W_V[part]
+            W_O = self.W_O[part].reshape(-1, sums.shape[-1])
+            # The values get no name, which would keep them alive beside those of the next part.
+            if whole:
+                many = sums[first - 1 : last]
+                ops.add_product_(sums[first : last + 1], head_values_of_many(P, many, W_V), W_O)
+            else:
+                ops.add_product_(sums[last], head_values(P, sums[last - 1], W_V), W_O)
+
+
+@dataclass(frozen=True)
 class FixedAttention:
     """A network whose attention matrices are held fixed: an affine map of X, in any arithmetic.
 
-    P: (depth, heads, ..., tokens, tokens), row-stochastic; W_V: (depth, heads, width,
-    value_width); W_O: (depth, heads, value_width, width); b: (depth, width), the whole bias of a
-    layer; skip: whether a layer adds its input.
+    The fields are those of :class:`FixedLayer` with an axis of layers in front: P (depth, heads,
+    ..., tokens, tokens), W_V, W_O, b (depth, width).
     """
 
     P: Any
@@ -53,13 +106,11 @@ class FixedAttention:
     def of(
         cls, net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"]
     ) -> FixedAttention:
-        """The network at X; raises InputError if it has parts that are not attention."""
-        require(
-            net.mlp is None and net.norm is None,
-            "net",
-            "a network with MLPs or layer norm",
-            "attention and skip connections alone (see attnverify.network.frozen)",
-        )
+        """The network at X, its matrices all held at once (see ``net.attention``).
+
+        Raises InputError if it has parts that are not attention, and where memory lacks.
+        """
+        _require_attention_alone(net)
         w = net.weights
         b = layer_bias(w["b_V"], w["W_O"], w["b_O"])
         return cls(net.attention(X), w["W_V"], w["W_O"], b, net.skip)
@@ -72,20 +123,15 @@ class FixedAttention:
     def heads(self) -> int:
         return self.P.shape[1]
 
-    def head_map(self, layer: int, head: int) -> Any:
-        """W_h = W_V,h W_O,h of a layer (0-based), shape (width, width)."""
-        return self.W_V[layer, head] @ self.W_O[layer, head]
+    def at(self, layer: int) -> FixedLayer:
+        """One layer (0-based)."""
+        return FixedLayer(self.P[layer], self.W_V[layer], self.W_O[layer], self.b[layer], self.skip)
 
     def forward(self, X):
         """Layer by layer: X <- [X +] sum_h P_h X W_h + 1 b^T."""
         for layer in range(self.depth):
-            X = self.layer(layer, X)
+            X = self.at(layer)(X)
         return X
-
-    def layer(self, layer: int, X):
-        """[X +] sum_h P_h X W_h + 1 b^T of one layer."""
-        Y = mix(self.P[layer], X, self.W_V[layer], self.W_O[layer]) + self.b[layer]
-        return X + Y if self.skip else Y
 
     def indices(self) -> range:
         """Indices a path may take in one layer: heads from 1, and 0 with skip connections."""
@@ -101,59 +147,22 @@ class FixedAttention:
         return X
 
     def bias_vector(self):
-        """b with output = sum of terms + 1 b^T: sum_l b_l prod_{m > l} ([I +] sum_h W^m_h)."""
-        total = ops.full(tuple(self.b.shape[1:]), 0, self.b)
-        for layer in range(self.depth):
-            through = (total[None] @ self.W_V[layer] @ self.W_O[layer]).sum(0)[0]
-            total = (total + through if self.skip else through) + self.b[layer]
-        return total
+        """b with output = sum of terms + 1 b^T; see :func:`bias_vector`."""
+        return bias_vector(self.W_V, self.W_O, self.b, self.skip)
 
     def by_length(self, X):
         """Sums over all paths of each length: (depth + 1, ..., tokens, width).
 
         In place, from the longest length down where lengths are taken one by one.
         """
-        sums = ops.full((self.depth + 1, *X.shape), 0, X)
-        sums[0] = X
-        for layer in range(self.depth):
-            self.advance(layer, sums)
-        return sums
-
-    def advance(self, layer: int, sums) -> None:
-        """One layer of the recursion in place: sums[l] <- [sums[l] +] sum_h P_h sums[l - 1] W_h.
-
-        ``sums``: (depth + 1, ..., tokens, width), contiguous, zero above length ``layer``.
-        """
-        shortest = 1 if self.skip else layer + 1
-        block = layer + 1 if math.prod(sums.shape[1:]) <= SMALL else 1
-        for last in range(layer + 1, shortest - 1, -block):
-            self._add_heads(layer, sums, max(shortest, last - block + 1), last)
-        if not self.skip:
-            sums[layer] = 0 * sums[layer]
-
-    def _add_heads(self, layer: int, sums, first: int, last: int) -> None:
-        """sums[l] += sum_h P_h sums[l - 1] W_h for the lengths l = first..last.
-
-        A head's mixed values and their joined copy take 2 / heads of an activation, so a third of
-        the heads at a time, one length at a time, needs less than one activation beside the sums.
-        Several lengths at once need all heads at once, since the sums change in place; that is
-        for small inputs, where the overhead of a call and not memory counts.
-        """
-        whole = first < last or math.prod(sums.shape[1:]) <= SMALL
-        chunk = self.heads if whole else max(1, self.heads // 3)
-        for head in range(0, self.heads, chunk):
-            part = slice(head, head + chunk)
-            P, W_V = self.P[layer, part], self.W_V[layer, part]
-            W_O = self.W_O[layer, part].reshape(-1, sums.shape[-1])
-            # The values get no name, which would keep them alive beside those of the next part.
-            if whole:
-                many = sums[first - 1 : last]
-                ops.add_product_(sums[first : last + 1], head_values_of_many(P, many, W_V), W_O)
-            else:
-                ops.add_product_(sums[last], head_values(P, sums[last - 1], W_V), W_O)
+        return _sums_of(self.depth, map(self.at, range(self.depth)), X)
 
     def rounding_bound(self, X: Tensor, terms: int) -> Tensor:
-        """Bound on |float64 sum of ``terms`` path terms + bias - float64 forward pass|, entrywise.
+        """Bound on |float sum of ``terms`` path terms + bias - float forward pass|, entrywise.
+
+        In float64, for both sides evaluated in the dtype of X with unit roundoff u. Raises
+        InputError where that dtype is too coarse for these sizes (2 m u >= 1, below), and for
+        float16, whose smallest normal number is so large that rounding is not relative.
 
         Every product chain in either evaluation passes, per layer, inner products of length
         width, tokens and heads * value_width and three additions; the terms are then added up.
@@ -161,16 +170,65 @@ class FixedAttention:
         gamma_m = m u / (1 - m u) times the same expression in absolute values, which is this
         network with |W|, |b| at |X|. The bias moreover uses that rows of P sum to 1, which float
         rows do to (tokens + 1) u, less than gamma_m over all layers. Two evaluations and that:
-        3 gamma_m; and the bound itself is computed in floats, with the same relative error, so
-        2 gamma_2m serves.
+        3 gamma_m; and the bound itself is computed in floats, with the same relative error at
+        most, so 2 gamma_2m serves.
         """
         width, value_width = self.W_V.shape[-2:]
         per_layer = width + self.P.shape[-1] + self.heads * value_width + 3
         m = self.depth * per_layer + terms + self.depth * (self.depth + 1)
-        unit = torch.finfo(X.dtype).eps / 2
-        gamma = 2 * m * unit / (1 - 2 * m * unit)
-        absolute = FixedAttention(self.P, abs(self.W_V), abs(self.W_O), abs(self.b), self.skip)
-        return 2 * gamma * absolute.forward(abs(X))
+        expected = "float32 or float64: float16 underflows where this bound knows rounding alone"
+        require(X.dtype != torch.float16, "X", X.dtype, expected)
+        u = torch.finfo(X.dtype).eps / 2
+        few = f"a finer dtype or smaller sizes: at most {(1 - 2 * u) / (2 * u):,.0f} roundings"
+        require(2 * m * u < 1, "X", f"{X.dtype} with {m:,} roundings a chain", few)
+        factor = 2 * (2 * m * u / (1 - 2 * m * u))
+        W_V, W_O, b = (abs(v.double()) for v in (self.W_V, self.W_O, self.b))
+        absolute = FixedAttention(self.P.double(), W_V, W_O, b, self.skip)
+        return factor * absolute.forward(abs(X.double()))
+
+
+def bias_vector(W_V, W_O, b, skip: bool):
+    """The bias of all layers, (width,): sum_l b_l prod_{m > l} ([I +] sum_h W^m_h).
+
+    Shapes: W_V (depth, heads, width, value_width); W_O (depth, heads, value_width, width); b
+    (depth, width).
+    """
+    total = ops.full(tuple(b.shape[1:]), 0, b)
+    for layer in range(len(b)):
+        through = (total[None] @ W_V[layer] @ W_O[layer]).sum(0)[0]
+        total = (total + through if skip else through) + b[layer]
+    return total
+
+
+def _sums_of(depth: int, layers: Iterable[FixedLayer], X):
+    sums = ops.full((depth + 1, *X.shape), 0, X)
+    sums[0] = X
+    for layer, fixed in enumerate(layers):
+        fixed.advance(layer, sums)
+    return sums
+
+
+def fixed_layers(
+    net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"]
+) -> Iterator[FixedLayer]:
+    """The attention layers of the network at X, first to last, the matrices of one at a time."""
+    for layer, (_, P) in enumerate(net.layers(X)):
+        yield fixed_layer(net, layer, P)
+
+
+def fixed_layer(net: SelfAttentionNetwork, layer: int, P: Tensor) -> FixedLayer:
+    """One attention layer of the network with these matrices, (heads, ..., tokens, tokens)."""
+    w = net.weights.at(layer)
+    return FixedLayer(P, w.W_V, w.W_O, layer_bias(w.b_V, w.W_O, w.b_O), net.skip)
+
+
+def _require_attention_alone(net: SelfAttentionNetwork) -> None:
+    require(
+        net.mlp is None and net.norm is None,
+        "net",
+        "a network with MLPs or layer norm",
+        "attention and skip connections alone (see attnverify.network.frozen)",
+    )
 
 
 def count(depth: int, heads: int, length: int) -> int:
@@ -226,7 +284,11 @@ def bias(
     net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"]
 ) -> Float[Tensor, "*batch tokens width"]:
     """The part 1 b^T that no path carries, in the shape of X."""
-    return FixedAttention.of(net, X).bias_vector().expand(X.shape)
+    require_tokens("X", X, net.width)
+    _require_attention_alone(net)
+    w = net.weights
+    b = layer_bias(w["b_V"], w["W_O"], w["b_O"])
+    return bias_vector(w["W_V"], w["W_O"], b, net.skip).expand(X.shape)
 
 
 @torch.no_grad()
@@ -236,5 +298,7 @@ def by_length(
     """Sum over all paths of each length 0..depth, by the recursion (no gradients).
 
     Their sum plus :func:`bias` is ``net(X)``. Without skip connections only the last is nonzero.
+    The attention matrices of one layer are held at a time.
     """
-    return FixedAttention.of(net, X).by_length(X)
+    _require_attention_alone(net)
+    return _sums_of(net.depth, fixed_layers(net, X), X)

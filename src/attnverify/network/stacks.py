@@ -21,9 +21,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnverify.errors import require
-from attnverify.network.attention import normalize
 from attnverify.network.deviations import Layer, Relative
 from attnverify.network.encoder import Encoder
+from attnverify.network.weights import normalize
 
 INITIAL = 0.02  # standard deviation of the released models' weights
 

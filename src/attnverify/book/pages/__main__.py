@@ -11,7 +11,7 @@ from attnverify.book.pages import codeindex, errata, graph, status
 from attnverify.book.pages.common import anchor, read_evidence
 from attnverify.claims import registry
 from attnverify.errors import InputError
-from attnverify.evidence.replay import write_text
+from attnverify.files import write_text
 
 
 def write(evidence_file: Path, out: Path) -> list[Path]:
@@ -34,7 +34,9 @@ def write(evidence_file: Path, out: Path) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     paths = [out / f"{name}.md" for name in pages]
     for path, text in zip(paths, pages.values(), strict=True):
-        write_text(path, text.rstrip() + "\n")
+        content = text.rstrip() + "\n"
+        if not path.is_file() or path.read_text(encoding="utf-8") != content:
+            write_text(path, content)  # a page that is as it was is not read again
     return paths
 
 

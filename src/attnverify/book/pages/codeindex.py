@@ -12,30 +12,38 @@ from attnverify.book.pages.common import (
     scrolling,
     statement_modules,
 )
-from attnverify.book.pages.uses import Code, dotted, reached, source_file, source_files
+from attnverify.book.pages.uses import (
+    SOURCES,
+    Code,
+    dotted,
+    reached,
+    source_file,
+    source_files,
+)
 from attnverify.checks import checks_of
 from attnverify.claims import Claim, registry
-from attnverify.evidence import derive, run
 from attnverify.evidence.forms import Check
+from attnverify.evidence.keys import DERIVE, GATHER, starts_of_claim
 
 PACKAGE = "attnverify"
 CATALOG = f"{PACKAGE}.checks"
+ENGINE = (GATHER, DERIVE)  # what gathers the evidence of every claim
 PLUMBING = (CATALOG, f"{PACKAGE}.evidence.forms")  # what every check is made of
 
 INTRO = """\
 # From claim to code and back
 
-The names on this page are read from the code of the checks, not written by hand. A name with an
+The names on this page are read from the source of the checks, not written by hand. A name with an
 entry in the {doc}`API reference </book/api>` links to it. A method's owner is told from the name
-of the method, so the index may list a function too many.
+of the method, so the index may list a method too many.
 """
 
 BACK = """\
 ## From code to claim
 
-For every source file, the claims whose checks run it. *Engine*: gathers the evidence of every
-claim. *Statements*: says what is claimed and computes nothing. A file with neither and without
-claims serves the chapters, the figures, the command line or the book itself.
+For every source file, the claims whose evidence is gathered again after an edit of it. *Engine*:
+every claim's. *Statements*: says what is claimed and computes nothing. A file with neither and
+without claims serves the chapters, the figures, the command line or the book itself.
 """
 
 
@@ -100,18 +108,19 @@ def assembled_in(check: Check) -> list[str]:
 
 
 def claims_by_file() -> dict[str, list[str]]:
-    """For every source file, the ids of the claims whose checks run it."""
+    """For every source file, the ids of the claims whose evidence reaches it beside the engine."""
+    engine = SOURCES.reached(ENGINE)
     out: dict[str, list[str]] = {file: [] for file in source_files()}
     for id in registry:
-        modules = {i.__module__ for c in checks_of(id).values() for i in reached(_parts(c))}
-        for file in {source_file(module) for module in modules}:
-            out[file].append(id)
+        for module in SOURCES.reached(starts_of_claim(id)) - engine:
+            if module in SOURCES.modules:
+                out[source_file(module)].append(id)
     return out
 
 
 def files() -> list[tuple[str, str, list[str]]]:
     """(file, role, claim ids) of every source file."""
-    engine = {source_file(module) for module in _engine()}
+    engine = {source_file(module) for module in SOURCES.reached(ENGINE) & SOURCES.modules}
     stated: dict[str, list[str]] = {}
     for id, module in statement_modules().items():
         stated.setdefault(source_file(module.__name__), []).append(id)
@@ -120,12 +129,6 @@ def files() -> list[tuple[str, str, list[str]]]:
         role = "statements" if file in stated else "engine" if file in engine else ""
         rows.append((file, role, [] if role == "engine" else stated.get(file, ids)))
     return rows
-
-
-def _engine() -> set[str]:
-    """Modules of the evidence package that gathering evidence runs, whatever the claim."""
-    modules = {i.__module__ for start in (run.gather, derive.run) for i in reached(start)}
-    return {m for m in modules if m.startswith(f"{PACKAGE}.evidence") and m != CATALOG}
 
 
 def _linked(ids: Iterable[str]) -> str:

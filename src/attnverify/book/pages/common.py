@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import pkgutil
 import re
 from collections.abc import Iterable, Mapping
@@ -18,21 +17,10 @@ from attnverify.checks import CHECKS
 from attnverify.claims.model import Claim
 from attnverify.errors import InputError
 from attnverify.evidence.forms import Identity, Inequality
-from attnverify.evidence.records import KINDS
 from attnverify.evidence.verify import REPORT_VERSION
+from attnverify.files import read_json
+from attnverify.vocabulary import KINDS, MARKS, STATUS_COLORS, STATUSES, UNCHECKED
 
-LARGEST = 64 << 20  # bytes of an evidence file
-UNCHECKED = "not checked"
-#: A status is never told by its color alone: the mark and the word come with it.
-MARKS = {
-    "verified": "✓",
-    "refuted": "✗",
-    "corrected": "↻",
-    "partial": "◐",
-    "failed": "!",
-    UNCHECKED: "?",
-}
-STATUSES = ("verified", "refuted", "corrected", "partial", "failed")
 FIXED = "\N{NO-BREAK SPACE}"
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 PUNCTUATION = re.compile(r"([\\`*_{}\[\]<>|$#^~&])")
@@ -58,13 +46,8 @@ class Evidence:
 
 def read_evidence(path: Path) -> Evidence:
     """Read a file of ``attnverify verify --json``; raises InputError that says what is wrong."""
-    expected = "expected a file written by `attnverify verify --json FILE`"
-    if not path.is_file():
-        raise InputError(f"evidence: got {path}, which does not exist, {expected}")
-    if path.stat().st_size > LARGEST:
-        raise InputError(f"evidence: got {path.stat().st_size} bytes, expected at most {LARGEST}")
-    try:
-        body = json.loads(path.read_text(encoding="utf-8"))
+    expected = "a file written by `attnverify verify --json FILE`"
+    with read_json(path, "evidence", "evidence file", expected=expected) as body:
         if body["version"] != REPORT_VERSION:
             raise InputError(
                 f"evidence: got version {body['version']!r} in {path.name}, "
@@ -74,14 +57,6 @@ def read_evidence(path: Path) -> Evidence:
         for entry in claims.values():
             _check_entry(entry)
         return Evidence(dict(body["environment"]), dict(body["settings"]), claims)
-    except InputError:
-        raise
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise InputError(
-            f"evidence: got {path.name}, which is truncated or no evidence file "
-            f"({reason}), {expected}"
-        ) from error
 
 
 def _check_entry(entry: Mapping[str, Any]) -> None:
@@ -96,8 +71,8 @@ def _check_entry(entry: Mapping[str, Any]) -> None:
                 f"evidence: got kind {record['kind']!r} of {entry['id']}, "
                 f"expected one of {', '.join(KINDS)}"
             )
-        _ = record["check"], record["outcome"], record["instances"], record["limits"]
-        _ = record["ratio"], record["detail"], record["seconds"]
+        _ = record["check"], record["outcome"], record["instances"], record["decided"]
+        _ = record["ratio"], record["detail"], record["seconds"], record["limits"]
     for twin in entry["twins"]:
         _ = twin["check"], twin["twin"], twin["rejected"], twin["detail"]
 
@@ -117,7 +92,7 @@ def statement_modules() -> dict[str, ModuleType]:
 
 def part(id: str) -> str:
     """The part of the book a claim belongs to: what its module says it states."""
-    return statement_modules()[id].__doc__.splitlines()[0].rstrip(".")
+    return (statement_modules()[id].__doc__ or "").splitlines()[0].rstrip(".")
 
 
 def by_part(selected: Iterable[Claim]) -> dict[str, list[Claim]]:
@@ -163,10 +138,10 @@ def margin(id: str, records: Iterable[Mapping[str, Any]]) -> float | None:
     return max((r for r in ratios if r is not None), default=None)
 
 
-def badge(status: str, color: str) -> str:
+def badge(status: str) -> str:
     """A status as HTML: a mark, the word, and a border in the status's color."""
     return (
-        f'<span class="attnverify-badge" style="--attnverify-color: {color}">'
+        f'<span class="attnverify-badge" style="--attnverify-color: {STATUS_COLORS[status]}">'
         f'<span aria-hidden="true">{MARKS[status]}</span> {status}</span>'
     )
 

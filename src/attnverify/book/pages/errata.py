@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attnverify.book.figures import COLORS
 from attnverify.book.pages.common import Evidence, badge, escape, pipe_table, scrolling
 from attnverify.claims import Claim, registry
 
@@ -154,7 +153,7 @@ def _link(claim: Claim) -> str:
 
 def _badge(claim: Claim, evidence: Evidence) -> str:
     status = evidence.status(claim.id)
-    return badge(status, COLORS.get(status, COLORS["reference"]))
+    return badge(status)
 
 
 def _certified(claim: Claim, evidence: Evidence) -> str:

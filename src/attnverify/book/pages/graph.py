@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from html import escape as html_escape
 
-from attnverify.book.figures import COLORS
 from attnverify.book.pages.common import (
-    MARKS,
-    STATUSES,
-    UNCHECKED,
     Evidence,
     anchor,
     badge,
@@ -18,6 +14,7 @@ from attnverify.book.pages.common import (
     scrolling,
 )
 from attnverify.claims import Claim, Registry, registry
+from attnverify.vocabulary import MARKS, STATUS_COLORS, STATUSES
 
 Link = Callable[[str], str]  # claim id -> address of its box
 
@@ -85,7 +82,7 @@ def _arc(start: int, end: int, height: int) -> str:
 
 
 def _node(claim: Claim, top: int, status: str, address: str) -> str:
-    color, title = _color(status), html_escape(claim.title)
+    color, title = STATUS_COLORS[status], html_escape(claim.title)
     return (
         f'<a href="{address}" aria-label="{claim.id}: {title}, {status}">'
         f"<title>{title} ({status})</title>"
@@ -97,14 +94,10 @@ def _node(claim: Claim, top: int, status: str, address: str) -> str:
     )
 
 
-def _color(status: str) -> str:
-    return COLORS.get(status, COLORS["reference"])
-
-
 def text(evidence: Evidence, link: Link) -> str:
     """The page as MyST: the picture, its legend, and the same in words."""
-    shown = [s for s in (*STATUSES, UNCHECKED) if s in set(map(evidence.status, registry))]
-    legend = " ".join(badge(status, _color(status)) for status in (shown or STATUSES))
+    shown = [s for s in STATUSES if s in set(map(evidence.status, registry))]
+    legend = " ".join(badge(status) for status in (shown or STATUSES))
     lines = [INTRO, f"Colors: {legend}", ""]
     lines += scrolling("Dependency graph", [svg(evidence, link)])
     return "\n".join([*lines, "## The same in words", "", *_in_words(evidence), ""])

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from attnverify.book.figures import COLORS
 from attnverify.book.pages.common import (
-    STATUSES,
-    UNCHECKED,
     Evidence,
     anchor,
     badge,
@@ -21,8 +17,8 @@ from attnverify.book.pages.common import (
     scrolling,
 )
 from attnverify.claims import Claim, registry
-from attnverify.evidence.records import KINDS
 from attnverify.evidence.status import required
+from attnverify.vocabulary import KINDS, tally
 
 WORDS = {"pass": "", "fail": " ✗ fail", "unknown": " ? unknown"}
 HEADER = ("Claim", "Status", "Evidence", "Best ratio", "Twins", "Seconds", "Chapter")
@@ -58,9 +54,7 @@ def text(evidence: Evidence) -> str:
 
 def summary(evidence: Evidence) -> str:
     """How many claims have which status, in one line."""
-    counts = Counter(evidence.status(id) for id in registry)
-    shown = [f"{counts[s]} {s}" for s in (*STATUSES, UNCHECKED) if counts[s]]
-    return f"**{len(registry)} claims: {', '.join(shown)}.**"
+    return f"**{len(registry)} claims: {tally(map(evidence.status, registry))}.**"
 
 
 def _row(claim: Claim, evidence: Evidence) -> list[str]:
@@ -69,7 +63,7 @@ def _row(claim: Claim, evidence: Evidence) -> list[str]:
     rejected = sum(t["rejected"] for t in twins)
     return [
         f"[]{{#{anchor(claim.id, 'status')}}}{{claim}}`{claim.id} <{claim.id}>`",
-        badge(status, COLORS.get(status, COLORS["reference"])),
+        badge(status),
         ", ".join(filter(None, (_outcome(claim, kind, records) for kind in KINDS))),
         number(margin(claim.id, records)),
         f"{rejected} of {len(twins)}" if twins else "–",

@@ -12,7 +12,7 @@ from attnverify.book.pages.common import FIXED, Evidence, measure, number
 from attnverify.claims import Claim
 
 OUTCOMES = {"pass": f"✓{FIXED}pass", "fail": f"✗{FIXED}fail", "unknown": f"?{FIXED}unknown"}
-RECORDS = ("Kind", "Check", "Outcome", "Ratio", "Instances", "Found", "Does not show")
+RECORDS = ("Kind", "Check", "Outcome", "Ratio", "Decided", "Found", "Does not show")
 TWINS = ("Check", "Must-fail twin", "Outcome", "How")
 
 Row = tuple[str, ...]
@@ -39,10 +39,16 @@ def _record(id: str, record: Mapping[str, Any]) -> Row:
         record["check"],
         OUTCOMES[record["outcome"]],
         shown,
-        f"{record['instances']:,}",
+        _decided(record),
         record["detail"],
         record["limits"],
     )
+
+
+def _decided(record: Mapping[str, Any]) -> str:
+    """How many instances were decided, and of how many if some were not."""
+    of = "" if record["decided"] == record["instances"] else f" of {record['instances']:,}"
+    return f"{record['decided']:,}{of}"
 
 
 def _twin(twin: Mapping[str, Any]) -> Row:

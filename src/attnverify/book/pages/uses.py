@@ -1,133 +1,118 @@
-"""Which functions of the package a formula runs, found by reading its code objects.
+"""Which functions of the package a check names, read from source like the keys of evidence.
 
-From a function follow the global names it loads (``norms.composite``, ``softmax_error``), what its
-closure, defaults and annotations hold, and its nested functions. A method called on a value cannot
-be told from the code alone: of every class that was met, the methods whose names are called
-anywhere in what was met are taken. So the answer may hold a function too many, never one that the
-formula's code does not name.
+What a piece of source names is :func:`attnverify.evidence.closure.names`'s business; here the piece
+is one function. A method called on a value cannot be told from its source: of every class that is
+named, the methods whose names occur are taken, so the answer may hold a method too many.
 """
 
 from __future__ import annotations
 
-import dis
+import ast
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
-from pathlib import Path
-from types import CodeType, FunctionType, MethodType, ModuleType
+from functools import cache
+from importlib import import_module
+from types import FunctionType
 from typing import Any
 
-import attnverify
+from attnverify.evidence.closure import PACKAGE, Sources, spelled
 
-PACKAGE = attnverify.__name__
-LOADS = {"LOAD_GLOBAL", "LOAD_NAME"}
-ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD"}
+SOURCES = Sources()
 Code = FunctionType | type
 DEEPEST = 4  # containers inside containers that are looked into
 
 
-def reached(root: Any, follow: Callable[[Code], bool] = lambda item: True) -> set[Code]:
-    """Functions and classes of the package that a root (check, function, ...) can run.
+def reached(root: Any, follow: Callable[[Code], bool]) -> set[Code]:
+    """Functions and classes of the package that a root (a check, a function) names.
 
-    follow: whether what an item refers to counts too; the item itself always does.
+    follow: whether what an item names counts too; the root always does.
     """
     found: set[Code] = set()
-    names: set[str] = set()
-    pending = set(functions_in(root))
+    attributes: set[str] = set()
+    pending = set(held(root))
     while pending:
         found |= pending
-        followed = [item for item in pending if follow(item)]
-        names |= {name for item in followed for name in _attribute_names(item)}
-        pending = {other for item in followed for other in _references(item)}
-        pending |= {m for c in found if isinstance(c, type) for m in _methods(c, names)}
+        followed = [item for item in pending if isinstance(item, FunctionType) and follow(item)]
+        pending = {other for item in followed for other in named(item)}
+        attributes |= {n for item in followed for n in _attributes(item)}
+        pending |= {m for c in found if isinstance(c, type) for m in _methods(c, attributes)}
         pending -= found
     return found
 
 
-def functions_in(value: Any, depth: int = 0) -> Iterator[Code]:
-    """Functions and classes of the package held by a value: itself, its parts, its fields."""
-    if isinstance(value, MethodType):
-        value = value.__func__
+def held(value: Any, depth: int = 0) -> Iterator[Code]:
+    """Functions and classes of the package that a value holds: itself, its parts, its fields."""
+    bound: list[Any] = []
+    while isinstance(value, functools.partial):
+        bound += [*value.args, *value.keywords.values()]
+        value = value.func
+    value = getattr(value, "__func__", value)  # of a bound method
     value = inspect.unwrap(value) if callable(value) else value
-    if isinstance(value, functools.partial):
-        yield from functions_in(value.func, depth)
-    elif isinstance(value, FunctionType | type):
-        if _ours(value):
+    parts: Iterable[Any] = ()
+    if isinstance(value, FunctionType | type):
+        if value.__module__.partition(".")[0] == PACKAGE:
             yield value
-    elif depth < DEEPEST:
-        parts: Iterable[Any] = ()
-        if is_dataclass(value):
-            parts = (getattr(value, field.name) for field in fields(value))
-        elif isinstance(value, dict):
-            parts = value.values()
-        elif isinstance(value, list | tuple):
-            parts = value
-        for part in parts:
-            yield from functions_in(part, depth + 1)
+    elif is_dataclass(value):
+        parts = [getattr(value, field.name) for field in fields(value)]
+    elif isinstance(value, dict):
+        parts = value.values()
+    elif isinstance(value, list | tuple):
+        parts = value
+    if depth < DEEPEST:
+        for part in (*parts, *bound):
+            yield from held(part, depth + 1)
 
 
-def _ours(item: Code) -> bool:
-    module = item.__module__ or ""
-    return module == PACKAGE or module.startswith(f"{PACKAGE}.")
+def named(function: FunctionType) -> Iterator[Code]:
+    """What a function's source names, and what its closure holds."""
+    names = _names(function.__module__)
+    for piece in _pieces(function):
+        for dotted in {spelled(node, names) for node in ast.walk(piece)} - {""}:
+            yield from held(_object(dotted), DEEPEST - 1)
+    for cell in function.__closure__ or ():
+        yield from held(cell.cell_contents)
 
 
-def _references(item: Code) -> Iterator[Code]:
-    if isinstance(item, type):
-        yield from (base for base in item.__mro__[1:] if _ours(base))
-        for name in ("__init__", "__post_init__", "__call__"):
-            if isinstance(item.__dict__.get(name), FunctionType):
-                yield item.__dict__[name]
-        return
-    for cell in item.__closure__ or ():
-        try:
-            yield from functions_in(cell.cell_contents)
-        except ValueError:  # a name that is not bound yet
-            continue
-    for value in (*(item.__defaults__ or ()), *(item.__kwdefaults__ or {}).values()):
-        yield from functions_in(value)
-    for annotation in item.__annotations__.values():
-        named = item.__globals__.get(annotation) if isinstance(annotation, str) else annotation
-        if isinstance(named, type):
-            yield from functions_in(named)
-    for code in _codes(item.__code__):
-        yield from _loaded(code, item.__globals__)
+@cache
+def _names(module: str) -> dict[str, str]:
+    """What the names of a module stand for: its imports and what it defines itself."""
+    return SOURCES.aliases(module)
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)
+def _pieces(function: FunctionType) -> list[ast.AST]:
+    """The source of a function; of lambdas that start in the same line all of them."""
+    line = function.__code__.co_firstlineno
+    return [node for node in ast.walk(SOURCES.tree(function.__module__)) if _start(node) == line]
 
 
-def _loaded(code: CodeType, namespace: dict[str, Any]) -> Iterator[Code]:
-    """What the global names stand for, through modules: ``norms.composite`` is the function."""
-    value: Any = None
-    for step in dis.get_instructions(code):
-        if step.opname in LOADS:
-            value = namespace.get(step.argval)
-        elif step.opname in ATTRIBUTES and isinstance(value, ModuleType | type):
-            value = getattr(value, step.argval, None)
-        elif step.opname != "PUSH_NULL":
-            value = None
-        if callable(value) or isinstance(value, dict | list | tuple):
-            yield from functions_in(value, DEEPEST - 1)  # a table of functions, nothing deeper
+def _start(node: ast.AST) -> int:
+    if isinstance(node, ast.FunctionDef):
+        return min([node.lineno, *(d.lineno for d in node.decorator_list)])
+    return node.lineno if isinstance(node, ast.Lambda) else 0
 
 
-def _attribute_names(item: Code) -> set[str]:
-    if isinstance(item, type):
-        return set()
-    steps = (s for code in _codes(item.__code__) for s in dis.get_instructions(code))
-    return {s.argval for s in steps if s.opname in ATTRIBUTES}
+def _object(dotted: str) -> Any:
+    """The value of a dotted name; None if it is none."""
+    module = dotted
+    while module not in SOURCES.files:
+        module = module.rpartition(".")[0]
+    value: Any = import_module(module)
+    for name in filter(None, dotted.removeprefix(module).split(".")):
+        value = getattr(value, name, None)
+    return value
+
+
+def _attributes(function: FunctionType) -> set[str]:
+    nodes = (node for piece in _pieces(function) for node in ast.walk(piece))
+    return {node.attr for node in nodes if isinstance(node, ast.Attribute)}
 
 
 def _methods(cls: type, names: set[str]) -> Iterator[FunctionType]:
     for name in names & set(cls.__dict__):
         member = cls.__dict__[name]
-        if isinstance(member, property):
-            member = member.fget
-        member = getattr(member, "__func__", member)  # of a class method
+        member = getattr(member, "__func__", getattr(member, "fget", member))
         if isinstance(member, FunctionType):
             yield inspect.unwrap(member)
 
@@ -139,12 +124,9 @@ def dotted(item: Code) -> str:
 
 def source_file(module: str) -> str:
     """A module's file below ``src``."""
-    package = Path(attnverify.__file__).parent
-    path = Path(inspect.getsourcefile(__import__(module, fromlist=["_"])) or "")
-    return path.relative_to(package.parent).as_posix()
+    return SOURCES.files[module].relative_to(SOURCES.top.parent).as_posix()
 
 
 def source_files() -> list[str]:
     """Every source file of the package below ``src``."""
-    package = Path(attnverify.__file__).parent
-    return sorted(p.relative_to(package.parent).as_posix() for p in package.rglob("*.py"))
+    return sorted(source_file(name) for name, p in SOURCES.files.items() if p.suffix == ".py")

@@ -9,8 +9,10 @@ import torch
 
 from attnverify import ops
 from attnverify.checks.collapse import refuted
+from attnverify.checks.definitions import collapse as definitions
+from attnverify.checks.definitions.agree import by_definition
 from attnverify.checks.instances import KEY_WIDTH, bounded_layer, layer_sizes, oscillations_bounded
-from attnverify.evidence.forms import Check, Inequality, Twin
+from attnverify.evidence.forms import Check, Inequality
 from attnverify.formulas import collapse, norms
 from attnverify.formulas.softmax import CRITICAL_OSCILLATION, oscillation
 
@@ -81,7 +83,7 @@ def _layers(constant: Callable, heads: int = 1, extremal=()) -> dict[str, Inequa
     many = replace(
         two,
         left=_residual_any,
-        sizes=tuple(layer_sizes(n, d, heads) for n, d in ((3, 2), (6, 4))),
+        sizes=tuple(layer_sizes(n, d, heads) for n, d in ((3, 2), (6, 3))),
         extremal=(),
     )
     return {"two tokens": two, "more tokens": many}
@@ -89,16 +91,22 @@ def _layers(constant: Callable, heads: int = 1, extremal=()) -> dict[str, Inequa
 
 def _with_twins(checks: dict[str, Inequality], twins: dict[str, Callable]) -> dict[str, Inequality]:
     two = checks["two tokens"]
-    made = tuple(Twin(t, replace(two, right=_bound(c), twins=())) for t, c in twins.items())
-    return {**checks, "two tokens": replace(two, twins=made)}
+    for title, constant in twins.items():
+        two = two.but(title, right=_bound(constant))
+    return {**checks, "two tokens": two}
 
 
 def two_token_layer(scale: float, heads: int = 1) -> dict[str, torch.Tensor]:
-    """Two tokens +-(scale, 0), W_QK = e_1 e_1^T, W = e_1 1^T: a large ratio at width 2."""
+    """Two tokens +-(scale, 0), W_QK = e_1 e_1^T, W = e_1 1^T: a large ratio at width 2.
+
+    Of several heads, h = 0, 1, ... has 1 + h/H times these scores and 2 - (h + 1)/H times this
+    value map, so that no two are equal.
+    """
+    h = torch.arange(heads, dtype=torch.float64)
     W_QK = torch.zeros(heads, 2, 2, dtype=torch.float64)
-    W_QK[:, 0, 0] = 1
+    W_QK[:, 0, 0] = 1 + h / heads
     W = torch.zeros(heads, 2, 2, dtype=torch.float64)
-    W[:, 0, :] = 1
+    W[:, 0, :] = (2 - (h + 1) / heads)[:, None]
     R = torch.tensor([[scale, 0.0], [-scale, 0.0]], dtype=torch.float64)
     zero = torch.zeros(heads, 2, dtype=torch.float64)
     return {"R": R, "x": torch.zeros(1, 2, dtype=torch.float64), "W_QK": W_QK, "b_QK": zero, "W": W}
@@ -118,8 +126,8 @@ def _unconditional(constant: Callable, many: Callable, neighbor: tuple[str, floa
     for name, check in _layers(constant).items():
         extremal = many if name == "more tokens" else lambda: two_token_layer(2.0**-8)
         free = replace(check, hypotheses=None, extremal=(extremal,), build=_wide)
-        wrong = replace(free, right=_bound(_times(constant, factor)))
-        checks[name] = replace(free, twins=(Twin(title, wrong),) if name == "more tokens" else ())
+        wrong = free.but(title, right=_bound(_times(constant, factor)))
+        checks[name] = wrong if name == "more tokens" else free
     return checks
 
 
@@ -220,7 +228,7 @@ def small_network(scale: float, depth: int = 2) -> dict[str, torch.Tensor]:
 
 
 def _depth(with_gamma: bool) -> Inequality:
-    check = Inequality(
+    return Inequality(
         left=lambda X, W_QK, b_QK, W: norms.composite(
             norms.mean_centered(collapse.network(X, W_QK, b_QK, W, KEY_WIDTH))
         ),
@@ -229,9 +237,10 @@ def _depth(with_gamma: bool) -> Inequality:
         build=_bounded_network,
         hypotheses=_network_bounded,
         extremal=(lambda: small_network(0.125),),
+    ).but(
+        "exponent 3^L / 2 in place of (3^L - 1) / 2",
+        right=_depth_bound(with_gamma, _exponent_halved),
     )
-    wrong = replace(check, right=_depth_bound(with_gamma, _exponent_halved))
-    return replace(check, twins=(Twin("exponent 3^L / 2 in place of (3^L - 1) / 2", wrong),))
 
 
 def pulled_apart_twice() -> dict[str, torch.Tensor]:
@@ -260,8 +269,17 @@ MANY_HEADS_SHARPENED = {
 }
 
 CHECKS: dict[str, dict[str, Check]] = {
-    "collapse.single-layer": {**SINGLE_LAYER},
-    "collapse.single-head": {"depth": _depth(with_gamma=True)},
+    "collapse.single-layer": {
+        **SINGLE_LAYER,
+        "constants": by_definition(definitions.published, "3 in place of 4", constant=3),
+    },
+    "collapse.single-head": {
+        "depth": _depth(with_gamma=True),
+        "layers": by_definition(
+            definitions.layers, "the layer subtracted from its input", skip_sign=-1
+        ),
+        "recursion": by_definition(definitions.recursion, "2 in place of 3", power=2),
+    },
     "collapse.single-head-without-gamma": {
         **_with_twins(
             _layers(collapse.published_constant, extremal=(lambda: two_token_layer(0.125),)),
@@ -270,7 +288,11 @@ CHECKS: dict[str, dict[str, Check]] = {
         "depth": _depth(with_gamma=False),
         "the condition is needed": refuted.CONDITION,
     },
-    "collapse.single-head-sharpened": {**SHARPENED, "anchor family": refuted.ANCHORS},
+    "collapse.single-head-sharpened": {
+        **SHARPENED,
+        "anchor family": refuted.ANCHORS,
+        "constant": by_definition(definitions.unconditional, "sqrt 3 in place of sqrt 2", tilt=3),
+    },
     "collapse.single-layer-sharp": {**BEST_GAMMA},
     "collapse.multi-head-corrected": {**MANY_HEADS, **MANY_HEADS_SHARPENED},
 }

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 
 import flint
 import numpy as np
 import torch
 
 from attnverify import ops
+from attnverify.checks.definitions import collapse as definitions
+from attnverify.checks.definitions.agree import by_definition
 from attnverify.checks.instances import INSIDE, KEY_WIDTH, extremal_network, unit_value_map
-from attnverify.evidence.forms import Check, Decision, Inequality, Twin, Verdict
-from attnverify.formulas import collapse, norms
+from attnverify.evidence.cover import certain
+from attnverify.evidence.forms import Check, Decision, Inequality, Verdict
+from attnverify.formulas import collapse, norms, softmax
 from attnverify.formulas.spectral import spectral_norm
 
 arb = flint.arb
@@ -51,52 +54,43 @@ def _cubic(X, W_QK, b_QK, W):
     return collapse.cubic(_beta(W_QK, W), norms.diameter(X))
 
 
+def _largest_head(X, W_QK, b_QK, W):
+    """The bound of one layer with the largest head in place of the sum over heads."""
+    size = norms.diameter(X)
+    c = collapse.rate(W_QK[..., 0, :, :, :], KEY_WIDTH)
+    falls = softmax.variation_bound(4 * c * ops.square(size)[..., None])
+    return size * ops.amax(spectral_norm(W[..., 0, :, :, :]) * falls, -1)
+
+
 LAYER_SIZES = (_sizes(2, 2, 1, 1), _sizes(2, 2, 1, 2), _sizes(4, 3, 1, 2))
 
-LAYER = Inequality(
-    left=output_diameter,
-    right=_tanh_bound(),
-    sizes=LAYER_SIZES,
-    extremal=(lambda: extremal_network(2.0, 1, 1.0), lambda: extremal_network(2.0**-8, 1, 1.0)),
-)
-LAYER = replace(
-    LAYER,
-    twins=(
-        Twin("0.2499 in place of 1/4", replace(LAYER, right=_tanh_bound(4 * 0.2499))),
-        Twin(
-            "the largest head in place of the sum over heads",
-            replace(
-                LAYER,
-                right=lambda X, W_QK, b_QK, W: (
-                    norms.diameter(X)
-                    * ops.amax(
-                        spectral_norm(W[..., 0, :, :, :])
-                        * collapse.variation_bound(
-                            4
-                            * collapse.rate(W_QK[..., 0, :, :, :], KEY_WIDTH)
-                            * ops.square(norms.diameter(X))[..., None]
-                        ),
-                        -1,
-                    )
-                ),
-            ),
+LAYER = (
+    Inequality(
+        left=output_diameter,
+        right=_tanh_bound(),
+        sizes=LAYER_SIZES,
+        extremal=(
+            lambda: extremal_network(2.0, 1, 1.0),
+            lambda: extremal_network(2.0**-8, 1, 1.0),
+            lambda: extremal_network(1.5, 1, 1.0, heads=3),
         ),
-    ),
+    )
+    .but("0.2499 in place of 1/4", right=_tanh_bound(4 * 0.2499))
+    .but(
+        "the largest head in place of the sum over heads",
+        right=_largest_head,
+    )
 )
 CUBIC = Inequality(
     left=output_diameter,
     right=_cubic,
     sizes=LAYER_SIZES,
-    extremal=(lambda: extremal_network(2.0**-10, 1, 1.0),),
-)
-CUBIC = replace(
-    CUBIC,
-    twins=(
-        Twin(
-            "the exponent 3.1 in place of 3",
-            replace(CUBIC, right=lambda **i: _cubic(**i) * _power(norms.diameter(i["X"]))),
-        ),
+    extremal=(
+        lambda: extremal_network(2.0**-10, 1, 1.0),
+        lambda: extremal_network(2.0**-10, 1, 1.0, heads=3),
     ),
+).but(
+    "the exponent 3.1 in place of 3", right=lambda **i: _cubic(**i) * _power(norms.diameter(i["X"]))
 )
 
 
@@ -120,18 +114,9 @@ def _half_more(constant, size, depth: int):
 DEPTH = Inequality(
     left=output_diameter,
     right=_iterated(collapse.iterate),
-    sizes=(_sizes(2, 2, 2, 1), _sizes(3, 2, 2, 2)),
+    sizes=(_sizes(2, 2, 2, 1), _sizes(3, 2, 2, 3)),
     extremal=(lambda: extremal_network(2.0**-10, 2, 1.0),),
-)
-DEPTH = replace(
-    DEPTH,
-    twins=(
-        Twin(
-            "exponent 3^L / 2 in place of (3^L - 1) / 2",
-            replace(DEPTH, right=_iterated(_half_more)),
-        ),
-    ),
-)
+).but("exponent 3^L / 2 in place of (3^L - 1) / 2", right=_iterated(_half_more))
 
 
 def _largest_rate(W_QK):
@@ -172,11 +157,7 @@ GLOBAL = Inequality(
     build=_unit_values(),
     hypotheses=lambda X, W_QK, b_QK, W: [(spectral_norm(W), ops.full(tuple(W.shape[:-2]), 1, W))],
     extremal=(lambda: extremal_network(2.0, 1, 1 - 2.0**-45),),
-)
-GLOBAL = replace(
-    GLOBAL,
-    twins=(Twin("||W_V||_2 <= 1.01", replace(GLOBAL, build=_unit_values(1.01), hypotheses=None)),),
-)
+).but("||W_V||_2 <= 1.01", build=_unit_values(1.01), hypotheses=None)
 
 
 def _below_threshold(reach: float) -> Callable:
@@ -210,9 +191,10 @@ def _is_below(X, W_QK, b_QK, W, v):
     return [(step, norms.diameter(X)), (norm, v[..., 0])]
 
 
-def _two() -> torch.Tensor:
+def _near_two(size: float, depth: int) -> dict[str, torch.Tensor]:
     """v = 2; the value maps stay just below it, so that balls can tell."""
-    return torch.tensor([2.0], dtype=torch.float64)
+    v = torch.tensor([2.0], dtype=torch.float64)
+    return {**extremal_network(size, depth, 2 - 2.0**-45), "v": v}
 
 
 THRESHOLD = Inequality(
@@ -221,75 +203,56 @@ THRESHOLD = Inequality(
     sizes=(_sizes(2, 2, 1, 1, v=(1,), s=(1,)), _sizes(3, 2, 3, 1, v=(1,), s=(1,))),
     build=_below_threshold(1.0),
     hypotheses=_is_below,
-    extremal=(
-        lambda: {**extremal_network(1.0, 1, 2 - 2.0**-45), "v": _two()},
-        lambda: {**extremal_network(2.125, 3, 2 - 2.0**-45), "v": _two()},
-    ),
-)
-THRESHOLD = replace(
-    THRESHOLD,
-    extremal=THRESHOLD.extremal[:1],
-    twins=(
-        Twin(
-            "a threshold 5% larger in the square",
-            replace(
-                THRESHOLD,
-                build=_below_threshold(1.05),
-                hypotheses=None,
-                extremal=THRESHOLD.extremal,
-            ),
-        ),
-    ),
+    extremal=(lambda: _near_two(1.0, 1),),
+).but(
+    "a threshold 5% larger in the square",
+    build=_below_threshold(1.05),
+    hypotheses=None,
+    extremal=(lambda: _near_two(2.125, 3),),
 )
 
 ORBIT_LAYERS = 1000
 
 
-def _orbit(start: tuple[int, int]) -> Callable[[], Verdict]:
+def _orbit(start: tuple[int, int]) -> Verdict:
     """Two tokens at start * delta_*, W_QK = 1, W_V = 2, width 1: do they stay for 1,000 layers?
 
     The attention itself is iterated in balls. Their radii grow by a factor below 8 a layer (the
     slope of the map is below 3; a ball forgets that the two tokens move together), so 4,000 bits
     leave about 1,000 after 1,000 layers.
     """
-
-    def run() -> Verdict:
-        with ops.precision(4000):
-            v = np.full((1, 1, 1), arb(2), dtype=object)
-            q = np.full((1, 1, 1), arb(1), dtype=object)
-            star = (4 * arb(KEY_WIDTH).sqrt() * (arb(1) / 2).atanh()).sqrt()
-            size = star * start[0] / start[1]
-            X = np.array([[size / 2], [-size / 2]], dtype=object)
-            worst = arb(0)
-            for _ in range(ORBIT_LAYERS):
-                X = collapse.layer(X, q, 0 * q[..., 0], v, KEY_WIDTH)
-                worst = worst.max(abs(norms.diameter(X) / star - 1))
-            tiny = arb(2) ** -1000
-            holds = True if worst < tiny else False if worst > arb("1e-3") else None
-            words = (
-                f"relative distance from delta_* at most {worst.str(3)} over {ORBIT_LAYERS} layers"
-            )
-        return Verdict(holds, words, ORBIT_LAYERS)
-
-    return run
+    with ops.precision(4000):
+        v = np.full((1, 1, 1), arb(2), dtype=object)
+        q = np.full((1, 1, 1), arb(1), dtype=object)
+        star = (4 * arb(KEY_WIDTH).sqrt() * (arb(1) / 2).atanh()).sqrt()
+        size = star * start[0] / start[1]
+        X = np.array([[size / 2], [-size / 2]], dtype=object)
+        worst = arb(0)
+        for _ in range(ORBIT_LAYERS):
+            X = collapse.layer(X, q, 0 * q[..., 0], v, KEY_WIDTH)
+            worst = worst.max(abs(norms.diameter(X) / star - 1))
+        tiny = arb(2) ** -1000
+        holds = certain(worst < tiny, worst > arb("1e-3"))
+        words = f"relative distance from delta_* at most {worst.str(3)} over {ORBIT_LAYERS} layers"
+    return Verdict(holds, words, ORBIT_LAYERS)
 
 
 ORBIT_LIMITS = "this orbit, for this number of layers"
-ORBIT = Decision(
-    _orbit((1, 1)),
-    ORBIT_LIMITS,
-    kind="certified",
-    twins=(
-        Twin(
-            "a start at 0.999 delta_* stays too",
-            Decision(_orbit((999, 1000)), ORBIT_LIMITS, kind="certified"),
-        ),
-    ),
+ORBIT = Decision(partial(_orbit, (1, 1)), ORBIT_LIMITS, kind="certified").but(
+    "a start at 0.999 delta_* stays too", run=partial(_orbit, (999, 1000))
 )
 
 CHECKS: dict[str, dict[str, Check]] = {
-    "collapse.sharp-layer": {"tanh": LAYER, "cubic": CUBIC},
+    "collapse.sharp-layer": {
+        "tanh": LAYER,
+        "cubic": CUBIC,
+        "entry by entry": by_definition(definitions.sharp, "1/5 in place of 1/4", quarter=5),
+    },
     "collapse.sharp-depth": {"two layers": DEPTH},
     "collapse.global": {"unit value maps": GLOBAL},
-    "collapse.threshold": {"below": THRESHOLD, "orbit": ORBIT},
+    "collapse.threshold": {
+        "below": THRESHOLD,
+        "orbit": ORBIT,
+        "closed form": by_definition(definitions.threshold, "1/5 in place of 1/4", quarter=5),
+    },
 }

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 
 import flint
 import numpy as np
 import torch
 
 from attnverify import ops
+from attnverify.checks.definitions import collapse as definitions
+from attnverify.checks.definitions.agree import by_definition
 from attnverify.checks.instances import KEY_WIDTH, two_tokens
+from attnverify.evidence.cover import certain
 from attnverify.evidence.forms import Check, Decision, Identity, Inequality, Twin, Verdict
 from attnverify.evidence.rounding import softmax_error, unit
-from attnverify.formulas import collapse, norms
+from attnverify.formulas import collapse, families, norms, softmax
 from attnverify.formulas.spectral import spectral_norm
 
 arb = flint.arb
@@ -41,33 +44,11 @@ PRODUCTS = Inequality(
     right=_contracted(),
     sizes=({"Z": (3, 3), "Y": (3, 3), "X": (3, 2)}, {"Z": (4, 4), "Y": (4, 4), "X": (4, 3)}),
     extremal=(_exchange,),
-)
-PRODUCTS = replace(
-    PRODUCTS,
-    twins=(Twin("the square of the contraction", replace(PRODUCTS, right=_contracted(2))),),
-)
-
-
-def triangle(rho):
-    """Corners of an equilateral triangle around the origin with circumradius ``rho`` (..., 1)."""
-    half, height = rho / ops.constant(2, rho), rho * ops.root(3, rho) / ops.constant(2, rho)
-    zero = 0 * rho
-    rows = [
-        ops.stack([rho[..., 0], zero[..., 0]], -1),
-        ops.stack([-half[..., 0], height[..., 0]], -1),
-        ops.stack([-half[..., 0], -height[..., 0]], -1),
-    ]
-    return ops.stack(rows, -2)
-
-
-def triangle_factor(a):
-    """(e^a - e^(-a/2)) / (e^a + 2 e^(-a/2)), in the form (1 - z)/(1 + 2 z) with z = e^(-3a/2)."""
-    z = ops.expm1(-3 * a / ops.constant(2, a))  # z - 1, which loses no digits for small a
-    return -z / (ops.constant(3, a) + 2 * z)
+).but("the square of the contraction", right=_contracted(2))
 
 
 def _on_triangle(q, rho, move: float = 0.0):
-    X = triangle(rho)
+    X = families.triangle(rho)
     X = X + ops.constant(move, X)
     W_QK = (q[..., None] * ops.eye(2, X))[..., None, :, :]
     eye = ops.eye(2, X)[None] + 0 * W_QK
@@ -76,7 +57,7 @@ def _on_triangle(q, rho, move: float = 0.0):
 
 def _triangle_scaled(q, rho):
     a = q * ops.square(rho) / ops.root(KEY_WIDTH, rho)
-    return triangle_factor(a)[..., None] * triangle(rho)
+    return families.triangle_factor(a)[..., None] * families.triangle(rho)
 
 
 def _triangle_bound(q, rho):
@@ -118,19 +99,11 @@ TRIANGLE = _triangle_check(
 )
 
 
-def masked_layer(X, W_QK, causal: bool = True):
-    """One head with W_V = I under a causal mask."""
-    scores = X @ W_QK @ ops.transpose(X) / ops.root(KEY_WIDTH, X)
-    n = X.shape[-2]
-    keep = torch.ones(n, n, dtype=torch.bool).tril() if causal else None
-    if causal and ops.is_torch(X):
-        keep = keep.to(X.device)
-    return ops.softmax(scores, keep if ops.is_torch(X) or keep is None else keep.numpy()) @ X
-
-
 def _distance_from_half(causal: bool) -> Callable:
     def left(X, W_QK):
-        ratio = norms.diameter(masked_layer(X, W_QK, causal)) / norms.diameter(X)
+        ratio = norms.diameter(collapse.masked_layer(X, W_QK, KEY_WIDTH, causal)) / norms.diameter(
+            X
+        )
         return abs(ratio - ops.constant(0.5, X))
 
     return left
@@ -140,7 +113,7 @@ def _mask_bound(X, W_QK):
     last = ops.sqrt(ops.sum(ops.square(X[..., -1, :]), -1))
     z = spectral_norm(W_QK) * last * norms.diameter(X) / ops.root(KEY_WIDTH, X)
     # tanh(z / 2) / 2 through the total variation bound tanh(D / 4)
-    return collapse.variation_bound(2 * z) / ops.constant(2, X)
+    return softmax.variation_bound(2 * z) / ops.constant(2, X)
 
 
 MASK = Inequality(
@@ -153,50 +126,38 @@ MASK = Inequality(
             "W_QK": torch.eye(2, dtype=torch.float64),
         },
     ),
-)
-MASK = replace(
-    MASK,
-    twins=(
-        Twin(
-            "0.999 times the bound",
-            replace(MASK, right=lambda **i: ops.constant(0.999, i["X"]) * _mask_bound(**i)),
-        ),
-    ),
-)
+).but("0.999 times the bound", right=lambda **i: ops.constant(0.999, i["X"]) * _mask_bound(**i))
 
 
-def _unmasked_ratio(causal: bool) -> Callable[[], Verdict]:
+def _unmasked_ratio(causal: bool) -> Verdict:
     """Ratio of successive distances at distance 2^-20: near 1/2 with the mask, near 0 without."""
-
-    def run() -> Verdict:
-        X = ops.balls(torch.tensor([[1.0], [1.0 + 2.0**-20]], dtype=torch.float64))[None]
-        q = np.full((1, 1, 1), arb(1), dtype=object)
-        ratio = (norms.diameter(masked_layer(X, q, causal)) / norms.diameter(X))[0]
-        near = abs(ratio - arb(1) / 2) < arb(2) ** -20
-        return Verdict(
-            True if near else False if ratio < 0.25 else None,
-            f"ratio {ratio.str(12)}",
-            ratio=float(ratio.mid()),
-        )
-
-    return run
+    X = ops.balls(torch.tensor([[1.0], [1.0 + 2.0**-20]], dtype=torch.float64))[None]
+    q = np.full((1, 1, 1), arb(1), dtype=object)
+    ratio = (norms.diameter(collapse.masked_layer(X, q, KEY_WIDTH, causal)) / norms.diameter(X))[0]
+    near = abs(ratio - arb(1) / 2) < arb(2) ** -20
+    return Verdict(
+        certain(near, ratio < 0.25),
+        f"ratio {ratio.str(12)}",
+        ratio=float(ratio.mid()),
+    )
 
 
 MASK_LIMITS = "this pair of tokens"
-HALF = Decision(
-    _unmasked_ratio(True),
-    MASK_LIMITS,
-    kind="certified",
-    twins=(
-        Twin(
-            "without the mask the ratio is 1/2 too",
-            Decision(_unmasked_ratio(False), MASK_LIMITS, kind="certified"),
-        ),
-    ),
+HALF = Decision(partial(_unmasked_ratio, True), MASK_LIMITS, kind="certified").but(
+    "without the mask the ratio is 1/2 too", run=partial(_unmasked_ratio, False)
 )
 
 CHECKS: dict[str, dict[str, Check]] = {
     "collapse.stochastic-products": {"two products": PRODUCTS},
-    "collapse.absolute-not-relative": {"triangle": TRIANGLE},
-    "collapse.causal-mask": {"ratio": MASK, "near one half": HALF},
+    "collapse.absolute-not-relative": {
+        "triangle": TRIANGLE,
+        "sides": by_definition(definitions.triangle, "sides sqrt 2 rho", third=2),
+    },
+    "collapse.causal-mask": {
+        "ratio": MASK,
+        "near one half": HALF,
+        "token by token": by_definition(
+            definitions.masked, "the mask turned round", sees=lambda i, j: j >= i
+        ),
+    },
 }

@@ -3,115 +3,91 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import flint
 import numpy as np
 import torch
 
 from attnverify import ops
-from attnverify.checks.localization.spectra import CASES
-from attnverify.evidence.forms import Check, Decision, Twin, Verdict
+from attnverify.checks.cases import CASES
+from attnverify.checks.definitions import scores
+from attnverify.checks.definitions.agree import by_definition
+from attnverify.evidence.cover import certain
+from attnverify.evidence.forms import Check, Decision, Verdict
 from attnverify.evidence.quadrature import enclosure, reference
 from attnverify.formulas import chisquare
 
 arb = flint.arb
 
 
-def _inverted(change: Callable = lambda value: value, accuracy: float = 1e-8) -> Callable:
+def _inverted(change: Callable = lambda value: value, accuracy: float = 1e-8) -> Verdict:
     """The float inversion against quadrature in balls, at both thresholds of some tokens."""
-
-    def run() -> Verdict:
-        worst, cases = 0.0, 0
-        for case in CASES.values():
-            for row in case.weights[[0, case.tokens // 2, -1]]:
-                points = torch.tensor([case.thresholds], dtype=torch.float64)
-                values, error = chisquare.distribution(row[None], points, accuracy)
-                for x, value in zip(points[0], change(values[0]), strict=True):
-                    with ops.precision(128):
-                        known = reference([arb(float(v)) for v in row], arb(float(x)))
-                        off = abs(arb(float(value)) - known)
-                    if off > error:
-                        return Verdict(False, f"off by {off.str(5)}, bound {error:.2g}", cases)
-                    if not off <= error:
-                        return Verdict(None, f"known only as {known.str(5)}", cases)
-                    worst, cases = max(worst, float(off.upper()) / error), cases + 1
-        return Verdict(True, f"largest error {worst:.2g} of its bound {accuracy:g}", cases, worst)
-
-    return run
+    worst, cases = 0.0, 0
+    for case in CASES.values():
+        for row in case.weights[[0, case.tokens // 2, -1]]:
+            points = torch.tensor([case.thresholds], dtype=torch.float64)
+            values, error = chisquare.distribution(row[None], points, accuracy)
+            for x, value in zip(points[0], change(values[0]), strict=True):
+                with ops.precision(128):
+                    known = reference([arb(float(v)) for v in row], arb(float(x)))
+                    off = abs(arb(float(value)) - known)
+                if off > error:
+                    return Verdict(False, f"off by {off.str(5)}, bound {error:.2g}", cases)
+                if not off <= error:
+                    return Verdict(None, f"known only as {known.str(5)}", cases)
+                worst, cases = max(worst, float(off.upper()) / error), cases + 1
+    return Verdict(True, f"largest error {worst:.2g} of its bound {accuracy:g}", cases, worst)
 
 
 INVERSION_LIMITS = "these spectra and thresholds, against a quadrature in ball arithmetic"
-INVERTED = Decision(
-    _inverted(),
-    INVERSION_LIMITS,
-    "certified",
-    twins=(
-        Twin(
-            "2e-8 added to the result",
-            Decision(_inverted(lambda value: value + 2e-8), INVERSION_LIMITS, "certified"),
-        ),
-    ),
+INVERTED = Decision(_inverted, INVERSION_LIMITS, "certified").but(
+    "2e-8 added to the result", run=partial(_inverted, lambda value: value + 2e-8)
 )
 
 
-def _enclosed(bounds: Callable[[arb], arb]) -> Callable[[], Verdict]:
+def _enclosed(bounds: Callable[[arb], arb]) -> Verdict:
     """The sum and its two error bounds in balls against quadrature; bounds: what to do to them."""
-
-    def run() -> Verdict:
-        cases = 0
-        for case in CASES.values():
-            row = case.weights[case.tokens // 3]
-            for x in (*case.thresholds, float(row.sum())):
-                with ops.precision(128):
-                    found = bounds(enclosure(ops.balls(row), arb(x), 1e-4))
-                    known = reference([arb(float(v)) for v in row], arb(x))
-                if not found.overlaps(known):
-                    return Verdict(False, f"{found.str(9)} misses {known.str(9)}", cases)
-                if not found.contains(known):
-                    return Verdict(None, f"{known.str(9)} is too wide", cases)
-                cases += 1
-        return Verdict(True, "the error bounds cover the quadrature's value", cases)
-
-    return run
+    cases = 0
+    for case in CASES.values():
+        row = case.weights[case.tokens // 3]
+        for x in (*case.thresholds, float(row.sum())):
+            with ops.precision(128):
+                found = bounds(enclosure(ops.balls(row), arb(x), 1e-4))
+                known = reference([arb(float(v)) for v in row], arb(x))
+            if not found.overlaps(known):
+                return Verdict(False, f"{found.str(9)} misses {known.str(9)}", cases)
+            if not found.contains(known):
+                return Verdict(None, f"{known.str(9)} is too wide", cases)
+            cases += 1
+    return Verdict(True, "the error bounds cover the quadrature's value", cases)
 
 
-BOUNDS = Decision(
-    _enclosed(lambda ball: ball),
-    INVERSION_LIMITS,
-    "certified",
-    twins=(
-        Twin(
-            "the sum alone, without its error bounds",
-            Decision(_enclosed(lambda ball: arb(ball.mid())), INVERSION_LIMITS, "certified"),
-        ),
-    ),
+BOUNDS = Decision(partial(_enclosed, lambda ball: ball), INVERSION_LIMITS, "certified").but(
+    "the sum alone, without its error bounds", run=partial(_enclosed, lambda ball: arb(ball.mid()))
 )
 
 
-def _one_square(without_decay: bool) -> Callable[[], Verdict]:
+def _one_square(without_decay: bool) -> Verdict:
     """Q = z^2, x = 0, step 0.05, 64 terms: P(Q <= 0) = 0, and nearly all the error is truncation.
 
     The tails beyond 2 pi/step are P(Q < -125) = 0 and P(Q > 125) = erfc(sqrt(125.6/2)).
     """
-
-    def run() -> Verdict:
-        with ops.precision(128):
-            one, step, terms = ops.balls(np.ones(1)), arb(0.05), 64
-            halves = ops.balls(np.arange(terms) + 0.5)
-            value = chisquare.partial_sum(one, 0 * one, _scalar(step), halves)[0]
-            end = _scalar(terms * step)
-            size = chisquare.truncation(one, end)
-            size = size * chisquare.decay(one, end[None]) if without_decay else size
-            off, bound = abs(value - 0.5), size + (arb.pi() / step).sqrt().erfc()
-        detail = f"error {float(off):.4f}, bound {float(bound):.4f}"
-        return Verdict(
-            True if off <= bound else False if off > bound else None,
-            detail,
-            1,
-            float(off) / float(bound),
-        )
-
-    return run
+    with ops.precision(128):
+        one, step, terms = ops.balls(np.ones(1)), arb(0.05), 64
+        halves = ops.balls(np.arange(terms) + 0.5)
+        value = chisquare.partial_sum(one, 0 * one, _scalar(step), halves)[0]
+        end = _scalar(terms * step)
+        size = chisquare.truncation(one, end)
+        size = size * chisquare.decay(one, end[None]) if without_decay else size
+        off, bound = abs(value - 0.5), size + (arb.pi() / step).sqrt().erfc()
+    detail = f"error {float(off):.4f}, bound {float(bound):.4f}"
+    return Verdict(
+        certain(off <= bound, off > bound),
+        detail,
+        1,
+        float(off) / float(bound),
+    )
 
 
 def _scalar(value: arb) -> np.ndarray:
@@ -120,11 +96,8 @@ def _scalar(value: arb) -> np.ndarray:
 
 
 SQUARE_LIMITS = "one weight, one step, one number of terms"
-SQUARE = Decision(
-    _one_square(False),
-    SQUARE_LIMITS,
-    "certified",
-    twins=(Twin("truncation without e", Decision(_one_square(True), SQUARE_LIMITS, "certified")),),
+SQUARE = Decision(partial(_one_square, False), SQUARE_LIMITS, "certified").but(
+    "truncation without e", run=partial(_one_square, True)
 )
 
 #: P(Q > t) for t > 0: one square, an exponential law and a symmetric Laplace law.
@@ -135,36 +108,29 @@ CLOSED_TAILS: dict[str, tuple[list[float], Callable[[arb], arb]]] = {
 }
 
 
-def _tails(linear: int) -> Callable[[], Verdict]:
+def _tails(linear: int) -> Verdict:
     """P(Q > mean + reach) <= e^-y where the tail has a closed form; linear: y m in place of 2 y m.
 
     The lower tail of Q is the upper one of -Q.
     """
-
-    def run() -> Verdict:
-        ratios = []
-        for weights, tail in CLOSED_TAILS.values():
-            for y in (0.125, 1.0, 4.0, 20.0):
-                with ops.precision(128):
-                    balls = ops.balls(np.array(weights))
-                    _, above = chisquare.reach(balls, arb(y))
-                    ratio = tail(sum(balls) + above - (2 - linear) * arb(y)) / (-arb(y)).exp()
-                if ratio > 1:
-                    return Verdict(False, f"ratio {float(ratio):.4g} at y = {y}", len(ratios))
-                if not ratio <= 1:
-                    return Verdict(None, f"ratio {ratio.str(5)} at y = {y}", len(ratios))
-                ratios.append(float(ratio))
-        return Verdict(True, "below e^-y in every case", len(ratios), max(ratios))
-
-    return run
+    ratios = []
+    for weights, tail in CLOSED_TAILS.values():
+        for y in (0.125, 1.0, 4.0, 20.0):
+            with ops.precision(128):
+                balls = ops.balls(np.array(weights))
+                _, above = chisquare.reach(balls, arb(y))
+                ratio = tail(sum(balls) + above - (2 - linear) * arb(y)) / (-arb(y)).exp()
+            if ratio > 1:
+                return Verdict(False, f"ratio {float(ratio):.4g} at y = {y}", len(ratios))
+            if not ratio <= 1:
+                return Verdict(None, f"ratio {ratio.str(5)} at y = {y}", len(ratios))
+            ratios.append(float(ratio))
+    return Verdict(True, "below e^-y in every case", len(ratios), max(ratios))
 
 
 TAIL_LIMITS = "these laws with closed tails; the bound for all weights is derived in the notebook"
-TAILS = Decision(
-    _tails(2),
-    TAIL_LIMITS,
-    "certified",
-    twins=(Twin("y m in place of 2 y m", Decision(_tails(1), TAIL_LIMITS, "certified")),),
+TAILS = Decision(partial(_tails, 2), TAIL_LIMITS, "certified").but(
+    "y m in place of 2 y m", run=partial(_tails, 1)
 )
 
 CHECKS: dict[str, dict[str, Check]] = {
@@ -173,5 +139,6 @@ CHECKS: dict[str, dict[str, Check]] = {
         "bounds": BOUNDS,
         "one square": SQUARE,
         "tails": TAILS,
+        "entry by entry": by_definition(scores.transforms, "s^2 in place of 4 s^2", factor=1),
     },
 }

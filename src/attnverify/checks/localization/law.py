@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import flint
 import numpy as np
 
 from attnverify import ops
-from attnverify.checks.localization.spectra import CASES, Case
+from attnverify.checks.cases import CASES, Case
+from attnverify.checks.definitions import scores
+from attnverify.checks.definitions.agree import by_definition
 from attnverify.evidence.forms import Check, Decision, Twin, Verdict
 from attnverify.formulas import localization
 
@@ -17,33 +20,29 @@ arb = flint.arb
 FAST = 1e-7  # accuracy of the exact probabilities
 
 
-def _simulated(weights: Callable, samples: int) -> Callable[[], Verdict]:
+def _simulated(weights: Callable, samples: int) -> Verdict:
     """Simulated walks against the exact law at every token of every case.
 
     A share of n independent walks has standard error sqrt(p (1 - p)/n); the largest of the
     deviations over all tokens, in these units, must stay below 4. With 40 tokens a correct law
     fails with probability 40 * 6.4e-5 = 0.3 percent, and the seed is fixed.
     """
-
-    def run() -> Verdict:
-        worst, cases = 0.0, 0
-        for case in CASES.values():
-            exact = localization.between(weights(case), *case.thresholds, FAST)
-            seen = localization.probability(
-                case.W,
-                case.tokens,
-                case.temperature,
-                "simulation",
-                covariance=case.covariance,
-                samples=samples,
-            )
-            error = (exact * (1 - exact) / samples).sqrt() + FAST
-            worst = max(worst, float(((seen - exact).abs() / error).max()))
-            cases += case.tokens
-        detail = f"largest deviation {worst:.2f} standard errors of {samples} walks"
-        return Verdict(worst <= 4, detail, cases, worst / 4)
-
-    return run
+    worst, cases = 0.0, 0
+    for case in CASES.values():
+        exact = localization.between(weights(case), *case.thresholds, FAST)
+        seen = localization.probability(
+            case.W,
+            case.tokens,
+            case.temperature,
+            "simulation",
+            covariance=case.covariance,
+            samples=samples,
+        )
+        error = (exact * (1 - exact) / samples).sqrt() + FAST
+        worst = max(worst, float(((seen - exact).abs() / error).max()))
+        cases += case.tokens
+    detail = f"largest deviation {worst:.2f} standard errors of {samples} walks"
+    return Verdict(worst <= 4, detail, cases, worst / 4)
 
 
 def _halved(case: Case):
@@ -66,7 +65,9 @@ SIMULATION_LIMITS = "these spectra, as many walks as stated; agreement is statis
 
 
 def _law(weights: Callable = lambda case: case.weights, twins=(), samples=1_000_000) -> Decision:
-    return Decision(_simulated(weights, samples), SIMULATION_LIMITS, "sampled", twins)
+    return Decision(
+        partial(_simulated, weights, samples), SIMULATION_LIMITS, "sampled", twins=twins
+    )
 
 
 LAW = _law(
@@ -81,39 +82,24 @@ LAW = _law(
 )
 
 
-def _power_sums(scale: int = 1) -> Callable[[], Verdict]:
+def _power_sums(scale: int = 1) -> Verdict:
     """tr(B^n) of the stated matrix against the quadratic form in all T d steps, in rationals.
 
     The form is sum_{s,s'} e_s' (c_s M) e_s'; its symmetric matrix has the same non-zero
     eigenvalues as the stated 2d x 2d matrix exactly if all power sums agree: n = 1..2d suffices,
     because the form, (c M) times the sum of all steps, has rank at most 2d as well.
     """
-
-    def run() -> Verdict:
-        cases = 0
-        for T, d, seed in ((2, 1, 0), (3, 2, 1), (4, 2, 2)):
-            random = np.random.default_rng(seed)
-            W = ops.rationals(random.integers(-8, 9, (d, d)) / 4)
-            for i in range(1, T + 1):
-                direct, stated = _whole_form(W, T, i), _stated(W, T, i) * scale
-                for power in range(1, 2 * d + 1):
-                    if _power_trace(direct, power) != _power_trace(stated, power):
-                        return Verdict(False, f"power {power} differs at T = {T}, i = {i}", cases)
-                    cases += 1
-        return Verdict(True, "all power sums are equal rationals", cases)
-
-    return run
-
-
-def _whole_form(W, T: int, i: int):
-    """Symmetric (T d, T d) matrix of y'Wx_T in the steps of the walk, for S = I."""
-    d = len(W)
-    form = ops.full((T, d, T, d), 0, W)
-    for s in range(T):
-        c = flint.fmpq(int(s < i)) - flint.fmpq(T - s, T)
-        form[s] += (c * W)[:, None, :]
-    flat = form.reshape(T * d, T * d)
-    return (flat + flat.T) / flint.fmpq(2)
+    cases = 0
+    for T, d, seed in ((2, 1, 0), (3, 2, 1), (4, 2, 2)):
+        random = np.random.default_rng(seed)
+        W = ops.rationals(random.integers(-8, 9, (d, d)) / 4)
+        for i in range(1, T + 1):
+            direct, stated = scores.whole_form(W, T, i), _stated(W, T, i) * scale
+            for power in range(1, 2 * d + 1):
+                if scores.power_trace(direct, power) != scores.power_trace(stated, power):
+                    return Verdict(False, f"power {power} differs at T = {T}, i = {i}", cases)
+                cases += 1
+    return Verdict(True, "all power sums are equal rationals", cases)
 
 
 def _stated(W, T: int, i: int):
@@ -124,65 +110,51 @@ def _stated(W, T: int, i: int):
     return np.concatenate([top, np.concatenate([W.T * (h2 * half), zero], 1)], 0)
 
 
-def _power_trace(A, power: int):
-    out = A
-    for _ in range(power - 1):
-        out = out @ A
-    return np.trace(out)
-
-
 POWER_LIMITS = "these walks; the law for all of them is derived in the notebook"
-POWERS = Decision(
-    _power_sums(),
-    POWER_LIMITS,
-    "certified",
-    twins=(Twin("weights not halved", Decision(_power_sums(2), POWER_LIMITS, "certified")),),
+POWERS = Decision(_power_sums, POWER_LIMITS, "certified").but(
+    "weights not halved", run=partial(_power_sums, 2)
 )
 
 
-def _singular_values(square: Callable = lambda W: W @ W.T, h_squared: int = 1) -> Callable:
+def _singular_values(square: Callable = lambda W: W @ W.T, h_squared: int = 1) -> Verdict:
     """Power sums of the middle token's weights: those of +-h/2 times the singular values of W.
 
     The odd ones are 0, the one of power 2n is 2 (h^2/4)^n tr (W W')^n; in rationals, from the
     quadratic form in all steps. square, h_squared: what stands for W W', and a factor of h^2.
     """
-
-    def run() -> Verdict:
-        cases = 0
-        for T, d, seed in ((3, 2, 0), (3, 3, 1), (5, 2, 2)):
-            W = ops.rationals(np.random.default_rng(seed).integers(-8, 9, (d, d)) / 4)
-            form = _whole_form(W, T, (T + 1) // 2)
-            quarter = flint.fmpq(h_squared * (T * T - 1), 48)
-            for power in range(1, 2 * d + 1):
-                even = 2 * quarter ** (power // 2) * _power_trace(square(W), max(1, power // 2))
-                if _power_trace(form, power) != (even if power % 2 == 0 else 0):
-                    return Verdict(False, f"power {power} differs at T = {T}, d = {d}", cases)
-                cases += 1
-        return Verdict(True, "all power sums are equal rationals", cases)
-
-    return run
+    cases = 0
+    for T, d, seed in ((3, 2, 0), (3, 3, 1), (5, 2, 2)):
+        W = ops.rationals(np.random.default_rng(seed).integers(-8, 9, (d, d)) / 4)
+        form = scores.whole_form(W, T, (T + 1) // 2)
+        quarter = flint.fmpq(h_squared * (T * T - 1), 48)
+        for power in range(1, 2 * d + 1):
+            even = 2 * quarter ** (power // 2) * scores.power_trace(square(W), max(1, power // 2))
+            if scores.power_trace(form, power) != (even if power % 2 == 0 else 0):
+                return Verdict(False, f"power {power} differs at T = {T}, d = {d}", cases)
+            cases += 1
+    return Verdict(True, "all power sums are equal rationals", cases)
 
 
 def _square_of_symmetric_part(W):
     return (W + W.T) @ (W + W.T) / flint.fmpq(4)
 
 
-SINGULAR = Decision(
-    _singular_values(),
-    POWER_LIMITS,
-    "certified",
-    twins=(
-        Twin(
-            "the symmetric part of W in place of its singular values",
-            Decision(_singular_values(_square_of_symmetric_part), POWER_LIMITS, "certified"),
-        ),
-        Twin(
-            "h in place of h/2", Decision(_singular_values(h_squared=4), POWER_LIMITS, "certified")
-        ),
-    ),
+SINGULAR = (
+    Decision(_singular_values, POWER_LIMITS, "certified")
+    .but(
+        "the symmetric part of W in place of its singular values",
+        run=partial(_singular_values, _square_of_symmetric_part),
+    )
+    .but("h in place of h/2", run=partial(_singular_values, h_squared=4))
 )
 
 
 CHECKS: dict[str, dict[str, Check]] = {
-    "localization.exact": {"simulation": LAW, "power sums": POWERS},
+    "localization.exact": {
+        "simulation": LAW,
+        "power sums": POWERS,
+        "weights": by_definition(scores.weights, "weights not halved", scale=2),
+        "root": by_definition(scores.roots, "the root not squared", power=1),
+        "method": by_definition(scores.exact, "weights one percent larger", scale=1.01),
+    },
 }

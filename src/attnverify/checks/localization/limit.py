@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import flint
 import numpy as np
@@ -11,8 +13,10 @@ import sympy as sp
 import torch
 
 from attnverify import ops
+from attnverify.checks.definitions import scores
+from attnverify.checks.definitions.agree import by_definition
 from attnverify.checks.eigenspectrum import XI_GENERAL
-from attnverify.evidence.forms import Check, Decision, Inequality, Twin, Verdict
+from attnverify.evidence.forms import Check, Decision, Inequality, Verdict
 from attnverify.formulas import localization, walk
 
 arb = flint.arb
@@ -41,6 +45,11 @@ def _positions(T, t, xi, eta):
     return {"T": 2 + 64 * torch.sigmoid(T), "t": torch.sigmoid(t), "xi": xi, "eta": eta}
 
 
+def _in_range(T, t, xi, eta):
+    """2 <= T and 0 <= t <= 1."""
+    return [(2 + 0 * T, T), (0 * t, t), (t, 1 + 0 * t)]
+
+
 def _middle_token() -> dict[str, torch.Tensor]:
     """t = 1/2 and a score at one standard deviation, T = 65."""
     return {
@@ -54,7 +63,7 @@ NEAR = Inequality(
     right=_sides(1),
     sizes=({"T": (1,), "t": (1,), "xi": (1,), "eta": (1,)},),
     build=_positions,
-    hypotheses=lambda T, t, xi, eta: [(ops.constant(2, T) + 0 * T, T), (0 * t, t), (t, 1 + 0 * t)],
+    hypotheses=_in_range,
     extremal=(_middle_token,),
 )
 
@@ -74,13 +83,10 @@ def _last_token(**more: float) -> dict[str, torch.Tensor]:
     return {**_middle_token(), **{k: torch.tensor([v]).double() for k, v in values.items()}}
 
 
-NEAR = replace(
-    NEAR,
-    twins=(
-        Twin("0.99 times kappa", replace(NEAR, right=_sides(1, factor=0.99))),
-        Twin("1/2 in place of 7/12", replace(NEAR, left=_seven_twelfths, extremal=(_last_token,))),
-        Twin("T^3 in place of T^2", replace(NEAR, right=lambda T, **p: _near_limit(T, **p)[1] / T)),
-    ),
+NEAR = (
+    NEAR.but("0.99 times kappa", right=_sides(1, factor=0.99))
+    .but("1/2 in place of 7/12", left=_seven_twelfths, extremal=(_last_token,))
+    .but("T^3 in place of T^2", right=lambda T, **p: _near_limit(T, **p)[1] / T)
 )
 
 t, xi, eta, T = sp.symbols("t xi eta T", real=True)
@@ -92,62 +98,48 @@ def _phi(x):
     return (1 + sp.erf(x / sp.sqrt(2))) / 2
 
 
-def symbolic_limit(asymmetry=1):
+def symbolic_limit(asymmetry=1) -> Any:
     """rho(t) of the limit, in sympy, from the package's own formula."""
     return _phi(localization.limit_argument(t, xi, eta, asymmetry, sp.sqrt))
 
 
-def _midpoint(root: sp.Expr, slope: sp.Expr) -> Callable[[], Verdict]:
+def _midpoint(root: sp.Expr, slope: sp.Expr) -> Verdict:
     """Value and slope of rho at 1/2 for all xi and eta."""
-
-    def run() -> Verdict:
-        rho, half = symbolic_limit(), {t: sp.Rational(1, 2)}
-        density = sp.exp(-((root * eta) ** 2) / 2) / sp.sqrt(2 * sp.pi)
-        value = sp.simplify(rho.subs(half) - _phi(root * eta))
-        rise = sp.simplify(sp.diff(rho, t).subs(half) - slope * xi * density)
-        return Verdict(value == 0 and rise == 0, f"differences {value} and {rise}")
-
-    return run
+    rho, half = symbolic_limit(), {t: sp.Rational(1, 2)}
+    density = sp.exp(-((root * eta) ** 2) / 2) / sp.sqrt(2 * sp.pi)
+    value = sp.simplify(rho.subs(half) - _phi(root * eta))
+    rise = sp.simplify(sp.diff(rho, t).subs(half) - slope * xi * density)
+    return Verdict(value == 0 and rise == 0, f"differences {value} and {rise}")
 
 
-MIDPOINT = Decision(
-    _midpoint(sp.sqrt(12), sp.sqrt(12)),
-    LIMIT_LIMITS,
-    twins=(
-        Twin("sqrt(11) in the value", Decision(_midpoint(sp.sqrt(11), sp.sqrt(12)), LIMIT_LIMITS)),
-        Twin("slope sqrt(6) xi phi", Decision(_midpoint(sp.sqrt(12), sp.sqrt(6)), LIMIT_LIMITS)),
-    ),
+MIDPOINT = (
+    Decision(partial(_midpoint, sp.sqrt(12), sp.sqrt(12)), LIMIT_LIMITS)
+    .but("sqrt(11) in the value", run=partial(_midpoint, sp.sqrt(11), sp.sqrt(12)))
+    .but("slope sqrt(6) xi phi", run=partial(_midpoint, sp.sqrt(12), sp.sqrt(6)))
 )
 
 
-def _signs(tokens: int, position: int) -> Callable[[], Verdict]:
+def _signs(tokens: int, position: int) -> Verdict:
     """Weights at one token for eigenvalues of different signs: the same multiset up to order."""
-
-    def run() -> Verdict:
-        with ops.precision(128):
-            g = ops.balls(np.array([(2 * position - tokens - 1) / 2]))
-            h = (arb(tokens * tokens - 1) / 12).sqrt()
-            rows = [
-                localization.symmetric_weights(ops.balls(np.array(w)), g, h)[0]
-                for w in ([1.0, 2.0, 0.5], [-1.0, 2.0, -0.5])
-            ]
-            first, second = (sorted(row, key=float) for row in rows)
-            negated = sorted((-v for v in first), key=float)
-            pairs = [*zip(first, second, strict=True), *zip(first, negated, strict=True)]
-            if any(a != b for a, b in pairs):
-                return Verdict(False, "weights certainly differ", len(pairs))
-            same = all(abs(a - b) < arb(2) ** -100 for a, b in pairs)
-        return Verdict(True if same else None, "weights agree and are symmetric", len(pairs))
-
-    return run
+    with ops.precision(128):
+        g = ops.balls(np.array([(2 * position - tokens - 1) / 2]))
+        h = (arb(tokens * tokens - 1) / 12).sqrt()
+        rows = [
+            localization.symmetric_weights(ops.balls(np.array(w)), g, h)[0]
+            for w in ([1.0, 2.0, 0.5], [-1.0, 2.0, -0.5])
+        ]
+        first, second = (sorted(row, key=float) for row in rows)
+        negated = sorted((-v for v in first), key=float)
+        pairs = [*zip(first, second, strict=True), *zip(first, negated, strict=True)]
+        if any(a != b for a, b in pairs):
+            return Verdict(False, "weights certainly differ", len(pairs))
+        same = all(abs(a - b) < arb(2) ** -100 for a, b in pairs)
+    return Verdict(True if same else None, "weights agree and are symmetric", len(pairs))
 
 
 SIGN_LIMITS = "these eigenvalues; all of them are derived in the notebook"
-SIGNS = Decision(
-    _signs(7, 4),
-    SIGN_LIMITS,
-    "certified",
-    twins=(Twin("the token after the middle", Decision(_signs(7, 5), SIGN_LIMITS, "certified")),),
+SIGNS = Decision(partial(_signs, 7, 4), SIGN_LIMITS, "certified").but(
+    "the token after the middle", run=partial(_signs, 7, 5)
 )
 
 
@@ -167,88 +159,65 @@ def _signed(slope, stated, point: dict) -> Verdict:
     return Verdict(False if value < 0 else None, f"derivative {sp.N(value, 5)} at {point}")
 
 
-def _increasing(sign: int) -> Callable[[], Verdict]:
+def _increasing(sign: int) -> Verdict:
     """rho(t) - sign rho(1 - t) increases with xi for all xi, eta and t > 1/2 (1: the contrast).
 
     The contrast must also be 0 at xi = 0 and tend to -1 and 1.
     """
-
-    def run() -> Verdict:
-        s = sp.Symbol("s", positive=True)  # t = 1/2 + s
-        rho, half = symbolic_limit(), sp.Rational(1, 2)
-        contrast = rho.subs(t, half + s) - sign * rho.subs(t, half - s)
-        slope = sp.diff(contrast, xi)
-        root = sp.sqrt(walk.limit_variance(half + s))
-        up, down = _density((eta + s * xi) / root), _density((eta - s * xi) / root)
-        found = _signed(slope, s / root * (up + sign * down), {s: half / 2, xi: 1, eta: 1})
-        if not found.holds:
-            return found
-        values = [contrast.subs(xi, 0), *(sp.limit(contrast, xi, e) for e in (-sp.oo, sp.oo))]
-        known = [sp.simplify(v) for v in values] == [0, -1, 1]
-        return Verdict(known, f"{found.argument}; at 0 and in the limits {values}")
-
-    return run
+    s = sp.Symbol("s", positive=True)  # t = 1/2 + s
+    rho, half = symbolic_limit(), sp.Rational(1, 2)
+    contrast: Any = rho.subs(t, half + s) - sign * rho.subs(t, half - s)
+    slope = sp.diff(contrast, xi)
+    root = sp.sqrt(walk.limit_variance(half + s))
+    up, down = _density((eta + s * xi) / root), _density((eta - s * xi) / root)
+    found = _signed(slope, s / root * (up + sign * down), {s: half / 2, xi: 1, eta: 1})
+    if not found.holds:
+        return found
+    values = [contrast.subs(xi, 0), *(sp.limit(contrast, xi, e) for e in (-sp.oo, sp.oo))]
+    known = [sp.simplify(v) for v in values] == [0, -1, 1]
+    return Verdict(known, f"{found.argument}; at 0 and in the limits {values}")
 
 
-CONTRAST = Decision(
-    _increasing(1),
-    LIMIT_LIMITS,
-    twins=(
-        Twin(
-            "the sum rho(t) + rho(1 - t) in place of the contrast",
-            Decision(_increasing(-1), LIMIT_LIMITS),
-        ),
-    ),
+CONTRAST = Decision(partial(_increasing, 1), LIMIT_LIMITS).but(
+    "the sum rho(t) + rho(1 - t) in place of the contrast", run=partial(_increasing, -1)
 )
 
 
-def _steeper(condition: bool) -> Callable[[], Verdict]:
+def _steeper(condition: bool) -> Verdict:
     """The contrast Phi(a/sqrt v) + Phi(b/sqrt v) - 1 falls as v grows.
 
     a = eta + s xi and b = s xi - eta with s = t - 1/2; both are >= 0 and not both 0 under the
     condition |eta| <= s xi, and b may be negative without it. a and b may be exchanged, so a > 0.
     """
-
-    def run() -> Verdict:
-        v, a, size = sp.symbols("v a b", positive=True)
-        b = sp.Symbol("b", nonnegative=True) if condition else -size
-        fall = -sp.diff(_phi(a / sp.sqrt(v)) + _phi(b / sp.sqrt(v)), v)
-        terms = a * _density(a / sp.sqrt(v)) + b * _density(b / sp.sqrt(v))
-        return _signed(fall, terms / (2 * v * sp.sqrt(v)), {a: 3, size: 1, v: 1})
-
-    return run
+    v, a, size = sp.symbols("v a b", positive=True)
+    b = sp.Symbol("b", nonnegative=True) if condition else -size
+    fall = -sp.diff(_phi(a / sp.sqrt(v)) + _phi(b / sp.sqrt(v)), v)
+    terms = a * _density(a / sp.sqrt(v)) + b * _density(b / sp.sqrt(v))
+    return _signed(fall, terms / (2 * v * sp.sqrt(v)), {a: 3, size: 1, v: 1})
 
 
-STEEPER = Decision(
-    _steeper(True),
-    LIMIT_LIMITS,
-    twins=(Twin("without |eta| <= |t - 1/2| |xi|", Decision(_steeper(False), LIMIT_LIMITS)),),
+STEEPER = Decision(partial(_steeper, True), LIMIT_LIMITS).but(
+    "without |eta| <= |t - 1/2| |xi|", run=partial(_steeper, False)
 )
 
 
-def _blunter(condition: bool) -> Callable[[], Verdict]:
+def _blunter(condition: bool) -> Verdict:
     """The contrast falls as the squared norm k of the skew part of M grows, all else given.
 
     S: squared norm of the symmetric part; a = lambda/T + s c and b = s c - lambda/T with its trace
     c > 0 and s = t - 1/2. The scores' variance is F v with F = S + k and gamma = (S - k)/F.
     """
-
-    def run() -> Verdict:
-        s, S, k, a, size = sp.symbols("s S k a b", positive=True)
-        b = sp.Symbol("b", nonnegative=True) if condition else -size
-        variance = sp.factor((S + k) * walk.limit_variance(sp.S.Half + s, (S - k) / (S + k)))
-        fall = -sp.diff(_phi(a / sp.sqrt(variance)) + _phi(b / sp.sqrt(variance)), k)
-        terms = a * _density(a / sp.sqrt(variance)) + b * _density(b / sp.sqrt(variance))
-        point = {a: 3, size: 1, s: sp.S.Half, S: 1, k: 1}
-        return _signed(fall, terms / (24 * variance * sp.sqrt(variance)), point)
-
-    return run
+    s, S, k, a, size = sp.symbols("s S k a b", positive=True)
+    b = sp.Symbol("b", nonnegative=True) if condition else -size
+    variance: Any = sp.factor((S + k) * walk.limit_variance(sp.S.Half + s, (S - k) / (S + k)))
+    fall = -sp.diff(_phi(a / sp.sqrt(variance)) + _phi(b / sp.sqrt(variance)), k)
+    terms = a * _density(a / sp.sqrt(variance)) + b * _density(b / sp.sqrt(variance))
+    point = {a: 3, size: 1, s: sp.S.Half, S: 1, k: 1}
+    return _signed(fall, terms / (24 * variance * sp.sqrt(variance)), point)
 
 
-BLUNTER = Decision(
-    _blunter(True),
-    LIMIT_LIMITS,
-    twins=(Twin("without lambda/T <= |t - 1/2| |c|", Decision(_blunter(False), LIMIT_LIMITS)),),
+BLUNTER = Decision(partial(_blunter, True), LIMIT_LIMITS).but(
+    "without lambda/T <= |t - 1/2| |c|", run=partial(_blunter, False)
 )
 
 
@@ -257,32 +226,26 @@ def _skew(T, t, xi, eta, asymmetry):
     return {**_positions(T, t, xi, eta), "asymmetry": torch.tanh(asymmetry)}
 
 
-GENERAL = replace(
-    NEAR,
-    sizes=({**NEAR.sizes[0], "asymmetry": (1,)},),
-    build=_skew,
-    hypotheses=lambda T, t, xi, eta, asymmetry: [
-        *NEAR.hypotheses(T, t, xi, eta),
-        (abs(asymmetry), 1 + 0 * t),
-    ],
-    extremal=(lambda: {**_middle_token(), "asymmetry": torch.tensor([-0.5]).double()},),
-    twins=(),
-)
-GENERAL = replace(
-    GENERAL,
-    twins=(
-        Twin(
-            "the symmetric variance for any W",
-            replace(
-                GENERAL,
-                left=lambda asymmetry, **p: (
-                    _near_limit(**p, asymmetry=asymmetry)[0] + _change(**p, asymmetry=asymmetry)
-                ),
-                extremal=(lambda: _last_token(asymmetry=-0.5),),
-            ),
+GENERAL = (
+    replace(
+        NEAR,
+        sizes=({**NEAR.sizes[0], "asymmetry": (1,)},),
+        build=_skew,
+        hypotheses=lambda T, t, xi, eta, asymmetry: [
+            *_in_range(T, t, xi, eta),
+            (abs(asymmetry), 1 + 0 * t),
+        ],
+        extremal=(lambda: {**_middle_token(), "asymmetry": torch.tensor([-0.5]).double()},),
+        twins=(),
+    )
+    .but(
+        "the symmetric variance for any W",
+        left=lambda asymmetry, **p: (
+            _near_limit(**p, asymmetry=asymmetry)[0] + _change(**p, asymmetry=asymmetry)
         ),
-        Twin("0.99 times kappa", replace(GENERAL, right=_sides(1, factor=0.99))),
-    ),
+        extremal=(lambda: _last_token(asymmetry=-0.5),),
+    )
+    .but("0.99 times kappa", right=_sides(1, factor=0.99))
 )
 
 
@@ -293,7 +256,12 @@ def _change(T, t, xi, eta, asymmetry):
 
 
 CHECKS: dict[str, dict[str, Check]] = {
-    "localization.limit": {"rate": NEAR},
+    "localization.limit": {
+        "rate": NEAR,
+        "method": by_definition(
+            partial(scores.many_tokens, True), "without the finite-size term", finite=0
+        ),
+    },
     "localization.midpoint": {"value and slope": MIDPOINT, "signs": SIGNS},
     "localization.contrast": {"derivative": CONTRAST},
     "localization.asymmetric": {
@@ -301,5 +269,8 @@ CHECKS: dict[str, dict[str, Check]] = {
         "steeper": STEEPER,
         "blunter": BLUNTER,
         "xi": XI_GENERAL,
+        "method": by_definition(
+            partial(scores.many_tokens, False), "without the finite-size term", finite=0
+        ),
     },
 }

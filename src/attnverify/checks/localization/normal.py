@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import torch
 
 from attnverify import ops
+from attnverify.checks.definitions import scores
+from attnverify.checks.definitions.agree import by_definition
 from attnverify.checks.localization.law import SINGULAR
-from attnverify.evidence.forms import Check, Inequality, Twin
+from attnverify.evidence.forms import Check, Inequality
 from attnverify.evidence.quadrature import enclosure
 from attnverify.formulas import chisquare, localization
 
@@ -50,45 +51,34 @@ def equal_weights(count: int) -> dict[str, torch.Tensor]:
     }
 
 
-NORMAL = Inequality(
-    left=normal_gap,
-    right=lambda weights, score: chisquare.normal_bound(weights),
-    sizes=tuple({"first": (m,), "score": (1,)} for m in (1, 8)),
-    build=_many_weights,
-    hypotheses=lambda weights, score: [
-        (ops.constant(6, weights) + 2.0**-30, chisquare.stable_rank(weights))
-    ],
-    extremal=(lambda: equal_weights(4096),),
-)
-NORMAL = replace(
-    NORMAL,
-    twins=(
-        Twin(
-            "0.99 times the bound",
-            replace(
-                NORMAL,
-                right=lambda weights, score: (
-                    ops.constant(0.99, weights) * chisquare.normal_bound(weights)
-                ),
-            ),
+NORMAL = (
+    Inequality(
+        left=normal_gap,
+        right=lambda weights, score: chisquare.normal_bound(weights),
+        sizes=tuple({"first": (m,), "score": (1,)} for m in (1, 8)),
+        build=_many_weights,
+        hypotheses=lambda weights, score: [
+            (ops.constant(6, weights) + 2.0**-30, chisquare.stable_rank(weights))
+        ],
+        extremal=(lambda: equal_weights(4096),),
+    )
+    .but(
+        "0.99 times the bound",
+        right=lambda weights, score: ops.constant(0.99, weights) * chisquare.normal_bound(weights),
+    )
+    .but(
+        "the number of weights in place of the stable rank",
+        hypotheses=None,
+        right=lambda weights, score: chisquare.normal_bound(
+            ops.full((weights.shape[-1],), 1, weights) + 0 * weights
         ),
-        Twin(
-            "the number of weights in place of the stable rank",
-            replace(
-                NORMAL,
-                hypotheses=None,
-                right=lambda weights, score: chisquare.normal_bound(
-                    ops.full((weights.shape[-1],), 1, weights) + 0 * weights
-                ),
-                extremal=(
-                    lambda: {
-                        "weights": torch.tensor([1.0] + [2.0**-10] * 63).double(),
-                        "score": torch.tensor([-0.7]).double(),
-                    },
-                ),
-            ),
+        extremal=(
+            lambda: {
+                "weights": torch.tensor([1.0] + [2.0**-10] * 63).double(),
+                "score": torch.tensor([-0.7]).double(),
+            },
         ),
-    ),
+    )
 )
 
 
@@ -121,49 +111,37 @@ def equal_pairs(count: int) -> dict[str, torch.Tensor]:
     }
 
 
-MIDDLE = Inequality(
-    left=_symmetric_gap,
-    right=lambda half, score: chisquare.symmetric_bound(paired(half)),
-    sizes=tuple({"first": (m,), "score": (1,)} for m in (1, 6)),
-    build=_pairs,
-    extremal=(lambda: equal_pairs(64), lambda: equal_pairs(2)),
-)
-MIDDLE = replace(
-    MIDDLE,
-    twins=(
-        Twin(
-            "0.85 times the bound",
-            replace(
-                MIDDLE,
-                right=lambda half, score: (
-                    ops.constant(0.85, half) * chisquare.symmetric_bound(paired(half))
-                ),
-            ),
+MIDDLE = (
+    Inequality(
+        left=_symmetric_gap,
+        right=lambda half, score: chisquare.symmetric_bound(paired(half)),
+        sizes=tuple({"first": (m,), "score": (1,)} for m in (1, 6)),
+        build=_pairs,
+        extremal=(lambda: equal_pairs(64), lambda: equal_pairs(2)),
+    )
+    .but(
+        "0.85 times the bound",
+        right=lambda half, score: (
+            ops.constant(0.85, half) * chisquare.symmetric_bound(paired(half))
         ),
-        Twin(
-            "any law in place of a symmetric one",
-            replace(
-                MIDDLE,
-                left=lambda half, score: normal_gap(ops.join([half, half], -1), score),
-                extremal=(lambda: {**equal_pairs(64), "score": torch.zeros(1).double()},),
-            ),
+    )
+    .but(
+        "any law in place of a symmetric one",
+        left=lambda half, score: normal_gap(ops.join([half, half], -1), score),
+        extremal=(lambda: {**equal_pairs(64), "score": torch.zeros(1).double()},),
+    )
+    .but(
+        "the number of weights in place of the stable rank",
+        right=lambda half, score: chisquare.symmetric_bound(
+            ops.full((2 * half.shape[-1],), 1, half) + 0 * paired(half)
         ),
-        Twin(
-            "the number of weights in place of the stable rank",
-            replace(
-                MIDDLE,
-                right=lambda half, score: chisquare.symmetric_bound(
-                    ops.full((2 * half.shape[-1],), 1, half) + 0 * paired(half)
-                ),
-                extremal=(
-                    lambda: {
-                        "half": torch.tensor([1.0] * 4 + [2.0**-10] * 60).double(),
-                        "score": torch.tensor([0.7]).double(),
-                    },
-                ),
-            ),
+        extremal=(
+            lambda: {
+                "half": torch.tensor([1.0] * 4 + [2.0**-10] * 60).double(),
+                "score": torch.tensor([0.7]).double(),
+            },
         ),
-    ),
+    )
 )
 
 
@@ -187,18 +165,14 @@ RANK = Inequality(
     ),
     sizes=({"w": (1,), "g": (1,), "h": (1,)}, {"w": (4,), "g": (1,), "h": (1,)}),
     extremal=(_last_of_many,),
-)
-RANK = replace(
-    RANK,
-    twins=(
-        Twin(
-            "1.1 times the stable rank of the eigenvalues",
-            replace(RANK, left=_rank_of_eigenvalues(1.1)),
-        ),
-    ),
-)
+).but("1.1 times the stable rank of the eigenvalues", left=_rank_of_eigenvalues(1.1))
 
 CHECKS: dict[str, dict[str, Check]] = {
-    "localization.gaussian": {"bound": NORMAL, "stable rank": RANK},
+    "localization.gaussian": {
+        "bound": NORMAL,
+        "stable rank": RANK,
+        "closed forms": by_definition(scores.normal_bounds, "twice the bound", shift=1),
+        "method": by_definition(scores.normal, "the lower tail twice", tails=2),
+    },
     "localization.middle-token": {"bound": MIDDLE, "singular values": SINGULAR},
 }

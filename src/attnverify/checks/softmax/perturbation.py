@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import flint
 import sympy as sp
 import torch
 
 from attnverify import ops
+from attnverify.checks.definitions import rows
+from attnverify.checks.definitions.agree import by_definition
 from attnverify.evidence import cover
-from attnverify.evidence.forms import Check, Decision, Inequality, Twin, Verdict
+from attnverify.evidence.forms import Check, Decision, Inequality, Verdict
 from attnverify.formulas import norms, softmax
 
 arb = flint.arb
@@ -38,7 +41,10 @@ UPPER = Inequality(
     build=_bounded,
     hypotheses=_within_critical,
     # a token of weight about e^-30 whose logit rises by just under x*
-    extremal=(lambda: _row([-30.0, 0.0], [softmax.CRITICAL_OSCILLATION * INSIDE, 0.0]),),
+    extremal=(
+        lambda: _row([-30.0, 0.0], [softmax.CRITICAL_OSCILLATION * INSIDE, 0.0]),
+        lambda: _row([-30.0, 0.0], [softmax.CRITICAL_OSCILLATION * INSIDE - 0.5, -0.5]),
+    ),
 )
 
 
@@ -49,21 +55,13 @@ def _row(base: list[float], e: list[float]) -> dict[str, torch.Tensor]:
     }
 
 
-UPPER = replace(
-    UPPER,
-    twins=(
-        Twin(
-            "the condition D <= 1.3 in place of D <= x*",
-            replace(UPPER, build=lambda **i: _bounded(**i, limit=1.3), hypotheses=None),
-        ),
-        Twin(
-            "1 + 1.99 D in place of 1 + 2 D",
-            replace(
-                UPPER,
-                right=lambda **i: softmax.upper_deviation_bound(**i) * ops.constant(0.995, i["e"]),
-            ),
-        ),
-    ),
+UPPER = UPPER.but(
+    "the condition D <= 1.3 in place of D <= x*",
+    build=lambda **i: _bounded(**i, limit=1.3),
+    hypotheses=None,
+).but(
+    "1 + 1.99 D in place of 1 + 2 D",
+    right=lambda **i: softmax.upper_deviation_bound(**i) * ops.constant(0.995, i["e"]),
 )
 
 LOWER = Inequality(
@@ -71,74 +69,51 @@ LOWER = Inequality(
     right=softmax.lower_deviation_bound,
     sizes=tuple({"base": (n,), "e": (n,)} for n in (2, 3, 8)),
     extremal=(lambda: _row([-30.0, 0.0], [0.0, 2.0**-20]),),
-)
-LOWER = replace(
-    LOWER,
-    twins=(
-        Twin(
-            "1 - 0.99 D in place of 1 - D",
-            replace(
-                LOWER,
-                right=lambda **i: softmax.lower_deviation_bound(**i) * ops.constant(0.99, i["e"]),
-            ),
-        ),
-    ),
+).but(
+    "1 - 0.99 D in place of 1 - D",
+    right=lambda **i: softmax.lower_deviation_bound(**i) * ops.constant(0.99, i["e"]),
 )
 
 
-def _upper_lemma(end: Callable[[], flint.arb]) -> Callable[[], Verdict]:
+def _upper_lemma(end: Callable[[], flint.arb]) -> Verdict:
     """e^x <= 1 + 2x on [0, end]: f = 1 + 2x - e^x is concave with f(0) = 0.
 
     f increases on (0, near], is positive on a cover of [near, end - near] and decreases on
     [end - near, end], where it ends at f(end). At end = x* that is 0 exactly, by the closed form
     derived in the notebook; here its enclosure must hold 0.
     """
-
-    def run() -> Verdict:
-        with ops.precision(256):
-            f = lambda x: 1 + 2 * x - x.exp()  # noqa: E731
-            slope = lambda x: 2 - x.exp()  # noqa: E731
-            near, right = arb(2) ** -10, end()
-            rises = cover.positive(slope, arb(0), near)  # f > 0 on (0, near]
-            inside = cover.positive(f, near, right - near)
-            falls = cover.positive(lambda x: -slope(x), right - near, right)
-            last = f(right)
-            at_end = (True if last >= 0 or last.contains(0) else False if last < 0 else None, 1)
-            holds, cases = cover.both(rises, inside, falls, at_end)
-        return Verdict(
-            holds, f"concave; rises, positive cover, falls to {last.str(3)} at the end", cases
-        )
-
-    return run
+    with ops.precision(256):
+        f = lambda x: 1 + 2 * x - x.exp()  # noqa: E731
+        slope = lambda x: 2 - x.exp()  # noqa: E731
+        near, right = arb(2) ** -10, end()
+        rises = cover.positive(slope, arb(0), near)  # f > 0 on (0, near]
+        inside = cover.positive(f, near, right - near)
+        falls = cover.positive(lambda x: -slope(x), right - near, right)
+        last = f(right)
+        at_end = (cover.certain(last >= 0 or last.contains(0), last < 0), 1)
+        holds, cases = cover.both(rises, inside, falls, at_end)
+    return Verdict(
+        holds, f"concave; rises, positive cover, falls to {last.str(3)} at the end", cases
+    )
 
 
-def _lower_lemma(slope: int, denominator: int = 1) -> Callable[[], Verdict]:
+def _lower_lemma(slope: int, denominator: int = 1) -> Verdict:
     """e^-x >= 1 - (slope/denominator) x for x >= 0: the difference is 0 at 0 and increasing.
 
     Its derivative slope/denominator - e^-x is increasing in x, so it is >= 0 everywhere on
     x >= 0 exactly when it is so at 0.
     """
-
-    def run() -> Verdict:
-        at_zero = flint.fmpq(slope, denominator) - 1
-        return Verdict(bool(at_zero >= 0), f"derivative at 0: {at_zero}, increasing")
-
-    return run
+    at_zero = flint.fmpq(slope, denominator) - 1
+    return Verdict(bool(at_zero >= 0), f"derivative at 0: {at_zero}, increasing")
 
 
 LEMMA_LIMITS = "the scalar lemma; the step from rows to scalars is derived in the notebook"
 
-SCALAR_UPPER = Decision(
-    _upper_lemma(softmax.critical_oscillation),
-    LEMMA_LIMITS,
-    twins=(
-        Twin("up to 1.3 in place of x*", Decision(_upper_lemma(lambda: arb("1.3")), LEMMA_LIMITS)),
-    ),
+SCALAR_UPPER = Decision(partial(_upper_lemma, softmax.critical_oscillation), LEMMA_LIMITS).but(
+    "up to 1.3 in place of x*", run=partial(_upper_lemma, lambda: arb("1.3"))
 )
-SCALAR_LOWER = Decision(
-    _lower_lemma(1),
-    LEMMA_LIMITS,
-    twins=(Twin("1 - 0.99 x", Decision(_lower_lemma(99, 100), LEMMA_LIMITS)),),
+SCALAR_LOWER = Decision(partial(_lower_lemma, 1), LEMMA_LIMITS).but(
+    "1 - 0.99 x", run=partial(_lower_lemma, 99, 100)
 )
 
 
@@ -150,60 +125,55 @@ def _variation_bound(u, e):
     return softmax.variation_bound(softmax.oscillation(e))
 
 
-VARIATION = Inequality(
-    left=_moved,
-    right=_variation_bound,
-    sizes=tuple({"u": (n,), "e": (n,)} for n in (2, 3, 8)),
-    extremal=(lambda: {"u": torch.tensor([-1.0, 0.0]), "e": torch.tensor([2.0, 0.0])},),
-)
-VARIATION = replace(
-    VARIATION,
-    twins=(
-        Twin(
-            "osc / 4.001 in place of osc / 4",
-            replace(
-                VARIATION,
-                right=lambda u, e: softmax.variation_bound(
-                    softmax.oscillation(e) * ops.constant(4 / 4.001, e)
-                ),
-            ),
+def _two_and_two() -> dict[str, torch.Tensor]:
+    """Two tokens rise by 2 against two others, all by 3 more: osc(e) is not the largest |e|."""
+    u, e = [-1.0, -1.0, 0.0, 0.0], [5.0, 5.0, 3.0, 3.0]
+    return {"u": torch.tensor(u).double(), "e": torch.tensor(e).double()}
+
+
+VARIATION = (
+    Inequality(
+        left=_moved,
+        right=_variation_bound,
+        sizes=tuple({"u": (n,), "e": (n,)} for n in (2, 3, 8)),
+        extremal=(
+            lambda: {"u": torch.tensor([-1.0, 0.0]), "e": torch.tensor([2.0, 0.0])},
+            _two_and_two,
         ),
-        Twin(
-            "the largest entry of |e| in place of its oscillation",
-            replace(VARIATION, right=lambda u, e: softmax.variation_bound(ops.amax(abs(e), -1))),
+    )
+    .but(
+        "osc / 4.001 in place of osc / 4",
+        right=lambda u, e: softmax.variation_bound(
+            softmax.oscillation(e) * ops.constant(4 / 4.001, e)
         ),
-    ),
+    )
+    .but(
+        "the largest entry of |e| in place of its oscillation",
+        right=lambda u, e: softmax.variation_bound(ops.amax(abs(e), -1)),
+    )
 )
 
 
-def _odds_lemma(factor: sp.Rational) -> Callable[[], Verdict]:
+def _odds_lemma(factor: Any) -> Verdict:
     """factor * (1-q)/(1+q) - [a - a q^2/(a q^2 + 1 - a)] >= 0 for all a in [0,1], q in (0,1].
 
     With factor 1 the difference is (1-q)/(1+q) times (1 - a(1+q))^2 over 1 - a(1 - q^2) > 0: a
     square, so the sign is settled for all reals at once. Otherwise the value at a = 1/(1+q), where
     the square vanishes, has the sign of factor - 1.
     """
-
-    def run() -> Verdict:
-        a, q = sp.symbols("a q", positive=True)
-        fall = softmax.mass_lost(a, q)
-        square = (1 - q) / (1 + q) * (1 - a * (1 + q)) ** 2 / (1 - a * (1 - q**2))
-        difference = factor * (1 - q) / (1 + q) - fall
-        rest = sp.simplify(difference - square)  # (factor - 1)(1 - q)/(1 + q)
-        if rest == 0:
-            return Verdict(True, "a square times positive factors")
-        at_best = sp.simplify(difference.subs(a, 1 / (1 + q)).subs(q, sp.Rational(1, 2)))
-        return Verdict(None if at_best >= 0 else False, f"value {at_best} at q = 1/2, a = 1/(1+q)")
-
-    return run
+    a, q = sp.symbols("a q", positive=True)
+    fall = softmax.mass_lost(a, q)
+    square = (1 - q) / (1 + q) * (1 - a * (1 + q)) ** 2 / (1 - a * (1 - q**2))
+    difference = factor * (1 - q) / (1 + q) - fall
+    rest = sp.simplify(difference - square)  # (factor - 1)(1 - q)/(1 + q)
+    if rest == 0:
+        return Verdict(True, "a square times positive factors")
+    at_best = sp.simplify(difference.subs(a, 1 / (1 + q)).subs(q, sp.Rational(1, 2)))
+    return Verdict(None if at_best >= 0 else False, f"value {at_best} at q = 1/2, a = 1/(1+q)")
 
 
-ODDS = Decision(
-    _odds_lemma(sp.Integer(1)),
-    LEMMA_LIMITS,
-    twins=(
-        Twin("0.999 times the bound", Decision(_odds_lemma(sp.Rational(999, 1000)), LEMMA_LIMITS)),
-    ),
+ODDS = Decision(partial(_odds_lemma, sp.Integer(1)), LEMMA_LIMITS).but(
+    "0.999 times the bound", run=partial(_odds_lemma, sp.Rational(999, 1000))
 )
 
 
@@ -214,11 +184,13 @@ def _linearization(bound: Callable, neighbors: dict[str, float], extremal: Calla
         sizes=tuple({"u": (T,)} for T in (2, 8, 64)),
         extremal=(extremal,),
     )
-    twins = (
-        Twin(title, replace(check, right=lambda u, k=factor: ops.constant(k, u) * check.right(u)))
-        for title, factor in neighbors.items()
-    )
-    return replace(check, twins=tuple(twins))
+    for title, factor in neighbors.items():
+        check = check.but(title, right=partial(_times, factor, check.right))
+    return check
+
+
+def _times(factor: float, formula: Callable, u):
+    return ops.constant(factor, u) * formula(u)
 
 
 def one_large_logit(tokens: int, D: float) -> dict[str, torch.Tensor]:
@@ -240,28 +212,22 @@ LINEARIZATION_SHARP = _linearization(
 )
 
 
-def _weaker(factor: sp.Rational) -> Callable[[], Verdict]:
+def _weaker(factor: Any) -> Verdict:
     """factor D^2 e^D / 2 >= e^D - 1 - D for all D >= 0.
 
     k(D) = (1 + D) e^-D - 1 + factor D^2/2 has k(0) = 0 and k'(D) = D (factor - e^-D), which is
     >= 0 for all D >= 0 exactly when factor >= 1.
     """
-
-    def run() -> Verdict:
-        D = sp.Symbol("D", nonnegative=True)
-        k = (1 + D) * sp.exp(-D) - 1 + factor * D**2 / 2
-        same = sp.simplify(sp.diff(k, D) - D * (factor - sp.exp(-D))) == 0
-        start = sp.simplify(k.subs(D, 0)) == 0
-        holds = bool(same and start and factor >= 1)
-        return Verdict(holds, f"k(0) = 0 and k' = D ({factor} - e^-D)")
-
-    return run
+    D = sp.Symbol("D", nonnegative=True)
+    k = (1 + D) * sp.exp(-D) - 1 + factor * D**2 / 2
+    same = sp.simplify(sp.diff(k, D) - D * (factor - sp.exp(-D))) == 0
+    start = sp.simplify(k.subs(D, 0)) == 0
+    holds = bool(same and start and factor >= 1)
+    return Verdict(holds, f"k(0) = 0 and k' = D ({factor} - e^-D)")
 
 
-WEAKER = Decision(
-    _weaker(sp.Integer(1)),
-    LEMMA_LIMITS,
-    twins=(Twin("0.99 D^2 e^D / 2", Decision(_weaker(sp.Rational(99, 100)), LEMMA_LIMITS)),),
+WEAKER = Decision(partial(_weaker, sp.Integer(1)), LEMMA_LIMITS).but(
+    "0.99 D^2 e^D / 2", run=partial(_weaker, sp.Rational(99, 100))
 )
 
 CHECKS: dict[str, dict[str, Check]] = {
@@ -270,8 +236,13 @@ CHECKS: dict[str, dict[str, Check]] = {
         "lower": LOWER,
         "scalar upper": SCALAR_UPPER,
         "scalar lower": SCALAR_LOWER,
+        "entry by entry": by_definition(rows.perturbed, "D in place of 2 D", upper=1),
     },
     "softmax.total-variation": {"variation": VARIATION, "odds": ODDS},
-    "softmax.linearization": {"linearization": LINEARIZATION, "weaker": WEAKER},
+    "softmax.linearization": {
+        "linearization": LINEARIZATION,
+        "weaker": WEAKER,
+        "entry by entry": by_definition(rows.linear, "T - 1 in place of T", tokens=4),
+    },
     "softmax.linearization-sharp": {"linearization": LINEARIZATION_SHARP},
 }

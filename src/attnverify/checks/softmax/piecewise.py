@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 
 from attnverify import ops
 from attnverify.checks.softmax.perturbation import one_large_logit
-from attnverify.evidence.forms import Check, Inequality, Twin
+from attnverify.evidence.forms import Check, Inequality
 from attnverify.formulas import softmax
 
-PIECEWISE = Inequality(
-    left=lambda u: abs(ops.softmax(u) - softmax.piecewise_linear(u)),
-    right=lambda u: (
-        softmax.linearization_bound_sharp(u)[..., None] * ops.full((u.shape[-1],), 1, u)
-    ),
-    sizes=tuple({"u": (T,)} for T in (2, 8, 64)),
-    extremal=(lambda: one_large_logit(1 << 14, 1.0),),
-)
-PIECEWISE = replace(
-    PIECEWISE,
-    twins=(
-        Twin(
-            "0.999 times the bound",
-            replace(PIECEWISE, right=lambda u: ops.constant(0.999, u) * PIECEWISE.right(u)),
+PIECEWISE = (
+    Inequality(
+        left=lambda u: abs(ops.softmax(u) - softmax.piecewise_linear(u)),
+        right=lambda u: (
+            softmax.linearization_bound_sharp(u)[..., None] * ops.full((u.shape[-1],), 1, u)
         ),
-        Twin(
-            "half the oscillation in place of D",
-            replace(PIECEWISE, right=lambda u: PIECEWISE.right(u / ops.constant(2, u))),
-        ),
-    ),
+        sizes=tuple({"u": (T,)} for T in (2, 8, 64)),
+        extremal=(lambda: one_large_logit(1 << 14, 1.0),),
+    )
+    .but("0.999 times the bound", right=lambda u: ops.constant(0.999, u) * PIECEWISE.right(u))
+    .but(
+        "half the oscillation in place of D",
+        right=lambda u: PIECEWISE.right(u / ops.constant(2, u)),
+    )
 )
 
 
@@ -59,28 +51,22 @@ def _share(u, factor: float = 1.0):
     return ops.constant(factor, u) * ops.exp(-ops.full(u.shape[:1], 1, u)) / u.shape[-1]
 
 
-BLOCKED = Inequality(
-    left=lambda u: ops.softmax(u)[..., 0],
-    right=_share,
-    sizes=tuple({"u": (T,), "s": (1,)} for T in (2, 8, 64)),
-    build=_blocked,
-    hypotheses=_is_blocked,
-    extremal=(_others_equal,),
-)
-BLOCKED = replace(
-    BLOCKED,
-    twins=(
-        Twin("0.999/(e T)", replace(BLOCKED, right=lambda u: _share(u, 0.999))),
-        Twin(
-            "blocked from -0.99 on",
-            replace(
-                BLOCKED,
-                build=lambda u, s: _blocked(u, s, 0.99),
-                hypotheses=None,
-                extremal=(lambda: {"u": 0.99 * _others_equal()["u"]},),
-            ),
-        ),
-    ),
+BLOCKED = (
+    Inequality(
+        left=lambda u: ops.softmax(u)[..., 0],
+        right=_share,
+        sizes=tuple({"u": (T,), "s": (1,)} for T in (2, 8, 64)),
+        build=_blocked,
+        hypotheses=_is_blocked,
+        extremal=(_others_equal,),
+    )
+    .but("0.999/(e T)", right=lambda u: _share(u, 0.999))
+    .but(
+        "blocked from -0.99 on",
+        build=lambda u, s: _blocked(u, s, 0.99),
+        hypotheses=None,
+        extremal=(lambda: {"u": 0.99 * _others_equal()["u"]},),
+    )
 )
 
 
@@ -113,31 +99,22 @@ def _half_and_half(threshold: float = 1.0) -> dict[str, torch.Tensor]:
     return {"low": -both, "rest": both}
 
 
-LOST = Inequality(
-    left=_low_mass,
-    right=_largest_loss,
-    sizes=tuple({"rest": (r,), "s": (b,)} for r, b in ((1, 1), (2, 3), (6, 4), (30, 30))),
-    build=_blocked_together,
-    hypotheses=_all_low,
-    extremal=(_half_and_half,),
-)
-LOST = replace(
-    LOST,
-    twins=(
-        Twin(
-            "0.999/(1 + e^2)",
-            replace(LOST, right=lambda low, rest: _largest_loss(low, rest, 0.999)),
-        ),
-        Twin(
-            "blocked from -0.99 on",
-            replace(
-                LOST,
-                build=lambda rest, s: _blocked_together(rest, s, 0.99),
-                hypotheses=None,
-                extremal=(lambda: _half_and_half(0.99),),
-            ),
-        ),
-    ),
+LOST = (
+    Inequality(
+        left=_low_mass,
+        right=_largest_loss,
+        sizes=tuple({"rest": (r,), "s": (b,)} for r, b in ((1, 1), (2, 3), (6, 4), (30, 30))),
+        build=_blocked_together,
+        hypotheses=_all_low,
+        extremal=(_half_and_half,),
+    )
+    .but("0.999/(1 + e^2)", right=lambda low, rest: _largest_loss(low, rest, 0.999))
+    .but(
+        "blocked from -0.99 on",
+        build=lambda rest, s: _blocked_together(rest, s, 0.99),
+        hypotheses=None,
+        extremal=(lambda: _half_and_half(0.99),),
+    )
 )
 
 
@@ -156,31 +133,13 @@ ONE_AT_LEAST = Inequality(
     left=lambda u: ops.full(u.shape[:1], 1 - 2.0**-40, u),  # equality for equal logits
     right=_mass,
     sizes=MASS_SIZES,
-)
-ONE_AT_LEAST = replace(
-    ONE_AT_LEAST,
-    twins=(
-        Twin(
-            "1.001 in place of 1",
-            replace(ONE_AT_LEAST, left=lambda u: ops.full(u.shape[:1], 1.001, u)),
-        ),
-    ),
-)
+).but("1.001 in place of 1", left=lambda u: ops.full(u.shape[:1], 1.001, u))
 ALL_BUT_ONE = Inequality(
     left=_mass,
     right=lambda u: ops.full(u.shape[:1], u.shape[-1] - 1, u),
     sizes=MASS_SIZES,
     extremal=(_all_but_one,),
-)
-ALL_BUT_ONE = replace(
-    ALL_BUT_ONE,
-    twins=(
-        Twin(
-            "T - 1.01 in place of T - 1",
-            replace(ALL_BUT_ONE, right=lambda u: ops.full(u.shape[:1], u.shape[-1] - 1.01, u)),
-        ),
-    ),
-)
+).but("T - 1.01 in place of T - 1", right=lambda u: ops.full(u.shape[:1], u.shape[-1] - 1.01, u))
 
 CHECKS: dict[str, dict[str, Check]] = {
     "softmax.piecewise-linear": {

@@ -7,7 +7,6 @@ encoder, with all eight choices of skip connections, MLP and layer norm.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -17,8 +16,9 @@ from torch import Tensor
 
 from attnverify.experiments.architectures import criterion as criterion
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
+from attnverify.experiments.engine.rounding import significant
 from attnverify.experiments.trained_encoder import layer_bounds
-from attnverify.experiments.trained_encoder.passages import passage, require_same_text
+from attnverify.experiments.trained_encoder.passages import passage
 from attnverify.experiments.trained_encoder.spectra import encoder_of
 from attnverify.formulas import norms
 from attnverify.formulas.centerbounds import optimal_residual_bounds
@@ -123,11 +123,12 @@ def trace(model: Model, seed: int, text: str, device: str, names: tuple[str, ...
         before = states["attention"]
         states = {name: _advance(layer, X, ALL_PARTS[name]) for name, X in states.items()}
         rows += [_row(model, name, index, X) for name, X in states.items()]
-        if layer.relative is None and states["attention"] is not None:
+        after = states["attention"]
+        if layer.relative is None and before is not None and after is not None:
             rates = layer_bounds.rates(layer)
             chain = layer_bounds.sharp_step(rates, chain)
             row = next(r for r in rows[-len(names) :] if r["variant"] == "attention")
-            row |= _bounds(layer, rates, before, states["attention"], chain)
+            row |= _bounds(layer, rates, before, after, chain)
     return rows
 
 
@@ -193,15 +194,11 @@ def _joined(same: tuple[Row, ...]) -> Row:
     """Rows of one place and several seeds as one row of lists, rounded to 6 digits."""
     values = {}
     for key in (*MEASURED, *BOUNDS):
-        column = [_rounded(row.get(key)) for row in same]
+        column = [significant(row.get(key), 6) for row in same]
         if key in MEASURED or any(v is not None for v in column):
             values[key] = column
     first = same[0]
     return {key: first[key] for key in ("model", "judged", "variant", "layer")} | values
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else float(f"{value:.6g}")
 
 
 def sample(rows: list[Row]) -> list[Rerun]:
@@ -212,7 +209,6 @@ def sample(rows: list[Row]) -> list[Rerun]:
     with every layer, 3^6 = 729 times in six. The bounds low and high are left out: a tie between
     two medians may fall the other way.
     """
-    require_same_text()
     model = next(m for m in models(Settings()) if m.fixed)
     again = trace(model, 0, passage(0, FULL["words"]), "cpu", (MAIN[0], MAIN[3]))
     stored = {(r["variant"], r["layer"]): r for r in rows if r["model"] == model.name}

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
-from attnverify.evidence.forms import Verdict
+from attnverify.experiments.engine.answers import (
+    Answer,
+    above,
+    all_of,
+    at_least,
+    at_most,
+    below,
+)
 from attnverify.experiments.engine.model import Judge, Row
+from attnverify.experiments.trained_encoder.layer_bounds import SMALLEST
+from attnverify.verdict import Verdict
 
 FALL = 1e3  # pure attention falls by this factor or more, with skip connections by less
 WITH_SKIP = ("attention + skip", "attention + skip + mlp + norm")
@@ -16,7 +26,8 @@ def falls(rows: list[Row], name: str) -> dict[str, list[float]]:
     """Model -> for each seed, relative residual of the input over that after the last layer.
 
     Bounds on the optimal center are used against the fall: its low end at the input, its high end
-    after the last layer. Infinite where the last value is below the smallest float.
+    after the last layer. A value below SMALLEST counts as SMALLEST: it may have underflowed, and
+    then all that is known is that it is smaller. NaN where a value is unknown.
     """
     found: dict[str, list[float]] = {}
     for model in dict.fromkeys(row["model"] for row in rows if row["judged"]):
@@ -40,20 +51,21 @@ def largest_falls(rows: list[Row], name: str) -> dict[str, list[float]]:
 def _quotient(a: float | None, b: float | None) -> float:
     if a is None or b is None:
         return math.nan  # every comparison with it is False
-    return a / b if b > 0 else math.inf
+    return a / max(b, SMALLEST)
 
 
-def _all(found: dict[str, list[float]], holds: Callable[[float], bool]) -> bool:
-    return bool(found) and all(holds(v) for values in found.values() for v in values)
+def _all(found: dict[str, list[float]], holds: Callable[[float], Answer]) -> Answer:
+    return all_of(holds(v) for values in found.values() for v in values)
 
 
-def judge(rows: list[Row]) -> Verdict:
+def judge(rows: list[Row], least_fall: float = FALL, most_fall: float = FALL) -> Verdict:
     """Pure attention falls by 1,000 or more in every model and seed, with skips by less."""
     pure = falls(rows, "attention")
     skip = {name: largest_falls(rows, name) for name in WITH_SKIP}
-    holds = _all(pure, lambda v: v >= FALL) and all(
-        _all(found, lambda v: v < FALL) for found in skip.values()
-    )
+    lasting = [_all(found, lambda v: below(v, most_fall)) for found in skip.values()]
+    holds = all_of([_all(pure, lambda v: at_least(v, least_fall)), *lasting])
+    if holds is None:
+        return Verdict(None, "not all residuals are known", cases=sum(map(len, pure.values())))
     least = min(min(values) for values in pure.values())
     most = max(max(values) for found in skip.values() for values in found.values())
     return Verdict(
@@ -66,18 +78,20 @@ def judge(rows: list[Row]) -> Verdict:
 
 def _no_fall_without_skip(rows: list[Row]) -> Verdict:
     found = largest_falls(rows, "attention")
-    return Verdict(_all(found, lambda v: v < FALL), "pure attention falls by less than 1,000")
+    return Verdict(_all(found, lambda v: below(v, FALL)), "pure attention falls by less than 1,000")
 
 
 def _fall_with_skip(rows: list[Row]) -> Verdict:
     found = falls(rows, "attention + skip")
-    return Verdict(_all(found, lambda v: v >= FALL), "attention with skip falls by 1,000 or more")
+    return Verdict(
+        _all(found, lambda v: at_least(v, FALL)), "attention with skip falls by 1,000 or more"
+    )
 
 
 def _large_with_skip(rows: list[Row]) -> Verdict:
     """What a draft of the criterion asked, before a trial run."""
     found = [v for row in rows for v in row["low"] if row["judged"] and row["variant"] in WITH_SKIP]
-    holds = all(v is not None and v > 0.1 for v in found)
+    holds = all_of(above(v, 0.1) for v in found)
     return Verdict(holds, "with skip connections every residual stays above 0.1")
 
 
@@ -89,13 +103,15 @@ def _doubly_exponential_everywhere(rows: list[Row]) -> Verdict:
         for v in row["high"]
         if row["judged"] and row["variant"] == "attention" and row["layer"] == 6
     ]
-    holds = all(v is not None and v <= 1e-100 for v in found)
+    holds = all_of(None if v is None else at_most(v, 1e-100) for v in found)
     return Verdict(holds, "every pure attention stack is below 1e-100 after 6 layers")
 
 
 TWINS: tuple[tuple[str, Judge], ...] = (
     ("pure attention does not fall by 1,000", _no_fall_without_skip),
+    ("pure attention falls by 1e35 everywhere", partial(judge, least_fall=1e35)),
     ("with skip connections it falls by 1,000 as well", _fall_with_skip),
+    ("with skip connections it falls by less than 8", partial(judge, most_fall=8.0)),
     ("with skip connections the residual stays above 0.1", _large_with_skip),
     ("doubly exponential in every stack", _doubly_exponential_everywhere),
 )

@@ -35,9 +35,10 @@ TINY = 1e-308  # below it floats lose digits, and then vanish
 
 def spread(values: list[float | None]) -> str:
     """Smallest and largest of the seeds' values, such as "0.38 .. 0.42"."""
-    if any(v is None for v in values):
+    known = [v for v in values if v is not None]
+    if len(known) < len(values):
         return "unresolved"
-    low, high = min(values), max(values)
+    low, high = min(known), max(known)
     return _number(low) if low == high else f"{_number(low)} .. {_number(high)}"
 
 

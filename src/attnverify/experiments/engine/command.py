@@ -12,8 +12,8 @@ from rich.table import Table
 
 from attnverify.claims import registry
 from attnverify.experiments import EXPERIMENTS, Settings, find
-from attnverify.experiments.engine import results
-from attnverify.experiments.engine.model import Row
+from attnverify.experiments.engine import results, stored
+from attnverify.experiments.engine.model import Experiment, Row
 
 MOST_ROWS = 60  # printed; the file has all
 
@@ -33,30 +33,44 @@ def show_all(out: Console) -> None:
 def run(name: str, settings: Settings, folder: Path | None, out: Console, err: Console) -> bool:
     """Run, print, save; whether the criterion came out as the book says.
 
-    folder: where the table, checkpoints and metrics go; None means ./attnverify-NAME.
+    folder: where the table, checkpoints and metrics go; None means ./attnverify-NAME. Raises
+    InputError before the run for a folder that cannot be written to, that another run is using, or
+    that holds something else under the table's name; and after it, with everything printed, if the
+    table cannot be written.
     """
     experiment = find(name)
+    results.require_fit(experiment, settings)
     folder = folder or Path(f"attnverify-{name}")
+    with stored.own(folder):
+        path = folder / f"{name}.json"
+        results.require_own(path)
+        result = _measure(experiment, replace(settings, folder=folder), err)
+        agrees = _tell(experiment, result, out)
+        with stored.told(path):
+            results.save(path, result)
+    out.print(f"wrote {path}", markup=False, highlight=False)
+    return agrees
+
+
+def _measure(experiment: Experiment, settings: Settings, err: Console) -> results.Result:
     with _progress(err) as bar:
-        task = bar.add_task(name, total=1.0)
+        task = bar.add_task(experiment.name, total=1.0)
 
         def advance(what: str, done: float) -> None:
             bar.update(task, completed=done, description=what)
 
-        result = results.run(experiment, replace(settings, folder=folder, progress=advance))
-    path = folder / f"{name}.json"
-    results.save(path, result)
+        return results.run(experiment, replace(settings, progress=advance))
+
+
+def _tell(experiment: Experiment, result: results.Result, out: Console) -> bool:
+    """Print the table and the verdict; whether it is as the book says."""
     out.print(_table(result.rows))
     holds = result.verdict["holds"]
     words = {True: "met", False: "not met", None: "undecided"}[holds]
     out.print(f"criterion {words}: {result.verdict['argument']}", markup=False, highlight=False)
-    expected = registry[experiment.claim].asserts == "holds"
-    agrees = holds is expected
-    out.print(
-        f"{'as' if agrees else 'not as'} the book says; {result.seconds} s; wrote {path}",
-        markup=False,
-        highlight=False,
-    )
+    agrees = holds is (registry[experiment.claim].asserts == "holds")
+    how = "as" if agrees else "not as"
+    out.print(f"{how} the book says; {result.seconds} s", markup=False, highlight=False)
     return agrees
 
 

@@ -45,7 +45,8 @@ class Ensemble:
     def __init__(self, networks: Sequence[SelfAttentionNetwork]) -> None:
         require(len(networks) >= 1, "networks", "none", "at least one network")
         shapes = [{name: p.shape for name, p in net.named_parameters()} for net in networks]
-        options = [(net.skip, net.activation, net.mask, net.epsilon) for net in networks]
+        parts = [[part and part.options for part in (net.mlp, net.norm)] for net in networks]
+        options = [(net.skip, net.mask, *own) for net, own in zip(networks, parts, strict=True)]
         alike = all(s == shapes[0] for s in shapes) and all(o == options[0] for o in options)
         require(alike, "networks", "different shapes or options", "the same for all networks")
         self._template = _Layers(networks[0])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attnverify.evidence.forms import Verdict
+from attnverify.verdict import Verdict
 
 # One line of a table of results: JSON scalars, or short lists of them.
 Row = dict[str, Any]
@@ -39,12 +39,17 @@ class Settings:
 
 
 class Rerun(NamedTuple):
-    """A figure of the committed table beside the same figure measured again."""
+    """A figure of the committed table beside the same figure measured again.
+
+    chance: the probability that they differ by more than the tolerance although nothing is wrong;
+    0 if the tolerance bounds rounding, so that the verdict is the same on every machine.
+    """
 
     what: str
     stored: float
     again: float
     tolerance: float
+    chance: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -54,8 +59,10 @@ class Experiment:
     run: measures the rows. judge: the criterion on the rows of the full setting, as the claim
     states it. twins: (title, criterion) of false neighbors, which must come out false on the
     same rows. limits: what the experiment does not show. sample: measures a cheap part of the
-    table of the full setting again, each figure with a derived tolerance. takes_model,
-    takes_text: whether ``Settings.model`` and ``Settings.text`` may be given.
+    table of the full setting again, each figure with a derived tolerance; ``by_chance`` of them
+    are of networks trained anew, which differ by chance
+    (:mod:`attnverify.experiments.engine.agreement`). takes_model, takes_text: whether
+    ``Settings.model`` and ``Settings.text`` may be given.
     """
 
     name: str
@@ -67,7 +74,9 @@ class Experiment:
     takes_model: bool = False
     claim_id: str | None = None
     takes_text: bool = False
+    by_chance: int = 0
 
     @property
     def claim(self) -> str:
+        """Id of the experiment's claim."""
         return self.claim_id or f"experiment.{self.name}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -43,8 +44,34 @@ class Result:
 
 
 def run(experiment: Experiment, settings: Settings | None = None) -> Result:
-    """Run an experiment with a fixed number of threads and judge what it measured."""
+    """Run an experiment with a fixed number of threads and judge what it measured.
+
+    Raises InputError for settings that do not fit, and for a figure that is NaN or infinite.
+    """
     settings = settings or Settings()
+    require_fit(experiment, settings)
+    if settings.folder is not None:
+        settings.folder.mkdir(parents=True, exist_ok=True)
+    start = time.perf_counter()
+    with fixed_threads():
+        rows = experiment.run(settings)
+    seconds = round(time.perf_counter() - start, 1)
+    _require_finite(rows)
+    verdict = asdict(experiment.judge(rows))
+    return Result(
+        experiment.name,
+        _command(experiment, settings),
+        _kept(settings),
+        versions(),
+        machine(),
+        seconds,
+        verdict,
+        rows,
+    )
+
+
+def require_fit(experiment: Experiment, settings: Settings) -> None:
+    """Raise InputError for a model or a text that the experiment does not take or is not there."""
     require(
         settings.model is None or experiment.takes_model,
         "model",
@@ -63,23 +90,16 @@ def run(experiment: Experiment, settings: Settings | None = None) -> Result:
         settings.text,
         f"no text: the experiment {experiment.name!r} takes none",
     )
-    if settings.folder is not None:
-        settings.folder.mkdir(parents=True, exist_ok=True)
-    start = time.perf_counter()
-    with fixed_threads():
-        rows = experiment.run(settings)
-    seconds = round(time.perf_counter() - start, 1)
-    verdict = asdict(experiment.judge(rows))
-    return Result(
-        experiment.name,
-        _command(experiment, settings),
-        _kept(settings),
-        versions(),
-        machine(),
-        seconds,
-        verdict,
-        rows,
-    )
+
+
+def _require_finite(rows: list[Row]) -> None:
+    for number, row in enumerate(rows):
+        for key, value in row.items():
+            numbers = value if isinstance(value, list) else [value]
+            finite = all(math.isfinite(v) for v in numbers if isinstance(v, float))
+            require(
+                finite, key, f"{value} in row {number}", "finite figures: it over- or underflowed"
+            )
 
 
 @contextmanager
@@ -134,6 +154,20 @@ def load(path: Path) -> Result:
             f"file: got {path.name}, which is truncated or no table of results "
             f"({type(error).__name__}: {error})"
         ) from error
+
+
+def require_own(path: Path) -> None:
+    """Raise InputError unless the path is free or has a table that a new one may replace."""
+    if path.exists() or path.is_symlink():
+        plain = path.is_file() and not path.is_symlink()
+        require(plain, "folder", f"{path}, which is no plain file", "a folder without it")
+        try:
+            load(path)
+        except InputError as error:
+            raise InputError(
+                f"folder: got {path}, which is no table of results and would be replaced, "
+                "expected a folder without it"
+            ) from error
 
 
 def committed(name: str) -> Result:

@@ -2,9 +2,11 @@
 
 The data of a step are a function of the seed and the step (:func:`stream`), so nothing about them
 needs saving. A checkpoint holds the parameters and the optimizer's state; its metadata hold the
-number of steps done and a digest of the configuration. Metrics are one JSON object a line.
-Both files are replaced as a whole, metrics first, so that a checkpoint never runs ahead of them;
-on resuming, lines after the checkpoint are dropped and measured again.
+number of steps done, a digest of the configuration and one of the metrics so far; the file has a
+digest of all it holds (:mod:`attnverify.experiments.engine.stored`). Metrics are one JSON object a
+line. Both files are replaced as a whole, metrics first, so that a checkpoint never runs ahead of
+them; on resuming, lines after the checkpoint are dropped and measured again. One run at a time has
+the folder.
 """
 
 from __future__ import annotations
@@ -13,22 +15,23 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
-from attnverify.errors import InputError, require
-from attnverify.evidence.draw import generator
+from attnverify.errors import require
+from attnverify.experiments.engine import stored
 from attnverify.experiments.engine.model import Progress, Row, silent
-from attnverify.files import write_bytes, write_text
+from attnverify.files import write_text
+from attnverify.seeds import generator
 
 CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.jsonl"
 STATE = ("exp_avg", "exp_avg_sq", "step")  # what Adam keeps of every parameter
+AGAIN = "remove both files to start again"
 
 Parameters = dict[str, Tensor]
 Loss = Callable[[Parameters, int], Tensor]  # parameters, steps done -> a scalar
@@ -89,15 +92,29 @@ def train(
     JSON values that, together with the plan and the parameters' shapes, must be the same to
     resume. folder: where the checkpoint and the metrics are, None to keep nothing; a folder that
     holds a checkpoint is resumed from it. A row gets the number of steps done as "step". Raises
-    InputError for a checkpoint of another configuration or a file that cannot be used.
+    InputError for a checkpoint of another configuration, for files that are not as they were
+    written, and for a folder that another run is using.
     """
+    with nullcontext() if folder is None else stored.own(folder):
+        return _train(parameters, loss, measure, plan, configuration or {}, folder, progress, what)
+
+
+def _train(
+    parameters: Parameters,
+    loss: Loss,
+    measure: Measure,
+    plan: Plan,
+    configuration: Mapping[str, Any],
+    folder: Path | None,
+    progress: Progress,
+    what: str,
+) -> list[Row]:
     optimizer = torch.optim.AdamW(
         _leaves(parameters), lr=plan.learning_rate, betas=plan.betas, weight_decay=plan.weight_decay
     )
-    digest = _digest(parameters, plan, configuration or {})
+    digest = _digest(parameters, plan, configuration)
     done, rows = 0, []
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
         done, rows = _resume(folder, parameters, optimizer, digest, plan)
     while True:
         progress(what, done / plan.steps)
@@ -106,7 +123,7 @@ def train(
                 rows.append({"step": done, **measure(parameters, done)})
             _write_metrics(folder, rows)
         if plan.saved_at(done) and done > 0:
-            _write_checkpoint(folder, parameters, optimizer, done, digest)
+            _write_checkpoint(folder, parameters, optimizer, done, digest, rows)
         if done == plan.steps:
             return rows
         _step(parameters, optimizer, loss, plan.rate(done), done)
@@ -136,69 +153,91 @@ def _digest(parameters: Parameters, plan: Plan, configuration: Mapping[str, Any]
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
+def _lines(rows: list[Row]) -> list[str]:
+    return [json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows]
+
+
 def _write_metrics(folder: Path | None, rows: list[Row]) -> None:
     if folder is not None:
-        lines = [json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows]
-        write_text(folder / METRICS, "\n".join(lines) + "\n")
+        with stored.told(folder / METRICS):
+            write_text(folder / METRICS, "\n".join(_lines(rows)) + "\n")
 
 
-def _write_checkpoint(folder: Path | None, parameters, optimizer, done: int, digest: str) -> None:
+def _digest_of(lines: list[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _write_checkpoint(
+    folder: Path | None,
+    parameters: Parameters,
+    optimizer: torch.optim.Optimizer,
+    done: int,
+    configuration: str,
+    rows: list[Row],
+) -> None:
     if folder is None:
         return
     tensors = {f"parameter/{name}": value for name, value in parameters.items()}
     for name, value in parameters.items():
-        state = optimizer.state[value]
-        tensors |= {f"{key}/{name}": state[key] for key in STATE}
-    tensors = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
-    content = save(tensors, {"step": str(done), "configuration": digest})
-    write_bytes(folder / CHECKPOINT, content)
+        tensors |= {f"{key}/{name}": optimizer.state[value][key] for key in STATE}
+    words = {"step": str(done), "configuration": configuration, "metrics": _digest_of(_lines(rows))}
+    stored.save(folder / CHECKPOINT, tensors, words)
 
 
-def _resume(folder: Path, parameters, optimizer, digest: str, plan: Plan) -> tuple[int, list[Row]]:
+def _resume(
+    folder: Path,
+    parameters: Parameters,
+    optimizer: torch.optim.Optimizer,
+    configuration: str,
+    plan: Plan,
+) -> tuple[int, list[Row]]:
     """Steps done and their metrics; nothing done if there is no checkpoint."""
     path = folder / CHECKPOINT
     if not path.exists():
         return 0, []
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata()
-            done, found = int(metadata["step"]), metadata["configuration"]
-            tensors = {key: file.get_tensor(key) for key in file.keys()}
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise InputError(
-            f"folder: got {path.name}, which is truncated or no checkpoint "
-            f"({type(error).__name__}: {error})"
-        ) from error
+    tensors, words = stored.load(path)
     require(
-        found == digest,
+        words.get("configuration") == configuration,
         "folder",
         f"a checkpoint of another configuration in {folder}",
         "an empty folder, or the configuration that wrote the checkpoint",
     )
+    done = _steps(words, plan)
+    expected = {f"{key}/{name}" for name in parameters for key in ("parameter", *STATE)}
+    require(set(tensors) == expected, "folder", f"{path.name} with other tensors", AGAIN)
+    rows = _read_metrics(folder / METRICS, done, plan, words.get("metrics"))
     with torch.no_grad():
         for name, value in parameters.items():
             value.copy_(tensors[f"parameter/{name}"])
             state = {key: tensors[f"{key}/{name}"] for key in STATE}
             moved = {k: v.to(value.device) for k, v in state.items() if k != "step"}
             optimizer.state[value] = {**state, **moved}  # Adam keeps its step count on the CPU
-    return done, _read_metrics(folder / METRICS, done, plan)
+    return done, rows
 
 
-def _read_metrics(path: Path, done: int, plan: Plan) -> list[Row]:
-    """The metrics up to ``done`` steps; later ones belong to steps that will be made again."""
+def _steps(words: Mapping[str, str], plan: Plan) -> int:
+    """The number of steps done that a checkpoint states."""
+    stated = words.get("step", "none")
+    sane = stated.isdecimal() and len(stated) < 16 and 1 <= int(stated) <= plan.steps
+    require(sane, "folder", f"a checkpoint of step {stated[:20]}", f"1 to {plan.steps}; {AGAIN}")
+    return int(stated)
+
+
+def _read_metrics(path: Path, done: int, plan: Plan, digest: str | None) -> list[Row]:
+    """The metrics up to ``done`` steps; later ones belong to steps that will be made again.
+
+    They are parsed only if they are, to the last letter, those that the checkpoint was written
+    beside.
+    """
+    count = sum(plan.measured_at(step) for step in range(done + 1))
     try:
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        kept = [row for row in rows if row["step"] <= done]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"folder: got {path.name}, which cannot be used beside the checkpoint "
-            f"({type(error).__name__}: {error})"
-        ) from error
-    expected = [step for step in range(done + 1) if plan.measured_at(step)]
+        lines = path.read_text(encoding="utf-8").split("\n")[:count]
+    except (OSError, ValueError):
+        lines = []
     require(
-        [row["step"] for row in kept] == expected,
+        _digest_of(lines) == digest,
         "folder",
-        f"{path.name} with missing lines",
-        f"metrics of {len(expected)} steps before the checkpoint",
+        f"{path.name}, which is missing or not as it was written beside {CHECKPOINT}",
+        f"the metrics of {count} steps; {AGAIN}",
     )
-    return kept
+    return [json.loads(line) for line in lines]

@@ -16,18 +16,20 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import t as student
 
-from attnverify.evidence.forms import Verdict
+from attnverify.experiments.engine import agreement
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.experiments.engine.train import Plan, train
 from attnverify.experiments.locater import corpus
 from attnverify.experiments.locater.hidden_markov import HiddenMarkov
 from attnverify.experiments.locater.replicas import Case, Point, Replicas
 from attnverify.experiments.locater.sources import MarkovSource, Source, TextSource
+from attnverify.verdict import Verdict
 
 MARKOV = HiddenMarkov.sticky(4, stay=0.9, right=0.8)
 WIDTH = {"hidden Markov": 16, "text": 32}
 RATES = {"moderate": 0.01, "high": 0.03}
 SEEDS = 5
+ANEW = 10  # networks trained anew to compare with the table
 LEVEL = 0.05
 
 NONE, CONTROL = Point(0.0, 0.0), Point(1e-3, 0.0)
@@ -160,7 +162,7 @@ def _judge(
 
     among: what must be said of the four answers, all or any of them, or their opposite.
     """
-    if any(len(row["loss"]) < SEEDS for row in rows):
+    if not rows or any(len(row["loss"]) < SEEDS for row in rows):
         return Verdict(None, f"needs {SEEDS} seeds: only the full setting is judged", len(rows))
     words, holds = [], []
     for source in WIDTH:
@@ -199,14 +201,13 @@ def _lower_only(row: Row, other: Row, tried: int) -> bool:
 def sample(rows: list[Row]) -> list[Rerun]:
     """The first 120 steps of two points on the hidden Markov source, with other seeds.
 
-    Tolerance: the difference of two means of five independent runs, in standard errors, at the
-    quantile of Student's distribution with 4 degrees of freedom (the fewest that Welch's formula
-    can give) that is exceeded with probability 10^-3.
+    The table has means and standard errors over SEEDS networks, and they agree up to chance with
+    those of ANEW others: see :mod:`attnverify.experiments.engine.agreement`.
     """
     wanted = ("hidden Markov", True, RATES["high"])
     (full,) = (c for c in cases(quick=False) if (c.source, c.mlp, c.plan.learning_rate) == wanted)
     points, steps = (NONE, Point(1e-3, 1.0)), 120
-    replicas = Replicas(full, points, tuple(range(500, 500 + SEEDS)), source_of(full.source))
+    replicas = Replicas(full, points, tuple(range(500, 500 + ANEW)), source_of(full.source))
     plan = Plan(steps, full.plan.learning_rate, warmup=full.plan.warmup, measure_every=steps)
     last = train(replicas.start(), replicas.loss, replicas.measure, plan)[-1]
     out = []
@@ -221,10 +222,10 @@ def sample(rows: list[Row]) -> list[Rerun]:
         )
         place = row["steps"].index(steps)
         for name in ("loss", "entropy", "xi"):
-            again, error = mean_and_error(last[name][k * SEEDS : (k + 1) * SEEDS])
-            both = math.hypot(error, row[f"{name}_error"][place])
-            tolerance = float(student.ppf(1 - 0.5e-3, SEEDS - 1)) * both
-            out.append(Rerun(f"{name}, {point}", row[f"{name}_mean"][place], again, tolerance))
+            deviation = row[f"{name}_error"][place] * math.sqrt(SEEDS)
+            stored = agreement.Group(row[f"{name}_mean"][place], deviation, SEEDS)
+            again = agreement.Group.of(last[name][k * ANEW : (k + 1) * ANEW])
+            out.append(agreement.compared(f"{name}, {point}", stored, again))
     return out
 
 
@@ -235,6 +236,7 @@ EXPERIMENT = Experiment(
     limits="models of two layers and widths 16 and 32, 600 steps, one text, one hidden Markov "
     "source, two learning rates, Adam",
     sample=sample,
+    by_chance=6,
     twins=(
         (
             "the same at the moderate learning rate, where attention keeps more of its entropy",

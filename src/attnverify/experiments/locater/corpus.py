@@ -1,39 +1,30 @@
-"""Real text that every Python has: the documentation strings of its standard library."""
+"""Real text: documentation strings of Python's standard library, or a file of the user's."""
 
 from __future__ import annotations
 
-import ast
-import sysconfig
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 from attnverify.errors import require
+from attnverify.experiments import texts
+
+CHARACTERS = 400_000
 
 
-@cache
-def documentation(characters: int = 400_000) -> tuple[str, ...]:
-    """Docstrings of the top-level modules of the standard library, in a fixed order.
+def documentation(characters: int = CHARACTERS) -> tuple[str, ...]:
+    """The first documentation strings that have so many characters together.
 
-    Of modules, classes and functions, up to so many characters in all. They depend on the version
-    of Python and on nothing else.
+    Of modules, classes and functions of top-level modules in alphabetical order; the same on every
+    Python (:mod:`attnverify.experiments.texts`).
     """
+    require(0 <= characters <= CHARACTERS, "characters", characters, f"0 to {CHARACTERS}")
     found, total = [], 0
-    for file in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
-        for text in docstrings(file):
+    for each in texts.stored().docstrings.values():
+        for text in each:
             if total >= characters:
                 return tuple(found)
             found.append(text)
             total += len(text)
     return tuple(found)
-
-
-def docstrings(file: Path) -> Iterator[str]:
-    """The documentation strings of one module's source, of modules, classes and functions."""
-    tree = ast.parse(file.read_bytes())
-    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-    found = (ast.get_docstring(node) for node in ast.walk(tree) if isinstance(node, kinds))
-    return (text for text in found if text)
 
 
 def paragraphs(path: Path) -> tuple[str, ...]:

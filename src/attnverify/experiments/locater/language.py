@@ -14,8 +14,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from attnverify.evidence.draw import generator
 from attnverify.network.attention import SelfAttentionNetwork
+from attnverify.seeds import generator
 
 
 @dataclass(frozen=True)

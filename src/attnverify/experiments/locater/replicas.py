@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from attnverify.experiments.engine.model import Row
+from attnverify.experiments.engine.rounding import significant
 from attnverify.experiments.engine.train import Parameters, Plan, stream
 from attnverify.experiments.locater import language
 from attnverify.experiments.locater import regularizer as eigenspectrum
@@ -107,5 +108,5 @@ class Replicas:
         return out | {"eigenvalues": [_rounded(own, 3) for own in values.sort(-1).values]}
 
 
-def _rounded(values: Tensor, digits: int) -> list[float]:
-    return [float(f"{value:.{digits}g}") for value in values.tolist()]
+def _rounded(values: Tensor, digits: int) -> list[float | None]:
+    return [significant(value, digits) for value in values.tolist()]

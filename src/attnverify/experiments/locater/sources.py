@@ -11,8 +11,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attnverify.errors import require
-from attnverify.evidence.draw import generator
 from attnverify.experiments.locater.hidden_markov import HiddenMarkov
+from attnverify.seeds import generator
 
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 

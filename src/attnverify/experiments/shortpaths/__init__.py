@@ -12,16 +12,20 @@ from scipy.stats import t as student
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from attnverify.evidence.draw import generator, seed_for
-from attnverify.evidence.forms import Verdict
+from attnverify.experiments.engine import weights
+from attnverify.experiments.engine.answers import Answer, above, all_of, at_most
 from attnverify.experiments.engine.ensemble import Ensemble, Weights
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
-from attnverify.experiments.engine.train import Plan, stream, train
+from attnverify.experiments.engine.train import Loss, Measure, Plan, stream, train
 from attnverify.experiments.shortpaths import lengths
 from attnverify.experiments.shortpaths.tasks import TASKS, Task
 from attnverify.network.attention import SelfAttentionNetwork
+from attnverify.seeds import generator, seed_for
+from attnverify.verdict import Verdict
 
 DEPTH = 6
+WARMUP = 50  # steps
+KEPT = 2  # networks of the full size whose weights come with the package
 LEVEL = 0.01  # of Student's one-sided tests over the networks
 FALSE_ALARM = 1e-3  # probability that drawn paths miss the exact score by chance, in one table
 
@@ -40,6 +44,11 @@ class Size:
     batch: int
     sequences: int
     paths: int
+
+    @property
+    def every(self) -> int:
+        """Steps from one measurement of the loss to the next."""
+        return max(20, self.steps // 20)
 
 
 QUICK = Size(networks=3, steps=120, rate=2e-3, batch=32, sequences=64, paths=50)
@@ -108,23 +117,35 @@ def run(name: str, settings: Settings) -> list[Row]:
     return [row for size in sizes for row in run_size(name, settings, size)]
 
 
+def seed_of(name: str, settings: Settings, size: Size) -> int:
+    """The seed of all networks of one size."""
+    return seed_for(settings.seed, name, f"{size.networks} networks, {size.steps} steps")
+
+
 def run_size(name: str, settings: Settings, size: Size) -> list[Row]:
-    """Train the networks of one size, then measure each of them length by length."""
-    seed = seed_for(settings.seed, name, f"{size.networks} networks, {size.steps} steps")
-    task = TASKS[name](size.networks, seed, size.sequences)
-    trainee = Trainee(task, size.networks, seed, settings.device)
+    """Train the networks of one size, then measure each of them length by length.
+
+    The weights of the first KEPT networks of the full size are written beside the table.
+    """
+    seed = seed_of(name, settings, size)
+    trainee = Trainee(
+        TASKS[name](size.networks, seed, size.sequences), size.networks, seed, settings.device
+    )
     history = _train(trainee, size, settings, seed)
+    if size == FULL:
+        weights.keep(name, settings, {key: w[:KEPT] for key, w in trainee.weights.items()})
     rows = []
     for index in range(size.networks):
         settings.progress(f"{name}: paths of network {index + 1}", index / size.networks)
         about = {"steps": size.steps, "network": index}
-        whole, by_length = _measure(trainee, index, size, seed)
+        whole, by_length = measured(trainee, index, size, seed)
         loss = [round(line["loss"][index], 5) for line in history]
         rows += [{**about, **whole, "loss": loss}, *({**about, **row} for row in by_length)]
     return rows
 
 
-def _train(trainee: Trainee, size: Size, settings: Settings, seed: int) -> list[Row]:
+def goals(trainee: Trainee, size: Size, seed: int) -> tuple[Loss, Measure]:
+    """What training lowers, on fresh sequences each step, and what it records of the test set."""
     task = trainee.task
 
     def loss(weights: Weights, done: int) -> Tensor:
@@ -133,36 +154,44 @@ def _train(trainee: Trainee, size: Size, settings: Settings, seed: int) -> list[
     def measure(weights: Weights, done: int) -> Row:
         return {"loss": trainee.losses(weights, *task.test).tolist()}
 
-    every = max(20, size.steps // 20)
-    plan = Plan(size.steps, size.rate, warmup=50, measure_every=every, checkpoint_every=every)
-    folder = settings.folder and settings.folder / f"{task.name}-{size.steps}"
-    configuration = {"task": task.name, "seed": seed, **asdict(size)}
-    what = f"{task.name}, {size.networks} networks"
+    return loss, measure
+
+
+def _train(trainee: Trainee, size: Size, settings: Settings, seed: int) -> list[Row]:
+    every, name = size.every, trainee.task.name
+    plan = Plan(size.steps, size.rate, warmup=WARMUP, measure_every=every, checkpoint_every=every)
     return train(
         trainee.weights,
-        loss,
-        measure,
+        *goals(trainee, size, seed),
         plan,
-        configuration=configuration,
-        folder=folder,
+        configuration={"task": name, "seed": seed, **asdict(size)},
+        folder=settings.folder and settings.folder / f"{name}-{size.steps}",
         progress=settings.progress,
-        what=what,
+        what=f"{name}, {size.networks} networks",
     )
 
 
-def _measure(trainee: Trainee, index: int, size: Size, seed: int) -> tuple[Row, list[Row]]:
-    weights = {name: w.detach().cpu().double() for name, w in trainee.weights.items()}
-    attention = {name: w for name, w in weights.items() if name.startswith("weights.")}
+def measured(
+    trainee: Trainee,
+    index: int,
+    size: Size,
+    seed: int,
+    dtype: torch.dtype = torch.float64,
+    count: lengths.Count = lengths.accuracy,
+) -> tuple[Row, list[Row]]:
+    """One network, whole and length by length: see :func:`lengths.measure`."""
+    own = {name: w.detach().cpu().to(dtype) for name, w in trainee.weights.items()}
+    attention = {name: w for name, w in own.items() if name.startswith("weights.")}
     inputs, labels = trainee.task.test
-    X = trainee.embed(weights, inputs)[index]
-    net, random = trainee.ensemble.network(attention, index), generator(seed, "paths", str(index))
-    readout = weights["readout"][index]
-    return lengths.measure(net, X, readout, labels[index], size.paths, random)
+    X, readout = trainee.embed(own, inputs)[index], own["readout"][index]
+    net = trainee.ensemble.network(attention, index).to(dtype)
+    random = generator(seed, "paths", str(index))
+    return lengths.measure(net, X, readout, labels[index], size.paths, random, count)
 
 
 def longest(rows: list[Row]) -> list[Row]:
     """The rows of the networks that were trained longest."""
-    most = max(row["steps"] for row in rows)
+    most = max((row["steps"] for row in rows), default=0)
     return [row for row in rows if row["steps"] == most]
 
 
@@ -173,8 +202,9 @@ def by_network(rows: list[Row], key: str, length: int | None) -> Tensor:
 
 
 def mean_and_error(values: Tensor) -> tuple[float, float]:
-    """Mean and its standard error over networks."""
-    return float(values.mean()), float(values.std() / len(values) ** 0.5)
+    """Mean and its standard error over networks, which is NaN for fewer than two."""
+    error = float(values.std() / len(values) ** 0.5) if len(values) > 1 else math.nan
+    return float(values.mean()), error
 
 
 def summary(rows: list[Row], key: str) -> list[tuple[float, float]]:
@@ -201,31 +231,44 @@ def deviation(rows: list[Row], factor: Factor = lambda row: 1.0) -> float:
 
     Bernstein's inequality with the exact spread of all paths; the probabilities of all rows
     together are FALSE_ALARM. A length with a single path allows no difference: its two scores are
-    of the same term, computed by the same products.
+    of the same term, computed by the same products. NaN if nothing was drawn.
     """
     single = [row for row in rows if row.get("sampled") == 1]
     if any(factor(row) * row["sampled_score"] != row["score"] for row in single):
         return math.inf
-    rows, worst = compared(rows), 0.0
+    rows, shares = compared(rows), []
     for row in rows:
         gap = abs(factor(row) * row["sampled_score"] - row["score"])
         allowed = lengths.bernstein(
             row["spread"], row["farthest"], row["sampled"], FALSE_ALARM / len(rows)
         )
-        worst = max(worst, gap / (factor(row) * allowed))
-    return worst
+        shares.append(gap / (factor(row) * allowed))
+    return float(torch.tensor(shares or [math.nan], dtype=torch.float64).max())  # NaN stays NaN
 
 
-def exceeds(mean: float, error: float, networks: int) -> bool:
-    """Whether a mean over networks is above zero by Student's one-sided test at LEVEL."""
-    return mean > float(student.ppf(1 - LEVEL, networks - 1)) * error
+def exceeds(mean: float, error: float, networks: int, least: float = 0.0) -> Answer:
+    """Whether a mean over networks is above ``least`` by Student's one-sided test at LEVEL."""
+    if networks < 2:
+        return None
+    return above(mean, least + float(student.ppf(1 - LEVEL, networks - 1)) * error)
 
 
 def judge(
-    rows: list[Row], short: int = 1, long: int = DEPTH, factor: Factor = lambda row: 1.0
+    rows: list[Row],
+    short: int = 1,
+    long: int = DEPTH,
+    factor: Factor = lambda row: 1.0,
+    least: float = 0.0,
+    allowance: float = 1.0,
 ) -> Verdict:
-    """The criterion: see the claims. The options make its neighbors."""
+    """The criterion: see the claims. The options make its neighbors.
+
+    least: how much larger the accuracy of the shorter paths is at least. allowance: the share of
+    what chance allows that sampled scores may be off by.
+    """
     rows = longest(rows)
+    if not rows:
+        return Verdict(None, "no networks", cases=0)
     summed, alone = (advantage(rows, key, short, long) for key in ("accuracy", "alone"))
     shares = by_network(rows, "sum_share", None)
     share, networks = float(shares.max()), len(shares)
@@ -236,32 +279,15 @@ def judge(
         f"sampled scores off by {off:.2f} of what chance allows; sum over lengths within "
         f"{share:.0e} of its bound"
     )
-    holds = all(exceeds(*each, networks) for each in (summed, alone)) and max(off, share) <= 1
+    larger = [exceeds(*each, networks, least) for each in (summed, alone)]
+    holds = all_of([*larger, at_most(off, allowance), at_most(share, 1)])
     return Verdict(holds, argument, cases=len(rows))
 
 
-def sample(name: str, rows: list[Row]) -> list[Rerun]:
-    """The quick size again, trained anew: mean accuracies at lengths 1 and 2.
+def _sample(name: str, rows: list[Row]) -> list[Rerun]:
+    from attnverify.experiments.shortpaths import again  # which uses this module
 
-    Training amplifies rounding, so another machine trains another network of the same kind. Two
-    independent means of n networks differ with standard error sqrt(2 / n) s, with s the spread
-    over networks; the tolerance is four of them.
-    """
-    stored = [row for row in rows if row["steps"] == QUICK.steps]
-    again = run_size(name, Settings(), QUICK)
-    figures = []
-    for length in (1, 2):
-        before, after = (by_network(each, "accuracy", length) for each in (stored, again))
-        tolerance = 4 * float(before.std()) * (2 / len(before)) ** 0.5
-        figures.append(
-            Rerun(
-                f"mean accuracy of length {length}, {QUICK.steps} steps",
-                float(before.mean()),
-                float(after.mean()),
-                tolerance,
-            )
-        )
-    return figures
+    return again.sample(name, rows)
 
 
 def _experiment(name: str, limits: str) -> Experiment:
@@ -270,7 +296,8 @@ def _experiment(name: str, limits: str) -> Experiment:
         run=partial(run, name),
         judge=judge,
         limits=limits,
-        sample=partial(sample, name),
+        sample=partial(_sample, name),
+        by_chance=2,
         twins=(
             ("the longest paths are the more accurate ones", partial(judge, short=DEPTH, long=1)),
             (
@@ -282,6 +309,11 @@ def _experiment(name: str, limits: str) -> Experiment:
                 partial(judge, factor=lambda row: 1.0 if row["paths"] == 1 else 2.0),
             ),
             ("the shortest is best: length 0 before length 1", partial(judge, short=0, long=1)),
+            ("better by a fifth of the tokens, also one path alone", partial(judge, least=0.2)),
+            (
+                "drawn paths estimate the score three times as well as chance allows",
+                partial(judge, allowance=1 / 3),
+            ),
         ),
     )
 

@@ -9,6 +9,7 @@ Dong, Cordonnier, Loukas (2021, section 4).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -24,6 +25,9 @@ from attnverify.network.attention import SelfAttentionNetwork
 def accuracy(logits: Float[Tensor, "*batch labels"], labels: Int64[Tensor, "*batch"]) -> float:
     """Share of the tokens whose largest logit is that of their label."""
     return float((logits.argmax(-1) == labels).double().mean())
+
+
+Count = Callable[[Tensor, Tensor], float]  # logits, labels -> share of right labels
 
 
 def score(
@@ -101,6 +105,7 @@ def measure(
     labels: Int64[Tensor, "sequences tokens"],
     sampled: int,
     random: Generator,
+    count: Count = accuracy,
 ) -> tuple[Row, list[Row]]:
     """(the whole network, one row for every length), for a network with skip and without biases.
 
@@ -109,7 +114,8 @@ def measure(
     the drawn paths the accuracy of their sum, the mean accuracy of one of them alone, and the
     estimate of the score of S_l with the standard error that the draws themselves suggest. From
     all paths of the length: the standard deviation of one draw's estimate ("spread"), and the
-    largest distance from the score that one draw can give ("farthest").
+    largest distance from the score that one draw can give ("farthest"). count: how right labels
+    are counted.
     """
     fixed = paths.FixedAttention.of(net, X)
     require(
@@ -121,20 +127,20 @@ def measure(
     output, sums = net(X), fixed.by_length(X)
     bound = fixed.rounding_bound(X, net.depth + 1)
     whole: Row = {
-        "accuracy": accuracy(output @ readout, labels),
+        "accuracy": count(output @ readout, labels),
         "chance": float(labels.flatten().bincount().max() / labels.numel()),
         "sum_error": float((sums.sum(0) - output).abs().max()),
         "sum_share": float(((sums.sum(0) - output).abs() / bound).max()),
     }
     rows, scores = [], all_scores(fixed, X, readout, labels)
     for length, logits in enumerate(sums @ readout):
-        drawn = _drawn(net, fixed, X, readout, labels, length, sampled, random)
+        drawn = _drawn(net, fixed, X, readout, labels, length, sampled, random, count)
         one = len(scores[length]) * scores[length]
         row = {
             "length": length,
             "paths": paths.count(net.depth, net.heads, length),
-            "accuracy": accuracy(logits, labels),
-            "up_to": accuracy(sums[: length + 1].sum(0) @ readout, labels),
+            "accuracy": count(logits, labels),
+            "up_to": count(sums[: length + 1].sum(0) @ readout, labels),
             "score": float(score(logits, labels)),
             "spread": float(one.std(correction=0)),
             "farthest": float((one - one.mean()).abs().max()),
@@ -144,21 +150,31 @@ def measure(
     return whole, rows
 
 
-def _drawn(net, fixed, X, readout, labels, length: int, sampled: int, random: Generator) -> Row:
+def _drawn(
+    net: SelfAttentionNetwork,
+    fixed: paths.FixedAttention,
+    X: Tensor,
+    readout: Tensor,
+    labels: Tensor,
+    length: int,
+    sampled: int,
+    random: Generator,
+    count: Count,
+) -> Row:
     """What paths drawn at random say about one length."""
     number = paths.count(net.depth, net.heads, length)
     sampled = 1 if number == 1 else sampled
-    total, scores, alone = 0, [], []
+    total, scores, alone = X.new_zeros(()), [], []
     for _ in range(sampled):
         logits = fixed.term(X, draw_path(net, length, random)) @ readout
         total = total + logits
         scores.append(float(score(logits, labels)))
-        alone.append(accuracy(logits, labels))
+        alone.append(count(logits, labels))
     scores = number * torch.tensor(scores, dtype=torch.float64)
     spread = float(scores.std()) if sampled > 1 else 0.0
     return {
         "sampled": sampled,
-        "sampled_accuracy": accuracy(total, labels),
+        "sampled_accuracy": count(total, labels),
         "alone": sum(alone) / sampled,
         "sampled_score": float(scores.mean()),
         "sampled_error": spread / sampled**0.5,

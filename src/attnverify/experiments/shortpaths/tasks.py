@@ -7,19 +7,17 @@ token of a sequence. The sizes here are this book's choice.
 from __future__ import annotations
 
 import re
-import sysconfig
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Generator, Tensor
 
 from attnverify.errors import require
-from attnverify.evidence.draw import generator
-from attnverify.experiments.locater.corpus import docstrings
+from attnverify.experiments import texts
+from attnverify.seeds import generator
 
 #: Modules of the standard library whose documentation strings are the text to memorize.
 MODULES = (
@@ -117,11 +115,10 @@ def documentation_windows(length: int) -> tuple[Int64[Tensor, "windows length"],
     """Consecutive windows of words as numbers, and the number of different words.
 
     Words are runs of ASCII letters in lower case, numbered in the order in which they first
-    appear. The text is that of the running Python, so it differs a little between its versions.
+    appear. The text is the same on every Python (:mod:`attnverify.experiments.texts`).
     """
-    library = Path(sysconfig.get_path("stdlib"))
-    texts = (text for module in MODULES for text in docstrings(library / f"{module}.py"))
-    words = [word for text in texts for word in WORD.findall(text.lower())]
+    library = texts.stored().docstrings
+    words = [word for m in MODULES for text in library[m] for word in WORD.findall(text.lower())]
     numbers = {word: number for number, word in enumerate(dict.fromkeys(words))}
     coded = torch.tensor([numbers[word] for word in words])
     whole = len(words) // length

@@ -1,0 +1,1 @@
+"""What formulas are, written out entry by entry: the second opinion that shares no code."""

@@ -1,0 +1,89 @@
+"""Finished work kept between runs: one small file an entry, found by all that the work depends on.
+
+A key is JSON: everything that the result follows from. The entry's file is named by the key's
+SHA-256, written whole by a rename, and carries a digest of its value; a damaged or foreign entry
+is as good as none, and is made again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from attnverify.files import write_text
+
+VARIABLE = "ATTNVERIFY_STORE"  # environment: folder of the store, or "none" for no store
+FORMAT = "attnverify store 1"
+LARGEST = 512 << 20  # bytes kept; what was not used for longest goes first
+CHECKOUT = Path(__file__).resolve().parents[3]
+
+Key = Mapping[str, Any]
+
+
+class Store:
+    """Results by key in one folder, which several processes may use at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def get(self, key: Key) -> Any | None:
+        """The value kept under a key, or None: not there, damaged, or of another format."""
+        path = self._path(key)
+        try:
+            entry = json.loads(path.read_bytes())
+            whole = entry["format"] == FORMAT and entry["sha256"] == digest(entry["value"])
+            if not whole or entry["key"] != json.loads(_text(key)):
+                return None
+            os.utime(path)  # its last use, for prune
+            return entry["value"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def put(self, key: Key, value: Any) -> None:
+        """Keep a value (JSON); a full or read-only disk costs the entry, not the work."""
+        entry = {"format": FORMAT, "key": key, "sha256": digest(value), "value": value}
+        with contextlib.suppress(OSError):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_text(self._path(key), json.dumps(entry))
+
+    def prune(self, largest: int = LARGEST) -> None:
+        """Remove the entries that were not used for longest until the rest is small enough."""
+        found = ((p.stat(), p) for p in self.folder.glob("*.json"))
+        files = [(stat.st_mtime, stat.st_size, path) for stat, path in found]
+        total = sum(size for _, size, _ in files)
+        for _, size, path in sorted(files):
+            if total <= largest:
+                return
+            path.unlink(missing_ok=True)
+            total -= size
+
+    def _path(self, key: Key) -> Path:
+        return self.folder / f"{digest(key)}.json"
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of a value as JSON, whatever the order of its keys."""
+    return hashlib.sha256(_text(value).encode()).hexdigest()
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def default() -> Store | None:
+    """The store of this machine: what the environment names, the checkout's, or the user's."""
+    named = os.environ.get(VARIABLE)
+    if named == "none":
+        return None
+    if named:
+        return Store(Path(named))
+    if (CHECKOUT / "pyproject.toml").is_file():
+        return Store(CHECKOUT / "_build" / "store")
+    return Store(Path(platformdirs.user_cache_dir("attnverify")))

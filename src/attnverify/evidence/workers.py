@@ -1,0 +1,153 @@
+"""Run the pieces of a verification: in this process, in processes of its own, or on a cluster.
+
+Nothing heavy is imported here, so that a process is under control before it loads anything: it
+ends when its parent does, leaves interrupts to its parent, and its death is told by the name of the
+piece it was working on.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context, parent_process, resource_tracker
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from attnverify.errors import RunError
+
+CONTEXT = get_context("spawn")  # a fork of a process with threads may hang
+
+Results = Generator[Any, None, None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A piece of a run: its name and the call that does it."""
+
+    name: str
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+    def __call__(self) -> Any:
+        return self.function(*self.arguments)
+
+
+def run_all(tasks: Sequence[Task], scheduler: str | None, jobs: int | None) -> Results:
+    """The results of the tasks, in the order in which they come.
+
+    scheduler: address of a dask scheduler; jobs: number of local processes, by default one a core.
+    Raises :class:`RunError` if a piece dies. A caller that stops early closes the iterator, which
+    ends the processes at once.
+    """
+    jobs = min(jobs or os.cpu_count() or 1, len(tasks))
+    if scheduler is not None:
+        from attnverify.evidence import cluster
+
+        yield from cluster.run(tasks, scheduler)
+    elif jobs <= 1:
+        yield from (task() for task in tasks)
+    else:
+        yield from _in_processes(tasks, jobs)
+
+
+def _in_processes(tasks: Sequence[Task], jobs: int) -> Results:
+    waiting, workers = iter(tasks), []
+    try:
+        for _ in range(jobs):
+            workers.append(_Worker())
+            workers[-1].give(next(waiting))
+        busy = list(workers)
+        while busy:
+            ready = wait([worker.connection for worker in busy])
+            for worker in [w for w in busy if w.connection in ready]:
+                result = worker.take()
+                if (task := next(waiting, None)) is None:
+                    busy.remove(worker)
+                else:
+                    worker.give(task)
+                yield result
+    finally:
+        for worker in workers:
+            worker.end()
+
+
+class _Worker:
+    """A process that does one task after the other."""
+
+    def __init__(self) -> None:
+        self.connection, far = CONTEXT.Pipe()
+        self.process = CONTEXT.Process(target=_serve, args=(far,), daemon=True)
+        with _interrupts_held():
+            self.process.start()
+        far.close()  # the process alone holds its end, which closes when it dies
+
+    def give(self, task: Task) -> None:
+        self.task = task
+        try:
+            self.connection.send(task)
+        except OSError as error:
+            raise self._died() from error
+
+    def take(self) -> Any:
+        try:
+            failed, value = self.connection.recv()
+        except (EOFError, OSError) as error:
+            raise self._died() from error
+        if failed:
+            raise value
+        return value
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
+
+    def _died(self) -> RunError:
+        self.process.join(5)
+        code = self.process.exitcode
+        how = f"killed by signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+        return RunError(f"{self.task.name}: the process that worked on it died ({how})")
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """A process started in the block never sees Ctrl-C, which a terminal sends to all of them."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # else the start below runs it, which lets interrupts in
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _serve(connection: Connection) -> None:
+    """Do the tasks that come through the connection until it is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    while True:
+        try:
+            task = connection.recv()
+        except EOFError:
+            return
+        try:
+            answer = False, task()
+        except Exception as error:
+            error.add_note(f"in the piece {task.name}:\n{traceback.format_exc()}")
+            answer = True, error
+        connection.send(answer)
+
+
+def _end_with_parent() -> None:
+    """However the parent ends, killed or not, this process ends with it."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

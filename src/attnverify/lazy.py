@@ -1,0 +1,28 @@
+"""Public names of a package that are imported when they are first used (PEP 562)."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def attributes(
+    package: str, public: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of a package.
+
+    public: each name and what it stands for, a module or "module:name".
+    """
+    names = vars(sys.modules[package])
+
+    def get(name: str) -> Any:
+        if name not in public:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module, _, member = public[name].partition(":")
+        found = importlib.import_module(module)
+        names[name] = value = getattr(found, member) if member else found
+        return value
+
+    return get, lambda: sorted({*names, *public})

@@ -1,0 +1,150 @@
+"""What the command prints: tables of claims, reports, progress, on any terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from attnverify.vocabulary import STATUS_COLORS, tally
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from attnverify.evidence.notebooks import Source
+    from attnverify.evidence.records import Record
+    from attnverify.evidence.verify import Report
+
+#: Columns for the longest id and a little of all else, so that no id is cut; terminals wrap lines.
+NARROWEST = 60
+PIPED = 110  # as wide as the widest table needs
+
+
+out = Console()
+errors = Console(stderr=True)
+
+
+def start() -> None:
+    """Fit the consoles to where they print, and what is printed to the encoding there."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed
+            setattr(sys, name, open(os.devnull, "w"))
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    for console, found in ((out, Console()), (errors, Console(stderr=True))):
+        console.width = max(found.width, NARROWEST) if found.is_terminal else PIPED
+
+
+def flush() -> None:
+    """Hand over what was printed; a reader that has left (head) is no error."""
+    try:
+        sys.stdout.flush()
+    except OSError as failure:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the rest of it
+        if not isinstance(failure, BrokenPipeError):
+            raise
+
+
+def error(message: object) -> None:
+    """One line on standard error."""
+    line = f"attnverify: {message}"
+    Console(stderr=True, soft_wrap=True).print(line, style="red", markup=False, highlight=False)
+
+
+def as_json(value: Any) -> str:
+    """JSON for standard output, escaped where the encoding is no Unicode."""
+    unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    return json.dumps(value, indent=1, ensure_ascii=not unicode)
+
+
+def table(first: str, *columns: str) -> Table:
+    """A table whose first column, the id, is never cut."""
+    made = Table(box=box.SIMPLE, padding=(0, 1), pad_edge=False)
+    made.add_column(first, no_wrap=True)
+    for column in columns:
+        made.add_column(column, overflow="fold")
+    return made
+
+
+def progress_bar() -> Progress:
+    """A bar on standard error that vanishes when the work is done."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    return Progress(*columns, console=errors, transient=True)
+
+
+def print_report(report: Report, to: Console) -> None:
+    """The table of the claims, every piece that did not pass, the reasons, the verdict."""
+    shown = table("claim", "status", "evidence", "margin", "twins")
+    for claim in report.claims:
+        records, twins = report.records[claim.id], report.twins[claim.id]
+        status = report.standing[claim.id].status
+        rejected = f"{sum(t.rejected for t in twins)}/{len(twins)}"
+        word = f"[{STATUS_COLORS[status]}]{status}[/]"
+        shown.add_row(claim.id, word, _kinds(records), _margin(records), rejected)
+    to.print(shown)
+    for claim in report.claims:
+        for record in report.records[claim.id]:
+            if record.outcome != "pass":
+                where = f"{claim.id}, {record.kind} ({record.check})"
+                line = f"{record.outcome}: {where}: {record.detail}"
+                to.print(line, markup=False, style="red")
+        for reason in report.standing[claim.id].reasons:
+            to.print(f"{claim.id}: {reason}", markup=False)
+    for line in _origins(report.derivations):
+        to.print(line, markup=False, highlight=False, soft_wrap=True)
+    if report.reused:
+        words = "pieces of evidence were found before (--fresh: find them again)"
+        to.print(f"{report.reused} {words}", markup=False)
+    if report.interrupted:
+        to.print("interrupted: what was not finished is not checked", style="red")
+    to.print(verdict(report), markup=False)
+
+
+def _origins(sources: Sequence[Source]) -> list[str]:
+    """Where the derivations came from; the digests of many are left to the JSON report."""
+    found = [s for s in sources if s.found]
+    if len(found) > 3:
+        return [
+            f"derivations: {[s.origin for s in found].count(origin)} notebooks, {origin} (--json "
+            "writes the SHA-256 of each)"
+            for origin in dict.fromkeys(s.origin for s in found)
+        ]
+    return [f"derivations: {s.notebook}.md, {s.origin}, SHA-256 {s.sha256}" for s in found]
+
+
+def _kinds(records: Sequence[Record]) -> str:
+    """Three letters a kind of evidence, with "!" behind a kind that did not pass everywhere."""
+    failed = {r.kind for r in records if r.outcome != "pass"}
+    return " ".join(k[:3] + "!" * (k in failed) for k in dict.fromkeys(r.kind for r in records))
+
+
+def _margin(records: Sequence[Record]) -> str:
+    """Best ratio of the inequalities, by attack or certificate; 1 means it cannot be improved."""
+    kinds = {"attacked", "certified"}
+    attacked = {r.check for r in records if r.kind == "attacked"}
+    ratios = [
+        r.ratio for r in records if r.kind in kinds and r.check in attacked and r.ratio is not None
+    ]
+    return f"{max(ratios):.6f}" if ratios else "-"
+
+
+def verdict(report: Report) -> str:
+    """One line: how many claims have which status, and how many twins were rejected."""
+    statuses = [report.standing[c.id].status for c in report.claims]
+    twins = [t for twins in report.twins.values() for t in twins]
+    rejected = f"{sum(t.rejected for t in twins)} of {len(twins)} twins rejected"
+    return f"{len(statuses)} claims: {tally(statuses)}; {rejected}"

@@ -1,0 +1,47 @@
+"""The words that evidence is told in: its kinds and outcomes, and the statuses of claims.
+
+Each word stands here once, with its mark and color; reports, pages, figures and the command read
+them from here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Literal, get_args
+
+#: Kinds of evidence, in the order in which they are told.
+Kind = Literal["sampled", "attacked", "certified", "decided", "derived", "measured"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+Outcome = Literal["pass", "fail", "unknown"]
+
+#: What the evidence says of a claim; "not checked" where no piece of evidence came to an outcome.
+Status = Literal["verified", "refuted", "corrected", "partial", "failed", "not checked"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+UNCHECKED: Status = "not checked"
+
+#: A status is never told by its color alone: the mark and the word come with it.
+MARKS: dict[str, str] = {
+    "verified": "✓",
+    "refuted": "✗",
+    "corrected": "↻",
+    "partial": "◐",
+    "failed": "!",
+    "not checked": "?",
+}
+#: Okabe-Ito colors (and a red and a gray): told apart by readers with any color vision.
+STATUS_COLORS: dict[str, str] = {
+    "verified": "#009E73",
+    "refuted": "#D55E00",
+    "corrected": "#CC79A7",
+    "partial": "#E69F00",
+    "failed": "#B00020",
+    "not checked": "#7F7F7F",
+}
+
+
+def tally(statuses: Iterable[str]) -> str:
+    """How many claims have which status: "60 verified, 4 corrected"."""
+    counts = Counter(statuses)
+    return ", ".join(f"{counts[s]} {s}" for s in STATUSES if counts[s])

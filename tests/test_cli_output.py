@@ -1,0 +1,209 @@
+"""Where the command writes: files checked before the run, any terminal, an interrupted run."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from attnverify import cli, files
+from attnverify.claims import registry
+from attnverify.errors import InputError
+from attnverify.evidence import verify as running
+from attnverify.evidence.records import Record, TwinRecord
+from attnverify.evidence.search import Settings
+from attnverify.evidence.status import own
+from attnverify.evidence.verify import Report, verify
+from attnverify.vocabulary import KINDS, MARKS, STATUS_COLORS, STATUSES, tally
+
+QUICK = ["--samples", "40", "--restarts", "2", "--steps", "5", "--jobs", "1"]
+COUNT = ["verify", "paths.count", "--evidence", "certified", *QUICK]  # 4 claims, no search
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """The command in this process: exit code, standard output, standard error."""
+
+    def command(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["attnverify", *arguments])
+        with pytest.raises(SystemExit) as exit:
+            cli.main()
+            raise SystemExit(0)
+        return exit.value.code or 0, *capsys.readouterr()
+
+    return command
+
+
+@pytest.fixture
+def not_run(monkeypatch):
+    """A run that starts is a failure."""
+    monkeypatch.setattr(running, "verify", lambda *a, **k: pytest.fail("the run started"))
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("folder", "which is a folder"),
+        ("text.txt/below.json", "where nothing can be written"),
+        ("text.txt", "which was not written by this program"),
+        ("other.json", "which was not written by this program"),
+        ("/dev/full", "expected a regular file"),
+        ("/proc/report.json", "where nothing can be written"),
+    ],
+)
+def test_a_bad_target_is_told_before_the_run(run, not_run, tmp_path, target, message):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "text.txt").write_text("a letter")
+    (tmp_path / "other.json").write_text('{"format": 3}')
+    code, out, err = run(*COUNT, "--json", str(tmp_path / target))
+    assert (code, out) == (2, "") and err.startswith("attnverify: json: got ")
+    assert message in err and err.count("\n") == 1
+    assert (tmp_path / "text.txt").read_text() == "a letter"
+
+
+def test_a_read_only_file_is_told(tmp_path, monkeypatch):
+    """By the answer of the system, which says yes to everything where tests run as root."""
+    file = tmp_path / "report.json"
+    file.touch()
+    files.require_writable("json", file)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(InputError, match="which is read-only"):
+        files.require_writable("json", file)
+
+
+def test_a_full_disk_is_told_before_the_run(run, not_run, tmp_path, monkeypatch):
+    def full(*arguments, **options):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    code, _, err = run(*COUNT, "--json", str(tmp_path / "new" / "report.json"))
+    assert code == 2 and "(No space left on device)" in err
+
+
+def test_a_report_replaces_a_report_in_a_folder_that_is_made(run, tmp_path):
+    file = tmp_path / "new" / "report.json"
+    assert run(*COUNT, "--json", str(file))[0] == 0
+    before = file.stat().st_ino
+    assert run(*COUNT, "--json", str(file))[0] == 0
+    assert file.stat().st_ino != before
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_the_report_goes_to_standard_output(run):
+    code, out, err = run(*COUNT, "--json", "-")
+    assert code == 0 and json.loads(out)["version"] == running.REPORT_VERSION
+    assert "4 claims: 4 partial" in err
+
+
+def test_a_report_that_cannot_be_written_is_printed(run, tmp_path, monkeypatch):
+    def fail(path, text):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files, "write_text", fail)
+    code, out, err = run(*COUNT, "--json", str(tmp_path / "report.json"))
+    assert code == 2 and [c["id"] for c in json.loads(out)["claims"]][-1] == "paths.count"
+    assert "4 claims: 4 partial" in err and "No space left on device" in err.splitlines()[-1]
+
+
+def test_an_interrupted_run_reports_what_it_has(run, tmp_path, monkeypatch):
+    gather = running.gather
+
+    def stop_at_the_second(claim, *arguments):
+        if claim == "paths.count":
+            raise KeyboardInterrupt
+        return gather(claim, *arguments)
+
+    monkeypatch.setattr(running, "gather", stop_at_the_second)
+    file = tmp_path / "report.json"
+    code, out, _ = run(*COUNT, "--json", str(file))
+    assert code == 130 and "interrupted" in out and "3 partial, 1 not checked" in out
+    report = json.loads(file.read_text())
+    statuses = {claim["id"]: claim["status"] for claim in report["claims"]}
+    assert report["interrupted"] is True and statuses["paths.count"] == "not checked"
+    with pytest.raises(running.Interrupted):
+        verify(["paths.count"], Settings(), ["certified"], jobs=1)
+
+
+def report(record: Record | None, rejected: bool = True) -> Report:
+    claim = registry["paths.count"]
+    twins = [TwinRecord("enumeration", "a twin", rejected, None, "")]
+    return Report([claim], {claim.id: [record] if record else []}, {claim.id: twins}, Settings())
+
+
+def test_only_a_whole_run_that_passes_is_as_claimed():
+    passing = Record("certified", "enumeration", "pass", None, 1, 0.0, "")
+    unknown = Record("certified", "enumeration", "unknown", None, 1, 0.0, "")
+    assert report(passing).as_claimed
+    assert not report(passing, rejected=False).as_claimed
+    assert not report(unknown).as_claimed
+    assert not report(None).as_claimed, "nothing was gathered"
+    broken_off = report(passing)
+    broken_off.interrupted = True
+    assert not broken_off.as_claimed
+
+
+def test_a_derivation_that_did_not_run_is_not_a_failed_one():
+    claim = registry["paths.count"]
+    missing = Record("derived", claim.notebook, "unknown", None, 0, 0.0, "", "no notebook")
+    standing = own(claim, [missing], [])
+    assert standing.status == "not checked" and "no notebook" in standing.reasons[0]
+    passing = Record("certified", "enumeration", "pass", None, 1, 0.0, "")
+    assert own(claim, [missing, passing], []).status == "partial"
+    assert own(claim, [], []).status == "not checked"
+    failing = Record("derived", claim.notebook, "fail", None, 0, 0.0, "", "a false step")
+    assert own(claim, [failing, passing], []).status == "failed"
+
+
+@pytest.mark.parametrize("kinds", [[], ["sampeld"], ["sampled", "believed"]])
+def test_an_unknown_kind_of_evidence_is_refused(kinds):
+    with pytest.raises(InputError, match="^kinds: got .*expected some of sampled"):
+        running.require_kinds(kinds)  # verify's own types refuse them already in the tests
+
+
+def test_every_status_has_a_mark_and_a_color():
+    assert set(STATUSES) == set(MARKS) == set(STATUS_COLORS)
+    assert len(set(MARKS.values())) == len(set(STATUS_COLORS.values())) == len(STATUSES)
+    assert list(cli.Kinds) == list(KINDS)
+    assert tally(["failed", "verified", "failed"]) == "1 verified, 2 failed"
+
+
+def test_ids_are_whole_at_thirty_columns(run, monkeypatch):
+    for name, value in {"COLUMNS": "30", "FORCE_COLOR": "1", "NO_COLOR": "1"}.items():
+        monkeypatch.setenv(name, value)
+    _, out, _ = run("list")
+    assert [id for id in registry if id not in out] == []
+    longest = max(map(len, out.splitlines()))
+    assert longest < 110, "the width is that of the terminal, not of a pipe"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_other_encodings_print_escapes(encoding):
+    command = [sys.executable, "-m", "attnverify.cli", "list"]
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    for arguments in (command, [*command, "--json"]):
+        done = subprocess.run(arguments, capture_output=True, env=environment, timeout=300)
+        assert (done.returncode, done.stderr) == (0, b"")
+        text = done.stdout.decode(encoding)
+    titles = [claim.title for claim in registry.values()]
+    assert [row["title"] for row in json.loads(text)] == titles
+    assert any(not title.isascii() for title in titles), "no title needs an escape"
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["list", "--json"]])
+def test_a_reader_that_leaves_is_no_error(arguments):
+    command = [sys.executable, "-m", "attnverify.cli", *arguments]
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=300)
+    os.close(write)
+    assert done.stderr == ""
+
+
+def test_a_full_standard_output_is_told_in_one_line():
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "attnverify.cli", "list"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "No space left on device" in done.stderr

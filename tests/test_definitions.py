@@ -1,0 +1,113 @@
+"""The comparison of formulas with their definitions: what it accepts, and what errors it sees."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from flint import arb
+
+from attnverify import ops
+from attnverify.checks import CHECKS
+from attnverify.checks.definitions import attention, collapse, rows, scores
+from attnverify.checks.definitions import norms as entries
+from attnverify.checks.definitions.agree import agree, by_definition, drawn, within
+from attnverify.evidence.forms import Decision
+from attnverify.formulas import collapse as formulas
+from attnverify.formulas import eigenspectrum, norms, softmax
+from attnverify.network import attention as network
+from attnverify.network.paths import FixedAttention
+
+
+def comparison(left, right):
+    return agree(lambda: [("one", left, right)]).holds
+
+
+def test_equal_balls_agree_and_others_do_not():
+    assert comparison([arb(1), arb(2)], [arb(1), arb(2)]) is True
+    assert comparison([arb(1), arb(2)], [arb(1), arb(2) + arb(2) ** -50]) is False
+
+
+def test_shapes_must_be_equal():
+    """Broadcasting would let one number agree with many."""
+    assert comparison(arb(1), [arb(1), arb(1)]) is False
+
+
+def test_wide_balls_show_nothing():
+    assert comparison([arb(1, 2.0**-30)], [arb(1)]) is None
+    assert comparison([arb(float("nan"))], [arb(1)]) is None
+
+
+def test_within_is_certain():
+    assert within(0.5, arb(1), arb(1.25)) == 0
+    assert within(0.5, arb(1), arb(2)) == 1
+    assert not within(0.5, arb(1, 0.5), arb(1.25)) == 0  # may be further apart
+
+
+def test_drawn_entries_are_never_zero():
+    (X,) = drawn(0, (50, 50))
+    assert all(x != 0 for x in X.flat)
+
+
+def test_every_comparison_has_a_twin():
+    found = [
+        check
+        for checks in CHECKS.values()
+        for check in checks.values()
+        if isinstance(check, Decision) and getattr(check.run, "func", None) is agree
+    ]
+    assert len(found) >= 25
+    assert all(check.twins for check in found)
+
+
+def test_a_twin_that_is_right_is_not_rejected():
+    """by_definition makes its twin by changing the definition; no change, no rejection."""
+    check = by_definition(collapse.recursion, "nothing changed", power=3)
+    assert check.twins[0].check.run().holds is True
+
+
+def reversed_term(self, X, path, term=FixedAttention.term):
+    return term(self, X, path[::-1])
+
+
+def largest_difference(p, q):
+    return ops.amax(abs(p - q), -1)
+
+
+SKIP = partial(attention.layers, True)
+#: (owner of a formula, its name, a wrong formula, the comparison that must see it)
+ERRORS = {
+    "the closing bias": (network, "layer_bias", lambda b_V, W_O, b_O: b_O, SKIP),
+    "the order of layers in a path": (FixedAttention, "term", reversed_term, SKIP),
+    "the mask turned round": (ops, "causal", lambda n, like: np.tri(n).T > 0, collapse.masked),
+    "no total variation": (norms, "total_variation", largest_difference, entries.distances),
+    "no root": (eigenspectrum, "covariance_root", lambda S, width: S, scores.roots),
+    "columns for rows": (norms, "max_row_sum", norms.max_column_sum, entries.sizes),
+    "the key width": (ops, "root", lambda value, like: value, collapse.published),
+    "no clipping": (softmax, "piecewise_linear", softmax.linearized, rows.linear),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors_that_both_sides_of_a_claim_would_share(name, monkeypatch):
+    owner, formula, wrong, pairs = ERRORS[name]
+    assert agree(pairs).holds is True
+    monkeypatch.setattr(owner, formula, wrong)
+    assert agree(pairs).holds is False
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_no_token_reads_a_later_one(heads):
+    """Under the causal mask a change of the last token changes the last output alone."""
+    net = network.SelfAttentionNetwork.random(2, heads, 3 * heads, mask="causal", seed=1)
+    X = torch.randn(4, 3 * heads, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    moved = X.clone()
+    moved[-1] += 1
+    same = (net(X) == net(moved)).all(-1)
+    assert same.tolist() == [True, True, True, False]
+
+
+def test_the_masked_layer_lets_the_first_token_alone():
+    X = torch.randn(3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    out = formulas.masked_layer(X, torch.eye(2, dtype=torch.float64), 2)
+    assert torch.equal(out[0], X[0]) and not torch.equal(out[2], X[2])

@@ -1,0 +1,303 @@
+"""The comparison in balls: only what is certain passes or fails, and a maximum loses no ball."""
+
+from dataclasses import replace
+
+import flint
+import numpy as np
+import pytest
+import torch
+from flint import arb
+
+from attnverify import ops
+from attnverify.evidence import draw
+from attnverify.evidence.certify import certify, certify_identity
+from attnverify.evidence.exact import compare, compare_identity
+from attnverify.evidence.forms import Identity, Inequality
+from attnverify.evidence.run import reject
+from attnverify.evidence.search import Settings, attack, sample
+
+QUICK = Settings(samples=40, restarts=4, steps=10)
+SIZES = ({"x": (1,)},)
+ONE = {"x": torch.tensor([1.0], dtype=torch.float64)}
+
+
+def entries(*pairs, hypotheses=None) -> Inequality:
+    """left <= right for given balls (left, right), whatever x is; 0 <= 1 in floats."""
+    left, right = (np.array([list(side)], dtype=object) for side in zip(*pairs, strict=True))
+
+    def side(balls, number):
+        return lambda x: 0 * x + number if ops.is_torch(x) else balls
+
+    return Inequality(side(left, 0.0), side(right, 1.0), SIZES, hypotheses=hypotheses)
+
+
+def blurred(middle: float, radius: float):
+    """The number in floats, a ball around it at any precision in balls."""
+    return lambda x: middle + 0 * x if ops.is_torch(x) else 0 * x + arb(middle, radius)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "outcome"),
+    [
+        (arb(1), arb(1), "pass"),
+        (arb(1), arb(2), "pass"),
+        (arb(2), arb(1), "fail"),
+        (arb(1) + arb(2) ** -50, arb(1), "fail"),
+        (arb(1, 0.25), arb(1), "unknown"),
+        (arb(1), arb(1, 0.25), "unknown"),
+        (arb(1, 0.25), arb(2, 0.25), "pass"),
+        (arb(2, 0.25), arb(1, 0.25), "fail"),
+        (arb("nan"), arb(1), "unknown"),
+        (arb(1), arb("nan"), "unknown"),
+        (arb(-1), arb(-2), "fail"),
+        (arb(-2), arb(-1), "pass"),
+        (arb(0), arb(0), "pass"),
+    ],
+)
+def test_only_a_certain_comparison_is_settled(left, right, outcome):
+    assert compare(entries((left, right)), ONE).outcome == outcome
+
+
+def test_one_entry_decides_for_all():
+    low, high, wide = (arb(1), arb(2)), (arb(2), arb(1)), (arb(1, 0.5), arb(1))
+    for pairs, outcome in [
+        ((low, low), "pass"),
+        ((low, high), "fail"),
+        ((high, low), "fail"),
+        ((low, wide), "unknown"),
+        ((wide, low), "unknown"),
+        ((wide, high), "fail"),
+    ]:
+        assert compare(entries(*pairs), ONE).outcome == outcome
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (1, 2, 0)])
+def test_the_largest_ratio_is_an_enclosure_wherever_the_wide_ball_stands(order):
+    """Ratios 1/2, [1/4, 5/4] and 3/4: the largest is somewhere in [3/4, 5/4]."""
+    pairs = [(arb(1) / 2, arb(1)), (arb(0.75, 0.5), arb(1)), (arb(0.75), arb(1))]
+    ratio = compare(entries(*(pairs[i] for i in order)), ONE).ratio
+    for inside in (0.76, 1.0, 1.24):
+        assert ratio.contains(arb(inside))
+    assert ratio > 0.2 and ratio < 1.3
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (1, 2, 0)])
+def test_the_largest_of_balls_is_an_enclosure_wherever_the_wide_ball_stands(order):
+    balls = [arb(0.5), arb(0.75, 0.5), arb(0.75)]
+    x = np.array([balls[i] for i in order], dtype=object)
+    for top in (ops.amax(x, -1), ops.maximum(ops.maximum(x[0], x[1]), x[2])):
+        for inside in (0.76, 1.0, 1.24):
+            assert top.contains(arb(inside))
+        assert top > 0.2 and top < 1.3
+
+
+def test_a_right_side_of_open_sign_is_not_dropped_from_the_ratio():
+    """Beside an entry at equality: the other one may exceed its right side by any factor."""
+    equal = (ops.square(ops.sqrt(arb(2))), arb(2))
+    assert compare(entries(equal), ONE).attained
+    for other in [(arb(0.25), arb(0, 0.5)), (arb(0, 1e-9), arb(0, 1e-9)), (arb(0, 0.1), arb(0))]:
+        for pairs in ((equal, other), (other, equal)):
+            seen = compare(entries(*pairs), ONE)
+            assert seen.outcome == "unknown" and seen.ratio.is_nan() and not seen.attained
+    harmless = (arb(-1), arb(0, 0.5))  # certainly below: no ratio there is positive
+    assert compare(entries(equal, harmless), ONE).attained
+
+
+@pytest.mark.parametrize(
+    ("radius", "attained"), [(0.0, False), (2.0**-50, True), (2.0**-39, False), (2.0**-20, False)]
+)
+def test_attained_is_within_2_to_the_minus_40(radius, attained):
+    check = entries((arb(1, radius), arb(1)))
+    seen = compare(check, ONE)
+    assert (seen.outcome == "unknown" and seen.attained) is attained
+    expected = "pass" if attained or radius == 0 else "unknown"
+    check = replace(check, extremal=(lambda: ONE,))
+    found = certify(check, QUICK, "t", [])
+    assert found.outcome == expected
+    assert found.decided == (found.instances if expected == "pass" else 0)
+
+
+@pytest.mark.parametrize("distance", [2.0**-5, 2.0**-20, 2.0**-39])
+def test_a_ratio_near_1_is_not_attained(distance):
+    for middle in (1 - distance, 1 + distance):
+        assert not compare(entries((arb(middle), arb(1))), ONE).attained
+
+
+@pytest.mark.parametrize(
+    ("smaller", "larger", "hypotheses"),
+    [
+        (arb(1), arb(1), "pass"),
+        (arb(1, 0.5), arb(1), "unknown"),
+        (arb("nan"), arb(1), "unknown"),
+        (arb(2), arb(1), "fail"),
+    ],
+)
+@pytest.mark.parametrize("left", [0.5, 1.0, 2.0])
+def test_a_hypothesis_that_is_not_certain_settles_nothing(smaller, larger, hypotheses, left):
+    ask = lambda x: [(np.array([arb(0), smaller]), np.array([arb(1), larger]))]  # noqa: E731
+    seen = compare(entries((arb(left), arb(1)), hypotheses=ask), ONE)
+    assert seen.hypotheses == hypotheses
+    if hypotheses != "pass":
+        assert seen.outcome == "unknown" and not seen.attained
+        check = entries((arb(left), arb(1)), hypotheses=ask)
+        assert certify(check, QUICK, "t", [ONE]).outcome == "unknown"
+        assert not reject(replace(check, extremal=(lambda: ONE,)), QUICK, "t")[0]
+    else:
+        assert seen.outcome == ("fail" if left == 2 else "pass")
+
+
+def test_every_pair_of_hypotheses_counts():
+    good, bad = (np.array([arb(0)]), np.array([arb(1)])), (np.array([arb(1)]), np.array([arb(0)]))
+    for pairs in ([good, bad], [bad, good]):
+        check = entries((arb(0), arb(1)), hypotheses=lambda x, pairs=pairs: pairs)
+        assert compare(check, ONE).hypotheses == "fail"
+
+
+def test_precision_rises_until_it_is_settled():
+    """1 against 1 + 2^-200: no 128 bits tell them apart, 256 do."""
+    tiny = lambda x: ops.constant(2.0**-200, x)  # noqa: E731
+    root = lambda x: ops.square(ops.sqrt(2 * x))  # noqa: E731
+    check = Inequality(root, lambda x: 2 * x + tiny(x), SIZES)
+    seen = compare(replace(check, left=lambda x: root(x) - 1, right=lambda x: x + tiny(x)), ONE)
+    assert seen.attained  # near enough to 1 at the first precision
+    far = compare(
+        replace(check, left=lambda x: root(x) - 2 * x, right=lambda x: tiny(x) + 0 * x), ONE
+    )
+    assert far.outcome == "pass" and far.bits == 256
+
+
+@pytest.mark.parametrize("blurred_at", ["extremal", "found", "random"])
+@pytest.mark.parametrize("blur", [2.0**-20, 2.0**-4])
+def test_unknown_never_passes(blurred_at, blur):
+    """One instance of each kind that no precision settles, all others clearly below."""
+    at = {"extremal": 1.0, "found": 3.0}
+
+    def left(x):
+        if ops.is_torch(x):
+            return 0 * x
+        entry = x.flat[0]
+        fuzzy = entry == at[blurred_at] if blurred_at in at else entry not in (1.0, 3.0)
+        return 0 * x + (arb(1, blur) if fuzzy else arb(0))
+
+    check = Inequality(left, lambda x: 0 * x + 1, SIZES, extremal=(lambda: ONE,))
+    found = certify(check, QUICK, "t", [{"x": 3 * ONE["x"]}])
+    assert found.outcome == "unknown" and 0 < found.decided < found.instances
+    assert "unknown" in found.detail
+    assert certify(replace(check, left=lambda x: 0 * x), QUICK, "t", []).outcome == "pass"
+
+
+@pytest.mark.parametrize("fails_at", ["extremal", "found", "random"])
+def test_one_failure_among_any_instances_fails(fails_at):
+    at = {"extremal": 1.0, "found": 3.0}
+
+    def left(x):
+        entry = x.flat[0]
+        wrong = entry == at[fails_at] if fails_at in at else entry not in (1.0, 3.0)
+        return 0 * x + (2 if wrong else 0)
+
+    check = Inequality(left, lambda x: 0 * x + 1, SIZES, extremal=(lambda: ONE,))
+    assert certify(check, QUICK, "t", [{"x": 3 * ONE["x"]}]).outcome == "fail"
+
+
+def test_certificates_report_the_largest_ratio():
+    check = Inequality(
+        lambda x: abs(x), lambda x: 0 * x + 64, SIZES, extremal=(lambda: {"x": 8 * ONE["x"]},)
+    )
+    found = certify(check, QUICK, "t", [{"x": 48 * ONE["x"]}, {"x": 16 * ONE["x"]}])
+    assert found.outcome == "pass" and found.ratio == 0.75
+    assert "largest ratio 0.75" in found.detail and "1 extremal" in found.detail
+
+
+def test_nothing_to_certify_is_unknown(monkeypatch):
+    monkeypatch.setattr("attnverify.evidence.certify.SAMPLED_INSTANCES", 0)
+    check = Inequality(lambda x: 0 * x, lambda x: 0 * x + 1, SIZES)
+    assert certify(check, QUICK, "t", []).outcome == "unknown"
+
+
+def test_the_root_of_a_negative_ball_is_no_number():
+    """A formula's bug must not certify: sqrt(-1) = 0 would make 0 <= 1 of it."""
+    negative = np.array([arb(-1), arb(-1, 0.5), arb(-1, 1), arb(0, 1), arb(4)], dtype=object)
+    roots = ops.sqrt(negative)
+    assert roots[0].is_nan() and roots[1].is_nan()
+    assert roots[2].contains(0) and roots[3].contains(0) and roots[3].contains(1) and roots[4] == 2
+    check = Inequality(lambda x: ops.sqrt(-x), lambda x: 0 * x + 1, SIZES)
+    assert compare(check, ONE).outcome == "unknown"
+
+
+def identity(right, arithmetic="rational", bound=lambda x: 1e-12 * (1 + x * x)):
+    return Identity(
+        lambda x: (x + 1) * (x - 1), right, bound, ({"x": (3,)},), arithmetic=arithmetic
+    )
+
+
+@pytest.mark.parametrize("arithmetic", ["rational", "ball"])
+def test_identities_are_decided_exactly(arithmetic):
+    true = identity(lambda x: x * x - 1, arithmetic)
+    assert certify_identity(true, QUICK, "t").outcome == "pass"
+    assert not reject(true, QUICK, "t")[0]
+    off = identity(lambda x: x * x - 1 + ops.constant(2.0**-90, x), arithmetic)
+    for wrong in (off, identity(lambda x: x * x, arithmetic)):
+        assert certify_identity(wrong, QUICK, "t").outcome == "fail"
+        assert reject(wrong, QUICK, "t")[0]
+
+
+def test_one_entry_that_differs_is_enough():
+    for arithmetic in ("rational", "ball"):
+        check = identity(lambda x: x * x - 1, arithmetic)
+        given = draw.exact_parameters(check, {"x": (3,)}, seed=1)
+        last = np.array([0, 0, 1], dtype=object)
+        for sign in (1, -1):
+            wrong = replace(check, right=lambda x, e=sign * last: x * x - 1 + e)
+            assert compare_identity(check, given)[0] == "pass"
+            assert compare_identity(wrong, given)[0] == "fail"
+
+
+@pytest.mark.parametrize(("radius", "outcome"), [(2.0**-130, "pass"), (2.0**-100, "unknown")])
+def test_balls_that_agree_to_half_the_precision_pass_and_wider_ones_do_not(radius, outcome):
+    check = identity(lambda x: x * x - 1 + arb(0, radius), "ball")
+    assert certify_identity(check, QUICK, "t").outcome == outcome
+    assert not reject(check, QUICK, "t")[0]
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_the_widest_difference_of_an_identity_counts(place):
+    radii = [arb(0, 1) if i == place else arb(0) for i in range(3)]
+    check = identity(lambda x: x * x - 1 + np.array(radii, dtype=object), "ball")
+    assert certify_identity(check, QUICK, "t").outcome == "unknown"
+
+
+def test_an_unknown_identity_is_neither_passed_nor_rejected():
+    for blur in (arb(0, 1), arb("nan")):
+        check = identity(lambda x, blur=blur: x * x - 1 + blur, "ball")
+        found = certify_identity(check, QUICK, "t")
+        assert found.outcome == "unknown" and found.decided == 0
+        assert not reject(check, QUICK, "t")[0]
+
+
+def test_a_single_bad_draw_decides_for_an_identity():
+    """Draws that pass come first, or last: the worst of all is the outcome."""
+    for middle, outcome in ((arb(1), "fail"), (arb(0, 1), "unknown")):
+        for place in range(4):
+            calls = iter(range(4))
+            error = lambda x, c=calls, p=place, m=middle: m if next(c) == p else arb(0)  # noqa: E731
+            check = identity(lambda x, e=error: x * x - 1 + e(x), "ball")
+            assert certify_identity(replace(check, exact_draws=4), QUICK, "t").outcome == outcome
+
+
+def test_exact_draws_differ_and_are_small_rationals():
+    check = identity(lambda x: x)
+    one, other = (draw.exact_parameters(check, {"x": (40,)}, seed)["x"] for seed in (1, 2))
+    assert list(one) != list(other)
+    for x in (*one, *other):
+        assert isinstance(x, flint.fmpq) and 8 % int(x.q) == 0 and abs(x) <= 3
+
+
+@pytest.mark.parametrize("search", [sample, attack])
+def test_a_violation_that_only_balls_see_fails(search):
+    """Floats put every instance far below 1; balls look at the largest ones all the same."""
+    check = Inequality(
+        lambda x: abs(x) if ops.is_torch(x) else 0 * x + 2,
+        lambda x: 0 * x + (1e9 if ops.is_torch(x) else 1),
+        SIZES,
+    )
+    assert search(check, QUICK, "t").outcome == "fail"

@@ -1,0 +1,376 @@
+"""The searches: what they reach, what floats cannot decide, and settings that are no search."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from flint import arb
+
+from attnverify import ops
+from attnverify.errors import InputError
+from attnverify.evidence import draw
+from attnverify.evidence.ascent import ascend
+from attnverify.evidence.floats import sample_identity
+from attnverify.evidence.forms import Identity, Inequality
+from attnverify.evidence.records import KINDS, Record, require_kinds
+from attnverify.evidence.run import gather, reject
+from attnverify.evidence.search import Settings, attack, sample
+from attnverify.evidence.verify import verify
+from attnverify.seeds import generator
+
+QUICK = Settings(samples=200, restarts=12, steps=200)
+SIZES = ({"x": (1,)},)
+
+
+def peak(at: float, height: float = 1.0) -> Inequality:
+    """height / (1 + (x - at)^2) <= 1."""
+    one = lambda x: ops.constant(1, x)  # noqa: E731
+    return Inequality(
+        lambda x: ops.constant(height, x) / (one(x) + ops.square(x - ops.constant(at, x))),
+        lambda x: 0 * x + 1,
+        SIZES,
+    )
+
+
+@pytest.mark.parametrize("at", [60.0, -60.0])
+def test_attack_climbs_where_no_start_is(at):
+    """Starts lie within about 40 of 0, where the ratio is below 1/300."""
+    starts = attack(peak(at), replace(QUICK, steps=1), "t")
+    found = attack(peak(at), QUICK, "t")
+    assert starts.ratio < 1 / 100 and found.ratio == pytest.approx(1, abs=1e-6)
+    assert attack(peak(at, 1.001), QUICK, "t").outcome == "fail"
+    assert found.instance is not None and abs(float(found.instance["x"]) - at) < 1e-2
+
+
+def test_attack_climbs_from_ratios_below_zero():
+    """left = 1 - (x - 60)^2 is below -1000 at every start."""
+    check = Inequality(
+        lambda x: ops.constant(1, x) - ops.square(x - ops.constant(60, x)),
+        lambda x: 0 * x + 1,
+        SIZES,
+    )
+    assert attack(check, QUICK, "t").ratio == pytest.approx(1, abs=1e-3)
+
+
+def moved(a, e):
+    return ops.sum(abs(ops.softmax(a + e) - ops.softmax(a)), -1)
+
+
+def test_attack_finds_a_supremum_at_scale_zero():
+    """||softmax(a + e) - softmax(a)||_1 <= 0.999 ||e||_inf: 1 is best, and only as e -> 0."""
+    check = Inequality(
+        moved,
+        lambda a, e: ops.constant(0.999, e) * ops.amax(abs(e), -1),
+        ({"a": (3,), "e": (3,)},),
+    )
+    found = attack(check, replace(QUICK, restarts=8), "t")
+    assert found.outcome == "fail" and found.ratio > 1
+
+
+def test_attack_finds_a_supremum_at_scale_infinity():
+    """x / (1 + x) <= 0.999: 1 is best, reached beyond x = 999; no start is beyond 60."""
+    check = Inequality(
+        lambda x: abs(x) / (ops.constant(1, x) + abs(x)),
+        lambda x: 0 * x + ops.constant(0.999, x),
+        SIZES,
+    )
+    found = attack(check, QUICK, "t")
+    assert found.outcome == "fail" and float(abs(found.instance["x"])) > 999
+
+
+def test_scales_stay_where_floats_have_digits():
+    check = Inequality(lambda x: abs(x), lambda x: ops.constant(1e9, x) + 0 * x, SIZES)
+    best, _ = ascend(check, SIZES[0], 8, 200, generator(0, "t"), "cpu")
+    assert 2.0**12 < best["x"].abs().max() < 2.0**12 * 100
+
+
+@pytest.mark.parametrize(
+    "right", [lambda x, y: 0 * x + 1, lambda x, y: ops.full(tuple(x.shape), 1, x)]
+)
+def test_a_parameter_that_moves_no_side_is_no_obstacle(right):
+    check = Inequality(
+        lambda x, y: abs(x) / (ops.constant(1, x) + abs(x)), right, ({"x": (1,), "y": (2,)},)
+    )
+    assert attack(check, QUICK, "t").outcome == "pass"
+    still = replace(check, left=lambda x, y: ops.full(tuple(x.shape), 0.5, x))
+    found = attack(still, QUICK, "t")
+    assert (found.outcome, found.ratio) == ("pass", 0.5)
+
+
+def overflowing(x):
+    big = ops.exp(ops.constant(400, x) * x)
+    return big / big
+
+
+def late_violation(x):
+    """1/2 + max(0, tanh(x - 2))."""
+    rise = ops.tanh(x - ops.constant(2, x))
+    return ops.constant(0.5, x) + ops.maximum(0 * rise, rise)
+
+
+@pytest.mark.parametrize("search", [sample, attack])
+def test_a_violation_where_floats_overflow_is_found(search):
+    """left <= right = exp(400 x)/exp(400 x) = 1 fails from x = 2.6 on, where floats give NaN."""
+    check = Inequality(late_violation, overflowing, SIZES)
+    found = search(check, QUICK, "t")
+    assert found.outcome == "fail" and float(found.instance["x"]) > 2.5
+
+
+def in_floats(value):
+    """1/2 <= 1 in balls; in floats the right side is ``value`` where x > 1/2."""
+
+    def right(x):
+        if not ops.is_torch(x):
+            return 0 * x + 1
+        return torch.where(x > 0.5, torch.as_tensor(value, dtype=x.dtype), 1.0) + 0 * x
+
+    return right
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 0.0, -1.0, 1e-300])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_what_floats_leave_open_is_decided_in_balls(value, side):
+    if side == "left" and not math.isnan(value) and abs(value) < 2:
+        pytest.fail("not a case") if value > 0.5 else None
+    half = lambda x: ops.full(tuple(x.shape), 0.5, x)  # noqa: E731
+    right = in_floats(value) if side == "right" else lambda x: 0 * x + 1
+    left = half if side == "right" else lambda x: in_floats(value)(x) * half(x)
+    found = sample(Inequality(left, right, SIZES), QUICK, "t")
+    assert (found.outcome, found.decided) == ("pass", found.instances) and found.ratio == 0.5
+    wrong = Inequality(lambda x: left(x) if ops.is_torch(x) else 0 * x + 2, right, SIZES)
+    assert sample(wrong, QUICK, "t").outcome == "fail"
+
+
+def test_floats_that_decide_need_a_right_side_above_underflow():
+    x = torch.tensor([[1.0], [0.0], [-1.0], [2.0**-1000], [torch.nan], [torch.inf]]).double()
+    check = Inequality(lambda x: 0 * x + 2.0**-1000, lambda x: x, SIZES)
+    seen = draw.ratios(check, {"x": x})
+    assert seen.decided.tolist() == [True] + 5 * [False]
+    seen = draw.ratios(replace(check, left=lambda x: x, right=lambda x: 0 * x + 1), {"x": x})
+    assert seen.decided.tolist() == 4 * [True] + 2 * [False]
+    assert seen.open.tolist() == 4 * [False] + 2 * [True]
+
+
+def test_one_entry_that_floats_leave_open_leaves_the_instance_open():
+    check = Inequality(lambda x: 0 * x, lambda x: x, ({"x": (2,)},))
+    rows = torch.tensor([[1.0, 1.0], [1.0, -1.0], [torch.nan, 1.0]]).double()
+    assert draw.ratios(check, {"x": rows}).decided.tolist() == [True, False, False]
+    check = replace(check, left=lambda x: 0 * x + torch.tensor([0.5, 2.0]).double())
+    assert draw.ratios(check, {"x": rows[:1]}).value.tolist() == [2.0]
+
+
+def undecidable(share: float) -> Inequality:
+    """1/2 <= 1, but neither floats nor balls can say so where |x| exceeds a quantile."""
+    border = math.sqrt(2) * float(torch.erfinv(torch.tensor(1 - share)))
+
+    def right(x):
+        if ops.is_torch(x):
+            return torch.where(abs(x) > border, torch.nan, 1.0) + 0 * x
+        return 0 * x + (arb(1, 1) if abs(x.flat[0]) > border else arb(1))
+
+    # a scale of 1 for every instance: build undoes the drawn one
+    return Inequality(lambda x: ops.full(tuple(x.shape), 0.5, x), right, SIZES)
+
+
+def test_what_balls_leave_open_too_is_counted_and_not_passed():
+    none, all_of_it = undecidable(0.0), undecidable(1.0)
+    assert sample(none, QUICK, "t").decided == 200
+    found = sample(all_of_it, QUICK, "t")
+    assert (found.outcome, found.decided, found.ratio) == ("unknown", 0, None)
+    assert "200 of 200 instances undecided" in found.detail
+    attacked = attack(all_of_it, QUICK, "t")
+    assert (attacked.outcome, attacked.decided) == ("unknown", 0)
+
+
+def test_a_few_undecided_instances_are_reported_beside_the_decided_ones():
+    found = sample(undecidable(0.02), QUICK, "t")
+    assert found.outcome == "pass" and 100 < found.decided < 200
+    assert found.detail == f"{200 - found.decided} of 200 instances undecided"
+
+
+def test_an_overflow_of_build_is_no_instance():
+    """build divides by zero for half of the draws, which are then undecided."""
+    build = lambda x: {"x": abs(x) / (x > 0)}  # noqa: E731
+    check = Inequality(lambda x: 0 * x + 0.5, lambda x: 0 * x + 1, SIZES, build=build)
+    found = sample(check, QUICK, "t")
+    assert found.instances == 200 and 60 < found.decided < 140
+    assert found.outcome == ("pass" if found.decided >= 100 else "unknown")
+
+
+def test_a_search_that_decides_less_than_half_is_unknown():
+    share = 0.9995  # of a standard normal; most drawn scales are below 1 and still beyond
+    found = sample(undecidable(share), QUICK, "t")
+    assert found.outcome == "unknown" and 0 < found.decided < 100
+
+
+def test_what_floats_see_violated_and_balls_leave_open_is_unknown():
+    """One instance above 1 in floats is enough, whatever the others say."""
+    top = float(draw.parameters(SIZES[0], 200, generator(0, "t", "sampled", "0"), True)["x"].max())
+    check = Inequality(
+        lambda x: torch.where(x >= top, 2.0, 0.5) + 0 * x if ops.is_torch(x) else 0 * x + arb(1, 1),
+        lambda x: 0 * x + 1,
+        SIZES,
+    )
+    found = sample(check, QUICK, "t")
+    assert found.outcome == "unknown" and found.decided >= 190
+
+
+def test_more_than_can_be_rechecked_is_undecided(monkeypatch):
+    monkeypatch.setattr("attnverify.evidence.search.RECHECKED", 20)
+    check = Inequality(lambda x: 0 * x + 0.5, in_floats(math.nan), SIZES)
+    beyond = int(
+        (draw.parameters(SIZES[0], 200, generator(0, "t", "sampled", "0"), True)["x"] > 0.5).sum()
+    )
+    found = sample(replace(check, left=lambda x: ops.full(tuple(x.shape), 0.5, x)), QUICK, "t")
+    assert beyond > 25 and found.decided == 200 - (beyond - 20)
+    # all of them above 1 in floats: noise as far as anyone looked, unknown all the same
+    noisy = Inequality(
+        lambda x: 0 * x + (1.5 if ops.is_torch(x) else 0.5), lambda x: 0 * x + 1, SIZES
+    )
+    found = sample(noisy, QUICK, "t")
+    assert (found.outcome, found.decided) == ("unknown", 20)
+
+
+def test_the_open_instances_are_looked_at_before_the_largest_ratios(monkeypatch):
+    """The only violation is where floats give NaN; every other ratio is the same."""
+    monkeypatch.setattr("attnverify.evidence.search.BEST", 1)
+    top = float(draw.parameters(SIZES[0], 200, generator(0, "t", "sampled", "0"), True)["x"].max())
+    check = Inequality(
+        lambda x: 0 * x + (0.5 if ops.is_torch(x) else 2 if x.flat[0] >= top else 0.5),
+        lambda x: torch.where(x >= top, torch.nan, 1.0) + 0 * x if ops.is_torch(x) else 0 * x + 1,
+        SIZES,
+    )
+    assert sample(check, QUICK, "t").outcome == "fail"
+
+
+def test_every_size_is_searched_and_the_worst_outcome_counts():
+    for order in (((1,), (2,)), ((2,), (1,))):
+        check = Inequality(
+            lambda x: 0 * x + (2 if x.shape[-1] == 2 else 0.5),
+            lambda x: 0 * x + 1,
+            tuple({"x": size} for size in order),
+        )
+        for search in (sample, attack):
+            found = search(check, QUICK, "t")
+            assert found.outcome == "fail" and found.ratio == 2
+    both = tuple({"x": size} for size in ((1,), (2,)))
+    true = Inequality(lambda x: 0 * x + x.shape[-1] / 4, lambda x: 0 * x + 1, both)
+    assert sample(true, QUICK, "t").ratio == 0.5 and sample(true, QUICK, "t").instances == 200
+
+
+def test_equal_settings_give_equal_evidence_and_other_seeds_other():
+    for search in (sample, attack):
+        runs = [search(peak(3.0), replace(QUICK, steps=20), "t") for _ in range(2)]
+        assert runs[0].ratio == runs[1].ratio
+        assert torch.equal(runs[0].instance["x"], runs[1].instance["x"])
+        other = search(peak(3.0), replace(QUICK, steps=20, seed=1), "t")
+        assert not torch.equal(runs[0].instance["x"], other.instance["x"])
+
+
+IDENTITY = Identity(
+    lambda x: (x + 1) * (x - 1), lambda x: x * x - 1, lambda x: 1e-15 * (2 + x * x), ({"x": (3,)},)
+)
+
+
+def test_a_right_bound_passes():
+    found = sample_identity(IDENTITY, QUICK, "t")
+    assert found.outcome == "pass" and 0 < found.ratio <= 1 and found.decided == 200
+
+
+@pytest.mark.parametrize("factor", [math.inf, 1e12, 1e6 * 2**5])
+def test_a_bound_that_is_too_wide_shows_nothing(factor):
+    wide = replace(IDENTITY, bound=lambda x: factor * IDENTITY.bound(x))
+    assert sample_identity(wide, QUICK, "t").outcome == "unknown"
+
+
+@pytest.mark.parametrize("bound", [lambda x: -1 + 0 * x, lambda x: 0 * x, lambda x: 1e-18 + 0 * x])
+def test_a_float_error_beyond_the_bound_fails(bound):
+    assert sample_identity(replace(IDENTITY, bound=bound), QUICK, "t").outcome == "fail"
+
+
+@pytest.mark.parametrize("error", [2.0**-26, 1e-6, math.nan, math.inf])
+def test_a_relative_error_of_half_the_digits_fails(error):
+    for sign in (1, -1):
+        wrong = replace(IDENTITY, right=lambda x, s=sign: (x * x - 1) * (1 + s * error))
+        assert sample_identity(wrong, QUICK, "t").outcome == "fail"
+
+
+def test_one_wrong_entry_of_one_instance_fails():
+    top = float(
+        draw.parameters({"x": (3,)}, 200, generator(0, "t", "sampled", "0"), True)["x"].max()
+    )
+    wrong = replace(IDENTITY, right=lambda x: x * x - 1 + torch.where(x == top, 0.5, 0.0))
+    assert sample_identity(wrong, QUICK, "t").outcome == "fail"
+    no_number = replace(IDENTITY, right=lambda x: torch.where(x == top, torch.nan, x * x - 1))
+    assert sample_identity(no_number, QUICK, "t").outcome == "fail"
+
+
+@pytest.mark.parametrize("lost", [math.nan, math.inf])
+def test_an_instance_without_a_bound_is_undecided(lost):
+    few = replace(IDENTITY, bound=lambda x: torch.where(x > 4, lost, IDENTITY.bound(x)))
+    found = sample_identity(few, QUICK, "t")
+    assert found.outcome == "pass" and 100 < found.decided < 200
+    assert "instances undecided" in found.detail
+    every = replace(IDENTITY, bound=lambda x: lost + 0 * x)
+    assert sample_identity(every, QUICK, "t").outcome == "unknown"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"samples": 0},
+        {"samples": -1},
+        {"samples": True},
+        {"restarts": 0},
+        {"restarts": -3},
+        {"steps": 0},
+        {"steps": -1},
+        {"seed": -1},
+        {"device": "gpu"},
+        {"device": ""},
+    ],
+)
+def test_settings_that_are_no_search_are_refused(wrong):
+    with pytest.raises(InputError, match=f"^{next(iter(wrong))}: got .*expected"):
+        Settings(**wrong)
+
+
+def test_a_missing_device_is_refused(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(InputError, match="device: got 'cuda'"):
+        Settings(device="cuda")
+
+
+@pytest.mark.parametrize("kinds", [["sampeld"], ["sampled", "proved"], [], [""]])
+def test_a_misspelled_kind_of_evidence_is_refused(kinds):
+    for ask in (
+        lambda: require_kinds(kinds),
+        lambda: gather("paths.count", QUICK, kinds),
+        lambda: verify(["paths.count"], QUICK, kinds),
+    ):
+        with pytest.raises(InputError, match="^evidence: got .*expected"):
+            ask()
+    require_kinds(KINDS)
+
+
+def test_a_record_counts_its_decided_instances():
+    """Records of searches carry the number; others have decided all they looked at."""
+    evidence = gather("softmax.total-variation", replace(QUICK, steps=5))
+    by_kind = {r.kind: r for r in evidence.records}
+    assert by_kind["sampled"].decided == by_kind["sampled"].instances > 0
+    assert by_kind["sampled"].as_json()["decided"] == by_kind["sampled"].decided
+    assert Record("derived", "x", "pass", None, 7, 0.0, "").decided == 7
+    assert Record("sampled", "x", "unknown", None, 7, 0.0, "", "", 3).decided == 3
+
+
+def test_a_twin_is_rejected_only_by_a_certain_violation():
+    true = Inequality(lambda x: 0 * x + 0.5, lambda x: 0 * x + 1, SIZES)
+    assert not reject(true, QUICK, "t")[0]
+    assert not reject(undecidable(1.0), QUICK, "t")[0]
+    noise = replace(true, left=lambda x: 0 * x + (1.5 if ops.is_torch(x) else arb(1, 0.5)))
+    assert not reject(noise, QUICK, "t")[0]
+    assert reject(replace(true, left=lambda x: 0 * x + 1.5), QUICK, "t")[0]
+    at = {"x": torch.tensor([0.25], dtype=torch.float64)}
+    rare = lambda x: 0 * x + (0.5 if ops.is_torch(x) or x.flat[0] != 0.25 else 1.5)  # noqa: E731
+    assert reject(replace(true, left=rare, extremal=(lambda: at,)), QUICK, "t")[0]

@@ -1,0 +1,256 @@
+"""The criteria of the experiments on rows made by hand: which errors change a verdict.
+
+A table that comes with the package is far from most boundaries, so any for all, a wrong sign of a
+quantile or an empty comparison would not show there.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from attnverify.experiments import EXPERIMENTS, circle, locater, pathcounts, phase_diagram
+from attnverify.experiments import shortpaths as short
+from attnverify.experiments.engine.answers import above, all_of, any_of, at_least, at_most, below
+from attnverify.experiments.engine.model import Settings
+from attnverify.experiments.trained_encoder import margins, spectra
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_an_empty_table_meets_nothing_and_refutes_nothing(name):
+    assert EXPERIMENTS[name].judge([]).holds is None
+
+
+@pytest.mark.parametrize(
+    ("answers", "every", "some"),
+    [
+        ([], None, None),
+        ([True, True], True, True),
+        ([True, False], False, True),
+        ([True, None], None, True),
+        ([False, None], False, None),
+        ([False, False], False, False),
+        ([None], None, None),
+    ],
+)
+def test_answers_that_are_not_known(answers, every, some):
+    assert all_of(iter(answers)) is every and any_of(iter(answers)) is some
+
+
+def test_nothing_is_decided_by_what_overflowed():
+    for value in (None, math.nan, math.inf, -math.inf):
+        assert {test(value, 1.0) for test in (above, below, at_least)} == {None}
+    assert above(2.0, 1.0) and not above(1.0, 1.0) and at_least(1.0, 1.0) and not below(1.0, 1.0)
+    assert below(0.5, 1.0) and not at_least(0.5, 1.0) and above(1.0, math.inf) is None
+    assert at_most(1.0, 1.0) and not at_most(math.inf, 1.0) and at_most(math.nan, 1.0) is None
+
+
+# ---------------------------------------------------------------- accuracy by path length
+
+
+def path_rows(gains=(0.2, 0.21, 0.19, 0.2), alone=(0.1, 0.11, 0.09, 0.1), share=0.5, off=0.0):
+    """Networks whose short paths are better by the gains, and drawn scores that are off by so
+    many standard deviations of one draw at the longest paths of the last network."""
+    rows = []
+    for network, (gain, single) in enumerate(zip(gains, alone, strict=True)):
+        place = {"steps": 9, "network": network}
+        rows.append({**place, "sum_share": share if network == len(gains) - 1 else 0.1})
+        for length in (0, 1, short.DEPTH):
+            mine = length == 1
+            wrong = off if length == short.DEPTH and network == len(gains) - 1 else 0.0
+            rows.append(
+                {
+                    **place,
+                    "length": length,
+                    "paths": 1 if length == 0 else 64,
+                    "sampled": 1 if length == 0 else 100,
+                    "accuracy": 0.3 + gain * mine,
+                    "alone": 0.1 + single * mine,
+                    "score": 1.0,
+                    "sampled_score": 1.0 + wrong,
+                    "spread": 1.0,
+                    "farthest": 2.0,
+                }
+            )
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("options", "holds"),
+    [
+        ({}, True),
+        # mean 0.1 and standard error 0.1: above zero, not by the quantile t_3(0.99) = 4.54
+        ({"gains": (-0.1, 0.3, -0.1, 0.3)}, False),
+        ({"alone": (-0.1, 0.3, -0.1, 0.3)}, False),
+        ({"gains": (-0.2, -0.21, -0.19, -0.2)}, False),
+        ({"alone": (-0.1, -0.11, -0.09, -0.1)}, False),
+        ({"share": 1.01}, False),
+        ({"share": math.nan}, None),
+        # Bernstein allows (2/3 l + sqrt((2/3 l)^2 + 200 l))/100 = 0.55, l = log(2 * 8/10^-3)
+        ({"off": 0.5}, True),
+        ({"off": 0.6}, False),
+        ({"off": -0.6}, False),
+        ({"off": math.nan}, None),
+        ({"gains": (0.2,), "alone": (0.1,)}, None),
+    ],
+)
+def test_short_paths(options, holds):
+    assert short.judge(path_rows(**options)).holds is holds
+
+
+def test_a_mean_exceeds_by_the_quantile_and_not_otherwise():
+    """t_15(0.99) = 2.602."""
+    assert short.exceeds(2.61, 1.0, 16) is True and short.exceeds(2.59, 1.0, 16) is False
+    assert short.exceeds(-2.61, 1.0, 16) is False and short.exceeds(1.0, math.nan, 16) is None
+    assert short.exceeds(2.61 + 0.2, 1.0, 16, 0.2) is True
+    assert short.exceeds(2.61, 1.0, 16, 0.2) is False
+
+
+def test_the_advantage_is_of_the_shorter_paths_over_the_longer_ones():
+    rows = path_rows()
+    assert short.advantage(rows, "accuracy", 1, short.DEPTH)[0] == pytest.approx(0.2)
+    # values 0.2, 0.21, 0.19, 0.2: variance 2 * 10^-4/3, over four networks
+    assert short.advantage(rows, "accuracy", 1, 0)[1] == pytest.approx((2e-4 / 3 / 4) ** 0.5)
+
+
+def test_only_the_longest_training_counts():
+    other = [{**row, "steps": 3, "accuracy": 0.0, "sum_share": 9.0} for row in path_rows()]
+    assert short.judge([*path_rows(), *other]).holds is True
+
+
+# ---------------------------------------------------------------- the circle
+
+
+def runs(falls=(1e-5, 1e-4), stays=(0.9, 0.8), start=0.9):
+    both = ((circle.FALLS, falls), (circle.STAYS, stays))
+    return [{"variant": v, "start": start, "ratio": r} for v, found in both for r in found]
+
+
+@pytest.mark.parametrize(
+    ("rows", "holds"),
+    [
+        (runs(), True),
+        (runs(falls=(1e-5, 2e-3)), False),
+        (runs(falls=(2e-3, 1e-5)), False),
+        (runs(falls=(1e-5, None)), False),
+        (runs(stays=(0.9, 0.49)), False),
+        (runs(stays=(0.49, 0.9)), False),
+        (runs(stays=(0.9, None)), False),  # a run that left the plane did not stay
+        (runs(falls=(0.0, 0.0)), True),
+        (runs(falls=()), None),
+        (runs(stays=()), None),
+        (runs(start=1.0), None),
+    ],
+)
+def test_circle(rows, holds):
+    assert circle.EXPERIMENT.judge(rows).holds is holds
+
+
+def test_a_fall_to_equal_floats_is_known_to_their_resolution():
+    assert "at most 9.1e-13" in circle.EXPERIMENT.judge(runs(falls=(0.0,))).argument
+
+
+# ---------------------------------------------------------------- path counts, the phase diagram
+
+
+def test_one_architecture_suffices_to_fail():
+    rows = pathcounts.run(Settings())
+    share = max(pathcounts.short(row["counts"]) for row in rows)
+    assert pathcounts.judge(rows).holds is True
+    exact = math.floor(1 / share)  # one in so many is more than the share, one more is less
+    assert pathcounts.judge(rows, exact).holds and not pathcounts.judge(rows, exact + 1).holds
+    assert all(pathcounts.judge([row], 600).holds for row in rows[1:])
+
+
+def cells(**last):
+    """Spectra of radius 3 around one sign and around zero; ``last`` changes the last of each."""
+    common = {"residual": 0.6, "residual_error": 0.01, "entropy_error": 0.01}
+    tight = common | {"mean": 3.0, "deviation": 0.0, "entropy": 0.5, "contrast": 0.4}
+    wide = common | {"mean": 0.0, "deviation": 3.0, "entropy": 0.9, "contrast": 0.1}
+    tight, wide = (cell | {"contrast_error": 0.01} for cell in (tight, wide))
+    changed = [tight | last.get("tight", {}), wide | last.get("wide", {})]
+    return [tight, wide, *changed]
+
+
+@pytest.mark.parametrize(
+    ("rows", "holds"),
+    [
+        (cells(), True),
+        (cells(tight={"entropy": 0.28}), False),  # 0.25 by 3 standard errors, not by 4
+        (cells(tight={"residual": 0.28}), False),
+        (cells(wide={"entropy": 0.28}), False),
+        (cells(wide={"residual": 0.2}), False),
+        (cells(tight={"contrast": 0.15}), False),  # above 0.1 by 3.5 standard errors
+        (cells(tight={"contrast": -0.4}), True),  # its absolute value counts
+        (cells(wide={"contrast": 0.5}), False),
+        (cells(wide={"entropy": 0.55}), False),  # above 0.5 by 3.5 standard errors
+        (cells(wide={"entropy": math.nan}), False),
+        (cells()[:1], False),
+        ([cells()[0], cells(wide={"deviation": 5.0})[3]], False),  # no two of nearly one radius
+    ],
+)
+def test_phase_diagram(rows, holds):
+    assert phase_diagram.judge(rows).holds is holds
+
+
+# ---------------------------------------------------------------- LocAteR
+
+
+def test_a_difference_of_seeds_has_its_upper_bound_above_its_mean():
+    """Differences 0, 2, 0, 2, 1: mean 1, standard error (4/4/5)^(1/2), t_4(1 - 0.05/2) = 2.776.
+
+    The standard error is taken to three digits, 0.447, so half a unit is 0.0014 here.
+    """
+    row, other = {"loss": [1.0, 3.0, 1.0, 3.0, 2.0]}, {"loss": [1.0] * 5}
+    mean, high = locater.bound(row, other, "loss", 2)
+    assert mean == 1 and high == pytest.approx(1 + 2.776 * 0.2**0.5, abs=1.4e-3)
+    mean, high = locater.bound(other, row, "loss", 2)
+    assert mean == -1 and high == pytest.approx(-1 + 2.776 * 0.2**0.5, abs=1.4e-3)
+
+
+# ---------------------------------------------------------------- a trained encoder
+
+
+@pytest.mark.parametrize(
+    ("values", "wider", "once"),
+    [
+        ([[2.0, 3.0]], True, False),
+        ([[2.0], [0.5]], False, True),
+        ([[0.5], [2.0]], False, True),
+        ([[2.0, None]], None, None),
+        ([[0.5, None]], False, True),
+        ([[2.0, math.inf]], None, None),
+        ([[1.0]], False, False),
+        ([[]], None, None),
+    ],
+)
+def test_margins(values, wider, once):
+    rows = [{"over_threshold": each} for each in values]
+    assert margins.judge(rows).holds is wider and margins._below_once(rows).holds is once
+
+
+def heads(first, second, random=True):
+    found = [
+        {"kind": "trained", "xi_frobenius": a, "skew_share": b}
+        for a, b in zip(first, second, strict=True)
+    ]
+    ends = {"kind": "random", "xi_frobenius": [-1.0, 1.0], "skew_share": [0.6, 0.8]}
+    return [*found, ends] if random else found
+
+
+@pytest.mark.parametrize(
+    ("rows", "holds"),
+    [
+        (heads([2.0, -2.0, 0.0], [0.9, 0.1, 0.7]), True),
+        (heads([2.0, 0.0], [0.9, 0.1]), False),  # half is not more than half
+        (heads([2.0, -2.0, 0.0], [0.9, 0.7, 0.7]), False),
+        (heads([2.0, 0.0, 0.0], [0.9, 0.1, 0.7]), False),
+        (heads([1.0, -1.0], [0.9, 0.1]), False),  # the ends are inside
+        (heads([None, None, 2.0], [0.9, 0.1, 0.1]), False),
+        (heads([2.0], [0.9], random=False), None),
+        (heads([], []), None),
+    ],
+)
+def test_spectra(rows, holds):
+    assert spectra.judge(rows).holds is holds

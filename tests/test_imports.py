@@ -1,0 +1,74 @@
+"""What is imported when: the claims, the ledger and the listing commands do without torch."""
+
+import ast
+import importlib
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import attnverify
+from attnverify import evidence, lazy
+
+HEAVY = ["torch", "numpy", "scipy", "matplotlib"]
+EXACT = ["flint", "sympy"]  # sympy loads flint by itself where it is installed
+COMMAND = "import sys; from attnverify import cli; sys.argv = ['attnverify', {}]; cli.main()"
+
+
+@pytest.mark.parametrize(
+    ("code", "absent"),
+    [
+        ("import attnverify", [*HEAVY, *EXACT, "rich"]),
+        ("from attnverify import claims; claims.registry['paths.count']", [*HEAVY, *EXACT, "rich"]),
+        ("from attnverify import ledger; ledger.derived", HEAVY),
+        ("import attnverify; attnverify.symbolic.equal; attnverify.ledger", HEAVY),
+        ("from attnverify.evidence import workers", [*HEAVY, *EXACT]),
+        (COMMAND.format("'--help'"), [*HEAVY, *EXACT]),
+        (COMMAND.format("'list', 'paths.*'"), [*HEAVY, *EXACT]),
+        (COMMAND.format("'show', 'paths.count'"), [*HEAVY, *EXACT]),
+    ],
+)
+def test_nothing_heavy_is_imported(code, absent):
+    tell = f"print('loaded:', [m for m in {absent} if m in sys.modules], file=sys.stderr)"
+    code = f"import sys, atexit\natexit.register(lambda: {tell})\n{code}"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[-1] == "loaded: []"
+
+
+def stated(package) -> dict[str, str]:
+    """The names in the package's block for type checkers, as its table should give them."""
+    tree = ast.parse(inspect.getsource(package))
+    (block,) = (n for n in tree.body if isinstance(n, ast.If))
+    found = {}
+    for line in block.body:
+        assert isinstance(line, ast.ImportFrom) and line.module
+        for name in line.names:
+            inside = hasattr(importlib.import_module(line.module), "__path__")
+            found[name.asname] = f"{line.module}{'.' if inside else ':'}{name.name}"
+    return found
+
+
+@pytest.mark.parametrize("package", [attnverify, evidence])
+def test_type_checkers_see_the_table_of_public_names(package):
+    assert stated(package) == package.PUBLIC
+    for name in package.PUBLIC:
+        assert getattr(package, name) is not None and name in dir(package)
+
+
+def test_a_public_name_is_the_module_itself():
+    import attnverify.formulas.norms
+
+    assert attnverify.norms is sys.modules["attnverify.formulas.norms"]
+    assert attnverify.spectrum is sys.modules["attnverify.formulas.eigenspectrum"]
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'attnverify' has no attribute 'normz'"):
+        _ = attnverify.normz
+    get, names = lazy.attributes("attnverify", {"x": "math:pi"})
+    assert "x" in names()
+    with pytest.raises(AttributeError):
+        get("y")

@@ -1,0 +1,80 @@
+"""One verdict on every machine: evidence gathered as other machines would gather it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from machines import MACHINES, Machine
+
+#: Every form of check and every kind of evidence but the slow ones.
+CLAIMS = ("softmax.total-variation", "norms.*", "paths.count", "entropy.lower-bound", "mlp.*")
+SETTINGS = ("--samples", "200", "--restarts", "4", "--steps", "60", "--jobs", "1")
+
+
+def report(machine: Machine, folder: Path) -> dict:
+    """The report of ``attnverify verify`` on an emulated machine."""
+    target = folder / "report.json"
+    start = "import sys; from attnverify.cli import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", start, "verify", *CLAIMS, *SETTINGS, "--json", str(target)],
+        cwd=folder if machine.elsewhere else None,
+        env={**os.environ, **machine.environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(target.read_text(encoding="utf-8"))
+
+
+def evidence(body: dict, digits: bool) -> list:
+    """What has to be the same: everything but times; without ``digits`` also no found figures.
+
+    The ratio at the end of a search is a float that thousands of steps led to: another rounding of
+    an exponential leads elsewhere. Both are certified lower bounds of the supremum. Outcomes,
+    numbers of instances and statuses do not depend on it.
+    """
+    left_out = {"seconds"} if digits else {"seconds", "ratio", "detail"}
+    return [
+        [
+            claim["id"],
+            claim["status"],
+            [
+                {key: value for key, value in entry.items() if key not in left_out}
+                for entry in [*claim["evidence"], *claim["twins"]]
+            ],
+        ]
+        for claim in body["claims"]
+    ]
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory) -> dict:
+    """The report of this machine."""
+    return report(MACHINES[0], tmp_path_factory.mktemp("here"))
+
+
+@pytest.mark.slow  # a verification for each machine: nothing cheaper shows that they agree
+@pytest.mark.parametrize("machine", MACHINES[1:], ids=lambda m: m.name)
+def test_evidence_is_the_same(machine, here, tmp_path):
+    """Same outcomes, counts, rejections and statuses; and same digits where arithmetic is."""
+    there = report(machine, tmp_path)
+    assert evidence(there, machine.same_digits) == evidence(here, machine.same_digits)
+
+
+def test_the_comparison_can_fail(here):
+    """Another outcome, another status and, with digits, another ratio are seen."""
+    for digits, (place, key, value) in [
+        (False, ("evidence", "outcome", "unknown")),
+        (False, ("twins", "rejected", False)),
+        (True, ("evidence", "ratio", 0.123)),
+    ]:
+        other = json.loads(json.dumps(here))
+        other["claims"][0][place][0][key] = value
+        assert evidence(other, digits) != evidence(here, digits)

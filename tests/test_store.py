@@ -1,0 +1,373 @@
+"""Kept work: what a key follows from, what is reused, and what is made again."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from attnverify.checks import checks_of
+from attnverify.claims import registry
+from attnverify.evidence import closure, derive, keys, reuse
+from attnverify.evidence.closure import Sources
+from attnverify.evidence.forms import Measured
+from attnverify.evidence.notebooks import Source
+from attnverify.evidence.records import Record, TwinRecord
+from attnverify.evidence.run import ClaimEvidence, gather
+from attnverify.evidence.search import Settings
+from attnverify.evidence.store import Store
+from attnverify.evidence.verify import verify
+from attnverify.evidence.workers import Task
+
+ROOT = Path(__file__).resolve().parents[1]
+SMALL = Settings(samples=20, restarts=2, steps=5)
+
+
+# The store
+
+
+def test_an_entry_is_found_again_by_an_equal_key(tmp_path):
+    store = Store(tmp_path / "new")
+    store.put({"a": 1, "b": [2]}, {"x": 0.1})
+    assert store.get({"b": [2], "a": 1}) == {"x": 0.1}
+    assert store.get({"a": 1, "b": [3]}) is None
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [lambda b: b[:-9], lambda b: b.replace(b"0.1", b"0.2"), lambda b: b"7", lambda b: b"\xff"],
+)
+def test_a_damaged_entry_is_none(tmp_path, edit):
+    """Cut short, changed in a digit, or something else altogether."""
+    store = Store(tmp_path)
+    store.put({"a": 1}, {"x": 0.1})
+    (path,) = tmp_path.glob("*.json")
+    path.write_bytes(edit(path.read_bytes()))
+    assert store.get({"a": 1}) is None
+
+
+def test_an_entry_of_another_key_is_none(tmp_path):
+    """A file under another's name is not believed."""
+    store = Store(tmp_path)
+    store.put({"a": 1}, "one")
+    (one,) = tmp_path.glob("*.json")
+    store.put({"a": 2}, "two")
+    (two,) = set(tmp_path.glob("*.json")) - {one}
+    shutil.copy(one, two)
+    assert store.get({"a": 2}) is None
+
+
+def test_what_was_not_used_for_longest_goes_first(tmp_path):
+    store = Store(tmp_path)
+    for k in range(3):
+        store.put({"k": k}, "x" * 100)
+    for age, k in enumerate((1, 0, 2)):
+        os.utime(store._path({"k": k}), (age, age))
+    store.get({"k": 1})  # used now
+    size = store._path({"k": 0}).stat().st_size
+    store.prune(2 * size)
+    assert [store.get({"k": k}) is not None for k in range(3)] == [False, True, True]
+
+
+def test_a_store_that_cannot_be_written_costs_nothing(tmp_path):
+    (tmp_path / "file").write_text("")
+    store = Store(tmp_path / "file")
+    store.put({"a": 1}, "one")
+    assert store.get({"a": 1}) is None
+
+
+# The closure
+
+
+@pytest.fixture(scope="module")
+def sources() -> Sources:
+    return Sources()
+
+
+def edited(folder: Path, name: str, text: str = "\n# edited\n") -> Sources:
+    """A copy of the package's source with one file that is longer by a line."""
+    shutil.copytree(closure.SOURCE / "attnverify", folder / "attnverify", dirs_exist_ok=True)
+    copy = Sources(folder)
+    with copy.files[name].open("a") as file:
+        file.write(text)
+    return Sources(folder)
+
+
+def test_the_names_of_a_cell():
+    """Chains behind any way of importing; the package handed on as a value is all of it."""
+    text = (
+        "import attnverify as av, torch\nfrom attnverify.network import paths as p\n"
+        "def f():\n    from attnverify import ops\n    return ops.sqrt(av.norms.residual(p.terms))"
+    )
+    found = closure.names(ast.parse(text))
+    full = {"network.paths", "network.paths.terms", "ops", "ops.sqrt", "norms.residual"}
+    assert found >= {f"attnverify.{name}" for name in full}
+    assert not any("torch" in name for name in found) and "attnverify.*" not in found
+    assert "attnverify.*" in closure.names(ast.parse("import attnverify as av\ndir(av)"))
+
+
+def test_a_public_name_leads_to_its_module(sources):
+    here = {"attnverify", "attnverify.formulas"}
+    found = sources.resolve("attnverify.spectrum.xi")
+    assert found == here | {"attnverify.formulas.eigenspectrum"}
+    assert "attnverify.network.attention" in sources.resolve("attnverify.SelfAttentionNetwork")
+    assert sources.resolve("attnverify.__version__") == {"attnverify"}
+    for unclear in ("attnverify.*", "attnverify.no_such_name"):
+        assert sources.resolve(unclear) == set(sources.files)
+
+
+def small_package(folder: Path, **files: str) -> Sources:
+    """A package of the same name with these modules."""
+    top = folder / "attnverify"
+    top.mkdir()
+    for name, text in {"__init__": "", **files}.items():
+        (top / f"{name}.py").write_text(text)
+    return Sources(folder)
+
+
+def test_names_imported_at_first_use_are_followed(tmp_path):
+    """A table of strings in place of imports, and imports that only type checkers see."""
+    package = small_package(
+        tmp_path,
+        a="from attnverify.lazy import Thing, other, missing",
+        b="from attnverify.lazy import Thing",
+        c="from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from attnverify import a\n",
+        d="def f():\n    from . import e",
+        e="",
+        lazy="T = {'Thing': 'attnverify.e:Thing', 'other': 'attnverify.c'}\n"
+        "__getattr__, __dir__ = attributes(__name__, T)",
+    )
+    assert package.reached(["attnverify.a"]) == set(package.files)  # a name that nobody knows
+    lazy = {"attnverify", "attnverify.lazy"}
+    assert package.reached(["attnverify.b"]) == lazy | {"attnverify.b", "attnverify.e"}
+    assert package.reached(["attnverify.c"]) == {"attnverify", "attnverify.c"}
+    assert "attnverify.e" in package.reached(["attnverify.d"])
+
+
+def test_imports_are_followed_as_python_runs_them(sources):
+    """The closure of a file of checks holds every module of the package that importing it loads,
+    apart from what only the tables load."""
+    script = (
+        "import sys, importlib.util, types\n"
+        "for name in ('attnverify', 'attnverify.checks', 'attnverify.experiments'):\n"
+        "    spec = importlib.util.find_spec(name) if name == 'attnverify' else None\n"
+        "    module = types.ModuleType(name)\n"
+        "    top = spec.submodule_search_locations[0] if spec else None\n"
+        "    base = top or sys.modules['attnverify'].__path__[0]\n"
+        "    module.__path__ = [base + name.removeprefix('attnverify').replace('.', '/')]\n"
+        "    sys.modules[name] = module\n"
+        "import attnverify.checks.norms, attnverify.checks.skip, attnverify.network.encoder\n"
+        "print(*(n for n in sys.modules if n.startswith('attnverify')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout.split()
+    starts = [f"attnverify.{name}" for name in ("checks.norms", "checks.skip", "network.encoder")]
+    loaded = {n for n in done if not n.startswith(closure.CLAIMS)} - closure.TABLES
+    assert len(loaded) > 20 and loaded <= sources.reached(starts)
+
+
+def test_checks_are_made_in_modules_that_are_followed(sources):
+    """A package of checks is a table: one that made checks itself would hide what they reach."""
+    for id, file in keys.files_of_checks().items():
+        assert id in registry
+        made_here = not all(isinstance(c, Measured) for c in checks_of(id).values())
+        assert not (made_here and sources.is_table(file)), id
+        if not made_here:
+            assert {keys.MEASURED} <= keys.starts_of_claim(id), id
+
+
+def test_data_files_count(sources):
+    """A script or a table that a module reads is part of what depends on it."""
+    assert "book/interactive.js" in sources.reached(["attnverify.book.interactive"])
+    found = keys.starts_of_claim("experiment.circle")
+    assert "experiments/results/circle.json" in found
+    assert not any(name.endswith("sorting.json") for name in found)
+
+
+def test_only_the_engine_looks_up_by_id(sources):
+    """Tables are not followed. So whoever looks something up in one is listed here, and each is
+    taken care of: the engine looks up the claim or experiment of the key, the ledger its own id,
+    the rest is reached by neither a claim nor a chapter."""
+    wanted = {name for name, table in keys.LOOKUPS.items() if table != closure.CLAIMS}
+    users = {m for m in sources.modules if sources.named(m) & wanted}
+    claims = {m for id in registry for m in sources.reached(keys.starts_of_claim(id))}
+    assert users & claims - closure.TABLES == {
+        "attnverify.evidence.run",
+        "attnverify.checks.measured",
+    }
+
+
+# What an edit reaches
+
+
+def dependents(before: Sources, after: Sources) -> tuple[set[str], set[str]]:
+    """The claims and the chapters whose keys differ."""
+    ids = {
+        id
+        for id in registry
+        if keys.of_claim(id, SMALL, ["sampled"], before)
+        != keys.of_claim(id, SMALL, ["sampled"], after)
+    }
+    chapters = {
+        path.stem
+        for path in sorted((ROOT / "notebooks").glob("*.md"))
+        if keys.of_chapter(path.stem, cells(path), before)
+        != keys.of_chapter(path.stem, cells(path), after)
+    }
+    return ids, chapters
+
+
+def cells(path: Path) -> list[tuple[str, list[str]]]:
+    import execute_notebooks
+
+    return execute_notebooks.cells(execute_notebooks.read(path))
+
+
+def test_an_edit_deep_in_the_package_reaches_what_depends_on_it(tmp_path, sources):
+    """Written down by hand, from the formulas that the claims and chapters are about."""
+    ids, chapters = dependents(sources, edited(tmp_path / "entropy", "attnverify.formulas.entropy"))
+    assert ids == {"entropy.lower-bound", "entropy.eigenspectrum", "localization.both-collapses"}
+    assert chapters == {"entropy", "both-collapses", "piecewise-softmax", "path-accuracy"}
+    ids, _ = dependents(sources, edited(tmp_path / "norms", "attnverify.formulas.norms"))
+    assert {id for id in registry if id.startswith("norms.")} <= ids
+    assert not {id for id in registry if id.startswith(("walk.", "paths."))} & ids
+
+
+def test_an_edit_of_the_engine_reaches_every_claim(tmp_path, sources):
+    ids, _ = dependents(sources, edited(tmp_path, "attnverify.evidence.certify"))
+    assert ids == set(registry)
+
+
+@pytest.mark.parametrize("name", ["attnverify.claims.norms", "attnverify.cli"])
+def test_statements_and_commands_are_no_input(tmp_path, sources, name):
+    """What a claim says in words, and how it is shown, changes no evidence and no chapter's run."""
+    ids, chapters = dependents(sources, edited(tmp_path, name))
+    assert not ids and chapters <= {"path-accuracy"}  # which looks experiments up by a variable
+
+
+def test_prose_is_no_input_of_a_chapters_run(tmp_path, sources):
+    """Words around the cells change nothing; a cell, its tags and its order do."""
+    text = (ROOT / "notebooks" / "norms.md").read_text(encoding="utf-8")
+    path = tmp_path / "norms.md"
+
+    def key(edit: str) -> dict:
+        path.write_text(edit, encoding="utf-8")
+        return keys.of_chapter("norms", cells(path), sources)
+
+    first = key(text)
+    assert key(text.replace("What is claimed", "What is said")) == first
+    assert key(text.replace("import sympy as sp", "import sympy as  sp")) != first
+    assert key(text.replace(":tags: [derivation]", ":tags: [derivation, hide-cell]", 1)) != first
+
+
+def test_a_key_follows_from_settings_versions_and_machine(monkeypatch, sources):
+    def key(settings: Settings = SMALL, kinds=("sampled",)) -> dict:
+        return keys.of_claim("norms.diameter", settings, kinds, sources)
+
+    first = key()
+    assert key() == first
+    assert key(Settings(samples=20, restarts=2, steps=5, seed=1)) != first
+    assert key(kinds=("attacked",)) != first
+    monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
+    assert key() != first
+    monkeypatch.delenv("MKL_CBWR")
+    versions = keys.installed("encoder")
+    assert {"torch", "sympy", "numpy", "scipy", "python-flint", "mpmath", "python"} <= set(versions)
+    monkeypatch.setattr(keys, "installed", lambda *_: versions | {"mpmath": "0"})
+    assert key() != first
+
+
+# Reuse in a run
+
+
+def test_a_second_run_is_taken_from_the_store(tmp_path, monkeypatch):
+    """The same report to the last digit, times included, and nothing is run."""
+    store = Store(tmp_path)
+    first = verify(["paths.stochastic-product"], SMALL, jobs=1, store=store)
+    assert first.reused == 0
+    monkeypatch.setattr("attnverify.evidence.verify.run_all", lambda tasks, *_: (t for t in tasks))
+    again = verify(["paths.stochastic-product"], SMALL, jobs=1, store=store)
+    assert again.reused == 2 and again.as_json() == first.as_json()
+    monkeypatch.undo()
+    fresh = verify(["paths.stochastic-product"], SMALL, jobs=1)
+    assert fresh.reused == 0
+
+
+def test_only_complete_evidence_is_kept():
+    """One record that is not passed, or one twin that was not rejected, and it is run again."""
+    good = Record("sampled", "c", "pass", 1.0, 1, 0.0, "")
+    bad = [Record("sampled", "c", outcome, 1.0, 1, 0.0, "") for outcome in ("fail", "unknown")]
+    twin, kept = (TwinRecord("c", "t", rejected, None, "") for rejected in (True, False))
+    assert reuse.complete(ClaimEvidence("x", (good,), (twin,)))
+    assert not any(reuse.complete(ClaimEvidence("x", (good, record), (twin,))) for record in bad)
+    assert not reuse.complete(ClaimEvidence("x", (good,), (twin, kept)))
+    assert not reuse.complete(derive.NotebookRun(Source("n", (), "", "0"), (), "", 0.0))
+
+
+def test_evidence_of_an_edited_package_is_not_kept(tmp_path, monkeypatch):
+    """A file that changes during the run: nobody knows which text the evidence is of."""
+    monkeypatch.setattr(Sources, "unchanged", lambda self: False)
+    task = Task("paths.count", gather, ("paths.count", SMALL, ["decided"]))
+    kept = reuse.Reuse([task], Store(tmp_path))
+    assert len(list(kept.keep(gather(*left.arguments) for left in kept.missing))) == 1
+    assert list(tmp_path.glob("*.json")) == []
+
+
+@pytest.fixture
+def copied(tmp_path) -> Path:
+    """The package's source and the notebooks, to be edited."""
+    shutil.copytree(closure.SOURCE / "attnverify", tmp_path / "src" / "attnverify")
+    shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
+    (tmp_path / "pyproject.toml").write_text("")  # or it is no checkout, with notebooks of its own
+    return tmp_path
+
+
+def run_in(folder: Path) -> set[tuple[str, str]]:
+    """What a run of the command adds to the store: (claim or derivations, which)."""
+    before = set((folder / "store").glob("*.json"))
+    command = [sys.executable, "-m", "attnverify.cli", "verify", "--jobs", "1"]
+    command += ["entropy.lower-bound", "paths.stochastic-product"]
+    command += ["--samples", "20", "--restarts", "2", "--steps", "5"]
+    own = {"PYTHONPATH": str(folder / "src"), "ATTNVERIFY_STORE": str(folder / "store")}
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **own},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    keys_added = (
+        json.loads(p.read_text())["key"] for p in set((folder / "store").glob("*.json")) - before
+    )
+    return {(key["what"], key.get("claim") or key["notebook"]) for key in keys_added}
+
+
+def append(path: Path, text: str) -> None:
+    with path.open("a") as file:
+        file.write(text)
+
+
+@pytest.mark.slow
+def test_the_command_runs_again_exactly_what_an_edit_reaches(copied):
+    """Nothing after an edit of prose or of a statement; one claim after an edit of its formula:
+    its derivation is symbolic and does not reach the formula, the other claim rests on others."""
+    assert run_in(copied) == {
+        ("claim", "entropy.lower-bound"),
+        ("claim", "paths.stochastic-product"),
+        ("derivations", "entropy"),
+        ("derivations", "path-theorem"),
+    }
+    append(copied / "notebooks" / "entropy.md", "\nMore words.\n")
+    append(copied / "src/attnverify/claims/entropy.py", "\n# edited\n")
+    assert run_in(copied) == set()
+    append(copied / "src/attnverify/formulas/entropy.py", "\n# edited\n")
+    assert run_in(copied) == {("claim", "entropy.lower-bound")}

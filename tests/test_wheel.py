@@ -1,0 +1,106 @@
+"""What is installed from a wheel carries its derivations and runs no others."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from attnverify.evidence import derive, notebooks
+
+CLAIM, NOTEBOOK = "softmax.total-variation", "softmax.md"
+VERIFY = [sys.executable, "-m", "attnverify.cli", "verify", CLAIM, "--evidence", "derived"]
+VERIFY += ["--jobs", "1"]
+#: The two steps of `pip install .` from source: a source distribution, a wheel from it.
+BUILD = """
+import sys
+from setuptools import build_meta
+print(getattr(build_meta, sys.argv[1])(sys.argv[2]))
+"""
+HOSTILE = """\
+```{code-cell} ipython3
+:tags: [derivation]
+
+import pathlib, sympy as sp, attnverify as av
+pathlib.Path("ran").touch()
+av.ledger.derived("softmax.total-variation", {"hostile": (sp.Integer(1), sp.Integer(1))})
+```
+"""
+
+
+def run(*command: str | Path, cwd: Path, path: Path | None = None, code: int = 0) -> str:
+    """Standard output and error of a command that must end with this exit code."""
+    environment = {k: v for k, v in os.environ.items() if k != "ATTNVERIFY_NOTEBOOKS"}
+    environment |= {"PYTHONPATH": str(path)} if path else {}
+    done = subprocess.run(
+        list(map(str, command)), cwd=cwd, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory, root) -> Path:
+    """The package installed from a wheel that was built from a source distribution."""
+    folder = tmp_path_factory.mktemp("wheel")
+    tree, made, target = folder / "tree", folder / "made", folder / "site"
+    ignored = shutil.ignore_patterns(".*", "_build", "build", "*.egg-info", "__pycache__", "tests")
+    shutil.copytree(root, tree, ignore=ignored)
+    run(sys.executable, "-c", BUILD, "build_sdist", made, cwd=tree)
+    shutil.unpack_archive(next(made.glob("*.tar.gz")), folder / "unpacked")
+    (unpacked,) = (folder / "unpacked").iterdir()
+    run(sys.executable, "-c", BUILD, "build_wheel", made, cwd=unpacked)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    run(*pip, "--no-compile", "--target", target, next(made.glob("*.whl")), cwd=folder)
+    return target
+
+
+def test_the_wheel_has_every_notebook_with_its_digest(installed, root):
+    shipped = installed / "attnverify" / "notebooks"
+    digests = json.loads((shipped / "digests.json").read_text(encoding="utf-8"))
+    sources = {p.name: p.read_bytes() for p in (root / "notebooks").glob("*.md")}
+    assert digests == {name: hashlib.sha256(b).hexdigest() for name, b in sources.items()}
+    assert {p.name: p.read_bytes() for p in shipped.glob("*.md")} == sources
+
+
+@pytest.mark.slow  # one import of the package: what a user of the wheel gets, not a stand-in
+def test_shipped_derivations_run_and_those_of_the_current_folder_do_not(
+    installed, root, tmp_path, monkeypatch
+):
+    """The verdict comes from the package, and the report says so."""
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks" / NOTEBOOK).write_text(HOSTILE)
+    cell = {"cell_type": "code", "metadata": {"tags": ["derivation"]}}
+    cell["source"] = HOSTILE.splitlines(keepends=True)[3:-1]
+    (tmp_path / "notebooks" / "softmax.ipynb").write_text(json.dumps({"cells": [cell]}))
+    report = tmp_path / "report.json"
+    said = run(*VERIFY, "--json", report, cwd=tmp_path, path=installed)
+    digest = hashlib.sha256((root / "notebooks" / NOTEBOOK).read_bytes()).hexdigest()
+    assert f"{NOTEBOOK}, shipped with the installed package, SHA-256 {digest}" in said
+    body = json.loads(report.read_text(encoding="utf-8"))
+    assert body["derivations"]["softmax"]["sha256"] == digest
+    steps = {c["id"]: c["evidence"][0] for c in body["claims"]}[CLAIM]
+    assert steps["outcome"] == "pass" and "hostile" not in steps["detail"]
+    assert not (tmp_path / "ran").exists()
+    # asked for by path, the same file runs: the trap above would have been seen
+    monkeypatch.chdir(tmp_path)
+    done = derive.run(notebooks.load("softmax", Path("notebooks")))
+    assert (tmp_path / "ran").exists() and [e.steps for e in done.entries] == [("hostile",)]
+
+
+@pytest.mark.slow  # one import: that the command refuses it, in one line
+def test_an_altered_notebook_of_an_installation_is_refused(installed, tmp_path):
+    """By name, and before any of it runs."""
+    site = tmp_path / "site"
+    shutil.copytree(installed, site)
+    with (site / "attnverify" / "notebooks" / NOTEBOOK).open("a") as file:
+        file.write(HOSTILE)
+    said = run(*VERIFY, cwd=tmp_path, path=site, code=2)
+    assert f"notebooks: got {NOTEBOOK} with SHA-256" in said and "Traceback" not in said
+    assert not (tmp_path / "ran").exists()

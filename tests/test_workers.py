@@ -1,0 +1,91 @@
+"""The processes of a run: none outlives its parent, none dies without a word."""
+
+import fcntl
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from attnverify.errors import RunError
+from attnverify.evidence.workers import Task, run_all
+
+#: Holds a lock while its process lives, for a minute. `exec` is a function that can be sent.
+HOLD = """
+import fcntl, sys, time
+file = open({path!r}, "w")
+fcntl.lockf(file, fcntl.LOCK_EX)
+file.write("held"); file.flush()
+time.sleep(60)
+"""
+#: Two pieces that hold locks, in two processes.
+RUN = """
+from attnverify.evidence.workers import Task, run_all
+list(run_all([Task(n, exec, (code,)) for n, code in {codes!r}.items()], None, 2))
+"""
+
+
+def within(seconds: float, condition: Callable[[], bool]) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return condition()
+
+
+def free(path: Path) -> bool:
+    with path.open("r+") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_every_task_is_done_once(jobs):
+    tasks = [Task(str(k), divmod, (k, 3)) for k in range(7)]
+    assert sorted(run_all(tasks, None, jobs)) == sorted(divmod(k, 3) for k in range(7))
+    assert list(run_all([], None, jobs)) == []
+
+
+def test_a_process_that_dies_is_told_by_its_piece():
+    tasks = [Task("sleeper", time.sleep, (60,)), Task("paths.count", signal.raise_signal, (9,))]
+    start = time.monotonic()
+    with pytest.raises(RunError, match="^paths.count: the process .* died .killed by signal 9"):
+        list(run_all(tasks, None, 2))
+    assert time.monotonic() - start < 50, "waited for the other piece"
+    assert not multiprocessing.active_children()
+
+
+def test_an_error_in_a_piece_comes_back_with_its_name():
+    tasks = [Task("sleeper", time.sleep, (60,)), Task("paths.count", int, ("x",))]
+    with pytest.raises(ValueError, match="invalid literal") as caught:
+        list(run_all(tasks, None, 2))
+    assert "in the piece paths.count" in caught.value.__notes__[0]
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_process_outlives_its_parent(tmp_path, sent):
+    """However the parent is stopped, the pieces stop within seconds, though they have a minute."""
+    held = [tmp_path / name for name in ("a", "b")]
+    codes = {path.name: HOLD.format(path=str(path)) for path in held}
+    command = [sys.executable, "-c", RUN.format(codes=codes)]
+    parent = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        assert within(100, lambda: all(p.exists() and p.read_text() == "held" for p in held))
+        assert not any(map(free, held))
+        os.kill(parent.pid, sent)
+        parent.wait(5)
+        assert within(5, lambda: all(map(free, held)))
+    finally:
+        parent.kill()
+        _, said = parent.communicate()
+    assert said.count("Traceback") == (sent == signal.SIGINT), said  # none from the processes

@@ -1,0 +1,110 @@
+"""Run the test suite as other machines would. `make machines` calls this.
+
+Each machine is emulated by what decides the last digits of a float or the order of a set: the
+instruction sets that torch, its matrix libraries, numpy and the C library may use, the number of
+threads, the hash seed, the locale, and the folder that the run starts from.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+#: Every library at the plainest instruction set that it offers a switch for.
+PLAIN_KERNELS = {
+    "ATEN_CPU_CAPABILITY": "default",
+    "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",
+    "ONEDNN_MAX_CPU_ISA": "SSE41",
+    "OPENBLAS_CORETYPE": "Nehalem",
+    "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-AVX512F,-AVX512VL",
+}
+
+
+def threads(count: int) -> dict[str, str]:
+    """Environment in which every numerical library uses ``count`` threads."""
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    return dict.fromkeys(names, str(count))
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One emulated machine: what is set in its environment, and whether it starts elsewhere.
+
+    same_digits: floats come out bit by bit as on the machine at hand, because nothing that the
+    arithmetic depends on differs.
+    """
+
+    name: str
+    environment: dict[str, str] = field(default_factory=dict)
+    elsewhere: bool = False
+    same_digits: bool = True
+
+
+MACHINES = (
+    Machine("this machine"),
+    Machine("plainest kernels", PLAIN_KERNELS, same_digits=False),
+    Machine("one thread", threads(1)),
+    Machine("eight threads", threads(8)),
+    Machine(
+        "other hash seed, locale and folder",
+        {"PYTHONHASHSEED": "4321", "LC_ALL": "C", "TZ": "Pacific/Auckland", "COLUMNS": "47"},
+        elsewhere=True,
+    ),
+)
+
+
+def find(name: str) -> Machine:
+    """A machine by name."""
+    return next(machine for machine in MACHINES if machine.name == name)
+
+
+def run_tests(machine: Machine, arguments: list[str]) -> tuple[bool, str, float]:
+    """Run pytest as ``machine`` would: (passed, its closing line, seconds)."""
+    command = [sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "pyproject.toml")]
+    command += ["--rootdir", str(ROOT), *arguments]
+    if not any(Path(ROOT, a).exists() for a in arguments if not a.startswith("-")):
+        command.append(str(ROOT / "tests"))
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="another folder ") as folder:
+        done = subprocess.run(
+            command,
+            cwd=folder if machine.elsewhere else ROOT,
+            env={**os.environ, **machine.environment},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    lines = done.stdout.strip().splitlines()
+    summary = [line for line in lines if re.search(r"\d+ (passed|failed|error)", line)]
+    failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
+    closing = "\n".join([*(summary[-1:] or lines[-1:]), *failed])
+    return done.returncode == 0, closing, time.perf_counter() - start
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Command line: exit code 0 if the tests pass on every machine."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    names = [machine.name for machine in MACHINES]
+    parser.add_argument("--machine", action="append", choices=names, help="only this one")
+    options, pytest_arguments = parser.parse_known_args(arguments)
+    passed = True
+    for machine in MACHINES:
+        if options.machine and machine.name not in options.machine:
+            continue
+        good, closing, seconds = run_tests(machine, pytest_arguments)
+        passed &= good
+        print(f"{machine.name:36} {seconds:7.1f} s  {closing}", flush=True)
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
