@@ -251,18 +251,8 @@ def pulled_apart_twice() -> dict[str, torch.Tensor]:
 
 
 MANY_HEADS = _layers(collapse.corrected_constant, 2, (lambda: two_token_layer(0.125, heads=64),))
-MANY_HEADS["more tokens"] = replace(MANY_HEADS["more tokens"], extremal=(pulled_apart_twice,))
-MANY_HEADS["more tokens"] = replace(
-    MANY_HEADS["more tokens"],
-    twins=(
-        Twin(
-            "0.70 in place of 4",
-            replace(
-                MANY_HEADS["more tokens"],
-                right=_bound(_times(collapse.corrected_constant, 0.70 / 4)),
-            ),
-        ),
-    ),
+MANY_HEADS["more tokens"] = replace(MANY_HEADS["more tokens"], extremal=(pulled_apart_twice,)).but(
+    "0.70 in place of 4", right=_bound(_times(collapse.corrected_constant, 0.70 / 4))
 )
 MANY_HEADS_SHARPENED = {
     f"{name}, constant sqrt 2": check for name, check in _layers(_root_two, 2).items()
