@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from attnverify.formulas import collapse as collapse
     from attnverify.formulas import eigenspectrum as spectrum  # noqa: F401
     from attnverify.formulas import entropy as entropy
+    from attnverify.formulas import heads as heads
     from attnverify.formulas import layernorm as layernorm
     from attnverify.formulas import localization as localization
     from attnverify.formulas import norms as norms
@@ -64,6 +65,7 @@ PUBLIC = {
     "experiments": "attnverify.experiments",
     "figures": "attnverify.book.figures",
     "frozen": "attnverify.network.frozen",
+    "heads": "attnverify.formulas.heads",
     "interactive": "attnverify.book.interactive",
     "layernorm": "attnverify.formulas.layernorm",
     "ledger": "attnverify.evidence.ledger",

@@ -12,6 +12,7 @@ import flint
 import numpy as np
 
 from attnverify import ops
+from attnverify.checks.collapse import wide
 from attnverify.checks.definitions import collapse as definitions
 from attnverify.checks.definitions.agree import by_definition
 from attnverify.evidence.cover import certain
@@ -79,7 +80,7 @@ def _printed(d: int, low: str, high: str) -> Verdict:
 
 
 def _smallest(d: int) -> Verdict:
-    """d is the smallest width at which some t violates the bound with gamma = 1.
+    """d is the smallest width at which some t of this family violates the bound with gamma = 1.
 
     The ratio rises to (y + 1/y) / 16, y = d^(1/4), as t falls to 0 (tanh(s) < s), and y + 1/y
     increases for y >= 1; so the test is y + 1/y > 16 at d and not at d - 1.
@@ -106,7 +107,8 @@ CHECKS: dict[str, dict[str, Check]] = {
     "collapse.version-1-proof-gap": {"counterexample": PROOF_GAP},
     "collapse.multi-head-as-printed": {
         "d = 2^20": PRINTED,
-        "smallest width": SMALLEST,
+        "smallest width of two tokens": SMALLEST,
+        **wide.PRINTED,
         "closed forms": by_definition(definitions.counterexamples, "5 in place of 4", factor=5),
     },
 }

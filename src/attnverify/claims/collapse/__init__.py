@@ -1,5 +1,6 @@
 """Rank collapse: as published, as repaired, and sharp, with its threshold and its limits."""
 
+from attnverify.claims.collapse import heads
 from attnverify.claims.model import Claim, Source
 
 DONG = "dong2021"
@@ -145,49 +146,7 @@ $1/\sqrt 2$, which cannot be improved for four or more tokens.
         notebook="collapse-composite",
         sharpens="collapse.single-head-without-gamma",
     ),
-    Claim(
-        id="collapse.multi-head-as-printed",
-        title="Many heads, as printed",
-        kind="theorem",
-        statement=r"""
-With $H$ heads, $\beta \ge \max_h \lVert W_{QK,h} \rVert_1 \lVert W_h \rVert_{1,\infty}$ and every
-$D_i \le x^*$, a layer satisfies
-
-$$
-\lVert \operatorname{res}(\mathrm{SA}(X)) \rVert_{1,\infty} \le
-\frac{4 \gamma \beta H}{\sqrt{d_{qk}}} \lVert \operatorname{res}(X) \rVert_{1,\infty}^3,
-$$
-
-with $\gamma$ at least that of every head, or $\gamma = 1$ as in version 1.
-""",
-        sources=(Source(DONG, "Theorem 2.3"),),
-        here="the counterexample",
-        notebook="collapse-heads",
-        asserts="fails",
-        corrected_by="collapse.multi-head-corrected",
-    ),
-    Claim(
-        id="collapse.multi-head-corrected",
-        title="Many heads, corrected",
-        kind="theorem",
-        statement=r"""
-Let $R = X - \mathbf 1 x^\top$ for any $x$, and let the rows of every
-$E_h = R W_{QK,h} R^\top / \sqrt{d_{qk}}$ have oscillations at most $x^*$. With
-$q_h = \lVert W_{QK,h} \rVert_1$,
-
-$$
-\min_y \lVert \mathrm{SA}(X) - \mathbf 1 y^\top \rVert_{1,\infty} \le
-\frac{4}{\sqrt{d_{qk}}}
-\sqrt{\sum_h q_h \lVert W_h \rVert_1 \cdot \sum_h q_h \lVert W_h \rVert_\infty}\;
-\lVert R \rVert_{1,\infty}^3 .
-$$
-
-The proof gives $\sqrt 2$ in place of 4.
-""",
-        here="statement and proof",
-        uses=("collapse.single-head-without-gamma",),
-        notebook="collapse-heads",
-    ),
+    *heads.CLAIMS,
     Claim(
         id="collapse.stochastic-products",
         title="Products of fixed stochastic matrices contract only geometrically",

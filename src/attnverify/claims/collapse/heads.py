@@ -1,0 +1,152 @@
+"""Rank collapse with many heads: as printed, corrected, sharpened, in the printed quantities."""
+
+from attnverify.claims.model import Claim, Source
+
+DONG = "dong2021"
+
+CLAIMS = [
+    Claim(
+        id="collapse.multi-head-as-printed",
+        title="Many heads, as printed",
+        kind="theorem",
+        statement=r"""
+With $H$ heads, $\beta \ge \max_h \lVert W_{QK,h} \rVert_1 \lVert W_h \rVert_{1,\infty}$ and every
+$D_i \le x^*$, a layer satisfies
+
+$$
+\lVert \operatorname{res}(\mathrm{SA}(X)) \rVert_{1,\infty} \le
+\frac{4 \gamma \beta H}{\sqrt{d_{qk}}} \lVert \operatorname{res}(X) \rVert_{1,\infty}^3,
+$$
+
+with $\gamma$ at least that of every head, or $\gamma = 1$ as in version 1.
+""",
+        sources=(Source(DONG, "Theorem 2.3"),),
+        here="the counterexample",
+        notebook="collapse-heads",
+        asserts="fails",
+        corrected_by="collapse.multi-head-corrected",
+    ),
+    Claim(
+        id="collapse.multi-head-corrected",
+        title="Many heads, corrected",
+        kind="theorem",
+        statement=r"""
+Let $R = X - \mathbf 1 x^\top$ for any $x$, and let the rows of every
+$E_h = R W_{QK,h} R^\top / \sqrt{d_{qk}}$ have oscillations at most $x^*$. With
+$q_h = \lVert W_{QK,h} \rVert_1$,
+
+$$
+\min_y \lVert \mathrm{SA}(X) - \mathbf 1 y^\top \rVert_{1,\infty} \le
+\frac{4}{\sqrt{d_{qk}}}
+\sqrt{\sum_h q_h \lVert W_h \rVert_1 \cdot \sum_h q_h \lVert W_h \rVert_\infty}\;
+\lVert R \rVert_{1,\infty}^3 .
+$$
+
+The proof gives $\sqrt 2$ in place of 4.
+""",
+        here="statement and proof",
+        uses=("collapse.single-head-without-gamma",),
+        notebook="collapse-heads",
+    ),
+    Claim(
+        id="collapse.column-sums",
+        title="What many rows with one base move together",
+        kind="lemma",
+        statement=r"""
+Let $p = \operatorname{softmax}(r)$ and $P_i = \operatorname{softmax}(r + E_i)$ for the rows $E_i$
+of a real matrix $E$, $D = \max_i \operatorname{osc}(E_i)$, $\kappa(D) = (e^D - 1)/D$ and
+$\kappa(0) = 1$. For every vector $v$ and every token $j$
+
+$$
+\sum_i \bigl| (P_i - p)^\top v \bigr| \le
+\frac{\kappa(D)}{2} \lVert E \rVert_1 \operatorname{osc}(v), \qquad
+\sum_i \lvert P_{ij} - p_j \rvert \le \frac{1 + \kappa(D)}{4} \lVert E \rVert_1 .
+$$
+
+At no $D > 0$ can either constant be smaller for all numbers of rows and tokens.
+""",
+        here="statement and proof",
+        uses=("softmax.total-variation",),
+        notebook="collapse-width",
+    ),
+    Claim(
+        id="collapse.multi-head-sharpened",
+        title="Many heads without a condition",
+        kind="theorem",
+        statement=r"""
+Let $R = X - \mathbf 1 x^\top$ for any $x$, let $D$ be the largest oscillation of all rows of all
+$E_h = R W_{QK,h} R^\top / \sqrt{d_{qk}}$, of any size, $\kappa(D) = (e^D - 1)/D$, $\kappa(0) = 1$
+and $q_h = \lVert W_{QK,h} \rVert_1$. For all biases
+
+$$
+\min_y \lVert \mathrm{SA}(X) - \mathbf 1 y^\top \rVert_{1,\infty} \le
+\frac{\sqrt{1 + \kappa(D)}}{2 \sqrt{d_{qk}}}
+\sqrt{\sum_h q_h \lVert W_h \rVert_1 \cdot \sum_h q_h \lVert W_h \rVert_\infty}\;
+\lVert R \rVert_{1,\infty}^3 .
+$$
+
+For $D \le x^*$ the first factor is at most $\sqrt3/2$ in place of 4. As $D \to 0$ it tends to
+$1/\sqrt2$, which cannot be improved for four or more tokens.
+
+For one head the right side may be multiplied by $\sqrt{\tanh(D/4)/(D/4)}$, or by 1 if $D = 0$.
+""",
+        here="statement and proof",
+        uses=(
+            "collapse.column-sums",
+            "softmax.total-variation",
+            "norms.submultiplicative",
+            "attention.qk-reduction",
+            "collapse.single-head-sharpened",
+        ),
+        notebook="collapse-width",
+    ),
+    Claim(
+        id="collapse.multi-head-dimension",
+        title="Many heads in the printed quantities: the loss is the fourth root of the width",
+        kind="theorem",
+        statement=r"""
+Let $R = X - \mathbf 1 x^\top$ for any $x$, where $X$ has $n$ tokens and $d$ features. Let $D$ be
+the largest oscillation of all rows of all $E_h = R W_{QK,h} R^\top / \sqrt{d_{qk}}$, of any size,
+and $\kappa = (e^D - 1)/D$, or 1 if $D = 0$. For any number of heads and all biases
+
+$$
+\min_y \lVert \mathrm{SA}(X) - \mathbf 1 y^\top \rVert_{1,\infty} \le
+\frac{K(D, d)}{\sqrt{d_{qk}}} \sum_h \lVert W_{QK,h} \rVert_1 \lVert W_h \rVert_{1,\infty}\,
+\lVert R \rVert_{1,\infty}^3, \qquad
+K(D, d) = \frac{\sqrt{1 + \kappa}}{4} \Bigl( \tau + \frac1\tau \Bigr), \quad
+\tau^4 = \frac{2 \kappa d}{1 + \kappa} .
+$$
+
+As $D \to 0$, $K(D, d) \to \frac{1}{2\sqrt2}(d^{1/4} + d^{-1/4})$. At every width $d \ge 2$ this
+limit cannot be improved for all $n$: two heads reach it as $D \to 0$ and $n \to \infty$.
+""",
+        here="statement and proof",
+        uses=(
+            "collapse.column-sums",
+            "softmax.total-variation",
+            "norms.submultiplicative",
+            "attention.qk-reduction",
+        ),
+        notebook="collapse-width",
+    ),
+    Claim(
+        id="collapse.multi-head-small-width",
+        title="The widths at which the printed many-heads bound is true",
+        kind="proposition",
+        statement=r"""
+With $R$, $D$, $d$ and $K$ as in {claim}`collapse.multi-head-dimension` and
+$\beta \ge \max_h \lVert W_{QK,h} \rVert_1 \lVert W_h \rVert_{1,\infty}$, the printed bound with
+$\gamma = 1$, that is $4 \beta H \lVert R \rVert_{1,\infty}^3 / \sqrt{d_{qk}}$, holds for every
+layer with $K(D, d) \le 4$:
+
+- at every width $d \le 5206$, for all $D \le x^*$;
+- at every width $d \le 15\,873$, for all $D \le D_d$ with a $D_d > 0$.
+
+At every width $d \ge 15\,874$ there are layers of two heads, with arbitrarily small $D$, for which
+it is false, with $\gamma = 1$ and with $\gamma$ as in version 2.
+""",
+        here="statement and proof",
+        uses=("collapse.multi-head-dimension",),
+        notebook="collapse-width",
+    ),
+]

@@ -1,0 +1,97 @@
+"""Many heads: the reduction to distinct rows and columns, the center's closed form, the factors."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from flint import arb
+
+from attnverify import ops
+from attnverify.checks.collapse import wide
+from attnverify.formulas import collapse, heads, norms
+
+
+@pytest.fixture(autouse=True)
+def many_bits():
+    with ops.precision(256):
+        yield
+
+
+def _ball(value):
+    return np.array([arb(value)], dtype=object)
+
+
+def _dense(d, n, w, bias):
+    """The output of the dense layer in balls; sqrt(d) is a whole number."""
+    layer = {k: ops.balls(v) for k, v in heads.wide_family(d, n, w, bias).items()}
+    return collapse.layer(layer["X"], layer["W_QK"], layer["b_QK"], layer["W"], 1)
+
+
+@pytest.mark.parametrize(("d", "n", "bias"), [(4, 3, 2.0), (4, 9, 8.0), (9, 6, 0.0)])
+def test_distinct_rows_and_columns_are_the_dense_layer(d, n, bias):
+    dense = _dense(d, n, 0.125, bias)
+    i = heads.wide_family_distinct(d, n, 0.125, bias)
+    few = collapse.layer(i["X"], i["W_QK"], i["b_QK"], i["W"], 1)
+    gap = dense - few[[0, 1] + [2] * (n - 2)][:, [0] + [1] * (d - 1)]
+    assert all(x.contains(0) and x.rad() < 2.0**-230 for x in gap.flat)
+
+
+@pytest.mark.parametrize(("d", "n"), [(4, 7), (16, 13), (16, 40)])
+def test_sums_with_multiplicities_are_those_of_the_repeated_matrix(d, n):
+    i = heads.wide_family_distinct(d, n, 0.125, 64.0)
+    dense = {k: ops.balls(v) for k, v in heads.wide_family(d, n, 0.125).items()}
+    size = norms.max_column_sum(dense["W_QK"]) * norms.composite(dense["W"])
+    assert all((a - b).contains(0) for a, b in zip(heads.head_sizes(i), size, strict=True))
+    Y = _dense(d, n, 0.125, 64.0)
+    few = collapse.layer(i["X"], i["W_QK"], i["b_QK"], i["W"], 1)
+    assert (heads.repeated_composite(few, i["rows"], i["columns"]) - norms.composite(Y)).contains(0)
+
+
+@pytest.mark.parametrize(("d", "n"), [(2, 6), (4, 8), (9, 11), (16, 14), (25, 60)])
+def test_closed_form_of_the_center_is_the_optimum(d, n):
+    """Above n = 3 sqrt(d) + 1; the linear programs allow each of a few sums an error of 1e-9."""
+    i = heads.wide_family(d, n, 0.25)
+    Y = collapse.layer(i["X"], i["W_QK"], i["b_QK"], i["W"], 1)
+    best = float(norms.composite(norms.residual(Y)))
+    layer = wide.family(d, n, 0.25, bias=64.0)
+    assert best == pytest.approx(float(layer.left.mid()), rel=1e-8)
+    formula = heads.wide_family_ratio(_ball(d), _ball(n), _ball(0.25), _ball(64))[0]
+    assert (formula - layer.printed).contains(0)
+
+
+def test_below_the_hypothesis_the_closed_form_is_refused():
+    with pytest.raises(ArithmeticError, match="outside the closed form"):
+        wide.family(16, 12, 0.25)
+
+
+@pytest.mark.parametrize(("d", "n"), [(4, 7), (16, 40)])
+def test_center_of_the_input_is_zero(d, n):
+    X = heads.wide_family(d, n)["X"]
+    assert float(norms.composite(norms.residual(X))) == pytest.approx(1, abs=1e-8)
+    assert float(norms.composite(X)) == 1
+
+
+@pytest.mark.parametrize("d", [16, 64])
+def test_pair_is_the_dense_layer(d):
+    i = collapse.many_heads_counterexample(d, 0.25)
+    Y = collapse.layer(i["X"], i["W_QK"], i["b_QK"], i["W"], 1)
+    right = collapse.cubic(
+        collapse.published_constant(i["X"], i["W_QK"], i["W"], 1), norms.composite(i["X"])
+    )
+    dense = float(norms.composite(norms.mean_centered(Y)) / right)
+    # sums of d terms, and two weights that nearly cancel: as in the notebook
+    error = (2 * d + 32 / math.tanh(0.25**2 / 4)) * 2.0**-53
+    assert dense == pytest.approx(float(wide.pair(d, 0.25).printed.mid()), rel=error)
+
+
+def test_factor_grows_with_width_and_oscillation():
+    D = torch.tensor([0.01, 0.5, 1.0, 4.0], dtype=torch.float64)
+    table = torch.stack([heads.dimension_factor(D, d) for d in (1, 2, 10, 10_000)])
+    assert bool((table.diff(dim=0) > 0).all() and (table.diff(dim=1) > 0).all())
+
+
+def test_factor_of_width_one_is_the_one_of_a_single_shape():
+    """d = 1, D -> 0: one entry, all heads have one shape, and the constant is 1/sqrt(2)."""
+    D = torch.tensor(1e-6, dtype=torch.float64)
+    assert float(heads.dimension_factor(D, 1)) == pytest.approx(0.5**0.5, rel=1e-6)
