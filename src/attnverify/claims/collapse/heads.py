@@ -112,8 +112,13 @@ and $\kappa = (e^D - 1)/D$, or 1 if $D = 0$. For any number of heads and all bia
 $$
 \min_y \lVert \mathrm{SA}(X) - \mathbf 1 y^\top \rVert_{1,\infty} \le
 \frac{K(D, d)}{\sqrt{d_{qk}}} \sum_h \lVert W_{QK,h} \rVert_1 \lVert W_h \rVert_{1,\infty}\,
-\lVert R \rVert_{1,\infty}^3, \qquad
-K(D, d) = \frac{\sqrt{1 + \kappa}}{4} \Bigl( \tau + \frac1\tau \Bigr), \quad
+\lVert R \rVert_{1,\infty}^3
+$$
+
+with
+
+$$
+K(D, d) = \frac{\sqrt{1 + \kappa}}{4} \Bigl( \tau + \frac1\tau \Bigr), \qquad
 \tau^4 = \frac{2 \kappa d}{1 + \kappa} .
 $$
 
