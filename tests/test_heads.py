@@ -11,6 +11,8 @@ from attnverify import ops
 from attnverify.checks.collapse import wide
 from attnverify.formulas import collapse, heads, norms
 
+KEY = heads.WIDE_KEY_WIDTH
+
 
 @pytest.fixture(autouse=True)
 def many_bits():
@@ -25,14 +27,14 @@ def _ball(value):
 def _dense(d, n, w, bias):
     """The output of the dense layer in balls; sqrt(d) is a whole number."""
     layer = {k: ops.balls(v) for k, v in heads.wide_family(d, n, w, bias).items()}
-    return collapse.layer(layer["X"], layer["W_QK"], layer["b_QK"], layer["W"], 1)
+    return collapse.layer(layer["X"], layer["W_QK"], layer["b_QK"], layer["W"], KEY)
 
 
 @pytest.mark.parametrize(("d", "n", "bias"), [(4, 3, 2.0), (4, 9, 8.0), (9, 6, 0.0)])
 def test_distinct_rows_and_columns_are_the_dense_layer(d, n, bias):
     dense = _dense(d, n, 0.125, bias)
     i = heads.wide_family_distinct(d, n, 0.125, bias)
-    few = collapse.layer(i["X"], i["W_QK"], i["b_QK"], i["W"], 1)
+    few = collapse.layer(i["X"], i["W_QK"], i["b_QK"], i["W"], KEY)
     gap = dense - few[[0, 1] + [2] * (n - 2)][:, [0] + [1] * (d - 1)]
     assert all(x.contains(0) and x.rad() < 2.0**-230 for x in gap.flat)
 
@@ -44,7 +46,7 @@ def test_sums_with_multiplicities_are_those_of_the_repeated_matrix(d, n):
     size = norms.max_column_sum(dense["W_QK"]) * norms.composite(dense["W"])
     assert all((a - b).contains(0) for a, b in zip(heads.head_sizes(i), size, strict=True))
     Y = _dense(d, n, 0.125, 64.0)
-    few = collapse.layer(i["X"], i["W_QK"], i["b_QK"], i["W"], 1)
+    few = collapse.layer(i["X"], i["W_QK"], i["b_QK"], i["W"], KEY)
     assert (heads.repeated_composite(few, i["rows"], i["columns"]) - norms.composite(Y)).contains(0)
 
 
@@ -52,7 +54,7 @@ def test_sums_with_multiplicities_are_those_of_the_repeated_matrix(d, n):
 def test_closed_form_of_the_center_is_the_optimum(d, n):
     """Above n = 3 sqrt(d) + 1; the linear programs allow each of a few sums an error of 1e-9."""
     i = heads.wide_family(d, n, 0.25)
-    Y = collapse.layer(i["X"], i["W_QK"], i["b_QK"], i["W"], 1)
+    Y = collapse.layer(i["X"], i["W_QK"], i["b_QK"], i["W"], KEY)
     best = float(norms.composite(norms.residual(Y)))
     layer = wide.family(d, n, 0.25, bias=64.0)
     assert best == pytest.approx(float(layer.left.mid()), rel=1e-8)
@@ -95,3 +97,14 @@ def test_factor_of_width_one_is_the_one_of_a_single_shape():
     """d = 1, D -> 0: one entry, all heads have one shape, and the constant is 1/sqrt(2)."""
     D = torch.tensor(1e-6, dtype=torch.float64)
     assert float(heads.dimension_factor(D, 1)) == pytest.approx(0.5**0.5, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("layer", "key_width"),
+    [(heads.wide_family(4, 7), KEY), (collapse.many_heads_counterexample(16, 0.25), 1)],
+    ids=["many tokens", "two tokens"],
+)
+def test_counterexamples_are_layers_of_their_key_width(layer, key_width):
+    """W_QK = W_Q W_K^T and b_QK = W_K b_Q with d_qk columns: together of rank d_qk at most."""
+    for W_QK, b_QK in zip(layer["W_QK"], layer["b_QK"], strict=True):
+        assert torch.linalg.matrix_rank(torch.cat([W_QK, b_QK[None]])) <= key_width

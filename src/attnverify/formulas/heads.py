@@ -85,22 +85,51 @@ def dimension_constant(R, W_QK, W, key_width: int):
 # ---------------------------------------------------------------- the family
 
 
+#: Key width of the family: its scores are W_QK and b_QK over the root, which is 2.
+WIDE_KEY_WIDTH = 4
+
+
 def wide_family(d: int, n: int, w: float = 2.0**-4, bias: float = 64.0) -> dict[str, Tensor]:
     """n tokens e_1, e_2, 0, ..., 0 and two heads for which the printed many-heads bound fails.
 
-    W_QK,h = w e_1 (e_1 - e_2)^T, b_QK,h = bias (e_1 + e_2), d_qk = 1, W_1 = sqrt(d) (e_1 - e_2)
-    e_1^T, W_2 = (e_1 - e_2) 1^T; d >= 2, n >= 3. Dense float64 tensors for small sizes; see
-    :func:`wide_family_distinct` for any.
+    W_QK,h = 2 w e_1 (e_1 - e_2)^T, b_QK,h = 2 bias (e_1 + e_2), W_1 = sqrt(d) (e_1 - e_2) e_1^T,
+    W_2 = (e_1 - e_2) 1^T; d >= 2, n >= 3. W_QK and b_QK together have rank 2, so d_qk >= 2 makes a
+    layer with these; here d_qk = 4 (:data:`WIDE_KEY_WIDTH`), whose root is exact. Dense float64
+    tensors for small sizes; see :func:`wide_family_distinct` for any.
     """
     import torch
 
     X, W_QK = torch.zeros(n, d).double(), torch.zeros(2, d, d).double()
     W, b_QK = torch.zeros(2, d, d).double(), torch.zeros(2, d).double()
     X[0, 0] = X[1, 1] = 1
-    W_QK[:, 0, 0], W_QK[:, 0, 1], b_QK[:, :2] = w, -w, bias
+    W_QK[:, 0, 0], W_QK[:, 0, 1], b_QK[:, :2] = 2 * w, -2 * w, 2 * bias
     W[0, 0, 0], W[0, 1, 0] = d**0.5, -(d**0.5)
     W[1, 0], W[1, 1] = 1, -1
     return {"X": X, "W_QK": W_QK, "b_QK": b_QK, "W": W}
+
+
+def version_2_family(d: int, w: float = 2.0**-10, bias: float = 64.0) -> dict[str, Tensor]:
+    """Two heads on the tokens e_1, ..., e_d whose gamma is 1/sqrt(d); d even, d_qk = 4.
+
+    With u = e_1 - e_2 the scores are E_1 = w/2 (1, -1, 1, ...)^T u^T, and E_2 with the rows
+    +-w sqrt(d/8) u^T and one row of equal entries, which adds to ||E_2||_1 and moves nothing, so
+    that ||E_1||_1 = ||E_2||_1 = w d/2; bias (e_1 + e_2) to both. W_1 = sqrt(d) u e_1^T,
+    W_2 = u 1^T. Rows of the output come in pairs about one row, so that row is the best center.
+    As w -> 0 and bias -> infinity, left over right of the printed bound with gamma tends to
+    (d + sqrt 2) / (8 2^(3/4) sqrt d).
+    """
+    import torch
+
+    u, sign = torch.zeros(d).double(), torch.ones(d).double()
+    u[0], u[1], sign[1::2] = 1, -1, -1
+    E, b = torch.zeros(2, d, d).double(), torch.zeros(2, d).double()
+    E[0] = w / 2 * torch.outer(sign, u)
+    moved = w * (d / 8) ** 0.5
+    E[1, 0], E[1, 1], E[1, 2] = moved * u, -moved * u, w * d / 2 - 2 * moved
+    b[:, :2] = bias
+    first = torch.eye(d)[0].double()
+    W = torch.stack([torch.outer(d**0.5 * u, first), torch.outer(u, torch.ones(d).double())])
+    return {"X": torch.eye(d).double(), "W_QK": 2 * E, "b_QK": 2 * b, "W": W}
 
 
 def wide_family_distinct(d: int, n: int, w, bias) -> dict[str, Any]:
@@ -111,8 +140,8 @@ def wide_family_distinct(d: int, n: int, w, bias) -> dict[str, Any]:
     larger by log(n - 2); as theirs are 0 here, the two others get log(n - 2) less, by the bias.
     Features that are zero in all tokens are left out.
     """
-    one, root, w = arb(1), arb(d).sqrt(), arb(w)
-    shifted = arb(bias) - arb(n - 2).log()
+    one, root, w = arb(1), arb(d).sqrt(), 2 * arb(w)
+    shifted = 2 * (arb(bias) - arb(n - 2).log())
     head = [[w, -w], [0 * w, 0 * w]]
     values = [[[root, 0 * root], [-root, 0 * root]], [[one, one], [-one, -one]]]
     return {

@@ -98,9 +98,9 @@ def _free(**parameters) -> Instance:
     return bounded_layer(**parameters, limit=WIDE)
 
 
-def _scaled(layer: Instance) -> Instance:
-    """A layer made for d_qk = 1 under the checks' key width: logits are divided by its root."""
-    factor = composite.KEY_WIDTH**0.5
+def _scaled(layer: Instance, key_width: int) -> Instance:
+    """A layer made for ``key_width`` under the checks' own: logits are divided by its root."""
+    factor = (composite.KEY_WIDTH / key_width) ** 0.5
     X = layer["X"]
     return {
         "R": X,
@@ -112,11 +112,11 @@ def _scaled(layer: Instance) -> Instance:
 
 
 def two_tokens(width: int, t: float = 2.0**-4) -> Instance:
-    return _scaled(collapse.many_heads_counterexample(width, t))
+    return _scaled(collapse.many_heads_counterexample(width, t), 1)
 
 
 def family(width: int, tokens: int) -> Instance:
-    return _scaled(heads.wide_family(width, tokens, 2.0**-6))
+    return _scaled(heads.wide_family(width, tokens, 2.0**-6), heads.WIDE_KEY_WIDTH)
 
 
 def _right(constant: Callable) -> Callable:

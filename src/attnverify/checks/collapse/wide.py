@@ -24,7 +24,7 @@ LIMITS = "these instances"
 
 
 class Layer(NamedTuple):
-    """What the bounds compare, in balls: left side, ||R||, q_h ||W_h|| by head, D, gamma."""
+    """In balls: left side, ||R||, q_h ||W_h|| over the root of d_qk by head, D, gamma."""
 
     left: arb
     size: arb
@@ -44,20 +44,20 @@ class Layer(NamedTuple):
         return self.left / collapse.cubic(constant, self.size)
 
 
-def _layer(i: dict[str, Any], left: arb) -> Layer:
+def _layer(i: dict[str, Any], left: arb, key_width: int) -> Layer:
     """The right sides' quantities of a layer whose tokens have the minimizing center 0."""
     features = np.full(i["X"].shape[-1], arb(1), dtype=object)
     return Layer(
         left=left,
         size=heads.repeated_composite(i["X"], i["rows"], features),
-        heads=heads.head_sizes(i),
-        D=heads.largest_oscillation(i["X"], i["W_QK"], 1),
-        gamma=ops.amax(collapse.gamma(i["X"], i["W_QK"], 1), -1),
+        heads=heads.head_sizes(i) / arb(key_width).sqrt(),
+        D=heads.largest_oscillation(i["X"], i["W_QK"], key_width),
+        gamma=ops.amax(collapse.gamma(i["X"], i["W_QK"], key_width), -1),
     )
 
 
-def _output(i: dict[str, Any]) -> Any:
-    return collapse.layer(i["X"], i["W_QK"], i["b_QK"], i["W"], 1)
+def _output(i: dict[str, Any], key_width: int) -> Any:
+    return collapse.layer(i["X"], i["W_QK"], i["b_QK"], i["W"], key_width)
 
 
 def family(d: int, n: int, w: float, bias: float = 128.0) -> Layer:
@@ -67,22 +67,22 @@ def family(d: int, n: int, w: float, bias: float = 128.0) -> Layer:
     residual of the one row left has a closed form. Raises ArithmeticError outside its hypotheses.
     """
     i = heads.wide_family_distinct(d, n, w, bias)
-    Y = _output(i)
+    Y = _output(i, heads.WIDE_KEY_WIDTH)
     others, (first, other) = Y[1] - Y[2], Y[0] - Y[2]
     total = first + (d - 1) * other
     small = all(x.contains(0) and x.rad() < arb(2) ** (40 - BITS) for x in others)
     wide = (n - 1) * total >= 3 * d * first and first - other <= (n - 2) * other
     if not (small and wide and first >= other and other >= 0):
         raise ArithmeticError(f"d = {d}, n = {n}: outside the closed form of the residual")
-    return _layer(i, heads.spike_residual_squared(first, other, d, n).sqrt())
+    left = heads.spike_residual_squared(first, other, d, n).sqrt()
+    return _layer(i, left, heads.WIDE_KEY_WIDTH)
 
 
 def pair(d: int, t) -> Layer:
     """The family of two tokens; its best center is the mean."""
     i = heads.pair_distinct(d, t)
-    return _layer(
-        i, heads.repeated_composite(norms.mean_centered(_output(i)), i["rows"], i["columns"])
-    )
+    left = heads.repeated_composite(norms.mean_centered(_output(i, 1)), i["rows"], i["columns"])
+    return _layer(i, left, 1)
 
 
 def _decision(run: Callable[[], Verdict], twin: str, other: Callable[[], Verdict]) -> Decision:

@@ -18,7 +18,7 @@ $$
 \frac{4 \gamma \beta H}{\sqrt{d_{qk}}} \lVert \operatorname{res}(X) \rVert_{1,\infty}^3,
 $$
 
-with $\gamma$ at least that of every head, or $\gamma = 1$ as in version 1.
+with $\gamma$ at least that of every head with $E_h \ne 0$, or $\gamma = 1$ as in version 1.
 """,
         sources=(Source(DONG, "Theorem 2.3"),),
         here="the counterexample",
@@ -85,8 +85,8 @@ $$
 \lVert R \rVert_{1,\infty}^3 .
 $$
 
-For $D \le x^*$ the first factor is at most $\sqrt3/2$ in place of 4. As $D \to 0$ it tends to
-$1/\sqrt2$, which cannot be improved for four or more tokens.
+For $D \le x^*$, $\frac12 \sqrt{1 + \kappa(D)} \le \sqrt3/2$, which stands in place of 4. As
+$D \to 0$ it tends to $1/\sqrt2$, which cannot be improved for four or more tokens.
 
 For one head the right side may be multiplied by $\sqrt{\tanh(D/4)/(D/4)}$, or by 1 if $D = 0$.
 """,
@@ -122,8 +122,8 @@ K(D, d) = \frac{\sqrt{1 + \kappa}}{4} \Bigl( \tau + \frac1\tau \Bigr), \qquad
 \tau^4 = \frac{2 \kappa d}{1 + \kappa} .
 $$
 
-As $D \to 0$, $K(D, d) \to \frac{1}{2\sqrt2}(d^{1/4} + d^{-1/4})$. At every width $d \ge 2$ this
-limit cannot be improved for all $n$: two heads reach it as $D \to 0$ and $n \to \infty$.
+As $D \to 0$, $K(D, d) \to \frac{1}{2\sqrt2}(d^{1/4} + d^{-1/4})$. At every width $d \ge 2$ no
+smaller limit holds for all $n$: two heads reach it as $D \to 0$ and $n \to \infty$.
 """,
         here="statement and proof",
         uses=(
@@ -136,7 +136,7 @@ limit cannot be improved for all $n$: two heads reach it as $D \to 0$ and $n \to
     ),
     Claim(
         id="collapse.multi-head-small-width",
-        title="The widths at which the printed many-heads bound is true",
+        title="The widths at which the printed many-heads bound without γ is true",
         kind="proposition",
         statement=r"""
 With $R$, $D$, $d$ and $K$ as in {claim}`collapse.multi-head-dimension` and
