@@ -85,7 +85,7 @@ def dimension_constant(R, W_QK, W, key_width: int):
 # ---------------------------------------------------------------- the family
 
 
-#: Key width of the family: its scores are W_QK and b_QK over the root, which is 2.
+#: Key width of the family, whose scores are W_QK and b_QK over its root, 2.
 WIDE_KEY_WIDTH = 4
 
 
