@@ -171,7 +171,7 @@ def test_role_shows_number_and_title_or_the_given_text(book):
     long = links[f"../notebooks/softmax.html#{anchor('softmax.total-variation')}"]
     assert re.fullmatch(r"Theorem \d+\.2 \(The sharp bound in total variation\)", long)
     assert links[f"../notebooks/norms.html#{anchor('norms.diameter')}"] == "this"
-    assert "norms.diameter" in [code.get_text() for code in page.find_all("code")]
+    assert "formulas.norms.diameter" in [code.get_text() for code in page.find_all("code")]
 
 
 def test_evidence_table_shows_records_and_twins_without_times(book):

@@ -23,8 +23,11 @@ fcntl.lockf(file, fcntl.LOCK_EX)
 file.write("held"); file.flush()
 time.sleep(60)
 """
-#: Two pieces that hold locks, in two processes.
+#: Two pieces that hold locks, in two processes. A test run in the background of a shell would
+#: inherit that interrupts are ignored.
 RUN = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from attnverify.evidence.workers import Task, run_all
 list(run_all([Task(n, exec, (code,)) for n, code in {codes!r}.items()], None, 2))
 """

@@ -68,7 +68,7 @@ def require_writable(argument: str, path: Path) -> None:
     """
     if path == Path("-"):
         raise InputError(f"{argument}: got -, expected the name of a file")
-    if path.is_dir():
+    if Path(os.path.normpath(path)).is_dir():  # "missing/.." too, before "missing" is made
         raise InputError(f"{argument}: got {path}, which is a folder, expected a file")
     if path.exists() and not path.is_file():
         raise InputError(f"{argument}: got {path}, expected a regular file")
