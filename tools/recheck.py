@@ -1,6 +1,6 @@
 """Recheck exported certificates: python tools/recheck.py FOLDER_OR_FILE...
 
-A second checker, for the files of ``python -m attnverify.evidence.export FOLDER``. It needs Python
+A second checker, for the files of ``attnverify certificates --out FOLDER``. It needs Python
 and mpmath, imports nothing of the package, and evaluates each file's program in mpmath's interval
 arithmetic. What the engine encloses by algorithms of its own (the largest singular value, Lambert's
 W) is enclosed here by others.
@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import mpmath
-from mpmath import iv
-from mpmath.libmp import mpf_gt, mpf_lt
+from mpmath.libmp import mpf_gt
 
+iv: Any = mpmath.iv  # its operators are made at run time, unseen by a type checker
 FORMAT = "attnverify program 1"
 PRECISIONS = (200, 1200)
 NEAR = iv.mpf(2) ** -40
@@ -30,6 +30,15 @@ LOWEST = -1000  # Lambert's W is sought above
 
 class RefusedError(Exception):
     """The file is no program of this format."""
+
+
+class OpenError(Exception):
+    """An operation is not certainly defined on its interval, so nothing is shown."""
+
+
+def require(defined: Any, words: str) -> None:
+    if not defined:
+        raise OpenError(words)
 
 
 def interval(low: Any, high: Any) -> Any:
@@ -41,19 +50,24 @@ def larger(x: Any, y: Any) -> Any:
     return iv.make_mpf((c if mpf_gt(c, a) else a, d if mpf_gt(d, b) else b))
 
 
-def absolute(x: Any) -> Any:
-    return abs(x)
+def hull(x: Any, y: Any) -> Any:
+    return interval(-larger(-x, -y), larger(x, y))
 
 
 def square_root(x: Any) -> Any:
     """Of a number >= 0: what of its interval lies below zero is cut off."""
-    if x.b < 0:
-        return iv.mpf([-iv.inf, iv.inf])
+    require(x.b >= 0, "the root of a negative number")
     return iv.sqrt(larger(x, iv.mpf(0)))
 
 
 def logarithm(x: Any) -> Any:
-    return iv.log(x) if x.a > 0 else iv.mpf([-iv.inf, iv.inf])
+    require(x.a > 0, "the logarithm of a number that may not be positive")
+    return iv.log(x)
+
+
+def quotient(x: Any, y: Any) -> Any:
+    require(y.a > 0 or y.b < 0, "division by a number that may be zero")
+    return x / y
 
 
 def tanh(x: Any) -> Any:
@@ -63,8 +77,8 @@ def tanh(x: Any) -> Any:
 def lambert(y: Any) -> Any:
     """The w <= -1 with w e^w = y: w e^w falls from 0 to -1/e on (-oo, -1], by bisection."""
     low, high = iv.mpf(LOWEST), iv.mpf(-1)
-    if not ((low * iv.exp(low)).a >= y.b and (high * iv.exp(high)).b <= y.a):
-        return iv.mpf([-iv.inf, iv.inf])
+    inside = (low * iv.exp(low)).a >= y.b and (high * iv.exp(high)).b <= y.a
+    require(inside, "Lambert's W near the ends of its range")
     for _ in range(iv.prec + 10):
         middle = ((low + high) / 2).mid
         value = middle * iv.exp(middle)
@@ -77,27 +91,37 @@ def lambert(y: Any) -> Any:
     return interval(low, high)
 
 
-def power(x: Any, n: int) -> Any:
-    """x^n: the two ends for odd n and for x of one sign, and zero between for even n."""
-    ends = [_product([end] * n) for end in (x.a, x.b)]
-    if n % 2 == 0 and x.a < 0 < x.b:
-        return interval(iv.mpf(0), larger(*ends))
-    low, high = sorted(ends, key=lambda e: e.mid)
+def error_function(x: Any) -> Any:
+    """Rising and odd: its values at the two ends."""
+    low, high = (-_erf(-end) if end < 0 else _erf(end) for end in (x.a, x.b))
     return interval(low, high)
 
 
-def _product(factors: list[Any]) -> Any:
-    out = factors[0]
-    for factor in factors[1:]:
-        out = out * factor
-    return out
+def _erf(x: Any) -> Any:
+    """At x >= 0: 2/sqrt(pi) e^(-x^2) times the sum of x (2x^2)^n / (1 * 3 * ... * (2n + 1)).
+
+    All terms are positive. Once the next term is at most half of the last one, so is every later
+    one, and what is left out is between 0 and the last term. Beyond x = 30, 1 - erf x <= e^(-x^2).
+    """
+    if x.b > 30:
+        return interval(1 - iv.exp(-x * x), iv.mpf(1))
+    term, added, n = x, x, 0
+    while not (2 * x * x / (2 * n + 3)).b <= 0.5 or (term.b > added.b * iv.mpf(2) ** -iv.prec):
+        n += 1
+        term = term * 2 * x * x / (2 * n + 1)
+        added = added + term
+    return 2 / iv.sqrt(iv.pi) * iv.exp(-x * x) * interval(added, added + term)
+
+
+def power(x: Any, n: int) -> Any:
+    """x^n: the two ends for odd n and for x of one sign, and zero between for even n."""
+    first, second = (math.prod([end] * n, start=iv.mpf(1)) for end in (x.a, x.b))
+    between = hull(first, second)
+    return hull(iv.mpf(0), between) if n % 2 == 0 and x.a < 0 < x.b else between
 
 
 def total(terms: Any) -> Any:
-    out = iv.mpf(0)
-    for term in terms:
-        out = out + term
-    return out
+    return sum(terms, iv.mpf(0))
 
 
 def spectral_norm(rows: int, columns: int, entries: list[Any]) -> Any:
@@ -108,7 +132,7 @@ def spectral_norm(rows: int, columns: int, entries: list[Any]) -> Any:
     gram = [[total(row[i] * row[j] for row in A) for j in range(columns)] for i in range(columns)]
     v = _top_vector(gram)
     image = [total(x * y for x, y in zip(row, v, strict=True)) for row in A]
-    low = square_root(total(x * x for x in image) / total(x * x for x in v))
+    low = square_root(quotient(total(x * x for x in image), total(x * x for x in v)))
     for bits in (iv.prec - 40, iv.prec // 2, 40, 10, 2, 0):
         high = iv.mpf(low.b) * (1 + iv.mpf(2) ** -bits)
         if _definite(high * high, gram):
@@ -139,7 +163,7 @@ def _definite(shift: Any, gram: list[list[Any]]) -> bool:
 
 UNARY = {
     "neg": lambda x: -x,
-    "abs": absolute,
+    "abs": abs,
     "exp": iv.exp,
     "expm1": lambda x: iv.exp(x) - 1,
     "log": logarithm,
@@ -147,12 +171,13 @@ UNARY = {
     "tanh": tanh,
     "sqrt": square_root,
     "lambertw-1": lambert,
+    "erf": error_function,
 }
 BINARY = {
     "add": lambda x, y: x + y,
     "sub": lambda x, y: x - y,
     "mul": lambda x, y: x * y,
-    "div": lambda x, y: x / y,
+    "div": quotient,
     "max": larger,
 }
 
@@ -191,7 +216,7 @@ def _line(op: str, rest: list[Any], x: list[Any], inputs: dict[tuple[str, int], 
     if op == "pow" and len(rest) == 2 and type(rest[1]) is int and rest[1] > 0:
         return power(x[0], rest[1])
     if op == "spectral" and len(x) == rest[0] * rest[1] > 0:
-        return spectral_norm(*rest[:2], x)
+        return spectral_norm(rest[0], rest[1], x)
     if op == "pi" and not rest:
         return iv.mpf(0) + iv.pi
     raise RefusedError(f"operation {op!r} with {len(rest)} operands is not known")
@@ -205,7 +230,10 @@ def below(x: Any, y: Any) -> bool | None:
 def verdict(body: dict[str, Any], bits: int) -> tuple[str, Any]:
     """The verdict at one precision, and an enclosure of the largest ratio (None: there is none)."""
     iv.prec = bits
-    values = evaluate(body)
+    try:
+        values = evaluate(body)
+    except OpenError:
+        return "unknown", None
     ids = [body["left"], body["right"], *map(list, zip(*body["hypotheses"], strict=True))]
     if not body["left"] or not all(0 <= k < len(values) for part in ids for k in part):
         raise RefusedError("left, right or hypotheses name no line")
@@ -263,7 +291,9 @@ def recheck(path: Path) -> tuple[bool, str]:
 
 
 def main(arguments: list[str]) -> int:
-    paths = [q for p in map(Path, arguments) for q in (sorted(p.glob("*.json")) if p.is_dir() else [p])]
+    paths = [
+        q for p in map(Path, arguments) for q in (sorted(p.glob("*.json")) if p.is_dir() else [p])
+    ]
     results = [recheck(path) for path in paths if path.name != "index.json"]
     for good, words in results:
         print(words, file=sys.stdout if good else sys.stderr)

@@ -171,7 +171,7 @@ def normal_cdf(x: Array) -> Array:
     """Phi(x), the standard normal distribution function."""
     if is_torch(x):
         return torch.special.ndtr(x)
-    return _entrywise(lambda v: (1 + (v / flint.arb(2).sqrt()).erf()) / 2, x)
+    return _entrywise(lambda v: (1 + (v / constant(2, v).sqrt()).erf()) / 2, x)
 
 
 def log_beta(a: Array, b: Array) -> Array:

@@ -127,6 +127,9 @@ class Node:
     def tanh(self) -> Node:
         return self._of("tanh")
 
+    def erf(self) -> Node:
+        return self._of("erf")
+
     def sqrt(self) -> Node:
         """The root of a number known to be >= 0."""
         return self._of("sqrt")
@@ -149,6 +152,8 @@ class Node:
         raise UntraceableError("the formula branches on the value of a number")
 
     __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __float__ = __int__ = is_zero = _asked
+
+    _mpf_ = property(_asked)  # flint asks for it to make a ball of the number
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
