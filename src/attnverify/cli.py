@@ -1,4 +1,4 @@
-"""The console command ``attnverify``: list, show, verify, attack, replay, experiment.
+"""The console command ``attnverify``: list, show, verify, attack, replay, certificates, experiment.
 
 Exit code 0: no check failed or stayed unknown; 1: some did; 2: wrong usage, or a run that could
 not be finished; 130: interrupted. Listing and showing load neither torch nor sympy.
@@ -277,6 +277,19 @@ def replay(file: Annotated[Path, typer.Argument(help="A file that attack --save 
         highlight=False,
     )
     raise typer.Exit(0 if seen.outcome == "pass" or seen.attained else 1)
+
+
+@app.command()
+def certificates(
+    folder: Annotated[Path, typer.Option("--out", help="New or empty folder to write to.")],
+    ids: Ids = None,
+) -> None:
+    """Write certificates as files that tools/recheck.py evaluates in another arithmetic."""
+    from attnverify.evidence import export
+
+    index = export.write(ids or [], folder)
+    files, left_out = len(index["files"]), len(index["not exported"])
+    out.print(f"{files} certificates in {folder}; {left_out} not exported: see index.json")
 
 
 @app.command()

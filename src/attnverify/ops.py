@@ -7,6 +7,9 @@ then evaluated in three arithmetics:
 * numpy object arrays of ``flint.arb``: ball arithmetic (certificates);
 * numpy object arrays of ``flint.fmpq``: exact rationals (certificates of polynomial identities).
 
+On numpy object arrays of ``attnverify.tracing.Node`` nothing is evaluated: the operations are
+written down, for another program to evaluate.
+
 Adding an arithmetic means adding it here and nowhere else.
 """
 
@@ -21,6 +24,8 @@ from typing import Any, TypeGuard
 import flint
 import numpy as np
 import torch
+
+from attnverify.tracing import Node
 
 Array = Any  # torch.Tensor | numpy.ndarray of flint.arb | numpy.ndarray of flint.fmpq
 
@@ -67,6 +72,8 @@ def constant(value: int | float, like: Array) -> Any:
     if is_torch(like):
         return torch.as_tensor(value, dtype=like.dtype, device=like.device)
     entry = next(iter(np.asarray(like, dtype=object).flat))
+    if isinstance(entry, Node):
+        return entry.constant(value)
     return _rational(value) if isinstance(entry, flint.fmpq) else flint.arb(value)
 
 
@@ -107,7 +114,7 @@ def join(parts: list[Array], axis: int) -> Array:
 
 
 def _larger(a: Any, b: Any) -> Any:
-    return a.max(b) if isinstance(a, flint.arb) else max(a, b)
+    return a.max(b) if isinstance(a, flint.arb | Node) else max(a, b)
 
 
 def amax(x: Array, axis: int, keepdims: bool = False) -> Array:
@@ -154,14 +161,17 @@ def atan(x: Array) -> Array:
 
 def pi(like: Array) -> Any:
     """The number pi in the arithmetic of ``like``."""
-    return math.pi if is_torch(like) else flint.arb.pi()
+    if is_torch(like):
+        return math.pi
+    entry = next(iter(np.asarray(like, dtype=object).flat))
+    return entry.pi() if isinstance(entry, Node) else flint.arb.pi()
 
 
 def normal_cdf(x: Array) -> Array:
     """Phi(x), the standard normal distribution function."""
     if is_torch(x):
         return torch.special.ndtr(x)
-    return _entrywise(lambda v: (1 + (v / flint.arb(2).sqrt()).erf()) / 2, x)
+    return _entrywise(lambda v: (1 + (v / constant(2, v).sqrt()).erf()) / 2, x)
 
 
 def log_beta(a: Array, b: Array) -> Array:
@@ -185,7 +195,11 @@ def sqrt(x: Array) -> Array:
     """
     if is_torch(x):
         return torch.sqrt(x)
-    return _entrywise(lambda v: v.sqrt() if v < 0 else v.nonnegative_part().sqrt(), x)
+    return _entrywise(_root, x)
+
+
+def _root(v: Any) -> Any:
+    return v.sqrt() if isinstance(v, Node) or v < 0 else v.nonnegative_part().sqrt()
 
 
 def square(x: Array) -> Array:

@@ -41,7 +41,7 @@ def bounded_layer(
 def oscillations_bounded(R, W_QK, **_):
     """Hypothesis D_i <= x* for every head and row, as pairs (smaller, larger)."""
     D = oscillation(collapse.scores_of_residual(R, W_QK, KEY_WIDTH))
-    return [(D, ops.full(tuple(D.shape), 0, D) + softmax.critical_oscillation())]
+    return [(D, ops.full(tuple(D.shape), 0, D) + softmax.critical_oscillation(D))]
 
 
 def unit_value_map(W, size):

@@ -21,7 +21,7 @@ def certify(check: Inequality, settings: Settings, name: str, found: list[Instan
     """
     extremal = [compare(check, make()) for make in check.extremal]
     searched = [compare(check, instance) for instance in found]
-    random = [compare(check, instance) for instance in _random_instances(check, settings, name)]
+    random = [compare(check, instance) for instance in random_instances(check, settings, name)]
     seen = [*extremal, *searched, *random]
     if not seen:
         return Found("unknown", None, None, 0, 0, "no instance to certify")
@@ -39,7 +39,8 @@ def certify(check: Inequality, settings: Settings, name: str, found: list[Instan
     )
 
 
-def _random_instances(check: Inequality, settings: Settings, name: str) -> list[Instance]:
+def random_instances(check: Inequality, settings: Settings, name: str) -> list[Instance]:
+    """The random instances that :func:`certify` adds, equal for equal settings and names."""
     out = []
     for index, sizes in enumerate(check.sizes):
         random = draw.generator(settings.seed, name, "certified", str(index))

@@ -5,6 +5,8 @@ All formulas act on the last axis and work in any arithmetic of :mod:`attnverify
 
 from __future__ import annotations
 
+from typing import Any
+
 import flint
 
 from attnverify import ops
@@ -15,9 +17,12 @@ def oscillation(v):
     return ops.amax(v, -1) + ops.amax(-v, -1)
 
 
-def critical_oscillation() -> flint.arb:
-    """x*, the positive root of e^x = 1 + 2x, as a ball: -1/2 - W_{-1}(-e^{-1/2} / 2)."""
-    half = flint.arb(1) / 2
+def critical_oscillation(like: Any = None) -> Any:
+    """x*, the positive root of e^x = 1 + 2x, as a ball: -1/2 - W_{-1}(-e^{-1/2} / 2).
+
+    like: an array of another exact arithmetic to have it in.
+    """
+    half = (flint.arb(1) if like is None else ops.constant(1, like)) / 2
     return -half - (-(-half).exp() / 2).lambertw(-1)
 
 

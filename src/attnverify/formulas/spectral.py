@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import flint
 import numpy as np
 import torch
 
 from attnverify import ops
+from attnverify.tracing import Node
 
 
 def spectral_norm(A):
@@ -19,12 +22,14 @@ def spectral_norm(A):
     return out[()]
 
 
-def _enclosure(A: np.ndarray) -> flint.arb:
-    """A ball around ||A||_2.
+def _enclosure(A: np.ndarray) -> Any:
+    """A ball around ||A||_2; where operations are only written down, the operation.
 
     Below: ||A v|| / ||v|| for the float singular vector v. Above: any c for which c^2 I - A^T A is
     positive definite, shown by an elimination whose pivots are all certainly positive.
     """
+    if isinstance(A.flat[0], Node):
+        return A.flat[0].spectral_norm(A)
     if all(a.is_zero() for a in A.flat):
         return flint.arb(0)
     with ops.precision(max(256, 2 * flint.ctx.prec)):

@@ -29,7 +29,7 @@ def _bounded(base, e, s, limit: float = softmax.CRITICAL_OSCILLATION * INSIDE):
 
 
 def _within_critical(base, e):
-    return [(softmax.oscillation(e), softmax.critical_oscillation())]
+    return [(softmax.oscillation(e), softmax.critical_oscillation(e))]
 
 
 ROW_SIZES = tuple({"base": (n,), "e": (n,), "s": (1,)} for n in (2, 3, 8))
