@@ -67,11 +67,17 @@ def find(name: str) -> Machine:
     return next(machine for machine in MACHINES if machine.name == name)
 
 
+def _from_anywhere(argument: str) -> str:
+    """A test's file by its whole path, as the run may start in another folder."""
+    named = not argument.startswith("-") and (ROOT / argument.split("::")[0]).exists()
+    return str(ROOT / argument) if named else argument
+
+
 def run_tests(machine: Machine, arguments: list[str]) -> tuple[bool, str, float]:
     """Run pytest as ``machine`` would: (passed, its closing line, seconds)."""
     command = [sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "pyproject.toml")]
-    command += ["--rootdir", str(ROOT), *arguments]
-    if not any(Path(ROOT, a).exists() for a in arguments if not a.startswith("-")):
+    command += ["--rootdir", str(ROOT), *(_from_anywhere(a) for a in arguments)]
+    if not any(str(ROOT) in argument for argument in command[8:]):
         command.append(str(ROOT / "tests"))
     start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="another folder ") as folder:
