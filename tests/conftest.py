@@ -13,6 +13,7 @@ from jaxtyping import install_import_hook
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "book" / "_ext")]
+sys.path.append(str(ROOT))  # for benchmarks, wherever the run starts from
 
 #: Tests that patch a check must not meet, or leave behind, evidence of another run.
 STORE = "ATTNVERIFY_STORE"
