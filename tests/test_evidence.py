@@ -12,11 +12,12 @@ from attnverify.checks import CHECKS
 from attnverify.claims import registry
 from attnverify.evidence import cover
 from attnverify.evidence.exact import compare
-from attnverify.evidence.forms import Decision, Inequality, Twin, Verdict
+from attnverify.evidence.forms import Decision, Inequality, Twin
 from attnverify.evidence.records import Record, TwinRecord
 from attnverify.evidence.run import gather, reject
 from attnverify.evidence.search import Settings, attack, sample
 from attnverify.evidence.status import own, standings
+from attnverify.verdict import Verdict
 
 QUICK = Settings(samples=400, restarts=12, steps=200)
 TWINS = [

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import machines
+from attnverify import environment
 from attnverify.checks import checks_of
 from attnverify.claims import registry
 from attnverify.evidence import closure, derive, keys, reuse
@@ -371,3 +373,13 @@ def test_the_command_runs_again_exactly_what_an_edit_reaches(copied):
     assert run_in(copied) == set()
     append(copied / "src/attnverify/formulas/entropy.py", "\n# edited\n")
     assert run_in(copied) == {("claim", "entropy.lower-bound")}
+
+
+def test_keys_hold_what_makes_another_machine(monkeypatch):
+    """What emulates a machine is part of a key; what changes no figure is not."""
+    for machine in machines.MACHINES:
+        for name in set(machine.environment) - {"LC_ALL", "TZ", "COLUMNS"}:
+            assert environment.VARIABLES.fullmatch(name), name
+    before = environment.variables()
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "set when a library is imported")
+    assert environment.variables() == before

@@ -76,9 +76,9 @@ def _from_anywhere(argument: str) -> str:
 def run_tests(machine: Machine, arguments: list[str]) -> tuple[bool, str, float]:
     """Run pytest as ``machine`` would: (passed, its closing line, seconds)."""
     command = [sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "pyproject.toml")]
-    command += ["--rootdir", str(ROOT), *(_from_anywhere(a) for a in arguments)]
-    if not any(str(ROOT) in argument for argument in command[8:]):
-        command.append(str(ROOT / "tests"))
+    found = [_from_anywhere(argument) for argument in arguments]
+    named = found if found != arguments else [*found, str(ROOT / "tests")]
+    command += ["--rootdir", str(ROOT), *named]
     start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="another folder ") as folder:
         done = subprocess.run(

@@ -52,9 +52,11 @@ def processor() -> str:
     return found[1] if found else platform.processor()
 
 
-#: Settings of numerical libraries and of plots that can change what comes out.
+#: Settings of numerical libraries and of plots that can change what comes out. TORCH_ and not
+#: TORCH: other packages set TORCHINDUCTOR_CACHE_DIR when they are imported.
 VARIABLES = re.compile(
-    r"(OMP|MKL|OPENBLAS|TORCH|ATEN|MPL|SYMPY|KMP)_?[A-Z_]*|PYTHONHASHSEED|ATTNVERIFY_NOTEBOOKS"
+    r"(OMP|MKL|OPENBLAS|ONEDNN|DNNL|NPY|TORCH|ATEN|MPL|SYMPY|KMP)_[A-Z_]*|MPLBACKEND|MPLCONFIGDIR"
+    r"|GLIBC_TUNABLES|PYTHONHASHSEED|ATTNVERIFY_NOTEBOOKS"
 )
 
 

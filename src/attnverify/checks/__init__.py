@@ -6,41 +6,13 @@ One file or folder a prefix of ids, as in :mod:`attnverify.claims`: the checks o
 
 from __future__ import annotations
 
-from attnverify.checks import (
-    attention,
-    collapse,
-    eigenspectrum,
-    entropy,
-    experiment,
-    layernorm,
-    localization,
-    mlp,
-    norms,
-    paths,
-    skip,
-    softmax,
-    walk,
-)
-from attnverify.claims import registry
+from importlib import import_module
+
+from attnverify.claims import PREFIXES, registry
 from attnverify.errors import require
 from attnverify.evidence.forms import Check
 
-#: The files of checks, in the order of the book.
-FILES = (
-    attention,
-    paths,
-    norms,
-    softmax,
-    collapse,
-    skip,
-    mlp,
-    layernorm,
-    walk,
-    localization,
-    eigenspectrum,
-    entropy,
-    experiment,
-)
+FILES = tuple(import_module(f"{__name__}.{prefix}") for prefix in PREFIXES)
 CHECKS: dict[str, dict[str, Check]] = {
     id: checks for file in FILES for id, checks in file.CHECKS.items()
 }

@@ -12,10 +12,11 @@ import torch
 from attnverify import ops
 from attnverify.checks.definitions import scores
 from attnverify.checks.definitions.agree import by_definition
-from attnverify.evidence.forms import Check, Decision, Identity, Inequality, Twin, Verdict
+from attnverify.evidence.forms import Check, Decision, Identity, Inequality, Twin
 from attnverify.evidence.rounding import gamma
 from attnverify.formulas import eigenspectrum as spectrum
 from attnverify.formulas import walk
+from attnverify.verdict import Verdict
 
 
 def _root_width(W, exponent: float = 0.5):

@@ -12,10 +12,11 @@ import torch
 from attnverify import ops
 from attnverify.checks.definitions import entropy as definitions
 from attnverify.checks.definitions.agree import by_definition
-from attnverify.evidence.forms import Check, Decision, Inequality, Verdict
+from attnverify.evidence.forms import Check, Decision, Inequality
 from attnverify.formulas import eigenspectrum as spectrum
 from attnverify.formulas import entropy
 from attnverify.formulas.spectral import spectral_norm
+from attnverify.verdict import Verdict
 
 arb = flint.arb
 

@@ -44,6 +44,12 @@ def oscillations_bounded(R, W_QK, **_):
     return [(D, ops.full(tuple(D.shape), 0, D) + softmax.critical_oscillation(D))]
 
 
+def with_rate(W_QK, rate):
+    """W_QK rescaled so that every head has this ``rate`` (..., 1 or heads)."""
+    now = collapse.rate(W_QK, KEY_WIDTH).clamp_min(1e-300)
+    return W_QK * (rate[..., None] / now)[..., None, None]
+
+
 def unit_value_map(W, size):
     """W rescaled to largest singular value ``size`` (broadcast over depth and heads)."""
     norm: Any = spectral_norm(W)

@@ -12,9 +12,10 @@ import torch
 from attnverify import ops
 from attnverify.checks.instances import KEY_WIDTH
 from attnverify.evidence.cover import certain
-from attnverify.evidence.forms import Check, Decision, Identity, Twin, Verdict
+from attnverify.evidence.forms import Check, Decision, Identity, Twin
 from attnverify.evidence.rounding import gamma, softmax_error, unit
 from attnverify.formulas import collapse, layernorm
+from attnverify.verdict import Verdict
 
 arb = flint.arb
 

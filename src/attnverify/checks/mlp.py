@@ -10,9 +10,10 @@ import torch
 
 from attnverify import ops
 from attnverify.evidence.cover import certain
-from attnverify.evidence.forms import Check, Decision, Inequality, Verdict
+from attnverify.evidence.forms import Check, Decision, Inequality
 from attnverify.formulas import norms
 from attnverify.formulas.spectral import spectral_norm
+from attnverify.verdict import Verdict
 
 
 def mlp(X, W_1, b_1, W_2):

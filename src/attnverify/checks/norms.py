@@ -12,10 +12,11 @@ from attnverify import ops
 from attnverify.checks.definitions import norms as definitions
 from attnverify.checks.definitions.agree import by_definition
 from attnverify.evidence.cover import certain
-from attnverify.evidence.forms import Check, Decision, Identity, Inequality, Twin, Verdict
+from attnverify.evidence.forms import Check, Decision, Identity, Inequality, Twin
 from attnverify.evidence.rounding import gamma
 from attnverify.formulas import norms
 from attnverify.formulas.spectral import spectral_norm
+from attnverify.verdict import Verdict
 
 
 def _tensor(rows: list[list[float]]) -> torch.Tensor:

@@ -9,10 +9,11 @@ from functools import partial
 from attnverify import ops
 from attnverify.checks.definitions import attention as definitions
 from attnverify.checks.definitions.agree import by_definition
-from attnverify.evidence.forms import Check, Decision, Identity, Instance, Twin, Verdict
+from attnverify.evidence.forms import Check, Decision, Identity, Instance, Twin
 from attnverify.evidence.rounding import gamma
 from attnverify.network import attention, paths
 from attnverify.network.paths import FixedAttention
+from attnverify.verdict import Verdict
 
 
 def stochastic(Z):

@@ -10,12 +10,19 @@ import flint
 import torch
 
 from attnverify import ops
-from attnverify.checks.instances import INSIDE, KEY_WIDTH, extremal_network, unit_value_map
+from attnverify.checks.instances import (
+    INSIDE,
+    KEY_WIDTH,
+    extremal_network,
+    unit_value_map,
+    with_rate,
+)
 from attnverify.evidence import cover
-from attnverify.evidence.forms import Check, Decision, Identity, Inequality, Twin, Verdict
+from attnverify.evidence.forms import Check, Decision, Identity, Inequality, Twin
 from attnverify.evidence.rounding import gamma, softmax_error
 from attnverify.formulas import collapse, norms
 from attnverify.formulas.spectral import spectral_norm
+from attnverify.verdict import Verdict
 
 arb = flint.arb
 
@@ -175,10 +182,9 @@ def _slow(X, W_QK, b_QK, W, v, s):
     v = V_STAR * INSIDE * torch.sigmoid(v)
     size = norms.diameter(X)[..., None]
     allowed = INSIDE * torch.sigmoid(s) / (2 * v * size.clamp_min(1e-300) ** 2)
-    now = collapse.rate(W_QK, KEY_WIDTH).clamp_min(1e-300)
     return {
         "X": X,
-        "W_QK": W_QK * (allowed[..., None] / now)[..., None, None],
+        "W_QK": with_rate(W_QK, allowed),
         "b_QK": b_QK,
         "W": unit_value_map(W, v[..., None]),
         "v": v,

@@ -4,39 +4,27 @@ One file a prefix of ids: the claims ``softmax.*`` are stated in ``softmax.py``,
 ``attnverify.checks.softmax``.
 """
 
-from attnverify.claims import (
-    attention,
-    collapse,
-    eigenspectrum,
-    entropy,
-    experiment,
-    layernorm,
-    localization,
-    mlp,
-    norms,
-    paths,
-    skip,
-    softmax,
-    walk,
-)
+from importlib import import_module
+
 from attnverify.claims.model import Claim as Claim
 from attnverify.claims.model import Registry as Registry
 from attnverify.claims.model import Source as Source
 
-#: The files of statements, in the order of the book.
-FILES = (
-    attention,
-    paths,
-    norms,
-    softmax,
-    collapse,
-    skip,
-    mlp,
-    layernorm,
-    walk,
-    localization,
-    eigenspectrum,
-    entropy,
-    experiment,
+#: The prefixes of ids, in the order of the book; each is a file of statements and one of checks.
+PREFIXES = (
+    "attention",
+    "paths",
+    "norms",
+    "softmax",
+    "collapse",
+    "skip",
+    "mlp",
+    "layernorm",
+    "walk",
+    "localization",
+    "eigenspectrum",
+    "entropy",
+    "experiment",
 )
+FILES = tuple(import_module(f"{__name__}.{prefix}") for prefix in PREFIXES)
 registry = Registry([claim for file in FILES for claim in file.CLAIMS])

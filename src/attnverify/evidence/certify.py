@@ -9,6 +9,7 @@ from attnverify.evidence import draw
 from attnverify.evidence.exact import Comparison, compare, compare_identity
 from attnverify.evidence.forms import Identity, Inequality, Instance
 from attnverify.evidence.search import Found, Settings
+from attnverify.seeds import generator, seed_for
 
 SAMPLED_INSTANCES = 4  # random instances certified a size, beside the extremal and attacked ones
 
@@ -43,7 +44,7 @@ def random_instances(check: Inequality, settings: Settings, name: str) -> list[I
     """The random instances that :func:`certify` adds, equal for equal settings and names."""
     out = []
     for index, sizes in enumerate(check.sizes):
-        random = draw.generator(settings.seed, name, "certified", str(index))
+        random = generator(settings.seed, name, "certified", str(index))
         free = draw.parameters(sizes, SAMPLED_INSTANCES, random, spread=False)
         instance = check.build(**free)
         out += [draw.single(instance, i) for i in range(SAMPLED_INSTANCES)]
@@ -65,7 +66,7 @@ def certify_identity(check: Identity, settings: Settings, name: str) -> Found:
     with ops.precision(256):
         for index, sizes in enumerate(check.sizes):
             for k in range(check.exact_draws):
-                seed = draw.seed_for(settings.seed, name, "certified", str(index), str(k))
+                seed = seed_for(settings.seed, name, "certified", str(index), str(k))
                 instance = check.build(**draw.exact_parameters(check, sizes, seed))
                 results.append(compare_identity(check, instance))
     outcomes = [outcome for outcome, _ in results]

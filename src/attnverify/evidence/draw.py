@@ -11,8 +11,6 @@ import torch
 
 from attnverify import ops
 from attnverify.evidence.forms import Identity, Inequality, Instance, Sizes
-from attnverify.seeds import generator as generator
-from attnverify.seeds import seed_for as seed_for
 
 SMALLEST, LARGEST = 1e-2, 1e1  # standard deviations of sampled parameters, log-uniform between
 UNDERFLOW = 2.0**-960

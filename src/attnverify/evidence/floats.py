@@ -16,6 +16,7 @@ import torch
 from attnverify.evidence import draw
 from attnverify.evidence.forms import Identity, Instance
 from attnverify.evidence.search import CHUNK, Found, Settings
+from attnverify.seeds import generator
 
 SHARED_CHUNK = 64  # inputs that share one drawn network
 PLANTED = 2.0**-26
@@ -49,7 +50,7 @@ def sample_identity(check: Identity, settings: Settings, name: str) -> Found:
     seen = _Seen()
     share = -(-settings.samples // len(check.sizes))
     for index, sizes in enumerate(check.sizes):
-        random = draw.generator(settings.seed, name, "sampled", str(index))
+        random = generator(settings.seed, name, "sampled", str(index))
         chunk = SHARED_CHUNK if check.shared else CHUNK
         for start in range(0, share, chunk):
             batch = min(chunk, share - start)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 from attnverify.errors import require
-from attnverify.verdict import Verdict as Verdict
+from attnverify.verdict import Verdict
 
 Instance = dict[str, Any]
 Formula = Callable[..., Any]

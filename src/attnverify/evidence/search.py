@@ -18,6 +18,7 @@ from attnverify.evidence.ascent import Progress, ascend
 from attnverify.evidence.exact import Comparison, compare
 from attnverify.evidence.forms import Inequality, Instance
 from attnverify.evidence.records import Outcome
+from attnverify.seeds import generator
 
 CHUNK = 1 << 16  # sampled instances a batch
 RECHECKED = 8192  # instances that floats leave open and balls decide, at most, a batch
@@ -70,7 +71,7 @@ def sample(
     best = NOTHING
     share = -(-settings.samples // len(check.sizes))
     for index, sizes in enumerate(check.sizes):
-        random = draw.generator(settings.seed, name, "sampled", str(index))
+        random = generator(settings.seed, name, "sampled", str(index))
         for start in range(0, share, CHUNK):
             batch = min(CHUNK, share - start)
             free = draw.parameters(sizes, batch, random, spread=True)
@@ -86,7 +87,7 @@ def attack(
     """Gradient ascent on left/right over all free parameters and their scales."""
     best = NOTHING
     for index, sizes in enumerate(check.sizes):
-        random = draw.generator(settings.seed, name, "attacked", str(index))
+        random = generator(settings.seed, name, "attacked", str(index))
         found, still_open = ascend(
             check, sizes, settings.restarts, settings.steps, random, settings.device, progress
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 from flint import arb
 from torch import Tensor
 
@@ -33,14 +34,14 @@ def deviations(base, E, v):
     return ops.sum(abs(ops.sum(moved * v[..., None, :], -1)), -1)
 
 
-def oscillation_factor(D):
-    """kappa(D)/2: times ||E||_1 osc(v) it bounds :func:`deviations`, D = max_i osc(E_i)."""
-    return kappa(D) / ops.constant(2, D)
+def oscillation_factor(k):
+    """k/2 for k = kappa(D), D = max_i osc(E_i): times ||E||_1 osc(v) it bounds deviations."""
+    return k / ops.constant(2, k)
 
 
-def single_factor(D):
-    """(1 + kappa(D))/4: times ||E||_1 it bounds :func:`deviations` for a unit vector v."""
-    return (1 + kappa(D)) / ops.constant(4, D)
+def single_factor(k):
+    """(1 + k)/4 for the same k: times ||E||_1 it bounds deviations for a unit vector v."""
+    return (1 + k) / ops.constant(4, k)
 
 
 # ---------------------------------------------------------------- the bounds of one layer
@@ -54,7 +55,7 @@ def largest_oscillation(R, W_QK, key_width: int):
 
 def sums_constant(R, W_QK, W, key_width: int):
     """(1/2) sqrt(1 + kappa(D)) sqrt(sum_h q_h ||W_h||_1 sum_h q_h ||W_h||_inf) / sqrt(d_qk)."""
-    factor = ops.sqrt(single_factor(largest_oscillation(R, W_QK, key_width)))
+    factor = ops.sqrt(single_factor(kappa(largest_oscillation(R, W_QK, key_width))))
     return factor * collapse.corrected_constant(R, W_QK, W, key_width) / ops.constant(4, R)
 
 
@@ -97,8 +98,6 @@ def wide_family(d: int, n: int, w: float = 2.0**-4, bias: float = 64.0) -> dict[
     layer with these; here d_qk = 4 (:data:`WIDE_KEY_WIDTH`), whose root is exact. Dense float64
     tensors for small sizes; see :func:`wide_family_distinct` for any.
     """
-    import torch
-
     X, W_QK = torch.zeros(n, d).double(), torch.zeros(2, d, d).double()
     W, b_QK = torch.zeros(2, d, d).double(), torch.zeros(2, d).double()
     X[0, 0] = X[1, 1] = 1
@@ -118,8 +117,6 @@ def version_2_family(d: int, w: float = 2.0**-10, bias: float = 64.0) -> dict[st
     As w -> 0 and bias -> infinity, left over right of the printed bound with gamma tends to
     (d + sqrt 2) / (8 2^(3/4) sqrt d).
     """
-    import torch
-
     u, sign = torch.zeros(d).double(), torch.ones(d).double()
     u[0], u[1], sign[1::2] = 1, -1, -1
     E, b = torch.zeros(2, d, d).double(), torch.zeros(2, d).double()

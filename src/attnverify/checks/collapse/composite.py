@@ -37,7 +37,9 @@ def _residual_any(R, x, W_QK, b_QK, W):
     return norms.composite(ops.sum((P - base) @ S @ W, -3))
 
 
-def _bound(constant: Callable) -> Callable:
+def bound(constant: Callable) -> Callable:
+    """constant ||R||^3, the right side of a one-layer bound."""
+
     def right(R, x, W_QK, b_QK, W):
         return collapse.cubic(constant(R, W_QK, W, KEY_WIDTH), norms.composite(R))
 
@@ -49,7 +51,7 @@ def _version_2(R, W_QK, W, key_width):
     return gamma * collapse.published_constant(R, W_QK, W, key_width)
 
 
-def _times(constant: Callable, factor: float) -> Callable:
+def times(constant: Callable, factor: float) -> Callable:
     return lambda R, W_QK, W, k: ops.constant(factor, R) * constant(R, W_QK, W, k)
 
 
@@ -74,7 +76,7 @@ def _layers(constant: Callable, heads: int = 1, extremal=()) -> dict[str, Inequa
     """The two checks of a one-layer bound: exact center for two tokens, the proof's for more."""
     two = Inequality(
         left=_residual_two,
-        right=_bound(constant),
+        right=bound(constant),
         sizes=tuple(layer_sizes(2, d, heads) for d in (1, 2, 4)),
         build=bounded_layer,
         hypotheses=oscillations_bounded,
@@ -92,7 +94,7 @@ def _layers(constant: Callable, heads: int = 1, extremal=()) -> dict[str, Inequa
 def _with_twins(checks: dict[str, Inequality], twins: dict[str, Callable]) -> dict[str, Inequality]:
     two = checks["two tokens"]
     for title, constant in twins.items():
-        two = two.but(title, right=_bound(constant))
+        two = two.but(title, right=bound(constant))
     return {**checks, "two tokens": two}
 
 
@@ -114,7 +116,7 @@ def two_token_layer(scale: float, heads: int = 1) -> dict[str, torch.Tensor]:
 
 SINGLE_LAYER = _with_twins(
     _layers(_version_2, extremal=(lambda: two_token_layer(0.125),)),
-    {"0.5 gamma in place of 4 gamma": _times(_version_2, 0.125)},
+    {"0.5 gamma in place of 4 gamma": times(_version_2, 0.125)},
 )
 WIDE = 8.0  # oscillations drawn for the bounds that need no condition
 
@@ -125,13 +127,14 @@ def _unconditional(constant: Callable, many: Callable, neighbor: tuple[str, floa
     checks = {}
     for name, check in _layers(constant).items():
         extremal = many if name == "more tokens" else lambda: two_token_layer(2.0**-8)
-        free = replace(check, hypotheses=None, extremal=(extremal,), build=_wide)
-        wrong = free.but(title, right=_bound(_times(constant, factor)))
+        free = replace(check, hypotheses=None, extremal=(extremal,), build=unconditional_layer)
+        wrong = free.but(title, right=bound(times(constant, factor)))
         checks[name] = wrong if name == "more tokens" else free
     return checks
 
 
-def _wide(**parameters):
+def unconditional_layer(**parameters):
+    """A layer with scores of any size up to WIDE."""
     return bounded_layer(**parameters, limit=WIDE)
 
 
@@ -252,7 +255,7 @@ def pulled_apart_twice() -> dict[str, torch.Tensor]:
 
 MANY_HEADS = _layers(collapse.corrected_constant, 2, (lambda: two_token_layer(0.125, heads=64),))
 MANY_HEADS["more tokens"] = replace(MANY_HEADS["more tokens"], extremal=(pulled_apart_twice,)).but(
-    "0.70 in place of 4", right=_bound(_times(collapse.corrected_constant, 0.70 / 4))
+    "0.70 in place of 4", right=bound(times(collapse.corrected_constant, 0.70 / 4))
 )
 MANY_HEADS_SHARPENED = {
     f"{name}, constant sqrt 2": check for name, check in _layers(_root_two, 2).items()
@@ -273,7 +276,7 @@ CHECKS: dict[str, dict[str, Check]] = {
     "collapse.single-head-without-gamma": {
         **_with_twins(
             _layers(collapse.published_constant, extremal=(lambda: two_token_layer(0.125),)),
-            {"0.4 in place of 4": _times(collapse.published_constant, 0.1)},
+            {"0.4 in place of 4": times(collapse.published_constant, 0.1)},
         ),
         "depth": _depth(with_gamma=False),
         "the condition is needed": refuted.CONDITION,

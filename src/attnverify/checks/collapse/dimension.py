@@ -4,42 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import torch
 
 from attnverify import ops
 from attnverify.checks.collapse import composite, wide
-from attnverify.checks.instances import bounded_layer, layer_sizes
-from attnverify.evidence.forms import Check, Inequality, Instance, Twin
+from attnverify.checks.instances import layer_sizes
+from attnverify.evidence.forms import Check, Inequality, Instance
 from attnverify.formulas import collapse, heads, norms
 from attnverify.formulas.softmax import oscillation
 
 # ------------------------------------------------------------------------------- column sums
 
 
-def _largest(E):
-    return ops.amax(oscillation(E), -1)
+def _bound(factor: Callable, E, kappa: Callable = heads.kappa):
+    """The factor at D = max_i osc(E_i), times ||E||_1."""
+    return factor(kappa(ops.amax(oscillation(E), -1))) * norms.max_column_sum(E)
 
 
-def _oscillation_right(kappa: Callable) -> Callable:
-    def right(base, E, v):
-        return kappa(_largest(E)) / ops.constant(2, E) * norms.max_column_sum(E) * oscillation(v)
+def _any_vector(base, E, v, **how):
+    return _bound(heads.oscillation_factor, E, **how) * oscillation(v)
 
-    return right
+
+def _one_token(base, E, **how):
+    return _bound(heads.single_factor, E, **how)
 
 
 def _first_token(base, E):
-    """The vector e_1, of the shape of base."""
+    """The deviations of the vector e_1, which has the shape of base."""
     v = 0 * base
     v[..., 0] = v[..., 0] + 1
     return heads.deviations(base, E, v)
-
-
-def _single_right(kappa: Callable) -> Callable:
-    def right(base, E):
-        return (1 + kappa(_largest(E))) / ops.constant(4, E) * norms.max_column_sum(E)
-
-    return right
 
 
 def each_its_own(tokens: int, D: float) -> Instance:
@@ -60,42 +56,35 @@ def one_heavy(light: int, D: float) -> Instance:
     return {"base": base, "E": E}
 
 
-def _column_sums() -> dict[str, Check]:
-    any_vector = Inequality(
+def _with_neighbors(check: Inequality) -> Inequality:
+    return check.but(
+        "0.99 times the factor", right=lambda **i: ops.constant(0.99, i["E"]) * check.right(**i)
+    ).but(
+        "e^(D/2) in place of kappa(D)",
+        right=partial(check.right, kappa=lambda D: ops.exp(D / ops.constant(2, D))),
+    )
+
+
+COLUMN_SIZES = ((2, 2), (4, 3), (6, 6))  # rows and tokens
+ANY_VECTOR = _with_neighbors(
+    Inequality(
         left=heads.deviations,
-        right=_oscillation_right(heads.kappa),
-        sizes=tuple({"base": (m,), "E": (n, m), "v": (m,)} for n, m in ((2, 2), (4, 3), (6, 6))),
+        right=_any_vector,
+        sizes=tuple({"base": (m,), "E": (n, m), "v": (m,)} for n, m in COLUMN_SIZES),
         extremal=(lambda: each_its_own(64, 0.25), lambda: each_its_own(64, 1.0)),
     )
-    one_token = Inequality(
+)
+ONE_TOKEN = _with_neighbors(
+    Inequality(
         left=_first_token,
-        right=_single_right(heads.kappa),
-        sizes=tuple({"base": (m,), "E": (n, m)} for n, m in ((2, 2), (4, 3), (6, 6))),
+        right=_one_token,
+        sizes=tuple({"base": (m,), "E": (n, m)} for n, m in COLUMN_SIZES),
         extremal=(lambda: one_heavy(64, 0.25), lambda: one_heavy(64, 1.0)),
     )
-    neighbors: dict[str, Callable] = {
-        "0.99 kappa(D) in place of kappa(D)": lambda D: 0.99 * heads.kappa(D),
-        "e^(D/2) in place of kappa(D)": lambda D: ops.exp(D / ops.constant(2, D)),
-    }
-    return {
-        name: replace(
-            check,
-            twins=tuple(Twin(t, replace(check, right=right(k))) for t, k in neighbors.items()),
-        )
-        for name, check, right in (
-            ("any vector", any_vector, _oscillation_right),
-            ("one token", one_token, _single_right),
-        )
-    }
+)
 
 
 # ------------------------------------------------------------------------------- one layer
-
-WIDE = 8.0  # oscillations drawn; the bounds have no condition
-
-
-def _free(**parameters) -> Instance:
-    return bounded_layer(**parameters, limit=WIDE)
 
 
 def _scaled(layer: Instance, key_width: int) -> Instance:
@@ -119,13 +108,6 @@ def family(width: int, tokens: int) -> Instance:
     return _scaled(heads.wide_family(width, tokens, 2.0**-6), heads.WIDE_KEY_WIDTH)
 
 
-def _right(constant: Callable) -> Callable:
-    def right(R, x, W_QK, b_QK, W):
-        return collapse.cubic(constant(R, W_QK, W, composite.KEY_WIDTH), norms.composite(R))
-
-    return right
-
-
 def _checks(constant: Callable, two: tuple[Callable, ...], more: tuple[Callable, ...]) -> dict:
     """Two tokens with the best center; more tokens with the center of the proof."""
     made = {}
@@ -133,8 +115,8 @@ def _checks(constant: Callable, two: tuple[Callable, ...], more: tuple[Callable,
         known = composite.MANY_HEADS[name]
         made[name] = replace(
             known,
-            right=_right(constant),
-            build=_free,
+            right=composite.bound(constant),
+            build=composite.unconditional_layer,
             hypotheses=None,
             sizes=(*known.sizes, layer_sizes(tokens, 6, 3)),
             extremal=instances,
@@ -143,57 +125,28 @@ def _checks(constant: Callable, two: tuple[Callable, ...], more: tuple[Callable,
     return made
 
 
-def _with(check: Inequality, title: str, constant: Callable) -> Inequality:
-    return replace(check, twins=(Twin(title, replace(check, right=_right(constant))),))
-
-
-def _times(constant: Callable, share: float) -> Callable:
-    return lambda R, W_QK, W, k: ops.constant(share, R) * constant(R, W_QK, W, k)
-
-
-def _without_width(R, W_QK, W, key_width):
-    """K(D, 1) in place of K(D, d)."""
-    d = heads.dimension_factor(heads.largest_oscillation(R, W_QK, key_width), W.shape[-1])
-    one = heads.dimension_factor(heads.largest_oscillation(R, W_QK, key_width), 1)
-    return heads.dimension_constant(R, W_QK, W, key_width) * one / d
+def _nearly(check: Inequality, constant: Callable) -> Inequality:
+    return check.but(
+        "0.99 times the constant", right=composite.bound(composite.times(constant, 0.99))
+    )
 
 
 SHARPENED = _checks(heads.sums_constant, (lambda: two_tokens(16),), (composite.pulled_apart_twice,))
+SHARPENED["more tokens"] = _nearly(SHARPENED["more tokens"], heads.sums_constant)
 ONE_HEAD = replace(
-    composite.SHARPENED["more tokens"], right=_right(heads.one_head_constant), twins=()
+    composite.SHARPENED["more tokens"], right=composite.bound(heads.one_head_constant), twins=()
 )
+SHARPENED["one head"] = _nearly(ONE_HEAD, heads.one_head_constant)
 DIMENSION = _checks(
     heads.dimension_constant,
     (lambda: two_tokens(16), lambda: two_tokens(49)),
     (lambda: family(4, 10), lambda: family(9, 12)),
 )
-
-SMALL = replace(
-    composite.MANY_HEADS["more tokens"],
-    right=_right(collapse.published_constant),
-    extremal=(),
-    twins=(),
-)
+DIMENSION["more tokens"] = _nearly(DIMENSION["more tokens"], heads.dimension_constant)
 
 CHECKS: dict[str, dict[str, Check]] = {
-    "collapse.column-sums": _column_sums(),
-    "collapse.multi-head-sharpened": {
-        **SHARPENED,
-        "more tokens": _with(
-            SHARPENED["more tokens"],
-            "0.99 times the constant",
-            _times(heads.sums_constant, 0.99),
-        ),
-        "one head": _with(
-            ONE_HEAD, "0.99 times the constant", _times(heads.one_head_constant, 0.99)
-        ),
-    },
-    "collapse.multi-head-dimension": {
-        **DIMENSION,
-        "two tokens": _with(
-            DIMENSION["two tokens"], "the factor of width 1 at every width", _without_width
-        ),
-        "the constant is reached": wide.REACHED,
-    },
-    "collapse.multi-head-small-width": {"small layers": SMALL, **wide.SMALL_WIDTH},
+    "collapse.column-sums": {"any vector": ANY_VECTOR, "one token": ONE_TOKEN},
+    "collapse.multi-head-sharpened": {**SHARPENED},
+    "collapse.multi-head-dimension": {**DIMENSION, "the constant is reached": wide.REACHED},
+    "collapse.multi-head-small-width": {**wide.SMALL_WIDTH},
 }

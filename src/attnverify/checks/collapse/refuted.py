@@ -16,9 +16,10 @@ from attnverify.checks.collapse import wide
 from attnverify.checks.definitions import collapse as definitions
 from attnverify.checks.definitions.agree import by_definition
 from attnverify.evidence.cover import certain
-from attnverify.evidence.forms import Check, Decision, Twin, Verdict
+from attnverify.evidence.forms import Check, Decision
 from attnverify.formulas import collapse, families, norms
 from attnverify.formulas.softmax import oscillation
+from attnverify.verdict import Verdict
 
 arb = flint.arb
 
@@ -32,8 +33,7 @@ def _gap(n: int) -> Verdict:
 
 def _counterexample(run: Callable, twin: tuple[str, Callable]) -> Decision:
     limits = "this instance, which refutes the statement"
-    twins = (Twin(twin[0], Decision(twin[1], limits, kind="certified")),)
-    return Decision(run, limits, kind="certified", twins=twins)
+    return Decision(run, limits, kind="certified").but(twin[0], run=twin[1])
 
 
 PROOF_GAP = _counterexample(partial(_gap, 3), ("E = I of size 2 does it too", partial(_gap, 2)))

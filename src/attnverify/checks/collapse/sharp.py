@@ -12,11 +12,18 @@ import torch
 from attnverify import ops
 from attnverify.checks.definitions import collapse as definitions
 from attnverify.checks.definitions.agree import by_definition
-from attnverify.checks.instances import INSIDE, KEY_WIDTH, extremal_network, unit_value_map
+from attnverify.checks.instances import (
+    INSIDE,
+    KEY_WIDTH,
+    extremal_network,
+    unit_value_map,
+    with_rate,
+)
 from attnverify.evidence.cover import certain
-from attnverify.evidence.forms import Check, Decision, Inequality, Verdict
+from attnverify.evidence.forms import Check, Decision, Inequality
 from attnverify.formulas import collapse, norms, softmax
 from attnverify.formulas.spectral import spectral_norm
+from attnverify.verdict import Verdict
 
 arb = flint.arb
 
@@ -169,10 +176,9 @@ def _below_threshold(reach: float) -> Callable:
         allowed = (
             reach * INSIDE * torch.sigmoid(s) * torch.atanh(1 / v) / size.clamp_min(1e-300) ** 2
         )
-        now = collapse.rate(W_QK, KEY_WIDTH).clamp_min(1e-300)
         return {
             "X": X,
-            "W_QK": W_QK * (allowed[..., None] / now)[..., None, None],
+            "W_QK": with_rate(W_QK, allowed),
             "b_QK": b_QK,
             "W": unit_value_map(W, v[..., None]),
             "v": v,

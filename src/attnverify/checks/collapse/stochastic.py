@@ -14,10 +14,11 @@ from attnverify.checks.definitions import collapse as definitions
 from attnverify.checks.definitions.agree import by_definition
 from attnverify.checks.instances import KEY_WIDTH, two_tokens
 from attnverify.evidence.cover import certain
-from attnverify.evidence.forms import Check, Decision, Identity, Inequality, Twin, Verdict
+from attnverify.evidence.forms import Check, Decision, Identity, Inequality, Twin
 from attnverify.evidence.rounding import softmax_error, unit
 from attnverify.formulas import collapse, families, norms, softmax
 from attnverify.formulas.spectral import spectral_norm
+from attnverify.verdict import Verdict
 
 arb = flint.arb
 

@@ -9,15 +9,18 @@ the dense layer at small sizes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from flint import arb
 
 from attnverify import ops
-from attnverify.evidence.forms import Check, Decision, Twin, Verdict
+from attnverify.evidence.cover import both, certain
+from attnverify.evidence.forms import Check, Decision
 from attnverify.formulas import collapse, heads, norms
 from attnverify.formulas.softmax import critical_oscillation
+from attnverify.verdict import Verdict
 
 BITS = 256
 LIMITS = "these instances"
@@ -85,77 +88,67 @@ def pair(d: int, t) -> Layer:
     return _layer(i, left, 1)
 
 
-def _decision(run: Callable[[], Verdict], twin: str, other: Callable[[], Verdict]) -> Decision:
-    return Decision(
-        run, LIMITS, kind="certified", twins=(Twin(twin, Decision(other, LIMITS, "certified")),)
-    )
+def _certified(run: Callable[[], Verdict], twin: str, other: Callable[[], Verdict]) -> Decision:
+    return Decision(run, LIMITS, "certified").but(twin, run=other)
 
 
-def _violates(words: str, make: Callable[[], Layer]) -> Callable[[], Verdict]:
+def _violates(words: str, make: Callable[[], Layer]) -> Verdict:
     """The printed bound is false at this layer, which meets D <= x*; with and without gamma."""
-
-    def run() -> Verdict:
-        with ops.precision(BITS):
-            layer = make()
-            ratio, with_gamma = layer.printed, layer.printed / layer.gamma
-            met = layer.D <= critical_oscillation()
-            holds = True if met and ratio > 1 and with_gamma > 1 else False if ratio < 1 else None
-            text = f"{words}: left/right = {ratio.str(15)}, with gamma {with_gamma.str(15)}"
-            return Verdict(holds, text, ratio=float(ratio.mid()))
-
-    return run
+    with ops.precision(BITS):
+        layer = make()
+        ratio, with_gamma = layer.printed, layer.printed / layer.gamma
+        met = layer.D <= critical_oscillation()
+        holds = certain(met and ratio > 1 and with_gamma > 1, ratio < 1)
+        text = f"{words}: left/right = {ratio.str(15)}, with gamma {with_gamma.str(15)}"
+        return Verdict(holds, text, ratio=float(ratio.mid()))
 
 
 def _family(d: int, n: int, w: float) -> Callable[[], Verdict]:
-    return _violates(f"d = {d}, n = {n}", lambda: family(d, n, w))
+    return partial(_violates, f"d = {d}, n = {n}", partial(family, d, n, w))
 
 
 def _pair(d: int) -> Callable[[], Verdict]:
-    return _violates(f"d = {d}, 2 tokens", lambda: pair(d, arb(1) / 10))
+    return partial(_violates, f"d = {d}, 2 tokens", lambda: pair(d, arb(1) / 10))
 
 
-def _bounded(share: float) -> Callable[[], Verdict]:
+def _bounded(share: float) -> Verdict:
     """share * K(D, d) bounds the family, at four widths."""
-
-    def run() -> Verdict:
-        with ops.precision(BITS):
-            sizes = ((2, 10**6), (4, 10**6), (100, 10**6), (20_000, 10**9))
-            ratios = [family(d, n, 2.0**-10).dimension(d) / share for d, n in sizes]
-            below = [True if r <= 1 else False if r > 1 else None for r in ratios]
-            holds = False if False in below else None if None in below else True
-            worst = max(ratios, key=lambda r: float(r.mid()))
-            words = f"largest ratio of {len(ratios)} widths {worst.str(12)}"
-            return Verdict(holds, words, cases=len(ratios), ratio=float(worst.mid()))
-
-    return run
+    with ops.precision(BITS):
+        sizes = ((2, 10**6), (4, 10**6), (100, 10**6), (20_000, 10**9))
+        ratios = [family(d, n, 2.0**-10).dimension(d) / share for d, n in sizes]
+        holds, cases = both(*((certain(r <= 1, r > 1), 1) for r in ratios))
+        worst = max(ratios, key=lambda r: float(r.mid()))
+        words = f"largest ratio of {cases} widths {worst.str(12)}"
+        return Verdict(holds, words, cases=cases, ratio=float(worst.mid()))
 
 
-def _allowed(d: int, D: Callable[[], arb]) -> Callable[[], Verdict]:
+def _allowed(d: int, D: Callable[[], arb]) -> Verdict:
     """K(D, d) <= 4; K increases with D and with d."""
+    with ops.precision(BITS):
+        K = heads.dimension_factor(D(), d)
+        words = f"K = {K.str(12)} at d = {d}"
+        return Verdict(certain(K <= 4, K > 4), words, ratio=float((K / 4).mid()))
 
-    def run() -> Verdict:
-        with ops.precision(BITS):
-            K = heads.dimension_factor(D(), d)
-            holds = True if K <= 4 else False if K > 4 else None
-            return Verdict(holds, f"K = {K.str(12)} at d = {d}", ratio=float((K / 4).mid()))
 
-    return run
+def _small() -> arb:
+    """An oscillation small enough for width 15,873."""
+    return arb(2) ** -14
 
 
 TINY = 2.0**-20  # w: the scores of the narrowest instance oscillate by 2^-19
-NARROWEST = _decision(
+NARROWEST = _certified(
     _family(15_874, 10**13, TINY), "d = 15873 does it too", _family(15_873, 10**13, TINY)
 )
-REACHED = _decision(_bounded(1.0), "0.999 times the constant", _bounded(0.999))
+REACHED = _certified(partial(_bounded, 1.0), "0.999 times the constant", partial(_bounded, 0.999))
 
 PRINTED: dict[str, Check] = {
-    "layer of two tokens, d = 2^20": _decision(_pair(2**20), "d = 2^15 does it too", _pair(2**15)),
-    "layer, d = 20000": _decision(
+    "layer of two tokens, d = 2^20": _certified(_pair(2**20), "d = 2^15 does it too", _pair(2**15)),
+    "layer, d = 20000": _certified(
         _family(20_000, 10_000, 2.0**-6),
         "d = 15000 with more tokens does it too",
         _family(15_000, 100_000, 2.0**-6),
     ),
-    "layer, d = 16000": _decision(
+    "layer, d = 16000": _certified(
         _family(16_000, 100_000, 2.0**-6),
         "2000 tokens do it too",
         _family(16_000, 2000, 2.0**-6),
@@ -163,15 +156,15 @@ PRINTED: dict[str, Check] = {
     "smallest width": NARROWEST,
 }
 SMALL_WIDTH: dict[str, Check] = {
-    "width 5206": _decision(
-        _allowed(5206, critical_oscillation),
+    "width 5206": _certified(
+        partial(_allowed, 5206, critical_oscillation),
         "width 5207 by the same bound",
-        _allowed(5207, critical_oscillation),
+        partial(_allowed, 5207, critical_oscillation),
     ),
-    "width 15873": _decision(
-        _allowed(15_873, lambda: arb(2) ** -14),
+    "width 15873": _certified(
+        partial(_allowed, 15_873, _small),
         "width 15874 by the same bound",
-        _allowed(15_874, lambda: arb(2) ** -14),
+        partial(_allowed, 15_874, _small),
     ),
     "width 15874": NARROWEST,
 }

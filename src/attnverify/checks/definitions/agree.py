@@ -15,7 +15,8 @@ import numpy as np
 from flint import arb
 
 from attnverify import ops
-from attnverify.evidence.forms import Decision, Verdict
+from attnverify.evidence.forms import Decision
+from attnverify.verdict import Verdict
 
 NEAR = 2.0**-40  # the width a difference may have, relative to 1 and the value
 LIMITS = "these instances, drawn at random; generic, so that no two quantities agree by chance"

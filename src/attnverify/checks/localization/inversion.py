@@ -14,9 +14,10 @@ from attnverify.checks.cases import CASES
 from attnverify.checks.definitions import scores
 from attnverify.checks.definitions.agree import by_definition
 from attnverify.evidence.cover import certain
-from attnverify.evidence.forms import Check, Decision, Verdict
+from attnverify.evidence.forms import Check, Decision
 from attnverify.evidence.quadrature import enclosure, reference
 from attnverify.formulas import chisquare
+from attnverify.verdict import Verdict
 
 arb = flint.arb
 

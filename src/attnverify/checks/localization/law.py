@@ -12,8 +12,9 @@ from attnverify import ops
 from attnverify.checks.cases import CASES, Case
 from attnverify.checks.definitions import scores
 from attnverify.checks.definitions.agree import by_definition
-from attnverify.evidence.forms import Check, Decision, Twin, Verdict
+from attnverify.evidence.forms import Check, Decision, Twin
 from attnverify.formulas import localization
+from attnverify.verdict import Verdict
 
 arb = flint.arb
 

@@ -16,8 +16,9 @@ from attnverify import ops
 from attnverify.checks.definitions import scores
 from attnverify.checks.definitions.agree import by_definition
 from attnverify.checks.eigenspectrum import XI_GENERAL
-from attnverify.evidence.forms import Check, Decision, Inequality, Verdict
+from attnverify.evidence.forms import Check, Decision, Inequality
 from attnverify.formulas import localization, walk
+from attnverify.verdict import Verdict
 
 arb = flint.arb
 

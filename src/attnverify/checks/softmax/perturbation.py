@@ -14,8 +14,9 @@ from attnverify import ops
 from attnverify.checks.definitions import rows
 from attnverify.checks.definitions.agree import by_definition
 from attnverify.evidence import cover
-from attnverify.evidence.forms import Check, Decision, Inequality, Verdict
+from attnverify.evidence.forms import Check, Decision, Inequality
 from attnverify.formulas import norms, softmax
+from attnverify.verdict import Verdict
 
 arb = flint.arb
 
