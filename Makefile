@@ -50,8 +50,9 @@ verify: $(STAMP)  ## check every claim and write _build/evidence.json
 	@mkdir -p _build
 	$(BIN)/attnverify verify --json _build/evidence.json $(if $(FRESH),--fresh)
 
-bench: $(STAMP)  ## run the benchmarks (those of the build: python -m benchmarks builds)
-	$(BIN)/python -m benchmarks
+bench: $(STAMP)  ## run the benchmarks (half an hour); ARGS='package commands' narrows it
+	@$(BIN)/python tools/browser.py
+	$(BIN)/python -m benchmarks $(ARGS)
 
 pdf: $(STAMP)  ## print every page of the built book to _build/pdf
 	@$(BIN)/python tools/browser.py

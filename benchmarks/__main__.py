@@ -1,10 +1,12 @@
 """Path sums against enumeration and the forward pass; exact probability against simulation; the
-optimal center and the diameter against their plain forms.
+optimal center and the diameter against their plain forms; commands, builds of the book and the
+tests against the first edition.
 
-    python -m benchmarks
-    python -m benchmarks builds   (builds of the book: see benchmarks/builds.py)
+    python -m benchmarks                          (all; about half an hour)
+    python -m benchmarks package commands builds suites    (any of these)
 
-Both sides of a ratio run in this process, in turn, in float64 on the CPU; times are medians.
+Both sides of a ratio run in turn on this machine: those of the package in this process, in float64
+on the CPU, as medians; the others in processes of their own, from two checkouts.
 """
 
 from __future__ import annotations
@@ -22,10 +24,11 @@ from rich.progress import track
 
 import attnverify as av
 from attnverify.formulas.center import Program
-from benchmarks import builds
+from benchmarks import builds, commands, suites
 from benchmarks.center import full_program
 from benchmarks.memory import peak_bytes
 from benchmarks.result import Result, show
+from benchmarks.trees import trees
 
 
 def instance(depth: int, heads: int, tokens: int, width: int) -> tuple[Any, torch.Tensor]:
@@ -170,23 +173,34 @@ def against_simulation(symmetric: bool, walks: int = 1000, rounds: int = 3) -> R
     return Result(f"exact probability against simulation, {name}", measured, ">= 200", ratio >= 200)
 
 
+def package() -> list[Result]:
+    """The benchmarks of the package."""
+    return [
+        against_enumeration(),
+        against_forward(),
+        memory(),
+        against_simulation(True),
+        against_simulation(False),
+        center(),
+        distances(),
+    ]
+
+
+AGAINST_BEFORE = {"commands": commands.results, "builds": builds.results, "suites": suites.results}
+
+
 def main(arguments: Sequence[str] = ()) -> int:
-    """Without arguments the benchmarks of the package; ``builds``: those of the book's build."""
-    if list(arguments) == ["builds"]:
-        return show(builds.results())
-    if arguments:
-        raise SystemExit(f"benchmarks: got {' '.join(arguments)}, expected nothing or: builds")
-    return show(
-        [
-            against_enumeration(),
-            against_forward(),
-            memory(),
-            against_simulation(True),
-            against_simulation(False),
-            center(),
-            distances(),
-        ]
-    )
+    """Run what is named, everything by default; exit code 0 if every bar is met."""
+    known = ("package", *AGAINST_BEFORE)
+    if unknown := [name for name in arguments if name not in known]:
+        raise SystemExit(f"benchmarks: got {unknown[0]}, expected some of {', '.join(known)}")
+    wanted = arguments or known
+    found = package() if "package" in wanted else []
+    compared = [run for name, run in AGAINST_BEFORE.items() if name in wanted]
+    if compared:
+        with trees() as both:
+            found += [line for run in compared for line in run(both)]
+    return show(found)
 
 
 if __name__ == "__main__":

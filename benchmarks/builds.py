@@ -1,73 +1,26 @@
-"""Builds of the book against their bars, all in one run on one machine.
-
-    python -m benchmarks builds
-
-Two temporary worktrees, one of the reference commit and one of HEAD (edits that are not committed
-are not measured), are built with this interpreter, each from its own source. About ten minutes on
-a quiet machine with two cores.
-"""
+"""Builds of the book: cold in both checkouts; unchanged, prose edited, code edited in this one."""
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.result import Result
+from benchmarks.result import Result, judge
+from benchmarks.trees import REFERENCE, Trees, python
 
-ROOT = Path(__file__).resolve().parents[1]
-REFERENCE = "f6bafae"
 CHAPTER = "norms"
 SHARE, UNCHANGED, PROSE, REST = 0.6, 10.0, 30.0, 30.0  # of the reference; seconds
 PROSE_EDIT = ("**What is claimed.**", "**What is claimed, edited.**")
 CODE_EDIT = ("import sympy as sp\n", "import sympy as sp  # edited\n")
 
 
-@contextmanager
-def worktree(commit: str, folder: Path) -> Iterator[Path]:
-    """A checkout of a commit in a folder of its own, removed afterwards."""
-    git = ["git", "-C", str(ROOT), "worktree"]
-    subprocess.run([*git, "add", "--quiet", "--detach", str(folder), commit], check=True)
-    try:
-        yield folder
-    finally:
-        subprocess.run([*git, "remove", "--force", str(folder)], check=True)
-
-
-def environment(tree: Path) -> dict[str, str]:
-    """The package comes from the worktree, and kept work from a store that starts empty."""
-    own = {"PYTHONPATH": str(tree / "src"), "ATTNVERIFY_STORE": str(tree / "_build" / "store")}
-    return {**{k: v for k, v in os.environ.items() if k != "CI"}, **own}
-
-
-def check_source(tree: Path) -> None:
-    """Refuse to measure another source than the worktree's."""
-    command = [sys.executable, "-c", "import attnverify; print(attnverify.__file__)"]
-    done = subprocess.run(
-        command, cwd=tree, env=environment(tree), capture_output=True, text=True, check=True
-    )
-    if not Path(done.stdout.strip()).is_relative_to(tree / "src"):
-        raise RuntimeError(f"source: got {done.stdout.strip()}, expected one below {tree}")
-
-
 def build(tree: Path) -> tuple[float, str]:
     """Seconds of one build, and what it printed; raises CalledProcessError if it fails."""
     start = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, str(tree / "tools" / "build_book.py")],
-        cwd=tree,
-        env=environment(tree),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
+    done = python(tree, str(tree / "tools" / "build_book.py"))
     if done.returncode:
         sys.stderr.write(done.stdout[-4000:])
         done.check_returncode()
@@ -88,20 +41,10 @@ def run_of(chapter: str, log: str) -> float:
     return float(found[1]) if found else 0.0
 
 
-def judge(name: str, seconds: float, bar: float, note: str = "") -> Result:
-    """One line of the table."""
-    return Result(name, f"{seconds:.1f} s{note}", f"<= {bar:.1f} s", seconds <= bar)
-
-
-def results() -> list[Result]:
-    """Build cold twice, then unchanged, after an edit of prose, after an edit of code."""
-    with tempfile.TemporaryDirectory(prefix="attnverify-builds-") as name:
-        with worktree(REFERENCE, Path(name).resolve() / "before") as tree:
-            check_source(tree)
-            reference, _ = build(tree)
-        with worktree("HEAD", Path(name).resolve() / "now") as tree:
-            check_source(tree)
-            return [*_now(tree, reference)]
+def results(trees: Trees) -> Iterator[Result]:
+    """A line for each kind of build."""
+    reference, _ = build(trees.before)
+    yield from _now(trees.now, reference)
 
 
 def _now(tree: Path, reference: float) -> Iterator[Result]:

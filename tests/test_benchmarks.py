@@ -6,7 +6,7 @@ Times depend on the machine: ``python -m benchmarks`` checks them.
 import pytest
 import torch
 from benchmarks import __main__ as benchmarks
-from benchmarks import builds
+from benchmarks import builds, suites, trees
 from benchmarks.memory import peak_bytes
 
 import attnverify as av
@@ -66,18 +66,18 @@ def test_a_missed_bar_is_an_error(monkeypatch, capsys):
     ):
         monkeypatch.setattr(benchmarks, name, lambda *_: met)
     monkeypatch.setattr(benchmarks, "memory", lambda: met)
-    assert benchmarks.main() == 0
+    assert benchmarks.main(["package"]) == 0
     monkeypatch.setattr(benchmarks, "memory", lambda: missed)
-    assert benchmarks.main() == 1
+    assert benchmarks.main(["package"]) == 1
     assert "NO" in capsys.readouterr().out
 
 
 def test_builds_are_measured_from_their_own_source(tmp_path, monkeypatch):
     """A worktree whose package is not the one that would be imported is refused."""
     monkeypatch.setenv("CI", "true")
-    assert "CI" not in builds.environment(tmp_path)
+    assert "CI" not in trees.environment(tmp_path)
     with pytest.raises(RuntimeError, match="source"):
-        builds.check_source(tmp_path)
+        trees.check_source(tmp_path)
 
 
 def test_the_table_of_builds(tmp_path, monkeypatch):
@@ -98,3 +98,16 @@ def test_a_chapter_that_runs_without_need_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(builds, "build", lambda tree: (1.0, "    norms: 7.5 s\n"))
     with pytest.raises(RuntimeError, match="prose"):
         list(builds._now(tmp_path, 200.0))
+
+
+def test_the_table_of_suites(monkeypatch, tmp_path):
+    """What failed in either suite is told beside the times."""
+    done = iter([(200.0, "3 failed, 9 passed"), (121.0, "12 passed")])
+    monkeypatch.setattr(suites, "suite", lambda tree: next(done))
+    (line,) = suites.results(trees.Trees(tmp_path, tmp_path))
+    assert not line.met and "3 failed" in line.measured and line.bar == "<= 120.0 s"
+
+
+def test_what_is_unknown_is_named():
+    with pytest.raises(SystemExit, match="expected some of package, commands, builds, suites"):
+        benchmarks.main(["bulids"])
