@@ -19,6 +19,15 @@ sys.path.append(str(ROOT))  # for benchmarks, wherever the run starts from
 STORE = "ATTNVERIFY_STORE"
 os.environ[STORE] = "none"
 
+#: Tests run two at a time. With a thread for every core each they would wait for one another.
+THREADS = "OMP_NUM_THREADS"
+ONE_THREAD = THREADS not in os.environ and "PYTEST_XDIST_WORKER" in os.environ
+if ONE_THREAD:
+    os.environ[THREADS] = "1"
+
+#: What the run sets for itself and the book, which `make book` builds too, must not see.
+OWN_SETTINGS = {STORE, THREADS} if ONE_THREAD else {STORE}
+
 if "attnverify" in sys.modules:
     raise RuntimeError("attnverify was imported before its shape checks could be installed")
 install_import_hook("attnverify", "beartype.beartype")
@@ -28,7 +37,7 @@ install_import_hook("attnverify", "beartype.beartype")
 ALLOWED_SKIPS: frozenset[str] = frozenset()
 
 #: Files whose tests open the built book.
-BOOK_TESTS = ("test_pages.py", "test_interactive.py")
+BOOK_TESTS = ("test_pages.py", "test_interactive.py", "test_book_evidence.py")
 
 
 def _fail_skip(report) -> None:
@@ -56,9 +65,20 @@ def pytest_make_collect_report(collector):
     return report
 
 
+#: Files whose tests share something that takes long to make.
+SHARING_TESTS = (
+    "test_machines.py",
+    "test_pages_generated.py",
+    "test_recheck.py",
+    "test_sphinxext.py",
+    "test_store.py",
+    "test_wheel.py",
+)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Keep all page tests on one worker, so that the other one need not wait for the book.
+    """Keep tests that share something on one worker: the book, or what a file's fixtures make.
 
     xdist's own --dist=loadgroup does nothing under pytest 9.2: it renames tests through an
     attribute that pytest no longer reads.
@@ -67,7 +87,10 @@ def pytest_xdist_make_scheduler(config, log):
 
     class Scheduler(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "book" if nodeid.split("::")[0].endswith(BOOK_TESTS) else nodeid
+            file = nodeid.split("::")[0]
+            if file.endswith(BOOK_TESTS):
+                return "book"
+            return file if file.endswith(SHARING_TESTS) else nodeid
 
     return Scheduler(config, log)
 
@@ -91,7 +114,7 @@ def built_book() -> Path:
             command,
             stdout=stream,
             stderr=stream,
-            env={name: value for name, value in os.environ.items() if name != STORE},
+            env={k: v for k, v in os.environ.items() if k not in OWN_SETTINGS},
             timeout=2400,
             check=False,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
 
@@ -40,8 +41,9 @@ PATH_LIKE = re.compile(r"[\w./-]+\.(?:png|svg|jpe?g|gif|webp)$|^[\w-]*[/\\][^ ]*
 SHORTEST_ALT = 20
 
 
+@cache
 def soup(path: Path) -> BeautifulSoup:
-    """The parsed page."""
+    """The parsed page, which many tests look at and none changes."""
     return BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
 
 

@@ -176,11 +176,16 @@ def test_launch_links_open_files_that_exist(built_book, tmp_path, monkeypatch):
     written = build_book.build_config(tmp_path, tmp_path / "executed")
     config = yaml.safe_load(written.read_text(encoding="utf-8"))
     config["execute"]["execute_notebooks"] = "off"  # the pages themselves are built elsewhere
-    quick = tmp_path / "quick.yml"
+    quick, toc = tmp_path / "quick.yml", tmp_path / "toc.yml"
     quick.write_text(yaml.safe_dump(config), encoding="utf-8")
+    notebooks = [name for name in docnames() if name.startswith("notebooks/")][:2]
+    contents = {"format": "jb-book", "root": "book/index"}
+    contents["chapters"] = [{"file": name} for name in (*notebooks, "book/status")]
+    toc.write_text(yaml.safe_dump(contents), encoding="utf-8")
     code = "from jupyter_book.cli.main import main; main()"
+    options = ["--path-output", tmp_path, "--config", quick, "--toc", toc]
     done = subprocess.run(
-        [sys.executable, "-c", code, "build", ROOT, "--path-output", tmp_path, "--config", quick],
+        [sys.executable, "-c", code, "build", ROOT, *options],
         capture_output=True,
         text=True,
         timeout=900,
@@ -189,7 +194,6 @@ def test_launch_links_open_files_that_exist(built_book, tmp_path, monkeypatch):
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     html = tmp_path / "_build" / "html"
     paths = launch_paths(html, address)
-    notebooks = [name for name in docnames() if name.startswith("notebooks/")]
     assert sorted(paths["colab"]) == sorted(f"{name}.ipynb" for name in notebooks)
     assert sorted(paths["binder"]) == sorted(f"{name}.md" for name in notebooks)
     assert [path for path in paths["binder"] if not (ROOT / path).is_file()] == []

@@ -17,8 +17,6 @@ from attnverify.book.pages.common import anchor
 from attnverify.claims import registry
 from pagechecks import broken_links, soup, undescribed_images
 
-pytestmark = pytest.mark.xdist_group("sphinxext")  # one worker, one set of builds
-
 CONF = """
 project = "small"
 extensions = ["myst_parser", "attnverify.book.extension"]

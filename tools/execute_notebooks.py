@@ -10,6 +10,7 @@ package, so an older one would hide changes there.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -96,6 +97,24 @@ def fill(folder: Path, cache: Path, jobs: int | None = None, store: Any = None) 
     return failed
 
 
+@contextlib.contextmanager
+def one_thread(jobs: int) -> Iterator[None]:
+    """Processes started in the block use one thread each, unless they are told otherwise.
+
+    With a thread for every core they would wait for one another. It is not left in the environment:
+    the keys of what is kept hold it.
+    """
+    threads = "OMP_NUM_THREADS"
+    told = threads in os.environ or jobs < 2
+    if not told:
+        os.environ[threads] = "1"
+    try:
+        yield
+    finally:
+        if not told:
+            del os.environ[threads]
+
+
 def _all(paths: list[Path], jobs: int | None, store: Any) -> Iterator[Executed]:
     """Every notebook: from the store, else executed and put there."""
     known = _keys(paths) if store else {}
@@ -109,7 +128,8 @@ def _all(paths: list[Path], jobs: int | None, store: Any) -> Iterator[Executed]:
     print(f"    {len(paths) - len(missing)} of {len(paths)} are unchanged", flush=True)
     if not missing:
         return
-    with ProcessPoolExecutor(jobs or os.cpu_count(), mp_context=context()) as pool:
+    jobs = jobs or os.cpu_count() or 1
+    with one_thread(jobs), ProcessPoolExecutor(jobs, mp_context=context()) as pool:
         running = [pool.submit(execute, path) for path in missing]
         for task in as_completed(running):
             done = task.result()

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 PACKAGE = __name__.partition(".")[0]
@@ -38,8 +39,11 @@ class Sources:
         self.modules = frozenset(name for name, path in self.files.items() if path.suffix == ".py")
         self.top = top
         self._stamps = self._stat()
-        self._trees: dict[str, ast.Module] = {}
+        self._contents: dict[str, bytes] = {}
         self._direct: dict[str, frozenset[str]] = {}
+        self._resolved: dict[str, frozenset[str]] = {}
+        self._aliases: dict[str, dict[str, str]] = {}
+        self._handed_on: dict[str, dict[str, str]] = {}
         self._digests: dict[str, str] = {}
 
     def reached(self, starts: Iterable[str]) -> frozenset[str]:
@@ -58,9 +62,8 @@ class Sources:
         if self.is_table(name):
             return above(name)
         if name not in self._direct:
-            tree, here = self.tree(name), self.files[name].parent.relative_to(self.top)
-            texts = (n.value for n in ast.walk(tree) if isinstance(n, ast.Constant))
-            data = {(here / t).as_posix() for t in texts if isinstance(t, str) and "\n" not in t}
+            here = self.files[name].parent.relative_to(self.top)
+            data = {(here / t).as_posix() for t in _texts(self._content(name))}
             modules = {m for dotted in self.named(name) for m in self.resolve(dotted)}
             self._direct[name] = above(name) | modules | (data & set(self.files)) - self.modules
         return self._direct[name]
@@ -72,19 +75,26 @@ class Sources:
 
     def named(self, name: str) -> frozenset[str]:
         """The dotted names of the package in one module: see :func:`names`."""
-        return names(self.tree(name), self._parent(name))
+        return _named(self._content(name), self._parent(name))
 
     def aliases(self, name: str) -> dict[str, str]:
         """The names of one module that stand for the package's: by import, or defined there."""
-        tree = self.tree(name)
-        found = {n.name: f"{name}.{n.name}" for n in tree.body if isinstance(n, DEFINITIONS)}
-        assigned = (t for n in tree.body if isinstance(n, ast.Assign) for t in n.targets)
-        stored = (t for target in assigned for t in ast.walk(target) if isinstance(t, ast.Name))
-        found |= {t.id: f"{name}.{t.id}" for t in stored}
-        return found | aliases_in(tree, self._parent(name))
+        if name not in self._aliases:
+            tree = self.tree(name)
+            found = {n.name: f"{name}.{n.name}" for n in tree.body if isinstance(n, DEFINITIONS)}
+            assigned = (t for n in tree.body if isinstance(n, ast.Assign) for t in n.targets)
+            stored = (t for target in assigned for t in ast.walk(target) if isinstance(t, ast.Name))
+            found |= {t.id: f"{name}.{t.id}" for t in stored}
+            self._aliases[name] = found | aliases_in(tree, self._parent(name))
+        return self._aliases[name]
 
     def resolve(self, dotted: str) -> frozenset[str]:
         """The module that a dotted name lies in and the packages above it; all files if unclear."""
+        if dotted not in self._resolved:
+            self._resolved[dotted] = self._resolve(dotted)
+        return self._resolved[dotted]
+
+    def _resolve(self, dotted: str) -> frozenset[str]:
         module, rest = dotted, []
         while module not in self.modules:
             module, _, last = module.rpartition(".")
@@ -106,7 +116,7 @@ class Sources:
         total = hashlib.sha256()
         for name in sorted(self.reached(starts)):
             if name not in self._digests:
-                self._digests[name] = hashlib.sha256(self.files[name].read_bytes()).hexdigest()
+                self._digests[name] = hashlib.sha256(self._content(name)).hexdigest()
             total.update(f"{name}\0{self._digests[name]}\n".encode())
         return total.hexdigest()
 
@@ -122,13 +132,12 @@ class Sources:
 
     def tree(self, name: str) -> ast.Module:
         """The syntax tree of a module."""
-        if name not in self._trees:
-            tree = ast.parse(self.files[name].read_bytes())
-            for node in tree.body:
-                if isinstance(node, ast.If) and _for_types(node.test):
-                    node.body = []  # what only type checkers and editors see is never imported
-            self._trees[name] = tree
-        return self._trees[name]
+        return _parsed(self._content(name))
+
+    def _content(self, name: str) -> bytes:
+        if name not in self._contents:
+            self._contents[name] = self.files[name].read_bytes()
+        return self._contents[name]
 
     def _parent(self, name: str) -> str:
         """The package that a module's relative imports start from."""
@@ -136,6 +145,11 @@ class Sources:
 
     def _origins(self, module: str) -> dict[str, str]:
         """The names that a module hands on, by import or in a table of strings (name: module)."""
+        if module not in self._handed_on:
+            self._handed_on[module] = self._find_origins(module)
+        return self._handed_on[module]
+
+    def _find_origins(self, module: str) -> dict[str, str]:
         found: dict[str, str] = {}
         for node in self.tree(module).body:
             if isinstance(node, ast.Import | ast.ImportFrom):
@@ -158,6 +172,28 @@ class Sources:
             if module in self.modules:
                 entries[str(name)] = f"{module}.{member}" if member else module
         return entries
+
+
+@cache
+def _parsed(content: bytes) -> ast.Module:
+    """The syntax tree of a source file, without what only type checkers and editors see."""
+    tree = ast.parse(content)
+    for node in tree.body:
+        if isinstance(node, ast.If) and _for_types(node.test):
+            node.body = []
+    return tree
+
+
+@cache
+def _named(content: bytes, package: str) -> frozenset[str]:
+    return names(_parsed(content), package)
+
+
+@cache
+def _texts(content: bytes) -> frozenset[str]:
+    """The strings of one line in a source file."""
+    constants = (n.value for n in ast.walk(_parsed(content)) if isinstance(n, ast.Constant))
+    return frozenset(t for t in constants if isinstance(t, str) and "\n" not in t)
 
 
 def _for_types(test: ast.expr) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -65,14 +66,17 @@ def held(value: Any, depth: int = 0) -> Iterator[Code]:
             yield from held(part, depth + 1)
 
 
-def named(function: FunctionType) -> Iterator[Code]:
+@cache
+def named(function: FunctionType) -> frozenset[Code]:
     """What a function's source names, and what its closure holds."""
     names = _names(function.__module__)
+    found: set[Code] = set()
     for piece in _pieces(function):
         for dotted in {spelled(node, names) for node in ast.walk(piece)} - {""}:
-            yield from held(_object(dotted), DEEPEST - 1)
+            found |= set(held(_object(dotted), DEEPEST - 1))
     for cell in function.__closure__ or ():
-        yield from held(cell.cell_contents)
+        found |= set(held(cell.cell_contents))
+    return frozenset(found)
 
 
 @cache
@@ -83,8 +87,17 @@ def _names(module: str) -> dict[str, str]:
 
 def _pieces(function: FunctionType) -> list[ast.AST]:
     """The source of a function; of lambdas that start in the same line all of them."""
-    line = function.__code__.co_firstlineno
-    return [node for node in ast.walk(SOURCES.tree(function.__module__)) if _start(node) == line]
+    return _by_line(function.__module__)[function.__code__.co_firstlineno]
+
+
+@cache
+def _by_line(module: str) -> dict[int, list[ast.AST]]:
+    """The functions of a module, by the line that they start in."""
+    found: dict[int, list[ast.AST]] = defaultdict(list)
+    for node in ast.walk(SOURCES.tree(module)):
+        if start := _start(node):
+            found[start].append(node)
+    return found
 
 
 def _start(node: ast.AST) -> int:
@@ -104,6 +117,7 @@ def _object(dotted: str) -> Any:
     return value
 
 
+@cache
 def _attributes(function: FunctionType) -> set[str]:
     nodes = (node for piece in _pieces(function) for node in ast.walk(piece))
     return {node.attr for node in nodes if isinstance(node, ast.Attribute)}
