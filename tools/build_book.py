@@ -25,6 +25,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import yaml
@@ -275,16 +276,24 @@ def timed(name: str, stage, *arguments):
     return result
 
 
+def check_claims(evidence: Path, store: Store | None) -> None:
+    """The evidence and the pages that are generated from it."""
+    timed("verify the claims", verify, evidence, store)
+    timed("write the generated pages", generate_pages, evidence, store)
+
+
 def build(fresh: bool = False) -> Path:
     """All stages; returns the page to open."""
     if fresh:
         os.environ[STORE] = "none"  # for every process that is started from here, too
     output, evidence = ROOT / "_build", ROOT / "_build" / "evidence.json"
     stamp, store, pages = source_hash(ROOT), default(), output / "pages"
-    timed("verify the claims", verify, evidence, store)
-    timed("write the generated pages", generate_pages, evidence, store)
     with parsed_pages(pages, fresh):
-        timed("execute the notebooks", execute_notebooks, pages / "executed", store)
+        # Neither needs the other, and each has stretches that keep one core busy.
+        with ThreadPoolExecutor(1) as beside:
+            checked = beside.submit(check_claims, evidence, store)
+            timed("execute the notebooks", execute_notebooks, pages / "executed", store)
+            checked.result()
         html = timed("build the pages", build_html, pages, pages / "executed")
         timed("trim styles, icons and scripts", slim, html)
         (html / STAMP).write_text(stamp)

@@ -10,7 +10,6 @@ package, so an older one would hide changes there.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -97,22 +96,16 @@ def fill(folder: Path, cache: Path, jobs: int | None = None, store: Any = None) 
     return failed
 
 
-@contextlib.contextmanager
-def one_thread(jobs: int) -> Iterator[None]:
-    """Processes started in the block use one thread each, unless they are told otherwise.
+def one_thread() -> None:
+    """Kernels forked from here use one thread, or those of all cores would wait for one another.
 
-    With a thread for every core they would wait for one another. It is not left in the environment:
-    the keys of what is kept hold it.
+    Not by the environment of the build: the keys of what is kept hold that.
     """
-    threads = "OMP_NUM_THREADS"
-    told = threads in os.environ or jobs < 2
-    if not told:
-        os.environ[threads] = "1"
-    try:
-        yield
-    finally:
-        if not told:
-            del os.environ[threads]
+    import torch
+
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
+        os.environ["OMP_NUM_THREADS"] = "1"  # for what a notebook starts
 
 
 def _all(paths: list[Path], jobs: int | None, store: Any) -> Iterator[Executed]:
@@ -128,8 +121,8 @@ def _all(paths: list[Path], jobs: int | None, store: Any) -> Iterator[Executed]:
     print(f"    {len(paths) - len(missing)} of {len(paths)} are unchanged", flush=True)
     if not missing:
         return
-    jobs = jobs or os.cpu_count() or 1
-    with one_thread(jobs), ProcessPoolExecutor(jobs, mp_context=context()) as pool:
+    jobs = jobs or os.cpu_count()
+    with ProcessPoolExecutor(jobs, mp_context=context(), initializer=one_thread) as pool:
         running = [pool.submit(execute, path) for path in missing]
         for task in as_completed(running):
             done = task.result()
