@@ -18,7 +18,7 @@ $$
 \frac{4 \gamma \beta H}{\sqrt{d_{qk}}} \lVert \operatorname{res}(X) \rVert_{1,\infty}^3,
 $$
 
-with $\gamma$ at least that of every head with $E_h \ne 0$, or $\gamma = 1$ as in version 1.
+with $\gamma \ge 0$ at least that of every head with $E_h \ne 0$, or $\gamma = 1$ as in version 1.
 """,
         sources=(Source(DONG, "Theorem 2.3"),),
         here="the counterexample",
@@ -46,6 +46,36 @@ The proof gives $\sqrt 2$ in place of 4.
 """,
         here="statement and proof",
         uses=("collapse.single-head-without-gamma",),
+        notebook="collapse-heads",
+    ),
+    Claim(
+        id="collapse.multi-head-depth",
+        title="Many heads over depth",
+        kind="theorem",
+        statement=r"""
+Stack $L$ layers with one $d_{qk}$ and any numbers of heads, and let $\operatorname{res}$ be the
+residual with the minimizing center. For the layer with input $X_l$ take
+$R = \operatorname{res}(X_l)$; let $D_l$ be the largest oscillation of all rows of all
+$E_h = R W_{QK,h} R^\top / \sqrt{d_{qk}}$, of any size, $q_h = \lVert W_{QK,h} \rVert_1$,
+$\kappa(D) = (e^D - 1)/D$, $\kappa(0) = 1$ and
+
+$$
+B_l = \sqrt{\sum_h q_h \lVert W_h \rVert_1 \cdot \sum_h q_h \lVert W_h \rVert_\infty} .
+$$
+
+If $C \ge \frac12 \sqrt{1 + \kappa(D_l)}\, B_l / \sqrt{d_{qk}}$ at every layer, then for all biases
+
+$$
+\lVert \operatorname{res}(\mathrm{SAN}(X)) \rVert_{1,\infty} \le
+C^{(3^L - 1)/2}\, \lVert \operatorname{res}(X) \rVert_{1,\infty}^{3^L} .
+$$
+
+If $D_l \le x^*$ and $B_l \le B$ at every layer, $C = \frac{\sqrt3}{2} B / \sqrt{d_{qk}}$ will do,
+and so will $4 B / \sqrt{d_{qk}}$, which stands in place of the printed
+$4 \gamma \beta H / \sqrt{d_{qk}}$.
+""",
+        here="statement and proof",
+        uses=("collapse.multi-head-corrected", "collapse.multi-head-sharpened"),
         notebook="collapse-heads",
     ),
     Claim(
