@@ -75,7 +75,7 @@ def residual(**instance: Any) -> Any:
     return norms.composite(list(states(**instance))[-1][0])
 
 
-def largest(function: Callable, layers: list[tuple[Any, Any, Any]]) -> Any:
+def largest(function: Callable, layers: list[tuple[Any, ...]]) -> Any:
     """The largest value of a function of (R, W_QK, W) over the layers."""
     return ops.amax(ops.stack([function(*layer) for layer in layers], -1), -1)
 

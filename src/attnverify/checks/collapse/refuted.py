@@ -12,7 +12,7 @@ import flint
 import numpy as np
 
 from attnverify import ops
-from attnverify.checks.collapse import wide
+from attnverify.checks.collapse import wide, withgamma
 from attnverify.checks.definitions import collapse as definitions
 from attnverify.checks.definitions.agree import by_definition
 from attnverify.evidence.cover import certain
@@ -109,6 +109,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "d = 2^20": PRINTED,
         "smallest width of two tokens": SMALLEST,
         **wide.PRINTED,
+        **withgamma.PRINTED,
         "closed forms": by_definition(definitions.counterexamples, "5 in place of 4", factor=5),
     },
 }

@@ -161,6 +161,7 @@ smaller limit holds for all $n$: two heads reach it as $D \to 0$ and $n \to \inf
             "softmax.total-variation",
             "norms.submultiplicative",
             "attention.qk-reduction",
+            "collapse.multi-head-as-printed",
         ),
         notebook="collapse-width",
     ),
@@ -181,7 +182,35 @@ At every width $d \ge 15\,874$ there are layers of two heads, with arbitrarily s
 it is false, with $\gamma = 1$ and with $\gamma$ as in version 2.
 """,
         here="statement and proof",
-        uses=("collapse.multi-head-dimension",),
+        uses=("collapse.multi-head-dimension", "collapse.multi-head-as-printed"),
+        notebook="collapse-width",
+    ),
+    Claim(
+        id="collapse.multi-head-gamma",
+        title="Many heads with γ: the loss is the fourth root of tokens times width",
+        kind="theorem",
+        statement=r"""
+Let $R = X - \mathbf 1 x^\top$ for any $x$, where $X$ has $n$ tokens and $d$ features,
+$E_h = R W_{QK,h} R^\top / \sqrt{d_{qk}}$ and $\gamma_h$ as in version 2
+({claim}`collapse.single-layer`). With $\tau = (nd)^{1/4}$, for oscillations of any size, any number
+of heads and all biases
+
+$$
+\min_y \lVert \mathrm{SA}(X) - \mathbf 1 y^\top \rVert_{1,\infty} \le
+\frac{\tau + \tau^{-1}}{2 \sqrt2} \sum_h \frac{\gamma_h}{\sqrt{d_{qk}}}
+\lVert W_{QK,h} \rVert_1 \lVert W_h \rVert_{1,\infty}\, \lVert R \rVert_{1,\infty}^3 ,
+$$
+
+the sum being over the heads with $E_h \ne 0$. So the printed bound with $\gamma$ as in version 2 is
+true for every layer with $nd \le 15\,873$.
+
+If $n$ is even, $4 \le n \le d$ and $nd \ge 31\,748$, there are layers of two heads, with
+arbitrarily small oscillations, for which the printed bound with this $\gamma$ is false. The
+smallest such width is 179, with 178 tokens. For even $n$ with $4 \le n \le d$ no factor in place of
+$(\tau + \tau^{-1})/(2 \sqrt2)$ can be smaller than that number with $nd/2$ for $nd$.
+""",
+        here="statement and proof",
+        uses=("collapse.single-layer-sharp", "attention.qk-reduction"),
         notebook="collapse-width",
     ),
 ]
