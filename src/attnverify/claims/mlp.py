@@ -18,7 +18,7 @@ $\min_y \lVert f(X) - \mathbf 1 y^\top \rVert_{1,\infty} \le \lVert \Lambda \rVe
 For $f(x) = \sigma(x W_1 + b_1) W_2 + b_2$, $\sigma$ with Lipschitz constant 1,
 $\lambda = \lVert W_1 \rVert_2 \lVert W_2 \rVert_2$ and $\Lambda = |W_1| |W_2|$ serve.
 """,
-        sources=(Source(DONG, "Corollary 3.2"),),
+        sources=(Source(DONG, "Corollary 3.2, the step for one map"),),
         here="the entrywise form that the composite value needs",
         uses=("norms.submultiplicative", "norms.diameter"),
         notebook="mlp",
