@@ -131,7 +131,7 @@ def extremal_diameter() -> Instance:
     return _with_map(network, torch.eye(2))
 
 
-SIZES = (_sizes(2, 2, 1, 3), _sizes(3, 1, 2, 2))
+SIZES = (_sizes(2, 2, 1, 3), _sizes(3, 1, 3, 2))
 HALVED = "exponent 3^L / 2 in place of (3^L - 1) / 2"
 COMPOSITE = Inequality(
     left=lambda **i: norms.composite(_output(**i)),
