@@ -10,6 +10,8 @@ import torch
 
 from attnverify import ops
 from attnverify.checks.collapse import composite, wide, withgamma
+from attnverify.checks.definitions import collapse as definitions
+from attnverify.checks.definitions.agree import by_definition
 from attnverify.checks.instances import layer_sizes
 from attnverify.evidence.forms import Check, Inequality, Instance
 from attnverify.formulas import collapse, gammaheads, heads, norms
@@ -168,5 +170,9 @@ CHECKS: dict[str, dict[str, Check]] = {
     "collapse.multi-head-sharpened": {**SHARPENED},
     "collapse.multi-head-dimension": {**DIMENSION, "the constant is reached": wide.REACHED},
     "collapse.multi-head-small-width": {**wide.SMALL_WIDTH},
-    "collapse.multi-head-gamma": {**GAMMA, **withgamma.CERTIFIED},
+    "collapse.multi-head-gamma": {
+        **GAMMA,
+        **withgamma.CERTIFIED,
+        "constant": by_definition(definitions.with_gamma, "the fifth root", root=5),
+    },
 }
