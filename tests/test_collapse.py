@@ -126,6 +126,15 @@ def test_layer_norm_formula_is_the_networks():
     assert torch.allclose(ours, theirs, rtol=0, atol=40 * 2.0**-52 * float(theirs.abs().max()))
 
 
+def test_feature_norm_is_torchs_batch_norm_in_training():
+    Y = torch.randn(5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    theirs = torch.nn.functional.batch_norm(Y, None, None, training=True, eps=1e-300)
+    ours = layernorm.normalize_features(Y)
+    # sums over 5 tokens twice, a root and a quotient, on either side
+    assert torch.allclose(ours, theirs, rtol=0, atol=40 * 2.0**-52 * float(theirs.abs().max()))
+    assert not torch.allclose(ours, layernorm.normalize(Y), atol=0.1)
+
+
 def test_gelu_slope_is_an_upper_bound():
     """Derivative of z Phi(z): Phi(z) + z phi(z), largest at sqrt 2, enclosed in balls."""
     z = flint.arb(2).sqrt()

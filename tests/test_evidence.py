@@ -16,7 +16,7 @@ from attnverify.evidence.forms import Decision, Inequality, Twin
 from attnverify.evidence.records import Record, TwinRecord
 from attnverify.evidence.run import gather, reject
 from attnverify.evidence.search import Settings, attack, sample
-from attnverify.evidence.status import own, standings
+from attnverify.evidence.status import Standing, own, standings
 from attnverify.verdict import Verdict
 
 QUICK = Settings(samples=400, restarts=12, steps=200)
@@ -128,6 +128,19 @@ def test_status_is_transitive():
     full[ids[0]] = replace(full[ids[0]], status="partial")
     after = standings(registry, full)["paths.decomposition"]
     assert after.status == "partial" and "rests on paths.stochastic-product" in after.reasons[0]
+
+
+def test_what_rests_on_a_refuted_claim_rests_on_its_counterexample():
+    """A refutation is established by its evidence; one without it is not."""
+    ids = ["collapse.multi-head-as-printed", "collapse.multi-head-small-width"]
+    alone = {id: Standing("verified") for id in [*ids, *registry.ancestors(ids[1])]}
+    for status, expected in (
+        ("refuted", "verified"),
+        ("partial", "partial"),
+        ("failed", "partial"),
+    ):
+        alone[ids[0]] = Standing(status)
+        assert standings(registry, alone)[ids[1]].status == expected
 
 
 def test_missing_evidence_is_partial():

@@ -9,7 +9,7 @@ from flint import arb
 
 from attnverify import ops
 from attnverify.checks.collapse import wide
-from attnverify.formulas import collapse, heads, norms
+from attnverify.formulas import collapse, gammaheads, heads, norms
 
 KEY = heads.WIDE_KEY_WIDTH
 
@@ -103,41 +103,12 @@ def test_factor_of_width_one_is_the_one_of_a_single_shape():
     ("layer", "key_width"),
     [
         (heads.wide_family(4, 7), KEY),
-        (heads.version_2_family(8), KEY),
+        (gammaheads.family(8, 6), KEY),
         (collapse.many_heads_counterexample(16, 0.25), 1),
     ],
-    ids=["many tokens", "version 2", "two tokens"],
+    ids=["many tokens", "with gamma", "two tokens"],
 )
 def test_counterexamples_are_layers_of_their_key_width(layer, key_width):
     """W_QK = W_Q W_K^T and b_QK = W_K b_Q with d_qk columns: together of rank d_qk at most."""
     for W_QK, b_QK in zip(layer["W_QK"], layer["b_QK"], strict=True):
         assert torch.linalg.matrix_rank(torch.cat([W_QK, b_QK[None]])) <= key_width
-
-
-@pytest.mark.parametrize("d", [8, 12])
-def test_version_2_family_has_its_center_and_its_gamma(d):
-    """The common row is the best center, by the linear programs; gamma = 1/sqrt(d), ||R|| = 1."""
-    i = heads.version_2_family(d)
-    Y = collapse.layer(i["X"], i["W_QK"], i["b_QK"], i["W"], KEY)
-    paired = norms.composite(Y - (Y[0] + Y[1]) / 2)
-    # the programs leave 1e-9 of a sum, the output is about 2^-10 of one; and two such sums
-    assert float(norms.composite(norms.residual(Y))) == pytest.approx(float(paired), rel=1e-5)
-    assert float(norms.composite(norms.residual(i["X"]))) == pytest.approx(1, abs=1e-8)
-    gamma = collapse.gamma(i["X"], i["W_QK"], KEY)
-    assert torch.allclose(gamma, torch.full_like(gamma, d**-0.5), rtol=d * 2.0**-50, atol=0)
-
-
-def test_version_2_family_tends_to_its_limit():
-    """Half differences of scores are at most x = w sqrt(d), and 1 - x^2/3 <= tanh(x)/x <= 1.
-
-    Logits of 64 are off by 2^-46 at most, 1e-9 of the smallest half difference w/2.
-    """
-    d, w = 180, 2.0**-14
-    i = heads.version_2_family(d, w)
-    Y = collapse.layer(i["X"], i["W_QK"], i["b_QK"], i["W"], KEY)
-    right = collapse.published_constant(i["X"], i["W_QK"], i["W"], KEY) / math.sqrt(d)
-    ratio = float(norms.composite(Y - (Y[0] + Y[1]) / 2) / right)
-    limit = (d + 2**0.5) / (8 * 2**0.75 * d**0.5)
-    x = w * d**0.5
-    assert limit * (1 - x**2 / 3 - 1e-9) <= ratio <= limit * (1 + 1e-9)
-    assert ratio > 1

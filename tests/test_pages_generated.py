@@ -111,10 +111,14 @@ def test_errata_have_one_line_for_each_published_statement(tmp_path):
     for line, id in zip(rows["Refuted"], expected["Refuted"], strict=True):
         claim = registry[id]
         assert "↻</span> corrected" in line
-        assert f"{{claim}}`{registry[claim.corrected_by].title} <{claim.corrected_by}>` |" in line
+        other = "; in another reading: " if errata.readings(id) else " |"
+        assert (
+            f"{{claim}}`{registry[claim.corrected_by].title} <{claim.corrected_by}>`{other}" in line
+        )
     refuted = {
         "collapse.version-1-proof-gap",
         "collapse.multi-head-as-printed",
+        "mlp.as-printed",
         "layernorm.as-printed",
     }
     assert refuted <= set(expected["Refuted"])
@@ -128,6 +132,21 @@ def test_sharper_statements_are_linked_with_their_certificates(pages):
         line = next(x for x in rows if f"<{claim.sharpens}>" in x)
         assert f"<{claim.id}>`" in line and f"`{claim.id}`: " in line
         assert r"\|x\| \<= \*1\* at \`n\` = 2" in line  # the detail, shown as it is
+
+
+def test_another_reading_stands_beside_the_refuted_one(pages):
+    """Layer normalization by feature beside layer normalization by token, with its own status."""
+    rows = errata_rows(pages["errata.md"])["Refuted"]
+    found = [c for c in registry.values() if c.reads]
+    assert "layernorm.by-feature" in {c.id for c in found}
+    for claim in found:
+        assert claim.published and claim.asserts == "holds", claim.id
+        assert (
+            registry[claim.reads].asserts == "fails" and claim.id in registry[claim.reads].statement
+        )
+        (line,) = [x for x in rows if f"<{claim.reads}>" in x]
+        beside = line.split("in another reading: ")[1]
+        assert f"<{claim.id}>`" in beside and "attnverify-badge" in beside
 
 
 def test_only_published_claims_are_sharpened_and_only_by_what_is_proved_here():

@@ -38,6 +38,22 @@ def bounded_layer(
     return {"R": R, "x": x, "W_QK": W_QK * factor[..., None, None], "b_QK": b_QK, "W": W}
 
 
+def two_token_layer(scale: float, heads: int = 1) -> dict[str, torch.Tensor]:
+    """Two tokens +-(scale, 0), W_QK = e_1 e_1^T, W = e_1 1^T: a large ratio at width 2.
+
+    Of several heads, h = 0, 1, ... has 1 + h/H times these scores and 2 - (h + 1)/H times this
+    value map, so that no two are equal.
+    """
+    h = torch.arange(heads, dtype=torch.float64)
+    W_QK = torch.zeros(heads, 2, 2, dtype=torch.float64)
+    W_QK[:, 0, 0] = 1 + h / heads
+    W = torch.zeros(heads, 2, 2, dtype=torch.float64)
+    W[:, 0, :] = (2 - (h + 1) / heads)[:, None]
+    R = torch.tensor([[scale, 0.0], [-scale, 0.0]], dtype=torch.float64)
+    zero = torch.zeros(heads, 2, dtype=torch.float64)
+    return {"R": R, "x": torch.zeros(1, 2, dtype=torch.float64), "W_QK": W_QK, "b_QK": zero, "W": W}
+
+
 def oscillations_bounded(R, W_QK, **_):
     """Hypothesis D_i <= x* for every head and row, as pairs (smaller, larger)."""
     D = oscillation(collapse.scores_of_residual(R, W_QK, KEY_WIDTH))

@@ -86,6 +86,56 @@ LEFT_FACTOR = _left_factor(
 )
 
 
+def _feature_right(Y, g, b, less: int = 0):
+    """Y A + 1 c^T with A = diag(g/s), c = b - m A, s_k from the pairs of tokens."""
+    n, d = Y.shape[-2:]
+    s = ops.transpose(sigma_by_pairs(ops.transpose(Y), less))  # (..., 1, d)
+    A = ops.eye(d, Y) * (g / s)
+    mean = ops.sum(Y, -2, keepdims=True) / ops.constant(n, Y)
+    return Y @ A + (b - mean @ A)
+
+
+def _feature_bound(Y, g, b):
+    """Rounding of the two forms; t = |y| + mean |y| for each entry, gamma = gamma_m.
+
+    The first is off as in :func:`_factor_bound`, tokens and features exchanged: 2 gamma t / s + 2
+    sqrt(n) r with the share r = gamma (rms(t) / s + 1) if r <= 1/2, else 4 sqrt(n) r. In the other
+    nothing cancels in s; Y A and m A have one term that is not zero in each sum, so their
+    difference is off by 2 gamma t / s. One more of each covers the scale and second order; either
+    adds gamma |b|. m: sums over tokens^2 pairs, twice the tokens, twice the width, and single
+    operations.
+    """
+    n, d = Y.shape[-2:]
+    step, s = gamma(n * n + 2 * n + 2 * d + 20, Y), ops.transpose(sigma_by_pairs(Y.mT))
+    size = abs(Y) + abs(Y).mean(-2, keepdim=True)
+    share = step * (size.square().mean(-2, keepdim=True).sqrt() / s + 1)
+    return (5 * step * size / s + 5 * n**0.5 * share) * abs(g) + 2 * step * abs(b)
+
+
+def _by_feature(right: Callable, left: Callable = layernorm.normalize_features, twins=()):
+    sizes = tuple({"Y": (n, d), "g": (1, d), "b": (1, d)} for n, d in ((2, 3), (5, 3), (4, 6)))
+    return Identity(
+        lambda Y, g, b: left(Y) * g + b,
+        right,
+        _feature_bound,
+        sizes,
+        arithmetic="ball",
+        twins=twins,
+    )
+
+
+BY_FEATURE = _by_feature(
+    _feature_right,
+    twins=(
+        Twin("statistics of each token", _by_feature(_feature_right, layernorm.normalize)),
+        Twin(
+            "n - 1 in place of n in the variance",
+            _by_feature(lambda Y, g, b: _feature_right(Y, g, b, less=1)),
+        ),
+    ),
+)
+
+
 def _three_tokens(multiples: tuple[int, int, int]) -> Verdict:
     """Tokens k u on one line: is there no A, b with LN(X) = X A + 1 b^T?
 
@@ -207,5 +257,6 @@ WITHOUT = _escape(
 CHECKS: dict[str, dict[str, Check]] = {
     "layernorm.as-printed": {"any matrix": ANY_MATRIX, "diagonal": DIAGONAL},
     "layernorm.left-factor": {"identity": LEFT_FACTOR},
+    "layernorm.by-feature": {"identity": BY_FEATURE},
     "layernorm.escape": {"fixed point": ESCAPE, "without": WITHOUT},
 }

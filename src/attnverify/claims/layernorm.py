@@ -13,7 +13,8 @@ CLAIMS = [
 For every $X$ whose tokens have nonzero variance there are a matrix $A$ and a vector $b$, which may
 depend on $X$, with $\mathrm{LN}(X) = X A + \mathbf 1 b^\top$. Here $\mathrm{LN}$ normalizes each
 token, as transformers use it. (With $A$ diagonal, as printed, two tokens refute it; with any $A$,
-three do.)
+three do. With mean and variance of each feature over the tokens in place of those of each token, it
+is true: {claim}`layernorm.by-feature`.)
 """,
         sources=(Source(DONG, "Section 3, layer normalization"),),
         here="the counterexamples",
@@ -38,6 +39,28 @@ with scale $g$ and shift $b$. Scaling by features instead, $X \mapsto X \operato
 """,
         here="the corrected statement",
         notebook="layernorm",
+    ),
+    Claim(
+        id="layernorm.by-feature",
+        title="With statistics of each feature the printed identity is true",
+        kind="proposition",
+        statement=r"""
+Let every feature of $Y = \mathrm{SA}(X)$, a column of $Y$, have mean $m_k$ and nonzero variance
+$s_k^2$ over the tokens. Normalizing the features, with scale $g$ and shift $b$, is a right factor
+and a rank-one shift:
+
+$$
+\Bigl( g_k \frac{Y_{ik} - m_k}{s_k} + b_k \Bigr)_{ik} = Y A + \mathbf 1 c^\top, \qquad
+A = \operatorname{diag}(g_k / s_k), \quad c_k = b_k - g_k m_k / s_k .
+$$
+
+$A$ and $c$ depend on $X$. Behind attention they merge into the value maps,
+$\sum_h P_h X W_h A + \mathbf 1 c^\top$ if $Y = \sum_h P_h X W_h$, and all attention matrices stay.
+""",
+        sources=(Source(DONG, "Section 3, read with statistics of each column of SA(X)"),),
+        here="the reading, and why it is another operation than that of transformers",
+        notebook="layernorm",
+        reads="layernorm.as-printed",
     ),
     Claim(
         id="layernorm.escape",

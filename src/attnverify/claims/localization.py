@@ -43,8 +43,9 @@ P\bigl(Q > x + \tfrac{2\pi}\Delta\bigr) \Bigr\}
 + \frac{|\varphi(K\Delta)|}{\pi\, e(K\Delta)} ,
 $$
 
-where $s_k = (k + \frac12)\Delta$ and $e(s) = \sum_k 2 s^2 \mu_k^2 / (1 + 4 s^2 \mu_k^2)$. For every
-$y > 0$ the tails satisfy
+where $s_k = (k + \frac12)\Delta$ and $e(s) = \sum_k 2 s^2 \mu_k^2 / (1 + 4 s^2 \mu_k^2)$. Neither
+of the two parts of the bound can be multiplied by a number below 1: two equal weights show it. For
+every $y > 0$ the tails satisfy
 
 $$
 P\Bigl(\pm(Q - \mathbb{E}Q) > 2\sqrt{y \textstyle\sum_k \mu_k^2}

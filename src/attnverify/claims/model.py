@@ -37,7 +37,8 @@ class Claim:
     stem of the notebook that derives it, or shows it if it is an experiment. asserts: "holds", or
     "fails" for a published statement that the book refutes or a finding that did not come out
     here; corrected_by: the id of the statement that replaces it; sharpens: the id of the
-    published claim of which this is a sharper form.
+    published claim of which this is a sharper form; reads: the id of a refuted claim whose
+    published sentence this one reads in another way.
     """
 
     id: str
@@ -51,6 +52,7 @@ class Claim:
     asserts: Assertion = "holds"
     corrected_by: str | None = None
     sharpens: str | None = None
+    reads: str | None = None
 
     @property
     def published(self) -> bool:
@@ -84,7 +86,7 @@ class Registry(Mapping[str, Claim]):
                 raise InputError(f"id: got {claim.id!r} twice, expected one claim an id")
             self._claims[claim.id] = claim
         for claim in self._claims.values():
-            for other in (*claim.uses, claim.corrected_by, claim.sharpens):
+            for other in (*claim.uses, claim.corrected_by, claim.sharpens, claim.reads):
                 if other is not None and other not in self._claims:
                     raise InputError(f"{claim.id}: uses unknown claim {other!r}")
 

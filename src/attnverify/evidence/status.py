@@ -54,13 +54,16 @@ def own(claim: Claim, records: Iterable[Record], twins: Iterable[TwinRecord]) ->
 
 
 def standings(registry: Registry, alone: Mapping[str, Standing]) -> dict[str, Standing]:
-    """Statuses with ancestors taken into account; ``alone`` holds every ancestor of its claims."""
+    """Statuses with ancestors taken into account; ``alone`` holds every ancestor of its claims.
+
+    What rests on a refuted claim uses its counterexample, which is established by its evidence.
+    """
     out = {}
     for id, standing in alone.items():
         weak = []
         for ancestor in registry.ancestors(id):
             status = alone[ancestor].status
-            if status != "verified":
+            if status not in ("verified", "refuted"):
                 weak.append(f"rests on {ancestor}: {status}")
         if standing.status == "verified" and weak:
             standing = Standing("partial", tuple(weak))

@@ -107,28 +107,6 @@ def wide_family(d: int, n: int, w: float = 2.0**-4, bias: float = 64.0) -> dict[
     return {"X": X, "W_QK": W_QK, "b_QK": b_QK, "W": W}
 
 
-def version_2_family(d: int, w: float = 2.0**-10, bias: float = 64.0) -> dict[str, Tensor]:
-    """Two heads on the tokens e_1, ..., e_d whose gamma is 1/sqrt(d); d even, d_qk = 4.
-
-    With u = e_1 - e_2 the scores are E_1 = w/2 (1, -1, 1, ...)^T u^T, and E_2 with the rows
-    +-w sqrt(d/8) u^T and one row of equal entries, which adds to ||E_2||_1 and moves nothing, so
-    that ||E_1||_1 = ||E_2||_1 = w d/2; bias (e_1 + e_2) to both. W_1 = sqrt(d) u e_1^T,
-    W_2 = u 1^T. Rows of the output come in pairs about one row, so that row is the best center.
-    As w -> 0 and bias -> infinity, left over right of the printed bound with gamma tends to
-    (d + sqrt 2) / (8 2^(3/4) sqrt d).
-    """
-    u, sign = torch.zeros(d).double(), torch.ones(d).double()
-    u[0], u[1], sign[1::2] = 1, -1, -1
-    E, b = torch.zeros(2, d, d).double(), torch.zeros(2, d).double()
-    E[0] = w / 2 * torch.outer(sign, u)
-    moved = w * (d / 8) ** 0.5
-    E[1, 0], E[1, 1], E[1, 2] = moved * u, -moved * u, w * d / 2 - 2 * moved
-    b[:, :2] = bias
-    first = torch.eye(d)[0].double()
-    W = torch.stack([torch.outer(d**0.5 * u, first), torch.outer(u, torch.ones(d).double())])
-    return {"X": torch.eye(d).double(), "W_QK": 2 * E, "b_QK": 2 * b, "W": W}
-
-
 def wide_family_distinct(d: int, n: int, w, bias) -> dict[str, Any]:
     """The distinct rows, features and output columns of that layer, in balls.
 

@@ -19,3 +19,8 @@ def standard_deviation(X):
 def normalize(X):
     """(x - mean) / sigma for each token; scale 1, shift 0, epsilon 0."""
     return deviations(X) / standard_deviation(X)
+
+
+def normalize_features(X):
+    """(x - mean) / s for each feature, mean and s over the tokens; (..., tokens, width)."""
+    return ops.transpose(normalize(ops.transpose(X)))

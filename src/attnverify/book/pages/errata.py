@@ -21,7 +21,8 @@ REFUTED = """\
 ## Refuted
 
 The statement fails on the instance named. *Corrected* means that the statement which replaces it is
-verified, *refuted* that it stands refuted without a verified replacement.
+verified, *refuted* that it stands refuted without a verified replacement. Where the published
+sentence has another reading, that reading and its own status stand beside the replacement.
 """
 
 SHARPENED = """\
@@ -90,6 +91,11 @@ def refuted() -> list[Claim]:
     return [c for c in registry.values() if c.published and c.asserts == "fails" and c.derived]
 
 
+def readings(id: str) -> list[Claim]:
+    """The claims that read the published sentence of a refuted claim in another way."""
+    return [c for c in registry.values() if c.reads == id]
+
+
 def not_reproduced() -> list[Claim]:
     """Published findings that an experiment of the book did not show."""
     return [c for c in registry.values() if c.published and c.asserts == "fails" and not c.derived]
@@ -121,6 +127,8 @@ def _table(label: str, last: tuple[str, str], rows: Iterable[list[str]]) -> list
 
 def _refuted(claim: Claim, evidence: Evidence) -> list[str]:
     by = _link(registry[claim.corrected_by]) if claim.corrected_by else "–"
+    for other in readings(claim.id):
+        by += f"; in another reading: {_link(other)} {_badge(other, evidence)}"
     return [*_published(claim, evidence), by, _certified(claim, evidence)]
 
 

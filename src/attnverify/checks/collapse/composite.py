@@ -8,16 +8,19 @@ from dataclasses import replace
 import torch
 
 from attnverify import ops
-from attnverify.checks.collapse import refuted
+from attnverify.checks.collapse import depth, refuted
 from attnverify.checks.definitions import collapse as definitions
 from attnverify.checks.definitions.agree import by_definition
-from attnverify.checks.instances import KEY_WIDTH, bounded_layer, layer_sizes, oscillations_bounded
+from attnverify.checks.instances import (
+    KEY_WIDTH,
+    bounded_layer,
+    layer_sizes,
+    oscillations_bounded,
+    two_token_layer,
+)
 from attnverify.evidence.forms import Check, Inequality
 from attnverify.formulas import collapse, norms
-from attnverify.formulas.softmax import CRITICAL_OSCILLATION, oscillation
-
-# Rounding in the first layer moves the scores of the second a little: more room below x*.
-DEPTH_LIMIT = CRITICAL_OSCILLATION * (1 - 2.0**-20)
+from attnverify.formulas.softmax import oscillation
 
 
 def _residual_two(R, x, W_QK, b_QK, W):
@@ -98,27 +101,10 @@ def _with_twins(checks: dict[str, Inequality], twins: dict[str, Callable]) -> di
     return {**checks, "two tokens": two}
 
 
-def two_token_layer(scale: float, heads: int = 1) -> dict[str, torch.Tensor]:
-    """Two tokens +-(scale, 0), W_QK = e_1 e_1^T, W = e_1 1^T: a large ratio at width 2.
-
-    Of several heads, h = 0, 1, ... has 1 + h/H times these scores and 2 - (h + 1)/H times this
-    value map, so that no two are equal.
-    """
-    h = torch.arange(heads, dtype=torch.float64)
-    W_QK = torch.zeros(heads, 2, 2, dtype=torch.float64)
-    W_QK[:, 0, 0] = 1 + h / heads
-    W = torch.zeros(heads, 2, 2, dtype=torch.float64)
-    W[:, 0, :] = (2 - (h + 1) / heads)[:, None]
-    R = torch.tensor([[scale, 0.0], [-scale, 0.0]], dtype=torch.float64)
-    zero = torch.zeros(heads, 2, dtype=torch.float64)
-    return {"R": R, "x": torch.zeros(1, 2, dtype=torch.float64), "W_QK": W_QK, "b_QK": zero, "W": W}
-
-
 SINGLE_LAYER = _with_twins(
     _layers(_version_2, extremal=(lambda: two_token_layer(0.125),)),
     {"0.5 gamma in place of 4 gamma": times(_version_2, 0.125)},
 )
-WIDE = 8.0  # oscillations drawn for the bounds that need no condition
 
 
 def _unconditional(constant: Callable, many: Callable, neighbor: tuple[str, float]) -> dict:
@@ -134,8 +120,8 @@ def _unconditional(constant: Callable, many: Callable, neighbor: tuple[str, floa
 
 
 def unconditional_layer(**parameters):
-    """A layer with scores of any size up to WIDE."""
-    return bounded_layer(**parameters, limit=WIDE)
+    """A layer with scores of any size up to depth.WIDE."""
+    return bounded_layer(**parameters, limit=depth.WIDE)
 
 
 def pulled_apart(exponent: int = 10) -> dict[str, torch.Tensor]:
@@ -161,91 +147,6 @@ BEST_GAMMA = _unconditional(
 )
 
 
-# ------------------------------------------------------------------------------- over depth
-
-
-def _network_sizes(depth: int, width: int) -> dict[str, tuple[int, ...]]:
-    L, d = depth, width
-    return {
-        "u": (1, d),
-        "x": (1, d),
-        "W_QK": (L, 1, d, d),
-        "b_QK": (L, 1, d),
-        "W": (L, 1, d, d),
-        "s": (L, 1),
-    }
-
-
-def _bounded_network(u, x, W_QK, b_QK, W, s):
-    """Two tokens; the scores of every layer scaled at that layer's own input."""
-    X, maps = torch.cat([u, -u], dim=-2) + x, []
-    for i in range(W.shape[-4]):
-        part = {"W_QK": W_QK[:, i], "b_QK": b_QK[:, i], "W": W[:, i]}
-        R = norms.mean_centered(X)
-        built = bounded_layer(x=X - R, s=s[:, i], R=R, limit=DEPTH_LIMIT, **part)
-        maps.append(built["W_QK"])
-        X = collapse.layer(X, built["W_QK"], part["b_QK"], part["W"], KEY_WIDTH)
-    X = torch.cat([u, -u], dim=-2) + x
-    return {"X": X, "W_QK": torch.stack(maps, 1), "b_QK": b_QK, "W": W}
-
-
-def _states(X, W_QK, b_QK, W):
-    """Residuals at the input of every layer (two tokens: the mean is the minimizing center)."""
-    for i in range(W.shape[-4]):
-        yield norms.mean_centered(X), W_QK[..., i, :, :, :], W[..., i, :, :, :]
-        X = collapse.layer(
-            X, W_QK[..., i, :, :, :], b_QK[..., i, :, :], W[..., i, :, :, :], KEY_WIDTH
-        )
-
-
-def _depth_bound(with_gamma: bool, iterate: Callable = collapse.iterate) -> Callable:
-    def right(X, W_QK, b_QK, W):
-        states = list(_states(X, W_QK, b_QK, W))
-        largest = ops.amax(
-            ops.stack([collapse.published_constant(R, Q, V, KEY_WIDTH) for R, Q, V in states], -1),
-            -1,
-        )
-        if with_gamma:
-            gammas = [ops.amax(collapse.gamma(R, Q, KEY_WIDTH), -1) for R, Q, _ in states]
-            largest = largest * ops.amax(ops.stack(gammas, -1), -1)
-        return iterate(largest, norms.composite(norms.mean_centered(X)), W.shape[-4])
-
-    return right
-
-
-def _network_bounded(X, W_QK, b_QK, W):
-    return [p for R, Q, _ in _states(X, W_QK, b_QK, W) for p in oscillations_bounded(R, Q)]
-
-
-def _exponent_halved(constant, size, depth: int):
-    """constant^(3^L / 2) size^(3^L): the exponent without its - 1."""
-    power = ops.sqrt(constant)
-    return collapse.iterate(constant, size, depth) * power
-
-
-def small_network(scale: float, depth: int = 2) -> dict[str, torch.Tensor]:
-    """Two tokens and rank-one weights whose constant is below 1."""
-    one = two_token_layer(scale)
-    repeat = {k: one[k][None].repeat(depth, *[1] * one[k].ndim) for k in ("W_QK", "b_QK", "W")}
-    return {"X": one["R"], **repeat, "W": repeat["W"] * 2.0**-40}
-
-
-def _depth(with_gamma: bool) -> Inequality:
-    return Inequality(
-        left=lambda X, W_QK, b_QK, W: norms.composite(
-            norms.mean_centered(collapse.network(X, W_QK, b_QK, W, KEY_WIDTH))
-        ),
-        right=_depth_bound(with_gamma),
-        sizes=(_network_sizes(2, 1), _network_sizes(2, 2)),
-        build=_bounded_network,
-        hypotheses=_network_bounded,
-        extremal=(lambda: small_network(0.125),),
-    ).but(
-        "exponent 3^L / 2 in place of (3^L - 1) / 2",
-        right=_depth_bound(with_gamma, _exponent_halved),
-    )
-
-
 def pulled_apart_twice() -> dict[str, torch.Tensor]:
     """Two heads alike on :func:`pulled_apart`; the center of the proof is the best one there."""
     one = pulled_apart()
@@ -267,7 +168,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "constants": by_definition(definitions.published, "3 in place of 4", constant=3),
     },
     "collapse.single-head": {
-        "depth": _depth(with_gamma=True),
+        "depth": depth.VERSION_2,
         "layers": by_definition(
             definitions.layers, "the layer subtracted from its input", skip_sign=-1
         ),
@@ -278,7 +179,7 @@ CHECKS: dict[str, dict[str, Check]] = {
             _layers(collapse.published_constant, extremal=(lambda: two_token_layer(0.125),)),
             {"0.4 in place of 4": times(collapse.published_constant, 0.1)},
         ),
-        "depth": _depth(with_gamma=False),
+        "depth": depth.WITHOUT_GAMMA,
         "the condition is needed": refuted.CONDITION,
     },
     "collapse.single-head-sharpened": {

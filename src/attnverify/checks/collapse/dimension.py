@@ -9,10 +9,12 @@ from functools import partial
 import torch
 
 from attnverify import ops
-from attnverify.checks.collapse import composite, wide
+from attnverify.checks.collapse import composite, wide, withgamma
+from attnverify.checks.definitions import collapse as definitions
+from attnverify.checks.definitions.agree import by_definition
 from attnverify.checks.instances import layer_sizes
 from attnverify.evidence.forms import Check, Inequality, Instance
-from attnverify.formulas import collapse, heads, norms
+from attnverify.formulas import collapse, gammaheads, heads, norms
 from attnverify.formulas.softmax import oscillation
 
 # ------------------------------------------------------------------------------- column sums
@@ -108,7 +110,9 @@ def family(width: int, tokens: int) -> Instance:
     return _scaled(heads.wide_family(width, tokens, 2.0**-6), heads.WIDE_KEY_WIDTH)
 
 
-def _checks(constant: Callable, two: tuple[Callable, ...], more: tuple[Callable, ...]) -> dict:
+def one_layer(
+    constant: Callable, two: tuple[Callable, ...], more: tuple[Callable, ...]
+) -> dict[str, Inequality]:
     """Two tokens with the best center; more tokens with the center of the proof."""
     made = {}
     for name, tokens, instances in (("two tokens", 2, two), ("more tokens", 4, more)):
@@ -125,28 +129,50 @@ def _checks(constant: Callable, two: tuple[Callable, ...], more: tuple[Callable,
     return made
 
 
-def _nearly(check: Inequality, constant: Callable) -> Inequality:
+def nearly(check: Inequality, constant: Callable, factor: float = 0.99) -> Inequality:
+    """The check with a twin: a smaller constant."""
     return check.but(
-        "0.99 times the constant", right=composite.bound(composite.times(constant, 0.99))
+        f"{factor} times the constant", right=composite.bound(composite.times(constant, factor))
     )
 
 
-SHARPENED = _checks(heads.sums_constant, (lambda: two_tokens(16),), (composite.pulled_apart_twice,))
-SHARPENED["more tokens"] = _nearly(SHARPENED["more tokens"], heads.sums_constant)
+SHARPENED = one_layer(
+    heads.sums_constant, (lambda: two_tokens(16),), (composite.pulled_apart_twice,)
+)
+SHARPENED["more tokens"] = nearly(SHARPENED["more tokens"], heads.sums_constant)
 ONE_HEAD = replace(
     composite.SHARPENED["more tokens"], right=composite.bound(heads.one_head_constant), twins=()
 )
-SHARPENED["one head"] = _nearly(ONE_HEAD, heads.one_head_constant)
-DIMENSION = _checks(
+SHARPENED["one head"] = nearly(ONE_HEAD, heads.one_head_constant)
+DIMENSION = one_layer(
     heads.dimension_constant,
     (lambda: two_tokens(16), lambda: two_tokens(49)),
     (lambda: family(4, 10), lambda: family(9, 12)),
 )
-DIMENSION["more tokens"] = _nearly(DIMENSION["more tokens"], heads.dimension_constant)
+DIMENSION["more tokens"] = nearly(DIMENSION["more tokens"], heads.dimension_constant)
+
+
+def paired(width: int, tokens: int) -> Instance:
+    """The family for the bound with gamma; its key width is the checks' own."""
+    return _scaled(gammaheads.family(width, tokens), gammaheads.KEY_WIDTH)
+
+
+GAMMA = one_layer(
+    gammaheads.constant,
+    (lambda: two_tokens(1), lambda: two_tokens(16)),
+    (lambda: paired(4, 4), lambda: paired(6, 4)),
+)
+GAMMA["two tokens"] = nearly(GAMMA["two tokens"], gammaheads.constant, 0.98)
+GAMMA["more tokens"] = nearly(GAMMA["more tokens"], gammaheads.constant, 0.91)
 
 CHECKS: dict[str, dict[str, Check]] = {
     "collapse.column-sums": {"any vector": ANY_VECTOR, "one token": ONE_TOKEN},
     "collapse.multi-head-sharpened": {**SHARPENED},
     "collapse.multi-head-dimension": {**DIMENSION, "the constant is reached": wide.REACHED},
     "collapse.multi-head-small-width": {**wide.SMALL_WIDTH},
+    "collapse.multi-head-gamma": {
+        **GAMMA,
+        **withgamma.CERTIFIED,
+        "constant": by_definition(definitions.with_gamma, "the fifth root", root=5),
+    },
 }

@@ -12,7 +12,7 @@ import flint
 import numpy as np
 
 from attnverify import ops
-from attnverify.checks.collapse import wide
+from attnverify.checks.collapse import wide, withgamma
 from attnverify.checks.definitions import collapse as definitions
 from attnverify.checks.definitions.agree import by_definition
 from attnverify.evidence.cover import certain
@@ -40,8 +40,9 @@ PROOF_GAP = _counterexample(partial(_gap, 3), ("E = I of size 2 does it too", pa
 
 
 def _condition(k: int) -> Verdict:
+    """The factor that the statement names, 1.565 cut off after three digits."""
     ratio = families.unconditional_ratio(k)
-    holds = certain(ratio > 1, ratio <= 1)
+    holds = certain(ratio > arb("1.565") and ratio < arb("1.566"), ratio <= 1)
     return Verdict(
         holds, f"{2 * k + 1} tokens: left/right = {ratio.str(6)}", ratio=float(ratio.mid())
     )
@@ -109,6 +110,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "d = 2^20": PRINTED,
         "smallest width of two tokens": SMALLEST,
         **wide.PRINTED,
+        **withgamma.PRINTED,
         "closed forms": by_definition(definitions.counterexamples, "5 in place of 4", factor=5),
     },
 }

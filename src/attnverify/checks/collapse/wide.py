@@ -63,14 +63,17 @@ def _output(i: dict[str, Any], key_width: int) -> Any:
     return collapse.layer(i["X"], i["W_QK"], i["b_QK"], i["W"], key_width)
 
 
-def family(d: int, n: int, w: float, bias: float = 128.0) -> Layer:
+def family(
+    d: int, n: int, w: float, bias: float = 128.0, after: Callable[[Any], Any] = lambda Y: Y
+) -> Layer:
     """The family with tokens e_1, e_2, 0, ..., 0 at width d with n tokens.
 
+    after: what follows the layer, the same map for equal rows and for equal columns.
     Rows 2, 3, ... of the output are equal: their scores are those of the base row. The least
     residual of the one row left has a closed form. Raises ArithmeticError outside its hypotheses.
     """
     i = heads.wide_family_distinct(d, n, w, bias)
-    Y = _output(i, heads.WIDE_KEY_WIDTH)
+    Y = after(_output(i, heads.WIDE_KEY_WIDTH))
     others, (first, other) = Y[1] - Y[2], Y[0] - Y[2]
     total = first + (d - 1) * other
     small = all(x.contains(0) and x.rad() < arb(2) ** (40 - BITS) for x in others)

@@ -9,7 +9,7 @@ from flint import arb
 
 from attnverify import ops
 from attnverify.checks.definitions.agree import Pair, drawn, largest, table, total
-from attnverify.formulas import collapse, families, norms
+from attnverify.formulas import collapse, families, gammaheads, norms
 
 KEY_WIDTH = 3  # its root is no whole number
 TOKENS, WIDTH, HEADS = 4, 3, 2
@@ -79,15 +79,32 @@ def scores_by_entries(R, Q):
     return table(score, len(Q), n, n)
 
 
+def _gammas(E) -> list[arb]:
+    """sqrt(sum_i D_i max_i D_i) / (2 ||E||_1) of every head."""
+    D = [[largest(row) + largest(-row) for row in head] for head in E]
+    return [
+        (total(d) * largest(d)).sqrt() / (2 * _column_sums(e)) for d, e in zip(D, E, strict=True)
+    ]
+
+
+def with_gamma(root: int = 4) -> Iterator[Pair]:
+    """((nd)^(1/4) + (nd)^(-1/4))/(2 sqrt 2) sum_h gamma_h q_h ||W_h|| / sqrt(d_qk), by heads."""
+    R, (Q,), _, (W,) = _layer_instance()
+    tau = arb(TOKENS * WIDTH).root(root)
+    sizes = [
+        _column_sums(q) * (_column_sums(w) * _row_sums(w)).sqrt() for q, w in zip(Q, W, strict=True)
+    ]
+    heads = total(g * s for g, s in zip(_gammas(scores_by_entries(R, Q)), sizes, strict=True))
+    known = (tau + 1 / tau) / arb(8).sqrt() * heads / arb(KEY_WIDTH).sqrt()
+    yield "constant", gammaheads.constant(R, Q, W, KEY_WIDTH), known
+
+
 def published(constant: int = 4) -> Iterator[Pair]:
     """E, gamma and the constants of Dong et al., and the one for many heads that holds."""
     R, (Q,), _, (W,) = _layer_instance()
     E, root = scores_by_entries(R, Q), arb(KEY_WIDTH).sqrt()
     yield "E", collapse.scores_of_residual(R, Q, KEY_WIDTH), E
-    D = [[largest(row) + largest(-row) for row in head] for head in E]
-    gammas = [
-        (total(d) * largest(d)).sqrt() / (2 * _column_sums(e)) for d, e in zip(D, E, strict=True)
-    ]
+    gammas = _gammas(E)
     yield "gamma", collapse.gamma(R, Q, KEY_WIDTH), gammas
     sizes = [(_column_sums(q), _column_sums(w), _row_sums(w)) for q, w in zip(Q, W, strict=True)]
     beta = largest(q * (c * r).sqrt() for q, c, r in sizes)

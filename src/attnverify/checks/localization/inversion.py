@@ -101,6 +101,36 @@ SQUARE = Decision(partial(_one_square, False), SQUARE_LIMITS, "certified").but(
     "truncation without e", run=partial(_one_square, True)
 )
 
+
+def _two_squares(
+    x: int, step: Callable[[], arb], terms: int, tail: float = 1.0, truncation: float = 1.0
+) -> Verdict:
+    """Q = z_1^2 + z_2^2 with P(Q > t) = e^(-t/2), for 0 <= x < 2 pi/step: the error in balls.
+
+    Against the two error bounds, each times a factor.
+    """
+    with ops.precision(64):
+        two, size = ops.balls(np.ones(2)), step()
+        halves = ops.balls(np.arange(terms) + 0.5)
+        value = chisquare.partial_sum(two, ops.balls(np.array([x])), _scalar(size), halves)[0]
+        off = abs(arb(1) / 2 - (-arb(x) / 2).exp() + value)
+        beyond = (-arb(x) / 2 - arb.pi() / size).exp()
+        rest = chisquare.truncation(two, _scalar(terms * size))
+        ratio = off / (tail * beyond + truncation * rest)
+    words = f"error {off.str(5)}, tail {beyond.str(5)}, truncation {rest.str(5)}"
+    return Verdict(certain(ratio <= 1, ratio > 1), words, 1, float(ratio.mid()))
+
+
+TWO_LIMITS = "two equal weights, one step, one number of terms"
+_TAIL = partial(_two_squares, 2, lambda: 2 * arb.pi() / 14, 2**17)
+_REST = partial(_two_squares, 0, lambda: arb(0.05), 256)
+TAIL_ALONE = Decision(_TAIL, TWO_LIMITS, "certified").but(
+    "0.99 times the tails", run=partial(_TAIL, tail=0.99)
+)
+TRUNCATION_ALONE = Decision(_REST, TWO_LIMITS, "certified").but(
+    "0.99 times the truncation bound", run=partial(_REST, truncation=0.99)
+)
+
 #: P(Q > t) for t > 0: one square, an exponential law and a symmetric Laplace law.
 CLOSED_TAILS: dict[str, tuple[list[float], Callable[[arb], arb]]] = {
     "z^2": ([1.0], lambda t: (t / 2).sqrt().erfc()),
@@ -139,6 +169,8 @@ CHECKS: dict[str, dict[str, Check]] = {
         "floats": INVERTED,
         "bounds": BOUNDS,
         "one square": SQUARE,
+        "the tail part is sharp": TAIL_ALONE,
+        "the truncation part is sharp": TRUNCATION_ALONE,
         "tails": TAILS,
         "entry by entry": by_definition(scores.transforms, "s^2 in place of 4 s^2", factor=1),
     },

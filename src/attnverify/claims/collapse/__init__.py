@@ -44,8 +44,8 @@ If $E = 0$ the left side is 0.
         statement=r"""
 Stack $L$ such layers with one $d_{qk}$. Let $\operatorname{res}$ be the residual with the
 minimizing center, let $D_i \le x^*$ hold at every layer with $R = \operatorname{res}(X_l)$ for its
-input $X_l$, and let $\beta$ and $\gamma$, taken with the same $R$, be at least those of every
-layer (for $\gamma$: of every layer with $E \ne 0$). Then
+input $X_l$, and let $\beta$ and $\gamma \ge 0$, taken with the same $R$, be at least those of
+every layer (for $\gamma$: of every layer with $E \ne 0$). Then
 
 $$
 \lVert \operatorname{res}(\mathrm{SAN}(X)) \rVert_{1,\infty} \le
@@ -72,7 +72,7 @@ For every $E \in \mathbb{R}^{n \times n}$, $\sum_i \operatorname{osc}(E_i) \le 2
     ),
     Claim(
         id="collapse.single-head-without-gamma",
-        title="Version 1 is true as stated: no γ is needed",
+        title="One head without γ, if D ≤ x*",
         kind="theorem",
         statement=SETTING
         + r"""
@@ -86,9 +86,16 @@ $$
 and $L$ layers with one $d_{qk}$, $\beta$ at least that of each and the condition met at each with
 $R = \operatorname{res}(X_l)$, the residual with the minimizing center, leave a residual of at most
 $(4\beta/\sqrt{d_{qk}})^{(3^L - 1)/2} \lVert \operatorname{res}(X) \rVert_{1,\infty}^{3^L}$.
+
+Without the condition $D_i \le x^*$ this is false: one layer on 200,001 tokens exceeds the bound by
+a factor of more than 1.565.
+
+Version 1 of the source can be read in two ways. If its theorem has the condition, this is that
+theorem. If only a lemma of its appendix has it, the theorem is false by the layer just named. Which
+of the two was meant is not decided here.
 """,
-        sources=(Source(DONG, "Theorem 2.2, version 1"),),
-        here="the proof",
+        sources=(Source(DONG, "Theorem 2.2 of version 1, if read with the condition"),),
+        here="the proof, and the layer that needs the condition",
         uses=(
             "softmax.perturbation",
             "softmax.total-variation",

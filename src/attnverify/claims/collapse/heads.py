@@ -18,7 +18,7 @@ $$
 \frac{4 \gamma \beta H}{\sqrt{d_{qk}}} \lVert \operatorname{res}(X) \rVert_{1,\infty}^3,
 $$
 
-with $\gamma$ at least that of every head with $E_h \ne 0$, or $\gamma = 1$ as in version 1.
+with $\gamma \ge 0$ at least that of every head with $E_h \ne 0$, or $\gamma = 1$ as in version 1.
 """,
         sources=(Source(DONG, "Theorem 2.3"),),
         here="the counterexample",
@@ -46,6 +46,36 @@ The proof gives $\sqrt 2$ in place of 4.
 """,
         here="statement and proof",
         uses=("collapse.single-head-without-gamma",),
+        notebook="collapse-heads",
+    ),
+    Claim(
+        id="collapse.multi-head-depth",
+        title="Many heads over depth",
+        kind="theorem",
+        statement=r"""
+Stack $L$ layers with one $d_{qk}$ and any numbers of heads, and let $\operatorname{res}$ be the
+residual with the minimizing center. For the layer with input $X_l$ take
+$R = \operatorname{res}(X_l)$; let $D_l$ be the largest oscillation of all rows of all
+$E_h = R W_{QK,h} R^\top / \sqrt{d_{qk}}$, of any size, $q_h = \lVert W_{QK,h} \rVert_1$,
+$\kappa(D) = (e^D - 1)/D$, $\kappa(0) = 1$ and
+
+$$
+B_l = \sqrt{\sum_h q_h \lVert W_h \rVert_1 \cdot \sum_h q_h \lVert W_h \rVert_\infty} .
+$$
+
+If $C \ge \frac12 \sqrt{1 + \kappa(D_l)}\, B_l / \sqrt{d_{qk}}$ at every layer, then for all biases
+
+$$
+\lVert \operatorname{res}(\mathrm{SAN}(X)) \rVert_{1,\infty} \le
+C^{(3^L - 1)/2}\, \lVert \operatorname{res}(X) \rVert_{1,\infty}^{3^L} .
+$$
+
+If $D_l \le x^*$ and $B_l \le B$ at every layer, $C = \frac{\sqrt3}{2} B / \sqrt{d_{qk}}$ will do,
+and so will $4 B / \sqrt{d_{qk}}$, which stands in place of the printed
+$4 \gamma \beta H / \sqrt{d_{qk}}$.
+""",
+        here="statement and proof",
+        uses=("collapse.multi-head-corrected", "collapse.multi-head-sharpened"),
         notebook="collapse-heads",
     ),
     Claim(
@@ -131,6 +161,7 @@ smaller limit holds for all $n$: two heads reach it as $D \to 0$ and $n \to \inf
             "softmax.total-variation",
             "norms.submultiplicative",
             "attention.qk-reduction",
+            "collapse.multi-head-as-printed",
         ),
         notebook="collapse-width",
     ),
@@ -151,7 +182,35 @@ At every width $d \ge 15\,874$ there are layers of two heads, with arbitrarily s
 it is false, with $\gamma = 1$ and with $\gamma$ as in version 2.
 """,
         here="statement and proof",
-        uses=("collapse.multi-head-dimension",),
+        uses=("collapse.multi-head-dimension", "collapse.multi-head-as-printed"),
+        notebook="collapse-width",
+    ),
+    Claim(
+        id="collapse.multi-head-gamma",
+        title="Many heads with γ: the loss is the fourth root of tokens times width",
+        kind="theorem",
+        statement=r"""
+Let $R = X - \mathbf 1 x^\top$ for any $x$, where $X$ has $n$ tokens and $d$ features,
+$E_h = R W_{QK,h} R^\top / \sqrt{d_{qk}}$ and $\gamma_h$ as in version 2
+({claim}`collapse.single-layer`). With $\tau = (nd)^{1/4}$, for oscillations of any size, any number
+of heads and all biases
+
+$$
+\min_y \lVert \mathrm{SA}(X) - \mathbf 1 y^\top \rVert_{1,\infty} \le
+\frac{\tau + \tau^{-1}}{2 \sqrt2} \sum_h \frac{\gamma_h}{\sqrt{d_{qk}}}
+\lVert W_{QK,h} \rVert_1 \lVert W_h \rVert_{1,\infty}\, \lVert R \rVert_{1,\infty}^3 ,
+$$
+
+the sum being over the heads with $E_h \ne 0$. So the printed bound with $\gamma$ as in version 2 is
+true for every layer with $nd \le 15\,873$.
+
+If $n$ is even, $4 \le n \le d$ and $nd \ge 31\,748$, there are layers of two heads, with
+arbitrarily small oscillations, for which the printed bound with this $\gamma$ is false. The
+smallest such width is 179, with 178 tokens. For even $n$ with $4 \le n \le d$ no factor in place of
+$(\tau + \tau^{-1})/(2 \sqrt2)$ can be smaller than that number with $nd/2$ for $nd$.
+""",
+        here="statement and proof",
+        uses=("collapse.single-layer-sharp", "attention.qk-reduction"),
         notebook="collapse-width",
     ),
 ]

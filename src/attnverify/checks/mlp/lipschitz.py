@@ -1,4 +1,4 @@
-"""Checks of MLPs: diameter and composite value."""
+"""Checks of the Lipschitz constants of an MLP: diameter and composite value."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ from attnverify.formulas.spectral import spectral_norm
 from attnverify.verdict import Verdict
 
 
-def mlp(X, W_1, b_1, W_2):
-    """relu(X W_1 + b_1) W_2, row by row."""
-    hidden = X @ W_1 + b_1
-    return ops.maximum(hidden, 0 * hidden) @ W_2
+def relu(x):
+    return ops.maximum(x, 0 * x)
+
+
+def mlp(X, W_1, b_1, W_2, activation: Callable = relu):
+    """activation(X W_1 + b_1) W_2, row by row."""
+    return activation(X @ W_1 + b_1) @ W_2
 
 
 def _lipschitz(X, W_1, b_1, W_2):

@@ -1,0 +1,46 @@
+"""The bounds over depth: what their hypotheses refuse, and how near they are to the networks."""
+
+import torch
+
+from attnverify.checks.collapse import depth
+from attnverify.evidence.exact import compare
+from attnverify.formulas import collapse, norms
+
+
+def test_a_negative_gamma_is_refused_where_no_layer_bounds_it():
+    """L = 1, beta = 1 and E = 0: with gamma = -1 the bound would be -4, below the residual 0."""
+    refused = compare(depth.VERSION_2, depth.no_scores(-1.0))
+    assert refused.hypotheses == "fail" and refused.outcome == "unknown"
+    assert compare(depth.VERSION_2, depth.no_scores(1.0)).outcome == "pass"
+    (twin,) = [t for t in depth.VERSION_2.twins if "any sign" in t.title]
+    assert compare(twin.check, depth.no_scores(-1.0)).outcome == "fail"
+
+
+def test_gamma_and_beta_below_a_layers_own_are_refused():
+    network = depth._small_version_2()
+    assert compare(depth.VERSION_2, network).outcome == "pass"
+    for name in ("beta", "gamma"):
+        small = {**network, name: network[name] * 0.99}
+        assert compare(depth.VERSION_2, small).hypotheses == "fail"
+
+
+def test_residual_over_depth_is_that_of_the_network():
+    network = depth.small_network(1.0, heads=2)
+    network["W"] = network["W"] * 2.0**40
+    batch = {k: v[None] for k, v in network.items()}
+    known = norms.composite(norms.residual(collapse.network(**batch, key_width=depth.KEY_WIDTH)))
+    # the linear programs leave 1e-9 of a sum
+    assert abs(depth.residual(**batch) / known - 1) < 1e-8
+
+
+def test_drawn_networks_meet_gamma_with_room():
+    """gamma of two tokens is 1/sqrt(2) at every layer, which the build takes for granted."""
+    random = torch.Generator().manual_seed(0)
+    drawn = {
+        k: torch.randn(8, *s, dtype=torch.float64, generator=random)
+        for k, s in {**depth.sizes(2, 2), "slack": (2,)}.items()
+    }
+    made = depth.VERSION_2.build(**drawn)
+    for i in range(8):
+        one = {k: v[i] for k, v in made.items()}
+        assert compare(depth.VERSION_2, one).hypotheses == "pass"
