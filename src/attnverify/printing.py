@@ -88,14 +88,17 @@ def progress_bar() -> Progress:
 
 def print_report(report: Report, to: Console) -> None:
     """The table of the claims, every piece that did not pass, the reasons, the verdict."""
-    shown = table("claim", "status", "evidence", "margin", "twins")
+    shown = table("claim", "status", "evidence", "best ratio", "false at", "twins")
     for claim in report.claims:
         records, twins = report.records[claim.id], report.twins[claim.id]
         status = report.standing[claim.id].status
         rejected = f"{sum(t.rejected for t in twins)}/{len(twins)}"
         word = f"[{STATUS_COLORS[status]}]{status}[/]"
-        shown.add_row(claim.id, word, _kinds(records), _margin(records), rejected)
+        shown.add_row(
+            claim.id, word, _kinds(records), _margin(records), _false_at(records), rejected
+        )
     to.print(shown)
+    to.print(FALSE_AT, markup=False, highlight=False)
     for claim in report.claims:
         for record in report.records[claim.id]:
             if record.outcome != "pass":
@@ -140,6 +143,18 @@ def _margin(records: Sequence[Record]) -> str:
         r.ratio for r in records if r.kind in kinds and r.check in attacked and r.ratio is not None
     ]
     return f"{max(ratios):.6f}" if ratios else "-"
+
+
+#: What stands in the column of the factors.
+FALSE_AT = (
+    "false at: factors of the right sides with which the inequalities are certainly false, one "
+    "each;\nthe best constant lies between this share of the stated one and the stated one"
+)
+
+
+def _false_at(records: Sequence[Record]) -> str:
+    """The nearest refuted factor of every inequality."""
+    return " ".join(f"{r.refuted_at:.4f}" for r in records if r.refuted_at is not None) or "-"
 
 
 def verdict(report: Report) -> str:

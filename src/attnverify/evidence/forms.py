@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
+from attnverify import ops
 from attnverify.errors import require
 from attnverify.verdict import Verdict
 
@@ -27,10 +28,14 @@ def unchanged(**parameters: Any) -> Instance:
 
 @dataclass(frozen=True)
 class Twin:
-    """A false neighbor of a claim, with the check that must reject it."""
+    """A false neighbor of a claim, with the check that must reject it.
+
+    factor: of an inequality's right side, where the twin is the claim but for this factor.
+    """
 
     title: str
     check: Form
+    factor: float | None = None
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,24 @@ class Inequality(Form):
     extremal: tuple[Callable[[], Instance], ...] = ()
 
     kinds = ("sampled", "attacked", "certified")
+
+    def times(self, factor: float) -> Inequality:
+        """This check with one more twin: the right side times a factor below 1.
+
+        The engine makes the twin, so it is the claim with another constant and nothing else.
+        """
+        require(0 < factor < 1, "factor", factor, "a number between 0 and 1")
+        twin = Twin(f"{factor:g} times the right side", self.scaled(factor), factor)
+        return replace(self, twins=(*self.twins, twin))
+
+    def scaled(self, factor: float) -> Inequality:
+        """The statement with ``factor`` times its right side, without twins."""
+
+        def right(**instance: Any) -> Any:
+            value = self.right(**instance)
+            return ops.constant(factor, value) * value
+
+        return replace(self, right=right, twins=())
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,7 @@ def _check_entry(entry: Mapping[str, Any]) -> None:
             )
         _ = record["check"], record["outcome"], record["instances"], record["decided"]
         _ = record["ratio"], record["detail"], record["seconds"], record["limits"]
+        _ = record["refuted_at"]
     for twin in entry["twins"]:
         _ = twin["check"], twin["twin"], twin["rejected"], twin["detail"]
 
@@ -136,6 +137,12 @@ def margin(id: str, records: Iterable[Mapping[str, Any]]) -> float | None:
     """The largest left/right found for the inequalities of a claim, None if it has none."""
     ratios = [r["ratio"] for r in records if measure(id, r["check"]) == "left/right"]
     return max((r for r in ratios if r is not None), default=None)
+
+
+def false_at(records: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The factors of the right sides with which the inequalities are certainly false."""
+    found = (r["refuted_at"] for r in records)
+    return [f"{factor:.4f}" for factor in found if factor is not None]
 
 
 def badge(status: str) -> str:
