@@ -36,6 +36,10 @@ def test_every_kind_of_evidence_passes_and_every_twin_is_rejected(id):
         (kind, name) for name, check in CHECKS[id].items() for kind in check.kinds
     }
     assert [t for t in found.twins if not t.rejected] == []
+    factors = {(t.check, t.factor) for t in found.twins if t.factor is not None}
+    for record in found.records:  # a twin with a smaller constant is as near as any that is refuted
+        nearest = max([f for name, f in factors if name == record.check], default=0)
+        assert record.refuted_at is None or nearest >= 0.99 * record.refuted_at, record
 
 
 @pytest.mark.parametrize(("check", "twin"), TWINS)

@@ -154,7 +154,7 @@ FALSE_AT = (
 
 def _false_at(records: Sequence[Record]) -> str:
     """The nearest refuted factor of every inequality."""
-    return " ".join(f"{r.refuted_at:.4f}" for r in records if r.refuted_at is not None) or "-"
+    return " ".join(f"{r.refuted_at:.4g}" for r in records if r.refuted_at is not None) or "-"
 
 
 def verdict(report: Report) -> str:

@@ -25,8 +25,8 @@ def _root_width(W, exponent: float = 0.5):
     return ops.root(d, W) if exponent == 0.5 else ops.constant(float(d) ** exponent, W)
 
 
-def _trace_bound(W, factor: float = 1.0, size: Callable = spectrum.squared_norm):
-    return ops.constant(factor, W) * _root_width(W) * ops.sqrt(size(W))
+def _trace_bound(W, size: Callable = spectrum.squared_norm):
+    return _root_width(W) * ops.sqrt(size(W))
 
 
 def _symmetric(W):
@@ -48,19 +48,19 @@ XI_GENERAL = (
         "tr(W^2) in place of ||W||_F^2",
         right=lambda W: _trace_bound(W, size=lambda A: abs(spectrum.square_trace(A))),
     )
-    .but("0.999 sqrt(d)", right=lambda W: _trace_bound(W, 0.999))
+    .times(0.9999)
 )
 
 XI = (
     replace(XI_GENERAL, build=_symmetric, twins=())
-    .but("0.999 sqrt(d)", right=lambda W: _trace_bound(W, 0.999))
+    .times(0.9999)
     .but(
         "xi without its square root, tr(W)/tr(W^2) <= sqrt(d)",
         right=lambda W: _root_width(W) * spectrum.squared_norm(W),
     )
     .but(
-        "d^0.49 in place of sqrt(d)",
-        right=lambda W: _root_width(W, 0.49) * ops.sqrt(spectrum.squared_norm(W)),
+        "d^0.499 in place of sqrt(d)",
+        right=lambda W: _root_width(W, 0.499) * ops.sqrt(spectrum.squared_norm(W)),
     )
 )
 

@@ -61,6 +61,7 @@ FLOOR = (
         hypotheses=_norm_within,
         extremal=(_one_large,),
     )
+    .times(0.9999)
     .but("T in place of T - 1 in the floor", right=lambda **p: _allowed(**p, rest=1))
     .but("Delta = sigma", right=lambda **p: _allowed(**p, gap=lambda sigma, T: sigma))
     .but(
@@ -136,6 +137,7 @@ SPECTRAL = (
         build=_scaled,
         extremal=(_rank_one,),
     )
+    .times(0.9999)
     .but("0.999 sigma", right=lambda W, X: _spectral_floor(W, X, factor=0.999))
     .but(
         "tr(W^2) in place of ||W||_F^2 for any W",

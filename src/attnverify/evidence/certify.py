@@ -11,7 +11,7 @@ from attnverify.evidence.forms import Identity, Inequality, Instance
 from attnverify.evidence.search import Found, Settings
 from attnverify.seeds import generator, seed_for
 
-STEPS = 10_000  # in which rejected factors of a right side are told
+TOLD = 1e-4  # step in which refuted factors of a right side are told, for those above 1/10
 SAMPLED_INSTANCES = 4  # random instances certified a size, beside the extremal and attacked ones
 
 
@@ -29,16 +29,16 @@ def certify(check: Inequality, settings: Settings, name: str, found: list[Instan
     failed = [c for c in seen if c.outcome == "fail"]
     unknown = [c for c in seen if c.outcome == "unknown" and not c.attained]
     outcome = "fail" if failed else "unknown" if unknown else "pass"
-    place = max(range(len(seen)), key=lambda k: _order(seen[k]))
-    best = seen[place]
+    judged = seen if check.lower is None else [compare(check.tight, i) for i in instances]
+    place = max(range(len(seen)), key=lambda k: _order(judged[k]))
     return Found(
         outcome,
-        best.midpoint,
+        judged[place].midpoint,
         None,
         len(seen),
         len(seen) - len(unknown),
-        _words(seen, best, len(extremal)),
-        nearest_rejected(check, instances[place], best),
+        _words(judged, judged[place], len(extremal)),
+        nearest_rejected(check.tight, instances[place], judged[place]),
     )
 
 
@@ -47,15 +47,18 @@ def _order(seen: Comparison) -> float:
 
 
 def nearest_rejected(check: Inequality, instance: Instance, seen: Comparison) -> float | None:
-    """The largest factor of the right side, in steps of 1/10,000, that this instance refutes.
+    """The largest factor of the right side, of four digits, that this instance refutes.
 
     The factor is read off the ratio, and the statement with it is then compared anew. None if no
     factor is refuted, and where the statement itself is.
     """
     lower = float(seen.ratio.lower())
-    if not 1 / STEPS < lower < 1 + 1 / STEPS:
+    if not 0 < lower < 1 + TOLD:
         return None
-    factor = (min(math.ceil(lower * STEPS), STEPS) - 1) / STEPS
+    step = TOLD * 10.0 ** min(0, 1 + math.floor(math.log10(lower)))
+    factor = round((min(math.ceil(lower / step), round(1 / step)) - 1) * step, 12)
+    if factor <= 0:
+        return None
     return factor if compare(check.scaled(factor), instance).outcome == "fail" else None
 
 

@@ -51,8 +51,13 @@ class Form:
         ``CHECK.but("half the bound", right=lambda x: CHECK.right(x) / 2)``.
         """
         require(bool(changes), "changes", "none", "a field in which the twin differs")
-        wrong = replace(self, **{"twins": (), **changes})
+        wrong = replace(self.tight, **{"twins": (), **changes})
         return replace(self, twins=(*self.twins, Twin(title, wrong)))
+
+    @property
+    def tight(self: F) -> F:
+        """This check as its twins are judged."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,9 @@ class Inequality(Form):
     where right > 0. sizes: shapes of the free parameters, without batch axis. build: parameters
     to an instance that meets the hypotheses by construction. hypotheses: formula that returns
     pairs (smaller, larger), checked in ball arithmetic. extremal: exact instances at or near
-    equality, as float64 arrays without batch axis.
+    equality, as float64 arrays without batch axis. lower: where ``left`` is only an upper bound of
+    what the statement bounds, a lower bound of it: twins, and how near to its constant a statement
+    is refuted, are judged by it alone.
     """
 
     left: Formula
@@ -72,8 +79,13 @@ class Inequality(Form):
     build: Callable[..., Instance] = unchanged
     hypotheses: Formula | None = None
     extremal: tuple[Callable[[], Instance], ...] = ()
+    lower: Formula | None = None
 
     kinds = ("sampled", "attacked", "certified")
+
+    @property
+    def tight(self) -> Inequality:
+        return replace(self, left=self.lower, lower=None) if self.lower else self
 
     def times(self, factor: float) -> Inequality:
         """This check with one more twin: the right side times a factor below 1.
@@ -81,7 +93,7 @@ class Inequality(Form):
         The engine makes the twin, so it is the claim with another constant and nothing else.
         """
         require(0 < factor < 1, "factor", factor, "a number between 0 and 1")
-        twin = Twin(f"{factor:g} times the right side", self.scaled(factor), factor)
+        twin = Twin(f"{factor:g} times the right side", self.tight.scaled(factor), factor)
         return replace(self, twins=(*self.twins, twin))
 
     def scaled(self, factor: float) -> Inequality:

@@ -142,7 +142,7 @@ def margin(id: str, records: Iterable[Mapping[str, Any]]) -> float | None:
 def false_at(records: Iterable[Mapping[str, Any]]) -> list[str]:
     """The factors of the right sides with which the inequalities are certainly false."""
     found = (r["refuted_at"] for r in records)
-    return [f"{factor:.4f}" for factor in found if factor is not None]
+    return [f"{factor:.4g}" for factor in found if factor is not None]
 
 
 def badge(status: str) -> str:

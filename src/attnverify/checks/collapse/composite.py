@@ -11,9 +11,16 @@ from attnverify import ops
 from attnverify.checks.collapse import refuted
 from attnverify.checks.definitions import collapse as definitions
 from attnverify.checks.definitions.agree import by_definition
-from attnverify.checks.instances import KEY_WIDTH, bounded_layer, layer_sizes, oscillations_bounded
+from attnverify.checks.instances import (
+    KEY_WIDTH,
+    bounded_layer,
+    layer_sizes,
+    oscillations_bounded,
+    power,
+)
 from attnverify.evidence.forms import Check, Inequality
 from attnverify.formulas import collapse, norms
+from attnverify.formulas.anycenter import least_composite
 from attnverify.formulas.softmax import CRITICAL_OSCILLATION, oscillation
 
 # Rounding in the first layer moves the scores of the second a little: more room below x*.
@@ -25,16 +32,23 @@ def _residual_two(R, x, W_QK, b_QK, W):
     return norms.composite(norms.mean_centered(collapse.layer(R + x, W_QK, b_QK, W, KEY_WIDTH)))
 
 
-def _residual_any(R, x, W_QK, b_QK, W):
-    """sum_h (P_h - 1 r_h^T) R W_h: the output minus the center that the proof takes.
-
-    At least the minimum, so the inequality checked is stronger than the statement.
-    """
+def _moved(R, x, W_QK, b_QK, W):
+    """sum_h (P_h - 1 r_h^T) R W_h: the output minus the center that the proof takes."""
     P = collapse.attention(R + x, W_QK, b_QK, KEY_WIDTH)
     S = R[..., None, :, :]
     scores = (x[..., None, :, :] @ W_QK + b_QK[..., None, :]) @ ops.transpose(S)
     base = ops.softmax(scores / ops.root(KEY_WIDTH, R))
-    return norms.composite(ops.sum((P - base) @ S @ W, -3))
+    return ops.sum((P - base) @ S @ W, -3)
+
+
+def _residual_any(**instance):
+    """At least the minimal composite value: what is checked is stronger than the statement."""
+    return norms.composite(_moved(**instance))
+
+
+def _residual_least(**instance):
+    """At most the minimal composite value: twins must be false with every center."""
+    return least_composite(_moved(**instance))
 
 
 def bound(constant: Callable) -> Callable:
@@ -49,10 +63,6 @@ def bound(constant: Callable) -> Callable:
 def _version_2(R, W_QK, W, key_width):
     gamma = ops.amax(collapse.gamma(R, W_QK, key_width), -1)
     return gamma * collapse.published_constant(R, W_QK, W, key_width)
-
-
-def times(constant: Callable, factor: float) -> Callable:
-    return lambda R, W_QK, W, k: ops.constant(factor, R) * constant(R, W_QK, W, k)
 
 
 def _sharpened(R, W_QK, W, key_width):
@@ -72,8 +82,11 @@ def _best_gamma(R, W_QK, W, key_width):
     return _version_2(R, W_QK, W, key_width) / ops.root(32, R)
 
 
-def _layers(constant: Callable, heads: int = 1, extremal=()) -> dict[str, Inequality]:
-    """The two checks of a one-layer bound: exact center for two tokens, the proof's for more."""
+def _layers(constant: Callable, heads: int = 1, extremal=(), more=()) -> dict[str, Inequality]:
+    """The two checks of a one-layer bound: exact center for two tokens, the proof's for more.
+
+    extremal, more: extremal instances of either.
+    """
     two = Inequality(
         left=_residual_two,
         right=bound(constant),
@@ -85,17 +98,17 @@ def _layers(constant: Callable, heads: int = 1, extremal=()) -> dict[str, Inequa
     many = replace(
         two,
         left=_residual_any,
+        lower=_residual_least,
         sizes=tuple(layer_sizes(n, d, heads) for n, d in ((3, 2), (6, 3))),
-        extremal=(),
+        extremal=more,
     )
     return {"two tokens": two, "more tokens": many}
 
 
-def _with_twins(checks: dict[str, Inequality], twins: dict[str, Callable]) -> dict[str, Inequality]:
-    two = checks["two tokens"]
-    for title, constant in twins.items():
-        two = two.but(title, right=bound(constant))
-    return {**checks, "two tokens": two}
+def refuted_at(checks: dict[str, Inequality], *factors: float) -> dict[str, Inequality]:
+    """Each check with a twin of a smaller constant, by a factor of its right side."""
+    pairs = zip(checks.items(), factors, strict=True)
+    return {name: check.times(factor) for (name, check), factor in pairs}
 
 
 def two_token_layer(scale: float, heads: int = 1) -> dict[str, torch.Tensor]:
@@ -114,23 +127,25 @@ def two_token_layer(scale: float, heads: int = 1) -> dict[str, torch.Tensor]:
     return {"R": R, "x": torch.zeros(1, 2, dtype=torch.float64), "W_QK": W_QK, "b_QK": zero, "W": W}
 
 
-SINGLE_LAYER = _with_twins(
-    _layers(_version_2, extremal=(lambda: two_token_layer(0.125),)),
-    {"0.5 gamma in place of 4 gamma": times(_version_2, 0.125)},
+def small_scores(heads: int = 1) -> dict[str, torch.Tensor]:
+    """:func:`two_token_layer` where the scores oscillate by 2^-16 or little more."""
+    return two_token_layer(2.0**-8, heads)
+
+
+# The factors: 1/(4 sqrt 2) = 0.17678 is the best for gamma, and without gamma for four tokens or
+# more; without gamma two tokens leave at most 1/8 of the bound with 4.
+SINGLE_LAYER = refuted_at(
+    _layers(_version_2, extremal=(small_scores,), more=(small_scores,)), 0.1767, 0.1767
 )
 WIDE = 8.0  # oscillations drawn for the bounds that need no condition
 
 
-def _unconditional(constant: Callable, many: Callable, neighbor: tuple[str, float]) -> dict:
-    """The checks of a bound without a condition; the twin is a smaller constant."""
-    title, factor = neighbor
-    checks = {}
-    for name, check in _layers(constant).items():
-        extremal = many if name == "more tokens" else lambda: two_token_layer(2.0**-8)
-        free = replace(check, hypotheses=None, extremal=(extremal,), build=unconditional_layer)
-        wrong = free.but(title, right=bound(times(constant, factor)))
-        checks[name] = wrong if name == "more tokens" else free
-    return checks
+def _unconditional(constant: Callable, more: Callable) -> dict[str, Inequality]:
+    """The checks of a bound without a condition."""
+    checks = _layers(constant, extremal=(small_scores,), more=(more,)).items()
+    return {
+        name: replace(check, hypotheses=None, build=unconditional_layer) for name, check in checks
+    }
 
 
 def unconditional_layer(**parameters):
@@ -155,10 +170,13 @@ def pulled_apart(exponent: int = 10) -> dict[str, torch.Tensor]:
     }
 
 
-SHARPENED = _unconditional(_sharpened, pulled_apart, ("0.99 times the constant", 0.99))
-BEST_GAMMA = _unconditional(
-    _best_gamma, lambda: two_token_layer(2.0**-8), ("0.999 times the constant", 0.999)
+WITHOUT_GAMMA = refuted_at(
+    _layers(collapse.published_constant, extremal=(small_scores,), more=(pulled_apart,)),
+    0.1249,
+    0.1767,
 )
+SHARPENED = refuted_at(_unconditional(_sharpened, pulled_apart), 0.707, 0.999)
+BEST_GAMMA = refuted_at(_unconditional(_best_gamma, small_scores), 0.9999, 0.9999)
 
 
 # ------------------------------------------------------------------------------- over depth
@@ -217,21 +235,25 @@ def _network_bounded(X, W_QK, b_QK, W):
     return [p for R, Q, _ in _states(X, W_QK, b_QK, W) for p in oscillations_bounded(R, Q)]
 
 
-def _exponent_halved(constant, size, depth: int):
-    """constant^(3^L / 2) size^(3^L): the exponent without its - 1."""
-    power = ops.sqrt(constant)
-    return collapse.iterate(constant, size, depth) * power
+def _more(constant, size, depth: int):
+    """constant^((3^L - 1)/2 + 1/50) size^(3^L)."""
+    return collapse.iterate(constant, size, depth) * power(constant, 0.02)
 
 
-def small_network(scale: float, depth: int = 2) -> dict[str, torch.Tensor]:
-    """Two tokens and rank-one weights whose constant is below 1."""
-    one = two_token_layer(scale)
-    repeat = {k: one[k][None].repeat(depth, *[1] * one[k].ndim) for k in ("W_QK", "b_QK", "W")}
-    return {"X": one["R"], **repeat, "W": repeat["W"] * 2.0**-40}
+def two_layers(value: float = 1.0) -> dict[str, torch.Tensor]:
+    """Both layers lose as little as one can: ||R||, ||R W|| and ||E|| are as large as allowed.
+
+    Tokens +-e_1/256 with W_QK = e_1 e_1^T and W = value e_1 1^T; then +-t (1, 1) with W_QK = I and
+    W = value 1 e_1^T.
+    """
+    one, eye = small_scores(), torch.eye(2, dtype=torch.float64)
+    W = torch.stack([one["W"], one["W"].mT])
+    W_QK = torch.stack([one["W_QK"], eye[None]])
+    return {"X": one["R"], "W_QK": W_QK, "b_QK": 0 * W[..., 0], "W": value * W}
 
 
 def _depth(with_gamma: bool) -> Inequality:
-    return Inequality(
+    check = Inequality(
         left=lambda X, W_QK, b_QK, W: norms.composite(
             norms.mean_centered(collapse.network(X, W_QK, b_QK, W, KEY_WIDTH))
         ),
@@ -239,10 +261,13 @@ def _depth(with_gamma: bool) -> Inequality:
         sizes=(_network_sizes(2, 1), _network_sizes(2, 2)),
         build=_bounded_network,
         hypotheses=_network_bounded,
-        extremal=(lambda: small_network(0.125),),
-    ).but(
-        "exponent 3^L / 2 in place of (3^L - 1) / 2",
-        right=_depth_bound(with_gamma, _exponent_halved),
+        extremal=(two_layers,),
+    )
+    # the fourth powers of 1/(4 sqrt 2) and 1/8: the best constants of one layer of two tokens
+    return check.times(0.000976 if with_gamma else 0.000244).but(
+        "the exponent (3^L - 1)/2 + 0.02 in place of (3^L - 1)/2",
+        right=_depth_bound(with_gamma, _more),
+        extremal=(lambda: two_layers(2.0**-900),),
     )
 
 
@@ -253,12 +278,14 @@ def pulled_apart_twice() -> dict[str, torch.Tensor]:
     return {**one, **heads}
 
 
-MANY_HEADS = _layers(collapse.corrected_constant, 2, (lambda: two_token_layer(0.125, heads=64),))
-MANY_HEADS["more tokens"] = replace(MANY_HEADS["more tokens"], extremal=(pulled_apart_twice,)).but(
-    "0.70 in place of 4", right=bound(times(collapse.corrected_constant, 0.70 / 4))
-)
+def _two_heads(constant: Callable) -> dict[str, Inequality]:
+    return _layers(constant, 2, (lambda: small_scores(2),), (pulled_apart_twice,))
+
+
+MANY_HEADS = refuted_at(_two_heads(collapse.corrected_constant), 0.1249, 0.1767)
 MANY_HEADS_SHARPENED = {
-    f"{name}, constant sqrt 2": check for name, check in _layers(_root_two, 2).items()
+    f"{name}, constant sqrt 2": check
+    for name, check in refuted_at(_two_heads(_root_two), 0.3535, 0.4999).items()
 }
 
 CHECKS: dict[str, dict[str, Check]] = {
@@ -274,10 +301,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "recursion": by_definition(definitions.recursion, "2 in place of 3", power=2),
     },
     "collapse.single-head-without-gamma": {
-        **_with_twins(
-            _layers(collapse.published_constant, extremal=(lambda: two_token_layer(0.125),)),
-            {"0.4 in place of 4": times(collapse.published_constant, 0.1)},
-        ),
+        **WITHOUT_GAMMA,
         "depth": _depth(with_gamma=False),
         "the condition is needed": refuted.CONDITION,
     },

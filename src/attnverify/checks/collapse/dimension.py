@@ -57,9 +57,7 @@ def one_heavy(light: int, D: float) -> Instance:
 
 
 def _with_neighbors(check: Inequality) -> Inequality:
-    return check.but(
-        "0.99 times the factor", right=lambda **i: ops.constant(0.99, i["E"]) * check.right(**i)
-    ).but(
+    return check.times(0.995).but(
         "e^(D/2) in place of kappa(D)",
         right=partial(check.right, kappa=lambda D: ops.exp(D / ops.constant(2, D))),
     )
@@ -125,24 +123,28 @@ def _checks(constant: Callable, two: tuple[Callable, ...], more: tuple[Callable,
     return made
 
 
-def _nearly(check: Inequality, constant: Callable) -> Inequality:
-    return check.but(
-        "0.99 times the constant", right=composite.bound(composite.times(constant, 0.99))
-    )
-
-
-SHARPENED = _checks(heads.sums_constant, (lambda: two_tokens(16),), (composite.pulled_apart_twice,))
-SHARPENED["more tokens"] = _nearly(SHARPENED["more tokens"], heads.sums_constant)
 ONE_HEAD = replace(
     composite.SHARPENED["more tokens"], right=composite.bound(heads.one_head_constant), twins=()
 )
-SHARPENED["one head"] = _nearly(ONE_HEAD, heads.one_head_constant)
-DIMENSION = _checks(
-    heads.dimension_constant,
-    (lambda: two_tokens(16), lambda: two_tokens(49)),
-    (lambda: family(4, 10), lambda: family(9, 12)),
+# The factors: two tokens leave at most 1/sqrt(2) of either bound.
+SHARPENED = composite.refuted_at(
+    {
+        **_checks(heads.sums_constant, (lambda: two_tokens(16),), (composite.pulled_apart_twice,)),
+        "one head": ONE_HEAD,
+    },
+    0.7065,
+    0.999,
+    0.999,
 )
-DIMENSION["more tokens"] = _nearly(DIMENSION["more tokens"], heads.dimension_constant)
+DIMENSION = composite.refuted_at(
+    _checks(
+        heads.dimension_constant,
+        (lambda: two_tokens(16), lambda: two_tokens(49)),
+        (lambda: family(9, 12), lambda: family(4, 100)),
+    ),
+    0.7065,
+    0.99,
+)
 
 CHECKS: dict[str, dict[str, Check]] = {
     "collapse.column-sums": {"any vector": ANY_VECTOR, "one token": ONE_TOKEN},

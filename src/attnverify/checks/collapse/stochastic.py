@@ -127,7 +127,7 @@ MASK = Inequality(
             "W_QK": torch.eye(2, dtype=torch.float64),
         },
     ),
-).but("0.999 times the bound", right=lambda **i: ops.constant(0.999, i["X"]) * _mask_bound(**i))
+).times(0.9999)
 
 
 def _unmasked_ratio(causal: bool) -> Verdict:

@@ -43,7 +43,7 @@ def _inverted(change: Callable = lambda value: value, accuracy: float = 1e-8) ->
 
 INVERSION_LIMITS = "these spectra and thresholds, against a quadrature in ball arithmetic"
 INVERTED = Decision(_inverted, INVERSION_LIMITS, "certified").but(
-    "2e-8 added to the result", run=partial(_inverted, lambda value: value + 2e-8)
+    "1.1e-8 added to the result", run=partial(_inverted, lambda value: value + 1.1e-8)
 )
 
 
