@@ -1,4 +1,4 @@
-"""Checks of MLPs: diameter and composite value."""
+"""Checks of MLPs: diameter and composite value, for several activations."""
 
 from __future__ import annotations
 
@@ -12,46 +12,74 @@ from attnverify import ops
 from attnverify.evidence.cover import certain
 from attnverify.evidence.forms import Check, Decision, Inequality
 from attnverify.formulas import norms
+from attnverify.formulas.anycenter import least_composite
 from attnverify.formulas.spectral import spectral_norm
 from attnverify.verdict import Verdict
 
 
-def mlp(X, W_1, b_1, W_2):
-    """relu(X W_1 + b_1) W_2, row by row."""
-    hidden = X @ W_1 + b_1
-    return ops.maximum(hidden, 0 * hidden) @ W_2
+def relu(x):
+    return ops.maximum(x, 0 * x)
 
 
-def _lipschitz(X, W_1, b_1, W_2):
+def unequal(x):
+    """x for x >= 0, -x/2 below: 1-Lipschitz, and not monotone."""
+    return ops.maximum(x, -x / ops.constant(2, x))
+
+
+#: Activations with Lipschitz constant 1: kinked, bounded, wavy, without sign, not zero at 0.
+ACTIVATIONS: dict[str, Callable] = {
+    "relu": relu,
+    "tanh": ops.tanh,
+    "sine": ops.sin,
+    "unequal slopes": unequal,
+    "softplus": lambda x: ops.log1p(ops.exp(x)),
+}
+
+
+def mlp(X, W_1, b_1, W_2, b_2, sigma: Callable = relu):
+    """sigma(X W_1 + b_1) W_2 + b_2, row by row."""
+    return sigma(X @ W_1 + b_1) @ W_2 + b_2
+
+
+def _lipschitz(X, W_1, b_1, W_2, b_2):
     return spectral_norm(W_1) * spectral_norm(W_2) * norms.diameter(X)
 
 
 MLP_SIZES = (
-    {"X": (2, 2), "W_1": (2, 2), "b_1": (1, 2), "W_2": (2, 2)},
-    {"X": (4, 3), "W_1": (3, 5), "b_1": (1, 5), "W_2": (5, 3)},
+    {"X": (2, 2), "W_1": (2, 2), "b_1": (1, 2), "W_2": (2, 2), "b_2": (1, 2)},
+    {"X": (4, 3), "W_1": (3, 5), "b_1": (1, 5), "W_2": (5, 3), "b_2": (1, 3)},
 )
 
 
-def _pass_through() -> dict[str, torch.Tensor]:
-    """Positive tokens through identity maps: relu does nothing."""
-    eye = torch.eye(2, dtype=torch.float64)
-    X = torch.tensor([[1.0, 1.0], [2.0, 1.0]], dtype=torch.float64)
-    return {"X": X, "W_1": eye, "b_1": torch.zeros(1, 2, dtype=torch.float64), "W_2": eye}
+def _pass_through(size: float, start: float) -> dict[str, torch.Tensor]:
+    """Two tokens through identity maps, at inputs of the activation near ``start``."""
+    eye, zero = torch.eye(2, dtype=torch.float64), torch.zeros(1, 2, dtype=torch.float64)
+    X = torch.tensor([[size, size], [2 * size, size]], dtype=torch.float64)
+    return {"X": X, "W_1": eye, "b_1": zero + start, "W_2": eye, "b_2": zero + 1}
 
 
-MLP_DIAMETER = Inequality(
-    left=lambda **i: norms.diameter(mlp(**i)),
-    right=_lipschitz,
-    sizes=MLP_SIZES,
-    extremal=(_pass_through,),
-).times(0.9999)
+#: Where each activation has slope 1, nearly.
+STEEPEST = {"tanh": (2.0**-12, 0.0), "sine": (2.0**-12, 0.0), "softplus": (1.0, 32.0)}
 
 
-def _entrywise(X, x, W_1, b_1, W_2):
+def _at_full_slope(name: str) -> dict[str, torch.Tensor]:
+    return _pass_through(*STEEPEST.get(name, (1.0, 0.0)))
+
+
+def _diameter(name: str) -> Inequality:
+    return Inequality(
+        left=lambda **i: norms.diameter(mlp(**i, sigma=ACTIVATIONS[name])),
+        right=_lipschitz,
+        sizes=MLP_SIZES,
+        extremal=(partial(_at_full_slope, name),),
+    ).times(0.9999)
+
+
+def _entrywise(X, x, W_1, b_1, W_2, b_2):
     return norms.composite(abs(W_1) @ abs(W_2)) * norms.composite(X - x)
 
 
-def _spectral_composite(X, x, W_1, b_1, W_2):
+def _spectral_composite(X, x, W_1, b_1, W_2, b_2):
     return spectral_norm(W_1) * spectral_norm(W_2) * norms.composite(X - x)
 
 
@@ -73,6 +101,7 @@ def _every_center(bound: Callable, d: int = 8) -> Verdict:
     eye = torch.eye(d, dtype=torch.float64)
     X = ops.balls(torch.cat([eye, -eye]))
     maps = {"W_1": ops.balls(eye), "b_1": ops.full((1, d), 1, X), "W_2": ops.balls(hadamard(d))}
+    maps["b_2"] = 0 * maps["b_1"]
     Y = mlp(X, **maps)
     apart = abs(Y[:d] - Y[d:])
     least = ops.sqrt(norms.max_column_sum(apart) * (np.sum(apart) / (2 * d)))
@@ -82,21 +111,30 @@ def _every_center(bound: Callable, d: int = 8) -> Verdict:
     return Verdict(holds, f"at least {least.str(6)} with any center, allowed {allowed.str(6)}")
 
 
-# The left side takes the center f(x) in place of the best one: stronger than the statement.
-MLP_COMPOSITE = (
-    Inequality(
-        left=lambda X, x, W_1, b_1, W_2: norms.composite(
-            mlp(X, W_1, b_1, W_2) - mlp(x, W_1, b_1, W_2)
-        ),
+def _between(name: str) -> dict[str, torch.Tensor]:
+    """Any x between the two tokens is a best center, of X and of f(X)."""
+    tokens = _at_full_slope(name)
+    return {**tokens, "x": tokens["X"].mean(0, keepdim=True)}
+
+
+def _composite(name: str) -> Inequality:
+    """The left side takes the center f(x) in place of the best one: stronger than the statement."""
+
+    def moved(X, x, **maps):
+        return mlp(X, **maps, sigma=ACTIVATIONS[name]) - mlp(x, **maps, sigma=ACTIVATIONS[name])
+
+    check = Inequality(
+        left=lambda **i: norms.composite(moved(**i)),
+        lower=lambda **i: least_composite(moved(**i)),
         right=_entrywise,
         sizes=tuple({**size, "x": (1, size["X"][1])} for size in MLP_SIZES),
-        extremal=(
-            lambda: {**_pass_through(), "x": torch.tensor([[1.0, 1.0]], dtype=torch.float64)},
-        ),
-    )
-    .times(0.9999)
-    .but("the l2-Lipschitz constant in place of the entrywise matrix", right=_spectral_composite)
-)
+        extremal=(partial(_between, name),),
+    ).times(0.9999)
+    if name != "relu":
+        return check
+    title = "the l2-Lipschitz constant in place of the entrywise matrix"
+    return check.but(title, right=_spectral_composite)
+
 
 MLP_BEST_CENTER = Decision(
     partial(_every_center, _entrywise), "one instance, the Hadamard matrix of width 8", "certified"
@@ -107,8 +145,8 @@ MLP_BEST_CENTER = Decision(
 
 CHECKS: dict[str, dict[str, Check]] = {
     "mlp.lipschitz": {
-        "diameter": MLP_DIAMETER,
-        "composite": MLP_COMPOSITE,
+        **{f"diameter, {name}": _diameter(name) for name in ACTIVATIONS},
+        **{f"composite, {name}": _composite(name) for name in ACTIVATIONS},
         "best center": MLP_BEST_CENTER,
     },
 }

@@ -10,6 +10,7 @@ import flint
 import torch
 
 from attnverify import ops
+from attnverify.checks import biases
 from attnverify.checks.instances import (
     INSIDE,
     KEY_WIDTH,
@@ -60,17 +61,23 @@ def _kept(left: Callable, twins=()) -> Identity:
     )
 
 
+def _thousandth(X):
+    return ops.constant(0.001, X) * X
+
+
+def _small(X, W):
+    """W_QK = I/1000 for every head."""
+    return _thousandth(ops.eye(X.shape[-1], X) + 0 * W)
+
+
 NO_COLLAPSE = _kept(
     _skip_residual,
     (
         Twin(
-            "without the skip connection",
-            _kept(lambda X, W, b: norms.mean_centered(collapse.layer(X, 0 * W, b, W, KEY_WIDTH))),
+            "0.999 times the skip connection",
+            _kept(lambda X, W, b: _skip_residual(X, W, b) - norms.mean_centered(_thousandth(X))),
         ),
-        Twin(
-            "with W_QK = I",
-            _kept(lambda X, W, b: _skip_residual(X, W, b, ops.eye(X.shape[-1], X) + 0 * W)),
-        ),
+        Twin("with W_QK = I/1000", _kept(lambda X, W, b: _skip_residual(X, W, b, _small(X, W)))),
     ),
 )
 
@@ -83,6 +90,12 @@ def _sizes(tokens: int, width: int, depth: int, heads: int, **more: tuple[int, .
 def skip_diameter(X, W_QK, b_QK, W):
     """diam of the output of layers with skip connections."""
     return norms.diameter(collapse.network(X, W_QK, b_QK, W, KEY_WIDTH, skip=True))
+
+
+def _shrinking(size: float, depth: int, v: float) -> dict[str, torch.Tensor]:
+    """Two tokens +-(size/2) e_1, W_QK = e_1 e_1^T and W_V = -v I in every layer."""
+    network = extremal_network(size, depth, -v)
+    return {**network, "W": -v * torch.eye(2, dtype=torch.float64) + 0 * network["W"]}
 
 
 def _lowest(factor: float = 1.0) -> Callable:
@@ -103,7 +116,7 @@ LOWER = (
         right=skip_diameter,
         sizes=(_sizes(2, 2, 1, 1), _sizes(2, 2, 1, 2), _sizes(4, 3, 1, 2)),
         extremal=(
-            lambda: extremal_network(2.0, 1, -0.5),
+            lambda: _shrinking(2.0, 1, 0.5),
             lambda: extremal_network(1.5, 1, -0.5, heads=3),
         ),
     )
@@ -203,7 +216,7 @@ def _slow_hypotheses(X, W_QK, b_QK, W, v):
 
 
 def slow_orbit(depth: int) -> dict[str, torch.Tensor]:
-    """Two tokens e_1 / 16 and -e_1 / 16, W_V = -v e_1 e_1^T, v = 1/2: 1/delta^2 grows by 2 v c."""
+    """Two tokens e_1 / 16 and -e_1 / 16, W_V = -v I, v = 1/2: 1/delta^2 grows by 2 v c a layer."""
     return _contracting(0.125, depth, 0.5)
 
 
@@ -213,7 +226,7 @@ def largest_start() -> dict[str, torch.Tensor]:
 
 
 def _contracting(size: float, depth: int, v: float) -> dict[str, torch.Tensor]:
-    network = extremal_network(size, depth, -v * (1 - 2.0**-45))
+    network = _shrinking(size, depth, v * (1 - 2.0**-45))
     return {**network, "v": torch.tensor([v], dtype=torch.float64)}
 
 
@@ -247,7 +260,7 @@ ORBIT = Decision(partial(_orbit_rate, "2"), ORBIT_LIMITS, kind="certified").but(
 
 CHECKS: dict[str, dict[str, Check]] = {
     "skip.no-collapse": {"residual": NO_COLLAPSE},
-    "skip.lower-bound": {"one layer": LOWER},
+    "skip.lower-bound": {"one layer": LOWER, "all biases": biases.LOWER},
     "skip.polynomial-rate": {
         "decay": RATE,
         "critical value": V_STAR_CHECK,

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from attnverify import ops
+from attnverify.checks import biases
 from attnverify.checks.definitions import collapse as definitions
 from attnverify.checks.definitions.agree import by_definition
 from attnverify.checks.instances import (
@@ -265,6 +266,7 @@ CHECKS: dict[str, dict[str, Check]] = {
     "collapse.sharp-layer": {
         "tanh": LAYER,
         "cubic": CUBIC,
+        "all biases": biases.LAYER,
         "entry by entry": by_definition(definitions.sharp, "1/5 in place of 1/4", quarter=5),
     },
     "collapse.sharp-depth": {"two layers": DEPTH},
