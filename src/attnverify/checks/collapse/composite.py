@@ -236,8 +236,8 @@ def _network_bounded(X, W_QK, b_QK, W):
 
 
 def _more(constant, size, depth: int):
-    """constant^((3^L - 1)/2 + 1/50) size^(3^L)."""
-    return collapse.iterate(constant, size, depth) * power(constant, 0.02)
+    """constant^((3^L - 1)/2 + 1/25) size^(3^L)."""
+    return collapse.iterate(constant, size, depth) * power(constant, 0.04)
 
 
 def two_layers(value: float = 1.0) -> dict[str, torch.Tensor]:
@@ -265,9 +265,9 @@ def _depth(with_gamma: bool) -> Inequality:
     )
     # the fourth powers of 1/(4 sqrt 2) and 1/8: the best constants of one layer of two tokens
     return check.times(0.000976 if with_gamma else 0.000244).but(
-        "the exponent (3^L - 1)/2 + 0.02 in place of (3^L - 1)/2",
+        "the exponent (3^L - 1)/2 + 0.04 in place of (3^L - 1)/2",
         right=_depth_bound(with_gamma, _more),
-        extremal=(lambda: two_layers(2.0**-900),),
+        extremal=(lambda: two_layers(2.0**-400),),
     )
 
 

@@ -69,7 +69,7 @@ ANY_VECTOR = _with_neighbors(
         left=heads.deviations,
         right=_any_vector,
         sizes=tuple({"base": (m,), "E": (n, m), "v": (m,)} for n, m in COLUMN_SIZES),
-        extremal=(lambda: each_its_own(64, 0.25), lambda: each_its_own(64, 1.0)),
+        extremal=(lambda: each_its_own(64, 0.25), lambda: each_its_own(256, 1.0)),
     )
 )
 ONE_TOKEN = _with_neighbors(

@@ -48,7 +48,7 @@ def _condition(k: int) -> Verdict:
 
 
 CONDITION = _counterexample(
-    partial(_condition, 100_000), ("with 2001 tokens already", partial(_condition, 1000))
+    partial(_condition, 100_000), ("with 70,085 tokens already", partial(_condition, 35_042))
 )
 
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import flint
 import numpy as np
 import torch
+from flint import arb
 
 from attnverify import ops
 from attnverify.checks.definitions import scores
 from attnverify.checks.definitions.agree import by_definition
 from attnverify.checks.localization.law import SINGULAR
-from attnverify.evidence.forms import Check, Inequality
+from attnverify.evidence.cover import both, certain
+from attnverify.evidence.forms import Check, Decision, Inequality
 from attnverify.evidence.quadrature import enclosure
 from attnverify.formulas import chisquare, localization
+from attnverify.verdict import Verdict
 
 FAST, SURE = 1e-7, 1e-9  # accuracy of searched and of certified probabilities
 
@@ -74,6 +80,25 @@ NORMAL = (
             },
         ),
     )
+)
+
+
+def _at_the_mean(extra: tuple[int, int]) -> Verdict:
+    """r equal weights: P(Q <= EQ) - 1/2 >= e^(extra/r) / (3 sqrt(pi r)), extra as a fraction."""
+    ratios = []
+    for r in (1, 2, 3, 5, 8, 33, 1024, 2**20):
+        with ops.precision(256):
+            b = arb(r) / 2
+            gap = arb(1) / 2 - b.gamma_upper(b, regularized=True)
+            ratios.append((arb(flint.fmpq(*extra)) / r).exp() / (3 * (arb.pi() * r).sqrt()) / gap)
+    holds, cases = both(*((certain(x <= 1, x > 1), 1) for x in ratios))
+    worst = max(ratios, key=lambda x: float(x.mid()))
+    return Verdict(holds, f"largest ratio {worst.str(12)}", cases, float(worst.mid()))
+
+
+EQUAL_LIMITS = "these numbers of weights; all of them are derived in the notebook"
+EQUAL = Decision(partial(_at_the_mean, (-1, 6)), EQUAL_LIMITS, "certified").but(
+    "e^(1/(60 r)) in place of e^(-1/(6 r))", run=partial(_at_the_mean, (1, 60))
 )
 
 
@@ -157,6 +182,7 @@ CHECKS: dict[str, dict[str, Check]] = {
     "localization.gaussian": {
         "bound": NORMAL,
         "stable rank": RANK,
+        "equal weights": EQUAL,
         "closed forms": by_definition(scores.normal_bounds, "twice the bound", shift=1),
         "method": by_definition(scores.normal, "the lower tail twice", tails=2),
     },

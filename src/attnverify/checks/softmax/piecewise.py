@@ -94,8 +94,8 @@ def _largest_loss(low, rest):
     return one / (one + ops.exp(one + one))
 
 
-def _half_and_half(threshold: float = 1.0) -> dict[str, torch.Tensor]:
-    both = torch.tensor([threshold, threshold], dtype=torch.float64)
+def _half_and_half(threshold: float = 1.0, tokens: int = 4) -> dict[str, torch.Tensor]:
+    both = torch.full((tokens // 2,), threshold, dtype=torch.float64)
     return {"low": -both, "rest": both}
 
 
@@ -106,7 +106,11 @@ LOST = (
         sizes=tuple({"rest": (r,), "s": (b,)} for r, b in ((1, 1), (2, 3), (6, 4), (30, 30))),
         build=_blocked_together,
         hypotheses=_all_low,
-        extremal=(_half_and_half,),
+        extremal=(
+            _half_and_half,
+            lambda: _half_and_half(tokens=2),
+            lambda: _half_and_half(tokens=14),
+        ),
     )
     .times(0.9999)
     .but(
