@@ -139,10 +139,15 @@ MLP_BEST_CENTER = Decision(
     run=partial(_every_center, _spectral_composite),
 )
 
+
+def _named(form: str, activation: str) -> str:
+    return form if activation == "relu" else f"{form}, {activation}"
+
+
 CHECKS: dict[str, dict[str, Check]] = {
     "mlp.lipschitz": {
-        **{f"diameter, {name}": _diameter(name) for name in ACTIVATIONS},
-        **{f"composite, {name}": _composite(name) for name in ("relu", "sine")},
+        **{_named("diameter", name): _diameter(name) for name in ACTIVATIONS},
+        **{_named("composite", name): _composite(name) for name in ("relu", "sine")},
         "best center": MLP_BEST_CENTER,
     },
 }
