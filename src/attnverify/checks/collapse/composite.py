@@ -140,9 +140,9 @@ SINGLE_LAYER = refuted_at(
 WIDE = 8.0  # oscillations drawn for the bounds that need no condition
 
 
-def _unconditional(constant: Callable, more: Callable) -> dict[str, Inequality]:
+def _unconditional(constant: Callable, *more: Callable) -> dict[str, Inequality]:
     """The checks of a bound without a condition."""
-    checks = _layers(constant, extremal=(small_scores,), more=(more,)).items()
+    checks = _layers(constant, extremal=(small_scores,), more=more).items()
     return {
         name: replace(check, hypotheses=None, build=unconditional_layer) for name, check in checks
     }
@@ -153,13 +153,13 @@ def unconditional_layer(**parameters):
     return bounded_layer(**parameters, limit=WIDE)
 
 
-def pulled_apart(exponent: int = 10) -> dict[str, torch.Tensor]:
-    """Four tokens e_1, e_2, 0, 0; the first attends to one and away from the other.
+def pulled_apart(tokens: int = 4, exponent: int = 10) -> dict[str, torch.Tensor]:
+    """Tokens e_1, e_2, 0, 0, ...; the first attends to one of two and away from the other.
 
     W_QK = 2 w e_1 (e_1 - e_2)^T with w = 2^-exponent (d_qk = 4), W_V = I, and a query bias that
-    leaves the two zero tokens a weight of about e^-40.
+    leaves a zero token a weight of about e^-40.
     """
-    R = torch.eye(4, 2, dtype=torch.float64)
+    R = torch.eye(tokens, 2, dtype=torch.float64)
     W_QK = torch.tensor([[[1.0, -1.0], [0.0, 0.0]]], dtype=torch.float64) * 2.0 ** (1 - exponent)
     return {
         "R": R,
@@ -175,7 +175,9 @@ WITHOUT_GAMMA = refuted_at(
     0.1249,
     0.1767,
 )
-SHARPENED = refuted_at(_unconditional(_sharpened, pulled_apart), 0.707, 0.999)
+SHARPENED = refuted_at(
+    _unconditional(_sharpened, pulled_apart, lambda: pulled_apart(9)), 0.707, 0.999
+)
 BEST_GAMMA = refuted_at(_unconditional(_best_gamma, small_scores), 0.9999, 0.9999)
 
 

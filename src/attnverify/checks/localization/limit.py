@@ -227,6 +227,10 @@ def _skew(T, t, xi, eta, asymmetry):
     return {**_positions(T, t, xi, eta), "asymmetry": torch.tanh(asymmetry)}
 
 
+def _skew_middle(gamma: float) -> dict[str, torch.Tensor]:
+    return {**_middle_token(), "asymmetry": torch.tensor([gamma]).double()}
+
+
 GENERAL = (
     replace(
         NEAR,
@@ -236,7 +240,7 @@ GENERAL = (
             *_in_range(T, t, xi, eta),
             (abs(asymmetry), 1 + 0 * t),
         ],
-        extremal=(lambda: {**_middle_token(), "asymmetry": torch.tensor([-0.5]).double()},),
+        extremal=tuple(partial(_skew_middle, gamma) for gamma in (-0.5, 0.875)),
         twins=(),
     )
     .but(

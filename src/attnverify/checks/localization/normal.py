@@ -137,9 +137,9 @@ MIDDLE = (
         right=lambda half, score: chisquare.symmetric_bound(paired(half)),
         sizes=tuple({"first": (m,), "score": (1,)} for m in (1, 6)),
         build=_pairs,
-        extremal=(lambda: equal_pairs(64), lambda: equal_pairs(2)),
+        extremal=(lambda: equal_pairs(512), lambda: equal_pairs(2)),
     )
-    .times(0.86)
+    .times(0.864)
     .but(
         "any law in place of a symmetric one",
         left=lambda half, score: normal_gap(ops.join([half, half], -1), score),
