@@ -69,7 +69,7 @@ ANY_VECTOR = _with_neighbors(
         left=heads.deviations,
         right=_any_vector,
         sizes=tuple({"base": (m,), "E": (n, m), "v": (m,)} for n, m in COLUMN_SIZES),
-        extremal=(lambda: each_its_own(64, 0.25), lambda: each_its_own(256, 1.0)),
+        extremal=(lambda: each_its_own(64, 0.25), lambda: each_its_own(128, 1.0)),
     )
 )
 ONE_TOKEN = _with_neighbors(
@@ -103,7 +103,7 @@ def two_tokens(width: int, t: float = 2.0**-4) -> Instance:
 
 
 def family(width: int, tokens: int) -> Instance:
-    return _scaled(heads.wide_family(width, tokens, 2.0**-6), heads.WIDE_KEY_WIDTH)
+    return _scaled(heads.wide_family(width, tokens, 2.0**-10), heads.WIDE_KEY_WIDTH)
 
 
 def _checks(constant: Callable, two: tuple[Callable, ...], more: tuple[Callable, ...]) -> dict:
@@ -140,7 +140,7 @@ DIMENSION = composite.refuted_at(
     _checks(
         heads.dimension_constant,
         (lambda: two_tokens(16), lambda: two_tokens(49)),
-        (lambda: family(9, 12), lambda: family(4, 100)),
+        (lambda: family(2, 40), lambda: family(4, 10), lambda: family(9, 12)),
     ),
     0.7065,
     0.99,
