@@ -8,13 +8,15 @@ import pytest
 import torch
 
 import evidence_files
+from attnverify import printing
 from attnverify.book.pages import status
-from attnverify.book.pages.common import Evidence, false_at, read_evidence
+from attnverify.book.pages.common import Evidence, false_at, margin, read_evidence
 from attnverify.checks import CHECKS
 from attnverify.errors import InputError
 from attnverify.evidence.certify import certify
 from attnverify.evidence.exact import compare
 from attnverify.evidence.forms import Inequality
+from attnverify.evidence.records import Record
 from attnverify.evidence.run import reject
 from attnverify.evidence.search import Settings
 
@@ -88,6 +90,19 @@ def test_times_adds_the_statement_with_another_constant():
 @pytest.mark.parametrize("check", INEQUALITIES)
 def test_every_inequality_has_a_twin_with_a_smaller_constant(check):
     assert [t for t in check.twins if t.factor is not None]
+
+
+def test_the_best_ratio_is_the_certified_one():
+    """A search may have looked at an upper bound of the left side; the certificate has not."""
+    records = [
+        Record("attacked", "mean", "pass", 0.99, 1, 0.0, ""),
+        Record("certified", "mean", "pass", 0.75, 1, 0.0, "", refuted_at=0.7499),
+    ]
+    assert printing._margin(records) == "0.750000" and printing._false_at(records) == "0.7499"
+    assert printing._margin(records[:1]) == "0.990000" and printing._false_at([]) == "-"
+    as_json = [r.as_json() for r in records]
+    assert margin("norms.residual-centers", as_json) == 0.75
+    assert margin("norms.residual-centers", as_json[:1]) == 0.99
 
 
 def test_the_pages_show_the_factors(tmp_path):

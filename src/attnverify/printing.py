@@ -136,12 +136,14 @@ def _kinds(records: Sequence[Record]) -> str:
 
 
 def _margin(records: Sequence[Record]) -> str:
-    """Best ratio of the inequalities, by attack or certificate; 1 means it cannot be improved."""
-    kinds = {"attacked", "certified"}
-    attacked = {r.check for r in records if r.kind == "attacked"}
-    ratios = [
-        r.ratio for r in records if r.kind in kinds and r.check in attacked and r.ratio is not None
-    ]
+    """Best ratio of the inequalities; 1 means it cannot be improved.
+
+    Certificates look at what searches found again, so what they say counts, where there are any.
+    """
+    searched = {r.check for r in records if r.kind == "attacked" or r.refuted_at is not None}
+    found = [r for r in records if r.check in searched and r.ratio is not None]
+    certified = [r.ratio for r in found if r.kind == "certified"]
+    ratios = certified or [r.ratio for r in found]
     return f"{max(ratios):.6f}" if ratios else "-"
 
 

@@ -37,7 +37,8 @@ def certify(check: Inequality, settings: Settings, name: str, found: list[Instan
         None,
         len(seen),
         len(seen) - len(unknown),
-        _words(judged, judged[place], len(extremal)),
+        ("left side from below: " if check.lower else "")
+        + _words(judged, judged[place], len(extremal)),
         nearest_rejected(check.tight, instances[place], judged[place]),
     )
 
