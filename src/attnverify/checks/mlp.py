@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,9 +37,9 @@ ACTIVATIONS: dict[str, Callable] = {
 }
 
 
-def mlp(X, W_1, b_1, W_2, b_2, sigma: Callable = relu):
-    """sigma(X W_1 + b_1) W_2 + b_2, row by row."""
-    return sigma(X @ W_1 + b_1) @ W_2 + b_2
+def mlp(X, W_1, b_1, W_2, b_2: Any = 0, activation: Callable = relu):
+    """activation(X W_1 + b_1) W_2 + b_2, row by row."""
+    return activation(X @ W_1 + b_1) @ W_2 + b_2
 
 
 def _lipschitz(X, W_1, b_1, W_2, b_2):
@@ -68,7 +69,7 @@ def _at_full_slope(name: str) -> dict[str, torch.Tensor]:
 
 def _diameter(name: str) -> Inequality:
     return Inequality(
-        left=lambda **i: norms.diameter(mlp(**i, sigma=ACTIVATIONS[name])),
+        left=lambda **i: norms.diameter(mlp(**i, activation=ACTIVATIONS[name])),
         right=_lipschitz,
         sizes=MLP_SIZES,
         extremal=(partial(_at_full_slope, name),),
@@ -121,7 +122,9 @@ def _composite(name: str) -> Inequality:
     """The left side takes the center f(x) in place of the best one: stronger than the statement."""
 
     def moved(X, x, **maps):
-        return mlp(X, **maps, sigma=ACTIVATIONS[name]) - mlp(x, **maps, sigma=ACTIVATIONS[name])
+        return mlp(X, **maps, activation=ACTIVATIONS[name]) - mlp(
+            x, **maps, activation=ACTIVATIONS[name]
+        )
 
     return Inequality(
         left=lambda **i: norms.composite(moved(**i)),
