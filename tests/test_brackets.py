@@ -73,6 +73,13 @@ def test_a_lower_bound_of_the_left_side_decides_what_is_refuted():
     assert certify(replace(check, left=lambda x: 2 * abs(x)), QUICK, "t", []).outcome == "fail"
 
 
+def test_a_lower_bound_above_the_left_side_is_a_failure():
+    check = replace(share(0.5), lower=lambda x: 0.75 * abs(x))
+    found = certify(check, QUICK, "t", [number(1.0)])
+    assert found.outcome == "fail" and "lower bound" in found.detail
+    assert found.refuted_at is None
+
+
 def test_times_adds_the_statement_with_another_constant():
     check = share(0.9).times(0.89)
     (twin,) = check.twins

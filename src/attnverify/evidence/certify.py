@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from attnverify import ops
 from attnverify.evidence import draw
@@ -26,6 +27,9 @@ def certify(check: Inequality, settings: Settings, name: str, found: list[Instan
     seen = [compare(check, instance) for instance in instances]
     if not seen:
         return Found("unknown", None, None, 0, 0, "no instance to certify")
+    if _lower_above(check, instances):
+        words = "the lower bound of the left side is above it"
+        return Found("fail", None, None, len(seen), len(seen), words)
     failed = [c for c in seen if c.outcome == "fail"]
     unknown = [c for c in seen if c.outcome == "unknown" and not c.attained]
     outcome = "fail" if failed else "unknown" if unknown else "pass"
@@ -41,6 +45,14 @@ def certify(check: Inequality, settings: Settings, name: str, found: list[Instan
         + _words(judged, judged[place], len(extremal)),
         nearest_rejected(check.tight, instances[place], judged[place]),
     )
+
+
+def _lower_above(check: Inequality, instances: list[Instance]) -> bool:
+    """Whether the lower bound of the left side is certainly above the left side somewhere."""
+    if check.lower is None:
+        return False
+    ordered = replace(check, left=check.lower, right=check.left, lower=None)
+    return any(compare(ordered, instance).outcome == "fail" for instance in instances)
 
 
 def _order(seen: Comparison) -> float:
