@@ -40,7 +40,7 @@ def evidence(body: dict, digits: bool) -> list:
     an exponential leads elsewhere. Both are certified lower bounds of the supremum. Outcomes,
     numbers of instances and statuses do not depend on it.
     """
-    left_out = {"seconds"} if digits else {"seconds", "ratio", "detail"}
+    left_out = {"seconds"} if digits else {"seconds", "ratio", "detail", "refuted_at"}
     return [
         [
             claim["id"],

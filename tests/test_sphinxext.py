@@ -181,7 +181,7 @@ def test_evidence_table_shows_records_and_twins_without_times(book):
     assert "?\N{NO-BREAK SPACE}unknown" in text and "0.25" not in text
     assert "Seconds" not in text
     assert "✓\N{NO-BREAK SPACE}rejected" in twins.get_text()
-    assert "the constant 0.999" in twins.get_text()
+    assert "0.9999 times the right side" in twins.get_text()
     assert twins["tabindex"] == "0" and "Must-fail twins of norms." in twins["aria-label"]
 
 

@@ -88,14 +88,17 @@ def progress_bar() -> Progress:
 
 def print_report(report: Report, to: Console) -> None:
     """The table of the claims, every piece that did not pass, the reasons, the verdict."""
-    shown = table("claim", "status", "evidence", "margin", "twins")
+    shown = table("claim", "status", "evidence", "best ratio", "false at", "twins")
     for claim in report.claims:
         records, twins = report.records[claim.id], report.twins[claim.id]
         status = report.standing[claim.id].status
         rejected = f"{sum(t.rejected for t in twins)}/{len(twins)}"
         word = f"[{STATUS_COLORS[status]}]{status}[/]"
-        shown.add_row(claim.id, word, _kinds(records), _margin(records), rejected)
+        shown.add_row(
+            claim.id, word, _kinds(records), _margin(records), _false_at(records), rejected
+        )
     to.print(shown)
+    to.print(FALSE_AT, markup=False, highlight=False)
     for claim in report.claims:
         for record in report.records[claim.id]:
             if record.outcome != "pass":
@@ -133,13 +136,27 @@ def _kinds(records: Sequence[Record]) -> str:
 
 
 def _margin(records: Sequence[Record]) -> str:
-    """Best ratio of the inequalities, by attack or certificate; 1 means it cannot be improved."""
-    kinds = {"attacked", "certified"}
-    attacked = {r.check for r in records if r.kind == "attacked"}
-    ratios = [
-        r.ratio for r in records if r.kind in kinds and r.check in attacked and r.ratio is not None
-    ]
+    """Best ratio of the inequalities; 1 means it cannot be improved.
+
+    Certificates look at what searches found again, so what they say counts, where there are any.
+    """
+    searched = {r.check for r in records if r.kind == "attacked" or r.refuted_at is not None}
+    found = [r for r in records if r.check in searched and r.ratio is not None]
+    certified = [r.ratio for r in found if r.kind == "certified"]
+    ratios = certified or [r.ratio for r in found]
     return f"{max(ratios):.6f}" if ratios else "-"
+
+
+#: What stands in the column of the factors.
+FALSE_AT = (
+    "false at: factors of the right sides with which the inequalities are certainly false, one "
+    "each;\nthe best constant lies between this share of the stated one and the stated one"
+)
+
+
+def _false_at(records: Sequence[Record]) -> str:
+    """The nearest refuted factor of every inequality."""
+    return " ".join(f"{r.refuted_at:.4g}" for r in records if r.refuted_at is not None) or "-"
 
 
 def verdict(report: Report) -> str:

@@ -25,8 +25,8 @@ def _root_width(W, exponent: float = 0.5):
     return ops.root(d, W) if exponent == 0.5 else ops.constant(float(d) ** exponent, W)
 
 
-def _trace_bound(W, factor: float = 1.0, size: Callable = spectrum.squared_norm):
-    return ops.constant(factor, W) * _root_width(W) * ops.sqrt(size(W))
+def _trace_bound(W, size: Callable = spectrum.squared_norm):
+    return _root_width(W) * ops.sqrt(size(W))
 
 
 def _symmetric(W):
@@ -48,19 +48,19 @@ XI_GENERAL = (
         "tr(W^2) in place of ||W||_F^2",
         right=lambda W: _trace_bound(W, size=lambda A: abs(spectrum.square_trace(A))),
     )
-    .but("0.999 sqrt(d)", right=lambda W: _trace_bound(W, 0.999))
+    .times(0.9999)
 )
 
 XI = (
     replace(XI_GENERAL, build=_symmetric, twins=())
-    .but("0.999 sqrt(d)", right=lambda W: _trace_bound(W, 0.999))
+    .times(0.9999)
     .but(
         "xi without its square root, tr(W)/tr(W^2) <= sqrt(d)",
         right=lambda W: _root_width(W) * spectrum.squared_norm(W),
     )
     .but(
-        "d^0.49 in place of sqrt(d)",
-        right=lambda W: _root_width(W, 0.49) * ops.sqrt(spectrum.squared_norm(W)),
+        "d^0.499 in place of sqrt(d)",
+        right=lambda W: _root_width(W, 0.499) * ops.sqrt(spectrum.squared_norm(W)),
     )
 )
 
@@ -81,12 +81,12 @@ def _squared_trace(w, v):
     return ops.square(walk.trace(_rotated(w, v))) * (m * m + s2)
 
 
-def _width_times(w, v, power: int = 1):
-    """d m^2 tr(W^2), so that xi^2 = d/(1 + CV^2); power: of the mean's square, for a twin."""
+def _width_times(w, v, less: int = 0):
+    """d m^2 tr(W^2), so that xi^2 = d/(1 + CV^2); less: d - less in place of d, for a twin."""
     d = ops.constant(w.shape[-1], w)
     m2 = ops.square(ops.sum(w, -1) / d)
     size = spectrum.squared_norm(_rotated(w, v))
-    return d**power * m2 * size
+    return (d - less) * m2 * size
 
 
 def _spread_bound(w, v):
@@ -102,7 +102,7 @@ def _variation(right: Callable = _width_times, twins=()) -> Identity:
 
 
 VARIATION = _variation(
-    twins=(Twin("d^2 in place of d", _variation(lambda w, v: _width_times(w, v, 2))),)
+    twins=(Twin("d - 1 in place of d", _variation(lambda w, v: _width_times(w, v, 1))),)
 )
 
 
@@ -110,9 +110,9 @@ def _sum_of_squares(W):
     return spectrum.squared_norm(W)
 
 
-def _nearest_scalar(W, power: int = 1):
+def _nearest_scalar(W, less: int = 0):
     """tr(W)^2/d + ||W - (tr W/d) I||_F^2."""
-    d = ops.constant(W.shape[-1] ** power, W)
+    d = ops.constant(W.shape[-1] - less, W)
     return ops.square(walk.trace(W)) / d + spectrum.distance_to_scalar(W)
 
 
@@ -122,10 +122,10 @@ def _square_bound(W):
     return 4 * gamma(2 * d * d + 12, W) * abs(W).sum((-2, -1)).square()
 
 
-def _pythagoras(build: Callable, power: int = 1, twins=()) -> Identity:
+def _pythagoras(build: Callable, less: int = 0, twins=()) -> Identity:
     return Identity(
         _sum_of_squares,
-        lambda W: _nearest_scalar(W, power),
+        lambda W: _nearest_scalar(W, less),
         _square_bound,
         tuple({"W": (d, d)} for d in (2, 3, 5)),
         build=build,
@@ -138,10 +138,10 @@ def _exactly_symmetric(W):
 
 
 LOCATER = _pythagoras(
-    _exactly_symmetric, twins=(Twin("d^2 in place of d", _pythagoras(_exactly_symmetric, 2)),)
+    _exactly_symmetric, twins=(Twin("d - 1 in place of d", _pythagoras(_exactly_symmetric, 1)),)
 )
 FROBENIUS = _pythagoras(
-    lambda W: {"W": W}, twins=(Twin("d^2 in place of d", _pythagoras(lambda W: {"W": W}, 2)),)
+    lambda W: {"W": W}, twins=(Twin("d - 1 in place of d", _pythagoras(lambda W: {"W": W}, 1)),)
 )
 
 

@@ -21,13 +21,14 @@ from attnverify.verdict import Verdict
 arb = flint.arb
 
 # log T - H and log T - floor are compared, not H and the floor: near uniform rows the latter
-# agree trivially. For the same reason norms are at least 2.
-SMALLEST_NORM = 2.0
+# agree trivially, the former do not. Both are about sigma^2 / 2T for small sigma, so at 1/16 floats
+# keep ten digits of them for T <= 16; balls keep all.
+SMALLEST_NORM = 2.0**-4
 ROOM = 1 + 2.0**-45  # keeps ||u|| <= sigma after rounding; checked in balls
 
 
 def _on_sphere(u, s):
-    """A row of norm sigma >= 2, and sigma."""
+    """A row of norm sigma >= 1/16, and sigma."""
     sigma = SMALLEST_NORM + torch.nn.functional.softplus(s)
     size = u.square().sum(-1, keepdim=True).sqrt().clamp_min(1e-300)
     return {"u": u * (sigma / size), "sigma": sigma * ROOM}
@@ -59,8 +60,9 @@ FLOOR = (
         sizes=tuple({"u": (T,), "s": (1,)} for T in (2, 4, 16)),
         build=_on_sphere,
         hypotheses=_norm_within,
-        extremal=(_one_large,),
+        extremal=(_one_large, lambda: _one_large(16, 2.0**-8), lambda: _one_large(2, 6.0)),
     )
+    .times(0.9999)
     .but("T in place of T - 1 in the floor", right=lambda **p: _allowed(**p, rest=1))
     .but("Delta = sigma", right=lambda **p: _allowed(**p, gap=lambda sigma, T: sigma))
     .but(
@@ -136,6 +138,7 @@ SPECTRAL = (
         build=_scaled,
         extremal=(_rank_one,),
     )
+    .times(0.9999)
     .but("0.999 sigma", right=lambda W, X: _spectral_floor(W, X, factor=0.999))
     .but(
         "tr(W^2) in place of ||W||_F^2 for any W",

@@ -54,6 +54,11 @@ def two_token_layer(scale: float, heads: int = 1) -> dict[str, torch.Tensor]:
     return {"R": R, "x": torch.zeros(1, 2, dtype=torch.float64), "W_QK": W_QK, "b_QK": zero, "W": W}
 
 
+def small_scores(heads: int = 1) -> dict[str, torch.Tensor]:
+    """:func:`two_token_layer` where the scores oscillate by 2^-16 or little more."""
+    return two_token_layer(2.0**-8, heads)
+
+
 def oscillations_bounded(R, W_QK, **_):
     """Hypothesis D_i <= x* for every head and row, as pairs (smaller, larger)."""
     D = oscillation(collapse.scores_of_residual(R, W_QK, KEY_WIDTH))
@@ -70,6 +75,11 @@ def unit_value_map(W, size):
     """W rescaled to largest singular value ``size`` (broadcast over depth and heads)."""
     norm: Any = spectral_norm(W)
     return W * (INSIDE * size / norm.clamp_min(1e-300))[..., None, None]
+
+
+def power(x: Any, exponent: float) -> Any:
+    """x^exponent for x > 0."""
+    return ops.exp(ops.constant(exponent, x) * ops.log(x))
 
 
 def two_tokens(width: int, size: float) -> torch.Tensor:

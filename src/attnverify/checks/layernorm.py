@@ -228,6 +228,10 @@ def _fixed(X, q):
     return layernorm.normalize(_attended(X, q))
 
 
+def _longer(X):
+    return ops.constant(1.001, X) * X
+
+
 ESCAPE = _escape(
     _fixed,
     lambda X, q: X,
@@ -235,8 +239,8 @@ ESCAPE = _escape(
     (
         Twin("without layer normalization", _escape(_attended, lambda X, q: X, _escape_bound)),
         Twin(
-            "twice the tokens are a fixed point too",
-            _escape(lambda X, q: _fixed(2 * X, q), lambda X, q: 2 * X, _escape_bound),
+            "1.001 times the tokens are a fixed point too",
+            _escape(lambda X, q: _fixed(_longer(X), q), lambda X, q: _longer(X), _escape_bound),
         ),
     ),
 )
@@ -246,9 +250,11 @@ WITHOUT = _escape(
     _opposite_error,
     (
         Twin(
-            "half the logit",
+            "0.999 times the logit",
             _escape(
-                _attended, lambda X, q: _opposite_factor(X, q / 2)[..., None] * X, _opposite_error
+                _attended,
+                lambda X, q: _opposite_factor(X, ops.constant(0.999, q) * q)[..., None] * X,
+                _opposite_error,
             ),
         ),
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from attnverify import ops
 from attnverify.evidence import draw
@@ -11,6 +12,7 @@ from attnverify.evidence.forms import Identity, Inequality, Instance
 from attnverify.evidence.search import Found, Settings
 from attnverify.seeds import generator, seed_for
 
+TOLD = 1e-4  # step in which refuted factors of a right side are told, for those above 1/10
 SAMPLED_INSTANCES = 4  # random instances certified a size, beside the extremal and attacked ones
 
 
@@ -20,24 +22,57 @@ def certify(check: Inequality, settings: Settings, name: str, found: list[Instan
     An instance at exact equality cannot be settled by balls; it passes as *attained* if its ratio
     is enclosed within 2^-40 of 1, which shows the constant sharp and says nothing more.
     """
-    extremal = [compare(check, make()) for make in check.extremal]
-    searched = [compare(check, instance) for instance in found]
-    random = [compare(check, instance) for instance in random_instances(check, settings, name)]
-    seen = [*extremal, *searched, *random]
+    extremal = [make() for make in check.extremal]
+    instances = [*extremal, *found, *random_instances(check, settings, name)]
+    seen = [compare(check, instance) for instance in instances]
     if not seen:
         return Found("unknown", None, None, 0, 0, "no instance to certify")
+    if _lower_above(check, instances):
+        words = "the lower bound of the left side is above it"
+        return Found("fail", None, None, len(seen), len(seen), words)
     failed = [c for c in seen if c.outcome == "fail"]
     unknown = [c for c in seen if c.outcome == "unknown" and not c.attained]
     outcome = "fail" if failed else "unknown" if unknown else "pass"
-    best = max(seen, key=lambda c: -math.inf if c.ratio.is_nan() else c.midpoint)
+    judged = seen if check.lower is None else [compare(check.tight, i) for i in instances]
+    place = max(range(len(seen)), key=lambda k: _order(judged[k]))
     return Found(
         outcome,
-        best.midpoint,
+        judged[place].midpoint,
         None,
         len(seen),
         len(seen) - len(unknown),
-        _words(seen, best, extremal),
+        ("left side from below: " if check.lower else "")
+        + _words(judged, judged[place], len(extremal)),
+        nearest_rejected(check.tight, instances[place], judged[place]),
     )
+
+
+def _lower_above(check: Inequality, instances: list[Instance]) -> bool:
+    """Whether the lower bound of the left side is certainly above the left side somewhere."""
+    if check.lower is None:
+        return False
+    ordered = replace(check, left=check.lower, right=check.left, lower=None)
+    return any(compare(ordered, instance).outcome == "fail" for instance in instances)
+
+
+def _order(seen: Comparison) -> float:
+    return -math.inf if seen.ratio.is_nan() else seen.midpoint
+
+
+def nearest_rejected(check: Inequality, instance: Instance, seen: Comparison) -> float | None:
+    """The largest factor of the right side, of four digits, that this instance refutes.
+
+    The factor is read off the ratio, and the statement with it is then compared anew. None if no
+    factor is refuted, and where the statement itself is.
+    """
+    lower = float(seen.ratio.lower())
+    if not 0 < lower < 1 + TOLD:
+        return None
+    step = TOLD * 10.0 ** min(0, 1 + math.floor(math.log10(lower)))
+    factor = round((min(math.ceil(lower / step), round(1 / step)) - 1) * step, 12)
+    if factor <= 0:
+        return None
+    return factor if compare(check.scaled(factor), instance).outcome == "fail" else None
 
 
 def random_instances(check: Inequality, settings: Settings, name: str) -> list[Instance]:
@@ -51,12 +86,12 @@ def random_instances(check: Inequality, settings: Settings, name: str) -> list[I
     return out
 
 
-def _words(seen: list[Comparison], best: Comparison, extremal: list[Comparison]) -> str:
+def _words(seen: list[Comparison], best: Comparison, extremal: int) -> str:
     attained = sum(c.attained for c in seen)
     bits = max(c.bits for c in seen)
     text = f"largest ratio {best.ratio.str(10)}, {bits} bits at most"
     unknown = sum(c.outcome == "unknown" and not c.attained for c in seen)
-    text += f", {len(extremal)} extremal, {attained} at equality to within 2^-40"
+    text += f", {extremal} extremal, {attained} at equality to within 2^-40"
     return text + (f", {unknown} unknown" if unknown else "")
 
 

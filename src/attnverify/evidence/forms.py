@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
+from attnverify import ops
 from attnverify.errors import require
 from attnverify.verdict import Verdict
 
@@ -27,10 +28,14 @@ def unchanged(**parameters: Any) -> Instance:
 
 @dataclass(frozen=True)
 class Twin:
-    """A false neighbor of a claim, with the check that must reject it."""
+    """A false neighbor of a claim, with the check that must reject it.
+
+    factor: of an inequality's right side, where the twin is the claim but for this factor.
+    """
 
     title: str
     check: Form
+    factor: float | None = None
 
 
 @dataclass(frozen=True)
@@ -46,8 +51,13 @@ class Form:
         ``CHECK.but("half the bound", right=lambda x: CHECK.right(x) / 2)``.
         """
         require(bool(changes), "changes", "none", "a field in which the twin differs")
-        wrong = replace(self, **{"twins": (), **changes})
+        wrong = replace(self.tight, **{"twins": (), **changes})
         return replace(self, twins=(*self.twins, Twin(title, wrong)))
+
+    @property
+    def tight(self: F) -> F:
+        """This check as its twins are judged."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -58,7 +68,9 @@ class Inequality(Form):
     where right > 0. sizes: shapes of the free parameters, without batch axis. build: parameters
     to an instance that meets the hypotheses by construction. hypotheses: formula that returns
     pairs (smaller, larger), checked in ball arithmetic. extremal: exact instances at or near
-    equality, as float64 arrays without batch axis.
+    equality, as float64 arrays without batch axis. lower: where ``left`` is only an upper bound of
+    what the statement bounds, a lower bound of it: twins, and how near to its constant a statement
+    is refuted, are judged by it alone.
     """
 
     left: Formula
@@ -67,8 +79,31 @@ class Inequality(Form):
     build: Callable[..., Instance] = unchanged
     hypotheses: Formula | None = None
     extremal: tuple[Callable[[], Instance], ...] = ()
+    lower: Formula | None = None
 
     kinds = ("sampled", "attacked", "certified")
+
+    @property
+    def tight(self) -> Inequality:
+        return replace(self, left=self.lower, lower=None) if self.lower else self
+
+    def times(self, factor: float) -> Inequality:
+        """This check with one more twin: the right side times a factor below 1.
+
+        The engine makes the twin, so it is the claim with another constant and nothing else.
+        """
+        require(0 < factor < 1, "factor", factor, "a number between 0 and 1")
+        twin = Twin(f"{factor:g} times the right side", self.tight.scaled(factor), factor)
+        return replace(self, twins=(*self.twins, twin))
+
+    def scaled(self, factor: float) -> Inequality:
+        """The statement with ``factor`` times its right side, without twins."""
+
+        def right(**instance: Any) -> Any:
+            value = self.right(**instance)
+            return ops.constant(factor, value) * value
+
+        return replace(self, right=right, twins=())
 
 
 @dataclass(frozen=True)

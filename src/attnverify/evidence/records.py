@@ -28,7 +28,9 @@ class Record:
     where there is none; instances: how many instances or cases were looked at; seconds: wall
     time; limits: what this evidence does not show; check: which of the claim's checks; detail:
     the figures behind the outcome in words; decided: how many of the instances were decided, all
-    of them unless told otherwise.
+    of them unless told otherwise; refuted_at: for a certified inequality, a factor of the right
+    side with which it is certainly false at one of these instances. So the best constant lies
+    between this share of the stated one and the stated one.
     """
 
     kind: Kind
@@ -40,6 +42,7 @@ class Record:
     limits: str
     detail: str = ""
     decided: int = -1
+    refuted_at: float | None = None
 
     def __post_init__(self) -> None:
         if self.decided < 0:
@@ -51,13 +54,17 @@ class Record:
 
 @dataclass(frozen=True)
 class TwinRecord:
-    """Whether a false neighbor of a claim was rejected by the checker that passes the claim."""
+    """Whether a false neighbor of a claim was rejected by the checker that passes the claim.
+
+    factor: of the right side, where the twin differs from the claim in nothing else.
+    """
 
     check: str
     twin: str
     rejected: bool
     ratio: float | None
     detail: str
+    factor: float | None = None
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -13,7 +13,15 @@ from attnverify.checks import checks_of
 from attnverify.evidence.certify import certify, certify_identity
 from attnverify.evidence.exact import compare
 from attnverify.evidence.floats import sample_identity
-from attnverify.evidence.forms import Decision, Form, Identity, Inequality, Instance, Measured
+from attnverify.evidence.forms import (
+    Decision,
+    Form,
+    Identity,
+    Inequality,
+    Instance,
+    Measured,
+    Twin,
+)
 from attnverify.evidence.records import KINDS, Kind, Outcome, Record, TwinRecord, require_kinds
 from attnverify.evidence.search import Found, Settings, attack, sample
 from attnverify.experiments.engine import results
@@ -50,7 +58,7 @@ def gather(claim: str, settings: Settings, kinds: Iterable[str] = KINDS) -> Clai
             for kind, (step, limits) in evidence(check, settings, f"{claim}/{name}").items():
                 if kind in wanted:
                     records.append(_timed(kind, name, step, limits))
-            twins += [_twin(claim, name, t.title, t.check, settings) for t in check.twins]
+            twins += [_twin(claim, name, twin, settings) for twin in check.twins]
         return ClaimEvidence(claim, tuple(records), tuple(twins))
     finally:
         torch.set_num_threads(threads)
@@ -61,12 +69,12 @@ def _timed(kind: Kind, name: str, step: Callable[[], Found], limits: str) -> Rec
     found = step()
     seconds = round(time.perf_counter() - start, 3)
     figures = (found.outcome, found.ratio, found.instances, seconds, limits, found.detail)
-    return Record(kind, name, *figures, found.decided)
+    return Record(kind, name, *figures, found.decided, found.refuted_at)
 
 
-def _twin(claim: str, name: str, title: str, check: Form, settings: Settings) -> TwinRecord:
-    rejected, ratio, detail = reject(check, settings, f"{claim}/{name}/{title}")
-    return TwinRecord(name, title, rejected, ratio, detail)
+def _twin(claim: str, name: str, twin: Twin, settings: Settings) -> TwinRecord:
+    rejected, ratio, detail = reject(twin.check, settings, f"{claim}/{name}/{twin.title}")
+    return TwinRecord(name, twin.title, rejected, ratio, detail, twin.factor)
 
 
 @singledispatch

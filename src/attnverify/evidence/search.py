@@ -29,7 +29,8 @@ BEST = 8  # and so many of the largest ratios in any case
 class Found:
     """Result of a search: outcome, largest believed ratio, its instance, how many were seen.
 
-    decided: how many of the instances were decided, by floats or in balls.
+    decided: how many of the instances were decided, by floats or in balls; refuted_at: as in
+    :class:`attnverify.evidence.records.Record`.
     """
 
     outcome: Outcome
@@ -38,6 +39,7 @@ class Found:
     instances: int
     decided: int
     detail: str = ""
+    refuted_at: float | None = None
 
 
 @dataclass(frozen=True)

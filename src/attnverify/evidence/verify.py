@@ -21,7 +21,7 @@ from attnverify.evidence.store import Store
 from attnverify.evidence.workers import Task, run_all
 from attnverify.vocabulary import KINDS, Kind
 
-REPORT_VERSION = 1
+REPORT_VERSION = 2
 
 Progress = Callable[[str], None]
 

@@ -73,6 +73,7 @@ def _check_entry(entry: Mapping[str, Any]) -> None:
             )
         _ = record["check"], record["outcome"], record["instances"], record["decided"]
         _ = record["ratio"], record["detail"], record["seconds"], record["limits"]
+        _ = record["refuted_at"]
     for twin in entry["twins"]:
         _ = twin["check"], twin["twin"], twin["rejected"], twin["detail"]
 
@@ -133,9 +134,20 @@ def measure(id: str, check: str) -> str:
 
 
 def margin(id: str, records: Iterable[Mapping[str, Any]]) -> float | None:
-    """The largest left/right found for the inequalities of a claim, None if it has none."""
-    ratios = [r["ratio"] for r in records if measure(id, r["check"]) == "left/right"]
-    return max((r for r in ratios if r is not None), default=None)
+    """The largest left/right found for the inequalities of a claim, None if it has none.
+
+    Certificates look at what searches found again, so what they say counts, where there are any.
+    """
+    found = [r for r in records if measure(id, r["check"]) == "left/right"]
+    found = [r for r in found if r["ratio"] is not None]
+    certified = [r["ratio"] for r in found if r["kind"] == "certified"]
+    return max(certified or [r["ratio"] for r in found], default=None)
+
+
+def false_at(records: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The factors of the right sides with which the inequalities are certainly false."""
+    found = (r["refuted_at"] for r in records)
+    return [f"{factor:.4g}" for factor in found if factor is not None]
 
 
 def badge(status: str) -> str:

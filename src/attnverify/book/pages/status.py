@@ -11,6 +11,7 @@ from attnverify.book.pages.common import (
     badge,
     by_part,
     escape,
+    false_at,
     margin,
     number,
     pipe_table,
@@ -21,7 +22,7 @@ from attnverify.evidence.status import required
 from attnverify.vocabulary import KINDS, tally
 
 WORDS = {"pass": "", "fail": " ✗ fail", "unknown": " ? unknown"}
-HEADER = ("Claim", "Status", "Evidence", "Best ratio", "Twins", "Seconds", "Chapter")
+HEADER = ("Claim", "Status", "Evidence", "Best ratio", "False at", "Twins", "Seconds", "Chapter")
 
 INTRO = """\
 # Status of every claim
@@ -35,7 +36,10 @@ LEGEND = """\
 *Evidence* names the kinds that apply to the claim; where a kind did not pass, that is said. *Best
 ratio* is the largest left side over right side of an inequality that was found: 1 means that
 equality is attained or approached ({doc}`what that shows </book/evidence>`), and 1 − 2.0·10⁻⁹
-that the ratio is smaller than 1 by 2.0·10⁻⁹. Identities and counts have no such ratio. *Twins* says
+that the ratio is smaller than 1 by 2.0·10⁻⁹. Identities and counts have no such ratio. *False at*
+gives, for each inequality, a factor of its right side with which it is certainly false: the best
+constant lies between this share of the stated one and the stated one. 0.9999 is the nearest factor
+that is told; where the factor is far below 1, no better constant is excluded. *Twins* says
 how many false neighbors were rejected. *Seconds* is the wall time of all checks of the claim; a
 notebook's derivations are counted for each of its claims.
 """
@@ -66,6 +70,7 @@ def _row(claim: Claim, evidence: Evidence) -> list[str]:
         badge(status),
         ", ".join(filter(None, (_outcome(claim, kind, records) for kind in KINDS))),
         number(margin(claim.id, records)),
+        ", ".join(false_at(records)) or "–",
         f"{rejected} of {len(twins)}" if twins else "–",
         f"{sum(r['seconds'] for r in records):.2f}" if records else "–",
         f"{{doc}}`{claim.notebook} </notebooks/{claim.notebook}>`",

@@ -8,7 +8,7 @@ from typing import Any
 
 from docutils import nodes
 
-from attnverify.book.pages.common import FIXED, Evidence, measure, number
+from attnverify.book.pages.common import FIXED, Evidence, false_at, measure, number
 from attnverify.claims import Claim
 
 OUTCOMES = {"pass": f"✓{FIXED}pass", "fail": f"✗{FIXED}fail", "unknown": f"?{FIXED}unknown"}
@@ -34,6 +34,7 @@ def _record(id: str, record: Mapping[str, Any]) -> Row:
     ratio, what = record["ratio"], measure(id, record["check"])
     exact = what == "error/bound" and record["kind"] == "certified"  # no rounding to measure
     shown = "–" if ratio is None or exact else f"{what} {number(ratio)}"
+    shown += "".join(f"; false at {factor}" for factor in false_at([record]))
     return (
         record["kind"],
         record["check"],

@@ -16,10 +16,11 @@ from attnverify.checks.instances import (
     bounded_layer,
     layer_sizes,
     oscillations_bounded,
-    two_token_layer,
+    small_scores,
 )
 from attnverify.evidence.forms import Check, Inequality
 from attnverify.formulas import collapse, norms
+from attnverify.formulas.anycenter import least_composite
 from attnverify.formulas.softmax import oscillation
 
 
@@ -28,16 +29,23 @@ def _residual_two(R, x, W_QK, b_QK, W):
     return norms.composite(norms.mean_centered(collapse.layer(R + x, W_QK, b_QK, W, KEY_WIDTH)))
 
 
-def _residual_any(R, x, W_QK, b_QK, W):
-    """sum_h (P_h - 1 r_h^T) R W_h: the output minus the center that the proof takes.
-
-    At least the minimum, so the inequality checked is stronger than the statement.
-    """
+def _moved(R, x, W_QK, b_QK, W):
+    """sum_h (P_h - 1 r_h^T) R W_h: the output minus the center that the proof takes."""
     P = collapse.attention(R + x, W_QK, b_QK, KEY_WIDTH)
     S = R[..., None, :, :]
     scores = (x[..., None, :, :] @ W_QK + b_QK[..., None, :]) @ ops.transpose(S)
     base = ops.softmax(scores / ops.root(KEY_WIDTH, R))
-    return norms.composite(ops.sum((P - base) @ S @ W, -3))
+    return ops.sum((P - base) @ S @ W, -3)
+
+
+def _residual_any(**instance):
+    """At least the minimal composite value: what is checked is stronger than the statement."""
+    return norms.composite(_moved(**instance))
+
+
+def _residual_least(**instance):
+    """At most the minimal composite value: twins must be false with every center."""
+    return least_composite(_moved(**instance))
 
 
 def bound(constant: Callable) -> Callable:
@@ -52,10 +60,6 @@ def bound(constant: Callable) -> Callable:
 def _version_2(R, W_QK, W, key_width):
     gamma = ops.amax(collapse.gamma(R, W_QK, key_width), -1)
     return gamma * collapse.published_constant(R, W_QK, W, key_width)
-
-
-def times(constant: Callable, factor: float) -> Callable:
-    return lambda R, W_QK, W, k: ops.constant(factor, R) * constant(R, W_QK, W, k)
 
 
 def _sharpened(R, W_QK, W, key_width):
@@ -75,8 +79,11 @@ def _best_gamma(R, W_QK, W, key_width):
     return _version_2(R, W_QK, W, key_width) / ops.root(32, R)
 
 
-def _layers(constant: Callable, heads: int = 1, extremal=()) -> dict[str, Inequality]:
-    """The two checks of a one-layer bound: exact center for two tokens, the proof's for more."""
+def _layers(constant: Callable, heads: int = 1, extremal=(), more=()) -> dict[str, Inequality]:
+    """The two checks of a one-layer bound: exact center for two tokens, the proof's for more.
+
+    extremal, more: extremal instances of either.
+    """
     two = Inequality(
         left=_residual_two,
         right=bound(constant),
@@ -88,35 +95,32 @@ def _layers(constant: Callable, heads: int = 1, extremal=()) -> dict[str, Inequa
     many = replace(
         two,
         left=_residual_any,
+        lower=_residual_least,
         sizes=tuple(layer_sizes(n, d, heads) for n, d in ((3, 2), (6, 3))),
-        extremal=(),
+        extremal=more,
     )
     return {"two tokens": two, "more tokens": many}
 
 
-def _with_twins(checks: dict[str, Inequality], twins: dict[str, Callable]) -> dict[str, Inequality]:
-    two = checks["two tokens"]
-    for title, constant in twins.items():
-        two = two.but(title, right=bound(constant))
-    return {**checks, "two tokens": two}
+def refuted_at(checks: dict[str, Inequality], *factors: float) -> dict[str, Inequality]:
+    """Each check with a twin of a smaller constant, by a factor of its right side."""
+    pairs = zip(checks.items(), factors, strict=True)
+    return {name: check.times(factor) for (name, check), factor in pairs}
 
 
-SINGLE_LAYER = _with_twins(
-    _layers(_version_2, extremal=(lambda: two_token_layer(0.125),)),
-    {"0.5 gamma in place of 4 gamma": times(_version_2, 0.125)},
+# The factors: 1/(4 sqrt 2) = 0.17678 is the best for gamma, and without gamma for four tokens or
+# more; without gamma two tokens leave at most 1/8 of the bound with 4.
+SINGLE_LAYER = refuted_at(
+    _layers(_version_2, extremal=(small_scores,), more=(small_scores,)), 0.1767, 0.1767
 )
 
 
-def _unconditional(constant: Callable, many: Callable, neighbor: tuple[str, float]) -> dict:
-    """The checks of a bound without a condition; the twin is a smaller constant."""
-    title, factor = neighbor
-    checks = {}
-    for name, check in _layers(constant).items():
-        extremal = many if name == "more tokens" else lambda: two_token_layer(2.0**-8)
-        free = replace(check, hypotheses=None, extremal=(extremal,), build=unconditional_layer)
-        wrong = free.but(title, right=bound(times(constant, factor)))
-        checks[name] = wrong if name == "more tokens" else free
-    return checks
+def _unconditional(constant: Callable, *more: Callable) -> dict[str, Inequality]:
+    """The checks of a bound without a condition."""
+    checks = _layers(constant, extremal=(small_scores,), more=more).items()
+    return {
+        name: replace(check, hypotheses=None, build=unconditional_layer) for name, check in checks
+    }
 
 
 def unconditional_layer(**parameters):
@@ -124,13 +128,13 @@ def unconditional_layer(**parameters):
     return bounded_layer(**parameters, limit=depth.WIDE)
 
 
-def pulled_apart(exponent: int = 10) -> dict[str, torch.Tensor]:
-    """Four tokens e_1, e_2, 0, 0; the first attends to one and away from the other.
+def pulled_apart(tokens: int = 4, exponent: int = 10) -> dict[str, torch.Tensor]:
+    """Tokens e_1, e_2, 0, 0, ...; the first attends to one of two and away from the other.
 
     W_QK = 2 w e_1 (e_1 - e_2)^T with w = 2^-exponent (d_qk = 4), W_V = I, and a query bias that
-    leaves the two zero tokens a weight of about e^-40.
+    leaves a zero token a weight of about e^-40.
     """
-    R = torch.eye(4, 2, dtype=torch.float64)
+    R = torch.eye(tokens, 2, dtype=torch.float64)
     W_QK = torch.tensor([[[1.0, -1.0], [0.0, 0.0]]], dtype=torch.float64) * 2.0 ** (1 - exponent)
     return {
         "R": R,
@@ -141,10 +145,15 @@ def pulled_apart(exponent: int = 10) -> dict[str, torch.Tensor]:
     }
 
 
-SHARPENED = _unconditional(_sharpened, pulled_apart, ("0.99 times the constant", 0.99))
-BEST_GAMMA = _unconditional(
-    _best_gamma, lambda: two_token_layer(2.0**-8), ("0.999 times the constant", 0.999)
+WITHOUT_GAMMA = refuted_at(
+    _layers(collapse.published_constant, extremal=(small_scores,), more=(pulled_apart,)),
+    0.1249,
+    0.1767,
 )
+SHARPENED = refuted_at(
+    _unconditional(_sharpened, pulled_apart, lambda: pulled_apart(9)), 0.707, 0.999
+)
+BEST_GAMMA = refuted_at(_unconditional(_best_gamma, small_scores), 0.9999, 0.9999)
 
 
 def pulled_apart_twice() -> dict[str, torch.Tensor]:
@@ -154,12 +163,14 @@ def pulled_apart_twice() -> dict[str, torch.Tensor]:
     return {**one, **heads}
 
 
-MANY_HEADS = _layers(collapse.corrected_constant, 2, (lambda: two_token_layer(0.125, heads=64),))
-MANY_HEADS["more tokens"] = replace(MANY_HEADS["more tokens"], extremal=(pulled_apart_twice,)).but(
-    "0.70 in place of 4", right=bound(times(collapse.corrected_constant, 0.70 / 4))
-)
+def _two_heads(constant: Callable) -> dict[str, Inequality]:
+    return _layers(constant, 2, (lambda: small_scores(2),), (pulled_apart_twice,))
+
+
+MANY_HEADS = refuted_at(_two_heads(collapse.corrected_constant), 0.1249, 0.1767)
 MANY_HEADS_SHARPENED = {
-    f"{name}, constant sqrt 2": check for name, check in _layers(_root_two, 2).items()
+    f"{name}, constant sqrt 2": check
+    for name, check in refuted_at(_two_heads(_root_two), 0.3535, 0.4999).items()
 }
 
 CHECKS: dict[str, dict[str, Check]] = {
@@ -175,10 +186,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "recursion": by_definition(definitions.recursion, "2 in place of 3", power=2),
     },
     "collapse.single-head-without-gamma": {
-        **_with_twins(
-            _layers(collapse.published_constant, extremal=(lambda: two_token_layer(0.125),)),
-            {"0.4 in place of 4": times(collapse.published_constant, 0.1)},
-        ),
+        **WITHOUT_GAMMA,
         "depth": depth.WITHOUT_GAMMA,
         "the condition is needed": refuted.CONDITION,
     },

@@ -17,6 +17,8 @@ from attnverify.checks.instances import (
     KEY_WIDTH,
     bounded_layer,
     oscillations_bounded,
+    power,
+    small_scores,
     two_token_layer,
 )
 from attnverify.evidence.cover import certain
@@ -95,6 +97,11 @@ def within_condition(**instance: Any) -> list[tuple[Any, Any]]:
     return [p for R, Q, _ in inner(**instance) for p in oscillations_bounded(R, Q)]
 
 
+def exponent_more(constant, size, depth: int):
+    """constant^((3^L - 1)/2 + 1/25) size^(3^L)."""
+    return collapse.iterate(constant, size, depth) * power(constant, 0.04)
+
+
 def exponent_halved(constant, size, depth: int):
     """constant^(3^L / 2) size^(3^L): the exponent without its - 1."""
     return collapse.iterate(constant, size, depth) * ops.sqrt(constant)
@@ -107,16 +114,42 @@ def small_network(scale: float, depth: int = 2, heads: int = 1) -> Instance:
     return {"X": one["R"], **repeat, "W": repeat["W"] * 2.0**-40}
 
 
-WITHOUT_GAMMA = Inequality(
-    left=residual,
-    right=bound(collapse.published_constant),
-    sizes=(sizes(2, 1), sizes(2, 2)),
-    build=bounded_network,
-    hypotheses=within_condition,
-    extremal=(lambda: small_network(0.125),),
-).but(
-    "exponent 3^L / 2 in place of (3^L - 1) / 2",
-    right=bound(collapse.published_constant, exponent_halved),
+def two_layers(value: float = 1.0) -> Instance:
+    """Both layers lose as little as one can: ||R||, ||R W|| and ||E|| are as large as allowed.
+
+    Tokens +-e_1/256 with W_QK = e_1 e_1^T and W = value e_1 1^T; then +-t (1, 1) with W_QK = I and
+    W = value 1 e_1^T.
+    """
+    one, eye = small_scores(), torch.eye(2, dtype=torch.float64)
+    W = torch.stack([one["W"], one["W"].mT])
+    W_QK = torch.stack([one["W_QK"], eye[None]])
+    return {"X": one["R"], "W_QK": W_QK, "b_QK": 0 * W[..., 0], "W": value * W}
+
+
+def alike(instance: Instance, heads: int) -> Instance:
+    """Every head of an instance of one head, ``heads`` times."""
+    return {k: v if k == "X" else v.repeat_interleave(heads, 1) for k, v in instance.items()}
+
+
+MORE = "exponent (3^L - 1)/2 + 0.04 in place of (3^L - 1)/2"
+TINY = 2.0**-400  # of the value maps, where a slightly larger exponent shows
+
+# the fourth power of 1/8, the best constant of one layer of two tokens
+WITHOUT_GAMMA = (
+    Inequality(
+        left=residual,
+        right=bound(collapse.published_constant),
+        sizes=(sizes(2, 1), sizes(2, 2)),
+        build=bounded_network,
+        hypotheses=within_condition,
+        extremal=(two_layers,),
+    )
+    .times(0.000244)
+    .but(
+        MORE,
+        right=bound(collapse.published_constant, exponent_more),
+        extremal=(lambda: two_layers(TINY),),
+    )
 )
 
 
@@ -175,23 +208,29 @@ def no_scores(gamma: float) -> Instance:
     }
 
 
-def _small_version_2() -> Instance:
-    network = small_network(0.125)
+def _two_layers_of_version_2(value: float = 1.0) -> Instance:
+    network = two_layers(value)
     beta = largest(_beta, inner(**{k: v[None] for k, v in network.items()}))
     gamma = torch.tensor([(1 + ROOM) / 2**0.5], dtype=torch.float64)
     return {**network, "beta": beta * (1 + ROOM), "gamma": gamma}
 
 
-VERSION_2 = Inequality(
-    left=lambda beta, gamma, **network: residual(**network),
-    right=_version_2,
-    sizes=tuple({**sizes(L, d), "slack": (2,)} for L, d in ((1, 2), (2, 1), (2, 2))),
-    build=_free_sizes,
-    hypotheses=_hypotheses,
-    extremal=(_small_version_2, lambda: no_scores(1.0)),
-).but(
-    "exponent 3^L / 2 in place of (3^L - 1) / 2",
-    right=partial(_version_2, iterate=exponent_halved),
+# the fourth power of 1/(4 sqrt 2), the best constant of one layer of two tokens
+VERSION_2 = (
+    Inequality(
+        left=lambda beta, gamma, **network: residual(**network),
+        right=_version_2,
+        sizes=tuple({**sizes(L, d), "slack": (2,)} for L, d in ((1, 2), (2, 1), (2, 2))),
+        build=_free_sizes,
+        hypotheses=_hypotheses,
+        extremal=(_two_layers_of_version_2, lambda: no_scores(1.0)),
+    )
+    .times(0.000976)
+    .but(
+        MORE,
+        right=partial(_version_2, iterate=exponent_more),
+        extremal=(lambda: _two_layers_of_version_2(TINY),),
+    )
 )
 VERSION_2 = VERSION_2.but(
     "gamma of any sign where all scores vanish",
@@ -225,25 +264,26 @@ def pulled_apart(share: float, tokens: int = 6, exponent: int = 10) -> Verdict:
     return Verdict(holds, f"left/right = {ratio.str(9)}", ratio=float(ratio.mid()))
 
 
-CORRECTED = replace(
-    WITHOUT_GAMMA,
-    right=bound(collapse.corrected_constant),
-    sizes=(sizes(2, 1, 2), sizes(2, 2, 3), sizes(3, 2, 2)),
-    extremal=(lambda: small_network(0.125, heads=2),),
-    twins=(),
-).but(
-    "exponent 3^L / 2 in place of (3^L - 1) / 2",
-    right=bound(collapse.corrected_constant, exponent_halved),
-)
-SHARPENED = replace(
-    CORRECTED,
-    right=bound(heads.sums_constant),
-    build=partial(bounded_network, limit=WIDE),
-    hypotheses=None,
-    twins=(),
-).but(
-    "exponent 3^L / 2 in place of (3^L - 1) / 2",
-    right=bound(heads.sums_constant, exponent_halved),
+def _many_heads(constant: Callable, factor: float, **changes) -> Inequality:
+    """Two heads alike lose as little as one does; the factor is the fourth power of one layer's."""
+    check = replace(
+        WITHOUT_GAMMA,
+        right=bound(constant),
+        sizes=(sizes(2, 1, 2), sizes(2, 2, 3), sizes(3, 2, 2)),
+        extremal=(lambda: alike(two_layers(), 2),),
+        twins=(),
+        **changes,
+    )
+    return check.times(factor).but(
+        MORE,
+        right=bound(constant, exponent_more),
+        extremal=(lambda: alike(two_layers(TINY), 2),),
+    )
+
+
+CORRECTED = _many_heads(collapse.corrected_constant, 0.000244)
+SHARPENED = _many_heads(
+    heads.sums_constant, 0.249, build=partial(bounded_network, limit=WIDE), hypotheses=None
 )
 SIX = Decision(partial(pulled_apart, 1.0), "this instance, one layer", "certified").but(
     "0.99 times the constant", run=partial(pulled_apart, 0.99)

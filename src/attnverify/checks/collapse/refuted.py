@@ -49,7 +49,7 @@ def _condition(k: int) -> Verdict:
 
 
 CONDITION = _counterexample(
-    partial(_condition, 100_000), ("with 2001 tokens already", partial(_condition, 1000))
+    partial(_condition, 100_000), ("with 70,085 tokens already", partial(_condition, 35_042))
 )
 
 
@@ -98,7 +98,7 @@ def _smallest(d: int) -> Verdict:
 
 PRINTED = _counterexample(
     partial(_printed, 2**20, "2.0019", "2.0020"),
-    ("d = 2^15 does it too", partial(_printed, 2**15, "1", "9")),
+    ("d = 64500 does it too", partial(_printed, 64_500, "1", "9")),
 )
 SMALLEST = _counterexample(
     partial(_smallest, 64514), ("64513 is the smallest", partial(_smallest, 64513))

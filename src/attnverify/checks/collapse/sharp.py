@@ -10,12 +10,14 @@ import numpy as np
 import torch
 
 from attnverify import ops
+from attnverify.checks import biases
 from attnverify.checks.definitions import collapse as definitions
 from attnverify.checks.definitions.agree import by_definition
 from attnverify.checks.instances import (
     INSIDE,
     KEY_WIDTH,
     extremal_network,
+    power,
     unit_value_map,
     with_rate,
 )
@@ -41,15 +43,10 @@ def output_diameter(X, W_QK, b_QK, W):
 # ------------------------------------------------------------------------------------- one layer
 
 
-def _tanh_bound(factor: float = 1.0) -> Callable:
-    """diam(X) sum_h v_h tanh(c_h diam^2), the rates multiplied by ``factor``."""
-
-    def right(X, W_QK, b_QK, W):
-        size = norms.diameter(X)
-        c = ops.constant(factor, X) * collapse.rate(W_QK[..., 0, :, :, :], KEY_WIDTH)
-        return size * collapse.sharp_factor(size, c, spectral_norm(W[..., 0, :, :, :]))
-
-    return right
+def _tanh_bound(X, W_QK, b_QK, W):
+    """diam(X) sum_h v_h tanh(c_h diam^2)."""
+    size, c = norms.diameter(X), collapse.rate(W_QK[..., 0, :, :, :], KEY_WIDTH)
+    return size * collapse.sharp_factor(size, c, spectral_norm(W[..., 0, :, :, :]))
 
 
 def _beta(W_QK, W):
@@ -61,12 +58,13 @@ def _cubic(X, W_QK, b_QK, W):
     return collapse.cubic(_beta(W_QK, W), norms.diameter(X))
 
 
-def _largest_head(X, W_QK, b_QK, W):
-    """The bound of one layer with the largest head in place of the sum over heads."""
+def _norm_over_heads(X, W_QK, b_QK, W, p: float = 1.01):
+    """The bound of one layer with the p-norm over the heads in place of their sum."""
     size = norms.diameter(X)
     c = collapse.rate(W_QK[..., 0, :, :, :], KEY_WIDTH)
     falls = softmax.variation_bound(4 * c * ops.square(size)[..., None])
-    return size * ops.amax(spectral_norm(W[..., 0, :, :, :]) * falls, -1)
+    falls, p = spectral_norm(W[..., 0, :, :, :]) * falls, ops.constant(p, X)
+    return size * ops.exp(ops.log(ops.sum(ops.exp(p * ops.log(falls)), -1)) / p)
 
 
 LAYER_SIZES = (_sizes(2, 2, 1, 1), _sizes(2, 2, 1, 2), _sizes(4, 3, 1, 2))
@@ -74,7 +72,7 @@ LAYER_SIZES = (_sizes(2, 2, 1, 1), _sizes(2, 2, 1, 2), _sizes(4, 3, 1, 2))
 LAYER = (
     Inequality(
         left=output_diameter,
-        right=_tanh_bound(),
+        right=_tanh_bound,
         sizes=LAYER_SIZES,
         extremal=(
             lambda: extremal_network(2.0, 1, 1.0),
@@ -82,28 +80,25 @@ LAYER = (
             lambda: extremal_network(1.5, 1, 1.0, heads=3),
         ),
     )
-    .but("0.2499 in place of 1/4", right=_tanh_bound(4 * 0.2499))
+    .times(0.9999)
+    .but("the 1.01-norm over the heads in place of their sum", right=_norm_over_heads)
+)
+CUBIC = (
+    Inequality(
+        left=output_diameter,
+        right=_cubic,
+        sizes=LAYER_SIZES,
+        extremal=(
+            lambda: extremal_network(2.0**-10, 1, 1.0),
+            lambda: extremal_network(2.0**-10, 1, 1.0, heads=3),
+        ),
+    )
+    .times(0.9999)
     .but(
-        "the largest head in place of the sum over heads",
-        right=_largest_head,
+        "the exponent 3.001 in place of 3",
+        right=lambda **i: _cubic(**i) * power(norms.diameter(i["X"]), 0.001),
     )
 )
-CUBIC = Inequality(
-    left=output_diameter,
-    right=_cubic,
-    sizes=LAYER_SIZES,
-    extremal=(
-        lambda: extremal_network(2.0**-10, 1, 1.0),
-        lambda: extremal_network(2.0**-10, 1, 1.0, heads=3),
-    ),
-).but(
-    "the exponent 3.1 in place of 3", right=lambda **i: _cubic(**i) * _power(norms.diameter(i["X"]))
-)
-
-
-def _power(size):
-    """size^(1/10)."""
-    return ops.exp(ops.log(size) / ops.constant(10, size))
 
 
 # ------------------------------------------------------------------------------------ many layers
@@ -113,24 +108,28 @@ def _iterated(iterate: Callable) -> Callable:
     return lambda X, W_QK, b_QK, W: iterate(_beta(W_QK, W), norms.diameter(X), W.shape[-4])
 
 
-def _half_more(constant, size, depth: int):
-    """constant^(3^L / 2) size^(3^L)."""
-    return collapse.iterate(constant, size, depth) * ops.sqrt(constant)
+def _more(constant, size, depth: int):
+    """constant^((3^L - 1)/2 + 1/1000) size^(3^L)."""
+    return collapse.iterate(constant, size, depth) * power(constant, 0.001)
 
 
-DEPTH = Inequality(
-    left=output_diameter,
-    right=_iterated(collapse.iterate),
-    sizes=(_sizes(2, 2, 2, 1), _sizes(3, 2, 2, 3)),
-    extremal=(lambda: extremal_network(2.0**-10, 2, 1.0),),
-).but("exponent 3^L / 2 in place of (3^L - 1) / 2", right=_iterated(_half_more))
+DEPTH = (
+    Inequality(
+        left=output_diameter,
+        right=_iterated(collapse.iterate),
+        sizes=(_sizes(2, 2, 2, 1), _sizes(3, 2, 2, 3)),
+        extremal=(lambda: extremal_network(2.0**-10, 2, 1.0),),
+    )
+    .times(0.9999)
+    .but("the exponent (3^L - 1)/2 + 0.001 in place of (3^L - 1)/2", right=_iterated(_more))
+)
 
 
 def _largest_rate(W_QK):
     return ops.amax(ops.amax(collapse.rate(W_QK, KEY_WIDTH), -1), -1)
 
 
-def _geometric(v: Callable, power: float = 1.0) -> Callable:
+def _geometric(v: Callable) -> Callable:
     """(v tanh(c diam^2))^L diam."""
 
     def right(X, W_QK, b_QK, W, **rest):
@@ -139,7 +138,7 @@ def _geometric(v: Callable, power: float = 1.0) -> Callable:
         bound = size
         for _ in range(W.shape[-4]):
             bound = bound * factor
-        return bound if power == 1.0 else bound * ops.constant(power, X)
+        return bound
 
     return right
 
@@ -157,14 +156,25 @@ def _unit_values(size: float = 1.0) -> Callable:
     }
 
 
-GLOBAL = Inequality(
-    left=output_diameter,
-    right=_geometric(_one),
-    sizes=(_sizes(2, 2, 1, 1), _sizes(3, 2, 3, 1)),
-    build=_unit_values(),
-    hypotheses=lambda X, W_QK, b_QK, W: [(spectral_norm(W), ops.full(tuple(W.shape[:-2]), 1, W))],
-    extremal=(lambda: extremal_network(2.0, 1, 1 - 2.0**-45),),
-).but("||W_V||_2 <= 1.01", build=_unit_values(1.01), hypotheses=None)
+GLOBAL = (
+    Inequality(
+        left=output_diameter,
+        right=_geometric(_one),
+        sizes=(_sizes(2, 2, 1, 1), _sizes(3, 2, 3, 1)),
+        build=_unit_values(),
+        hypotheses=lambda X, W_QK, b_QK, W: [
+            (spectral_norm(W), ops.full(tuple(W.shape[:-2]), 1, W))
+        ],
+        extremal=(lambda: extremal_network(2.0, 1, 1 - 2.0**-45),),
+    )
+    .times(0.9999)
+    .but(
+        "||W_V||_2 <= 1.001",
+        build=_unit_values(1.001),
+        hypotheses=None,
+        extremal=(lambda: extremal_network(2.0, 1, 1.001),),
+    )
+)
 
 
 def _below_threshold(reach: float) -> Callable:
@@ -203,18 +213,22 @@ def _near_two(size: float, depth: int) -> dict[str, torch.Tensor]:
     return {**extremal_network(size, depth, 2 - 2.0**-45), "v": v}
 
 
-THRESHOLD = Inequality(
-    left=lambda v, **i: output_diameter(**i),
-    right=_geometric(_value_norm),
-    sizes=(_sizes(2, 2, 1, 1, v=(1,), s=(1,)), _sizes(3, 2, 3, 1, v=(1,), s=(1,))),
-    build=_below_threshold(1.0),
-    hypotheses=_is_below,
-    extremal=(lambda: _near_two(1.0, 1),),
-).but(
-    "a threshold 5% larger in the square",
-    build=_below_threshold(1.05),
-    hypotheses=None,
-    extremal=(lambda: _near_two(2.125, 3),),
+THRESHOLD = (
+    Inequality(
+        left=lambda v, **i: output_diameter(**i),
+        right=_geometric(_value_norm),
+        sizes=(_sizes(2, 2, 1, 1, v=(1,), s=(1,)), _sizes(3, 2, 3, 1, v=(1,), s=(1,))),
+        build=_below_threshold(1.0),
+        hypotheses=_is_below,
+        extremal=(lambda: _near_two(1.0, 1),),
+    )
+    .times(0.9999)
+    .but(
+        "a threshold 1% larger in the square",
+        build=_below_threshold(1.01),
+        hypotheses=None,
+        extremal=(lambda: _near_two(2.1, 3),),
+    )
 )
 
 ORBIT_LAYERS = 1000
@@ -252,6 +266,7 @@ CHECKS: dict[str, dict[str, Check]] = {
     "collapse.sharp-layer": {
         "tanh": LAYER,
         "cubic": CUBIC,
+        "all biases": biases.LAYER,
         "entry by entry": by_definition(definitions.sharp, "1/5 in place of 1/4", quarter=5),
     },
     "collapse.sharp-depth": {"two layers": DEPTH},

@@ -145,16 +145,18 @@ NARROWEST = _certified(
 REACHED = _certified(partial(_bounded, 1.0), "0.999 times the constant", partial(_bounded, 0.999))
 
 PRINTED: dict[str, Check] = {
-    "layer of two tokens, d = 2^20": _certified(_pair(2**20), "d = 2^15 does it too", _pair(2**15)),
+    "layer of two tokens, d = 2^20": _certified(
+        _pair(2**20), "d = 64500 does it too", _pair(64_500)
+    ),
     "layer, d = 20000": _certified(
         _family(20_000, 10_000, 2.0**-6),
-        "d = 15000 with more tokens does it too",
-        _family(15_000, 100_000, 2.0**-6),
+        "d = 15850 with more tokens does it too",
+        _family(15_850, 100_000, 2.0**-6),
     ),
     "layer, d = 16000": _certified(
         _family(16_000, 100_000, 2.0**-6),
-        "2000 tokens do it too",
-        _family(16_000, 2000, 2.0**-6),
+        "33000 tokens do it too",
+        _family(16_000, 33_000, 2.0**-6),
     ),
     "smallest width": NARROWEST,
 }

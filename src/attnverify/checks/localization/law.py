@@ -18,6 +18,7 @@ from attnverify.verdict import Verdict
 
 arb = flint.arb
 
+ONE = flint.fmpq(1)
 FAST = 1e-7  # accuracy of the exact probabilities
 
 
@@ -46,11 +47,6 @@ def _simulated(weights: Callable, samples: int) -> Verdict:
     return Verdict(worst <= 4, detail, cases, worst / 4)
 
 
-def _halved(case: Case):
-    """The weights with g_i +- sqrt(a_i T) not halved."""
-    return 2 * case.weights
-
-
 def _scaled(case: Case):
     """One percent more variance."""
     return 1.01 * case.weights
@@ -75,7 +71,6 @@ LAW = _law(
     twins=tuple(
         Twin(title, _law(weights, samples=1_000_000 if weights is _scaled else 100_000))
         for title, weights in {
-            "weights not halved": _halved,
             "weights one percent larger": _scaled,
             "the symmetric part of W in place of W": _symmetric_part,
         }.items()
@@ -83,7 +78,7 @@ LAW = _law(
 )
 
 
-def _power_sums(scale: int = 1) -> Verdict:
+def _power_sums(scale: flint.fmpq = ONE) -> Verdict:
     """tr(B^n) of the stated matrix against the quadratic form in all T d steps, in rationals.
 
     The form is sum_{s,s'} e_s' (c_s M) e_s'; its symmetric matrix has the same non-zero
@@ -113,21 +108,21 @@ def _stated(W, T: int, i: int):
 
 POWER_LIMITS = "these walks; the law for all of them is derived in the notebook"
 POWERS = Decision(_power_sums, POWER_LIMITS, "certified").but(
-    "weights not halved", run=partial(_power_sums, 2)
+    "weights larger by 1/1000", run=partial(_power_sums, flint.fmpq(1001, 1000))
 )
 
 
-def _singular_values(square: Callable = lambda W: W @ W.T, h_squared: int = 1) -> Verdict:
+def _singular_values(square: Callable = lambda W: W @ W.T, less: int = 1) -> Verdict:
     """Power sums of the middle token's weights: those of +-h/2 times the singular values of W.
 
     The odd ones are 0, the one of power 2n is 2 (h^2/4)^n tr (W W')^n; in rationals, from the
-    quadratic form in all steps. square, h_squared: what stands for W W', and a factor of h^2.
+    quadratic form in all steps. square, less: what stands for W W', and h^2 = (T^2 - less)/12.
     """
     cases = 0
     for T, d, seed in ((3, 2, 0), (3, 3, 1), (5, 2, 2)):
         W = ops.rationals(np.random.default_rng(seed).integers(-8, 9, (d, d)) / 4)
         form = scores.whole_form(W, T, (T + 1) // 2)
-        quarter = flint.fmpq(h_squared * (T * T - 1), 48)
+        quarter = flint.fmpq(T * T - less, 48)
         for power in range(1, 2 * d + 1):
             even = 2 * quarter ** (power // 2) * scores.power_trace(square(W), max(1, power // 2))
             if scores.power_trace(form, power) != (even if power % 2 == 0 else 0):
@@ -146,7 +141,7 @@ SINGULAR = (
         "the symmetric part of W in place of its singular values",
         run=partial(_singular_values, _square_of_symmetric_part),
     )
-    .but("h in place of h/2", run=partial(_singular_values, h_squared=4))
+    .but("h^2 = T^2/12", run=partial(_singular_values, less=0))
 )
 
 

@@ -23,7 +23,7 @@ from attnverify.verdict import Verdict
 arb = flint.arb
 
 
-def _near_limit(T, t, xi, eta, asymmetry=1, factor: float = 1.0):
+def _near_limit(T, t, xi, eta, asymmetry=1):
     """Left and right sides of both directions; (..., 2)."""
     one = ops.constant(1, T)
     i = t * T + one / 2  # the position is t; scores in units of T sqrt(tr(MM'))
@@ -33,12 +33,12 @@ def _near_limit(T, t, xi, eta, asymmetry=1, factor: float = 1.0):
     limit = localization.limit(t, xi, eta, asymmetry)
     tail = ops.normal_cdf((mean - (T - 1) * eta) / deviation)
     left = ops.join([normal - limit, limit - normal - tail], -1)
-    right = ops.constant(factor, T) * localization.limit_rate(T)
+    right = localization.limit_rate(T)
     return left, ops.join([right, right], -1)
 
 
-def _sides(index: int, **options) -> Callable:
-    return lambda **instance: _near_limit(**instance, **options)[index]
+def _sides(index: int) -> Callable:
+    return lambda **instance: _near_limit(**instance)[index]
 
 
 def _positions(T, t, xi, eta):
@@ -85,7 +85,7 @@ def _last_token(**more: float) -> dict[str, torch.Tensor]:
 
 
 NEAR = (
-    NEAR.but("0.99 times kappa", right=_sides(1, factor=0.99))
+    NEAR.times(0.9998)
     .but("1/2 in place of 7/12", left=_seven_twelfths, extremal=(_last_token,))
     .but("T^3 in place of T^2", right=lambda T, **p: _near_limit(T, **p)[1] / T)
 )
@@ -227,6 +227,10 @@ def _skew(T, t, xi, eta, asymmetry):
     return {**_positions(T, t, xi, eta), "asymmetry": torch.tanh(asymmetry)}
 
 
+def _skew_middle(gamma: float) -> dict[str, torch.Tensor]:
+    return {**_middle_token(), "asymmetry": torch.tensor([gamma]).double()}
+
+
 GENERAL = (
     replace(
         NEAR,
@@ -236,7 +240,7 @@ GENERAL = (
             *_in_range(T, t, xi, eta),
             (abs(asymmetry), 1 + 0 * t),
         ],
-        extremal=(lambda: {**_middle_token(), "asymmetry": torch.tensor([-0.5]).double()},),
+        extremal=tuple(partial(_skew_middle, gamma) for gamma in (-0.5, 0.875)),
         twins=(),
     )
     .but(
@@ -246,7 +250,7 @@ GENERAL = (
         ),
         extremal=(lambda: _last_token(asymmetry=-0.5),),
     )
-    .but("0.99 times kappa", right=_sides(1, factor=0.99))
+    .times(0.9998)
 )
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
+import flint
 import numpy as np
 import torch
+from flint import arb
 
 from attnverify import ops
 from attnverify.checks.definitions import scores
 from attnverify.checks.definitions.agree import by_definition
 from attnverify.checks.localization.law import SINGULAR
-from attnverify.evidence.forms import Check, Inequality
+from attnverify.evidence.cover import both, certain
+from attnverify.evidence.forms import Check, Decision, Inequality
 from attnverify.evidence.quadrature import enclosure
 from attnverify.formulas import chisquare, localization
+from attnverify.verdict import Verdict
 
 FAST, SURE = 1e-7, 1e-9  # accuracy of searched and of certified probabilities
 
@@ -62,10 +66,7 @@ NORMAL = (
         ],
         extremal=(lambda: equal_weights(4096),),
     )
-    .but(
-        "0.99 times the bound",
-        right=lambda weights, score: ops.constant(0.99, weights) * chisquare.normal_bound(weights),
-    )
+    .times(0.998)
     .but(
         "the number of weights in place of the stable rank",
         hypotheses=None,
@@ -79,6 +80,25 @@ NORMAL = (
             },
         ),
     )
+)
+
+
+def _at_the_mean(extra: tuple[int, int]) -> Verdict:
+    """r equal weights: P(Q <= EQ) - 1/2 >= e^(extra/r) / (3 sqrt(pi r)), extra as a fraction."""
+    ratios = []
+    for r in (1, 2, 3, 5, 8, 33, 1024, 2**20):
+        with ops.precision(256):
+            b = arb(r) / 2
+            gap = arb(1) / 2 - b.gamma_upper(b, regularized=True)
+            ratios.append((arb(flint.fmpq(*extra)) / r).exp() / (3 * (arb.pi() * r).sqrt()) / gap)
+    holds, cases = both(*((certain(x <= 1, x > 1), 1) for x in ratios))
+    worst = max(ratios, key=lambda x: float(x.mid()))
+    return Verdict(holds, f"largest ratio {worst.str(12)}", cases, float(worst.mid()))
+
+
+EQUAL_LIMITS = "these numbers of weights; all of them are derived in the notebook"
+EQUAL = Decision(partial(_at_the_mean, (-1, 6)), EQUAL_LIMITS, "certified").but(
+    "e^(1/(60 r)) in place of e^(-1/(6 r))", run=partial(_at_the_mean, (1, 60))
 )
 
 
@@ -117,14 +137,9 @@ MIDDLE = (
         right=lambda half, score: chisquare.symmetric_bound(paired(half)),
         sizes=tuple({"first": (m,), "score": (1,)} for m in (1, 6)),
         build=_pairs,
-        extremal=(lambda: equal_pairs(64), lambda: equal_pairs(2)),
+        extremal=(lambda: equal_pairs(512), lambda: equal_pairs(2)),
     )
-    .but(
-        "0.85 times the bound",
-        right=lambda half, score: (
-            ops.constant(0.85, half) * chisquare.symmetric_bound(paired(half))
-        ),
-    )
+    .times(0.864)
     .but(
         "any law in place of a symmetric one",
         left=lambda half, score: normal_gap(ops.join([half, half], -1), score),
@@ -145,10 +160,6 @@ MIDDLE = (
 )
 
 
-def _rank_of_eigenvalues(factor: float = 1.0) -> Callable:
-    return lambda w, g, h: chisquare.stable_rank(w) * ops.constant(factor, w)
-
-
 def _last_of_many() -> dict[str, torch.Tensor]:
     """Three equal eigenvalues at the last of 1,024 tokens, where both ranks are within 1 percent.
 
@@ -159,18 +170,19 @@ def _last_of_many() -> dict[str, torch.Tensor]:
 
 
 RANK = Inequality(
-    left=_rank_of_eigenvalues(),
+    left=lambda w, g, h: chisquare.stable_rank(w),
     right=lambda w, g, h: chisquare.stable_rank(
         localization.symmetric_weights(w, g[..., 0], h[..., 0])
     ),
     sizes=({"w": (1,), "g": (1,), "h": (1,)}, {"w": (4,), "g": (1,), "h": (1,)}),
     extremal=(_last_of_many,),
-).but("1.1 times the stable rank of the eigenvalues", left=_rank_of_eigenvalues(1.1))
+).times(0.994)
 
 CHECKS: dict[str, dict[str, Check]] = {
     "localization.gaussian": {
         "bound": NORMAL,
         "stable rank": RANK,
+        "equal weights": EQUAL,
         "closed forms": by_definition(scores.normal_bounds, "twice the bound", shift=1),
         "method": by_definition(scores.normal, "the lower tail twice", tails=2),
     },

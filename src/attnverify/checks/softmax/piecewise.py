@@ -18,10 +18,10 @@ PIECEWISE = (
         sizes=tuple({"u": (T,)} for T in (2, 8, 64)),
         extremal=(lambda: one_large_logit(1 << 14, 1.0),),
     )
-    .but("0.999 times the bound", right=lambda u: ops.constant(0.999, u) * PIECEWISE.right(u))
+    .times(0.999)
     .but(
-        "half the oscillation in place of D",
-        right=lambda u: PIECEWISE.right(u / ops.constant(2, u)),
+        "0.999 times the oscillation in place of D",
+        right=lambda u: PIECEWISE.right(ops.constant(0.999, u) * u),
     )
 )
 
@@ -46,9 +46,9 @@ def _others_equal() -> dict[str, torch.Tensor]:
     return {"u": u}
 
 
-def _share(u, factor: float = 1.0):
-    """factor/(e T)."""
-    return ops.constant(factor, u) * ops.exp(-ops.full(u.shape[:1], 1, u)) / u.shape[-1]
+def _share(u):
+    """1/(e T)."""
+    return ops.exp(-ops.full(u.shape[:1], 1, u)) / u.shape[-1]
 
 
 BLOCKED = (
@@ -60,12 +60,12 @@ BLOCKED = (
         hypotheses=_is_blocked,
         extremal=(_others_equal,),
     )
-    .but("0.999/(e T)", right=lambda u: _share(u, 0.999))
+    .times(0.9999)
     .but(
-        "blocked from -0.99 on",
-        build=lambda u, s: _blocked(u, s, 0.99),
+        "blocked from -0.999 on",
+        build=lambda u, s: _blocked(u, s, 0.999),
         hypotheses=None,
-        extremal=(lambda: {"u": 0.99 * _others_equal()["u"]},),
+        extremal=(lambda: {"u": 0.999 * _others_equal()["u"]},),
     )
 )
 
@@ -88,14 +88,14 @@ def _low_mass(low, rest):
     return ops.sum(ops.softmax(ops.join([low, rest], -1))[..., : low.shape[-1]], -1)
 
 
-def _largest_loss(low, rest, factor: float = 1.0):
-    """factor/(1 + e^2)."""
+def _largest_loss(low, rest):
+    """1/(1 + e^2)."""
     one = ops.full(low.shape[:1], 1, low)
-    return ops.constant(factor, low) / (one + ops.exp(one + one))
+    return one / (one + ops.exp(one + one))
 
 
-def _half_and_half(threshold: float = 1.0) -> dict[str, torch.Tensor]:
-    both = torch.tensor([threshold, threshold], dtype=torch.float64)
+def _half_and_half(threshold: float = 1.0, tokens: int = 4) -> dict[str, torch.Tensor]:
+    both = torch.full((tokens // 2,), threshold, dtype=torch.float64)
     return {"low": -both, "rest": both}
 
 
@@ -106,14 +106,18 @@ LOST = (
         sizes=tuple({"rest": (r,), "s": (b,)} for r, b in ((1, 1), (2, 3), (6, 4), (30, 30))),
         build=_blocked_together,
         hypotheses=_all_low,
-        extremal=(_half_and_half,),
+        extremal=(
+            _half_and_half,
+            lambda: _half_and_half(tokens=2),
+            lambda: _half_and_half(tokens=14),
+        ),
     )
-    .but("0.999/(1 + e^2)", right=lambda low, rest: _largest_loss(low, rest, 0.999))
+    .times(0.9999)
     .but(
-        "blocked from -0.99 on",
-        build=lambda rest, s: _blocked_together(rest, s, 0.99),
+        "blocked from -0.999 on",
+        build=lambda rest, s: _blocked_together(rest, s, 0.999),
         hypotheses=None,
-        extremal=(lambda: _half_and_half(0.99),),
+        extremal=(lambda: _half_and_half(0.999),),
     )
 )
 
@@ -133,13 +137,14 @@ ONE_AT_LEAST = Inequality(
     left=lambda u: ops.full(u.shape[:1], 1 - 2.0**-40, u),  # equality for equal logits
     right=_mass,
     sizes=MASS_SIZES,
-).but("1.001 in place of 1", left=lambda u: ops.full(u.shape[:1], 1.001, u))
+    extremal=(lambda: {"u": torch.zeros(4, dtype=torch.float64)},),
+).times(0.9999)
 ALL_BUT_ONE = Inequality(
     left=_mass,
     right=lambda u: ops.full(u.shape[:1], u.shape[-1] - 1, u),
     sizes=MASS_SIZES,
     extremal=(_all_but_one,),
-).but("T - 1.01 in place of T - 1", right=lambda u: ops.full(u.shape[:1], u.shape[-1] - 1.01, u))
+).times(0.9999)
 
 CHECKS: dict[str, dict[str, Check]] = {
     "softmax.piecewise-linear": {
