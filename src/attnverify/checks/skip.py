@@ -10,6 +10,7 @@ import flint
 import torch
 
 from attnverify import ops
+from attnverify.checks import skip_heads
 from attnverify.checks.instances import (
     INSIDE,
     KEY_WIDTH,
@@ -254,4 +255,5 @@ CHECKS: dict[str, dict[str, Check]] = {
         "square": SQUARE,
         "extremal orbit": ORBIT,
     },
+    **skip_heads.CHECKS,
 }

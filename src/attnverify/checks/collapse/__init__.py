@@ -1,6 +1,14 @@
 """Checks of rank collapse, in the composite value and in the diameter."""
 
-from attnverify.checks.collapse import composite, dimension, refuted, sharp, stochastic
+from attnverify.checks.collapse import (
+    composite,
+    dimension,
+    paths,
+    refuted,
+    sharp,
+    stochastic,
+    threshold,
+)
 from attnverify.evidence.forms import Check
 
 CHECKS: dict[str, dict[str, Check]] = {
@@ -9,4 +17,6 @@ CHECKS: dict[str, dict[str, Check]] = {
     **refuted.CHECKS,
     **sharp.CHECKS,
     **stochastic.CHECKS,
+    **threshold.CHECKS,
+    **paths.CHECKS,
 }

@@ -1,6 +1,6 @@
 """Rank collapse: as published, as repaired, and sharp, with its threshold and its limits."""
 
-from attnverify.claims.collapse import heads
+from attnverify.claims.collapse import depth, heads
 from attnverify.claims.model import Claim, Source
 
 DONG = "dong2021"
@@ -241,6 +241,7 @@ forever.
         uses=("collapse.sharp-layer",),
         notebook="collapse-sharp",
     ),
+    *depth.CLAIMS,
     Claim(
         id="collapse.absolute-not-relative",
         title="Absolute collapse is not relative collapse",
