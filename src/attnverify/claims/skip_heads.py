@@ -35,7 +35,7 @@ smaller number for all such $V$.
 """,
         here="statement and proof",
         uses=("skip.lower-bound", "skip.polynomial-rate"),
-        notebook="skip-heads",
+        notebook="heads-depth",
     ),
     Claim(
         id="skip.summable",
@@ -54,7 +54,7 @@ Let $0 < V < 1$ and $m_1, m_2, \dots \ge 0$ bound the layers of a network of any
         here="statement and proof",
         uses=("skip.polynomial-rate-heads",),
         sharpens="skip.no-collapse",
-        notebook="skip-heads",
+        notebook="heads-depth",
     ),
     Claim(
         id="skip.any-scores",
@@ -70,6 +70,6 @@ $\lVert u \rVert_2 = 1$ the diameter never falls below $\operatorname{osc}(X u)$
         here="statement and proof",
         uses=("paths.stochastic-product",),
         sharpens="skip.no-collapse",
-        notebook="skip-heads",
+        notebook="heads-depth",
     ),
 ]

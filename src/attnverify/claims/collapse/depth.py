@@ -36,7 +36,7 @@ computed from $V$ and $\beta_2$ alone.
 """,
         here="statement and proof",
         uses=("collapse.sharp-layer",),
-        notebook="threshold-heads",
+        notebook="heads-depth",
     ),
     Claim(
         id="collapse.each-path",
@@ -65,6 +65,6 @@ the threshold every single path converges, in the end doubly exponentially.
 """,
         here="statement and proof",
         uses=("paths.skip-decomposition", "collapse.threshold-heads", "norms.diameter"),
-        notebook="threshold-heads",
+        notebook="heads-depth",
     ),
 ]
