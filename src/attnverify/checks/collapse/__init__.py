@@ -1,6 +1,7 @@
 """Checks of rank collapse, in the composite value and in the diameter."""
 
 from attnverify.checks.collapse import (
+    best,
     composite,
     dimension,
     paths,
@@ -13,6 +14,7 @@ from attnverify.evidence.forms import Check
 
 CHECKS: dict[str, dict[str, Check]] = {
     **composite.CHECKS,
+    **best.CHECKS,
     **dimension.CHECKS,
     **refuted.CHECKS,
     **sharp.CHECKS,

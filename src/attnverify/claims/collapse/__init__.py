@@ -1,6 +1,6 @@
 """Rank collapse: as published, as repaired, and sharp, with its threshold and its limits."""
 
-from attnverify.claims.collapse import depth, heads
+from attnverify.claims.collapse import best, depth, heads
 from attnverify.claims.model import Claim, Source
 
 DONG = "dong2021"
@@ -147,6 +147,7 @@ $1/\sqrt 2$, which cannot be improved for four or more tokens.
         sharpens="collapse.single-head-without-gamma",
     ),
     *heads.CLAIMS,
+    *best.CLAIMS,
     Claim(
         id="collapse.stochastic-products",
         title="Products of fixed stochastic matrices contract only geometrically",
