@@ -94,7 +94,7 @@ def _scaled_values(V: float) -> Callable:
     """Value maps whose largest singular values add up to less than V in every layer."""
 
     def build(X, W_QK, b_QK, W):
-        total = spectral_norm(W).sum(-1, keepdim=True).clamp_min(1e-300)
+        total = ops.sum(spectral_norm(W), -1, keepdims=True).clamp_min(1e-300)
         return {"X": X, "W_QK": W_QK, "b_QK": b_QK, "W": W * (INSIDE * V / total)[..., None, None]}
 
     return build
