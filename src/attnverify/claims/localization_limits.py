@@ -36,7 +36,7 @@ $2\kappa$ nor $\sqrt{6/\pi}$ can be lowered.
 """,
         sources=(Source(BAO, "main theorem, at a temperature that grows with T", related=True),),
         here="statement and proof",
-        uses=("walk.limit", "localization.limit", "localization.asymmetric"),
+        uses=("walk.limit", "localization.limit"),
         notebook="fixed-temperature",
     ),
     Claim(
@@ -69,7 +69,7 @@ normal approximation is off by $O(1/R)$, and not by $O(1/\sqrt R)$, at all token
 $|g_i| \le a h/\sqrt R$, for every fixed $a$.
 """,
         here="statement and proof",
-        uses=("localization.exact", "localization.gaussian", "localization.middle-token"),
+        uses=("localization.exact", "localization.gaussian"),
         notebook="fixed-temperature",
     ),
 ]

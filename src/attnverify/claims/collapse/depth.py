@@ -64,7 +64,12 @@ once, with and without skip connections. Without them $\delta_l \le a_{l-1}$ of 
 the threshold every single path converges, in the end doubly exponentially.
 """,
         here="statement and proof",
-        uses=("paths.skip-decomposition", "collapse.threshold-heads", "norms.diameter"),
+        uses=(
+            "paths.skip-decomposition",
+            "collapse.sharp-layer",
+            "collapse.threshold-heads",
+            "norms.diameter",
+        ),
         notebook="heads-depth",
     ),
 ]
