@@ -197,7 +197,7 @@ $\rho(t)$ and $\tau_i = \bigl((T-1)\eta - (t_i - \tfrac12)\xi\bigr) \big/
         uses=("walk.limit", "localization.limit"),
         notebook="asymmetry",
     ),
-    *localization_limits.CLAIMS,
+    *localization_limits.LIMITS,
     Claim(
         id="localization.both-collapses",
         title="Concentrated spectra avoid both collapses, and so do spread ones",

@@ -4,7 +4,7 @@ from attnverify.claims.model import Claim, Source
 
 BAO = "bao2024"
 
-CLAIMS = [
+LIMITS = [
     Claim(
         id="localization.fixed-temperature",
         title="Many tokens at a fixed temperature: the upper threshold stays",

@@ -63,5 +63,5 @@ attained.
         uses=("skip.lower-bound",),
         notebook="skip",
     ),
-    *skip_heads.CLAIMS,
+    *skip_heads.MANY_HEADS,
 ]

@@ -4,7 +4,7 @@ from attnverify.claims.model import Claim, Source
 
 DONG = "dong2021"
 
-CLAIMS = [
+MANY_HEADS = [
     Claim(
         id="skip.polynomial-rate-heads",
         title="With skip connections and values below 1, decay is at most polynomial",
