@@ -11,6 +11,8 @@ import torch
 
 from attnverify import ops
 from attnverify.checks.collapse import composite
+from attnverify.checks.definitions import depth
+from attnverify.checks.definitions.agree import by_definition
 from attnverify.checks.instances import LIMIT, bounded_layer, oscillations_bounded
 from attnverify.evidence import cover
 from attnverify.evidence.forms import Check, Decision, Inequality, Instance
@@ -144,7 +146,12 @@ MORE = _layer("more tokens", composite.pulled_apart).but(
 )
 
 CHECKS: dict[str, dict[str, Check]] = {
-    "collapse.row-and-column": {"product": PRODUCT, "sum": SUM, "large columns": LARGE},
+    "collapse.row-and-column": {
+        "product": PRODUCT,
+        "sum": SUM,
+        "large columns": LARGE,
+        "entry by entry": by_definition(depth.moved, "a third in place of half", half=3),
+    },
     "collapse.single-head-best-constant": {
         "two tokens": _layer("two tokens", lambda: composite.two_token_layer(2.0**-8)),
         "more tokens": MORE,

@@ -10,6 +10,8 @@ import numpy as np
 import torch
 
 from attnverify import ops
+from attnverify.checks.definitions import depth
+from attnverify.checks.definitions.agree import by_definition
 from attnverify.checks.instances import (
     INSIDE,
     KEY_WIDTH,
@@ -217,5 +219,6 @@ CHECKS: dict[str, dict[str, Check]] = {
         "equal rates": MEAN,
         "orbit": ORBIT,
         "root": ROOT,
+        "entry by entry": by_definition(depth.recursion, "the cube of the size", power=3),
     },
 }
