@@ -71,6 +71,12 @@ def with_rate(W_QK, rate):
     return W_QK * (rate[..., None] / now)[..., None, None]
 
 
+def with_rates(W_QK, rates):
+    """W_QK rescaled so that head h of layer l has the rate of (..., depth or 1, heads)."""
+    now = collapse.rate(W_QK, KEY_WIDTH).clamp_min(1e-300)
+    return W_QK * (rates / now)[..., None, None]
+
+
 def unit_value_map(W, size):
     """W rescaled to largest singular value ``size`` (broadcast over depth and heads)."""
     norm: Any = spectral_norm(W)

@@ -10,7 +10,7 @@ import flint
 import torch
 
 from attnverify import ops
-from attnverify.checks import biases
+from attnverify.checks import biases, skip_heads
 from attnverify.checks.instances import (
     INSIDE,
     KEY_WIDTH,
@@ -267,4 +267,5 @@ CHECKS: dict[str, dict[str, Check]] = {
         "square": SQUARE,
         "extremal orbit": ORBIT,
     },
+    **skip_heads.CHECKS,
 }

@@ -1,5 +1,6 @@
 """Signal propagation and localization."""
 
+from attnverify.claims import localization_limits
 from attnverify.claims.model import Claim, Source
 
 BAO = "bao2024"
@@ -197,6 +198,7 @@ $\rho(t)$ and $\tau_i = \bigl((T-1)\eta - (t_i - \tfrac12)\xi\bigr) \big/
         uses=("walk.limit", "localization.limit"),
         notebook="asymmetry",
     ),
+    *localization_limits.LIMITS,
     Claim(
         id="localization.both-collapses",
         title="Concentrated spectra avoid both collapses, and so do spread ones",

@@ -1,5 +1,6 @@
 """Skip connections: what they keep from collapsing, and how fast the rest does."""
 
+from attnverify.claims import skip_heads
 from attnverify.claims.model import Claim, Source
 
 DONG = "dong2021"
@@ -62,4 +63,5 @@ attained.
         uses=("skip.lower-bound",),
         notebook="skip",
     ),
+    *skip_heads.MANY_HEADS,
 ]

@@ -1,7 +1,7 @@
 """Checks of signal propagation: its exact law, the normal approximation, the limit."""
 
 from attnverify.checks import measured
-from attnverify.checks.localization import inversion, law, limit, normal
+from attnverify.checks.localization import inversion, law, limit, middle, normal, temperature
 from attnverify.evidence.forms import Check
 
 CHECKS: dict[str, dict[str, Check]] = {
@@ -9,5 +9,7 @@ CHECKS: dict[str, dict[str, Check]] = {
     **normal.CHECKS,
     **inversion.CHECKS,
     **limit.CHECKS,
+    **temperature.CHECKS,
+    **middle.CHECKS,
     **measured.of_prefix("localization"),
 }

@@ -1,6 +1,6 @@
 """Rank collapse: as published, as repaired, and sharp, with its threshold and its limits."""
 
-from attnverify.claims.collapse import heads
+from attnverify.claims.collapse import best, depth, heads
 from attnverify.claims.model import Claim, Source
 
 DONG = "dong2021"
@@ -154,6 +154,7 @@ $1/\sqrt 2$, which cannot be improved for four or more tokens.
         sharpens="collapse.single-head-without-gamma",
     ),
     *heads.CLAIMS,
+    *best.CLAIMS,
     Claim(
         id="collapse.stochastic-products",
         title="Products of fixed stochastic matrices contract only geometrically",
@@ -248,6 +249,7 @@ forever.
         uses=("collapse.sharp-layer",),
         notebook="collapse-sharp",
     ),
+    *depth.CLAIMS,
     Claim(
         id="collapse.absolute-not-relative",
         title="Absolute collapse is not relative collapse",

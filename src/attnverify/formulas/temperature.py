@@ -1,0 +1,57 @@
+"""Many tokens at a fixed temperature, and the normal law corrected for skewness.
+
+Arithmetic of :mod:`attnverify.ops`, and sympy for :func:`ends`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attnverify import ops
+from attnverify.formulas import chisquare, walk
+
+
+def ends(t, xi, low, high, asymmetry: Any = 1, sqrt=ops.sqrt):
+    """(low + s xi)/sqrt(v) and (s xi - high)/sqrt(v), s = t - 1/2, v = walk.limit_variance(t).
+
+    low, high: the thresholds below and above the mean score, in units of T ||M||_F.
+    """
+    deviation = sqrt(walk.limit_variance(t, asymmetry))
+    mean = (2 * t - 1) * xi / 2
+    return (mean + low) / deviation, (mean - high) / deviation
+
+
+def window(t, xi, low, high, asymmetry: Any = 1):
+    """Phi of the first less Phi of the second of :func:`ends`: normal scores in the window."""
+    first, second = ends(t, xi, low, high, asymmetry)
+    return ops.normal_cdf(first) - ops.normal_cdf(second)
+
+
+def many_tokens(t, xi, theta, T, asymmetry: Any = 1):
+    """rho_T(t) of claim localization.fixed-temperature, theta = temperature / ||M||_F."""
+    return window(t, xi, theta / T, theta - theta / T, asymmetry)
+
+
+def limit(t, xi, theta, asymmetry: Any = 1):
+    """rho_infinity(t) of the same claim."""
+    return window(t, xi, 0 * theta, theta, asymmetry)
+
+
+def shift_rate(theta, T):
+    """sqrt(6/pi) theta/T: how far the two are apart at most."""
+    return ops.sqrt((6 + 0 * T) / ops.pi(T)) * theta / T
+
+
+def cubic_term(weights):
+    """|sum mu^3| B(3/2, r/4 - 3/2)/(12 pi max|mu|^3) for stable rank r > 6; (..., m) -> (...)."""
+    size = weights / ops.amax(abs(weights), -1, keepdims=True)
+    r, one = chisquare.stable_rank(weights), ops.constant(1, weights)
+    beta = ops.exp(ops.log_beta(one * 3 / 2 + 0 * r, r / 4 - one * 3 / 2))
+    return abs(ops.sum(size * size * size, -1)) * beta / (12 * ops.pi(weights))
+
+
+def quartic_term(weights):
+    """sum mu^4/(pi max|mu|^4 (r - 8)(r - 4)) for stable rank r > 8; (..., m) -> (...)."""
+    size = ops.square(weights / ops.amax(abs(weights), -1, keepdims=True))
+    r = chisquare.stable_rank(weights)
+    return ops.sum(size * size, -1) / (ops.pi(weights) * (r - 8) * (r - 4))
