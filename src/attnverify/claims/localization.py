@@ -197,6 +197,44 @@ $\rho(t)$ and $\tau_i = \bigl((T-1)\eta - (t_i - \tfrac12)\xi\bigr) \big/
         notebook="asymmetry",
     ),
     Claim(
+        id="localization.softmax-row",
+        title="The true softmax row is near an exponential one, with its entropy and contrast",
+        kind="theorem",
+        statement=r"""
+In the model of `walk.moments` with any $W \ne 0$ and $\lambda > 0$ let $\xi$, $\eta$, $\gamma$ be
+as in `localization.asymmetric`, $a = \xi/\eta$, $p = \operatorname{softmax}(\omega/\lambda)$ the
+last token's row of entropy $H(p)$, and $\pi_i = e^{ai/T} / \sum_j e^{aj/T}$. For every $T \ge 2$
+and $d$
+
+$$
+\mathbb{E} \operatorname{KL}(\pi \,\Vert\, p) \le
+\frac{2 + \gamma}{24\, \eta^2} \Bigl( 1 - \frac1{T^2} \Bigr), \qquad
+\mathbb{E} \operatorname{TV}(p, \pi) \le \frac{\sqrt{(2 + \gamma)(1 - T^{-2})}}{\sqrt{48}\, \eta}
+\le \frac1{4\eta} .
+$$
+
+With $A = a/(1 - e^{-a})$ and $K(a) = A - 1 - a + \log A$, $K(0) = 0$, the entropy satisfies
+
+$$
+\mathbb{E}\, \Bigl| \log T - H(p) - K(a) + K\bigl(\tfrac aT\bigr) \Bigr|
+\le \frac{|a|}{4\eta} + \Bigl( \frac1{12} + \frac1{\sqrt8} \Bigr) \frac1{\eta^2} ,
+$$
+
+and the contrast, what the last $sT$ tokens get less what the first $sT$ get ($sT$ whole,
+$0 < s \le \frac12$), differs in the mean by at most $1/(2\eta)$ from
+$\bigl(\cosh\frac a2 - \cosh(\frac12 - s) a\bigr) / \sinh\frac a2$, which is 0 at $a = 0$.
+
+For given $M$ and $T$ the ratio of the sides of the first bound tends to 1 as $\eta \to \infty$.
+If $\eta \to \infty$ and $\xi/\eta \to a$ at a given $T$, entropy and contrast tend to the stated
+values in the mean. $K$ is even, $K(a) \le a^2/24$, and $K(a) - \log |a| + 1 \to 0$ as
+$|a| \to \infty$. For $M = \alpha I$, $\alpha \ne 0$: $|\xi| = \sqrt d$ and $\eta = \sqrt d/|a|$.
+For $\operatorname{tr}(M) = 0$: $a = 0$, and $\pi$ is uniform.
+""",
+        here="statement and proof",
+        uses=("walk.row", "walk.moments"),
+        notebook="softmax-row",
+    ),
+    Claim(
         id="localization.both-collapses",
         title="Concentrated spectra avoid both collapses, and so do spread ones",
         kind="experiment",

@@ -1,6 +1,6 @@
 """Checks of signal propagation: its exact law, the normal approximation, the limit."""
 
-from attnverify.checks import measured
+from attnverify.checks import measured, row
 from attnverify.checks.localization import inversion, law, limit, normal
 from attnverify.evidence.forms import Check
 
@@ -9,5 +9,6 @@ CHECKS: dict[str, dict[str, Check]] = {
     **normal.CHECKS,
     **inversion.CHECKS,
     **limit.CHECKS,
+    "localization.softmax-row": row.NEAR_CHECKS,
     **measured.of_prefix("localization"),
 }
