@@ -110,6 +110,53 @@ $1/\pi = 0.3183\ldots$ at most $14\,\%$ can be saved.
         notebook="localization",
     ),
     Claim(
+        id="localization.edgeworth",
+        title="The law of a score with its skewness, uniformly at every token",
+        kind="theorem",
+        statement=r"""
+Let $Q = \sum_k \mu_k z_k^2$ with real $\mu_k$, not all zero, and independent standard normal $z_k$,
+$V = \sum_k \mu_k^2$, $r = V/\max_k \mu_k^2$ and $\kappa = 8 \sum_k \mu_k^3/(2V)^{3/2}$, the
+skewness of $Q$. Then $\kappa^2 \le 8/r$. Let $p_1 \ge p_2 \ge \dots$ be the positive weights and
+$n_1 \ge n_2 \ge \dots$ the sizes of the negative ones, zeros appended, and
+$\beta = \sum_k |p_k^5 - n_k^5|$. For every $x$, $y = (x - \mathbb{E}Q)/\sqrt{2V}$, with the normal
+density $\phi$ and the digamma function $\psi$,
+
+$$
+\begin{aligned}
+\Bigl| P(Q \le x) - \Phi(y) + \frac\kappa6 (y^2 - 1)\, \phi(y) \Bigr|
+&\le \frac{1}{2\pi} \Bigl( \log\frac r4 - \psi\Bigl(\frac r4\Bigr) \Bigr)
++ \frac{\kappa^2}{9\pi} + \frac{6\,\beta}{5\sqrt\pi\, V^{5/2}} \\
+&\le \frac{17}{9\pi r} + \frac{2}{3\pi r^2} + \frac{6}{5\sqrt\pi\, r^{3/2}} .
+\end{aligned}
+$$
+
+So the normal law alone is off by at most $|\kappa|/(6\sqrt{2\pi})$ more, where
+$|\kappa|/(6\sqrt{2\pi}) \le 1/(3\sqrt{\pi r})$, the leading term of `localization.gaussian`. For
+weights in pairs $\pm\mu$ the last two terms vanish, and the bound is that of
+`localization.middle-token`.
+
+In the model of `localization.exact` the score of token $i$ has
+$\kappa = 8\, \bigl( g_i^3 \operatorname{tr}(S^3)
++ \frac34 g_i h^2 \operatorname{tr}(S M M^\top) \bigr) / \operatorname{Var}^{3/2}$ with
+$S = \frac12 (M + M^\top)$. For symmetric $M \ne 0$ that is
+
+$$
+\kappa = \frac{2 g_i (4 g_i^2 + 3 h^2)}{(2 g_i^2 + h^2)^{3/2}} \cdot
+\frac{\operatorname{tr}(M^3)}{\operatorname{tr}(M^2)^{3/2}} ,
+$$
+
+and $r$ is at least $\operatorname{tr}(M^2)/\lVert M \rVert_2^2$ at every token.
+""",
+        here="statement and proof",
+        uses=(
+            "localization.exact",
+            "localization.inversion",
+            "localization.gaussian",
+            "localization.middle-token",
+        ),
+        notebook="edgeworth",
+    ),
+    Claim(
         id="localization.limit",
         title="The limit of the signal propagation probability, with its rate",
         kind="theorem",
