@@ -236,10 +236,12 @@ def test_an_edit_deep_in_the_package_reaches_what_depends_on_it(tmp_path, source
     """Written down by hand, from the formulas that the claims and chapters are about."""
     ids, chapters = dependents(sources, edited(tmp_path / "entropy", "attnverify.formulas.entropy"))
     claims = {"lower-bound", "eigenspectrum", "spread", "spectral"}
-    assert ids == {f"entropy.{name}" for name in claims} | {"localization.both-collapses"}
+    rows = {"walk.row", "localization.softmax-row", "localization.both-collapses"}
+    assert ids == {f"entropy.{name}" for name in claims} | rows
     assert chapters == {
         "entropy",
         "entropy-spread",
+        "softmax-row",
         "both-collapses",
         "piecewise-softmax",
         "path-accuracy",

@@ -1,4 +1,4 @@
-"""Entropy floors of a softmax row from the spread of its logits, and with spectral norms.
+"""The entropy floor of a softmax row from the spread of its logits.
 
 K(s, D) is the relative entropy to q of the row p ~ q_j e^(D [j in S]) with q(S) = s. Formulas work
 in any arithmetic of :mod:`attnverify.ops`, in nats, for D > 0.
@@ -12,8 +12,6 @@ from torch import Tensor
 
 from attnverify import ops
 from attnverify.errors import require
-from attnverify.formulas import norms
-from attnverify.formulas.spectral import spectral_norm
 
 
 def relative_entropy(e, base):
@@ -48,20 +46,6 @@ def spread_constant(D):
     """c(D) = a - 1 - log a = max_s K(s, D): log T - c(D) bounds the entropy for every T."""
     a = tilt(D)
     return a - 1 - ops.log(a)
-
-
-def logit_spread_bound(w, X, temperature):
-    """||W||_2 ||x_T||_2 diam(X)/lambda >= the spread of the last token's logits; (...)."""
-    return _reach(w, X) * norms.diameter(X) / temperature
-
-
-def centered_norm_bound(w, X, temperature):
-    """||W||_2 ||x_T||_2 ||X - 1 mean'||_2/lambda >= the norm of the centered logits; (...)."""
-    return _reach(w, X) * spectral_norm(norms.mean_centered(X)) / temperature
-
-
-def _reach(w, X):
-    return spectral_norm(w) * ops.sqrt(ops.sum(ops.square(X[..., -1, :]), -1))
 
 
 def floor_of_spread(D: float | Float[Tensor, "..."], tokens: int) -> Float[Tensor, "..."]:

@@ -8,7 +8,7 @@ from flint import arb
 
 from attnverify.checks.definitions.agree import Pair, drawn, largest, total
 from attnverify.checks.definitions.rows import softmax_row
-from attnverify.formulas import spread
+from attnverify.formulas import reach, spread
 
 
 def _divergence(p, q) -> arb:
@@ -48,6 +48,6 @@ def sizes(center: int = 1) -> Iterator[Pair]:
     norm = lambda a: total(b * b for b in a).sqrt()  # noqa: E731
     query = norm(u) * norm(v) * norm(X[3]) / temperature
     W = u[:, None] * v
-    yield "norm", spread.centered_norm_bound(W, X, temperature), query * norm(z) * norm(w)
-    reach = (largest(z) + largest(-z)) * norm(w)
-    yield "spread", spread.logit_spread_bound(W, X, temperature), query * reach
+    yield "norm", reach.centered_norm_bound(W, X, temperature), query * norm(z) * norm(w)
+    width = (largest(z) + largest(-z)) * norm(w)
+    yield "spread", reach.logit_spread_bound(W, X, temperature), query * width

@@ -1,7 +1,7 @@
 """Checks of signal propagation: its exact law, the normal approximation, the limit."""
 
-from attnverify.checks import measured, row
-from attnverify.checks.localization import edgeworth, inversion, law, limit, normal
+from attnverify.checks import measured
+from attnverify.checks.localization import edgeworth, inversion, law, limit, normal, softmax_row
 from attnverify.evidence.forms import Check
 
 CHECKS: dict[str, dict[str, Check]] = {
@@ -10,6 +10,6 @@ CHECKS: dict[str, dict[str, Check]] = {
     **edgeworth.CHECKS,
     **inversion.CHECKS,
     **limit.CHECKS,
-    "localization.softmax-row": row.NEAR_CHECKS,
+    **softmax_row.CHECKS,
     **measured.of_prefix("localization"),
 }

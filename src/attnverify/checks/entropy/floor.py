@@ -10,7 +10,6 @@ import flint
 import torch
 
 from attnverify import ops
-from attnverify.checks import spread
 from attnverify.checks.definitions import entropy as definitions
 from attnverify.checks.definitions.agree import by_definition
 from attnverify.evidence.forms import Check, Decision, Inequality
@@ -160,5 +159,4 @@ CHECKS: dict[str, dict[str, Check]] = {
         "floor": SPECTRAL,
         "entry by entry": by_definition(definitions.last_row, "the temperature squared", power=2),
     },
-    **spread.CHECKS,
 }

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 
 from attnverify import ops
-from attnverify.checks import row
 from attnverify.evidence.forms import Check, Identity, Twin
 from attnverify.evidence.rounding import gamma
 from attnverify.formulas import walk
@@ -197,5 +196,4 @@ SYMMETRIC = _symmetric(
 CHECKS: dict[str, dict[str, Check]] = {
     "walk.moments": {"moments": MOMENTS, "remainder": SAME},
     "walk.limit": {"limit": LIMIT, "symmetric": SYMMETRIC},
-    "walk.row": row.LAW_CHECKS,
 }

@@ -15,7 +15,7 @@ from attnverify.checks.definitions import spread as definitions
 from attnverify.checks.definitions.agree import by_definition
 from attnverify.evidence.forms import Check, Decision, Inequality
 from attnverify.formulas import eigenspectrum as spectrum
-from attnverify.formulas import entropy, norms, spread
+from attnverify.formulas import entropy, norms, reach, spread
 from attnverify.formulas.softmax import oscillation
 from attnverify.formulas.spectral import spectral_norm
 from attnverify.verdict import Verdict
@@ -126,7 +126,7 @@ REACH = 4.0  # of sigma_c in what is drawn
 
 def _scaled(W, X):
     """W rescaled so that sigma_c is REACH at temperature 1."""
-    size = spread.centered_norm_bound(W, X, 1)[..., None, None].clamp_min(1e-300)
+    size = reach.centered_norm_bound(W, X, 1)[..., None, None].clamp_min(1e-300)
     return {"W": W * (REACH / size), "X": X}
 
 
@@ -134,13 +134,13 @@ def _deficit(W, X):
     return entropy.deficit(entropy.logits(W, X, 1))
 
 
-def _by_norm(W, X, size: Callable = spread.centered_norm_bound, factor: float = 1.0):
+def _by_norm(W, X, size: Callable = reach.centered_norm_bound, factor: float = 1.0):
     T = X.shape[-2]
     gap = entropy.widest_gap(ops.constant(factor, X) * size(W, X, 1), T)
     return ops.log(ops.constant(T, X)) - entropy.floor(gap, T)
 
 
-def _by_spread(W, X, size: Callable = spread.logit_spread_bound, factor: float = 1.0):
+def _by_spread(W, X, size: Callable = reach.logit_spread_bound, factor: float = 1.0):
     return spread.widest_deficit(ops.constant(factor, X) * size(W, X, 1), X.shape[-2])
 
 
@@ -180,7 +180,7 @@ def _exact(right: Callable, extremal: tuple) -> Inequality:
         build=_scaled,
         extremal=extremal,
     )
-    size = {_by_norm: spread.centered_norm_bound, _by_spread: spread.logit_spread_bound}[right]
+    size = {_by_norm: reach.centered_norm_bound, _by_spread: reach.logit_spread_bound}[right]
     return (
         check.but("0.999 times the bound on the logits", right=partial(right, factor=0.999))
         .but(
@@ -199,13 +199,13 @@ SPREAD = _exact(
     _by_spread, (lambda: two_points(5, 1, 4.0, 2.0), lambda: two_points(16, 3, 4.0, 2.0))
 )
 NESTED = Inequality(
-    left=lambda W, X: spread.logit_spread_bound(W, X, 1),
-    right=lambda W, X: ops.root(2, X) * spread.centered_norm_bound(W, X, 1),
+    left=lambda W, X: reach.logit_spread_bound(W, X, 1),
+    right=lambda W, X: ops.root(2, X) * reach.centered_norm_bound(W, X, 1),
     sizes=({"W": (2, 2), "X": (3, 2)}, {"W": (3, 3), "X": (5, 3)}),
     extremal=(lambda: two_points(2, 1, 4.0, 2.0),),
 ).but(
     "1.41 in place of the root of 2",
-    right=lambda W, X: ops.constant(1.41, X) * spread.centered_norm_bound(W, X, 1),
+    right=lambda W, X: ops.constant(1.41, X) * reach.centered_norm_bound(W, X, 1),
 )
 
 CHECKS: dict[str, dict[str, Check]] = {
