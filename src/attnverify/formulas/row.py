@@ -21,13 +21,19 @@ def slope_logits(a, tokens: int):
 
 
 def profile_deficit(a):
-    """K(a) = A - 1 - a + log A, A = a/(1 - e^-a): relative entropy of the density ~ e^(a t)."""
+    """K(a) = A - 1 - a + log A, A = a/(1 - e^-a): relative entropy of the density ~ e^(a t).
+
+    For a != 0; K(0) = 0 is its limit.
+    """
     A = tilt(a)
     return A - 1 - a + ops.log(A)
 
 
 def profile_contrast(a, share):
-    """(cosh(a/2) - cosh(a (1/2 - share)))/sinh(a/2): last share of [0, 1] less the first one."""
+    """(cosh(a/2) - cosh(a (1/2 - share)))/sinh(a/2): last share of [0, 1] less the first one.
+
+    For a != 0; 0 is its limit there.
+    """
     whole, rest = a / 2, a / 2 - share * a
     up, down = ops.exp(whole), ops.exp(-whole)
     return (up + down - ops.exp(rest) - ops.exp(-rest)) / (up - down)
