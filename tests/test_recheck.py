@@ -27,7 +27,8 @@ OWN = {"attnverify", "flint", "numpy", "torch", "scipy", "sympy", "jaxtyping", "
 #: The inequalities that are not exported: all enclose the exact law of a score by an algorithm
 #: that chooses its number of terms by the values it meets.
 UNTRACED = {
-    (f"localization.{name}", "bound") for name in ("gaussian", "middle-token", "near-middle")
+    (f"localization.{name}", "bound")
+    for name in ("gaussian", "middle-token", "near-middle", "edgeworth")
 }
 BRANCHES = "the formula branches on the value of a number"
 

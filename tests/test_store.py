@@ -235,8 +235,17 @@ def cells(path: Path) -> list[tuple[str, list[str]]]:
 def test_an_edit_deep_in_the_package_reaches_what_depends_on_it(tmp_path, sources):
     """Written down by hand, from the formulas that the claims and chapters are about."""
     ids, chapters = dependents(sources, edited(tmp_path / "entropy", "attnverify.formulas.entropy"))
-    assert ids == {"entropy.lower-bound", "entropy.eigenspectrum", "localization.both-collapses"}
-    assert chapters == {"entropy", "both-collapses", "piecewise-softmax", "path-accuracy"}
+    claims = {"lower-bound", "eigenspectrum", "spread", "spectral"}
+    rows = {"walk.row", "localization.softmax-row", "localization.both-collapses"}
+    assert ids == {f"entropy.{name}" for name in claims} | rows
+    assert chapters == {
+        "entropy",
+        "entropy-spread",
+        "softmax-row",
+        "both-collapses",
+        "piecewise-softmax",
+        "path-accuracy",
+    }
     ids, _ = dependents(sources, edited(tmp_path / "norms", "attnverify.formulas.norms"))
     assert {id for id in registry if id.startswith("norms.")} <= ids
     assert not {id for id in registry if id.startswith(("walk.", "paths."))} & ids

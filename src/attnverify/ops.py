@@ -127,6 +127,11 @@ def amax(x: Array, axis: int, keepdims: bool = False) -> Array:
     return np.expand_dims(out, axis) if keepdims else out[()]
 
 
+def descending(x: Array) -> Array:
+    """The last axis in falling order; balls that overlap keep an order of their own."""
+    return torch.sort(x, -1, descending=True).values if is_torch(x) else np.sort(x, -1)[..., ::-1]
+
+
 def maximum(a: Array, b: Array) -> Array:
     return torch.maximum(a, b) if is_torch(a) else np.frompyfunc(_larger, 2, 1)(a, b)
 

@@ -43,4 +43,57 @@ vector $e$ and $g > 0$.
         uses=("entropy.lower-bound",),
         notebook="entropy",
     ),
+    Claim(
+        id="entropy.spread",
+        title="The entropy floor of a row of given spread",
+        kind="theorem",
+        statement=r"""
+Let $T \ge 2$, $D > 0$, let $q$ be a row of $T$ positive weights of sum 1 and
+$p_j = q_j e^{e_j} / \sum_k q_k e^{e_k}$ with $\max e - \min e \le D$. Put
+$a = D/(1 - e^{-D})$ and, for $0 < s < 1$ and $P = s e^D/(1 - s + s e^D)$,
+
+$$
+K(s, D) = P D - \log(1 - s + s e^D), \qquad c(D) = a - 1 - \log a .
+$$
+
+Then $\operatorname{KL}(p \,\Vert\, q) \le \max_S K(q(S), D) \le c(D) \le \tfrac18 D^2$ with the
+maximum over all sets $S$ of tokens but the empty one and the whole row; the first is an equality
+for $e = D$ on a best $S$ and $e = 0$ elsewhere and, up to a common constant, for no other $e$.
+
+For $q$ uniform: a softmax row whose logits spread by at most $D$ has an entropy of at least
+$\log T - \max_{1 \le k < T} K(\tfrac kT, D) \ge \log T - c(D)$. The best $k$ is one of the two
+whole numbers next to $T s^*$, $s^* = (a - 1)/(e^D - 1) < \tfrac12$, and the last bound is attained
+exactly if $T s^*$ is whole. As $D$ grows $c(D) - (D - 1 - \log D)$ tends to 0.
+""",
+        here="statement and proof",
+        notebook="entropy-spread",
+    ),
+    Claim(
+        id="entropy.spectral",
+        title="Two entropy floors with the spectral norm, exact for every matrix",
+        kind="theorem",
+        statement=r"""
+Let $T \ge 2$, $\lambda > 0$, $W \in \mathbb{R}^{d \times d}$, $X \in \mathbb{R}^{T \times d}$
+with rows $x_i$, and $X_c = X - \mathbf 1 \bar x^\top$. The entropy of
+$\operatorname{softmax}(X W x_T/\lambda)$ is at least the floor of `entropy.lower-bound` at
+$\sigma_c$ and at least the one of `entropy.spread` at $D$,
+
+$$
+\sigma_c = \frac{\lVert W \rVert_2 \lVert x_T \rVert_2 \lVert X_c \rVert_2}{\lambda}, \qquad
+D = \frac{\lVert W \rVert_2 \lVert x_T \rVert_2 \operatorname{diam}(X)}{\lambda}
+\le \sqrt2\,\sigma_c .
+$$
+
+Both are exact for every $W \ne 0$: given $W$, $\lambda$, $T$, $q > 0$ and $s > 0$ there are tokens
+with $\lVert x_T \rVert_2 = q$ and $\lVert X_c \rVert_2 = s$ whose row has the first floor as its
+entropy, and tokens with $\lVert x_T \rVert_2 = q$ and $\operatorname{diam}(X) = s$ whose row has
+the second. $\sigma_c$ is at most the $\sigma$ of `entropy.eigenspectrum`, and at most
+$\sigma/\sqrt d$ for $W = \alpha I$. The second floor is $\log T$ less at most $c(D) < D$,
+whatever $T$ is.
+""",
+        here="statement and proof",
+        uses=("entropy.lower-bound", "entropy.spread", "entropy.eigenspectrum"),
+        sharpens="entropy.eigenspectrum",
+        notebook="entropy-spread",
+    ),
 ]

@@ -112,6 +112,53 @@ $1/\pi = 0.3183\ldots$ at most $14\,\%$ can be saved.
         notebook="localization",
     ),
     Claim(
+        id="localization.edgeworth",
+        title="The law of a score with its skewness, uniformly at every token",
+        kind="theorem",
+        statement=r"""
+Let $Q = \sum_k \mu_k z_k^2$ with real $\mu_k$, not all zero, and independent standard normal $z_k$,
+$V = \sum_k \mu_k^2$, $r = V/\max_k \mu_k^2$ and $\kappa = 8 \sum_k \mu_k^3/(2V)^{3/2}$, the
+skewness of $Q$. Then $\kappa^2 \le 8/r$. Let $p_1 \ge p_2 \ge \dots$ be the positive weights and
+$n_1 \ge n_2 \ge \dots$ the sizes of the negative ones, zeros appended, and
+$\beta = \sum_k |p_k^5 - n_k^5|$. For every $x$, $y = (x - \mathbb{E}Q)/\sqrt{2V}$, with the normal
+density $\phi$ and the digamma function $\psi$,
+
+$$
+\begin{aligned}
+\Bigl| P(Q \le x) - \Phi(y) + \frac\kappa6 (y^2 - 1)\, \phi(y) \Bigr|
+&\le \frac{1}{2\pi} \Bigl( \log\frac r4 - \psi\Bigl(\frac r4\Bigr) \Bigr)
++ \frac{\kappa^2}{9\pi} + \frac{6\,\beta}{5\sqrt\pi\, V^{5/2}} \\
+&\le \frac{17}{9\pi r} + \frac{2}{3\pi r^2} + \frac{6}{5\sqrt\pi\, r^{3/2}} .
+\end{aligned}
+$$
+
+So the normal law alone is off by at most $|\kappa|/(6\sqrt{2\pi})$ more, where
+$|\kappa|/(6\sqrt{2\pi}) \le 1/(3\sqrt{\pi r})$, the leading term of `localization.gaussian`. For
+weights in pairs $\pm\mu$ the last two terms vanish, and the bound is that of
+`localization.middle-token`.
+
+In the model of `localization.exact` the score of token $i$ has
+$\kappa = 8\, \bigl( g_i^3 \operatorname{tr}(S^3)
++ \frac34 g_i h^2 \operatorname{tr}(S M M^\top) \bigr) / \operatorname{Var}^{3/2}$ with
+$S = \frac12 (M + M^\top)$. For symmetric $M \ne 0$ that is
+
+$$
+\kappa = \frac{2 g_i (4 g_i^2 + 3 h^2)}{(2 g_i^2 + h^2)^{3/2}} \cdot
+\frac{\operatorname{tr}(M^3)}{\operatorname{tr}(M^2)^{3/2}} ,
+$$
+
+and $r$ is at least $\operatorname{tr}(M^2)/\lVert M \rVert_2^2$ at every token.
+""",
+        here="statement and proof",
+        uses=(
+            "localization.exact",
+            "localization.inversion",
+            "localization.gaussian",
+            "localization.middle-token",
+        ),
+        notebook="edgeworth",
+    ),
+    Claim(
         id="localization.limit",
         title="The limit of the signal propagation probability, with its rate",
         kind="theorem",
@@ -199,6 +246,44 @@ $\rho(t)$ and $\tau_i = \bigl((T-1)\eta - (t_i - \tfrac12)\xi\bigr) \big/
         notebook="asymmetry",
     ),
     *localization_limits.LIMITS,
+    Claim(
+        id="localization.softmax-row",
+        title="The true softmax row is near an exponential one, with its entropy and contrast",
+        kind="theorem",
+        statement=r"""
+In the model of `walk.moments` with any $W \ne 0$ and $\lambda > 0$ let $\xi$, $\eta$, $\gamma$ be
+as in `localization.asymmetric`, $a = \xi/\eta$, $p = \operatorname{softmax}(\omega/\lambda)$ the
+last token's row of entropy $H(p)$, and $\pi_i = e^{ai/T} / \sum_j e^{aj/T}$. For every $T \ge 2$
+and $d$
+
+$$
+\mathbb{E} \operatorname{KL}(\pi \,\Vert\, p) \le
+\frac{2 + \gamma}{24\, \eta^2} \Bigl( 1 - \frac1{T^2} \Bigr), \qquad
+\mathbb{E} \operatorname{TV}(p, \pi) \le \frac{\sqrt{(2 + \gamma)(1 - T^{-2})}}{\sqrt{48}\, \eta}
+\le \frac1{4\eta} .
+$$
+
+With $A = a/(1 - e^{-a})$ and $K(a) = A - 1 - a + \log A$, $K(0) = 0$, the entropy satisfies
+
+$$
+\mathbb{E}\, \Bigl| \log T - H(p) - K(a) + K\bigl(\tfrac aT\bigr) \Bigr|
+\le \frac{|a|}{4\eta} + \Bigl( \frac1{12} + \frac1{\sqrt8} \Bigr) \frac1{\eta^2} ,
+$$
+
+and the contrast, what the last $sT$ tokens get less what the first $sT$ get ($sT$ whole,
+$0 < s \le \frac12$), differs in the mean by at most $1/(2\eta)$ from
+$\bigl(\cosh\frac a2 - \cosh(\frac12 - s) a\bigr) / \sinh\frac a2$, which is 0 at $a = 0$.
+
+For given $M$ and $T$ the ratio of the sides of the first bound tends to 1 as $\eta \to \infty$.
+If $\eta \to \infty$ and $\xi/\eta \to a$ at a given $T$, entropy and contrast tend to the stated
+values in the mean. $K$ is even, $K(a) \le a^2/24$, and $K(a) - \log |a| + 1 \to 0$ as
+$|a| \to \infty$. For $M = \alpha I$, $\alpha \ne 0$: $|\xi| = \sqrt d$ and $\eta = \sqrt d/|a|$.
+For $\operatorname{tr}(M) = 0$: $a = 0$, and $\pi$ is uniform.
+""",
+        here="statement and proof",
+        uses=("walk.row", "walk.moments"),
+        notebook="softmax-row",
+    ),
     Claim(
         id="localization.both-collapses",
         title="Concentrated spectra avoid both collapses, and so do spread ones",

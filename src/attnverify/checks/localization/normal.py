@@ -29,10 +29,10 @@ def normal_gap(weights, score, fast=FAST, sure=SURE):
     """
     deviation = ops.sqrt(2 * ops.sum(ops.square(weights), -1, keepdims=True))
     x = ops.sum(weights, -1, keepdims=True) + score * deviation
-    return abs(_cdf(weights, x, fast, sure) - ops.normal_cdf(score))[..., 0]
+    return abs(distribution(weights, x, fast, sure) - ops.normal_cdf(score))[..., 0]
 
 
-def _cdf(weights, x, fast, sure):
+def distribution(weights, x, fast, sure):
     if ops.is_torch(weights):
         return chisquare.distribution(weights, x, fast)[0]
     out = np.empty(x.shape, dtype=object)
@@ -41,7 +41,7 @@ def _cdf(weights, x, fast, sure):
     return out
 
 
-def _many_weights(first, score):
+def many_weights(first, score):
     """Weights in [-1, 1], eight of them 1, so that the stable rank is at least 8."""
     ones = first.new_ones(len(first), 8)
     return {"weights": ops.join([ones, torch.tanh(first)], -1), "score": score}
@@ -60,7 +60,7 @@ NORMAL = (
         left=normal_gap,
         right=lambda weights, score: chisquare.normal_bound(weights),
         sizes=tuple({"first": (m,), "score": (1,)} for m in (1, 8)),
-        build=_many_weights,
+        build=many_weights,
         hypotheses=lambda weights, score: [
             (ops.constant(6, weights) + 2.0**-30, chisquare.stable_rank(weights))
         ],

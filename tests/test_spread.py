@@ -1,0 +1,85 @@
+"""Entropy floors in the spread, the exponential row and the Edgeworth correction, as functions."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from flint import arb
+from scipy.stats import chi2, norm
+
+from attnverify import InputError, ops
+from attnverify.formulas import edgeworth, entropy, row, spread, walk
+
+UNIT = 2.0**-53
+
+
+def values(*numbers: float) -> torch.Tensor:
+    return torch.tensor(numbers, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(("D", "tokens"), [(0.5, 2), (2.0, 7), (6.0, 40)])
+def test_the_floor_is_the_least_entropy_of_two_values(D, tokens):
+    rows = torch.zeros(tokens - 1, tokens, dtype=torch.float64)
+    for k in range(1, tokens):
+        rows[k - 1, :k] = D
+    least = float(entropy.entropy(rows).min())
+    # either side: some 10 operations on numbers of at most log T + D, and T - 1 sums
+    allowed = (tokens + 20) * UNIT * (math.log(tokens) + D)
+    assert abs(float(spread.floor_of_spread(D, tokens)) - least) <= allowed
+
+
+def test_the_floor_takes_arrays_and_ends():
+    floors = spread.floor_of_spread(values(0.0, 1.0, 1000.0), 5)
+    assert float(floors[0]) == pytest.approx(math.log(5), abs=8 * UNIT)
+    assert 0 <= float(floors[2]) <= 8 * UNIT * 1000
+    assert (floors.diff() < 0).all()
+
+
+@pytest.mark.parametrize("D", [-1.0, math.inf, math.nan])
+def test_the_floor_refuses_what_is_no_spread(D):
+    with pytest.raises(InputError, match="D: got 1 bad entries"):
+        spread.floor_of_spread(D, 4)
+
+
+@pytest.mark.parametrize("tokens", [1, -3])
+def test_the_floor_refuses_what_is_no_number_of_tokens(tokens):
+    with pytest.raises(InputError, match="tokens: got .*, expected an integer >= 2"):
+        spread.floor_of_spread(1.0, tokens)
+
+
+def test_drawn_rows_have_the_covariance_of_a_walk():
+    """M = I in width 1: logits z y_i/sqrt(T) of a walk, z = y_T/sqrt(T); E u_i = i/T.
+
+    The standard error of a mean of n values of variance below 3 is sqrt(3/n); 4 of them.
+    """
+    n, tokens = 200_000, 5
+    u = row.sample_logits(values(1.0)[None], tokens, 1.0, n, torch.Generator().manual_seed(0))
+    assert u.shape == (n, tokens)
+    expected = walk.indices(tokens, u) / tokens
+    assert ((u.mean(0) - expected).abs() <= 4 * (3 / n) ** 0.5).all()
+
+
+def test_profiles_have_their_limits():
+    """K(a) is a^2/24 - a^4/2880 + ... for small a; the contrast of halves is tanh(a/4)."""
+    a = values(0.125, -0.125)
+    assert (row.profile_deficit(a) - a**2 / 24).abs().max() <= 0.125**4 / 480
+    assert (row.profile_contrast(a, 0.5) - torch.tanh(a / 4)).abs().max() <= 64 * UNIT
+
+
+@pytest.mark.parametrize("n", [9, 64])
+def test_the_correction_brings_chi_square_closer(n):
+    mu = torch.ones(n, dtype=torch.float64)
+    y = torch.linspace(-3, 3, 61, dtype=torch.float64)
+    exact = torch.from_numpy(chi2.cdf(n + y.numpy() * (2 * n) ** 0.5, n))
+    normal = torch.from_numpy(norm.cdf(y.numpy()))
+    off = (normal + edgeworth.correction(y, edgeworth.skewness(mu)) - exact).abs().max()
+    assert off <= edgeworth.edgeworth_bound(mu)
+    assert off < (normal - exact).abs().max() / 2
+
+
+def test_descending_in_every_arithmetic():
+    x = np.array([[2.0, -1.0, 3.0]])
+    for arithmetic in (torch.from_numpy, ops.balls, ops.rationals):
+        found = ops.descending(arithmetic(x))
+        assert [float(arb(v)) if isinstance(v, arb) else float(v) for v in found[0]] == [3, 2, -1]
