@@ -72,6 +72,11 @@ def unit_value_map(W, size):
     return W * (INSIDE * size / norm.clamp_min(1e-300))[..., None, None]
 
 
+def power(x: Any, exponent: float) -> Any:
+    """x^exponent for x > 0."""
+    return ops.exp(ops.constant(exponent, x) * ops.log(x))
+
+
 def two_tokens(width: int, size: float) -> torch.Tensor:
     """Tokens +-(size/2) e_1, at distance ``size``."""
     X = torch.zeros(2, width, dtype=torch.float64)

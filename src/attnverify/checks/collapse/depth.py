@@ -17,6 +17,7 @@ from attnverify.checks.instances import (
     KEY_WIDTH,
     bounded_layer,
     oscillations_bounded,
+    power,
     two_token_layer,
 )
 from attnverify.evidence.cover import certain
@@ -95,28 +96,62 @@ def within_condition(**instance: Any) -> list[tuple[Any, Any]]:
     return [p for R, Q, _ in inner(**instance) for p in oscillations_bounded(R, Q)]
 
 
-def exponent_halved(constant, size, depth: int):
-    """constant^(3^L / 2) size^(3^L): the exponent without its - 1."""
-    return collapse.iterate(constant, size, depth) * ops.sqrt(constant)
+def more(constant, size, depth: int):
+    """constant^((3^L - 1)/2 + 1/25) size^(3^L)."""
+    return collapse.iterate(constant, size, depth) * power(constant, 0.04)
 
 
-def small_network(scale: float, depth: int = 2, heads: int = 1) -> Instance:
-    """Two tokens and rank-one weights whose constant is below 1."""
-    one = two_token_layer(scale, heads)
-    repeat = {k: one[k][None].repeat(depth, *[1] * one[k].ndim) for k in ("W_QK", "b_QK", "W")}
-    return {"X": one["R"], **repeat, "W": repeat["W"] * 2.0**-40}
+MORE = "the exponent (3^L - 1)/2 + 0.04 in place of (3^L - 1)/2"
 
 
-WITHOUT_GAMMA = Inequality(
-    left=residual,
-    right=bound(collapse.published_constant),
-    sizes=(sizes(2, 1), sizes(2, 2)),
-    build=bounded_network,
-    hypotheses=within_condition,
-    extremal=(lambda: small_network(0.125),),
-).but(
-    "exponent 3^L / 2 in place of (3^L - 1) / 2",
-    right=bound(collapse.published_constant, exponent_halved),
+def two_layers(value: float = 1.0, heads: int = 1) -> Instance:
+    """Both layers lose as little as one can: ||R||, ||R W|| and ||E|| are as large as allowed.
+
+    Tokens +-e_1/256 with W_QK = e_1 e_1^T and W = value e_1 1^T; then +-t (1, 1) with W_QK = I and
+    W = value 1 e_1^T. Several heads are alike.
+    """
+    one, eye = two_token_layer(2.0**-8), torch.eye(2, dtype=torch.float64)
+    W = torch.stack([one["W"], one["W"].mT]).repeat(1, heads, 1, 1)
+    W_QK = torch.stack([one["W_QK"], eye[None]]).repeat(1, heads, 1, 1)
+    return {"X": one["R"], "W_QK": W_QK, "b_QK": 0 * W[..., 0], "W": value * W}
+
+
+def refuted(
+    check: Inequality, right: Callable, factor: float, tiny: Callable[[], Instance]
+) -> Inequality:
+    """With the nearest false neighbors: a smaller factor, and a larger exponent of the constant.
+
+    right: the right side with ``iterate`` for a parameter; tiny: an instance with a tiny constant.
+    """
+    smaller = partial(_times, factor, check.right)
+    return check.but(f"{factor:g} times the right side", right=smaller).but(
+        MORE, right=partial(right, iterate=more), extremal=(tiny,)
+    )
+
+
+def _times(factor: float, right: Callable, **instance: Any) -> Any:
+    value = right(**instance)
+    return ops.constant(factor, value) * value
+
+
+def _cubed(constant: Callable, iterate: Callable = collapse.iterate, **instance: Any) -> Any:
+    return bound(constant, iterate)(**instance)
+
+
+# The factors are the fourth powers of 1/8 and 1/(4 sqrt 2), the best constants of one layer of two
+# tokens over 4 and over 4 gamma; 1/sqrt(2) over the constant without a condition.
+WITHOUT_GAMMA = refuted(
+    Inequality(
+        left=residual,
+        right=bound(collapse.published_constant),
+        sizes=(sizes(2, 1), sizes(2, 2)),
+        build=bounded_network,
+        hypotheses=within_condition,
+        extremal=(two_layers,),
+    ),
+    partial(_cubed, collapse.published_constant),
+    0.000244,
+    lambda: two_layers(2.0**-400),
 )
 
 
@@ -175,25 +210,27 @@ def no_scores(gamma: float) -> Instance:
     }
 
 
-def _small_version_2() -> Instance:
-    network = small_network(0.125)
+def with_sizes(value: float = 1.0) -> Instance:
+    """:func:`two_layers` with the smallest beta and gamma, but for rounding."""
+    network = two_layers(value)
     beta = largest(_beta, inner(**{k: v[None] for k, v in network.items()}))
     gamma = torch.tensor([(1 + ROOM) / 2**0.5], dtype=torch.float64)
     return {**network, "beta": beta * (1 + ROOM), "gamma": gamma}
 
 
-VERSION_2 = Inequality(
-    left=lambda beta, gamma, **network: residual(**network),
-    right=_version_2,
-    sizes=tuple({**sizes(L, d), "slack": (2,)} for L, d in ((1, 2), (2, 1), (2, 2))),
-    build=_free_sizes,
-    hypotheses=_hypotheses,
-    extremal=(_small_version_2, lambda: no_scores(1.0)),
+VERSION_2 = refuted(
+    Inequality(
+        left=lambda beta, gamma, **network: residual(**network),
+        right=_version_2,
+        sizes=tuple({**sizes(L, d), "slack": (2,)} for L, d in ((1, 2), (2, 1), (2, 2))),
+        build=_free_sizes,
+        hypotheses=_hypotheses,
+        extremal=(with_sizes, lambda: no_scores(1.0)),
+    ),
+    _version_2,
+    0.000976,
+    lambda: with_sizes(2.0**-400),
 ).but(
-    "exponent 3^L / 2 in place of (3^L - 1) / 2",
-    right=partial(_version_2, iterate=exponent_halved),
-)
-VERSION_2 = VERSION_2.but(
     "gamma of any sign where all scores vanish",
     hypotheses=_any_sign,
     extremal=(lambda: no_scores(-1.0),),
@@ -225,25 +262,21 @@ def pulled_apart(share: float, tokens: int = 6, exponent: int = 10) -> Verdict:
     return Verdict(holds, f"left/right = {ratio.str(9)}", ratio=float(ratio.mid()))
 
 
-CORRECTED = replace(
-    WITHOUT_GAMMA,
-    right=bound(collapse.corrected_constant),
-    sizes=(sizes(2, 1, 2), sizes(2, 2, 3), sizes(3, 2, 2)),
-    extremal=(lambda: small_network(0.125, heads=2),),
-    twins=(),
-).but(
-    "exponent 3^L / 2 in place of (3^L - 1) / 2",
-    right=bound(collapse.corrected_constant, exponent_halved),
-)
-SHARPENED = replace(
-    CORRECTED,
-    right=bound(heads.sums_constant),
-    build=partial(bounded_network, limit=WIDE),
-    hypotheses=None,
-    twins=(),
-).but(
-    "exponent 3^L / 2 in place of (3^L - 1) / 2",
-    right=bound(heads.sums_constant, exponent_halved),
+def _many_heads(constant: Callable, factor: float, **changes: Any) -> Inequality:
+    check = replace(
+        WITHOUT_GAMMA,
+        right=bound(constant),
+        sizes=(sizes(2, 1, 2), sizes(2, 2, 3), sizes(3, 2, 2)),
+        extremal=(lambda: two_layers(heads=2),),
+        twins=(),
+        **changes,
+    )
+    return refuted(check, partial(_cubed, constant), factor, lambda: two_layers(2.0**-400, 2))
+
+
+CORRECTED = _many_heads(collapse.corrected_constant, 0.000244)
+SHARPENED = _many_heads(
+    heads.sums_constant, 0.2499, build=partial(bounded_network, limit=WIDE), hypotheses=None
 )
 SIX = Decision(partial(pulled_apart, 1.0), "this instance, one layer", "certified").but(
     "0.99 times the constant", run=partial(pulled_apart, 0.99)
