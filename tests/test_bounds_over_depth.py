@@ -17,7 +17,7 @@ def test_a_negative_gamma_is_refused_where_no_layer_bounds_it():
 
 
 def test_gamma_and_beta_below_a_layers_own_are_refused():
-    network = depth._small_version_2()
+    network = depth.with_sizes()
     assert compare(depth.VERSION_2, network).outcome == "pass"
     for name in ("beta", "gamma"):
         small = {**network, name: network[name] * 0.99}
@@ -25,8 +25,8 @@ def test_gamma_and_beta_below_a_layers_own_are_refused():
 
 
 def test_residual_over_depth_is_that_of_the_network():
-    network = depth.small_network(1.0, heads=2)
-    network["W"] = network["W"] * 2.0**40
+    network = depth.two_layers(heads=2)
+    network["X"] = network["X"] * 2.0**8
     batch = {k: v[None] for k, v in network.items()}
     known = norms.composite(norms.residual(collapse.network(**batch, key_width=depth.KEY_WIDTH)))
     # the linear programs leave 1e-9 of a sum

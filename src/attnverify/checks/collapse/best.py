@@ -13,7 +13,12 @@ from attnverify import ops
 from attnverify.checks.collapse import composite
 from attnverify.checks.definitions import depth
 from attnverify.checks.definitions.agree import by_definition
-from attnverify.checks.instances import LIMIT, bounded_layer, oscillations_bounded
+from attnverify.checks.instances import (
+    LIMIT,
+    bounded_layer,
+    oscillations_bounded,
+    small_scores,
+)
 from attnverify.evidence import cover
 from attnverify.evidence.forms import Check, Decision, Inequality, Instance
 from attnverify.formulas import norms, softmax, trade
@@ -140,10 +145,7 @@ def _layer(name: str, extremal: Callable[[], Instance]) -> Inequality:
 
 
 #: Four tokens at which the center of the proof is the best one (derived for the sharpened claim).
-MORE = _layer("more tokens", composite.pulled_apart).but(
-    "0.999/sqrt 2 in place of 1/sqrt 2",
-    right=composite.bound(composite.times(trade.best_constant, 0.999)),
-)
+MORE = _layer("more tokens", composite.pulled_apart).times(0.999)
 
 CHECKS: dict[str, dict[str, Check]] = {
     "collapse.row-and-column": {
@@ -153,7 +155,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "entry by entry": by_definition(depth.moved, "a third in place of half", half=3),
     },
     "collapse.single-head-best-constant": {
-        "two tokens": _layer("two tokens", lambda: composite.two_token_layer(2.0**-8)),
+        "two tokens": _layer("two tokens", small_scores).times(0.7065),
         "more tokens": MORE,
     },
 }

@@ -18,7 +18,6 @@ from attnverify.checks.instances import (
     bounded_layer,
     oscillations_bounded,
     power,
-    small_scores,
     two_token_layer,
 )
 from attnverify.evidence.cover import certain
@@ -97,45 +96,43 @@ def within_condition(**instance: Any) -> list[tuple[Any, Any]]:
     return [p for R, Q, _ in inner(**instance) for p in oscillations_bounded(R, Q)]
 
 
-def exponent_more(constant, size, depth: int):
+def more(constant, size, depth: int):
     """constant^((3^L - 1)/2 + 1/25) size^(3^L)."""
     return collapse.iterate(constant, size, depth) * power(constant, 0.04)
 
 
-def exponent_halved(constant, size, depth: int):
-    """constant^(3^L / 2) size^(3^L): the exponent without its - 1."""
-    return collapse.iterate(constant, size, depth) * ops.sqrt(constant)
+MORE = "the exponent (3^L - 1)/2 + 0.04 in place of (3^L - 1)/2"
 
 
-def small_network(scale: float, depth: int = 2, heads: int = 1) -> Instance:
-    """Two tokens and rank-one weights whose constant is below 1."""
-    one = two_token_layer(scale, heads)
-    repeat = {k: one[k][None].repeat(depth, *[1] * one[k].ndim) for k in ("W_QK", "b_QK", "W")}
-    return {"X": one["R"], **repeat, "W": repeat["W"] * 2.0**-40}
-
-
-def two_layers(value: float = 1.0) -> Instance:
+def two_layers(value: float = 1.0, heads: int = 1) -> Instance:
     """Both layers lose as little as one can: ||R||, ||R W|| and ||E|| are as large as allowed.
 
     Tokens +-e_1/256 with W_QK = e_1 e_1^T and W = value e_1 1^T; then +-t (1, 1) with W_QK = I and
-    W = value 1 e_1^T.
+    W = value 1 e_1^T. Several heads are alike.
     """
-    one, eye = small_scores(), torch.eye(2, dtype=torch.float64)
-    W = torch.stack([one["W"], one["W"].mT])
-    W_QK = torch.stack([one["W_QK"], eye[None]])
+    one, eye = two_token_layer(2.0**-8), torch.eye(2, dtype=torch.float64)
+    W = torch.stack([one["W"], one["W"].mT]).repeat(1, heads, 1, 1)
+    W_QK = torch.stack([one["W_QK"], eye[None]]).repeat(1, heads, 1, 1)
     return {"X": one["R"], "W_QK": W_QK, "b_QK": 0 * W[..., 0], "W": value * W}
 
 
-def alike(instance: Instance, heads: int) -> Instance:
-    """Every head of an instance of one head, ``heads`` times."""
-    return {k: v if k == "X" else v.repeat_interleave(heads, 1) for k, v in instance.items()}
+def refuted(
+    check: Inequality, right: Callable, factor: float, tiny: Callable[[], Instance]
+) -> Inequality:
+    """With the nearest false neighbors: a smaller factor, and a larger exponent of the constant.
+
+    right: the right side with ``iterate`` for a parameter; tiny: an instance with a tiny constant.
+    """
+    return check.times(factor).but(MORE, right=partial(right, iterate=more), extremal=(tiny,))
 
 
-MORE = "exponent (3^L - 1)/2 + 0.04 in place of (3^L - 1)/2"
-TINY = 2.0**-400  # of the value maps, where a slightly larger exponent shows
+def _cubed(constant: Callable, iterate: Callable = collapse.iterate, **instance: Any) -> Any:
+    return bound(constant, iterate)(**instance)
 
-# the fourth power of 1/8, the best constant of one layer of two tokens
-WITHOUT_GAMMA = (
+
+# The factors are the fourth powers of 1/8 and 1/(4 sqrt 2), the best constants of one layer of two
+# tokens over 4 and over 4 gamma; 1/sqrt(2) over the constant without a condition.
+WITHOUT_GAMMA = refuted(
     Inequality(
         left=residual,
         right=bound(collapse.published_constant),
@@ -143,13 +140,10 @@ WITHOUT_GAMMA = (
         build=bounded_network,
         hypotheses=within_condition,
         extremal=(two_layers,),
-    )
-    .times(0.000244)
-    .but(
-        MORE,
-        right=bound(collapse.published_constant, exponent_more),
-        extremal=(lambda: two_layers(TINY),),
-    )
+    ),
+    partial(_cubed, collapse.published_constant),
+    0.000244,
+    lambda: two_layers(2.0**-400),
 )
 
 
@@ -208,31 +202,27 @@ def no_scores(gamma: float) -> Instance:
     }
 
 
-def _two_layers_of_version_2(value: float = 1.0) -> Instance:
+def with_sizes(value: float = 1.0) -> Instance:
+    """:func:`two_layers` with the smallest beta and gamma, but for rounding."""
     network = two_layers(value)
     beta = largest(_beta, inner(**{k: v[None] for k, v in network.items()}))
     gamma = torch.tensor([(1 + ROOM) / 2**0.5], dtype=torch.float64)
     return {**network, "beta": beta * (1 + ROOM), "gamma": gamma}
 
 
-# the fourth power of 1/(4 sqrt 2), the best constant of one layer of two tokens
-VERSION_2 = (
+VERSION_2 = refuted(
     Inequality(
         left=lambda beta, gamma, **network: residual(**network),
         right=_version_2,
         sizes=tuple({**sizes(L, d), "slack": (2,)} for L, d in ((1, 2), (2, 1), (2, 2))),
         build=_free_sizes,
         hypotheses=_hypotheses,
-        extremal=(_two_layers_of_version_2, lambda: no_scores(1.0)),
-    )
-    .times(0.000976)
-    .but(
-        MORE,
-        right=partial(_version_2, iterate=exponent_more),
-        extremal=(lambda: _two_layers_of_version_2(TINY),),
-    )
-)
-VERSION_2 = VERSION_2.but(
+        extremal=(with_sizes, lambda: no_scores(1.0)),
+    ),
+    _version_2,
+    0.000976,
+    lambda: with_sizes(2.0**-400),
+).but(
     "gamma of any sign where all scores vanish",
     hypotheses=_any_sign,
     extremal=(lambda: no_scores(-1.0),),
@@ -264,26 +254,21 @@ def pulled_apart(share: float, tokens: int = 6, exponent: int = 10) -> Verdict:
     return Verdict(holds, f"left/right = {ratio.str(9)}", ratio=float(ratio.mid()))
 
 
-def _many_heads(constant: Callable, factor: float, **changes) -> Inequality:
-    """Two heads alike lose as little as one does; the factor is the fourth power of one layer's."""
+def _many_heads(constant: Callable, factor: float, **changes: Any) -> Inequality:
     check = replace(
         WITHOUT_GAMMA,
         right=bound(constant),
         sizes=(sizes(2, 1, 2), sizes(2, 2, 3), sizes(3, 2, 2)),
-        extremal=(lambda: alike(two_layers(), 2),),
+        extremal=(lambda: two_layers(heads=2),),
         twins=(),
         **changes,
     )
-    return check.times(factor).but(
-        MORE,
-        right=bound(constant, exponent_more),
-        extremal=(lambda: alike(two_layers(TINY), 2),),
-    )
+    return refuted(check, partial(_cubed, constant), factor, lambda: two_layers(2.0**-400, 2))
 
 
 CORRECTED = _many_heads(collapse.corrected_constant, 0.000244)
 SHARPENED = _many_heads(
-    heads.sums_constant, 0.249, build=partial(bounded_network, limit=WIDE), hypotheses=None
+    heads.sums_constant, 0.2499, build=partial(bounded_network, limit=WIDE), hypotheses=None
 )
 SIX = Decision(partial(pulled_apart, 1.0), "this instance, one layer", "certified").but(
     "0.99 times the constant", run=partial(pulled_apart, 0.99)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -98,9 +97,9 @@ def _with_map(network: Instance, W_2: torch.Tensor) -> Instance:
     return {**network, **{n: m.repeat(L, 1, 1) for n, m in zip(MAPS, maps, strict=True)}}
 
 
-def pass_through(scale: float = 1.0) -> Instance:
+def pass_through(value: float = 1.0) -> Instance:
     """Two layers on two tokens; the MLPs are nearly identities."""
-    return _with_map(depth.small_network(scale), torch.eye(2))
+    return _with_map(depth.two_layers(value), torch.eye(2))
 
 
 def spread(width: int = 16) -> Instance:
@@ -122,17 +121,16 @@ def spread(width: int = 16) -> Instance:
     return _with_map(network, turn)
 
 
-def extremal_diameter() -> Instance:
+def extremal_diameter(value: float = 1.0) -> Instance:
     """Two layers that attain the sharp bound but for tanh y < y, with MLPs that are nearly x."""
     network = {name: torch.zeros(2, 1, 2, 2).double() for name in ("W_QK", "W")}
-    network["W_QK"][..., 0, 0] = network["W"][..., 0, 0] = 1.0
+    network["W_QK"][..., 0, 0], network["W"][..., 0, 0] = 1.0, value
     X = torch.tensor([[2.0**-6, 0.0], [-(2.0**-6), 0.0]], dtype=torch.float64)
     network |= {"X": X, "b_QK": torch.zeros(2, 1, 2).double()}
     return _with_map(network, torch.eye(2))
 
 
 SIZES = (_sizes(2, 2, 1, 3), _sizes(3, 1, 3, 2))
-HALVED = "exponent 3^L / 2 in place of (3^L - 1) / 2"
 COMPOSITE = Inequality(
     left=lambda **i: norms.composite(_output(**i)),
     right=_bound(_residual, _entrywise),
@@ -140,7 +138,11 @@ COMPOSITE = Inequality(
     build=_build,
     extremal=(pass_through, spread),
 )
-COMPOSITE = COMPOSITE.but(HALVED, right=_bound(_residual, _entrywise, depth.exponent_halved)).but(
+COMPOSITE = COMPOSITE.but(
+    depth.MORE,
+    right=_bound(_residual, _entrywise, depth.more),
+    extremal=(lambda: pass_through(2.0**-400),),
+).but(
     "the l2-Lipschitz constant in place of the entrywise matrix", right=_bound(_residual, _singular)
 )
 DIAMETER = replace(
@@ -154,8 +156,9 @@ DIAMETER = DIAMETER.but(
     "0.999 times the bound",
     right=lambda **i: ops.constant(0.999, i["X"]) * _bound(norms.diameter, _sharp)(**i),
 ).but(
-    HALVED,
-    right=_bound(norms.diameter, partial(_sharp), depth.exponent_halved),
+    depth.MORE,
+    right=_bound(norms.diameter, _sharp, depth.more),
+    extremal=(lambda: extremal_diameter(2.0**-400),),
 )
 
 CHECKS: dict[str, dict[str, Check]] = {"mlp.depth": {"composite": COMPOSITE, "diameter": DIAMETER}}
