@@ -141,7 +141,7 @@ COMPOSITE = Inequality(
 COMPOSITE = COMPOSITE.but(
     depth.MORE,
     right=_bound(_residual, _entrywise, depth.more),
-    extremal=(lambda: pass_through(2.0**-400),),
+    extremal=(lambda: pass_through(2.0**-64),),
 ).but(
     "the l2-Lipschitz constant in place of the entrywise matrix", right=_bound(_residual, _singular)
 )
@@ -158,7 +158,7 @@ DIAMETER = DIAMETER.but(
 ).but(
     depth.MORE,
     right=_bound(norms.diameter, _sharp, depth.more),
-    extremal=(lambda: extremal_diameter(2.0**-400),),
+    extremal=(lambda: extremal_diameter(2.0**-16),),
 )
 
 CHECKS: dict[str, dict[str, Check]] = {"mlp.depth": {"composite": COMPOSITE, "diameter": DIAMETER}}
