@@ -80,11 +80,11 @@ def _rates(W_QK, W):
     return ops.sum(collapse.rate(W_QK, KEY_WIDTH) * spectral_norm(W), -1)
 
 
-def _allowed(constant: str, factor: float = 1.0) -> Callable:
-    """constant (m_1 + ... + m_L) delta_0^2; the factor makes a false neighbor."""
+def _allowed(constant: str) -> Callable:
+    """constant (m_1 + ... + m_L) delta_0^2."""
 
     def right(X, W_QK, b_QK, W):
-        k = ops.constant(factor * float(constant), X)
+        k = ops.constant(float(constant), X)
         return k * ops.sum(_rates(W_QK, W), -1) * ops.square(norms.diameter(X))
 
     return right
@@ -123,7 +123,7 @@ def _rate(V: str, y: float) -> Inequality:
         build=_scaled_values(v),
         hypotheses=_values_below(v),
         extremal=(lambda: costly(v, y), lambda: extremal_network(0.125, 16, -v / 2, heads=2)),
-    ).but("0.995 times the constant", right=_allowed(high, 0.995))
+    ).times(0.995)
 
 
 def _close(X, W_QK, b_QK, W, s):
@@ -148,7 +148,7 @@ CLOSE = Inequality(
     build=_close,
     hypotheses=_close_hypotheses,
     extremal=(lambda: costly(V_STAR, 0.5 / V_STAR * (1 - 2.0**-20)),),
-).but("3.82 in place of K*", right=_allowed("3.82"))
+).times(0.995)
 
 ORBIT_LIMITS = "these orbits of two tokens, for this depth"
 

@@ -39,9 +39,9 @@ def _within(base, E):
     return [(D, ops.full(tuple(D.shape), 0, D) + softmax.critical_oscillation(D))]
 
 
-def _square(base, E, factor: float = 1.0):
-    """factor ||E||_1^2."""
-    return ops.constant(factor, E) * ops.square(norms.max_column_sum(E))
+def _square(base, E):
+    """||E||_1^2."""
+    return ops.square(norms.max_column_sum(E))
 
 
 def one_row(size: float) -> Instance:
@@ -68,7 +68,7 @@ PRODUCT = (
         hypotheses=_within,
         extremal=(lambda: one_row(2.0**-8), lambda: one_row(0.5)),
     )
-    .but("0.999 times the square", right=partial(_square, factor=0.999))
+    .times(0.999)
     .but("without the condition", hypotheses=None, extremal=(lambda: anchor(256),))
 )
 
@@ -84,8 +84,8 @@ def _small(base, E, s):
     return {"base": base, "E": E * (0.6931 * torch.sigmoid(s) / largest)[..., None]}
 
 
-def _columns(base, E, factor: float = 1.0):
-    return ops.constant(factor, E) * norms.max_column_sum(E)
+def _columns(base, E):
+    return norms.max_column_sum(E)
 
 
 SUM = Inequality(
@@ -97,7 +97,7 @@ SUM = Inequality(
         (norms.max_column_sum(E), ops.log(ops.full(tuple(E.shape[:-2]), 2, E)))
     ],
     extremal=(lambda: one_row(2.0**-8),),
-).but("0.999 times the sum", right=partial(_columns, factor=0.999))
+).times(0.999)
 
 
 def _large_columns(D: arb) -> Verdict:

@@ -37,15 +37,15 @@ def _terms(X, W_QK, b_QK, W, skip: bool):
     return ops.stack(found, -1)
 
 
-def _factors(X, W_QK, b_QK, W, skip: bool, factor: float = 1.0, first: bool = False):
-    """The claim's bounds; factor: of the rates, first: every layer has the first one's diameter."""
+def _factors(X, W_QK, b_QK, W, skip: bool, first: bool = False):
+    """The claim's bounds; first: every layer has the first one's diameter."""
     layers = list(_layers(X, W_QK, b_QK, W, skip))
     start, found = norms.diameter(X), []
     for path in product(range(-skip, W.shape[-3]), repeat=W.shape[-4]):
         bound = start
         for head, (size, _, Q, V) in zip(path, layers, strict=True):
             if head >= 0:
-                c = ops.constant(factor, X) * collapse.rate(Q[..., head, :, :], KEY_WIDTH)
+                c = collapse.rate(Q[..., head, :, :], KEY_WIDTH)
                 size = layers[0][0] if first else size
                 fall = variation_bound(4 * c * ops.square(size))
                 bound = bound * spectral_norm(V[..., head, :, :]) * fall
@@ -63,7 +63,7 @@ def _check(skip: bool, extremal: tuple[Callable, ...]) -> Inequality:
             for n, d, L, H in shapes
         ),
         extremal=extremal,
-    ).but("0.2499 in place of 1/4", right=partial(_factors, skip=skip, factor=4 * 0.2499))
+    ).times(0.9996)
 
 
 WITHOUT = _check(

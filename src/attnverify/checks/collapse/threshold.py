@@ -42,12 +42,12 @@ def _largest(W_QK, W):
     return ops.amax(collapse.rate(W_QK, KEY_WIDTH), -2), ops.amax(spectral_norm(W), -2)
 
 
-def _bound(formula: Callable, factor: float = 1.0) -> Callable:
-    """The formula of diameter, rates and value norms, the rates multiplied by ``factor``."""
+def _bound(formula: Callable) -> Callable:
+    """The formula of diameter, rates and value norms."""
 
     def right(X, W_QK, b_QK, W, **rest):
         c, v = _largest(W_QK, W)
-        return formula(norms.diameter(X), ops.constant(factor, X) * c, v, W.shape[-4])
+        return formula(norms.diameter(X), c, v, W.shape[-4])
 
     return right
 
@@ -70,7 +70,7 @@ RECURSION = (
             lambda: extremal_network(2.5, 3, 2.0, heads=2),
         ),
     )
-    .but("0.2499 in place of 1/4", right=_bound(rates.recursion, 4 * 0.2499))
+    .times(0.9996)
     .but("the largest head in place of the sum over heads", right=_bound(_largest_head))
 )
 
@@ -131,12 +131,12 @@ BELOW = (
         build=_below(1.005),
         extremal=(lambda: _heads_at(1.005, 3),),
     )
-    .but("0.99 times the factor", right=_bound(rates.geometric, 0.99))
+    .times(0.999)
 )
 
 
-def _by_mean(size, c, v, factor: float = 1.0):
-    return ops.constant(factor, c) * rates.mean_factor(size[..., 0], c, v)
+def _by_mean(size, c, v):
+    return rates.mean_factor(size[..., 0], c, v)
 
 
 def _scalars(size, c, v):
@@ -156,7 +156,7 @@ MEAN = Inequality(
     sizes=({"size": (1,), "c": (2,), "v": (2,)}, {"size": (1,), "c": (5,), "v": (5,)}),
     build=_scalars,
     extremal=(_equal_rates,),
-).but("0.999 times the factor of equal rates", right=partial(_by_mean, factor=0.999))
+).times(0.999)
 
 LAYERS = 300
 

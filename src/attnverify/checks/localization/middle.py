@@ -45,9 +45,9 @@ SKEWED = (
         ],
         extremal=(lambda: equal_weights(4096), lambda: pairs(512)),
     )
+    .times(0.972)
     .but("0.95 times the skewness", right=partial(_bound, cubic=0.95))
     .but("0.84 times the second term", right=partial(_bound, quartic=0.84))
-    .but("without the second term", right=partial(_bound, quartic=2.0**-10))
 )
 
 

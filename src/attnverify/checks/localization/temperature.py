@@ -21,8 +21,8 @@ def _normal(T, t, xi, theta, asymmetry):
     return localization.gaussian(mean, deviation, -theta / T, theta - theta / T)
 
 
-def _rate(T, t, xi, theta, asymmetry, factor: float = 2.0):
-    return ops.constant(factor, T) * localization.limit_rate(T)
+def _rate(T, t, xi, theta, asymmetry):
+    return 2 * localization.limit_rate(T)
 
 
 def _from_normal(T, t, xi, theta, asymmetry, of=None):
@@ -77,7 +77,7 @@ NEAR = (
         hypotheses=_within,
         extremal=(both_ends,),
     )
-    .but("0.999 times 2 kappa", right=partial(_rate, factor=1.998))
+    .times(0.999)
     .but(
         "the window of infinitely many tokens",
         left=partial(
@@ -99,8 +99,8 @@ def _without_upper(T, t, xi, theta, asymmetry):
     return abs(found - localization.limit(t, xi, 0 * theta, asymmetry))
 
 
-def _moved(T, t, xi, theta, asymmetry, factor: float = 1.0):
-    return ops.constant(factor, T) * temperature.shift_rate(theta, T)
+def _moved(T, t, xi, theta, asymmetry):
+    return temperature.shift_rate(theta, T)
 
 
 SHIFT = (
@@ -112,7 +112,7 @@ SHIFT = (
         hypotheses=_within,
         extremal=(lambda: _instance(T=4096.0, t=0.5, xi=0.0, theta=2.0, asymmetry=1.0),),
     )
-    .but("0.999 times the constant", right=partial(_moved, factor=0.999))
+    .times(0.999)
     .but(
         "without the upper threshold",
         left=_without_upper,

@@ -138,12 +138,17 @@ COMPOSITE = Inequality(
     build=_build,
     extremal=(pass_through, spread),
 )
-COMPOSITE = COMPOSITE.but(
-    depth.MORE,
-    right=_bound(_residual, _entrywise, depth.more),
-    extremal=(lambda: pass_through(2.0**-64),),
-).but(
-    "the l2-Lipschitz constant in place of the entrywise matrix", right=_bound(_residual, _singular)
+COMPOSITE = (
+    COMPOSITE.times(0.324)
+    .but(
+        depth.MORE,
+        right=_bound(_residual, _entrywise, depth.more),
+        extremal=(lambda: pass_through(2.0**-64),),
+    )
+    .but(
+        "the l2-Lipschitz constant in place of the entrywise matrix",
+        right=_bound(_residual, _singular),
+    )
 )
 DIAMETER = replace(
     COMPOSITE,
@@ -152,10 +157,7 @@ DIAMETER = replace(
     extremal=(extremal_diameter,),
     twins=(),
 )
-DIAMETER = DIAMETER.but(
-    "0.999 times the bound",
-    right=lambda **i: ops.constant(0.999, i["X"]) * _bound(norms.diameter, _sharp)(**i),
-).but(
+DIAMETER = DIAMETER.times(0.999).but(
     depth.MORE,
     right=_bound(norms.diameter, _sharp, depth.more),
     extremal=(lambda: extremal_diameter(2.0**-16),),
