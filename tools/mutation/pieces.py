@@ -141,11 +141,12 @@ def _file(path: str) -> str:
 
 
 def tests_of(module: str, sources: Sources) -> list[str]:
-    """The test files whose imports reach a module."""
+    """The test files whose imports reach a module, those that reach least first."""
     found = []
     for path in sorted((ROOT / "tests").glob("test_*.py")):
         if path.stem.removeprefix("test_") not in NOT_RUN:
             starts = {m for n in names(ast.parse(path.read_text())) for m in sources.resolve(n)}
-            if module in sources.reached(starts):
-                found.append(f"tests/{path.name}")
-    return found
+            reached = sources.reached(starts)
+            if module in reached:
+                found.append((len(reached), f"tests/{path.name}"))
+    return [name for _, name in sorted(found)]

@@ -53,9 +53,16 @@ NO_FORMULA = {
 }
 
 
+#: Modules of formulas/ that state no formula of a claim: algorithms, whose result is bracketed.
+METHODS = ("center", "centerbounds")
+
+
 @dataclass(frozen=True)
 class Mutant:
-    """One planted error: the module's whole text with it, where it is, and what it is."""
+    """One planted error: the module's whole text with it, where it is, and what it is.
+
+    area: "formulas" (what claims are stated in), "methods" (networks, algorithms) or "engine".
+    """
 
     area: str
     module: str
@@ -73,7 +80,7 @@ def of_file(path: Path, module: str) -> list[Mutant]:
         name = f"{module.partition('.')[2]}.{function}: {rule}: {ast.unparse(node)} -> {new}"
         source = _replaced(text, node, new)
         last = node.end_lineno or node.lineno
-        found.append(Mutant("formulas", module, name, source, node.lineno, last))
+        found.append(Mutant(_area(module), module, name, source, node.lineno, last))
     return numbered(found)
 
 
@@ -86,6 +93,11 @@ def numbered(mutants: list[Mutant]) -> list[Mutant]:
         again = f" ({seen[mutant.name]})" if seen[mutant.name] > 1 else ""
         out.append(replace(mutant, name=mutant.name + again))
     return out
+
+
+def _area(module: str) -> str:
+    folder, _, name = module.removeprefix("attnverify.").partition(".")
+    return "formulas" if folder == "formulas" and name not in METHODS else "methods"
 
 
 def _replaced(text: str, node: ast.expr, new: str) -> str:
