@@ -36,7 +36,8 @@ ERRORS: list[tuple[str, str, str]] = [
     (
         "exact",
         "return _compare_at(check, instance, PRECISIONS[-1])",
-        'return replace_unknown(_compare_at(check, instance, PRECISIONS[-1]))\n\n\ndef replace_unknown(c):\n    return Comparison("pass", c.ratio, c.bits, c.hypotheses)',
+        "last = _compare_at(check, instance, PRECISIONS[-1])\n"
+        '    return Comparison("pass", last.ratio, last.bits, last.hypotheses)',
     ),
     (
         "certify",
@@ -76,8 +77,10 @@ ERRORS: list[tuple[str, str, str]] = [
     ("run", "for search in (attack, sample)", "for search in ()"),
     (
         "run",
-        "return verdict.holds is False, verdict.ratio, verdict.argument\n\n\n@evidence.register(Measured)",
-        "return not verdict.holds, verdict.ratio, verdict.argument\n\n\n@evidence.register(Measured)",
+        "return verdict.holds is False, verdict.ratio, verdict.argument\n\n\n"
+        "@evidence.register(Measured)",
+        "return not verdict.holds, verdict.ratio, verdict.argument\n\n\n"
+        "@evidence.register(Measured)",
     ),
     ("run", "verdict.holds is check.expected", "verdict.holds is True"),
     ("run", "asserted = None if verdict.holds is None else", "asserted ="),

@@ -17,7 +17,7 @@ from mutation.rules import Mutant
 
 EVIDENCE_SECONDS = 240  # of processor time; whoever takes longer is noticed
 TEST_SECONDS = 200
-CHEAPEST = 12.0  # seconds of evidence for an error in the engine, which every piece of it runs
+CHEAPEST = 3.0  # seconds of evidence for an error in the engine, which every piece of it runs
 ENDED = "ended by signal"
 SLOW = "not slow and not browser"
 
