@@ -104,26 +104,25 @@ def _at_home(new: Any, here: types.ModuleType) -> Any:
     return new
 
 
-class Nothing(Exception):
-    """The mutant changes nothing: what it was to scale is no number."""
+#: Whether something was to be scaled that is no number: then a mutant may have changed nothing.
+NOTHING: list[object] = []
 
 
 def _scaled(value: Any) -> Any:
-    """1 % more, in any arithmetic; raises Nothing for what holds no number."""
+    """1 % more, in any arithmetic; what holds no number stays, and is remembered."""
     import flint
     import sympy
 
-    if isinstance(value, bool):
-        raise Nothing
     if isinstance(value, dict):
         return {k: _scaled(v) if _is_float(v) else v for k, v in value.items()}
-    if isinstance(value, int | float) or _is_float(value):
+    if isinstance(value, int | float) and not isinstance(value, bool) or _is_float(value):
         return value * 1.01
     if isinstance(value, flint.arb | flint.acb | flint.fmpq | flint.fmpz | np.ndarray):
         return value * flint.fmpq(101, 100)
     if isinstance(value, sympy.Expr):
         return value * sympy.Rational(101, 100)
-    raise Nothing
+    NOTHING.append(value)
+    return value
 
 
 def _is_float(value: Any) -> bool:

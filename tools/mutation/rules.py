@@ -151,9 +151,10 @@ def _walk(node: ast.AST) -> Iterator[tuple[ast.expr, str, str]]:
 
 def _edits(node: ast.expr) -> Iterator[tuple[str, str]]:
     """(rule, replacement) for one expression."""
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        whole = isinstance(node.value, int)
-        yield "constant", repr(node.value + 1 if whole else node.value * 1.01)
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        yield "constant", repr(node.value + 1)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, float):
+        yield "constant", f"{node.value * 1.01:.12g}"
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         yield from _negative(node)
     elif isinstance(node, ast.BinOp):

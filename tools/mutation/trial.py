@@ -10,15 +10,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import hypothesis  # noqa: F401  # with pytest imported before the fork: every child needs them
+import pytest
+
 from attnverify.evidence.closure import Sources
 from mutation.pieces import ROOT, Piece, notices, tests_of
-from mutation.plant import Nothing, plant
+from mutation.plant import NOTHING, plant
 from mutation.rules import Mutant
 
 EVIDENCE_SECONDS = 240  # of processor time; whoever takes longer is noticed
 TEST_SECONDS = 200
-CHEAPEST = 3.0  # seconds of evidence for an error in the engine, which every piece of it runs
+CHEAPEST = 1.0  # seconds of evidence for an error in the engine, which every piece of it runs
 ENDED = "ended by signal"
+VOID = "void"  # nothing was changed: what was to be scaled is no number
 SLOW = "not slow and not browser"
 
 
@@ -35,12 +39,12 @@ class Outcome:
 def try_mutant(mutant: Mutant, pieces: Sequence[Piece], sources: Sources) -> Outcome:
     """Plant it, gather the evidence that runs it, and run tests if evidence says nothing."""
     seen = in_child(lambda: _evidence(mutant, pieces), EVIDENCE_SECONDS)
-    if seen == "void":
-        return Outcome(mutant.area, mutant.name, "void")
-    if seen:
+    if seen and seen != VOID:
         return Outcome(mutant.area, mutant.name, "evidence", seen)
-    seen = _first_failure(mutant, _tests(mutant, sources))
-    return Outcome(mutant.area, mutant.name, "tests" if seen else "survived", seen)
+    failed = _first_failure(mutant, _tests(mutant, sources))
+    if failed and failed != VOID:
+        return Outcome(mutant.area, mutant.name, "tests", failed)
+    return Outcome(mutant.area, mutant.name, VOID if VOID in (seen, failed) else "survived")
 
 
 def _first_failure(mutant: Mutant, files: list[str]) -> str:
@@ -48,7 +52,7 @@ def _first_failure(mutant: Mutant, files: list[str]) -> str:
     failing: list[str] = []  # also without an error: it asks for a fixture that is not loaded here
     while files:
         seen = in_child(lambda: _run_tests(files, failing, mutant), TEST_SECONDS)
-        if not seen or seen.startswith(ENDED):
+        if seen in ("", VOID) or seen.startswith(ENDED):
             return seen
         if not in_child(lambda seen=seen: _run_tests([seen], []), TEST_SECONDS):
             return seen
@@ -75,10 +79,8 @@ def _evidence(mutant: Mutant, pieces: Sequence[Piece]) -> str:
         plant(mutant.module, mutant.source)
     except Exception as error:  # it does not even load
         return f"import: {type(error).__name__}: {str(error)[:120]}"
-    try:
-        return next(filter(None, map(notices, reached(mutant, pieces))), "")
-    except Nothing:
-        return "void"
+    seen = next(filter(None, map(notices, reached(mutant, pieces))), "")
+    return seen or (VOID if NOTHING else "")
 
 
 def _tests(mutant: Mutant, sources: Sources) -> list[str]:
@@ -92,8 +94,6 @@ def _tests(mutant: Mutant, sources: Sources) -> list[str]:
 
 def _run_tests(files: Sequence[str], without: Sequence[str], mutant: Mutant | None = None) -> str:
     """The first test that fails, "" if none does; with an error or, for comparison, without."""
-    import pytest
-
     if mutant:
         plant(mutant.module, mutant.source)
     os.chdir(ROOT)
@@ -104,7 +104,7 @@ def _run_tests(files: Sequence[str], without: Sequence[str], mutant: Mutant | No
     code = pytest.main([*options, *files], plugins=[failed])
     if code not in (0, 1, 5) and not failed.name:  # passed, failed, none selected
         raise RuntimeError(f"pytest ended with {code}")
-    return failed.name
+    return failed.name or (VOID if NOTHING else "")
 
 
 class _First:
