@@ -140,8 +140,8 @@ import sys
 from attnverify.evidence import derive, notebooks, pinned
 from pathlib import Path
 pinned.FOLDER = Path(sys.argv[1])
-done = derive.run(notebooks.load("path-theorem"))
-pinned.write("path-theorem", done.entries)
+done = derive.run(notebooks.load("mlp"))
+pinned.write("mlp", done.entries)
 """
 
 
@@ -150,8 +150,8 @@ def test_the_record_is_the_same_with_every_hash_seed(tmp_path, seed):
     command = [sys.executable, "-c", RECORD, str(tmp_path)]
     environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(SOURCE)}
     subprocess.run(command, check=True, env=environment)
-    made = (tmp_path / "path-theorem.json").read_text()
-    assert made == (pinned.FOLDER / "path-theorem.json").read_text()
+    made = (tmp_path / "mlp.json").read_text()
+    assert made == (pinned.FOLDER / "mlp.json").read_text()
 
 
 def test_the_key_of_derivations_has_their_record(monkeypatch):

@@ -194,7 +194,7 @@ def _in_full(side: Any) -> str:
     """A side with all assumptions on its symbols; dummy symbols by their place, not by a count."""
     text, seen = sp.srepr(side), {}
     number = lambda found: f"dummy_index={seen.setdefault(found[1], len(seen))}"  # noqa: E731
-    return re.sub(r"dummy_index=(\d+)", number, text)
+    return re.sub(r"dummy_index=(-?\d+)", number, text)
 
 
 def decide(step: Any, rules: Rules | None = None) -> bool | None:
