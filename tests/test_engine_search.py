@@ -374,3 +374,14 @@ def test_a_twin_is_rejected_only_by_a_certain_violation():
     at = {"x": torch.tensor([0.25], dtype=torch.float64)}
     rare = lambda x: 0 * x + (0.5 if ops.is_torch(x) or x.flat[0] != 0.25 else 1.5)  # noqa: E731
     assert reject(replace(true, left=rare, extremal=(lambda: at,)), QUICK, "t")[0]
+
+
+def test_floats_decide_an_entry_only_where_both_sides_have_digits():
+    """An infinite right side would make the ratio 0, and one that underflows has lost its digits."""
+    inf = torch.inf
+    pairs = [(1, 2), (1, 2.0**-959), (1, inf), (inf, 1), (torch.nan, 1), (1, 0), (1, -1)]
+    pairs += [(2.0**-970, 2.0**-961)]
+    check = Inequality(left=lambda x: x[..., 0], right=lambda x: x[..., 1], sizes=({"x": (2,)},))
+    seen = draw.ratios(check, {"x": torch.tensor(pairs, dtype=torch.float64)})
+    assert seen.decided.tolist() == [True, True] + 6 * [False]
+    assert seen.value.tolist() == [0.5, 2.0**959] + 6 * [-inf]

@@ -13,4 +13,7 @@ EQUIVALENT: dict[str, str] = {
     "flint.arb(1) if like is None else ops.constant(1, like) -> ops.constant(1, like)": (
         "a constant like None is a ball"
     ),
+    "evidence.draw: torch.isfinite(left) & torch.isfinite(right) & -> torch.isfinite(right) &": (
+        "a left side that overflows gives an infinite ratio, which is not decided"
+    ),
 }
