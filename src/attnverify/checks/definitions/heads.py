@@ -47,13 +47,9 @@ def _same(
     name: str, dense: dict[str, Any], few: dict[str, Any], key: int, rows: list, columns: list
 ) -> Iterator[Pair]:
     """Output, the sizes of weights and output, of a layer and of its distinct entries."""
-    whole, short = (collapse.layer(*_parts(i), key) for i in (dense, few))
+    whole, short = (collapse.layer(i["X"], i["W_QK"], i["b_QK"], i["W"], key) for i in (dense, few))
     yield f"{name}: output", short[rows][:, columns], whole
     size = norms.max_column_sum(dense["W_QK"]) * norms.composite(dense["W"])
     yield f"{name}: weights", heads.head_sizes(few), size
     repeated = heads.repeated_composite(short, few["rows"], few["columns"])
     yield f"{name}: composite value", [repeated], [norms.composite(whole)]
-
-
-def _parts(instance: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(instance[name] for name in ("X", "W_QK", "b_QK", "W"))
