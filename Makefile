@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help book test lint machines lab verify bench pdf constraints clean
+.PHONY: help book test lint machines mutants lab verify bench pdf constraints clean
 .DELETE_ON_ERROR:
 
 help:  ## show this list
@@ -39,6 +39,9 @@ lint: $(STAMP)  ## check style, format and types of the code
 machines: $(STAMP)  ## run every test as other machines would, with a table of them
 	@$(BIN)/python tools/browser.py
 	$(BIN)/python tools/machines.py -n 2 $(ARGS)
+
+mutants: $(STAMP)  ## plant errors in formulas and engine, count what catches them; ARGS='--sample 20'
+	$(BIN)/python tools/mutants.py --processes 2 $(ARGS)
 
 lab: $(STAMP)  ## open the notebooks in JupyterLab
 	$(BIN)/python -m pip install --quiet -c constraints.txt jupyterlab

@@ -13,7 +13,7 @@ import attnverify as av
 from attnverify import InputError, ops
 from attnverify.formulas import collapse, layernorm, norms
 from attnverify.formulas.families import unconditional_ratio
-from attnverify.network.weights import normalize
+from attnverify.network.weights import MLP, normalize
 
 # Bounds hold exactly; floats on either side are off by a few thousand roundings at most.
 ROOM = 1 + 1e-10
@@ -152,3 +152,16 @@ def test_scores_are_those_of_the_residual_up_to_row_constants():
         row = (x @ W[0] + b) @ R.T / 2
         Q = ops.softmax(collapse.scores_of_residual(R, W, 4) + row)
         assert all(abs(p - q) < 1e-30 for p, q in zip(P.flat, Q.flat, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("activation", "slope"), [("relu", 1), ("tanh", 1), ("gelu", 1.1289041452)]
+)
+def test_lipschitz_constant_of_an_mlp_has_both_norms_and_the_slope(activation, slope):
+    draw = torch.Generator().manual_seed(3)
+    shapes = ((4, 6), (6,), (6, 4), (4,))
+    parts = [torch.randn(*s, dtype=torch.float64, generator=draw) for s in shapes]
+    expected = slope * torch.linalg.svdvals(parts[0])[0] * torch.linalg.svdvals(parts[2])[0]
+    found = collapse.mlp_lipschitz(MLP(*parts, activation))
+    # two singular values, each to a few roundings of the largest
+    assert torch.allclose(found, expected, rtol=2.0**-44, atol=0)

@@ -374,3 +374,25 @@ def test_a_twin_is_rejected_only_by_a_certain_violation():
     at = {"x": torch.tensor([0.25], dtype=torch.float64)}
     rare = lambda x: 0 * x + (0.5 if ops.is_torch(x) or x.flat[0] != 0.25 else 1.5)  # noqa: E731
     assert reject(replace(true, left=rare, extremal=(lambda: at,)), QUICK, "t")[0]
+
+
+def test_floats_decide_an_entry_only_where_both_sides_have_digits():
+    """With an infinite right side the ratio is 0; one that underflows has lost its digits."""
+    inf = torch.inf
+    pairs = [(1, 2), (1, 2.0**-959), (1, inf), (inf, 1), (torch.nan, 1), (1, 0), (1, -1)]
+    pairs += [(2.0**-970, 2.0**-961)]
+    check = Inequality(left=lambda x: x[..., 0], right=lambda x: x[..., 1], sizes=({"x": (2,)},))
+    seen = draw.ratios(check, {"x": torch.tensor(pairs, dtype=torch.float64)})
+    assert seen.decided.tolist() == [True, True] + 6 * [False]
+    assert seen.value.tolist() == [0.5, 2.0**959] + 6 * [-inf]
+
+
+def test_a_nan_fails_also_where_the_bound_overflows():
+    """An entry without a finite bound is undecided, but a NaN on a side is a failure."""
+    check = Identity(
+        left=lambda x: x * torch.nan,
+        right=lambda x: x,
+        bound=lambda x: torch.full_like(x, torch.inf),
+        sizes=({"x": (2,)},),
+    )
+    assert sample_identity(check, Settings(samples=8), "t").outcome == "fail"

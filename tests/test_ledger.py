@@ -14,7 +14,13 @@ def test_a_true_step_is_taken_and_recorded():
         entry = ledger.derived(
             CLAIM, {"binomial": ((x + 1) ** 2, x**2 + 2 * x + 1)}, given="x real"
         )
-    assert entries == [ledger.Entry(CLAIM, "derived", ("binomial",), "x real")] == [entry]
+    assert entries == [entry]
+    assert (entry.claim, entry.role) == (CLAIM, "derived")
+    (step,) = entry.steps
+    assert (step.name, step.how) == ("binomial", "identity")
+    assert (step.left, step.right) == ("(x + 1)**2", "x**2 + 2*x + 1")
+    assert step.source == "((x + 1) ** 2, x**2 + 2 * x + 1)"
+    assert entry.given == (("hypothesis", "x real"),)
     assert "binomial" in repr(entry) and "binomial" in entry._repr_html_()
 
 
@@ -23,7 +29,7 @@ def test_recordings_nest_and_end():
         with ledger.recording() as inner:
             ledger.derived(CLAIM, {"square": ((-x) ** 2, x**2)})
         ledger.rejected(CLAIM, {"cube": ((-x) ** 3, x**3)})
-    ledger.derived(CLAIM, {"later": (x, x)})
+    ledger.derived(CLAIM, {"later": (x + x, 2 * x)})
     assert [e.role for e in inner] == ["derived"]
     assert [e.role for e in outer] == ["rejected"]
 
@@ -71,7 +77,7 @@ def test_a_twin_must_be_false():
 
 def test_an_unknown_claim_names_its_nearest_match():
     with pytest.raises(InputError, match="did you mean 'norms.square-variant'"):
-        ledger.derived("norms.square-varient", {"s": (x, x)})
+        ledger.derived("norms.square-varient", {"s": (x + x, 2 * x)})
 
 
 def test_matrices_are_compared_entry_by_entry():
@@ -99,3 +105,55 @@ def test_an_undecided_sum_is_not_called_false():
     assert ledger.decide((left, right)) is not False
     values = {u(1): 2, u(2): -1, u(3): 3, u(i): 5}
     assert sp.simplify((left - right).subs(n, 3).doit().subs(values)) == 0
+
+
+@pytest.mark.parametrize(
+    "hand_in",
+    [
+        lambda: ledger.derived(CLAIM, {"one is one": (1, 1)}),
+        lambda: ledger.derived(CLAIM, {"as it is": (x + 1, x + 1)}),
+        lambda: ledger.derived(CLAIM, {"two numbers": (sp.Integer(2), sp.Rational(4, 2))}),
+        lambda: ledger.derived(CLAIM, {"numbers": sp.Integer(1) < 2}),
+        lambda: ledger.derived(CLAIM, {"because": sp.true}),
+        lambda: ledger.derived(CLAIM, {"same": (sp.Matrix([[x]]), sp.Matrix([[x]]))}),
+        lambda: ledger.derived(CLAIM, dict([("unseen", (x, x))])),
+    ],
+)
+def test_a_step_without_work_is_refused(hand_in):
+    with pytest.raises(ledger.DerivationError, match="got sides that are the same"):
+        hand_in()
+
+
+def test_what_sympy_computes_as_it_builds_is_work():
+    """The sides arrive as one expression; the source says what was done."""
+    bound = {"bound to a name": (sp.diff(x**2, x), 2 * x)}
+    more = {}
+    for power in (2, 3):
+        more |= {f"power {power}": (sp.diff(x**power, x), power * x ** (power - 1))}
+    entry = ledger.derived(CLAIM, {"in place": sp.sqrt(2) <= 4, **bound, **more})
+    assert [step.source for step in entry.steps][:2] == [
+        "sp.sqrt(2) <= 4",
+        "(sp.diff(x**2, x), 2 * x)",
+    ]
+
+
+def test_a_given_stands_on_a_claim_or_on_a_word():
+    step = {"double": (x + x, 2 * x)}
+    given = {"norms.submultiplicative": "|AB| <= |A| |B|", "notation": "x is a length"}
+    entry = ledger.derived("norms.residual-centers", step, given=given)
+    assert entry.given == tuple(given.items())
+    assert 'href="norms.html#claim-norms-submultiplicative"' in entry._repr_html_()
+    assert "|AB| <= |A| |B| (norms.submultiplicative)" in repr(entry)
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("norms.submultiplicatve", "did you mean 'norms.submultiplicative'"),
+        ("because", "expected the id of a claim or one of hypothesis, notation"),
+        ("paths.count", "which the claim does not rest on, expected it among its uses"),
+    ],
+)
+def test_a_given_that_is_tied_to_nothing_is_refused(key, message):
+    with pytest.raises(InputError, match=message):
+        ledger.derived("norms.residual-centers", {"d": (x + x, 2 * x)}, given={key: "so it is"})

@@ -1,4 +1,5 @@
-"""The console command ``attnverify``: list, show, verify, attack, replay, certificates, experiment.
+"""The console command ``attnverify``: list, show, verify, attack, replay, derivations,
+certificates, experiment.
 
 Exit code 0: no check failed or stayed unknown; 1: some did; 2: wrong usage, or a run that could
 not be finished; 130: interrupted. Listing and showing load neither torch nor sympy.
@@ -277,6 +278,22 @@ def replay(file: Annotated[Path, typer.Argument(help="A file that attack --save 
         highlight=False,
     )
     raise typer.Exit(0 if seen.outcome == "pass" or seen.attained else 1)
+
+
+@app.command()
+def derivations(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Notebooks, as softmax; all if omitted.")
+    ] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Record them, after somebody read what differs.")
+    ] = False,
+) -> None:
+    """Compare the derivations, step by step, with those that were read and recorded."""
+    from attnverify.evidence import review
+
+    same = review.run(names or [], write, lambda line: print(line, flush=True))
+    raise typer.Exit(0 if same else 1)
 
 
 @app.command()

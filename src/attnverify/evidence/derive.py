@@ -7,11 +7,13 @@ their text, not a path: the evidence does not depend on the files of whoever com
 
 from __future__ import annotations
 
+import linecache
 import time
 import traceback
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
-from attnverify.evidence import ledger
+from attnverify.evidence import given, ledger, pinned, written
 from attnverify.evidence.notebooks import Source
 from attnverify.evidence.records import Outcome, Record, TwinRecord
 
@@ -39,21 +41,48 @@ def run(source: Source) -> NotebookRun:
             execute(source)
         except (Exception, SystemExit):  # whatever a cell raises is the outcome
             error = traceback.format_exc().strip()[-2000:]
-    return NotebookRun(source, tuple(entries), error, round(time.perf_counter() - start, 3))
+    seconds = round(time.perf_counter() - start, 3)
+    return NotebookRun(source, tuple(_with_codes(source, entries)), error, seconds)
 
 
-def records(claim: str, done: NotebookRun) -> tuple[list[Record], list[TwinRecord]]:
-    """What a notebook's run shows for one claim."""
+def _with_codes(source: Source, entries: Iterable[ledger.Entry]) -> Iterable[ledger.Entry]:
+    """The entries; every step with the digest of the source that it comes from."""
+    codes = written.codes(source.cells)
+    names = {_file(source, number): number for number in range(1, len(source.cells) + 1)}
+    for entry in entries:
+        file, line = entry.place
+        found = codes.get((names.get(file, 0), line))
+        if found is not None:
+            steps = tuple(replace(step, code=found.of(step.name)) for step in entry.steps)
+            entry = replace(entry, steps=steps)
+        yield entry
+
+
+def _file(source: Source, number: int) -> str:
+    """What a cell is called in tracebacks."""
+    return f"{source.notebook}.md, derivation cell {number}"
+
+
+def records(
+    claim: str, done: NotebookRun, recorded: pinned.Recorded | None = None
+) -> tuple[list[Record], list[TwinRecord]]:
+    """What a notebook's run shows for one claim, if it is what was reviewed.
+
+    recorded: the reviewed derivations; by default those that come with the package.
+    """
     own = [e for e in done.entries if e.claim == claim]
-    steps = [step for e in own if e.role == "derived" for step in e.steps]
-    given = "; ".join(e.given for e in own if e.role == "derived" and e.given)
-    limits = f"given: {given}" if given else "given the hypotheses of the statement"
+    recorded = pinned.load() if recorded is None else recorded
+    steps = [step.name for e in own if e.role == "derived" for step in e.steps]
+    taken = given.in_words(tuple(pair for e in own if e.role == "derived" for pair in e.given))
+    limits = f"given: {taken}" if taken else "given the hypotheses of the statement"
     outcome, detail = _outcome(done, steps)
+    if outcome == "pass" and (changed := pinned.differences(claim, own, recorded)):
+        outcome, detail = "unknown", pinned.in_words(changed, done.notebook)
     record = Record(
         "derived", done.notebook, outcome, None, len(steps), done.seconds, limits, detail
     )
     twins = [
-        TwinRecord(done.notebook, step, True, None, "a step that sympy decides to be false")
+        TwinRecord(done.notebook, step.name, True, None, "a step that sympy decides to be false")
         for e in own
         if e.role == "rejected"
         for step in e.steps
@@ -76,5 +105,7 @@ def execute(source: Source) -> None:
     """Run the derivation cells of one notebook in a namespace of their own."""
     namespace: dict[str, object] = {"__name__": "__main__"}
     for number, cell in enumerate(source.cells, start=1):
-        code = compile(cell, f"{source.notebook}.md, derivation cell {number}", "exec")
+        file = _file(source, number)
+        linecache.cache[file] = (len(cell), None, cell.splitlines(keepends=True), file)
+        code = compile(cell, file, "exec")
         exec(code, namespace)  # shipped, the checkout's own, or asked for by path

@@ -55,8 +55,9 @@ def of_claim(id: str, settings: Settings, kinds: Sequence[str], sources: Sources
 
 
 def of_derivations(notebook: str, cells: Sequence[str], sources: Sources) -> dict[str, Any]:
-    """The key of the derivations of one notebook: its tagged cells, in order."""
-    starts = {DERIVE} | starts_of_cells(cells, sources)
+    """The key of the derivations of one notebook: its tagged cells, in order, and their record."""
+    record = {f"evidence/derivations/{notebook}.json"}
+    starts = {DERIVE} | starts_of_cells(cells, sources) | (record & set(sources.files))
     found = sources.digest(starts)
     return _key("derivations", notebook=notebook, cells=list(cells), sources=found)
 

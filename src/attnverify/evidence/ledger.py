@@ -7,13 +7,17 @@ A cell that completes a derivation calls :func:`derived` with its named steps. A
   :mod:`attnverify.symbolic` must agree;
 * a sympy relation or boolean, to be decidedly true under its symbols' assumptions.
 
-Anything undecided raises: a derivation that sympy cannot follow does not count.
+Anything undecided raises: a derivation that sympy cannot follow does not count. Nor does a step
+that shows no work: its sides are the same expression as they come, and nothing in their source
+(:mod:`attnverify.evidence.written`) was computed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import html
+import re
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -23,6 +27,8 @@ import sympy as sp
 
 from attnverify import symbolic
 from attnverify.claims import registry
+from attnverify.evidence import given as givens
+from attnverify.evidence import written
 from attnverify.symbolic import Rules
 
 _ENTRIES: ContextVar[list[Entry] | None] = ContextVar("entries", default=None)
@@ -33,28 +39,50 @@ class DerivationError(AssertionError):
 
 
 @dataclass(frozen=True)
+class Step:
+    """A step that was decided: its name, how, its two sides as sympy holds them, its source.
+
+    sides: digest of both sides in full; code: digest of the source that the step and all its names
+    come from, "" where that is not known.
+    """
+
+    name: str
+    how: str
+    left: str
+    right: str
+    sides: str
+    source: str
+    code: str = ""
+
+
+@dataclass(frozen=True)
 class Entry:
-    """A completed derivation or rejected twin, shown as a small box in the notebook."""
+    """A completed derivation or rejected twin, shown as a small box in the notebook.
+
+    place: file and line of the call, ("", 0) if its source is not at hand.
+    """
 
     claim: str
     role: str
-    steps: tuple[str, ...]
-    given: str
+    steps: tuple[Step, ...]
+    given: givens.Given
+    place: tuple[str, int] = ("", 0)
 
     def __repr__(self) -> str:
-        lines = [f"{self.role}: {self.claim}", *(f"  [{self._mark}] {s}" for s in self.steps)]
-        return "\n".join([*lines, *([f"  given: {self.given}"] if self.given else [])])
+        lines = [f"{self.role}: {self.claim}", *(f"  [{self._mark}] {s.name}" for s in self.steps)]
+        words = givens.in_words(self.given)
+        return "\n".join([*lines, *([f"  given: {words}"] if words else [])])
 
     @property
     def _mark(self) -> str:
         return "holds" if self.role == "derived" else "rejected"
 
     def _repr_html_(self) -> str:
-        items = "".join(f"<li>{html.escape(s)} <em>({self._mark})</em></li>" for s in self.steps)
-        given = f"<p>Given: {html.escape(self.given)}</p>" if self.given else ""
+        names = (html.escape(s.name) for s in self.steps)
+        items = "".join(f"<li>{name} <em>({self._mark})</em></li>" for name in names)
         return (
             f'<div class="ledger ledger-{self.role}"><p><strong>{self.role}</strong> '
-            f"<code>{self.claim}</code></p><ul>{items}</ul>{given}</div>"
+            f"<code>{self.claim}</code></p><ul>{items}</ul>{givens.as_html(self.given)}</div>"
         )
 
 
@@ -70,36 +98,103 @@ def recording() -> Iterator[list[Entry]]:
 
 
 def derived(
-    claim: str, steps: Mapping[str, Any], *, given: str = "", rules: Rules | None = None
+    claim: str,
+    steps: Mapping[str, Any],
+    *,
+    given: Mapping[str, str] | str = "",
+    rules: Rules | None = None,
 ) -> Entry:
     """Record that ``claim`` is derived by these steps; raises unless each is decidedly true.
 
-    claim: id in the registry. steps: name -> pair or sympy relation (see the module). given: the
-    hypotheses the derivation uses. rules: rewriting rules for noncommuting steps.
+    claim: id in the registry. steps: name -> pair or sympy relation (see the module). given: what
+    the derivation uses, by the claim or the word that it stands on
+    (:mod:`attnverify.evidence.given`). rules: rewriting rules for noncommuting steps.
     """
     return _hand_in(claim, "derived", steps, given, rules, expected=True)
 
 
 def rejected(
-    claim: str, steps: Mapping[str, Any], *, given: str = "", rules: Rules | None = None
+    claim: str,
+    steps: Mapping[str, Any],
+    *,
+    given: Mapping[str, str] | str = "",
+    rules: Rules | None = None,
 ) -> Entry:
     """Record rejected false neighbors of the steps; raises unless each is decidedly false."""
     return _hand_in(claim, "rejected", steps, given, rules, expected=False)
 
 
 def _hand_in(claim, role, steps, given, rules, *, expected) -> Entry:
-    id = registry[claim].id
+    stated = registry[claim]
     if not steps:
-        raise DerivationError(f"steps: got none for {id}, expected at least one")
+        raise DerivationError(f"steps: got none for {claim}, expected at least one")
+    call = written.caller()
+    found = []
     for name, step in steps.items():
         verdict = decide(step, rules)
         if verdict is not expected:
             word = {True: "true", False: "false", None: "undecided"}[verdict]
-            raise DerivationError(f"{id}, step {name!r}: {word}, expected {str(expected).lower()}")
-    entry = Entry(id, role, tuple(steps), given)
+            raise DerivationError(
+                f"{claim}, step {name!r}: {word}, expected {str(expected).lower()}"
+            )
+        found.append(_step(name, step, call, rules))
+        why = written.idle(call, name) if expected and _same(step) else ""
+        if why:
+            raise DerivationError(
+                f"{claim}, step {name!r}: got sides that are the same, {found[-1].left}, "
+                f"and {why}, expected something to decide"
+            )
+    place = (call.file, call.line) if call else ("", 0)
+    entry = Entry(claim, role, tuple(found), givens.read(stated, given), place)
     if (entries := _ENTRIES.get()) is not None:
         entries.append(entry)
     return entry
+
+
+def _same(step: Any) -> bool:
+    """Whether both sides are one expression as they come, or a relation came evaluated."""
+    left, right = _sides(step)
+    return _in_full(left) == _in_full(right)
+
+
+def _sides(step: Any) -> tuple[Any, Any]:
+    """Both sides of a step; a relation that sympy has evaluated is true or false on the left."""
+    if isinstance(step, tuple):
+        return sp.sympify(step[0]), sp.sympify(step[1])
+    return (
+        (step.lhs, step.rhs) if isinstance(step, sp.core.relational.Relational) else (step, sp.true)
+    )
+
+
+def _step(name: str, step: Any, call: written.Call | None, rules: Rules | None) -> Step:
+    """A decided step, as it is recorded."""
+    left, right = _sides(step)
+    full = hashlib.sha256(f"{_in_full(left)}\n{_in_full(right)}".encode()).hexdigest()
+    source = call.source(name) if call else ""
+    return Step(name, _how(step, left, rules), str(left), str(right), full[:12], source)
+
+
+def _how(step: Any, left: Any, rules: Rules | None) -> str:
+    """The way in which a step is decided."""
+    if not isinstance(step, tuple):
+        return f"relation {getattr(step, 'rel_op', 'evaluated')}"
+    if rules:
+        return f"words with {'; '.join(sorted(map(_rule, rules.items())))}"
+    if isinstance(left, sp.MatrixBase):
+        return "entries"
+    return "identity" if left.is_commutative else "words"
+
+
+def _rule(rule: tuple[tuple[Any, Any], tuple[sp.Expr, ...]]) -> str:
+    (first, second), replacement = rule
+    return f"{first} {second} = {' '.join(map(str, replacement)) or '1'}"
+
+
+def _in_full(side: Any) -> str:
+    """A side with all assumptions on its symbols; dummy symbols by their place, not by a count."""
+    text, seen = sp.srepr(side), {}
+    number = lambda found: f"dummy_index={seen.setdefault(found[1], len(seen))}"  # noqa: E731
+    return re.sub(r"dummy_index=(-?\d+)", number, text)
 
 
 def decide(step: Any, rules: Rules | None = None) -> bool | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from attnverify.evidence import derive, keys
 from attnverify.evidence.closure import Sources
-from attnverify.evidence.ledger import Entry
+from attnverify.evidence.ledger import Entry, Step
 from attnverify.evidence.records import Record, TwinRecord
 from attnverify.evidence.run import ClaimEvidence, gather
 from attnverify.evidence.store import Key, Store
@@ -85,5 +85,11 @@ def _piece(task: Task, value: dict[str, Any]) -> Piece:
     if task.function is gather:
         records = tuple(Record(**record) for record in value["records"])
         return ClaimEvidence(task.name, records, tuple(TwinRecord(**t) for t in value["twins"]))
-    entries = tuple(Entry(**{**e, "steps": tuple(e["steps"])}) for e in value["entries"])
+    entries = tuple(map(_entry, value["entries"]))
     return derive.NotebookRun(task.arguments[0], entries, "", value["seconds"])
+
+
+def _entry(value: dict[str, Any]) -> Entry:
+    steps = tuple(Step(**step) for step in value["steps"])
+    given = tuple((key, text) for key, text in value["given"])
+    return Entry(value["claim"], value["role"], steps, given, tuple(value["place"]))

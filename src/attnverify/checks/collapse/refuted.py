@@ -14,6 +14,7 @@ import numpy as np
 from attnverify import ops
 from attnverify.checks.collapse import wide, withgamma
 from attnverify.checks.definitions import collapse as definitions
+from attnverify.checks.definitions import heads as wide_definitions
 from attnverify.checks.definitions.agree import by_definition
 from attnverify.evidence.cover import certain
 from attnverify.evidence.forms import Check, Decision
@@ -112,5 +113,6 @@ CHECKS: dict[str, dict[str, Check]] = {
         **wide.PRINTED,
         **withgamma.PRINTED,
         "closed forms": by_definition(definitions.counterexamples, "5 in place of 4", factor=5),
+        "distinct entries": by_definition(wide_definitions.families, "one token more", more=1),
     },
 }

@@ -1,0 +1,177 @@
+"""The tool that plants errors: its rules, that it leaves nothing behind, and a small sample."""
+
+import ast
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+
+import mutants
+from attnverify.evidence.closure import Sources
+from attnverify.formulas import norms
+from mutation import engine, pieces, plant, rules, trial
+from mutation.equivalent import EQUIVALENT
+
+CLAIM = "norms.square-variant"
+
+EXAMPLE = '''
+def value(X, W, scale=2):
+    """2 * X stays."""
+    require(X > 0, "X", X, "a positive number")
+    first = -ops.sum(X.mT, -1) / 3
+    second = ops.maximum(first + 1.5, first**2) if scale > 1 else first
+    return ops.sqrt(second)
+'''
+
+
+@pytest.fixture
+def example(tmp_path):
+    path = tmp_path / "example.py"
+    path.write_text(EXAMPLE)
+    return rules.of_file(path, "attnverify.formulas.example")
+
+
+def test_every_rule_changes_one_expression(example):
+    found = {m.name.removeprefix("formulas.example.value: ") for m in example}
+    assert {
+        "1 % more: ops.sqrt(second) -> __scaled__(ops.sqrt(second))",
+        "dropped function: ops.sqrt(second) -> second",
+        "condition: ops.maximum(first + 1.5, first ** 2) if scale > 1 else first -> first",
+        "comparison: scale > 1 -> scale <= 1",
+        "neighbor: ops.maximum(first + 1.5, first ** 2) -> ops.minimum(first + 1.5, first ** 2)",
+        "operator: first + 1.5 -> (first) - (1.5)",
+        "dropped term: first + 1.5 -> (1.5)",
+        "constant: 1.5 -> 1.515",
+        "exponent: first ** 2 -> (first) ** ((2) + 1)",
+        "operator: -ops.sum(X.mT, -1) / 3 -> (-ops.sum(X.mT, -1)) * (3)",
+        "sign: -ops.sum(X.mT, -1) -> ops.sum(X.mT, -1)",
+        "transpose: X.mT -> X",
+        "axis: -1 -> -2",
+        "constant: 3 -> 4",
+    } <= found
+    assert not any("require" in m.name or "scale=2" in m.name for m in example)
+
+
+def test_a_mutant_is_the_text_with_one_line_changed(example):
+    for mutant in example:
+        pairs = zip(EXAMPLE.splitlines(), mutant.source.splitlines(), strict=True)
+        changed = [number for number, (a, b) in enumerate(pairs, start=1) if a != b]
+        assert changed == [mutant.first] == [mutant.last]
+        ast.parse(mutant.source)
+
+
+def test_names_are_unique_and_those_without_error_are_there():
+    names = [m.name for m in mutants.mutants(mutants.AREAS)]
+    assert len(names) == len(set(names)) > 1000
+    assert set(EQUIVALENT) <= set(names)
+    assert {m.area for m in mutants.mutants(mutants.AREAS)} == set(mutants.AREAS)
+
+
+def test_every_error_of_the_engine_is_in_its_source(root):
+    found = engine.mutants(root / "src")
+    assert len(found) == len(engine.ERRORS) >= 100
+    for mutant in found:
+        ast.parse(mutant.source)
+
+
+def mutant_of(old: str, new: str) -> rules.Mutant:
+    """A mutant of formulas/norms.py."""
+    text = Path(norms.__file__).read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    line = text[: text.index(old)].count("\n") + 1
+    return rules.Mutant("formulas", norms.__name__, "m", text.replace(old, new), line, line)
+
+
+COMPOSITE = "ops.sqrt(composite_squared(A))"
+
+
+def test_a_planted_error_is_seen_by_everyone_and_ends_with_its_process():
+    """Checks and other modules hold the function itself."""
+    held, A = norms.composite, torch.eye(2, dtype=torch.float64)[None]
+    planted = mutant_of(COMPOSITE, f"{rules.SCALED}({COMPOSITE})")
+
+    def inside() -> float:
+        plant.plant(planted.module, planted.source)
+        return float(held(A))
+
+    assert trial.in_child(inside, 60) == pytest.approx(1.01)
+    assert float(held(A)) == 1
+
+
+@pytest.fixture(scope="module")
+def known():
+    found = [pieces.measure(f"{CLAIM}/{name}") for name in ("with the root", "without the root")]
+    assert not any(entry["trouble"] for entry in found)
+    return [pieces.Piece(**{**entry, "twins": tuple(entry["twins"])}) for entry in found]
+
+
+def test_evidence_catches_an_error_and_says_how(known):
+    outcome = trial.try_mutant(mutant_of(COMPOSITE, "composite_squared(A)"), known, Sources())
+    assert outcome.caught == "evidence" and CLAIM in outcome.by
+
+
+@pytest.fixture
+def tests(tmp_path, monkeypatch):
+    """What writes the only tests that a mutant meets."""
+
+    def write(*lines: str) -> None:
+        head = ["import torch", "from attnverify.formulas import norms", "def test_it():"]
+        body = [*head, *(f"    {line}" for line in lines)]
+        (tmp_path / "test_it.py").write_text("\n".join(body) + "\n")
+
+    monkeypatch.setattr(trial, "ROOT", tmp_path)
+    monkeypatch.setattr(trial, "_tests", lambda mutant, sources: ["test_it.py"])
+    return write
+
+
+def test_an_error_that_is_none_survives(known, tests):
+    """Else the tool catches itself."""
+    tests("assert norms.composite(torch.eye(2)) == 1")
+    outcome = trial.try_mutant(mutant_of(COMPOSITE, f"+{COMPOSITE}"), known, Sources())
+    assert outcome.caught == "survived"
+
+
+def test_a_test_catches_what_evidence_does_not_run(tests):
+    tests("assert norms.composite(2 * torch.eye(2)) == 2")
+    outcome = trial.try_mutant(mutant_of(COMPOSITE, "composite_squared(A)"), [], Sources())
+    assert (outcome.caught, outcome.by) == ("tests", "test_it.py::test_it")
+
+
+def test_a_test_that_fails_without_the_error_too_catches_nothing(tests):
+    tests("assert norms.composite(2 * torch.eye(2)) == 3")
+    same = mutant_of(COMPOSITE, f"({COMPOSITE})")
+    assert trial.try_mutant(same, [], Sources()).caught == "survived"
+
+
+def test_what_has_no_number_to_scale_is_no_mutant(known, tests):
+    tests("pass")
+    shape = mutant_of(COMPOSITE, f"{rules.SCALED}(None) or {COMPOSITE}")
+    assert trial.try_mutant(shape, known, Sources()).caught == "void"
+
+
+def test_an_error_of_the_tool_is_not_taken_for_a_catch():
+    def broken():
+        raise ValueError("of the tool")
+
+    with pytest.raises(RuntimeError, match="a child of this run: ValueError: of the tool"):
+        trial.in_child(broken, 10)
+
+
+def test_the_table_counts_by_area():
+    name = next(iter(EQUIVALENT))
+    outcomes = [
+        trial.Outcome("formulas", "a", "evidence", "x"),
+        trial.Outcome("formulas", "b", "tests", "y"),
+        trial.Outcome("formulas", "c", "survived"),
+        trial.Outcome("formulas", name, "survived"),
+        trial.Outcome("formulas", "d", "void"),
+        trial.Outcome("engine", "e", "tests", "z"),
+    ]
+    expected = f"""\
+        area        planted  evidence  tests only  survived   caught
+        formulas          3         1           1         1    66.7%
+        engine            1         0           1         0   100.0%
+        survived: c
+        no error: {name} ({EQUIVALENT[name]})"""
+    assert mutants.table(outcomes) == textwrap.dedent(expected)

@@ -1,0 +1,19 @@
+"""Mutants that are no errors: what the changed source computes is as right as what it replaces."""
+
+#: Name of a mutant to the reason why nothing can tell it from the original.
+EQUIVALENT: dict[str, str] = {
+    "formulas.chisquare.normal_bound: operator: one * 3 / 2 + 0 * r -> (one * 3 / 2) - (0 * r)": (
+        "0 is added for its shape"
+    ),
+    "formulas.eigenspectrum.effective_rank: neighbor: "
+    "squared_norm(squared) -> square_trace(squared)": "the square of a symmetric W is symmetric",
+    "formulas.heads.wide_family_distinct: operator: 0 * root -> (0) / (root)": "both are 0",
+    "formulas.localization.probability: axis: -1 -> -2": "w_qk is square by then",
+    "formulas.softmax.critical_oscillation: condition: "
+    "flint.arb(1) if like is None else ops.constant(1, like) -> ops.constant(1, like)": (
+        "a constant like None is a ball"
+    ),
+    "evidence.draw: torch.isfinite(left) & torch.isfinite(right) & -> torch.isfinite(right) &": (
+        "a left side that overflows gives an infinite ratio, which is not decided"
+    ),
+}
