@@ -269,8 +269,11 @@ def test_margins_are_those_of_inequalities():
     kinds = {(id, n): c for id in registry for n, c in checks_of(id).items()}
     for (id, name), check in kinds.items():
         assert (measure(id, name) == "left/right") == isinstance(check, Inequality)
-    records = [{"check": "transpose", "ratio": 5.0}, {"check": "product", "ratio": 0.5}]
+    found = [("transpose", "certified", 5.0), ("product", "attacked", 0.7)]
+    found.append(("product", "certified", 0.5))
+    records = [{"check": c, "kind": k, "ratio": r} for c, k, r in found]
     assert margin("norms.submultiplicative", records) == 0.5
+    assert margin("norms.submultiplicative", records[:2]) == 0.7
     assert margin("paths.count", []) is None
 
 

@@ -33,7 +33,6 @@ def context() -> BaseContext:
     """What to start workers with: forks of one warm process where there are any."""
     if not CAN_FORK:
         return multiprocessing.get_context("spawn")
-    os.environ.setdefault("MPLBACKEND", INLINE)  # matplotlib reads it when it is imported
     warm = multiprocessing.get_context("forkserver")
     warm.set_forkserver_preload(HEAVY)
     return warm
@@ -70,6 +69,7 @@ class Forked:
 
 def _serve(arguments: list[str], cwd: str | None, env: dict[str, str]) -> None:
     """Be a kernel: what ``python -m ipykernel_launcher`` does, without what the client left."""
+    import matplotlib
     from ipykernel.kernelapp import IPKernelApp
 
     signal.set_wakeup_fd(-1)
@@ -83,6 +83,8 @@ def _serve(arguments: list[str], cwd: str | None, env: dict[str, str]) -> None:
     if cwd:
         os.chdir(cwd)
     sys.argv = ["ipykernel_launcher", *arguments]
+    # What matplotlib reads when it is imported, which it was before this process began.
+    matplotlib.rcParams["backend"] = os.environ.setdefault("MPLBACKEND", INLINE)
     IPKernelApp.clear_instance()
     IPKernelApp.launch_instance(arguments)
 

@@ -50,7 +50,9 @@ def skip_cost(x, V):
     return (one / ops.square(one - saturating(x, V)) - one) / x
 
 
-def heads_threshold(qk_norms: Sequence[float], value_norms: Sequence[float], key_width: int):
+def heads_threshold(
+    qk_norms: Sequence[float | int], value_norms: Sequence[float | int], key_width: int
+) -> float:
     """Diameter below which heads with these norms collapse: the root of F = 1, by halving.
 
     As in claim collapse.threshold-heads; infinite if the value norms of the heads with a positive

@@ -155,6 +155,7 @@ MEAN = Inequality(
     right=_by_mean,
     sizes=({"size": (1,), "c": (2,), "v": (2,)}, {"size": (1,), "c": (5,), "v": (5,)}),
     build=_scalars,
+    hypotheses=lambda **scalars: [(0 * value, value) for value in scalars.values()],
     extremal=(_equal_rates,),
 ).times(0.999)
 
