@@ -141,9 +141,9 @@ def _margin(records: Sequence[Record]) -> str:
     Certificates look at what searches found again, so what they say counts, where there are any.
     """
     searched = {r.check for r in records if r.kind == "attacked" or r.refuted_at is not None}
-    found = [r for r in records if r.check in searched and r.ratio is not None]
-    certified = [r.ratio for r in found if r.kind == "certified"]
-    ratios = certified or [r.ratio for r in found]
+    found = [(r.kind, r.ratio) for r in records if r.check in searched and r.ratio is not None]
+    certified = [ratio for kind, ratio in found if kind == "certified"]
+    ratios = certified or [ratio for _, ratio in found]
     return f"{max(ratios):.6f}" if ratios else "-"
 
 
