@@ -14,8 +14,9 @@ import recheck
 from attnverify import ops
 from attnverify.checks import CHECKS
 from attnverify.errors import InputError
-from attnverify.evidence import export
+from attnverify.evidence import export, replay
 from attnverify.evidence.forms import Inequality
+from attnverify.evidence.search import Settings, attack
 from attnverify.formulas import softmax
 from attnverify.formulas.spectral import spectral_norm
 from attnverify.tracing import Program, UntraceableError
@@ -329,3 +330,26 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path):
     (tmp_path / "mine").write_text("")
     with pytest.raises(InputError, match="a new or empty folder"):
         export.write([], tmp_path)
+
+
+def test_a_replay_file_is_rechecked_by_the_second_program(tmp_path):
+    """A searched instance, saved and written down; another factor of the verdict is contradicted."""
+    found = attack(CHECKS["norms.diameter"]["right factor"], SMALL, "t")
+    saved, target = tmp_path / "worst.json", tmp_path / "program.json"
+    replay.save(saved, "norms.diameter", "right factor", found.instance)
+    export.write_saved(saved, target)
+    good, words = recheck.recheck(target)
+    assert good and "norms.diameter" in words
+    body = json.loads(target.read_text())
+    assert body["instance"] == "saved" and body["expected"] in ("pass", "attained")
+    target.write_text(json.dumps({**body, "expected": "fail"}))
+    assert not recheck.recheck(target)[0]
+
+
+def test_a_replay_file_that_cannot_be_written_down_is_told(tmp_path):
+    check = CHECKS["localization.gaussian"]["bound"]
+    saved = tmp_path / "saved.json"
+    replay.save(saved, "localization.gaussian", "bound", check.extremal[0]())
+    with pytest.raises(InputError, match="without a program"):
+        export.write_saved(saved, tmp_path / "program.json")
+    assert not (tmp_path / "program.json").exists()

@@ -258,8 +258,21 @@ def attack(
 
 
 @app.command()
-def replay(file: Annotated[Path, typer.Argument(help="A file that attack --save wrote.")]) -> None:
+def replay(
+    file: Annotated[Path, typer.Argument(help="A file that attack --save wrote.")],
+    export: Annotated[
+        Path | None,
+        typer.Option("--export", help="Also write it as a certificate for tools/recheck.py."),
+    ] = None,
+) -> None:
     """Recheck a saved instance from scratch in ball arithmetic."""
+    if export is not None:
+        from attnverify.evidence.export import write_saved
+
+        write_saved(file, export)
+        out.print(
+            f"certificate in {export}; for another arithmetic: tools/recheck.py", markup=False
+        )
     from attnverify.evidence import replay as instances
 
     claim, name, seen = instances.replay(file)

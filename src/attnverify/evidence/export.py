@@ -5,8 +5,8 @@ A file holds the exact inputs, and both sides and the hypotheses as one straight
 evaluates it in another interval arithmetic and shares no code with this package.
 
 The certificates are those of inequalities that need no search: the extremal instances, the random
-ones that a certificate adds, and the extremal instances of the false twins. A searched instance is
-exported like them (:func:`program_of`). What is not exported is listed with its reason, in the
+ones that a certificate adds, and the extremal instances of the false twins. A searched instance,
+saved in a replay file, is exported like them (:func:`write_saved`). What is not exported is listed with its reason, in the
 ``index.json`` beside the files.
 """
 
@@ -26,6 +26,7 @@ from attnverify.errors import require
 from attnverify.evidence.certify import random_instances
 from attnverify.evidence.exact import compare
 from attnverify.evidence.forms import Check, Inequality, Instance
+from attnverify.evidence.replay import inequality, load
 from attnverify.evidence.search import Settings
 from attnverify.files import write_text
 from attnverify.tracing import Program, UntraceableError
@@ -143,6 +144,14 @@ def write(ids: list[str], folder: Path, settings: Settings | None = None) -> dic
     index = {"format": f"{FORMAT}, index", "files": files, "not exported": left_out}
     write_text(folder / "index.json", json.dumps(index, indent=1) + "\n")
     return index
+
+
+def write_saved(file: Path, target: Path) -> None:
+    """Write the program of a replay file's instance; raises InputError where there is none."""
+    claim, name, instance = load(file)
+    check = inequality(claim, name)
+    reason = _write(target, Certificate(claim, name, None, "saved", check, instance))
+    require(reason is None, "file", f"an instance without a program ({reason})", "another one")
 
 
 def _write(path: Path, certificate: Certificate) -> str | None:

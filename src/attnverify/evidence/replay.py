@@ -81,7 +81,12 @@ def replay(path: Path) -> tuple[str, str, Comparison]:
     Raises InputError if the file cannot be read or its instance is none of the check's.
     """
     claim, name, instance = load(path)
+    return claim, name, compare(inequality(claim, name), instance)
+
+
+def inequality(claim: str, name: str) -> Inequality:
+    """The check that a replay file names; raises InputError if it is no inequality of the claim."""
     check = checks_of(claim).get(name)
     if not isinstance(check, Inequality):
         raise InputError(f"check: got {name!r}, expected an inequality of {claim}")
-    return claim, name, compare(check, instance)
+    return check
