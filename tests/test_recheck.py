@@ -332,11 +332,20 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path):
         export.write([], tmp_path)
 
 
-def test_a_replay_file_is_rechecked_by_the_second_program(tmp_path):
-    """A searched instance, saved and written down; another factor of the verdict is contradicted."""
-    found = attack(CHECKS["norms.diameter"]["right factor"], SMALL, "t")
-    saved, target = tmp_path / "worst.json", tmp_path / "program.json"
-    replay.save(saved, "norms.diameter", "right factor", found.instance)
+RIGHT_FACTOR = CHECKS["norms.diameter"]["right factor"]
+
+
+@pytest.fixture
+def saved(tmp_path) -> Path:
+    """A replay file of a searched instance."""
+    found = attack(RIGHT_FACTOR, Settings(restarts=2, steps=5), "t")
+    replay.save(tmp_path / "worst.json", "norms.diameter", "right factor", found.instance)
+    return tmp_path / "worst.json"
+
+
+def test_a_replay_file_is_rechecked_by_the_second_program(saved, tmp_path):
+    """And another verdict on the same instance is contradicted."""
+    target = tmp_path / "program.json"
     export.write_saved(saved, target)
     good, words = recheck.recheck(target)
     assert good and "norms.diameter" in words
@@ -346,10 +355,8 @@ def test_a_replay_file_is_rechecked_by_the_second_program(tmp_path):
     assert not recheck.recheck(target)[0]
 
 
-def test_a_replay_file_that_cannot_be_written_down_is_told(tmp_path):
-    check = CHECKS["localization.gaussian"]["bound"]
-    saved = tmp_path / "saved.json"
-    replay.save(saved, "localization.gaussian", "bound", check.extremal[0]())
+def test_a_replay_file_that_cannot_be_written_down_is_told(saved, tmp_path, monkeypatch):
+    monkeypatch.setattr(export, "MOST_LINES", 1)
     with pytest.raises(InputError, match="without a program"):
         export.write_saved(saved, tmp_path / "program.json")
     assert not (tmp_path / "program.json").exists()

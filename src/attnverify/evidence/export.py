@@ -6,8 +6,8 @@ evaluates it in another interval arithmetic and shares no code with this package
 
 The certificates are those of inequalities that need no search: the extremal instances, the random
 ones that a certificate adds, and the extremal instances of the false twins. A searched instance,
-saved in a replay file, is exported like them (:func:`write_saved`). What is not exported is listed with its reason, in the
-``index.json`` beside the files.
+saved in a replay file, is exported like them (:func:`write_saved`). What is not exported is listed
+with its reason, in the ``index.json`` beside the files.
 """
 
 from __future__ import annotations
