@@ -9,7 +9,7 @@ A cell that completes a derivation calls :func:`derived` with its named steps. A
 
 Anything undecided raises: a derivation that sympy cannot follow does not count. Nor does a step
 that shows no work: its sides are the same expression as they come, and nothing in their source
-(:mod:`attnverify.evidence.written`) was computed.
+(``attnverify.evidence.written``) was computed.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def derived(
 
     claim: id in the registry. steps: name -> pair or sympy relation (see the module). given: what
     the derivation uses, by the claim or the word that it stands on
-    (:mod:`attnverify.evidence.given`). rules: rewriting rules for noncommuting steps.
+    (``attnverify.evidence.given``). rules: rewriting rules for noncommuting steps.
     """
     return _hand_in(claim, "derived", steps, given, rules, expected=True)
 
