@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -108,13 +109,22 @@ def _values_below(V: float) -> Callable:
     return hypotheses
 
 
-def costly(V: float, y: float) -> Instance:
-    """One layer on two tokens, W_V = -V e_1 e_1^T (just below V), c diam^2 = y with c = 1/8."""
-    return extremal_network((8 * y) ** 0.5, 1, -V * (1 - 2.0**-45))
+def costly(V: float, y: float, depth: int = 1) -> Instance:
+    """Two tokens, W_V = -V e_1 e_1^T (just below V), c diam^2 = y in every layer; c = 1/8 first.
+
+    A layer leaves the share 1 - V tanh(y) of the diameter, so c grows by its inverse square.
+    """
+    made = extremal_network((8 * y) ** 0.5, depth, -V * (1 - 2.0**-45))
+    growth = [(1 - V * math.tanh(y)) ** (-2 * layer) for layer in range(depth)]
+    scale = torch.tensor(growth, dtype=torch.float64)[:, None, None, None]
+    return {**made, "W_QK": made["W_QK"] * scale}
 
 
-def _rate(V: str, y: float) -> Inequality:
-    """The rate at one V, as float just below it; y: where one layer costs most."""
+def _rate(V: str, y: float, depth: int) -> Inequality:
+    """The rate at one V, as float just below it; y: where one layer costs most.
+
+    depth: layers in which two tokens pay most, each with its own rate.
+    """
     high, v = CONSTANTS[V][1], float(V)
     return Inequality(
         left=_growth,
@@ -122,7 +132,10 @@ def _rate(V: str, y: float) -> Inequality:
         sizes=(_sizes(2, 2, 1, 3), _sizes(3, 2, 3, 2), _sizes(4, 3, 1, 2)),
         build=_scaled_values(v),
         hypotheses=_values_below(v),
-        extremal=(lambda: costly(v, y), lambda: extremal_network(0.125, 16, -v / 2, heads=2)),
+        extremal=(
+            lambda: costly(v, y, depth),
+            lambda: extremal_network(0.125, 16, -v / 2, heads=2),
+        ),
     ).times(0.995)
 
 
@@ -229,7 +242,7 @@ KEPT = Identity(
     arithmetic="ball",
 ).but("value maps that write to u", left=partial(_after, project=False))
 
-RATES = {f"V = {V}": _rate(V, y) for V, y in (("0.5", 1.138), ("0.9", 2.557))}
+RATES = {f"V = {at[0]}": _rate(*at) for at in (("0.5", 1.138, 3), ("0.9", 2.557, 1))}
 CHECKS: dict[str, dict[str, Check]] = {
     "skip.polynomial-rate-heads": {**RATES, "close tokens": CLOSE, "constants": DECIMALS},
     "skip.summable": {"V = 0.5": RATES["V = 0.5"], "finite": FINITE, "infinite": INFINITE},

@@ -56,7 +56,7 @@ $$
 $$
 
 The tokens $\pm\frac{\delta_0}2 e$ with a unit vector $e$, $W_{QK} = q\, e e^\top$, $W_V = -vI$,
-$v, q, \delta_0 > 0$ and no query bias shrink like $1/\sqrt{2 v c L}$: the rate $L^{-1/2}$ is
+$v, q, \delta_0 > 0$ and no biases shrink like $1/\sqrt{2 v c L}$: the rate $L^{-1/2}$ is
 attained.
 """,
         here="statement and proof",

@@ -27,7 +27,9 @@ K(V) = \max_{x > 0} \frac{(1 - V \tanh(x/V))^{-2} - 1}{x} \le \frac{2 - V}{(1 - 
 $$
 
 $K(V)$ increases with $V$ and tends to 2 as $V \to 0$; $K(\frac12) = 3.2381\ldots$ No smaller
-constant will do at any $V$: one layer and two tokens attain it. For $V = 1$ there is no constant.
+constant will do at any $V$ and any depth: two tokens attain it with $m_l = x_V/\delta_{l-1}^2$,
+where $\delta_{l-1}$ is their distance before layer $l$ and the maximum is at $x_V$. For $V = 1$
+there is no constant.
 
 If $V \le v^*$ ({claim}`skip.polynomial-rate`) and $m_l \delta_0^2 \le \frac12$ for all $l$, then
 $K^* = 2 (1 - v^* \tanh(1/(2v^*)))^{-2} - 2 = 3.8418\ldots$ may stand in place of $K(V)$, and no

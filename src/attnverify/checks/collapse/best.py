@@ -10,8 +10,8 @@ import flint
 import torch
 
 from attnverify import ops
-from attnverify.checks.collapse import composite
-from attnverify.checks.definitions import depth
+from attnverify.checks.collapse import composite, depth
+from attnverify.checks.definitions import depth as definitions
 from attnverify.checks.definitions.agree import by_definition
 from attnverify.checks.instances import (
     LIMIT,
@@ -147,15 +147,24 @@ def _layer(name: str, extremal: Callable[[], Instance]) -> Inequality:
 #: Four tokens at which the center of the proof is the best one (derived for the sharpened claim).
 MORE = _layer("more tokens", composite.pulled_apart).times(0.999)
 
+#: Two tokens leave at most 1/sqrt(2) of the bound in a layer, its fourth power in two.
+DEPTH = depth.refuted(
+    replace(depth.WITHOUT_GAMMA, right=depth.bound(trade.best_constant), twins=()),
+    partial(depth.cubed, trade.best_constant),
+    0.2499,
+    lambda: depth.two_layers(2.0**-400),
+)
+
 CHECKS: dict[str, dict[str, Check]] = {
     "collapse.row-and-column": {
         "product": PRODUCT,
         "sum": SUM,
         "large columns": LARGE,
-        "entry by entry": by_definition(depth.moved, "a third in place of half", half=3),
+        "entry by entry": by_definition(definitions.moved, "a third in place of half", half=3),
     },
     "collapse.single-head-best-constant": {
         "two tokens": _layer("two tokens", small_scores).times(0.7065),
         "more tokens": MORE,
+        "depth": DEPTH,
     },
 }

@@ -116,6 +116,12 @@ def two_layers(value: float = 1.0, heads: int = 1) -> Instance:
     return {"X": one["R"], "W_QK": W_QK, "b_QK": 0 * W[..., 0], "W": value * W}
 
 
+def one_layer() -> Instance:
+    """The first of :func:`two_layers` by itself."""
+    both = two_layers()
+    return {name: value if name == "X" else value[:1] for name, value in both.items()}
+
+
 def refuted(
     check: Inequality, right: Callable, factor: float, tiny: Callable[[], Instance]
 ) -> Inequality:
@@ -126,7 +132,7 @@ def refuted(
     return check.times(factor).but(MORE, right=partial(right, iterate=more), extremal=(tiny,))
 
 
-def _cubed(constant: Callable, iterate: Callable = collapse.iterate, **instance: Any) -> Any:
+def cubed(constant: Callable, iterate: Callable = collapse.iterate, **instance: Any) -> Any:
     return bound(constant, iterate)(**instance)
 
 
@@ -141,7 +147,7 @@ WITHOUT_GAMMA = refuted(
         hypotheses=within_condition,
         extremal=(two_layers,),
     ),
-    partial(_cubed, collapse.published_constant),
+    partial(cubed, collapse.published_constant),
     0.000244,
     lambda: two_layers(2.0**-400),
 )
@@ -263,7 +269,7 @@ def _many_heads(constant: Callable, factor: float, **changes: Any) -> Inequality
         twins=(),
         **changes,
     )
-    return refuted(check, partial(_cubed, constant), factor, lambda: two_layers(2.0**-400, 2))
+    return refuted(check, partial(cubed, constant), factor, lambda: two_layers(2.0**-400, 2))
 
 
 CORRECTED = _many_heads(collapse.corrected_constant, 0.000244)

@@ -12,7 +12,7 @@ from attnverify import ops
 from attnverify.checks.collapse import wide
 from attnverify.evidence.cover import both, certain
 from attnverify.evidence.forms import Check, Decision
-from attnverify.formulas import collapse, gammaheads, heads
+from attnverify.formulas import collapse, families, gammaheads, heads
 from attnverify.formulas.softmax import critical_oscillation, oscillation
 from attnverify.verdict import Verdict
 
@@ -71,6 +71,14 @@ def _violates(d: int, n: int, w: float) -> Verdict:
 SIZES = ((4, 4), (8, 6), (179, 178), (7937, 4), (10_000, 1000))
 
 
+def _two_tokens(d: int) -> Verdict:
+    """The printed bound with gamma = 1/sqrt(2) is false for two tokens +-2^-21 e_1, n d = 2 d."""
+    with ops.precision(wide.BITS):
+        ratio = families.printed_ratio(d, arb(2) ** -20) * arb(2).sqrt()
+        words = f"d = {d}, n = 2: left/right = {ratio.str(15)} with gamma"
+        return Verdict(certain(ratio > 1, ratio < 1), words, ratio=float(ratio.mid()))
+
+
 def _bounded(factor: Callable[[arb], arb]) -> Verdict:
     """The factor at n d bounds the family, at some sizes (d, n)."""
     with ops.precision(wide.BITS):
@@ -104,6 +112,9 @@ FEWEST = _certified(
     "n d = 31744 does it too",
     partial(_violates, 7936, 4, wide.TINY),
 )
+TWO_TOKENS = _certified(
+    partial(_two_tokens, 15_874), "d = 15873 does it too", partial(_two_tokens, 15_873)
+)
 PRINTED: dict[str, Check] = {"layer with gamma, d = 179": NARROWEST}
 CERTIFIED: dict[str, Check] = {
     "family": _certified(
@@ -114,6 +125,7 @@ CERTIFIED: dict[str, Check] = {
     "n d = 15873": _certified(
         partial(_allowed, 15_873), "n d = 15874 by the same bound", partial(_allowed, 15_874)
     ),
-    "n d = 31748": FEWEST,
+    "n d = 31748": TWO_TOKENS,
+    "n d = 31748, four tokens": FEWEST,
     "width 179": NARROWEST,
 }

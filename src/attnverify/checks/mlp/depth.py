@@ -102,6 +102,11 @@ def pass_through(value: float = 1.0) -> Instance:
     return _with_map(depth.two_layers(value), torch.eye(2))
 
 
+def one_layer() -> Instance:
+    """One layer on two tokens, which leaves 1/sqrt(2) of the bound; the MLP is nearly x."""
+    return _with_map(depth.one_layer(), torch.eye(2))
+
+
 def spread(width: int = 16) -> Instance:
     """One layer that leaves +-s e_1, and a reflection of e_1 to (sqrt d, 1, ..., 1)/norm.
 
@@ -136,10 +141,10 @@ COMPOSITE = Inequality(
     right=_bound(_residual, _entrywise),
     sizes=SIZES,
     build=_build,
-    extremal=(pass_through, spread),
+    extremal=(one_layer, pass_through, spread),
 )
 COMPOSITE = (
-    COMPOSITE.times(0.324)
+    COMPOSITE.times(0.7065)
     .but(
         depth.MORE,
         right=_bound(_residual, _entrywise, depth.more),

@@ -16,8 +16,9 @@ $$
 \le \lVert E \rVert_1^2 .
 $$
 
-No smaller constant will do, for any bound on the oscillations. If $\lVert E \rVert_1 \le \log 2$,
-the two factors, without the 4, add up to at most $\lVert E \rVert_1$.
+No smaller constant will do, however small the oscillations are required to be. If
+$\lVert E \rVert_1 \le \log 2$, then even without the condition on the oscillations the two factors,
+without the 4, add up to at most $\lVert E \rVert_1$.
 """,
         here="statement and proof",
         uses=("collapse.column-sums", "softmax.perturbation", "softmax.total-variation"),

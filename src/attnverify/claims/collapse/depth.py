@@ -19,7 +19,7 @@ $$
 
 - After $L$ layers the diameter is at most $a_L$. It is $a_L$ at every depth for the two tokens
   $\pm\frac{\delta_0}2 e$ with a unit vector $e$, $W_{QK,h} = q_h\, e e^\top$,
-  $W_h = v_h\, e e^\top$ and no query bias.
+  $W_h = v_h\, e e^\top$ in every layer and no biases.
 - If $F(\delta_0) < 1$, the diameter is at most $F(\delta_0)^L \delta_0 \to 0$.
 - Let $V = \sum_h v_h$ over the heads with $q_h > 0$. If $V \le 1$, then $F(\delta_0) < 1$ for every
   input. If $V > 1$, then $F(\delta_*) = 1$ has exactly one root $\delta_* > 0$, and
@@ -67,6 +67,7 @@ the threshold every single path converges, in the end doubly exponentially.
         uses=(
             "paths.skip-decomposition",
             "collapse.sharp-layer",
+            "collapse.sharp-depth",
             "collapse.threshold-heads",
             "norms.diameter",
         ),

@@ -204,13 +204,17 @@ $$
 the sum being over the heads with $E_h \ne 0$. So the printed bound with $\gamma$ as in version 2 is
 true for every layer with $nd \le 15\,873$.
 
-If $n$ is even, $4 \le n \le d$ and $nd \ge 31\,748$, there are layers of two heads, with
-arbitrarily small oscillations, for which the printed bound with this $\gamma$ is false. The
-smallest such width is 179, with 178 tokens. For even $n$ with $4 \le n \le d$ no factor in place of
-$(\tau + \tau^{-1})/(2 \sqrt2)$ can be smaller than that number with $nd/2$ for $nd$.
+If $n$ is even, $n \le d$ and $nd \ge 31\,748$, there are layers of two heads, with arbitrarily
+small oscillations, for which the printed bound with this $\gamma$ is false. The smallest such width
+is 179, with 178 tokens. For even $n \le d$ no factor in place of $(\tau + \tau^{-1})/(2 \sqrt2)$
+can be smaller than that number with $nd/2$ for $nd$.
 """,
         here="statement and proof",
-        uses=("collapse.single-layer-sharp", "attention.qk-reduction"),
+        uses=(
+            "collapse.single-layer-sharp",
+            "attention.qk-reduction",
+            "collapse.multi-head-as-printed",
+        ),
         notebook="collapse-width",
     ),
 ]
