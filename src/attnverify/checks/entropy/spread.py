@@ -128,17 +128,13 @@ def _stretch(s):
     return {"D": SMALLEST_SPREAD + torch.nn.functional.softplus(s[..., 0])}
 
 
-EIGHTH = (
-    Inequality(
-        left=spread.spread_constant,
-        right=lambda D: ops.square(D) / 8,
-        sizes=({"s": (1,)},),
-        build=_stretch,
-        extremal=(lambda: {"D": torch.tensor(0.125, dtype=torch.float64)},),
-    )
-    .times(0.999)
-    .but("D/2 - 1/8 for D^2/8, its tangent at 1/2", right=lambda D: D / 2 - ops.constant(1, D) / 8)
-)
+EIGHTH = Inequality(
+    left=spread.spread_constant,
+    right=lambda D: ops.square(D) / 8,
+    sizes=({"s": (1,)},),
+    build=_stretch,
+    extremal=(lambda: {"D": torch.tensor(0.125, dtype=torch.float64)},),
+).times(0.999)
 
 
 def _best_count(nearest: bool) -> Verdict:
@@ -258,7 +254,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "uniform": UNIFORM,
         "any base": ANY_BASE,
         "any base, sets": SETS,
-        "D^2/8": EIGHTH,
+        "an eighth of the square": EIGHTH,
         "best count": COUNT,
         "entry by entry": by_definition(definitions.floors, "D in place of D/(1 - e^-D)", wrong=1),
     },
