@@ -83,3 +83,13 @@ def test_descending_in_every_arithmetic():
     for arithmetic in (torch.from_numpy, ops.balls, ops.rationals):
         found = ops.descending(arithmetic(x))
         assert [float(arb(v)) if isinstance(v, arb) else float(v) for v in found[0]] == [3, 2, -1]
+
+
+def test_one_raised_token_is_not_the_worst_row():
+    """Weights 4, 3, 5, 4 over 16, raised by 1/2: a pair of share 7/16 loses more than any token."""
+    base, D = values(4.0, 3.0, 5.0, 4.0).log(), values(0.5)[0]
+    most = float(spread.widest_divergence(base, D))
+    raised = float(spread.relative_entropy(values(0.5, 0.5, 0.0, 0.0), base))
+    # either side: some 20 operations on numbers of at most 1
+    assert abs(most - raised) <= 20 * UNIT
+    assert most > float(spread.two_levels(values(4.0, 3.0, 5.0) / 16, D).max()) + 1e-3

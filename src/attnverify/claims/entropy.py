@@ -76,7 +76,8 @@ exactly if $T s^*$ is whole. As $D$ grows $c(D) - (D - 1 - \log D)$ tends to 0.
 Let $T \ge 2$, $\lambda > 0$, $W \in \mathbb{R}^{d \times d}$, $X \in \mathbb{R}^{T \times d}$
 with rows $x_i$, and $X_c = X - \mathbf 1 \bar x^\top$. The entropy of
 $\operatorname{softmax}(X W x_T/\lambda)$ is at least the floor of `entropy.lower-bound` at
-$\sigma_c$ and at least the one of `entropy.spread` at $D$,
+$\sigma_c$ and at least $\log T - \max_{1 \le k < T} K(\tfrac kT, D)$, the one of `entropy.spread`,
+with $K(s, 0) = 0$ and
 
 $$
 \sigma_c = \frac{\lVert W \rVert_2 \lVert x_T \rVert_2 \lVert X_c \rVert_2}{\lambda}, \qquad
@@ -89,7 +90,7 @@ with $\lVert x_T \rVert_2 = q$ and $\lVert X_c \rVert_2 = s$ whose row has the f
 entropy, and tokens with $\lVert x_T \rVert_2 = q$ and $\operatorname{diam}(X) = s$ whose row has
 the second. $\sigma_c$ is at most the $\sigma$ of `entropy.eigenspectrum`, and at most
 $\sigma/\sqrt d$ for $W = \alpha I$. The second floor is $\log T$ less at most $c(D) < D$,
-whatever $T$ is.
+whatever $T$ is, for $D > 0$.
 """,
         here="statement and proof",
         uses=("entropy.lower-bound", "entropy.spread", "entropy.eigenspectrum"),

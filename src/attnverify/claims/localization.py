@@ -137,7 +137,7 @@ $|\kappa|/(6\sqrt{2\pi}) \le 1/(3\sqrt{\pi r})$, the leading term of `localizati
 weights in pairs $\pm\mu$ the last two terms vanish, and the bound is that of
 `localization.middle-token`.
 
-In the model of `localization.exact` the score of token $i$ has
+In the model of `localization.exact` with $W \ne 0$ the score of token $i$ has
 $\kappa = 8\, \bigl( g_i^3 \operatorname{tr}(S^3)
 + \frac34 g_i h^2 \operatorname{tr}(S M M^\top) \bigr) / \operatorname{Var}^{3/2}$ with
 $S = \frac12 (M + M^\top)$. For symmetric $M \ne 0$ that is
@@ -281,7 +281,7 @@ $|a| \to \infty$. For $M = \alpha I$, $\alpha \ne 0$: $|\xi| = \sqrt d$ and $\et
 For $\operatorname{tr}(M) = 0$: $a = 0$, and $\pi$ is uniform.
 """,
         here="statement and proof",
-        uses=("walk.row", "walk.moments"),
+        uses=("walk.row",),
         notebook="softmax-row",
     ),
     Claim(

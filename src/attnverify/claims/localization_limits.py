@@ -61,10 +61,11 @@ $$
 \sum_k \mu_k^3 = g_i \Bigl( g_i^2 \operatorname{tr}(S^3)
 + \tfrac34 h^2 \operatorname{tr}(S M M^\top) \Bigr) , \qquad
 \frac{\lvert \sum_k \mu_k^3 \rvert}{(\sum_k \mu_k^2)^{3/2}} \le
-2\sqrt2\, \frac{|g_i|}h \Bigl( \frac34 + \frac{g_i^2}{h^2} \Bigr) \frac1{\sqrt R} ,
+\frac3{\sqrt2}\, \frac{|g_i|}h \cdot \frac1{\sqrt R} ,
 $$
 
-where $R$ is $\lVert M \rVert_F^2$ over the square of the largest singular value of $M$. So the
+where $R$ is $\lVert M \rVert_F^2$ over the square of the largest singular value of $M$; for
+multiples of the identity the ratio of the sides tends to 1 as $g_i/h \to 0$. So the
 normal approximation is off by $O(1/R)$, and not by $O(1/\sqrt R)$, at all tokens with
 $|g_i| \le a h/\sqrt R$, for every fixed $a$.
 """,

@@ -72,8 +72,8 @@ $f(t) = (\lVert M z \rVert_2\, b(t) + t\, z^\top M z)/\theta$ and
 $\rho(t) = e^{f(t)} / \int_0^1 e^f$, as $T \to \infty$ and with probability 1,
 $T p_{\lceil tT \rceil} \to \rho(t)$ uniformly in $0 < t \le 1$ and
 $\log T - H(p) \to \int_0^1 \rho \log \rho < \infty$, which is positive if $W \ne 0$. So at a
-given $\lambda/T$ neither collapse happens in a long walk: $H(p)/\log T \to 1$, and the row stays
-away from the uniform one.
+given $\lambda/T$ the last row of a long walk shows neither collapse: $H(p)/\log T \to 1$, and for
+$W \ne 0$ the row stays away from the uniform one.
 """,
         here="statement and proof",
         notebook="softmax-row",

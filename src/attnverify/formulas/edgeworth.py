@@ -62,3 +62,10 @@ def edgeworth_bound(weights):
     tail = unpaired_fifth(weights) / (ops.square(V) * ops.sqrt(V))
     skew = ops.square(skewness(weights)) / (9 * pi)
     return chisquare.symmetric_bound(weights) + skew + 6 * tail / (5 * ops.sqrt(pi + 0 * V))
+
+
+def rank_bound(r):
+    """17/(9 pi r) + 2/(3 pi r^2) + 6/(5 sqrt(pi) r^(3/2)) >= :func:`edgeworth_bound`; any shape."""
+    pi = ops.pi(r) + 0 * r
+    low = (17 / r + 6 / ops.square(r)) / (9 * pi)
+    return low + 6 / (5 * r * ops.sqrt(pi * r))

@@ -32,6 +32,18 @@ def widest_deficit(D, tokens: int):
     return ops.amax(two_levels(shares, D[..., None]), -1)
 
 
+def widest_divergence(base, D):
+    """max_S K(q(S), D) of q = softmax(base), over all 2^T - 2 proper sets S of its T tokens.
+
+    base (..., T), D (...) -> (...).
+    """
+    q = ops.softmax(base)
+    shares = [0 * q[..., 0]]
+    for token in range(q.shape[-1]):
+        shares += [s + q[..., token] for s in shares]
+    return ops.amax(two_levels(ops.stack(shares[1:-1], -1), D[..., None]), -1)
+
+
 def tilt(D):
     """a = D/(1 - e^-D), the total weight 1 - s + s e^D at the best share s."""
     return -D / ops.expm1(-D)

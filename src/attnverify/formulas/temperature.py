@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from attnverify import ops
-from attnverify.formulas import chisquare, walk
+from attnverify.formulas import chisquare, edgeworth, walk
+from attnverify.formulas.spectral import spectral_norm
 
 
 def ends(t, xi, low, high, asymmetry: Any = 1, sqrt=ops.sqrt):
@@ -55,3 +56,16 @@ def quartic_term(weights):
     size = ops.square(weights / ops.amax(abs(weights), -1, keepdims=True))
     r = chisquare.stable_rank(weights)
     return ops.sum(size * size, -1) / (ops.pi(weights) * (r - 8) * (r - 4))
+
+
+def relative_cubes(M, g, h):
+    """|sum mu^3|/(sum mu^2)^(3/2) of a score's weights; M (..., d, d), g and h (...) -> (...)."""
+    _, frobenius, square = walk.traces(M, ops.eye(M.shape[-1], M))
+    squares = ((g * g + h * h) * frobenius + g * g * square) / 2
+    return abs(edgeworth.third_trace(M, g, h * h)) / (squares * ops.sqrt(squares))
+
+
+def relative_cubes_bound(M, g, h):
+    """(3/sqrt(2)) (|g|/h) sigma/||M||_F with the largest singular value sigma; (...)."""
+    size = spectral_norm(M) / ops.sqrt(ops.sum(ops.square(M), (-2, -1)))
+    return 3 * abs(g) / h * size / ops.root(2, M)

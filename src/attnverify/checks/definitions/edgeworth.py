@@ -10,7 +10,11 @@ from flint import arb, fmpq
 from attnverify import ops
 from attnverify.checks.definitions.agree import Pair, drawn, total
 from attnverify.checks.definitions.scores import power_trace, whole_form
-from attnverify.formulas import edgeworth
+from attnverify.formulas import edgeworth, temperature
+
+
+def _in_balls(M: np.ndarray) -> np.ndarray:
+    return np.vectorize(arb, otypes=[object])(M)
 
 
 def terms(power: int = 1) -> Iterator[Pair]:
@@ -32,6 +36,8 @@ def terms(power: int = 1) -> Iterator[Pair]:
     skew = (8 * 16 * (arb(3) / 8) ** 3) ** 2 / (2 * V) ** 3
     known = pairs + skew / (9 * arb.pi()) + 6 * beta / (5 * (arb.pi() * V**5).sqrt())
     yield "bound", edgeworth.edgeworth_bound(mixed), known
+    known = arb(17) / (54 * arb.pi()) + 1 / (54 * arb.pi()) + 1 / (5 * (6 * arb.pi()).sqrt())
+    yield "bound by the rank 6", edgeworth.rank_bound(ops.balls(np.array([6.0]))), [known]
 
 
 def tokens(part: int = 3) -> Iterator[Pair]:
@@ -49,5 +55,8 @@ def tokens(part: int = 3) -> Iterator[Pair]:
     skewed = ops.rationals(np.array([[2, 1, 0], [-3, 1, 0.5], [0, 1, -1]]))
     for i in range(1, 6):
         g, h2 = fmpq(2 * i - 6, 2), fmpq(part * 2, 3)
-        known = power_trace(whole_form(skewed, 5, i), 3)
-        yield f"any matrix, token {i}", edgeworth.third_trace(skewed, g, h2), known
+        third, second = (power_trace(whole_form(skewed, 5, i), p) for p in (3, 2))
+        yield f"any matrix, token {i}", edgeworth.third_trace(skewed, g, h2), third
+        sizes = [np.array([arb(v)], dtype=object) for v in (g, h2)]
+        found = temperature.relative_cubes(_in_balls(skewed)[None], sizes[0], ops.sqrt(sizes[1]))
+        yield f"relative, token {i}", found, [abs(arb(third)) / arb(second).sqrt() ** 3]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from flint import arb
 
+from attnverify import ops
 from attnverify.checks.definitions.agree import Pair, drawn, largest, total
 from attnverify.checks.definitions.rows import softmax_row
 from attnverify.formulas import reach, spread
@@ -13,6 +15,14 @@ from attnverify.formulas import reach, spread
 
 def _divergence(p, q) -> arb:
     return total(a * (a / b).log() for a, b in zip(p, q, strict=True))
+
+
+def _over_sets(base) -> tuple:
+    """max_S K(q(S), 1/2) and the largest relative entropy of a row raised by 1/2 on a set."""
+    levels = itertools.product((arb(0), arb(1) / 2), repeat=len(base))
+    rows = [[b + v for b, v in zip(base, up, strict=True)] for up in levels]
+    found = spread.widest_divergence(base, ops.constant(1, base) / 2 * ops.full((1,), 1, base))
+    return found, [largest([_divergence(softmax_row(r), softmax_row(base)) for r in rows[1:-1]])]
 
 
 def floors(wrong: int = 0) -> Iterator[Pair]:
@@ -24,6 +34,7 @@ def floors(wrong: int = 0) -> Iterator[Pair]:
         spread.relative_entropy(e, base),
         _divergence(softmax_row(base + e), q),
     )
+    yield "sets", *_over_sets(base[:3])
     D = abs(e[0])
     (size,) = drawn(3, (5,))
     size = abs(size[:1]) / 4

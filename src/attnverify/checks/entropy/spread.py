@@ -95,6 +95,48 @@ def _of_tilt(a):
     return a - 1 - ops.log(a)
 
 
+def _sets(e, base):
+    return spread.widest_divergence(base, oscillation(e))
+
+
+def _singles(e, base):
+    """The largest K(q_j, D): one raised token."""
+    return ops.amax(spread.two_levels(ops.softmax(base), oscillation(e)[..., None]), -1)
+
+
+def best_pair() -> dict[str, torch.Tensor]:
+    """Weights 4, 3, 5, 4 (over 16), D = 1/2: near the best share 0.417 is 7/16, of two tokens."""
+    base = torch.tensor([4.0, 3.0, 5.0, 4.0], dtype=torch.float64).log()
+    return {"e": torch.tensor([0.5, 0.5, 0.0, 0.0], dtype=torch.float64), "base": base}
+
+
+SETS = (
+    Inequality(
+        left=spread.relative_entropy,
+        right=_sets,
+        sizes=tuple({"e": (T,), "s": (1,), "base": (T,)} for T in (2, 4)),
+        build=_stretched,
+        extremal=(best_pair,),
+    )
+    .times(0.999)
+    .but("one raised token is the worst", right=_singles)
+)
+
+
+def _stretch(s):
+    """A spread of at least SMALLEST_SPREAD."""
+    return {"D": SMALLEST_SPREAD + torch.nn.functional.softplus(s[..., 0])}
+
+
+EIGHTH = Inequality(
+    left=spread.spread_constant,
+    right=lambda D: ops.square(D) / 8,
+    sizes=({"s": (1,)},),
+    build=_stretch,
+    extremal=(lambda: {"D": torch.tensor(0.125, dtype=torch.float64)},),
+).times(0.999)
+
+
 def _best_count(nearest: bool) -> Verdict:
     """Whether the best k is next to T s* (or, for a twin, the whole number nearest to it)."""
     cases = 0
@@ -211,6 +253,8 @@ CHECKS: dict[str, dict[str, Check]] = {
     "entropy.spread": {
         "uniform": UNIFORM,
         "any base": ANY_BASE,
+        "any base, sets": SETS,
+        "an eighth of the square": EIGHTH,
         "best count": COUNT,
         "entry by entry": by_definition(definitions.floors, "D in place of D/(1 - e^-D)", wrong=1),
     },

@@ -120,11 +120,36 @@ RANGE = Inequality(
     extremal=(lambda: {"weights": torch.ones(6, dtype=torch.float64)},),
 ).times(0.999)
 
+
+def _equal(count: int) -> dict[str, torch.Tensor]:
+    return {"weights": torch.ones(count, dtype=torch.float64)}
+
+
+BY_RANK = (
+    Inequality(
+        left=edgeworth.edgeworth_bound,
+        right=lambda weights: edgeworth.rank_bound(chisquare.stable_rank(weights)),
+        sizes=({"weights": (2,)}, {"weights": (6,)}),
+        extremal=(partial(_equal, 64), partial(_equal, 1)),
+    )
+    .times(0.999)
+    .but(
+        "1/r^2 in place of r^(-3/2)",
+        right=lambda weights: _square_order(chisquare.stable_rank(weights)),
+    )
+)
+
+
+def _square_order(r):
+    return (17 / r + 6 / ops.square(r)) / (9 * ops.pi(r)) + 6 / (5 * ops.square(r))
+
+
 CHECKS: dict[str, dict[str, Check]] = {
     "localization.edgeworth": {
         "bound": CORRECTED,
         "equal weights": CHI_SQUARE,
         "range of the skewness": RANGE,
+        "in the rank alone": BY_RANK,
         "entry by entry": by_definition(definitions.terms, "the square of the skewness", power=2),
         "tokens": by_definition(definitions.tokens, "h^2 in place of 3 h^2", part=1),
     },

@@ -14,6 +14,7 @@ from attnverify.checks.localization.law import POWER_LIMITS
 from attnverify.checks.localization.normal import equal_pairs, equal_weights, normal_gap, paired
 from attnverify.evidence.forms import Check, Decision, Inequality, Instance
 from attnverify.formulas import chisquare, temperature
+from attnverify.formulas.spectral import spectral_norm
 from attnverify.verdict import Verdict
 
 
@@ -71,6 +72,43 @@ THIRD = Decision(_third_power, POWER_LIMITS, "certified").but(
     "1/2 in place of 3/4", run=partial(_third_power, 2)
 )
 
+
+def _numbers(M, g, h):
+    """Any matrix and any g; h > 0. Both sides see g/h alone."""
+    return {"M": M, "g": g[..., 0], "h": 0.25 + torch.nn.functional.softplus(h[..., 0])}
+
+
+def _near_zero() -> Instance:
+    """M = I at g/h = 2^-8: equality but for a factor 1 + O(2^-16)."""
+    return {
+        "M": torch.eye(3, dtype=torch.float64),
+        "g": torch.tensor(2.0**-8, dtype=torch.float64),
+        "h": torch.tensor(1.0, dtype=torch.float64),
+    }
+
+
+def _by_rank(M, g, h):
+    """The bound with 1/R in place of 1/sqrt(R)."""
+    one = ops.sqrt(ops.sum(ops.square(M), (-2, -1)))
+    return temperature.relative_cubes_bound(M, g, h) * spectral_norm(M) / one
+
+
+CUBES = (
+    Inequality(
+        left=temperature.relative_cubes,
+        right=temperature.relative_cubes_bound,
+        sizes=({"M": (2, 2), "g": (1,), "h": (1,)}, {"M": (3, 3), "g": (1,), "h": (1,)}),
+        build=_numbers,
+        extremal=(_near_zero,),
+    )
+    .times(0.999)
+    .but("1/R in place of its root", right=_by_rank)
+)
+
 CHECKS: dict[str, dict[str, Check]] = {
-    "localization.near-middle": {"bound": SKEWED, "third power": THIRD},
+    "localization.near-middle": {
+        "bound": SKEWED,
+        "third power": THIRD,
+        "cubes in the model": CUBES,
+    },
 }

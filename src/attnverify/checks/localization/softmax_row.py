@@ -163,6 +163,24 @@ POSITIONS = (
     )
 )
 
+
+def _away_from_zero(a):
+    """A slope of size at least 1/4: at 0 both sides are 0, and A is 0/0 there."""
+    return {"a": a[..., 0] + torch.where(a[..., 0] < 0, -0.25, 0.25)}
+
+
+def _slope(a: float) -> dict[str, Tensor]:
+    return {"a": torch.tensor(a, dtype=torch.float64)}
+
+
+PROFILE = Inequality(
+    left=row.profile_deficit,
+    right=lambda a: ops.square(a) / 24,
+    sizes=({"a": (1,)},),
+    build=_away_from_zero,
+    extremal=(partial(_slope, 0.125), partial(_slope, -0.125)),
+).times(0.999)
+
 CHECKS: dict[str, dict[str, Check]] = {
     "localization.softmax-row": {
         "divergence": DIVERGENCE,
@@ -171,6 +189,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "contrast": CONTRAST,
         "pairs": PAIRS,
         "positions": POSITIONS,
+        "the entropy lacking": PROFILE,
         "entry by entry": by_definition(definitions.profiles, "without K(a/T)", finite=0),
     },
 }
