@@ -119,6 +119,25 @@ def test_the_bound_is_for_each_value_of_a_sum():
     assert 2 * double <= 1e-6 and double < single
 
 
+def test_the_bounds_leave_room_for_their_own_rounding(monkeypatch):
+    """A quarter of the error for the step, 2 e^-level, and a half for the truncation.
+
+    What is asked for is less by 2^-20 of it, to which the logarithm adds 2^-40: half is asserted.
+    """
+    asked, room = {}, 1 - chisquare.MARGIN / 2
+    reach, terms = chisquare.reach, chisquare._terms
+    spy = lambda *a: asked.update(level=a[1]) or reach(*a)  # noqa: E731
+    monkeypatch.setattr(chisquare, "reach", spy)
+    spy_terms = lambda *a: asked.update(cut=a[2]) or terms(*a)  # noqa: E731
+    monkeypatch.setattr(chisquare, "_terms", spy_terms)
+    rows = CASES["spread"].weights
+    for together in (1, 2):
+        chisquare.distribution(rows, rows.new_zeros(8, 1), 1e-6, together)
+        each = 1e-6 / together
+        assert 0 < 2 * math.exp(-asked["level"]) <= each / 4 * room
+        assert 0 < asked["cut"] <= each / 2 * room
+
+
 def test_equal_weights_have_a_closed_form():
     """Equal weights: Q/mu is chi-square with m degrees of freedom."""
     x = torch.linspace(0.5, 12, 24, dtype=torch.float64)[None]
