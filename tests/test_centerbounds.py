@@ -1,5 +1,7 @@
 """The bounds on the optimal residual against the linear programs."""
 
+import math
+
 import pytest
 import torch
 
@@ -35,6 +37,21 @@ def test_bounds_close_on_symmetric_tokens():
     X = torch.tensor([[1.0, -2.0, 3.0], [0.0, 1.0, -1.0]], dtype=torch.float64)
     low, high = optimal_residual_bounds(X)
     assert low == pytest.approx(high, rel=1e-12)
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3, 12])
+def test_the_weights_move_as_they_should(rounds):
+    """24 tokens 0 and +-3 e_i, i < 3: at the center 0, the median, both sums are least, 6 and 3.
+
+    All weighted medians are 0, so update t multiplies the weight of 0 by e^(-s_t), s_t =
+    2/sqrt(2 + t), against that of the other 6. The least row sum is at least 3 times the latter.
+    """
+    X = torch.zeros(30, 3, dtype=torch.float64)
+    X[4:7], X[20:23] = 3 * torch.eye(3), -3 * torch.eye(3)
+    low, high = optimal_residual_bounds(X, rounds)
+    near = 24 * math.exp(-sum(2 / math.sqrt(2 + t) for t in range(rounds - 1)))
+    assert low == pytest.approx(math.sqrt(6 * 3 * 6 / (6 + near)), rel=1e-12)
+    assert high == pytest.approx(math.sqrt(18), rel=1e-12)
 
 
 def test_scale_and_shift():

@@ -1,15 +1,13 @@
 """What a call may cost: distances in pieces, the optimal center, one layer's matrices at a time."""
 
-import numpy as np
 import pytest
 import torch
-from benchmarks.center import full_program
 from benchmarks.memory import peak_bytes
 
 import attnverify as av
 from attnverify import InputError, memory, ops
 from attnverify.evidence import rounding
-from attnverify.formulas import center, norms, pairwise
+from attnverify.formulas import norms, pairwise
 from attnverify.network import frozen, paths
 
 
@@ -71,25 +69,6 @@ def test_distances_take_little_memory():
 
 
 # ---------------------------------------------------------------- the optimal center
-
-
-@pytest.mark.parametrize("shape", [(2, 3), (5, 1), (1, 4), (6, 4), (9, 12), (20, 8)])
-@pytest.mark.parametrize("weights", [(1.0, 1.0), (1.0, 1e-6), (0.05, 1.0)])
-def test_a_few_kinks_reach_the_optimum_of_the_full_program(shape, weights):
-    """Both solve to TOLERANCE in each of the n d entries, which are at most 4 in absolute value."""
-    X = rows(*shape, seed=1).clamp(-4, 4).numpy()
-    w_1, w_inf = np.array(weights) / sum(weights)
-    found = center.Program(X).minimize(w_1, w_inf)
-    value = w_1 * found.sums[0] + w_inf * found.sums[1]
-    assert abs(value - full_program(X, w_1, w_inf)) <= 4 * center.TOLERANCE * X.size
-
-
-def test_ties_and_equal_columns_are_no_obstacle():
-    X = np.sign(rows(8, 6).numpy())
-    X[:, 1] = 1
-    found = center.Program(X).minimize(0.5, 0.5)
-    value = sum(found.sums) / 2
-    assert abs(value - full_program(X, 0.5, 0.5)) <= center.TOLERANCE * X.size
 
 
 def test_an_input_whose_center_takes_too_long_is_refused():

@@ -117,6 +117,14 @@ def test_attained_is_within_2_to_the_minus_40(radius, attained):
     assert found.decided == (found.instances if expected == "pass" else 0)
 
 
+@pytest.mark.parametrize(("least", "outcome"), [(0.25, "pass"), (0.5, "pass"), (0.75, "fail")])
+def test_a_lower_bound_above_the_left_side_fails(least, outcome):
+    """1/2 <= 1 is true, but 3/4 is no lower bound of 1/2."""
+    check = entries((arb(0.5), arb(1)))
+    check = replace(check, lower=lambda x: 0 * x + least, extremal=(lambda: ONE,))
+    assert certify(check, QUICK, "t", []).outcome == outcome
+
+
 @pytest.mark.parametrize("distance", [2.0**-5, 2.0**-20, 2.0**-39])
 def test_a_ratio_near_1_is_not_attained(distance):
     for middle in (1 - distance, 1 + distance):

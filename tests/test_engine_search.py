@@ -117,6 +117,20 @@ def test_a_violation_where_floats_overflow_is_found(search):
     assert found.outcome == "fail" and float(found.instance["x"]) > 2.5
 
 
+def test_a_violation_beyond_every_start_where_floats_fail_is_found():
+    """x / (1 + x) <= 1 for x < 999; beyond, left is 2 and floats have a NaN. No start is there."""
+
+    def left(x):
+        value = abs(x) / (ops.constant(1, x) + abs(x))
+        if ops.is_torch(x):
+            return torch.where(abs(x) < 999, value, torch.nan)
+        return value if abs(x.flat[0]) < 999 else 0 * x + 2
+
+    check = Inequality(left, lambda x: 0 * x + 1, SIZES)
+    assert sample(check, QUICK, "t").outcome == "pass"
+    assert attack(check, QUICK, "t").outcome == "fail"
+
+
 def in_floats(value):
     """1/2 <= 1 in balls; in floats the right side is ``value`` where x > 1/2."""
 
@@ -287,6 +301,56 @@ def test_a_bound_that_is_too_wide_shows_nothing(factor):
 @pytest.mark.parametrize("bound", [lambda x: -1 + 0 * x, lambda x: 0 * x, lambda x: 1e-18 + 0 * x])
 def test_a_float_error_beyond_the_bound_fails(bound):
     assert sample_identity(replace(IDENTITY, bound=bound), QUICK, "t").outcome == "fail"
+
+
+def test_a_bound_beyond_half_the_digits_is_too_wide_though_an_error_comes_near_it():
+    """Errors of 2^-40 with a bound of 2^-25, where 2^-26 must be noticed."""
+    coarse = replace(
+        IDENTITY,
+        right=lambda x: (x * x - 1) * (1 + 2.0**-40),
+        bound=lambda x: 2.0**-25 * abs(x * x - 1) + IDENTITY.bound(x),
+    )
+    found = sample_identity(coarse, QUICK, "t")
+    assert found.outcome == "unknown" and "off by 2^-26 shows in" in found.detail
+
+
+def test_a_bound_that_no_error_comes_near_is_too_wide():
+    """2^-26 is noticed, but errors of some 2^-53 are below 2^-20 of a bound of 2^-28."""
+    sums = Identity(
+        lambda x: 3 * (1 + x * x), lambda x: 3 + 3 * x * x, lambda x: 2.0**-28 * (1 + x * x), SIZES
+    )
+    found = sample_identity(sums, QUICK, "t")
+    assert found.outcome == "unknown" and "no error comes near it" in found.detail
+    assert (
+        sample_identity(replace(sums, bound=lambda x: 2.0**-48 * (1 + x * x)), QUICK, "t").outcome
+        == "pass"
+    )
+
+
+@pytest.mark.parametrize("wrong", [2, 3])
+def test_an_error_at_one_size_fails_whatever_follows(wrong):
+    check = replace(
+        IDENTITY,
+        right=lambda x: IDENTITY.right(x) + (x.shape[-1] == wrong),
+        sizes=({"x": (3,)}, {"x": (2,)}),
+    )
+    assert sample_identity(check, QUICK, "t").outcome == "fail"
+
+
+def test_most_instances_must_be_decided_though_most_entries_are():
+    """One entry of three has no bound: no instance is decided, two thirds of the entries are."""
+    lost = torch.tensor([torch.inf, 0.0, 0.0]).double()
+    found = sample_identity(replace(IDENTITY, bound=lambda x: IDENTITY.bound(x) + lost), QUICK, "t")
+    assert (found.outcome, found.decided) == ("unknown", 0)
+    assert found.detail == "200 of 200 instances undecided"
+
+
+@pytest.mark.parametrize(("least", "outcome"), [(0.99, "pass"), (1.01, "fail"), (2.0, "fail")])
+def test_the_largest_error_decides(least, outcome):
+    """The bound is made so that some error is just below or above it."""
+    ratio = sample_identity(IDENTITY, QUICK, "t").ratio / least
+    tight = replace(IDENTITY, bound=lambda x: ratio * IDENTITY.bound(x))
+    assert sample_identity(tight, QUICK, "t").outcome == outcome
 
 
 @pytest.mark.parametrize("error", [2.0**-26, 1e-6, math.nan, math.inf])

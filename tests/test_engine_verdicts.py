@@ -28,8 +28,11 @@ def twins(let_pass=None):
     return [TwinRecord(n, title, title != let_pass, None, "") for n, title in titles]
 
 
-def test_a_run_in_which_all_passes_is_as_claimed():
-    assert report().as_claimed
+def test_a_run_in_which_all_passes_is_as_claimed_if_it_is_whole():
+    done = report()
+    assert done.as_claimed
+    done.interrupted = True
+    assert not done.as_claimed
 
 
 @pytest.mark.parametrize("outcome", ["fail", "unknown"])

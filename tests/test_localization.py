@@ -119,6 +119,35 @@ def test_the_bound_is_for_each_value_of_a_sum():
     assert 2 * double <= 1e-6 and double < single
 
 
+def test_the_error_is_the_sum_of_three_bounds_that_leave_room_for_rounding(monkeypatch):
+    """A quarter of the error for the step, 2 e^-level, a half for the truncation, and rounding.
+
+    What is asked for is less by 2^-20 of it, to which the logarithm adds 2^-40: half is asserted.
+    """
+    seen, room = {}, 1 - chisquare.MARGIN / 2
+
+    def watch(name, what):
+        original = getattr(chisquare, name)
+
+        def watched(*given):
+            found = original(*given)
+            seen[name] = what(given, found)
+            return found
+
+        monkeypatch.setattr(chisquare, name, watched)
+
+    watch("reach", lambda given, found: 2 * math.exp(-given[1]))
+    watch("_terms", lambda given, found: given[2])
+    watch("_rounding", lambda given, found: found)
+    rows = CASES["spread"].weights
+    for together in (1, 2):
+        _, error = chisquare.distribution(rows, rows.new_zeros(8, 1), 1e-6, together)
+        each = 1e-6 / together
+        assert 0 < seen["reach"] <= each / 4 * room
+        assert 0 < seen["_terms"] <= each / 2 * room
+        assert 0 < sum(seen.values()) <= error <= each
+
+
 def test_equal_weights_have_a_closed_form():
     """Equal weights: Q/mu is chi-square with m degrees of freedom."""
     x = torch.linspace(0.5, 12, 24, dtype=torch.float64)[None]

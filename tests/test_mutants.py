@@ -19,7 +19,7 @@ EXAMPLE = '''
 def value(X, W, scale=2):
     """2 * X stays."""
     require(X > 0, "X", X, "a positive number")
-    first = -ops.sum(X.mT, -1) / 3
+    first = -ops.sum(X.mT, -1) / 3 + 0.0
     second = ops.maximum(first + 1.5, first**2) if scale > 1 else first
     return ops.sqrt(second)
 '''
@@ -43,6 +43,7 @@ def test_every_rule_changes_one_expression(example):
         "operator: first + 1.5 -> (first) - (1.5)",
         "dropped term: first + 1.5 -> (1.5)",
         "constant: 1.5 -> 1.515",
+        "constant: 0.0 -> 0.01",
         "exponent: first ** 2 -> (first) ** ((2) + 1)",
         "operator: -ops.sum(X.mT, -1) / 3 -> (-ops.sum(X.mT, -1)) * (3)",
         "sign: -ops.sum(X.mT, -1) -> ops.sum(X.mT, -1)",

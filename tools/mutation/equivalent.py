@@ -2,6 +2,18 @@
 
 #: Name of a mutant to the reason why nothing can tell it from the original.
 EQUIVALENT: dict[str, str] = {
+    "formulas.center.Program.__init__: operator: n - 1 -> (n) + (1)": (
+        "another kink to start with; a program adds those that are missing"
+    ),
+    "formulas.center.Program.__init__: operator: n - 1 -> (n) + (1) (2)": (
+        "a rank beyond the last token is the last token's"
+    ),
+    "formulas.center.Program.minimize: axis: -1 -> -2": (
+        "neighbors of the missing kinks save programs; the kinks themselves close the bound"
+    ),
+    "formulas.chisquare.distribution: constant: 2 -> 3": (
+        "weights and x in another unit; all bounds are the same in every unit"
+    ),
     "formulas.chisquare.normal_bound: operator: one * 3 / 2 + 0 * r -> (one * 3 / 2) - (0 * r)": (
         "0 is added for its shape"
     ),

@@ -154,7 +154,7 @@ def _edits(node: ast.expr) -> Iterator[tuple[str, str]]:
     if isinstance(node, ast.Constant) and type(node.value) is int:
         yield "constant", repr(node.value + 1)
     elif isinstance(node, ast.Constant) and isinstance(node.value, float):
-        yield "constant", f"{node.value * 1.01:.12g}"
+        yield "constant", f"{node.value * 1.01 or 0.01:.12g}"  # 1 % of 0 would be no error
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         yield from _negative(node)
     elif isinstance(node, ast.BinOp):
