@@ -59,7 +59,7 @@ def family(d: int, n: int, w: float = 2.0**-10, bias: float = 64.0) -> dict[str,
     return {"X": torch.eye(n, d).double(), "W_QK": 2 * E, "b_QK": 2 * b, "W": W}
 
 
-#: The sign of a row of E_1, by type of token: e_1, e_2, e_3, then those of even and of odd place.
+#: The sign of a row of E_1 for tokens e_1, e_2, e_3, those of even place and those of odd place.
 SIGNS = (1, -1, 1, -1, 1)
 
 
