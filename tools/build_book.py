@@ -269,7 +269,7 @@ def verdict(evidence: Path) -> str:
 
 def timed(name: str, stage, *arguments):
     """Run one stage, announce it, and print how long it took."""
-    print(f"==> {name}", flush=True)
+    print(f"==> {name}\n", end="", flush=True)  # in one piece: two stages may speak at a time
     start = time.perf_counter()
     result = stage(*arguments)
     print(f"    {name}: {time.perf_counter() - start:.1f} s", flush=True)
