@@ -69,7 +69,8 @@ def test_a_missing_or_an_added_name_is_refused(check):
 def test_a_wrong_rank_is_refused(check):
     instance = made(check)
     for name, value in instance.items():
-        for wrong in (value[None], value[0], value[..., None], value.flatten()[0]):
+        lower = [value[0], value.flatten()[0]] if value.ndim else []
+        for wrong in (value[None], value[..., None], *lower):
             with pytest.raises(InputError, match=f"^{name}: got shape"):
                 compare(check, {**instance, name: wrong})
 
