@@ -8,14 +8,14 @@ import pytest
 import torch
 
 import evidence_files
-from attnverify import printing
 from attnverify.book.pages import status
-from attnverify.book.pages.common import Evidence, false_at, margin, read_evidence
+from attnverify.book.pages.common import Evidence, read_evidence
 from attnverify.checks import CHECKS
 from attnverify.errors import InputError
 from attnverify.evidence.certify import certify
 from attnverify.evidence.exact import compare
 from attnverify.evidence.forms import Inequality
+from attnverify.evidence.margins import best_ratio, false_at
 from attnverify.evidence.records import Record
 from attnverify.evidence.run import reject
 from attnverify.evidence.search import Settings
@@ -105,11 +105,11 @@ def test_the_best_ratio_is_the_certified_one():
         Record("attacked", "mean", "pass", 0.99, 1, 0.0, ""),
         Record("certified", "mean", "pass", 0.75, 1, 0.0, "", refuted_at=0.7499),
     ]
-    assert printing._margin(records) == "0.750000" and printing._false_at(records) == "0.7499"
-    assert printing._margin(records[:1]) == "0.990000" and printing._false_at([]) == "-"
     as_json = [r.as_json() for r in records]
-    assert margin("norms.residual-centers", as_json) == 0.75
-    assert margin("norms.residual-centers", as_json[:1]) == 0.99
+    assert best_ratio("norms.residual-centers", as_json) == 0.75
+    assert best_ratio("norms.residual-centers", as_json[:1]) == 0.99
+    assert best_ratio("norms.residual-centers", []) is None
+    assert false_at(as_json) == ["0.7499"] and false_at(as_json[:1]) == []
 
 
 def test_the_pages_show_the_factors(tmp_path):

@@ -16,8 +16,6 @@ from attnverify.book.pages.common import (
     anchor,
     by_part,
     escape,
-    margin,
-    measure,
     number,
     read_evidence,
     statement_modules,
@@ -28,6 +26,7 @@ from attnverify.claims import registry
 from attnverify.claims.model import Claim, Registry
 from attnverify.errors import InputError
 from attnverify.evidence.forms import Inequality
+from attnverify.evidence.margins import best_ratio, measure
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -272,9 +271,9 @@ def test_margins_are_those_of_inequalities():
     found = [("transpose", "certified", 5.0), ("product", "attacked", 0.7)]
     found.append(("product", "certified", 0.5))
     records = [{"check": c, "kind": k, "ratio": r} for c, k, r in found]
-    assert margin("norms.submultiplicative", records) == 0.5
-    assert margin("norms.submultiplicative", records[:2]) == 0.7
-    assert margin("paths.count", []) is None
+    assert best_ratio("norms.submultiplicative", records) == 0.5
+    assert best_ratio("norms.submultiplicative", records[:2]) == 0.7
+    assert best_ratio("paths.count", []) is None
 
 
 def test_numbers_show_how_near_one_is():

@@ -266,15 +266,14 @@ def replay(
     ] = None,
 ) -> None:
     """Recheck a saved instance from scratch in ball arithmetic."""
-    if export is not None:
-        from attnverify.evidence.export import write_saved
+    from attnverify.evidence import export as certificates
+    from attnverify.evidence import replay as instances
 
-        write_saved(file, export)
+    if export is not None:
+        certificates.write_saved(file, export)
         out.print(
             f"certificate in {export}; for another arithmetic: tools/recheck.py", markup=False
         )
-    from attnverify.evidence import replay as instances
-
     claim, name, seen = instances.replay(file)
     words = {
         "pass": "left <= right",

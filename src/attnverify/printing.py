@@ -88,15 +88,19 @@ def progress_bar() -> Progress:
 
 def print_report(report: Report, to: Console) -> None:
     """The table of the claims, every piece that did not pass, the reasons, the verdict."""
+    from attnverify.evidence.margins import best_ratio, false_at
+
     shown = table("claim", "status", "evidence", "best ratio", "false at", "twins")
     for claim in report.claims:
         records, twins = report.records[claim.id], report.twins[claim.id]
         status = report.standing[claim.id].status
         rejected = f"{sum(t.rejected for t in twins)}/{len(twins)}"
         word = f"[{STATUS_COLORS[status]}]{status}[/]"
-        shown.add_row(
-            claim.id, word, _kinds(records), _margin(records), _false_at(records), rejected
-        )
+        as_stored = [record.as_json() for record in records]
+        ratio = best_ratio(claim.id, as_stored)
+        margin = "-" if ratio is None else f"{ratio:.6f}"
+        nearest = " ".join(false_at(as_stored)) or "-"
+        shown.add_row(claim.id, word, _kinds(records), margin, nearest, rejected)
     to.print(shown)
     to.print(FALSE_AT, markup=False, highlight=False)
     for claim in report.claims:
@@ -135,28 +139,11 @@ def _kinds(records: Sequence[Record]) -> str:
     return " ".join(k[:3] + "!" * (k in failed) for k in dict.fromkeys(r.kind for r in records))
 
 
-def _margin(records: Sequence[Record]) -> str:
-    """Best ratio of the inequalities; 1 means it cannot be improved.
-
-    Certificates look at what searches found again, so what they say counts, where there are any.
-    """
-    searched = {r.check for r in records if r.kind == "attacked" or r.refuted_at is not None}
-    found = [(r.kind, r.ratio) for r in records if r.check in searched and r.ratio is not None]
-    certified = [ratio for kind, ratio in found if kind == "certified"]
-    ratios = certified or [ratio for _, ratio in found]
-    return f"{max(ratios):.6f}" if ratios else "-"
-
-
 #: What stands in the column of the factors.
 FALSE_AT = (
     "false at: factors of the right sides with which the inequalities are certainly false, one "
     "each;\nthe best constant lies between this share of the stated one and the stated one"
 )
-
-
-def _false_at(records: Sequence[Record]) -> str:
-    """The nearest refuted factor of every inequality."""
-    return " ".join(f"{r.refuted_at:.4g}" for r in records if r.refuted_at is not None) or "-"
 
 
 def verdict(report: Report) -> str:

@@ -192,9 +192,12 @@ def _rule(rule: tuple[tuple[Any, Any], tuple[sp.Expr, ...]]) -> str:
 
 def _in_full(side: Any) -> str:
     """A side with all assumptions on its symbols; dummy symbols by their place, not by a count."""
-    text, seen = sp.srepr(side), {}
-    number = lambda found: f"dummy_index={seen.setdefault(found[1], len(seen))}"  # noqa: E731
-    return re.sub(r"dummy_index=(-?\d+)", number, text)
+    seen: dict[str, int] = {}
+
+    def place(found: re.Match[str]) -> str:
+        return f"dummy_index={seen.setdefault(found[1], len(seen))}"
+
+    return re.sub(r"dummy_index=(-?\d+)", place, sp.srepr(side))
 
 
 def decide(step: Any, rules: Rules | None = None) -> bool | None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import torch
+
 from attnverify import ops
 from attnverify.errors import require
 from attnverify.formulas.collapse import sharp_factor
@@ -68,12 +70,15 @@ def heads_threshold(
     if sum(v for _, v in heads) <= 1:
         return math.inf
 
-    def factor(y: float) -> float:
-        return sum(v * math.tanh(q * y) for q, v in heads)
+    q, v = torch.tensor(heads, dtype=torch.float64).T
+    c = q / (4 * math.sqrt(key_width))
+
+    def factor(size: float) -> float:
+        return float(sharp_factor(torch.tensor(size, dtype=torch.float64), c, v))
 
     low, high = 0.0, 1.0
     while factor(high) < 1:
         low, high = high, 2 * high
     while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if factor(middle) < 1 else (low, middle)
-    return math.sqrt(4 * math.sqrt(key_width) * high)
+    return high

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from attnverify import ops
 from attnverify.errors import require
+from attnverify.formulas import walk
 
 
 def relative_entropy(e, base):
@@ -28,7 +29,7 @@ def two_levels(s, D):
 
 def widest_deficit(D, tokens: int):
     """max_k K(k/T, D), k = 1..T-1: the most entropy a row of spread D lacks; (...) -> (...)."""
-    shares = ops.full((tokens - 1,), 1, D).cumsum(0) / tokens
+    shares = walk.indices(tokens - 1, D) / tokens
     return ops.amax(two_levels(shares, D[..., None]), -1)
 
 

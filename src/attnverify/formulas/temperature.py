@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from attnverify import ops
-from attnverify.formulas import chisquare, edgeworth, walk
+from attnverify.formulas import chisquare, edgeworth, localization, walk
 from attnverify.formulas.spectral import spectral_norm
 
 
@@ -17,9 +17,10 @@ def ends(t, xi, low, high, asymmetry: Any = 1, sqrt=ops.sqrt):
 
     low, high: the thresholds below and above the mean score, in units of T ||M||_F.
     """
-    deviation = sqrt(walk.limit_variance(t, asymmetry))
-    mean = (2 * t - 1) * xi / 2
-    return (mean + low) / deviation, (mean - high) / deviation
+    return (
+        localization.limit_argument(t, xi, low, asymmetry, sqrt),
+        localization.limit_argument(t, xi, -high, asymmetry, sqrt),
+    )
 
 
 def window(t, xi, low, high, asymmetry: Any = 1):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from attnverify import ops
+from attnverify.formulas import collapse, norms
 
 
 def moves(base, E):
@@ -10,9 +11,8 @@ def moves(base, E):
 
     base: (..., tokens), E: (..., rows, tokens); shape (...) each.
     """
-    moved = abs(ops.softmax(base[..., None, :] + E) - ops.softmax(base)[..., None, :])
-    column = ops.amax(ops.sum(moved, -2), -1)
-    return column, ops.amax(ops.sum(moved, -1), -1) / ops.constant(2, E)
+    p, rows = ops.softmax(base)[..., None, :], ops.softmax(base[..., None, :] + E)
+    return norms.max_column_sum(rows - p), ops.amax(norms.total_variation(rows, p), -1)
 
 
 def column_times_row(base, E):
@@ -23,6 +23,4 @@ def column_times_row(base, E):
 
 def best_constant(R, W_QK, W, key_width: int):
     """||W_QK||_1 ||W_V||_{1,inf} / sqrt(2 d_qk) of one head; claim single-head-best-constant."""
-    from attnverify.formulas import collapse
-
     return collapse.corrected_constant(R, W_QK, W, key_width) / ops.root(32, R)

@@ -13,10 +13,8 @@ from types import ModuleType
 from typing import Any
 
 from attnverify import claims
-from attnverify.checks import CHECKS
 from attnverify.claims.model import Claim
 from attnverify.errors import InputError
-from attnverify.evidence.forms import Identity, Inequality
 from attnverify.evidence.verify import REPORT_VERSION
 from attnverify.files import read_json
 from attnverify.vocabulary import KINDS, MARKS, STATUS_COLORS, STATUSES, UNCHECKED
@@ -123,31 +121,6 @@ def number(value: float | None) -> str:
 def _power(value: float) -> str:
     digits, exponent = f"{value:.1e}".split("e")
     return f"{digits}·10{str(int(exponent)).translate(RAISED)}"
-
-
-def measure(id: str, check: str) -> str:
-    """What the ratio of a check's records is: left/right, error/rounding bound, or a ratio."""
-    found = CHECKS.get(id, {}).get(check)
-    if isinstance(found, Inequality):
-        return "left/right"
-    return "error/bound" if isinstance(found, Identity) else "ratio"
-
-
-def margin(id: str, records: Iterable[Mapping[str, Any]]) -> float | None:
-    """The largest left/right found for the inequalities of a claim, None if it has none.
-
-    Certificates look at what searches found again, so what they say counts, where there are any.
-    """
-    found = [r for r in records if measure(id, r["check"]) == "left/right"]
-    found = [r for r in found if r["ratio"] is not None]
-    certified = [r["ratio"] for r in found if r["kind"] == "certified"]
-    return max(certified or [r["ratio"] for r in found], default=None)
-
-
-def false_at(records: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The factors of the right sides with which the inequalities are certainly false."""
-    found = (r["refuted_at"] for r in records)
-    return [f"{factor:.4g}" for factor in found if factor is not None]
 
 
 def badge(status: str) -> str:

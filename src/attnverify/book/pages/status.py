@@ -11,13 +11,12 @@ from attnverify.book.pages.common import (
     badge,
     by_part,
     escape,
-    false_at,
-    margin,
     number,
     pipe_table,
     scrolling,
 )
 from attnverify.claims import Claim, registry
+from attnverify.evidence.margins import best_ratio, false_at
 from attnverify.evidence.status import required
 from attnverify.vocabulary import KINDS, tally
 
@@ -69,7 +68,7 @@ def _row(claim: Claim, evidence: Evidence) -> list[str]:
         f"[]{{#{anchor(claim.id, 'status')}}}{{claim}}`{claim.id} <{claim.id}>`",
         badge(status),
         ", ".join(filter(None, (_outcome(claim, kind, records) for kind in KINDS))),
-        number(margin(claim.id, records)),
+        number(best_ratio(claim.id, records)),
         ", ".join(false_at(records)) or "–",
         f"{rejected} of {len(twins)}" if twins else "–",
         f"{sum(r['seconds'] for r in records):.2f}" if records else "–",

@@ -8,8 +8,9 @@ from typing import Any
 
 from docutils import nodes
 
-from attnverify.book.pages.common import FIXED, Evidence, false_at, measure, number
+from attnverify.book.pages.common import FIXED, Evidence, number
 from attnverify.claims import Claim
+from attnverify.evidence.margins import false_at, measure
 
 OUTCOMES = {"pass": f"✓{FIXED}pass", "fail": f"✗{FIXED}fail", "unknown": f"?{FIXED}unknown"}
 RECORDS = ("Kind", "Check", "Outcome", "Ratio", "Decided", "Found", "Does not show")
