@@ -147,6 +147,7 @@ def setup(app: Sphinx) -> dict:
     katex.STARTUP_TIMEOUT = katex.RENDER_TIMEOUT = 120.0
     app.setup_extension("formulas")
     app.setup_extension("changed")
+    app.setup_extension("published")
     app.connect("builder-inited", check_math)
     app.connect("doctree-resolved", check_images)
     # Before the theme's own header buttons (501), which read what this sets.

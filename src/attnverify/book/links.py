@@ -171,7 +171,7 @@ def _to_box(app: Sphinx, env: BuildEnvironment, node, claim: Claim, text: nodes.
     numbers = env.toc_fignumbers.get(box["docname"], {}).get(box["countertype"], {})
     number = ".".join(map(str, numbers.get(anchor(claim.id), ())))
     if number and not node["refexplicit"]:
-        text = nodes.inline("", f"{claim.kind.capitalize()} {number} ({claim.title})")
+        text = nodes.inline("", f"{claim.kind.capitalize()} {number}")  # the title is on hover
     return make_refnode(
         app.builder, node["refdoc"], box["docname"], anchor(claim.id), text, claim.title
     )
