@@ -103,7 +103,7 @@ def _produced_by(evidence: Evidence) -> list[str]:
     rows += [
         ["environment", f"`{name}`", f"`{value}`"] for name, value in evidence.environment.items()
     ]
-    table = pipe_table(("", "Name", "Value"), rows)
+    table = pipe_table(("Kind", "Name", "Value"), rows)
     return [
         "## What produced it",
         "",
