@@ -12,8 +12,10 @@ MENDS = (
     # The name hid the text of the button, which also names the keys.
     (re.compile(r'(<button class="btn search-button-field[^>]*?) aria-label="Search"'), r"\1"),
     # Its logo and its search field were in no landmark.
-    ('<div id="pst-primary-sidebar" ', '<div id="pst-primary-sidebar" role="region" '
-     'aria-label="Side bar" '),
+    (
+        '<div id="pst-primary-sidebar" ',
+        '<div id="pst-primary-sidebar" role="region" aria-label="Side bar" ',
+    ),
     # A deprecated role, which a list cannot hold.
     (' role="doc-biblioentry"', ' role="listitem"'),
 )

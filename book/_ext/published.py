@@ -1,4 +1,4 @@
-"""What a published book needs: descriptions, addresses, a picture for links, a page for lost readers.
+"""What a published book needs: descriptions, addresses, a picture, a page for lost readers.
 
 Every page gets a description and Open Graph properties. What holds an address is made where the
 build knows one (`html_baseurl`, from BOOK_ADDRESS): canonical links, which Sphinx writes, `og:url`
@@ -122,7 +122,7 @@ def lost(app: Sphinx) -> Iterator[tuple[str, dict, str]]:
     """The page for an address that leads nowhere."""
     root = app.config.root_doc
     body = (
-        '<section><h1>Page not found</h1><p>There is no page at this address. A claim is at '
+        "<section><h1>Page not found</h1><p>There is no page at this address. A claim is at "
         "<code>claims/</code>, its id and <code>.html</code>, wherever the book prints it.</p>"
         f'<p>Go to <a href="{root}.html">the first page</a> or '
         '<a href="search.html">search the book</a>.</p></section>'

@@ -1,8 +1,8 @@
 """Previews: what a link leads to, shown where the reader is.
 
 Each page writes a small script with the things on it that links lead to: claims, citations,
-equations, figures, entries of the API reference. ``previews.js`` loads the script of the page that a
-link leads to when the pointer rests on it or the keyboard focuses it; a script and not a page, so
+equations, figures, entries of the API reference. ``previews.js`` loads the script of the page that
+a link leads to when the pointer rests on it or the keyboard focuses it; a script and not a page, so
 that it works from a file as well. Nothing of another host is loaded.
 """
 
@@ -75,9 +75,7 @@ def previews(body: str) -> dict[str, str]:
         if id.startswith("claim-"):
             html = _claim(html)
         elif start["tag"] == "dt":
-            first = re.compile(r"\s*<dd>(<p>.*?</p>)?", re.S).match(
-                body, start.start() + len(html)
-            )
+            first = re.compile(r"\s*<dd>(<p>.*?</p>)?", re.S).match(body, start.start() + len(html))
             html = f"<div>{html}{first[1] or ''}</div>" if first else html
         found[id] = shortened(html)
     return found
