@@ -52,10 +52,11 @@ def test_words_of_formulas_are_names_and_letters_and_no_layout():
 
 
 BODY = """<section><div class="proof attnverify-claim" id="claim-a"><p class="t">T</p>
-<section id="claim-a-content"><p>One <span class="katex"><span class="katex-mathml"><math><mi>x</mi></math></span>
-<span class="katex-html">x</span></span><a href="#b" title="t">there</a></p><div class="inner"></div>
-<div class="attnverify-footer docutils container"><p>
-<span class="attnverify-badge"><span>v</span> ok</span> evidence</p></div></section></div><p>after</p>
+<section id="claim-a-content"><p>One <span class="katex"><span class="katex-mathml"><math><mi>x</mi>
+</math></span><span class="katex-html">x</span></span><a href="#b" title="t">there</a></p>
+<div class="inner"></div><div class="attnverify-footer docutils container"><p>
+<span class="attnverify-badge"><span>v</span> ok</span> evidence</p></div>
+</section></div><p>after</p>
 <figure id="fig-x"><img src="../_images/x.svg" alt="x"/></figure>
 <div class="note" id="id4">no citation</div>
 <dt class="sig" id="attnverify.a.b">b()</dt>

@@ -22,8 +22,8 @@ WORD = re.compile(r"[A-Za-z]{2,}")
 #: Commands that lay a formula out and say nothing of what it is about.
 LAYOUT = frozenset(
     """begin end left right big Big bigl bigr Bigl Bigr aligned align cases quad qquad text
-    textstyle displaystyle mathrm mathbf mathbb mathcal operatorname frac tfrac dfrac lVert rVert lvert rvert
-    label nonumber""".split()
+    textstyle displaystyle mathrm mathbf mathbb mathcal operatorname frac tfrac dfrac lVert rVert
+    lvert rvert label nonumber""".split()
 )
 
 
