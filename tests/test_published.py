@@ -35,6 +35,9 @@ def test_a_description_is_made_of_sentences_without_formulas():
     text = paragraph(lead, " The vector ", nodes.math("", "e^2"), " moves. It is bounded. No tail")
     box = nodes.note("", paragraph("A box comes first."))
     assert published.description("Rows", page(box, text)).startswith("Rows: It is bounded. An exe")
+    cited = paragraph("It is as Name and others [Name et al., 2021] say, for all lengths of a row.")
+    said = "It is as Name and others say, for all lengths of a row."
+    assert published.description("Rows", page(text, cited)) == f"It is bounded. {said}"
 
 
 def test_descriptions_are_neither_short_nor_long():

@@ -45,7 +45,7 @@ def test_a_link_shows_what_it_leads_to(browser, site, kind):
     name, href, words = LINKS[kind]
     with visiting(browser, site) as visit:
         page = visit.open(f"{name}.html").page
-        link = page.locator(f'article a[href^="{href}"]').first
+        link = page.locator(f'article a[href^="{href}"]').locator("visible=true").first
         link.scroll_into_view_if_needed()
         before = link.get_attribute("title")
         link.hover()

@@ -32,6 +32,7 @@ SUMMARY = "An executable book that verifies two papers about self-attention"
 PICTURE = "_static/book.png"
 SIZE = (1200, 630)  # pixels, what Open Graph readers expect
 SENTENCE = re.compile(r"(?<=[.!?])\s+")
+CITATION = re.compile(r" \[[^\[\]]*\d{4}[a-z]?\]")
 FORMULA = "\N{OBJECT REPLACEMENT CHARACTER}"
 LOST = "404"
 
@@ -48,7 +49,7 @@ def _words(node: nodes.Node) -> str:
         return str(node)
     if isinstance(node, (nodes.math, nodes.raw, nodes.footnote_reference)):
         return FORMULA
-    parts = [child for child in node.children]
+    parts = [child for child in node.children if child.astext()]
     if isinstance(node, nodes.paragraph) and parts and isinstance(parts[0], nodes.strong):
         parts = parts[1:]
     return "".join(map(_words, parts))
@@ -58,20 +59,21 @@ def sentences(doctree: nodes.document) -> Iterator[str]:
     """Sentences of a page's own paragraphs that hold no formula."""
     for paragraph in doctree.findall(nodes.paragraph):
         if isinstance(paragraph.parent, nodes.section):
-            for sentence in SENTENCE.split(" ".join(_words(paragraph).split())):
+            text = " ".join(_words(paragraph).split())
+            for sentence in SENTENCE.split(CITATION.sub("", text)):
                 if sentence[:1].isupper() and sentence[-1:] in ".!?" and FORMULA not in sentence:
                     yield sentence
 
 
 def description(title: str, doctree: nodes.document | None) -> str:
-    """What a page is about, in one or two of its own sentences, after its title."""
-    text = f"{title}:"
+    """What a page is about, in its own first sentences; after its title where they say little."""
+    text = ""
     for sentence in sentences(doctree) if doctree else ():
-        if len(text) > len(title) + 1 and len(text) + len(sentence) >= LONGEST:
+        if text and len(text) + len(sentence) >= LONGEST:
             break
-        text += f" {sentence}"
+        text = f"{text} {sentence}".strip()
     if len(text) < SHORTEST:
-        text = f"{text} {SUMMARY}."
+        text = " ".join(filter(None, [f"{title}:", text, f"{SUMMARY}."]))
     return textwrap.shorten(text, LONGEST, placeholder="…")
 
 
