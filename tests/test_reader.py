@@ -83,6 +83,16 @@ def test_no_preview_where_there_is_no_pointer(browser, site):
         assert page.locator(PREVIEW).count() == 0
 
 
+def test_what_scrolls_can_be_reached_with_the_keyboard(browser, site):
+    """A wide table is a stop on a phone, where it scrolls, and none on a desk, where it fits."""
+    with visiting(browser, site, PHONE) as visit:
+        page = visit.open("book/notation.html").page
+        table = page.locator("article table").first
+        assert table.get_attribute("tabindex") == "0"
+        page.set_viewport_size({"width": 1600, "height": 900})
+        page.wait_for_function("!document.querySelector('article table[tabindex]')")
+
+
 def found(page, site: str, query: str) -> list[tuple[str, str]]:
     """(address, excerpt) of the results of a search, in their order."""
     page.goto(f"{site}/search.html")
