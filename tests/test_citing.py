@@ -54,7 +54,8 @@ def test_words_of_formulas_are_names_and_letters_and_no_layout():
 BODY = """<section><div class="proof attnverify-claim" id="claim-a"><p class="t">T</p>
 <section id="claim-a-content"><p>One <span class="katex"><span class="katex-mathml"><math><mi>x</mi>
 </math></span><span class="katex-html">x</span></span><a href="#b" title="t">there</a></p>
-<div class="inner"></div><div class="attnverify-footer docutils container"><p>
+<div class="inner"></div><details><p>x</p><details>y</details></details>
+<div class="attnverify-footer docutils container"><p>
 <span class="attnverify-badge"><span>v</span> ok</span> evidence</p></div>
 </section></div><p>after</p>
 <figure id="fig-x"><img src="../_images/x.svg" alt="x"/></figure>
@@ -67,7 +68,12 @@ def test_previews_are_the_elements_without_ids_links_and_doubles():
     found = previews.previews(BODY)
     assert list(found) == ["claim-a", "fig-x", "attnverify.a.b"]
     claim = found["claim-a"]
-    assert "after" not in claim and "evidence" not in claim and "ok</span>" in claim
+    assert (
+        "details" not in claim
+        and "after" not in claim
+        and "evidence" not in claim
+        and "ok</span>" in claim
+    )
     assert "<math>" not in claim and "<a" not in claim and " id=" not in claim
     assert claim.count("<div") == claim.count("</div>")
     assert 'src="ROOT/_images/x.svg"' in found["fig-x"]

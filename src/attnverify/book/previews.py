@@ -55,7 +55,9 @@ def shortened(html: str) -> str:
 
 
 def _claim(html: str) -> str:
-    """The statement and the status; the footer stays where it is."""
+    """The statement and the status; the footer and what is folded stay where they are."""
+    while (start := html.find("<details")) >= 0:
+        html = html.replace(element(html, start), "")
     start = html.find(FOOTER)
     if start < 0:
         return html
