@@ -143,9 +143,9 @@ def sitemap(base: str, pages: list[str]) -> str:
 def draw_picture(path: Path, title: str) -> None:
     """The picture that is shown with links to the book: its name and what it does."""
     figure = Figure(figsize=(SIZE[0] / 100, SIZE[1] / 100), dpi=100, facecolor="#0f2537")
-    texts = [(0.62, title, 56, "bold"), (0.42, SUMMARY + ".", 25, "normal")]
-    kept = "proved, attacked, certified, and never without a false twin."
-    texts.append((0.3, f"{len(registry)} claims: {kept}", 21, "normal"))
+    texts = [(0.62, title, 56, "bold"), (0.42, SUMMARY + ".", 23, "normal")]
+    kept = "each checked beside a false neighbor that must be rejected."
+    texts.append((0.3, f"{len(registry)} claims, {kept}", 20, "normal"))
     for height, text, size, weight in texts:
         figure.text(0.06, height, text, fontsize=size, weight=weight, color="white")
     figure.text(0.06, 0.1, f"Version {__version__}", fontsize=18, color="#b9c7d3")
