@@ -50,7 +50,7 @@
           if (tag === "mfrac" && part.textContent.length > 1) part.prepend("("), part.append(")");
         e.children[0].after(sign);
       }
-    return math.textContent.replace(/[\u2061-\u2064]/g, "");
+    return math.textContent.replace(/\u2061(?=[\p{Letter}\p{Number}])/gu, " ").replace(/[\u2061-\u2064]/g, "");
   };
 
   Search.htmlToText = (html, anchor) => {
