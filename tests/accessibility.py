@@ -1,4 +1,4 @@
-"""axe-core on a page: every rule, both themes, desktop and phone, in about a second.
+"""axe-core on a page: every rule, both themes, desktop and phone, in seconds.
 
 What costs time is the contrast of each of some thousand pieces of text. Text of equal color, size,
 weight and background has equal contrast, so three pieces of each kind are looked at. KaTeX makes a
@@ -20,6 +20,8 @@ import npm
 AXE = "axe-core@4.14.1"
 SCREENS = {"desktop": DESK, "phone": PHONE}
 THEMES = ("light", "dark")
+#: Milliseconds after which the theme has looked again at what scrolls: it waits 300 after a resize.
+SETTLED = 500
 
 FLAT_MATH = """() => document.querySelectorAll(".katex").forEach((e) => {
   e.textContent = e.textContent; })"""
@@ -76,6 +78,7 @@ def violations(page: Page, axe: str) -> list[str]:
     page.evaluate(FLAT_CODE)
     for screen, (width, height) in SCREENS.items():
         page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_timeout(SETTLED)
         found += [f"{screen}: {text}" for text in page.evaluate(RUN, [None, REST])]
     return found
 
