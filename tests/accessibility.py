@@ -67,6 +67,8 @@ def violations(page: Page, axe: str) -> list[str]:
     """What axe finds on an open page, told with screen and theme."""
     page.evaluate(axe)
     page.evaluate(FLAT_MATH)
+    # A color on its way from one theme to the other is none of the page's.
+    page.add_style_tag(content="*, *::before, *::after { transition: none !important }")
     found = []
     for screen, (width, height) in SCREENS.items():
         page.set_viewport_size({"width": width, "height": height})
