@@ -191,6 +191,7 @@ def setup(app: Sphinx) -> dict:
     """Register the directives, the roles, the style sheet and the configuration value."""
     app.setup_extension("sphinx_proof")
     app.setup_extension("sphinxcontrib.bibtex")
+    app.setup_extension("attnverify.book.folding")
     app.add_config_value("attnverify_evidence", "_build/evidence.json", "env")
     app.add_directive("claim", ClaimDirective)
     app.add_directive("evidence", EvidenceDirective)
