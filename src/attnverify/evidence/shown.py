@@ -137,7 +137,7 @@ def _sides(found: Any) -> tuple[str, str, str]:
     if isinstance(found, tuple):
         return sp.latex(found[0]), "=", sp.latex(found[1])
     if isinstance(found, sp.core.relational.Relational):
-        return sp.latex(found.lhs), SYMBOLS[found.rel_op], sp.latex(found.rhs)
+        return sp.latex(found.lhs), SYMBOLS[str(getattr(found, "rel_op", ""))], sp.latex(found.rhs)
     if found in (sp.true, sp.false):
         return "", "", ""
     return sp.latex(found), "", ""
