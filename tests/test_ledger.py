@@ -214,6 +214,13 @@ def test_a_float_is_no_exact_number(step):
         ledger.derived(CLAIM, {"step": step})
 
 
+def test_a_float_in_a_relation_that_came_evaluated_is_seen():
+    with pytest.raises(ledger.DerivationError, match="got the float 1.5.*, expected exact numbers"):
+        ledger.derived(CLAIM, {"step": sp.sqrt(2) < 1.5})
+    with pytest.raises(ledger.DerivationError, match="got the float 1.4"):
+        ledger.rejected(CLAIM, {"step": sp.sqrt(2) < 1.4})
+
+
 @pytest.fixture
 def shell():
     yield InteractiveShell.instance()

@@ -132,7 +132,7 @@ def _hand_in(claim, role, steps, given, rules, *, expected) -> Entry:
     found = []
     for name, step in steps.items():
         verdict = decide(step, rules)
-        _require_exact(claim, name, step)
+        _require_exact(claim, name, step, call)
         if verdict is not expected:
             word = {True: "true", False: "false", None: "undecided"}[verdict]
             raise DerivationError(
@@ -157,9 +157,15 @@ def _hand_in(claim, role, steps, given, rules, *, expected) -> Entry:
     return entry
 
 
-def _require_exact(claim: str, name: str, step: Any) -> None:
-    """A float is a rounded number: nothing that is decided with one is decided exactly."""
-    inexact = {number for side in _sides(step) for number in side.atoms(sp.Float)}
+def _require_exact(claim: str, name: str, step: Any, call: written.Call | None) -> None:
+    """A float is a rounded number: nothing that is decided with one is decided exactly.
+
+    A relation between numbers arrives as true or false; then its source tells what was compared.
+    """
+    sides = _sides(step)
+    if step in (sp.true, sp.false):
+        sides = _sides(shown.as_written(name, step, call))
+    inexact = {number for side in sides for number in side.atoms(sp.Float)}
     if inexact:
         raise DerivationError(
             f"{claim}, step {name!r}: got the float {min(inexact)}, expected exact numbers"
