@@ -34,7 +34,6 @@ def main() -> int:
         for number, name in enumerate(pages(ROOT)):
             page.goto((ROOT / "_build" / "html" / f"{name}.html").as_uri())
             file = target / f"{number:02d}-{Path(name).name}.pdf"
-            page.evaluate("for (const d of document.querySelectorAll('details')) d.open = true")
             page.pdf(path=file, format="A4", print_background=True)
             print(f"wrote {file.relative_to(ROOT)}", flush=True)
         browser.close()
