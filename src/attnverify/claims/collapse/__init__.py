@@ -181,7 +181,8 @@ $|1 - 2a|^L \operatorname{diam}(X)$: the rate is geometric, not doubly exponenti
 For every $X$, all heads and all biases,
 
 $$
-\operatorname{diam}(\mathrm{SA}(X)) \le \operatorname{diam}(X) \sum_h \lVert W_h \rVert_2 \allowbreak
+\operatorname{diam}(\mathrm{SA}(X)) \le
+\operatorname{diam}(X) \sum_h \lVert W_h \rVert_2 \allowbreak
 \tanh\!\Bigl( \frac{\lVert W_{QK,h} \rVert_2 \operatorname{diam}(X)^2}{4 \sqrt{d_{qk}}} \Bigr)
 \le \frac{\beta_2}{4 \sqrt{d_{qk}}} \operatorname{diam}(X)^3,
 $$
