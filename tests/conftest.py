@@ -39,9 +39,10 @@ ALLOWED_SKIPS: frozenset[str] = frozenset()
 #: Files whose tests open the built book.
 BOOK_TESTS = (
     "test_pages.py",
-    "test_interactive.py",
     "test_book_evidence.py",
     "test_folding.py",
+    "test_interactive.py",
+    "test_pages_claims.py",
 )
 
 

@@ -40,6 +40,10 @@ class Evidence:
     def twins(self, id: str) -> list[Mapping[str, Any]]:
         return list(self.claims.get(id, {}).get("twins", ()))
 
+    def reasons(self, id: str) -> list[str]:
+        """Why the status is what it is, where that is not plain."""
+        return list(self.claims.get(id, {}).get("reasons", ()))
+
 
 def read_evidence(path: Path) -> Evidence:
     """Read a file of ``attnverify verify --json``; raises InputError that says what is wrong."""
