@@ -34,10 +34,11 @@ PLOT = Plot(
     {0.0: "0", -20.0: "−20", -40.0: "−40", -60.0: "−60"},
 )
 CAPTION = (
-    "<b>Try:</b> make the tokens larger until the closed form rises, then the value maps, until the "
-    "recursion does. <b>It shows</b> one network, computed in the page: the bounds lie above the "
-    "measured curve and bend like it. <b>It does not show</b> how far above for other networks, nor "
-    "that a network whose bound grows keeps its tokens apart: this one collapses there as well."
+    "<b>Try:</b> make the tokens larger: first the closed form turns upwards, then the recursion,"
+    " and last the network itself. <b>It shows</b> one network, computed in the page: the bounds "
+    "lie above the measured curve and bend like it. <b>It does not show</b> how far above for "
+    "other networks; and a bound that grows says nothing: in between this network still "
+    "collapses."
 )
 
 
@@ -65,9 +66,7 @@ def recursion(start: float, value: float) -> list[float]:
 def closed_form(start: float, value: float) -> list[float]:
     """log10 of beta^((3^l - 1)/2) start^(3^l), beta the largest sum_h c_h v_h of a layer."""
     beta = value * float((RATES * VALUE_NORMS).sum(-1).max())
-    return [
-        (3**k - 1) / 2 * math.log10(beta) + 3**k * math.log10(start) for k in range(DEPTH + 1)
-    ]
+    return [(3**k - 1) / 2 * math.log10(beta) + 3**k * math.log10(start) for k in range(DEPTH + 1)]
 
 
 def log10(size: float) -> float:
@@ -89,7 +88,7 @@ def draw(values: Values) -> Drawing:
     return Drawing({k: over_layers(points) for k, points in lines.items()}, {}, texts)
 
 
-def depth_figure(size: float = -0.2, value: float = 1.0) -> Figure:
+def depth_figure(size: float = -0.6, value: float = 1.0) -> Figure:
     """A network of 5 layers beside its bounds; size: log10 of a factor of the tokens.
 
     value: a factor of the value maps. Errors: InputError for a value outside its slider's range.
@@ -107,21 +106,20 @@ def depth_figure(size: float = -0.2, value: float = 1.0) -> Figure:
             "measured": Mark("line", "measured", "measured"),
         },
         controls=(
-            Slider("size", "tokens, log₁₀ of a factor", -1.0, 0.8, 0.05),
-            Slider("value", "value maps, a factor", 0.5, 3.0, 0.05),
+            Slider("size", "tokens, log₁₀ of a factor", -1.0, 0.6, 0.05),
+            Slider("value", "value maps, a factor", 0.5, 2.0, 0.05),
         ),
         sentence="Diameter of the tokens {start}. log₁₀ of the diameter after two layers: measured "
         "{measured-2}, recursion {recursion-2}, closed form {cubic-2}.",
         draw=draw,
         formulas=formulas(),
         script="depth.js",
-        values={"size": -0.2, "value": 1.0},
+        values={"size": -0.6, "value": 1.0},
     ).at(size=size, value=value)
 
 
 def formulas() -> str:
     """The factor of a layer, the network, and its norms."""
-    one = lambda a, c, v: collapse.sharp_factor(a, c, v)
     data = {"X": X, "Q": W_QK, "W": W, "rates": RATES, "norms": VALUE_NORMS}
-    written = function("factor", one, {"a": 1, "c": HEADS, "v": HEADS})
+    written = function("factor", collapse.sharp_factor, {"a": 1, "c": HEADS, "v": HEADS})
     return written + "".join(literal(name, values) for name, values in data.items())

@@ -17,6 +17,8 @@ Number = tuple[float, int]
 SIGNIFICANT = -1
 #: Places further out than this are drawn here (they are cut off by the plot's frame anyway).
 FARTHEST = 9999.0
+#: Floats end soon after: a smaller distance is not written as zero.
+SMALLEST = 1e-300
 
 
 @dataclass(frozen=True)
@@ -122,9 +124,9 @@ def shown(text: str | Number) -> str:
 
 
 def significant(value: float) -> str:
-    """Three significant digits; powers of ten below 0.001 and from 10,000 on."""
-    if value == 0 or not math.isfinite(value):
-        return "0" if value == 0 else "∞"
+    """Three significant digits of a positive number; powers of ten below 0.001, from 10,000 on."""
+    if value < SMALLEST or value == math.inf:
+        return f"<{SMALLEST:g}" if value < SMALLEST else "∞"
     if 1e-3 <= abs(value) < 1e4:
         return f"{float(f'{value:.3g}'):g}"
     mantissa, exponent = f"{value:.2e}".split("e")

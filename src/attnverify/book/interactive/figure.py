@@ -1,4 +1,4 @@
-"""A figure that a reader moves, as a description: marks, controls, a sentence, the package's values.
+"""A figure that a reader moves, as a description: marks, controls, a sentence, the values.
 
 One block of HTML: a drawing, its controls, the values in words, a caption, and a script that uses
 no library and asks no host for anything. Without JavaScript the drawing of the starting values
@@ -23,7 +23,8 @@ Values = Mapping[str, float]
 LOOKS = ("measured", "published", "repaired", "sharp", "reference")
 #: Colors that carry text nowhere: a line, a dot or an area, told apart by style as well.
 COLORED = "\n".join(f"FIG .{look} {{ --look: {COLORS[look]}; }}" for look in LOOKS)
-STYLE = """
+STYLE = (
+    """
 FIG { max-width: 32rem; margin: 0; color: var(--pst-color-text-base, inherit); }
 FIG svg { display: block; width: 100%; height: auto; font-size: 13px; }
 FIG svg text { fill: currentColor; font-family: inherit; }
@@ -43,7 +44,8 @@ FIG output { float: right; }
 FIG input[type=range] { display: block; width: 100%; min-height: 1.75rem; margin: 0;
   accent-color: var(--pst-color-primary, auto); }
 FIG .switches { display: grid; gap: 0 0.6rem; }
-FIG .switches label { display: flex; gap: 0.4rem; align-items: center; min-height: 1.75rem; margin: 0; }
+FIG .switches label { display: flex; gap: 0.4rem; align-items: center; min-height: 1.75rem;
+  margin: 0; }
 FIG button { color: inherit; background: transparent; border: 1px solid currentColor;
   border-radius: 0.3rem; padding: 0.2rem 0.6rem; margin: 0.3rem 0.4rem 0.3rem 0; font: inherit; }
 FIG p, FIG figcaption { margin: 0.4rem 0; }
@@ -52,7 +54,9 @@ FIG .keys { display: flex; flex-wrap: wrap; gap: 0 1rem; }
 FIG .keys svg { display: inline-block; width: 1.6rem; height: 0.9rem; margin-right: 0.35rem; }
 FIG .keys polygon { opacity: 0.4; }
 @media print { FIG fieldset { display: none; } }
-""" + COLORED
+"""
+    + COLORED
+)
 WITHOUT_SCRIPT = (
     "The controls need JavaScript, which did not run here. The drawing and the values are those of "
     "the starting position."
@@ -91,17 +95,19 @@ class Slider:
 
 @dataclass(frozen=True)
 class Switch:
-    """Something that is on (1) or off (0)."""
+    """Something that is on (1) or off (0); short: the part of its label that stands beside it."""
 
     name: str
     label: str
+    short: str
     least: float = 0.0
     largest: float = 1.0
     folded: bool = False
 
     def html(self, value: float) -> str:
         checked = " checked" if value else ""
-        return f'<label><input type="checkbox" name="{self.name}"{checked}>{self.label}</label>'
+        box = f'<input type="checkbox" name="{self.name}" aria-label="{self.label}"{checked}>'
+        return f"<label>{box}{self.short}</label>"
 
 
 @dataclass(frozen=True)
@@ -110,7 +116,7 @@ class Figure:
 
     sentence: the values in words, a part of the drawing's texts in braces; formulas: JavaScript of
     the package's formulas and data; script: the file of this folder that draws; presets: buttons
-    that set controls; columns: of switches beside each other.
+    that set controls; columns: heads of the columns in which the switches stand.
     """
 
     name: str
@@ -126,7 +132,7 @@ class Figure:
     script: str
     values: Values
     presets: Mapping[str, Values] = field(default_factory=dict)
-    columns: int = 1
+    columns: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         at = ", ".join(f"{name} = {value:g}" for name, value in self.values.items())
@@ -194,8 +200,9 @@ class Figure:
         rows = "".join(html[c.name] for c in sliders if not c.folded)
         switches = "".join(html[c.name] for c in self.controls if isinstance(c, Switch))
         if switches:
-            columns = f"grid-template-columns: repeat({self.columns}, auto)"
-            rows = f'<div class="switches" style="{columns}">{switches}</div>{rows}'
+            heads = "".join(f'<b aria-hidden="true">{head}</b>' for head in self.columns)
+            columns = f"grid-template-columns: repeat({len(self.columns)}, auto)"
+            rows = f'<div class="switches" style="{columns}">{heads}{switches}</div>{rows}'
         folded = "".join(html[c.name] for c in sliders if c.folded)
         if folded:
             rows += f"<details><summary>Move by sliders</summary>{folded}</details>"
@@ -205,7 +212,7 @@ class Figure:
 
     def _sentence(self, drawing: Drawing) -> str:
         part = '<span data-part="{}">{}</span>'.format
-        texts = {name: part(name, shown(text)) for name, text in drawing.texts.items()}
+        texts = {name: part(name, escape(shown(text))) for name, text in drawing.texts.items()}
         return self.sentence.format(**texts)
 
     def javascript(self) -> str:

@@ -22,12 +22,14 @@ from attnverify.formulas import collapse, rates
 SEGMENTS, LARGEST = 24, 2.0
 TOLD = (1, 5, 20)
 TICKS = {0.0: "0", 0.5: "0.5", 1.0: "1", 1.5: "1.5", 2.0: "2"}
-PLOT = Plot((0.0, LARGEST), (0.0, LARGEST), "v₁, value norm of head 1", "v₂", TICKS, TICKS, bottom=286.0)
+PLOT = Plot(
+    (0.0, LARGEST), (0.0, LARGEST), "v₁, value norm of head 1", "v₂", TICKS, TICKS, bottom=286.0
+)
 CAPTION = (
-    "<b>Try:</b> drag the dot into each region; then make the rates equal: the dotted line and the "
-    "edge become one. <b>It shows</b> where two heads make every input of this diameter collapse, and "
-    "where two tokens at this distance move apart. <b>It does not show</b> which side a given "
-    "network is on: above the edge nothing follows from the norms."
+    "<b>Try:</b> drag the dot into each region; then make the rates equal: the dotted line and "
+    "the edge become one. <b>It shows</b> where two heads make every input of this diameter "
+    "collapse, and where two tokens at this distance move apart. <b>It does not show</b> which "
+    "side a given network is on: above the edge nothing follows from the norms."
 )
 WORDS = {
     "free": "collapse is certain from every input, as v₁ + v₂ ≤ 1",
@@ -84,7 +86,12 @@ def draw(values: Values) -> Drawing:
     own, by_sums, total = float(factor(y, v)), float(mean(y, v)), values["v1"] + values["v2"]
     one = torch.tensor(1.0, dtype=torch.float64)
     orbit = {f"after{n}": (float(rates.recursion(one, y, v, n)), SIGNIFICANT) for n in TOLD}
-    lines = {"below": [*below, (0.0, 0.0)], "free": [*free, (0.0, 0.0)], "edge": below, "sums": sums}
+    lines = {
+        "below": [*below, (0.0, 0.0)],
+        "free": [*free, (0.0, 0.0)],
+        "edge": below,
+        "sums": sums,
+    }
     place = WORDS[region(total, by_sums, own)]
     texts = {"own": (own, 4), "mean": (by_sums, 4), "place": place, **orbit}
     return Drawing(lines, {"point": (values["v1"], values["v2"])}, texts)
@@ -99,8 +106,9 @@ def heads_figure(v1: float = 0.9, v2: float = 0.5, y1: float = 0.4, y2: float = 
         name="heads",
         label="phase diagram of two heads",
         description="The plane of the value norms of two heads: near the origin a triangle where "
-        "every input collapses, around it the region where inputs of this diameter do, with a dotted "
-        "line inside up to which the sums alone show it, and a dot that can be moved.",
+        "every input collapses, around it the region where inputs of this diameter "
+        "do, with a dotted line inside up to which the sums alone show it, and a dot "
+        "that can be moved.",
         caption=CAPTION,
         plots=(PLOT,),
         marks={
@@ -116,8 +124,8 @@ def heads_figure(v1: float = 0.9, v2: float = 0.5, y1: float = 0.4, y2: float = 
             Slider("y1", "c₁δ², rate of head 1 times diameter²", 0.05, 3.0, 0.05),
             Slider("y2", "c₂δ², rate of head 2 times diameter²", 0.05, 3.0, 0.05),
         ),
-        sentence="F(δ) = {own}, by the sums at most {mean}: {place}. Two tokens at distance δ are at "
-        "{after1} δ, {after5} δ and {after20} δ after 1, 5 and 20 layers.",
+        sentence="F(δ) = {own}, by the sums at most {mean}: {place}. Two tokens at distance δ are"
+        " at {after1} δ, {after5} δ and {after20} δ after 1, 5 and 20 layers.",
         draw=draw,
         formulas=formulas() + f"const words = {json.dumps(WORDS, ensure_ascii=False)};\n",
         script="heads.js",
@@ -126,7 +134,7 @@ def heads_figure(v1: float = 0.9, v2: float = 0.5, y1: float = 0.4, y2: float = 
 
 
 def formulas() -> str:
-    pair = dict.fromkeys(("y", "v"), 2)
+    pair: dict[str, int] = dict.fromkeys(("y", "v"), 2)
     return (
         function("factor", factor, pair)
         + function("mean", mean, pair)

@@ -26,9 +26,10 @@ PLOT = Plot(
 )
 CAPTION = (
     "<b>Try:</b> switch off a whole layer: the longest length is gone. Then make the value maps "
-    "smaller: short paths carry nearly all, whatever their number. <b>It shows</b> one random network "
-    "with skip connections, computed anew by its own forward pass at each setting. <b>It does not "
-    "show</b> what a length contributes to the result, as lengths may cancel, nor a trained network."
+    "smaller: short paths carry nearly all, whatever their number. <b>It shows</b> one random "
+    "network with skip connections, computed anew by its own forward pass at each setting. <b>It "
+    "does not show</b> what a length contributes to the result, as lengths may cancel, nor a "
+    "trained network."
 )
 
 
@@ -47,9 +48,7 @@ def counts(values: Values) -> list[int]:
     numbers = [1] + [0] * DEPTH
     for layer in range(DEPTH):
         on = sum(int(values[f"s{layer}{head}"]) for head in range(HEADS))
-        numbers = [
-            n + on * before for n, before in zip(numbers, [0, *numbers[:-1]], strict=True)
-        ]
+        numbers = [n + on * before for n, before in zip(numbers, [0, *numbers[:-1]], strict=True)]
     return numbers
 
 
@@ -83,8 +82,9 @@ def lengths_figure(value: float = 1.0, **switches: float) -> Figure:
         },
         controls=(
             *(
-                Switch(name, f"layer {int(name[1]) + 1}, head {int(name[2]) + 1}")
+                Switch(name, f"layer {k + 1}, head {h + 1}", f"head {h + 1}")
                 for name in SWITCHES
+                for k, h in [map(int, name[1:])]
             ),
             Slider("value", "value maps, a factor", 0.1, 4.0, 0.1, 1),
         ),
@@ -94,5 +94,5 @@ def lengths_figure(value: float = 1.0, **switches: float) -> Figure:
         script="lengths.js",
         values={"value": 1.0, **dict.fromkeys(SWITCHES, 1.0)},
         presets={"all heads": dict.fromkeys(SWITCHES, 1.0), "none": dict.fromkeys(SWITCHES, 0.0)},
-        columns=DEPTH,
+        columns=tuple(f"layer {k + 1}" for k in range(DEPTH)),
     ).at(value=value, **switches)

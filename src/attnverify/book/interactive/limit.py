@@ -40,9 +40,9 @@ PLOT = Plot(
     {0.0: "0", 0.5: "0.5", 1.0: "1"},
 )
 CAPTION = (
-    "<b>Try:</b> move ξ from −8 to 8 and watch the dot, then η, then γ away from 1. <b>It shows</b> "
-    "the limit of many tokens, at any spectrum, through ξ and γ. <b>It does not show</b> how many "
-    "tokens and eigenvalues the limit needs, and no trained network."
+    "<b>Try:</b> move ξ from −8 to 8 and watch the dot, then η, then γ away from 1. <b>It "
+    "shows</b> the limit of many tokens, at any spectrum, through ξ and γ. <b>It does not "
+    "show</b> how many tokens and eigenvalues the limit needs, and no trained network."
 )
 
 
@@ -77,7 +77,8 @@ def limit_figure(xi: float = 1.5, eta: float = 0.25, gamma: float = 1.0) -> Figu
             "middle": Mark("dot", "measured", "middle token"),
         },
         controls=CONTROLS,
-        sentence="ρ(0) = {first}, ρ(0.5) = {half}, ρ(1) = {last}, contrast ρ(1) − ρ(0) = {contrast}.",
+        sentence="ρ(0) = {first}, ρ(0.5) = {half}, ρ(1) = {last}, contrast ρ(1) − ρ(0) = "
+        "{contrast}.",
         draw=draw,
         formulas=formulas(),
         script="limit.js",
@@ -87,5 +88,5 @@ def limit_figure(xi: float = 1.5, eta: float = 0.25, gamma: float = 1.0) -> Figu
 
 def formulas() -> str:
     """The argument of Phi in t, xi, eta and gamma."""
-    names = dict.fromkeys(("t", "xi", "eta", "gamma"), 0)
+    names: dict[str, int] = dict.fromkeys(("t", "xi", "eta", "gamma"), 0)
     return function("argument", localization.limit_argument, names)

@@ -18,7 +18,7 @@ function place(element, [x, y]) {
 
 // Three significant digits, as `significant` in drawing.py.
 function significant(v) {
-  if (v === 0 || !Number.isFinite(v)) return v === 0 ? "0" : "∞";
+  if (v < 1e-300 || v === Infinity) return v < 1 ? "<1e-300" : "∞";
   return Math.abs(v) >= 1e-3 && Math.abs(v) < 1e4 ? String(+v.toPrecision(3))
     : v.toExponential(2).replace("+", "");
 }

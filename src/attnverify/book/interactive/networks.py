@@ -18,5 +18,7 @@ def drawn(seed: int, *shape: int) -> Tensor:
 
 def literal(name: str, values: Tensor) -> str:
     """``const NAME = [...]``: every float is read back as it is."""
-    text = json.dumps(values.tolist(), separators=(",", ":")).replace(".0,", ",").replace(".0]", "]")
+    text = (
+        json.dumps(values.tolist(), separators=(",", ":")).replace(".0,", ",").replace(".0]", "]")
+    )
     return f"const {name} = {text};\n"

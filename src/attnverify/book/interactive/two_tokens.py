@@ -25,20 +25,20 @@ PLOT = Plot(
     bottom=286.0,
 )
 CAPTION = (
-    "<b>Try:</b> drag the start across the dashed line, or move it by arrow keys; lower v to 1 and "
-    "the threshold is gone. <b>It shows</b> the worst case at each of these norms: two tokens "
-    "along the singular vectors, 12 layers. <b>It does not show</b> what a given network does above "
-    "the threshold: there other tokens and weights may collapse."
+    "<b>Try:</b> drag the start across the dashed line, or move it by arrow keys; lower v to 1 "
+    "and the threshold is gone. <b>It shows</b> the worst case at each of these norms: two tokens"
+    " along the singular vectors, 12 layers. <b>It does not show</b> what a given network does "
+    "above the threshold: there other tokens and weights may collapse."
 )
 
 
 def draw(values: Values) -> Drawing:
     """The package's map, its orbit, and the threshold of one head with these norms."""
     v, c, start = (values[name] for name in ("v", "c", "start"))
-    after = lambda s: float(collapse.two_token_step(torch.tensor(s).double(), c, v))
     orbit = [start]
     for _ in range(LAYERS):
-        orbit.append(after(orbit[-1]))
+        now = torch.tensor(orbit[-1], dtype=torch.float64)
+        orbit.append(float(collapse.two_token_step(now, c, v)))
     cobweb = [(start, 0.0)]
     for now, then in zip(orbit, orbit[1:], strict=False):
         cobweb += [(now, then), (then, then)]
@@ -72,8 +72,9 @@ def map_figure(v: float = 2.0, c: float = 1.0, start: float = 0.7) -> Figure:
     return Figure(
         name="two-tokens",
         label="two tokens under one layer after another",
-        description="Cobweb plot: the distance of two tokens after a layer over the distance before "
-        "it, the diagonal, the threshold, and the orbit from a start that can be moved.",
+        description="Cobweb plot: the distance of two tokens after a layer over the distance "
+        "before it, the diagonal, the threshold, and the orbit from a start that can "
+        "be moved.",
         caption=CAPTION,
         plots=(PLOT,),
         marks={
@@ -81,7 +82,9 @@ def map_figure(v: float = 2.0, c: float = 1.0, start: float = 0.7) -> Figure:
             "threshold": Mark("line", "published", "threshold δ*", style="dashed"),
             "map": Mark("line", "sharp", "v δ tanh(c δ²)"),
             "orbit": Mark("line", "measured", "12 layers", style="thin"),
-            "start-dot": Mark("dot", "measured", "start", drag=("start", ""), label="start, on the axis"),
+            "start-dot": Mark(
+                "dot", "measured", "start", drag=("start", ""), label="start, on the axis"
+            ),
         },
         controls=(
             Slider("start", "start δ", 0.02, LARGEST, 0.01),

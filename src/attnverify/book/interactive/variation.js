@@ -4,7 +4,7 @@ function draw(p) {
   const u = row("u"), w = row("w"), D = change(u, w), tv = variation(u, w), bound = limit(D);
   const dots = {pair: [D, tv]}, texts = {
     D: D.toFixed(2), tv: tv.toFixed(4), bound: bound.toFixed(4),
-    share: bound ? (tv / bound).toFixed(4) : "no change: 0 of 0",
+    share: bound ? (tv / bound).toFixed(4) : "0 of 0",
   };
   const before = u.map((v, k) => dots[`u${k + 1}`] = [k + 0.82, v]);
   const after = w.map((v, k) => dots[`w${k + 1}`] = [k + 1.18, v]);

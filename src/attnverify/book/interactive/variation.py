@@ -32,10 +32,10 @@ VARIATION = Plot(
     bottom=412.0,
 )
 CAPTION = (
-    "<b>Try:</b> drag a bar's end, or move it by arrow keys; then press “equality” and move any one "
-    "bar. <b>It shows</b> that the dot stays under the curve, and on it only if the change takes two "
-    "values and the tokens that gain had the right mass. <b>It does not show</b> a proof: that is "
-    "above."
+    "<b>Try:</b> drag a bar's end, or move it by arrow keys; then press “equality” and move any "
+    "one bar. <b>It shows</b> that the dot stays under the curve, and on it only if the change "
+    "takes two values and the tokens that gain had the mass 1/(1 + e<sup>D/2</sup>). <b>It does "
+    "not show</b> a proof: that is above."
 )
 START = dict(zip(BEFORE + AFTER, (1.0, -0.5, 0.5, -1.0, -0.5, 1.5, 0.0, 0.5), strict=True))
 #: The change is 2 on two tokens and 0 on the others; the odds of the first two are e^-1 before.
@@ -65,7 +65,7 @@ def draw(values: Values) -> Drawing:
     """Bars of both rows of logits, and the pair (D, total variation) beside the curve."""
     u, w = row(values, BEFORE), row(values, AFTER)
     D, tv = float(change(u, w)), float(variation(u, w))
-    bound = float(softmax.variation_bound(torch.tensor(D).double()))
+    bound = float(softmax.variation_bound(torch.tensor(D, dtype=torch.float64)))
     before, after = bars(BEFORE, values, -0.18), bars(AFTER, values, 0.18)
     grid = torch.arange(SEGMENTS + 1, dtype=torch.float64) * 4 * LARGEST / SEGMENTS
     curve = list(zip(grid.tolist(), softmax.variation_bound(grid).tolist(), strict=True))
@@ -75,7 +75,7 @@ def draw(values: Values) -> Drawing:
 
 
 def share(tv: float, bound: float) -> str | tuple[float, int]:
-    return (tv / bound, 4) if bound else "no change: 0 of 0"
+    return (tv / bound, 4) if bound else "0 of 0"
 
 
 def handle(name: str, what: str) -> Mark:
@@ -88,12 +88,15 @@ def variation_figure(**logits: float) -> Figure:
 
     Errors: InputError for a logit outside -4 to 4.
     """
-    rows = [(name, what) for names, what in ((BEFORE, "before"), (AFTER, "after")) for name in names]
+    rows = [
+        (name, what) for names, what in ((BEFORE, "before"), (AFTER, "after")) for name in names
+    ]
     return Figure(
         name="variation",
         label="total variation of two softmax rows",
-        description="Above, the logits of four tokens before and after a change, as bars whose ends "
-        "can be moved. Below, the curve tanh of D over 4 and a dot for these two rows.",
+        description="Above, the logits of four tokens before and after a change, as bars whose "
+        "ends can be moved. Below, the curve tanh of D over 4 and a dot for these two"
+        " rows.",
         caption=CAPTION,
         plots=(LOGITS, VARIATION),
         marks={
@@ -107,7 +110,7 @@ def variation_figure(**logits: float) -> Figure:
             Slider(name, f"{what}, token {name[1]}", -LARGEST, LARGEST, 0.1, 1, folded=True)
             for name, what in rows
         ),
-        sentence="D = {D}, total variation {tv}, at most tanh(D/4) = {bound}; share {share}.",
+        sentence="D = {D}, total variation {tv}, at most tanh(D/4) = {bound}; share of it {share}.",
         draw=draw,
         formulas=formulas(),
         script="variation.js",
@@ -118,7 +121,7 @@ def variation_figure(**logits: float) -> Figure:
 
 def formulas() -> str:
     """Total variation, oscillation and bound, for rows of :data:`TOKENS` logits."""
-    rows = dict.fromkeys(("u", "w"), TOKENS)
+    rows: dict[str, int] = dict.fromkeys(("u", "w"), TOKENS)
     return (
         function("variation", variation, rows)
         + function("change", change, rows)
