@@ -290,7 +290,8 @@ SVG_TEXT = """() => { const style = getComputedStyle(document.querySelector("svg
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("name", NAMES)
 def test_figure_is_legible_on_a_small_phone(browser, site, name, theme):
-    """Nothing sticks out at 360 pixels, text is at least 11 pixels high and takes the theme."""
+    """At 360 pixels nothing sticks out, text is at least 11 pixels high and takes the theme, and what
+    a finger drags is 24 pixels wide."""
     with visiting(browser, site, SMALL_PHONE, theme) as visit:
         page = visit.open(f"{name}-{theme}.html").page
         assert page.evaluate(STICKING_OUT) == []
@@ -298,6 +299,9 @@ def test_figure_is_legible_on_a_small_phone(browser, site, name, theme):
         fill, _, size = page.evaluate(SVG_TEXT)
         assert fill == {"light": "rgb(34, 40, 50)", "dark": "rgb(206, 214, 221)"}[theme]
         assert size >= 11
+        for dot, _ in handles(page, figure_of(name)):
+            box = dot.bounding_box()
+            assert box is not None and min(box["width"], box["height"]) >= 24
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -34,7 +34,7 @@ PLOT = Plot(
     {0.0: "0", -20.0: "−20", -40.0: "−40", -60.0: "−60"},
 )
 CAPTION = (
-    "<b>Try:</b> make the tokens larger: first the closed form turns upwards, then the recursion,"
+    "<b>Try:</b> make the tokens larger: first the closed form stops falling, then the recursion,"
     " and last the network itself. <b>It shows</b> one network, computed in the page: the bounds "
     "lie above the measured curve and bend like it. <b>It does not show</b> how far above for "
     "other networks; and a bound that grows says nothing: in between this network still "

@@ -36,7 +36,8 @@ FIG .bars { stroke-width: 16; }
 FIG circle { fill: var(--look); }
 FIG .dashed { stroke-dasharray: 7 4; } FIG .dotted { stroke-dasharray: 2 4; }
 FIG polyline.thin { stroke-width: 1.5; } FIG .slim { stroke-width: 8; }
-FIG [role=slider] { cursor: grab; touch-action: none; stroke: currentColor; stroke-width: 2; }
+FIG [role=slider] { cursor: grab; touch-action: none; r: 8px; stroke: currentColor;
+  stroke-width: 11; stroke-opacity: 0.3; }
 FIG [role=slider]:focus-visible { outline: 2px solid currentColor; outline-offset: 2px; }
 FIG fieldset { border: 0; margin: 0; padding: 0; min-width: 0; }
 FIG label { display: block; margin: 0.5rem 0; }
