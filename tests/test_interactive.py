@@ -290,8 +290,8 @@ SVG_TEXT = """() => { const style = getComputedStyle(document.querySelector("svg
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("name", NAMES)
 def test_figure_is_legible_on_a_small_phone(browser, site, name, theme):
-    """At 360 pixels nothing sticks out, text is at least 11 pixels high and takes the theme, and what
-    a finger drags is 24 pixels wide."""
+    """At 360 pixels nothing sticks out, text is at least 11 pixels high and takes the theme, and
+    what a finger drags is 24 pixels wide."""
     with visiting(browser, site, SMALL_PHONE, theme) as visit:
         page = visit.open(f"{name}-{theme}.html").page
         assert page.evaluate(STICKING_OUT) == []
