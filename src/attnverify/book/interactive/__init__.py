@@ -1,6 +1,6 @@
 """Figures that a reader moves: self-contained, for notebooks and built pages.
 
-Each is a description (:class:`~attnverify.book.interactive.figure.Figure`) in a module of its own,
+Each is a description (``figure.Figure``) in a module of its own,
 with a script of the same name.
 """
 
