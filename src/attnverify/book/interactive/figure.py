@@ -50,6 +50,8 @@ FIG .switches label { display: flex; gap: 0.4rem; align-items: center; min-heigh
 FIG button { color: inherit; background: transparent; border: 1px solid currentColor;
   border-radius: 0.3rem; padding: 0.2rem 0.6rem; margin: 0.3rem 0.4rem 0.3rem 0; font: inherit; }
 FIG p, FIG figcaption { margin: 0.4rem 0; }
+FIG figcaption { text-align: start !important; color: inherit; }
+FIG figcaption b { font-weight: 700; }
 FIG p, FIG output { font-variant-numeric: tabular-nums; }
 FIG .keys { display: flex; flex-wrap: wrap; gap: 0 1rem; }
 FIG .keys svg { display: inline-block; width: 1.6rem; height: 0.9rem; margin-right: 0.35rem; }
