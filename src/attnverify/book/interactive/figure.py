@@ -154,7 +154,12 @@ class Figure:
 
     def _repr_html_(self) -> str:
         drawing = self.draw(self.values)
-        style = STYLE.replace("FIG", ".av-moved").replace("; }", "}").replace("\n", "")
+        style = (
+            STYLE.replace("FIG", ".av-moved")
+            .replace("; }", "}")
+            .replace(" { ", "{")
+            .replace("\n", "")
+        )
         return (
             f'<figure class="attnverify-interactive av-moved" id="{self.id}" '
             f'aria-label="Interactive figure: {self.label}"><style>{style}</style>'
