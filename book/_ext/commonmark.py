@@ -1,0 +1,321 @@
+"""Resolved doctrees as CommonMark with TeX between dollars, which every notebook program renders.
+
+A page's notebook is written from what Sphinx resolved, not from the page's source: numbers, titles,
+citations and boxes are then the ones of the page, and no syntax of MyST is read a second time. What
+is not known here is an error, so that nothing is left out silently.
+
+Each paragraph, and each display formula, is one line: Jupyter takes formulas out before it reads
+Markdown, so the marks of a quotation or the indentation of a list must not come to stand in one.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import dataclass
+from functools import singledispatch
+from urllib.parse import urljoin
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.environment import BuildEnvironment
+from sphinx_design.dropdown import dropdown_main, dropdown_title
+
+from attnverify.book.pages.common import escape
+
+#: Text at the start of a line that would begin a list.
+LIST_MARK = re.compile(r"^(\d{1,9})?([-+.)])(?=\s)")
+#: "Theorem 11.2": on a page the title of the claim shows when the pointer is on it.
+NUMBERED = re.compile(r"[A-Z][a-z]+ \d+(\.\d+)*")
+DOT = nodes.Text(" · ")
+#: Drawings and programs have no words; of all other HTML the words stay, and what folds them.
+WORDLESS = re.compile(r"<(svg|script|style|template)\b.*?</\1\s*>", re.S)
+TAG = re.compile(r"<!--.*?-->|</?(?!/|details\b|summary\b)[^<>]*>", re.S)
+
+
+@dataclass(frozen=True)
+class Page:
+    """Where a node stands: the environment, the page's name and the address of the built book."""
+
+    env: BuildEnvironment
+    docname: str
+    address: str = ""
+
+    def number(self, kind: str, ids: list[str]) -> str:
+        """The number of a figure, formula or box, or ""."""
+        numbers = self.env.toc_fignumbers.get(self.docname, {}).get(kind, {})
+        return ".".join(map(str, next((numbers[id] for id in ids if id in numbers), ())))
+
+    def section(self, ids: list[str]) -> str:
+        """The number of a section with a full stop and a space, or ""."""
+        numbers = self.env.toc_secnumbers.get(self.docname, {})
+        found = next((n for id in ids if (n := numbers.get(f"#{id}", numbers.get("")))), ())
+        return f"{'.'.join(map(str, found))}. " if found else ""
+
+    @property
+    def url(self) -> str:
+        """The page in the published book."""
+        return urljoin(f"{self.address.rstrip('/')}/", f"{self.docname}.html")
+
+    def link(self, reference: nodes.Element) -> str:
+        """Where a reference leads from outside the book; "" if it cannot be reached from there."""
+        target = reference.get("refuri", "")
+        if re.match(r"[a-z]+:", target):
+            return target
+        return urljoin(self.url, target) if self.address and target else ""
+
+
+def blocks(parts: list[nodes.Node] | nodes.Element, page: Page) -> str:
+    """Blocks one after the other."""
+    return "\n\n".join(filter(None, (block(part, page) for part in parts)))
+
+
+def line(parts: list[nodes.Node] | nodes.Element, page: Page) -> str:
+    """Inline nodes as one line."""
+    return " ".join("".join(inline(part, page) for part in parts).split())
+
+
+def indented(text: str, first: str, other: str) -> str:
+    """The lines of a text with a mark before the first and another before each other."""
+    head, *rest = text.split("\n")
+    return "\n".join([first + head, *((other + row).rstrip() for row in rest)])
+
+
+def quoted(text: str) -> str:
+    """A text as a quotation."""
+    return indented(text, "> ", "> ")
+
+
+def code(text: str, in_cell: bool = False) -> str:
+    """A literal, between more backticks than it holds."""
+    ticks = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    space = " " if text.startswith("`") or text.endswith("`") else ""
+    text = " ".join(text.split())
+    return ticks + space + (text.replace("|", r"\|") if in_cell else text) + space + ticks
+
+
+def tex(node: nodes.Node) -> str:
+    """A formula on one line. In a table a bar would end the cell, so it is written as a command."""
+    text = " ".join(node.astext().split())
+    if not in_table(node):
+        return text
+    return text.replace(r"\|", r"\Vert ").replace("|", r"\vert ")
+
+
+def in_table(node: nodes.Node) -> bool:
+    """True inside a cell of a table."""
+    while (node := node.parent) is not None:
+        if isinstance(node, nodes.entry):
+            return True
+    return False
+
+
+def words(text: str) -> str:
+    """HTML without drawings, programs and tags, but with what folds."""
+    return TAG.sub("", WORDLESS.sub("", text)).strip()
+
+
+@singledispatch
+def inline(node: nodes.Node, page: Page) -> str:
+    """An inline node as Markdown."""
+    raise NotImplementedError(f"no Markdown for inline {type(node).__name__}: {node.astext()!r}")
+
+
+@inline.register(nodes.Text)
+def _(node, page):
+    return escape(node.astext().replace("\n", " "))
+
+
+@inline.register(nodes.inline)
+@inline.register(nodes.target)
+def _(node, page):
+    return "".join(inline(child, page) for child in node)
+
+
+@inline.register(nodes.emphasis)
+@inline.register(nodes.title_reference)
+def _(node, page):
+    return f"*{line(node, page)}*"
+
+
+@inline.register(nodes.strong)
+def _(node, page):
+    return f"**{line(node, page)}**"
+
+
+@inline.register(nodes.literal)
+def _(node, page):
+    return code(node.astext(), in_table(node))
+
+
+@inline.register(nodes.math)
+def _(node, page):
+    return f"${tex(node)}$"
+
+
+@inline.register(nodes.reference)
+def _(node, page):
+    text, address = line(node, page), page.link(node)
+    if NUMBERED.fullmatch(text) and "reftitle" in node:
+        text += f" ({escape(node['reftitle'])})"
+    return f"[{text}](<{address}>)" if address and text else text
+
+
+@inline.register(nodes.raw)
+def _(node, page):
+    return escape(html.unescape(words(node.astext()))) if "html" in node["format"] else ""
+
+
+@inline.register(nodes.image)
+def _(node, page):
+    return f"*({escape(node.get('alt', 'figure'))})*"
+
+
+@singledispatch
+def block(node: nodes.Node, page: Page) -> str:
+    """A block as Markdown; of what is inline, a paragraph."""
+    return inline(node, page)
+
+
+@block.register(nodes.paragraph)
+@block.register(nodes.caption)
+@block.register(nodes.term)
+def _(node, page):
+    text = _menu(node, page) if DOT in node.children else line(node, page)
+    return LIST_MARK.sub(r"\1\\\2", text)
+
+
+def _menu(node: nodes.Element, page: Page) -> str:
+    """Links and words between dots, without the links that lead nowhere from a notebook."""
+    live = [c for c in node if not isinstance(c, nodes.reference) or page.link(c)]
+    return line(live, page).replace("· ·", "·").replace("· ·", "·")
+
+
+@block.register(nodes.container)
+@block.register(nodes.compound)
+@block.register(nodes.section)
+@block.register(nodes.legend)
+@block.register(nodes.definition_list_item)
+@block.register(nodes.definition)
+@block.register(addnodes.desc_content)
+def _(node, page):
+    return blocks(node, page)
+
+
+@block.register(nodes.comment)
+@block.register(addnodes.index)
+@block.register(addnodes.toctree)
+def _(node, page):
+    return ""
+
+
+@block.register(nodes.title)
+def _(node, page):
+    depth, above = 0, node.parent
+    while above is not None:
+        depth, above = depth + isinstance(above, nodes.section), above.parent
+    return f"{'#' * min(depth, 6)} {page.section(node.parent['ids'])}{line(node, page)}"
+
+
+@block.register(nodes.rubric)
+@block.register(addnodes.desc_signature)
+def _(node, page):
+    text = node.astext()
+    return f"**{line(node, page)}**" if isinstance(node, nodes.rubric) else f"**{code(text)}**"
+
+
+@block.register(nodes.bullet_list)
+@block.register(nodes.definition_list)
+def _(node, page):
+    return "\n".join(indented(blocks(item, page), "- ", "  ") for item in node)
+
+
+@block.register(nodes.enumerated_list)
+def _(node, page):
+    marks = (f"{k}. " for k in range(node.get("start", 1), node.get("start", 1) + len(node)))
+    items = zip(marks, node, strict=True)
+    return "\n".join(indented(blocks(item, page), m, " " * len(m)) for m, item in items)
+
+
+@block.register(addnodes.desc)
+def _(node, page):
+    return indented(blocks(node, page), "- ", "  ")
+
+
+@block.register(nodes.block_quote)
+def _(node, page):
+    return quoted(blocks(node, page))
+
+
+@block.register(nodes.transition)
+def _(node, page):
+    return "---"
+
+
+@block.register(nodes.literal_block)
+def _(node, page):
+    text = node.astext()
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence}{node.get('language', '')}\n{text}\n{fence}"
+
+
+@block.register(nodes.math_block)
+def _(node, page):
+    number = page.number("displaymath", node["ids"]) or node.get("number")
+    tag = rf" \tag{{{number}}}" if number else ""
+    return f"$${tex(node)}{tag}$$"
+
+
+@block.register(nodes.raw)
+def _(node, page):
+    return words(node.astext()) if "html" in node["format"] else ""
+
+
+@block.register(nodes.Admonition)
+def _(node, page):
+    """A note, or a box that sphinx-proof numbers: a quotation under its name."""
+    title, *rest = node
+    if "realtype" not in node:
+        name = line(title, page) if isinstance(title, nodes.title) else node.tagname.capitalize()
+        rest = rest if isinstance(title, nodes.title) else list(node)
+        return quoted(f"**{name}**\n\n{blocks(rest, page)}")
+    number = page.number(node["countertype"], node["ids"])
+    name = " ".join(filter(None, [node["realtype"].capitalize(), number, line(title, page)]))
+    return quoted(f"**{name}.**\n\n{blocks(rest, page)}")
+
+
+@block.register(dropdown_main)
+def _(node, page):
+    title = " ".join(child.astext() for child in node.findall(nodes.inline) if _is_summary(child))
+    inside = [child for child in node if not isinstance(child, dropdown_title)]
+    summary = f"<summary>{html.escape(title, quote=False)}</summary>"
+    return f"<details>\n{summary}\n\n{blocks(inside, page)}\n\n</details>"
+
+
+def _is_summary(node: nodes.Element) -> bool:
+    return "sd-summary-text" in node["classes"]
+
+
+@block.register(nodes.figure)
+def _(node, page):
+    number = page.number("figure", node["ids"])
+    texts = [block(c, page) for c in node if isinstance(c, nodes.caption | nodes.legend)]
+    return "\n\n".join([f"*Fig. {number}.* " * bool(number) + "".join(texts[:1]), *texts[1:]])
+
+
+@block.register(nodes.citation)
+def _(node, page):
+    return blocks([child for child in node if not isinstance(child, nodes.label)], page)
+
+
+@block.register(nodes.table)
+def _(node, page):
+    """A table of pipes. Its first row is the header, as Markdown has no table without."""
+    title = [f"**{line(child, page)}**\n" for child in node if isinstance(child, nodes.title)]
+    first, *rest = [[_cell(e, page) for e in row] for row in node.findall(nodes.row)]
+    rows = [first, ["---"] * len(first), *rest]
+    return "\n".join([*title, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def _cell(entry: nodes.Node, page: Page) -> str:
+    return "<br>".join(blocks(entry, page).replace("\n\n", "\n").split("\n"))
