@@ -37,7 +37,7 @@ install_import_hook("attnverify", "beartype.beartype")
 ALLOWED_SKIPS: frozenset[str] = frozenset()
 
 #: Files whose tests open the built book.
-BOOK_TESTS = ("test_pages.py", "test_interactive.py", "test_book_evidence.py")
+BOOK_TESTS = ("test_pages.py", "test_interactive.py", "test_book_evidence.py", "test_downloads.py")
 
 
 def _fail_skip(report) -> None:

@@ -192,7 +192,6 @@ def _menu(node: nodes.Element, page: Page) -> str:
 
 
 @block.register(nodes.container)
-@block.register(nodes.compound)
 @block.register(nodes.section)
 @block.register(nodes.legend)
 @block.register(nodes.definition_list_item)
@@ -200,6 +199,12 @@ def _menu(node: nodes.Element, page: Page) -> str:
 @block.register(addnodes.desc_content)
 def _(node, page):
     return blocks(node, page)
+
+
+@block.register(nodes.compound)
+def _(node, page):
+    """Several blocks; a table of contents would lead nowhere."""
+    return "" if "toctree-wrapper" in node["classes"] else blocks(node, page)
 
 
 @block.register(nodes.comment)
@@ -254,7 +259,7 @@ def _(node, page):
 
 @block.register(nodes.literal_block)
 def _(node, page):
-    text = node.astext()
+    text = node.astext().rstrip("\n")
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{fence}{node.get('language', '')}\n{text}\n{fence}"
 
