@@ -33,7 +33,7 @@ CHAPTERS = [name for name in docnames() if name.startswith("notebooks/")]
 #: a token of its own, so that a mark in plain text is one that was left over.
 MARKDOWN = MarkdownIt("commonmark").enable("table").use(dollarmath_plugin, double_inline=True)
 MARKDOWN.disable("text_join")
-LEFT_OVER = re.compile(r"[$`*_\[\]{}|<>\\]|^(:::|\(.*\)=)")
+LEFT_OVER = re.compile(r"[$`*_\[\]{}<>\\]|\| ?---|^(:::|\(.*\)=)")
 FOLDS = re.compile(r"</?(details|summary)\b[^>]*>")
 
 
@@ -74,7 +74,7 @@ def raw(text: str) -> list[str]:
         "$$ x\n> y $$",
         r"$\label{a} x$",
         "**bold",
-        "| a | b |",
+        "a\n| b | c |\n| --- |",
         "[a](b.md)",
         "<span>a</span>",
         "<div>a</div>",

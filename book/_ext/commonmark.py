@@ -27,7 +27,7 @@ from attnverify.book.pages.common import escape
 LIST_MARK = re.compile(r"^(\d{1,9})?([-+.)])(?=\s)")
 #: "Theorem 11.2": on a page the title of the claim shows when the pointer is on it.
 NUMBERED = re.compile(r"[A-Z][a-z]+ \d+(\.\d+)*")
-DOT = nodes.Text(" · ")
+DOT = " · "  # between links
 #: Drawings and programs have no words; of all other HTML the words stay, and what folds them.
 WORDLESS = re.compile(r"<(svg|script|style|template)\b.*?</\1\s*>", re.S)
 TAG = re.compile(r"<!--.*?-->|</?(?!/|details\b|summary\b)[^<>]*>", re.S)
@@ -134,13 +134,13 @@ def _(node, page):
 
 @inline.register(nodes.emphasis)
 @inline.register(nodes.title_reference)
-def _(node, page):
-    return f"*{line(node, page)}*"
-
-
 @inline.register(nodes.strong)
 def _(node, page):
-    return f"**{line(node, page)}**"
+    """Markdown knows no mark before or after a space."""
+    mark = "**" if isinstance(node, nodes.strong) else "*"
+    text = "".join(inline(child, page) for child in node)
+    inner = " ".join(text.split())
+    return f"{' ' * text[:1].isspace()}{mark}{inner}{mark}{' ' * text[-1:].isspace()}"
 
 
 @inline.register(nodes.literal)
@@ -181,14 +181,19 @@ def block(node: nodes.Node, page: Page) -> str:
 @block.register(nodes.caption)
 @block.register(nodes.term)
 def _(node, page):
-    text = _menu(node, page) if DOT in node.children else line(node, page)
-    return LIST_MARK.sub(r"\1\\\2", text)
+    return LIST_MARK.sub(r"\1\\\2", line(_live(node, page), page))
 
 
-def _menu(node: nodes.Element, page: Page) -> str:
-    """Links and words between dots, without the links that lead nowhere from a notebook."""
-    live = [c for c in node if not isinstance(c, nodes.reference) or page.link(c)]
-    return line(live, page).replace("· ·", "·").replace("· ·", "·")
+def _live(node: nodes.Element, page: Page) -> list[nodes.Node]:
+    """What a paragraph holds, without links before a dot that lead nowhere from a notebook."""
+    live: list[nodes.Node] = []
+    for child in node:
+        before = live[-1] if live else None
+        if child == DOT and isinstance(before, nodes.reference) and not page.link(before):
+            live.pop()
+        else:
+            live.append(child)
+    return live
 
 
 @block.register(nodes.container)
@@ -316,7 +321,7 @@ def _(node, page):
 @block.register(nodes.table)
 def _(node, page):
     """A table of pipes. Its first row is the header, as Markdown has no table without."""
-    title = [f"**{line(child, page)}**\n" for child in node if isinstance(child, nodes.title)]
+    title = [f"**{line(c, page)}**\n" for c in node if isinstance(c, nodes.TextElement)]
     first, *rest = [[_cell(e, page) for e in row] for row in node.findall(nodes.row)]
     rows = [first, ["---"] * len(first), *rest]
     return "\n".join([*title, *(f"| {' | '.join(row)} |" for row in rows)])
