@@ -1,6 +1,6 @@
 """The notebook of every page: what the page says as plain Markdown, and its code cells unchanged.
 
-The words come from the page as Sphinx resolved it (:mod:`commonmark`); the code cells from the
+The words come from the page as Sphinx resolved it (:mod:`to_markdown`); the code cells from the
 source, in its order, so that they run as they are and stay without outputs. A figure's caption
 follows its cell, and what the page cites stands at the end.
 """
@@ -19,7 +19,7 @@ from sphinx.errors import ExtensionError
 from sphinxcontrib.bibtex.transforms import BibliographyTransform, node_text_transform
 
 import attnverify
-from commonmark import Page, block, blocks
+from to_markdown import Page, block, blocks
 
 #: Where downloads live below the built book.
 DOWNLOADS = "_sources"
