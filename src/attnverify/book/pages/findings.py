@@ -36,16 +36,17 @@ FINDINGS = (
     ),
     (
         "The query-key spectrum decides which tokens are heard.",
-        "The larger $\\xi = \\operatorname{tr} W/\\sqrt{\\operatorname{tr} W^2}$, the more the "
-        "last token hears the {claim}`late tokens alone <localization.contrast>`, where tokens walk "
-        "at random. {claim}`Equal eigenvalues <eigenspectrum.xi-bound>` make it largest.",
+        "The larger $\\xi = \\operatorname{tr} W/\\sqrt{\\operatorname{tr} W^2}$, the more "
+        "the last token hears the {claim}`late tokens alone <localization.contrast>`, where tokens "
+        "walk at random. {claim}`Equal eigenvalues <eigenspectrum.xi-bound>` make it largest.",
     ),
 )
 
 
 def _axes(x: str, y: str) -> tuple[Figure, Any]:
     """A small figure in the book's style."""
-    plt.rcParams.update(STYLE | {"font.size": 9})
+    settings: dict[Any, Any] = {**STYLE, "font.size": 9}
+    plt.rcParams.update(settings)
     figure, axes = plt.subplots(figsize=(3.0, 2.4))
     axes.set(xlabel=x, ylabel=y)
     return figure, axes
