@@ -38,10 +38,13 @@ ALLOWED_SKIPS: frozenset[str] = frozenset()
 
 #: Files whose tests open the built book.
 BOOK_TESTS = (
-    "test_pages.py",
-    "test_interactive.py",
-    "test_book_evidence.py",
     "test_accessibility.py",
+    "test_book_evidence.py",
+    "test_downloads.py",
+    "test_folding.py",
+    "test_interactive.py",
+    "test_pages.py",
+    "test_pages_claims.py",
     "test_reader.py",
 )
 

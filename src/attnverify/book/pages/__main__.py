@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from attnverify.book.pages import codeindex, errata, graph, status
+from attnverify.book.pages import codeindex, errata, findings, graph, status
 from attnverify.book.pages.common import anchor, read_evidence
 from attnverify.claims import registry
 from attnverify.errors import InputError
@@ -15,7 +15,7 @@ from attnverify.files import write_text
 
 
 def write(evidence_file: Path, out: Path) -> list[Path]:
-    """Write status.md, errata.md, graph.md and code.md into ``out`` and return their paths.
+    """Write the generated pages into ``out`` and return their paths.
 
     Raises InputError, before anything is written, if the evidence file cannot be used.
     """
@@ -30,6 +30,7 @@ def write(evidence_file: Path, out: Path) -> list[Path]:
         "errata": errata.text(evidence),
         "graph": graph.text(evidence, link),
         "code": codeindex.text(),
+        "findings": findings.text(),
     }
     out.mkdir(parents=True, exist_ok=True)
     paths = [out / f"{name}.md" for name in pages]
