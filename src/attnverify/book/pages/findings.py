@@ -52,7 +52,7 @@ def _axes(x: str, y: str) -> tuple[Figure, Any]:
     return figure, axes
 
 
-def _note(axes, text: str, place: tuple[float, float], offset: tuple[float, float]) -> None:
+def _note(axes, text: str, place: tuple[Any, Any], offset: tuple[int, int]) -> None:
     axes.annotate(text, place, xytext=offset, textcoords="offset points")
 
 
