@@ -158,7 +158,7 @@ def generate_pages(evidence: Path, store: Store | None) -> None:
 
     def run() -> str:
         run_python("-m", "attnverify.book.pages", "--evidence", evidence, "--out", folder)
-        return json.dumps({p.name: p.read_text("utf-8") for p in sorted(folder.glob("*.md"))})
+        return json.dumps({p.name: p.read_text("utf-8") for p in sorted(folder.glob("*.*"))})
 
     content = hashlib.sha256(evidence.read_bytes()).hexdigest()
     depends = source_hash(ROOT, ("src", "constraints.txt")) + content
