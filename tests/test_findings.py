@@ -31,7 +31,7 @@ def test_each_finding_has_a_described_picture_of_its_own(figures):
 def test_pictures_take_the_color_of_the_text(figures):
     for figure in figures:
         text = ElementTree.tostring(figure, encoding="unicode")
-        assert "#000000" not in text and "currentColor" in text
+        assert "#000000" not in text and figure.attrib["fill"] == "currentColor"
         assert "width" not in figure.attrib and "viewBox" in figure.attrib
 
 

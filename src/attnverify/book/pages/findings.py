@@ -126,4 +126,4 @@ def inline_svg(figure: Figure, title: str) -> str:
         svg = re.sub(pattern, "", svg, flags=re.DOTALL)
     svg = re.sub(r'\b(width|height)="[\d.]+pt"', "", svg, count=2)
     svg = re.sub(r"#000000|\bblack\b", "currentColor", svg)
-    return " ".join(f'<svg role="img" aria-label="{title}" {svg}'.split())
+    return " ".join(f'<svg role="img" aria-label="{title}" fill="currentColor" {svg}'.split())
