@@ -16,6 +16,8 @@ MENDS = (
         '<div id="pst-primary-sidebar" ',
         '<div id="pst-primary-sidebar" role="region" aria-label="Side bar" ',
     ),
+    # The name hid what is folded, "The computation".
+    ('<summary aria-label="Toggle hidden content">', "<summary>"),
     # A deprecated role, which a list cannot hold.
     (' role="doc-biblioentry"', ' role="listitem"'),
 )
