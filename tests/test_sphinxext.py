@@ -180,7 +180,7 @@ def test_role_shows_the_number_or_the_given_text(book):
 def test_a_box_names_what_it_rests_on_by_number(book):
     """Kind and number, with the title where the pointer rests."""
     footer = box(book, "norms.diameter").select_one(".attnverify-footer")
-    assert len(footer.find_all("p")) == 2
+    assert len(footer.find_all("p", recursive=False)) == 2
     used = registry[registry["collapse.sharp-depth"].uses[0]]
     links = box(book, "collapse.sharp-depth").select(".attnverify-footer a")
     named = next(link for link in links if anchor(used.id) in link["href"])
