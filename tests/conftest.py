@@ -36,17 +36,17 @@ install_import_hook("attnverify", "beartype.beartype")
 #: browser or package cannot pass for a green run.
 ALLOWED_SKIPS: frozenset[str] = frozenset()
 
-#: Files whose tests open the built book.
+#: Files whose tests open the built book, on the worker that builds it.
 BOOK_TESTS = (
-    "test_accessibility.py",
     "test_book_evidence.py",
     "test_downloads.py",
     "test_folding.py",
-    "test_interactive.py",
     "test_pages.py",
-    "test_pages_claims.py",
     "test_reader.py",
 )
+
+#: Those that take minutes: whichever worker is free, so that both look at the book.
+LONG_BOOK_TESTS = ("test_accessibility.py", "test_interactive.py", "test_pages_claims.py")
 
 
 def _fail_skip(report) -> None:
@@ -97,6 +97,8 @@ def pytest_xdist_make_scheduler(config, log):
     class Scheduler(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.split("::")[0]
+            if file.endswith(LONG_BOOK_TESTS):
+                return file
             if file.endswith(BOOK_TESTS):
                 return "book"
             return file if file.endswith(SHARING_TESTS) else nodeid
