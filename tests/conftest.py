@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import filelock
 import pytest
 from jaxtyping import install_import_hook
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "book" / "_ext")]
@@ -133,3 +138,21 @@ def built_book() -> Path:
         tail = log.read_text(encoding="utf-8", errors="replace")[-6000:]
         pytest.fail(f"the book does not build; the end of {log}:\n{tail}", pytrace=False)
     return output / "html"
+
+
+@pytest.fixture(scope="module")
+def site(built_book: Path) -> Iterator[str]:
+    """Address of the built book on this machine."""
+    from visits import serve
+
+    with serve(built_book) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Headless Chromium for all tests of a file."""
+    from visits import chromium
+
+    with chromium() as started:
+        yield started

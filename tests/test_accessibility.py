@@ -16,7 +16,7 @@ from playwright.sync_api import Page
 import accessibility
 import npm
 from test_pages import docnames
-from visits import chromium, serve
+from visits import chromium
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(3000)]
 OTHERS = ["genindex", "search", "404"]
@@ -33,13 +33,6 @@ def page(axe: str) -> Iterator[Page]:
     """One page of one browser for all tests of this file."""
     with chromium() as started:
         yield started.new_page()
-
-
-@pytest.fixture(scope="module")
-def site(built_book: Path) -> Iterator[str]:
-    """Address of the built book on this machine."""
-    with serve(built_book) as address:
-        yield address
 
 
 @pytest.mark.parametrize("name", [*docnames(), *OTHERS])

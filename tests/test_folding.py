@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
 
 from pagechecks import soup
-from visits import chromium, serve, visiting
+from visits import visiting
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(3000)]
 
 CHAPTER = "notebooks/softmax.html"
-
-
-@pytest.fixture(scope="module")
-def site(built_book: Path) -> Iterator[str]:
-    with serve(built_book) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 def test_every_cell_is_folded_and_its_outputs_are_not(built_book):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Locator, Page
 
 import attnverify as av
 from attnverify import ops
@@ -18,7 +18,7 @@ from attnverify.book.interactive.drawing import SIGNIFICANT, Plot, significant
 from attnverify.book.interactive.figure import Figure, Slider, Values
 from attnverify.tracing import UntraceableError
 from pagechecks import remote_resources, soup, undescribed_images
-from visits import FAINT, PHONE, SMALLEST_CONTRAST, STICKING_OUT, chromium, serve, visiting
+from visits import FAINT, PHONE, SMALLEST_CONTRAST, STICKING_OUT, serve, visiting
 
 # The test of the built book may have to build it.
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(3000)]
@@ -75,13 +75,6 @@ def drawn_value(control, draw) -> float:
     step = getattr(control, "step", 1)
     steps = round((control.largest - control.least) / step)
     return round(control.least + step * int(draw.integers(steps + 1)), 6)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Headless Chromium for all tests of this file."""
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

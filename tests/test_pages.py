@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,7 +13,6 @@ import nbformat
 import pytest
 import yaml
 from bs4 import BeautifulSoup
-from playwright.sync_api import Browser
 
 import build_book
 from attnverify.claims import registry
@@ -33,7 +31,6 @@ from visits import (
     PHONE,
     SMALLEST_CONTRAST,
     STICKING_OUT,
-    chromium,
     serve,
     visiting,
 )
@@ -50,20 +47,6 @@ def docnames() -> list[str]:
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
     chapters = [c["file"] for part in toc["parts"] for c in part["chapters"]]
     return [toc["root"], *chapters]
-
-
-@pytest.fixture(scope="module")
-def site(built_book: Path) -> Iterator[str]:
-    """Address of the built book on this machine."""
-    with serve(built_book) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Headless Chromium for all tests of this file."""
-    with chromium() as started:
-        yield started
 
 
 #: Display formulas whose left end cannot be seen or scrolled to.

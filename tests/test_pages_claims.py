@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
@@ -12,7 +10,7 @@ from playwright.sync_api import Browser
 from attnverify.book.pages.common import anchor
 from attnverify.claims import registry
 from pagechecks import soup
-from visits import DESK, PHONE, chromium, serve, visiting
+from visits import DESK, PHONE, serve, visiting
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(3000)]
 
@@ -27,20 +25,6 @@ WIDER = """() => [...document.querySelectorAll("div.attnverify-claim")].flatMap(
         && style.backgroundAttachment.includes("local")
         && ["auto", "scroll"].includes(style.overflowX);
       return [box.id, part.textContent.slice(0, 60), cue]; }))"""
-
-
-@pytest.fixture(scope="module")
-def site(built_book: Path) -> Iterator[str]:
-    """Address of the built book on this machine."""
-    with serve(built_book) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Headless Chromium for all tests of this file."""
-    with chromium() as started:
-        yield started
 
 
 def wider(browser: Browser, site: str, size: tuple[int, int], theme: str) -> list:

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from playwright.sync_api import Browser
 
 from attnverify.book.pages.common import anchor
 from attnverify.claims import registry
 from pagechecks import soup
-from visits import PHONE, chromium, serve, visiting
+from visits import PHONE, visiting
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(3000)]
 PREVIEW = ".attnverify-preview"
-
-
-@pytest.fixture(scope="module")
-def site(built_book: Path) -> Iterator[str]:
-    """Address of the built book on this machine."""
-    with serve(built_book) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Headless Chromium for all tests of this file."""
-    with chromium() as started:
-        yield started
 
 
 LINKS = {
