@@ -41,7 +41,8 @@ install_import_hook("attnverify", "beartype.beartype")
 #: browser or package cannot pass for a green run.
 ALLOWED_SKIPS: frozenset[str] = frozenset()
 
-#: Files whose tests open the built book, on the worker that builds it.
+#: Files whose tests open the built book. They run first, on one worker, which builds it while
+#: the other workers run what needs no book.
 BOOK_TESTS = (
     "test_book_evidence.py",
     "test_downloads.py",
@@ -50,7 +51,8 @@ BOOK_TESTS = (
     "test_reader.py",
 )
 
-#: Those that take minutes: whichever worker is free, so that both look at the book.
+#: Those of them that take minutes. They run last, when the book is built, each on whichever
+#: worker is free: every one is short, so that the workers end together.
 LONG_BOOK_TESTS = ("test_accessibility.py", "test_interactive.py", "test_pages_claims.py")
 
 
@@ -90,6 +92,16 @@ SHARING_TESTS = (
 )
 
 
+def pytest_collection_modifyitems(items):
+    """The book first, what takes long on its pages last; otherwise as it was collected."""
+
+    def place(item) -> int:
+        file = item.nodeid.split("::")[0]
+        return 0 if file.endswith(BOOK_TESTS) else 2 if file.endswith(LONG_BOOK_TESTS) else 1
+
+    items.sort(key=place)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """Keep tests that share something on one worker: the book, or what a file's fixtures make.
@@ -102,12 +114,11 @@ def pytest_xdist_make_scheduler(config, log):
     class Scheduler(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.split("::")[0]
-            if file.endswith(LONG_BOOK_TESTS):
-                return file
             if file.endswith(BOOK_TESTS):
                 return "book"
             return file if file.endswith(SHARING_TESTS) else nodeid
 
+    config.option.loadscopereorder = False  # xdist would put files with many tests first
     return Scheduler(config, log)
 
 
