@@ -2,7 +2,9 @@
 
 The pages are taken as they were built, so numbers, citations and boxes are those of the book that
 is read online. What refers to a page refers to a place in the one page afterwards. The code of the
-cells is left out, since the notebooks have it; what it computed stays. Solutions go to an appendix.
+cells, the tables of every check and twin, and the pages about the package are left out: the pages
+and the notebooks have them. What the code computed and the line that says what was checked stay.
+Solutions go to an appendix.
 """
 
 from __future__ import annotations
@@ -18,18 +20,24 @@ import yaml
 TAG = re.compile(r"<[a-zA-Z][^<>]*>")
 REFERENCE = re.compile(r'\b(id|for|href|xlink:href|src)="([^"]*)"')
 OWN_PLACE = re.compile(r"url\(#([^)]*)\)")  # in a drawing: its marks and clips
-CODE = re.compile(r'<details class="admonition hide above-input">.*?</details>', re.S)
+LEFT_OUT = re.compile(
+    r'<details class="(?:admonition hide above-input|attnverify-details)">.*?</details>', re.S
+)
+ABOUT_THE_PACKAGE = ("book/api", "book/generated/code")
 SCRIPT = re.compile(r"<script\b.*?</script>", re.S)
 SOLUTION = re.compile(
-    r'<details class="sd-sphinx-override[^>]*>\s*<summary[^>]*>'
+    r'<details class="sd-sphinx-override[^>]*>\s*<summary[^>]*>\s*'
     r'<span class="sd-summary-text">Solution</span>.*?</summary>(.*?)</details>',
     re.S,
 )
 STYLE = """
 @page { size: A4; margin: 18mm 17mm 20mm; }
-html { font-size: 10.5pt; }
+html { font-size: 9.5pt; }
 main { max-width: none; }
-h1 { break-before: page; }
+h1 { break-before: page; font-size: 2rem; }
+h2 { font-size: 1.5rem; }
+h3 { font-size: 1.2rem; }
+h1, h2, h3, h4 { break-inside: avoid; margin-top: 1.2rem; }
 h1, h2, h3, h4, .cell_output .output, figcaption { break-after: avoid; }
 figure, .proof, tr, .katex-display { break-inside: avoid; }
 figcaption { break-before: avoid; }
@@ -39,9 +47,10 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 
 
 def reading_order(root: Path) -> list[str]:
-    """The pages of the table of contents."""
+    """The pages of the table of contents that are printed."""
     toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
-    return [toc["root"], *(c["file"] for part in toc["parts"] for c in part["chapters"])]
+    pages = [toc["root"], *(c["file"] for part in toc["parts"] for c in part["chapters"])]
+    return [page for page in pages if page not in ABOUT_THE_PACKAGE]
 
 
 def place(page: str, fragment: str = "") -> str:
@@ -97,7 +106,7 @@ class Book:
         text = self._read(page)
         article = text[text.index("<article") : text.index("</article>")]
         article = article[article.index(">") + 1 :]
-        article = SCRIPT.sub("", CODE.sub("", article))
+        article = SCRIPT.sub("", LEFT_OUT.sub("", article))
         article = rewrite(article, page, set(self.order))
         before = len(self.solutions)
         article = SOLUTION.sub(self._numbered, article)
@@ -121,12 +130,25 @@ class Book:
             say(page)
             chapters.append(self.chapter(page))
         appendix = f'<section id="solutions"><h1>Solutions</h1>{"".join(self.solutions)}</section>'
-        body = "\n".join([*chapters, appendix.replace("<details", "<details open")])
+        appendix = appendix.replace("<details", "<details open")
+        body = without_loose_links("\n".join([*chapters, appendix]))
         return (
             f'<!doctype html><html lang="en" data-theme="light"><head>{self.head()}'
             f'<style>{STYLE}</style></head><body><main class="bd-main">'
             f'<article class="bd-article">{body}</article></main></body></html>'
         )
+
+
+def without_loose_links(text: str) -> str:
+    """The text in which a link to what is left out is words."""
+    names = set(re.findall(r'\bid="([^"]*)"', text))
+
+    def kept(match: re.Match) -> str:
+        page, _, name = match.group(1).partition("#")
+        leads = name in names if not page else re.match(r"[a-z]+:", page)
+        return match.group() if leads else ""
+
+    return re.sub(r' href="([^"]*)"', kept, text)
 
 
 def title(article: str) -> str:

@@ -28,7 +28,7 @@ def print_page(page: Path, target: Path, browser_path: str) -> None:
         browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
         tab = browser.new_page(java_script_enabled=False)
         tab.set_default_timeout(LONGEST)
-        tab.goto(page.as_uri())
+        tab.goto(page.resolve().as_uri())
         tab.pdf(
             path=partial,
             prefer_css_page_size=True,
@@ -52,7 +52,7 @@ def main() -> int:
     start = time.perf_counter()
     folder, target = ROOT / "_build" / "html", ROOT / "_build" / "attention-verified.pdf"
     book = folder / "book.print.html"  # beside the pages, whose pictures and styles it uses
-    print("Printing the book takes about two minutes.", flush=True)
+    print("Printing the book takes several minutes.", flush=True)
     try:
         book.write_text(Book(folder, reading_order(ROOT)).joined(), encoding="utf-8")
         print_page(book, target, browser_path)
