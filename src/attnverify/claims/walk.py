@@ -35,7 +35,7 @@ $a_i T - g_i^2 = \tfrac1{12}(T^2 - 1)$ does not depend on $i$.
         title="The variance of a score for many tokens",
         kind="proposition",
         statement=r"""
-In the model of `walk.moments`, with $t_i = (i - \frac12)/T$,
+For tokens that walk at random as in {claim}`walk.moments` and $t_i = (i - \frac12)/T$,
 
 $$
 \frac{\operatorname{Var}[\omega_i - \bar\omega]}{T^2} =
@@ -57,7 +57,8 @@ $\Sigma = I$ and symmetric $W$.
         title="The law of a whole row of scores, and its limit for many tokens",
         kind="theorem",
         statement=r"""
-In the model of `walk.moments` with any $W$ let $M = \Sigma^{1/2} W \Sigma^{1/2}$,
+Let tokens walk at random as in {claim}`walk.moments`. For any $W$ let
+$M = \Sigma^{1/2} W \Sigma^{1/2}$,
 $z \sim N(0, I_d)$ and $b$ a standard Brownian bridge on $[0, 1]$, independent of $z$. For every
 $T \ge 2$ the row $(\omega_1, \dots, \omega_T)$ has the law of
 
