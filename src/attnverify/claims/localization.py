@@ -13,7 +13,8 @@ CLAIMS = [
         kind="theorem",
         statement=r"""
 Let tokens walk at random as in {claim}`walk.moments` and $T \ge 2$. Let
-$M = \Sigma^{1/2} W \Sigma^{1/2}$ and $h = \sqrt{(T^2 - 1)/12}$. Then $\omega_i - \bar\omega$ has the law of $\sum_k \mu_k z_k^2$ with
+$M = \Sigma^{1/2} W \Sigma^{1/2}$ and $h = \sqrt{(T^2 - 1)/12}$. Then $\omega_i - \bar\omega$ has
+the law of $\sum_k \mu_k z_k^2$ with
 independent standard normal $z_k$, where $\mu_1, \dots, \mu_{2d}$ are the eigenvalues of
 
 $$
