@@ -67,9 +67,9 @@ T \bigl( \lVert M z \rVert_2\; b(\tfrac iT) + z^\top M z \cdot \tfrac iT \bigr),
 \qquad {i = 1, \dots, T} .
 $$
 
-Let $\lambda = \theta T$ with a given $\theta > 0$, and take the rows $p$ of
+Let $\lambda = \tau T$ with a given $\tau > 0$, and take the rows $p$ of
 $\operatorname{softmax}(\omega/\lambda)$ for all $T$ from one pair $(z, b)$. Then for
-$f(t) = (\lVert M z \rVert_2\, b(t) + t\, z^\top M z)/\theta$ and
+$f(t) = (\lVert M z \rVert_2\, b(t) + t\, z^\top M z)/\tau$ and
 $\rho(t) = e^{f(t)} / \int_0^1 e^f$, as $T \to \infty$ and with probability 1,
 $T p_{\lceil tT \rceil} \to \rho(t)$ uniformly in $0 < t \le 1$ and
 $\log T - H(p) \to \int_0^1 \rho \log \rho < \infty$, which is positive if $W \ne 0$. So at a
