@@ -8,6 +8,8 @@ from statistics import NormalDist
 
 import pytest
 
+from attnverify.claims import registry
+
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "notebooks").glob("*.md"))
 FIGURES = {name for p in FILES for name in re.findall(r"^ +name: (fig-\S+)$", p.read_text(), re.M)}
@@ -29,6 +31,15 @@ def test_a_chapter_opens_with_result_picture_and_example(name):
     shown = re.findall(r"\{numref\}`(fig-[^`]+)`", text)
     assert shown or re.search(r"^ +name: fig-", text, re.M), "no picture"
     assert set(shown) <= FIGURES
+
+
+@pytest.mark.parametrize("name", [path.stem for path in FILES])
+def test_a_chapter_says_its_idea_and_what_to_remember(name):
+    """The idea stands before the proof of a theorem; experiments have none."""
+    text = (ROOT / "notebooks" / f"{name}.md").read_text(encoding="utf-8")
+    proved = [c for c in registry.values() if c.notebook == name and c.derived]
+    assert "**Idea.**" in text or not proved
+    assert re.search(r"^\*\*To remember\.\*\* [^\n]+\n\n## What this does not show", text, re.M)
 
 
 def layer(d: float, v: float = 1.0) -> float:
