@@ -11,17 +11,17 @@ INTRO = """\
 # Errata and sharpenings
 
 One line for each published statement that fails as this book reads it, or that it sharpens or
-completes; a sharpened statement is not listed again among the completed ones. Everything is read from the registry of
-claims and from the evidence file of this book. The wording of a statement is this book's own; its
-box, one click away, says how the source was read. *Certified* means decided in exact or ball
-arithmetic, and shows that instance, not the statement in general.
+completes; a sharpened statement is not listed again among the completed ones. Everything is read
+from the registry of claims and from the evidence file of this book. The wording of a statement is
+this book's own; its box, one click away, says how the source was read. *Certified* means decided in
+exact or ball arithmetic, and shows that instance, not the statement in general.
 """
 
 REFUTED = """\
 ## Refuted
 
-The statement, as read here, fails on the instance named. *Corrected* means that the statement which replaces it is
-verified, *refuted* that it stands refuted without a verified replacement. Where the published
+The statement, as read here, fails on the instance named. *Corrected* means that the statement
+which replaces it is verified, *refuted* that it stands refuted without a verified replacement. Where the published
 sentence has another reading, that reading and its own status stand beside the replacement.
 """
 
