@@ -21,8 +21,8 @@ REFUTED = """\
 ## Refuted
 
 The statement, as read here, fails on the instance named. *Corrected* means that the statement
-which replaces it is verified, *refuted* that it stands refuted without a verified replacement. Where
-the published sentence has another reading, that reading and its own status stand beside the
+which replaces it is verified, *refuted* that it stands refuted without a verified replacement.
+Where the published sentence has another reading, that reading and its own status stand beside the
 replacement.
 """
 
