@@ -29,7 +29,7 @@ FINDINGS = (
         "{claim}`the threshold <collapse.threshold>` is exact.",
     ),
     (
-        "The printed theorem for many heads is false for wide layers.",
+        "The printed theorem for many heads, as read here, is false for wide layers.",
         "Above 1 the published bound is broken: from width 15,874 on, "
         "{claim}`certified <collapse.multi-head-as-printed>`. The curve is the "
         "{claim}`corrected theorem <collapse.multi-head-dimension>`, in the limit of small scores.",
