@@ -37,7 +37,12 @@ install_import_hook("attnverify", "beartype.beartype")
 ALLOWED_SKIPS: frozenset[str] = frozenset()
 
 #: Files whose tests open the built book.
-BOOK_TESTS = ("test_pages.py", "test_interactive.py", "test_book_evidence.py")
+BOOK_TESTS = (
+    "test_pages.py",
+    "test_pages_inpage.py",
+    "test_interactive.py",
+    "test_book_evidence.py",
+)
 
 
 def _fail_skip(report) -> None:

@@ -17,7 +17,7 @@ def falsified(cell: str) -> str | None:
         if role == "rejected":
             return _edited(cell, call.func, _source(cell, call.func).replace(role, "derived"))
         if role == "derived" and isinstance(call.args[1], ast.Dict):
-            step = next(v for k, v in zip(call.args[1].keys, call.args[1].values) if k)
+            step = next(v for k, v in zip(call.args[1].keys, call.args[1].values, strict=True) if k)
             if isinstance(step, ast.Tuple):
                 right = _source(cell, step.elts[1])
                 other = (

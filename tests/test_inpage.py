@@ -1,4 +1,4 @@
-"""Derivations as the page in a browser runs them: without torch, numpy, scipy, matplotlib, flint."""
+"""Derivations as a page in a browser runs them: without torch, numpy, scipy, matplotlib, flint."""
 
 from __future__ import annotations
 

@@ -36,6 +36,7 @@ from attnverify.evidence.store import VARIABLE as STORE
 from attnverify.evidence.store import Store, default
 
 sys.path.insert(0, str(Path(__file__).parent))
+import page_python
 from execute_notebooks import cells, fill, read
 from slim_html import slim
 
@@ -50,7 +51,7 @@ SKIPPED = {"__pycache__", "generated", ".ipynb_checkpoints", ".jupyter_cache"}
 STAMP = ".book-stamp"
 URL_VARIABLE = "BOOK_REPOSITORY_URL"
 REF_VARIABLE = "BOOK_REPOSITORY_REF"
-SETTINGS = (URL_VARIABLE, REF_VARIABLE)
+SETTINGS = (URL_VARIABLE, REF_VARIABLE, page_python.WITHOUT)
 
 
 class StageError(Exception):
@@ -214,12 +215,25 @@ def build_config(folder: Path, cache: Path) -> Path:
             "binderhub_url": "https://mybinder.org",
             "notebook_interface": "jupyterlab",
         }
+    config["sphinx"]["config"]["attnverify_python"] = page_python.wanted()
     # Jupyter Book reads this path from the configuration file's own folder.
     extensions = config["sphinx"]["local_extensions"]
     config["sphinx"]["local_extensions"] = {k: str(ROOT / v) for k, v in extensions.items()}
     target = folder / "_config.yml"
     target.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
     return target
+
+
+def add_python(html: Path | None = None) -> None:
+    """Fetch Python for the pages, or put it beside them; StageError that says how to do without."""
+    if not page_python.wanted():
+        print(f"    no page runs derivations: {page_python.WITHOUT} is set", flush=True)
+        return
+    try:
+        page_python.prepare(html / "_static" / "python") if html else page_python.fetched()
+    except page_python.PythonError as error:
+        hint = f"set {page_python.WITHOUT}=1 to build pages that do not run derivations"
+        raise StageError(f"Python for the pages: {error}\n({hint})") from error
 
 
 def build_html(staging: Path, cache: Path, strict: bool = True) -> Path:
@@ -288,6 +302,7 @@ def build(fresh: bool = False) -> Path:
         os.environ[STORE] = "none"  # for every process that is started from here, too
     output, evidence = ROOT / "_build", ROOT / "_build" / "evidence.json"
     stamp, store, pages = source_hash(ROOT), default(), output / "pages"
+    add_python()  # before all that takes minutes
     with parsed_pages(pages, fresh):
         # Neither needs the other, and each has stretches that keep one core busy.
         with ThreadPoolExecutor(1) as beside:
@@ -296,6 +311,7 @@ def build(fresh: bool = False) -> Path:
             checked.result()
         html = timed("build the pages", build_html, pages, pages / "executed")
         timed("trim styles, icons and scripts", slim, html)
+        timed("add Python for the pages", add_python, html)
         (html / STAMP).write_text(stamp)
         swap(html, output / "html")
     if store:

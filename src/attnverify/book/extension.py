@@ -20,6 +20,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 from sphinx_proof.proof_type import PROOF_TYPES
 
+from attnverify.book.inpage import buttons
 from attnverify.book.links import ApiRole, ClaimRole, StatusRole, evidence_of, resolve, status_badge
 from attnverify.book.pages import tables
 from attnverify.book.pages.common import Evidence, anchor, escape
@@ -204,4 +205,5 @@ def setup(app: Sphinx) -> dict:
     if "sphinx.ext.autodoc" in app.extensions:
         app.connect("autodoc-process-docstring", plain_bars)
     app.add_css_file("attnverify.css")
+    buttons.connect(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

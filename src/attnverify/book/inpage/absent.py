@@ -3,7 +3,7 @@
 The formulas import torch, numpy and flint where they are evaluated; a derivation puts sympy symbols
 into the same formulas and needs none of them. Within :func:`standing_in`, an import of an absent
 library *by this package* gives names that annotations and ``isinstance`` can hold; calling one
-raises :class:`AbsentError`. Everybody else's import fails as ever: sympy looks whether numpy is there.
+raises :class:`AbsentError`. Any other import fails as ever: sympy looks whether numpy is there.
 """
 
 from __future__ import annotations
