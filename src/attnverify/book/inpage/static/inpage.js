@@ -49,7 +49,7 @@
       ready = true;
       running?.say(`Python is ready (${seconds(data.ready.seconds)}). Checking …`);
     }
-    if (data.failed) stop(`Python could not be started: ${data.failed}`);
+    if (data.failed) stop(`Python ${ready ? "broke off" : "could not be started"}: ${data.failed}`);
     if (data.shown && running?.id === data.id) {
       const done = running;
       running = null;
@@ -103,14 +103,18 @@
     say(words) { this.status.textContent = words; }
 
     busy(is) {
+      // the button that has the focus is about to go: the other one takes it
+      const focused = [this.checkButton, this.stopButton].includes(document.activeElement);
       this.element.setAttribute("aria-busy", String(is));
       this.stopButton.hidden = !is;
       this.checkButton.disabled = is;
+      if (focused) (is ? this.stopButton : this.checkButton).focus();
     }
 
     begin(words) {
       this.busy(true);
       this.result.replaceChildren();
+      delete this.element.dataset.outcome;
       this.bar.hidden = ready;
       this.bar.removeAttribute("value");
       this.say(words);
@@ -129,8 +133,8 @@
 
     show({ outcome, message, boxes, printed, value, number, seconds: time }) {
       const edited = this.source.value === this.printed ? "as printed" : "as edited";
-      const words = { holds: `Runs to its end, ${edited}: ${boxes.length} derivation`
-          + `${boxes.length === 1 ? "" : "s"} decided in this page`,
+      const words = { holds: `Runs to its end, ${edited}: ${boxes.length} box`
+          + `${boxes.length === 1 ? "" : "es"}, every step decided in this page`,
         false: "Does not hold", error: "Stopped by an error" }[outcome];
       this.ended(`${words} (${seconds(time)}).`);
       this.element.dataset.outcome = outcome;
@@ -138,7 +142,8 @@
       for (const html of boxes) {
         const box = make("div", { className: "inpage-box" });
         box.innerHTML = html;
-        typeset(box).finally(() => this.result.append(box));
+        this.result.append(box);
+        typeset(box);
       }
       for (const text of [printed, value]) {
         if (text) this.result.append(make("pre", { textContent: text, tabIndex: 0 }));
