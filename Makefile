@@ -33,6 +33,7 @@ serve: $(STAMP)  ## serve the built book on this machine, for derivations that r
 
 test: $(STAMP)  ## run every test (two at a time); ARGS='-k name' narrows it
 	@$(BIN)/python tools/browser.py
+	@$(BIN)/python tools/npm.py
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 lint: $(STAMP)  ## check style, format and types of the code
@@ -42,6 +43,7 @@ lint: $(STAMP)  ## check style, format and types of the code
 
 machines: $(STAMP)  ## run every test as other machines would, with a table of them
 	@$(BIN)/python tools/browser.py
+	@$(BIN)/python tools/npm.py
 	$(BIN)/python tools/machines.py -n 2 $(ARGS)
 
 mutants: $(STAMP)  ## plant errors in formulas and engine, count what catches them; ARGS='--sample 20'

@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import filelock
 import pytest
 from jaxtyping import install_import_hook
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "book" / "_ext")]
@@ -36,12 +41,23 @@ install_import_hook("attnverify", "beartype.beartype")
 #: browser or package cannot pass for a green run.
 ALLOWED_SKIPS: frozenset[str] = frozenset()
 
-#: Files whose tests open the built book.
+#: Files whose tests open the built book. They run first, on one worker, which builds it while
+#: the other workers run what needs no book.
 BOOK_TESTS = (
-    "test_pages.py",
-    "test_pages_inpage.py",
-    "test_interactive.py",
     "test_book_evidence.py",
+    "test_downloads.py",
+    "test_folding.py",
+    "test_pages.py",
+    "test_reader.py",
+)
+
+#: Those of them that take minutes. They run last, when the book is built, each on whichever
+#: worker is free: every one is short, so that the workers end together.
+LONG_BOOK_TESTS = (
+    "test_accessibility.py",
+    "test_interactive.py",
+    "test_pages_claims.py",
+    "test_pages_inpage.py",
 )
 
 
@@ -81,6 +97,16 @@ SHARING_TESTS = (
 )
 
 
+def pytest_collection_modifyitems(items):
+    """The book first, what takes long on its pages last; otherwise as it was collected."""
+
+    def place(item) -> int:
+        file = item.nodeid.split("::")[0]
+        return 0 if file.endswith(BOOK_TESTS) else 2 if file.endswith(LONG_BOOK_TESTS) else 1
+
+    items.sort(key=place)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """Keep tests that share something on one worker: the book, or what a file's fixtures make.
@@ -97,6 +123,7 @@ def pytest_xdist_make_scheduler(config, log):
                 return "book"
             return file if file.endswith(SHARING_TESTS) else nodeid
 
+    config.option.loadscopereorder = False  # xdist would put files with many tests first
     return Scheduler(config, log)
 
 
@@ -127,3 +154,21 @@ def built_book() -> Path:
         tail = log.read_text(encoding="utf-8", errors="replace")[-6000:]
         pytest.fail(f"the book does not build; the end of {log}:\n{tail}", pytrace=False)
     return output / "html"
+
+
+@pytest.fixture(scope="module")
+def site(built_book: Path) -> Iterator[str]:
+    """Address of the built book on this machine."""
+    from visits import serve
+
+    with serve(built_book) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Headless Chromium for all tests of a file."""
+    from visits import chromium
+
+    with chromium() as started:
+        yield started

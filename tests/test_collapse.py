@@ -6,7 +6,7 @@ import flint
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import attnverify as av
@@ -15,11 +15,37 @@ from attnverify.formulas import collapse, layernorm, norms
 from attnverify.formulas.families import unconditional_ratio
 from attnverify.network.weights import MLP, normalize
 
-# Bounds hold exactly; floats on either side are off by a few thousand roundings at most.
-ROOM = 1 + 1e-10
+U = 2.0**-48  # a sum of at most 2^5 products, relative to the sum of their sizes
+
+
+def rounding(net, X, bounds):
+    """How far the diameters of a network without masks and norms come out above their bounds.
+
+    Tokens that have become equal still differ by their rounding. A layer whose rows are off by e
+    obeys diameter <= f(diameter before) + 2 e: its sharp bound f holds for the tokens as they came
+    out. The slope of f is at most 2 sum_h v_h (+ 1 with a skip connection), times that of the MLP,
+    as y/cosh(y)^2 < 1/2. Scores that are off by s move a softmax row by at most s, in the sum of
+    absolute values: tanh(osc/4) <= osc/4 in total variation, osc <= 2 s.
+    """
+    w, room = net.weights, [2 * U * X.norm(dim=-1).amax()]
+    for i, tokens in enumerate(net.hidden(X)[:-1]):
+        seen = tokens.norm(dim=-1).amax()
+        query, key = (
+            (tokens[..., None, :, :] @ w[f"W_{k}"][i] + w[f"b_{k}"][i][:, None]).norm(dim=-1)
+            for k in "QK"
+        )
+        scores = query.amax() * key.amax() / net.key_width**0.5
+        value = collapse.spectral_norm(w["W_V"][i] @ w["W_O"][i]).sum() + net.skip
+        frobenius = w["W_V"][i].norm() * w["W_O"][i].norm() + w["b_V"][i].norm() + 1
+        lipschitz = 1 if net.mlp is None else collapse.mlp_lipschitz(net.mlp.at(i)) + net.skip
+        off = U * (2 + 2 * scores) * (value + frobenius) * (seen + 1)
+        largest = net.hidden(X)[i + 1].norm(dim=-1).amax()
+        room.append((2 * value * room[-1] + 2 * off) * lipschitz + 2 * U * (largest + seen))
+    return bounds + torch.stack(room)[:, None]
 
 
 @given(seed=st.integers(0, 1000), skip=st.booleans(), mlp=st.booleans(), scale=st.floats(0.1, 3.0))
+@example(seed=275, skip=False, mlp=True, scale=0.33)  # tokens that differ by their rounding alone
 @settings(max_examples=40, deadline=None)
 def test_sharp_bound_bounds_every_layer(seed, skip, mlp, scale):
     net = av.SelfAttentionNetwork.random(
@@ -27,7 +53,7 @@ def test_sharp_bound_bounds_every_layer(seed, skip, mlp, scale):
     )
     X = torch.randn(2, 5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
     states = norms.diameter(net.hidden(X))
-    assert (states <= collapse.sharp_bound(net, X) * ROOM).all()
+    assert (states <= rounding(net, X, collapse.sharp_bound(net, X))).all()
 
 
 def test_a_bound_with_a_smaller_constant_is_broken():

@@ -2,8 +2,11 @@
 
 import pytest
 import sympy as sp
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
 
 from attnverify import InputError, ledger, symbolic
+from attnverify.evidence import box
 
 x = sp.Symbol("x", real=True)
 CLAIM = "norms.square-variant"
@@ -21,7 +24,7 @@ def test_a_true_step_is_taken_and_recorded():
     assert (step.left, step.right) == ("(x + 1)**2", "x**2 + 2*x + 1")
     assert step.source == "((x + 1) ** 2, x**2 + 2 * x + 1)"
     assert entry.given == (("hypothesis", "x real"),)
-    assert "binomial" in repr(entry) and "binomial" in entry._repr_html_()
+    assert "[holds] binomial: (x + 1)**2 = x**2 + 2*x + 1" in repr(entry)
 
 
 def test_recordings_nest_and_end():
@@ -142,7 +145,7 @@ def test_a_given_stands_on_a_claim_or_on_a_word():
     given = {"norms.submultiplicative": "|AB| <= |A| |B|", "notation": "x is a length"}
     entry = ledger.derived("norms.residual-centers", step, given=given)
     assert entry.given == tuple(given.items())
-    assert 'href="norms.html#claim-norms-submultiplicative"' in entry._repr_html_()
+    assert 'href="norms.html#claim-norms-submultiplicative"' in box.as_markdown(entry)
     assert "|AB| <= |A| |B| (norms.submultiplicative)" in repr(entry)
 
 
@@ -157,3 +160,85 @@ def test_a_given_stands_on_a_claim_or_on_a_word():
 def test_a_given_that_is_tied_to_nothing_is_refused(key, message):
     with pytest.raises(InputError, match=message):
         ledger.derived("norms.residual-centers", {"d": (x + x, 2 * x)}, given={key: "so it is"})
+
+
+def test_a_step_is_shown_as_it_is_written():
+    """sympy integrates as it builds; the page shows the integral."""
+    t = sp.Symbol("t")
+    (shown,) = ledger.derived(CLAIM, {"i": (sp.integrate(t, (t, 0, x)), x**2 / 2)}).shown
+    assert shown == "$$\n\\int\\limits_{0}^{x} t\\, dt = \\frac{x^{2}}{2}\n$$"
+    (shown,) = ledger.derived(CLAIM, {"d": (sp.diff(x**2, x).subs(x, 3), 6)}).shown
+    assert shown == ("$$\n\\left. \\frac{d}{d x} x^{2} \\right|_{\\substack{ x=3 }} = 6\n$$")
+    (shown,) = ledger.derived(CLAIM, {"l": (sp.limit(sp.sin(t) / t, t, 0), 1)}).shown
+    assert "\\lim_{t \\to 0^+}" in shown and "= 1" in shown
+    (shown,) = ledger.derived(CLAIM, {"r": sp.sqrt(2) <= 4}).shown
+    assert shown == "$$\n\\sqrt{2} \\leq 4\n$$"
+
+
+def test_a_rejected_step_is_shown_as_false():
+    (shown,) = ledger.rejected(CLAIM, {"r": sp.sqrt(17) <= 4}).shown
+    assert shown == "$$\n\\sqrt{17} \\nleq 4\n$$"
+    (shown,) = ledger.rejected(CLAIM, {"r": (x + 1, x)}).shown
+    assert shown == "$$\nx + 1 \\neq x\n$$"
+
+
+def test_sides_that_look_alike_are_shown_as_they_are_written():
+    """Without arithmetic where TeX tells them apart, else by their source."""
+    (shown,) = ledger.derived(CLAIM, {"sum": (x + x, 2 * x)}).shown
+    assert shown == "$$\nx + x = 2 x\n$$"
+    double = sp.Lambda(x, 2 * x)
+    (shown,) = ledger.derived(CLAIM, {"call": (double(x), 2 * x)}).shown
+    assert shown == "`double(x)` $=$ `2 * x` $= 2 x$"
+
+
+def test_wide_steps_take_two_lines():
+    y = sp.symbols("y1:20", real=True)
+    (shown,) = ledger.derived(CLAIM, {"wide": (sum(y) ** 2, sp.expand(sum(y) ** 2))}).shown
+    assert shown.startswith("`")  # nobody reads 190 products
+    (shown,) = ledger.derived(CLAIM, {"w": (sum(y), sp.expand(sum(y) + 1) - 1)}).shown
+    assert "aligned" in shown
+
+
+def test_steps_are_shown_only_to_somebody():
+    with ledger.recording():
+        assert ledger.derived(CLAIM, {"sum": (x + x, 2 * x)}).shown == ()
+    with ledger.recording(formulas=True) as entries:
+        ledger.derived(CLAIM, {"sum": (x + x, 2 * x)})
+    assert len(entries[0].shown) == 1
+    assert ledger.derived(CLAIM, {"sum": (x + x, 2 * x)}).cell == 0
+
+
+@pytest.mark.parametrize("step", [(x, 1.0 * x), sp.Lt(0.5, 1, evaluate=False)])
+def test_a_float_is_no_exact_number(step):
+    with pytest.raises(ledger.DerivationError, match="got the float .*, expected exact numbers"):
+        ledger.derived(CLAIM, {"step": step})
+
+
+def test_a_float_in_a_relation_that_came_evaluated_is_seen():
+    with pytest.raises(ledger.DerivationError, match="got the float 1.5.*, expected exact numbers"):
+        ledger.derived(CLAIM, {"step": sp.sqrt(2) < 1.5})
+    with pytest.raises(ledger.DerivationError, match="got the float 1.4"):
+        ledger.rejected(CLAIM, {"step": sp.sqrt(2) < 1.4})
+
+
+@pytest.fixture
+def shell():
+    yield InteractiveShell.instance()
+    InteractiveShell.clear_instance()
+
+
+def test_a_notebook_shows_every_box_of_a_cell_once(shell):
+    lines = [
+        "import sympy as sp, attnverify as av",
+        "x = sp.Symbol('x', real=True)",
+        "first = av.ledger.derived('norms.square-variant', {'sum': (x + x, 2 * x)})",
+        "av.ledger.rejected('norms.square-variant', {'no sum': (x + x, 3 * x)})",
+    ]
+    with capture_output() as captured:
+        shell.run_cell("\n".join(lines), store_history=True)
+    shown = [out.data["text/markdown"] for out in captured.outputs]
+    assert ["sum" in text and "Derived" in text for text in shown] == [True, False]
+    assert "no sum <small>✗ no identity</small>" in shown[1] and "\\neq" in shown[1]
+    with capture_output() as captured:
+        shell.run_cell("first", store_history=True)
+    assert len(captured.outputs) == 1

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import machines
 from machines import MACHINES, Machine
 
 #: Every form of check and every kind of evidence but the slow ones.
@@ -91,3 +92,19 @@ def test_the_comparison_can_fail(here):
         other = json.loads(json.dumps(here))
         other["claims"][0][place][0][key] = value
         assert evidence(other, digits) != evidence(here, digits)
+
+
+def test_a_run_that_fails_names_some_tests_and_keeps_its_log(tmp_path, monkeypatch):
+    monkeypatch.setattr(machines, "ROOT", tmp_path)
+    monkeypatch.setattr(machines, "LOGS", tmp_path / "logs")
+    (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
+    (tmp_path / "tests").mkdir()
+    lines = ["import pytest", "@pytest.mark.parametrize('n', range(20))", "def test_n(n):"]
+    test = tmp_path / "tests" / "test_some.py"
+    test.write_text("\n".join([*lines, "    assert n > 11, 'too small'\n"]))
+    passed, closing, seconds = machines.run_tests(Machine("a machine, mended"), ["-p", "no:xdist"])
+    assert not passed and seconds > 0
+    first, *named, last = closing.splitlines()
+    assert "12 failed, 8 passed" in first and len(named) == machines.SHOWN
+    assert last == "12 in all; see logs/a-machine-mended.log"
+    assert "too small" in (tmp_path / "logs" / "a-machine-mended.log").read_text()

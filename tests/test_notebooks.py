@@ -310,3 +310,11 @@ def test_an_installation_without_notebooks_looks_nowhere_else(installed, monkeyp
     (installed / notebooks.DIGESTS).unlink()
     source = notebooks.load("n")
     assert source.cells == () and not source.found
+
+
+def test_every_legend_names_its_place():
+    """Without one matplotlib warns when finding it takes a second, and the strict build fails."""
+    for path in FILES:
+        for cell in code_cells(path.read_text(encoding="utf-8")):
+            for call in re.findall(r"\blegend\(.*", cell.source):
+                assert "loc=" in call, f"{path.name}: {call}"

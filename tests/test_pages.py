@@ -6,15 +6,16 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import nbformat
 import pytest
 import yaml
-from playwright.sync_api import Browser
+from bs4 import BeautifulSoup
 
 import build_book
+from attnverify.claims import registry
 from bookchain import COLAB_BRANCH
 from pagechecks import (
     bad_alt,
@@ -30,7 +31,6 @@ from visits import (
     PHONE,
     SMALLEST_CONTRAST,
     STICKING_OUT,
-    chromium,
     serve,
     visiting,
 )
@@ -49,26 +49,13 @@ def docnames() -> list[str]:
     return [toc["root"], *chapters]
 
 
-@pytest.fixture(scope="module")
-def site(built_book: Path) -> Iterator[str]:
-    """Address of the built book on this machine."""
-    with serve(built_book) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Headless Chromium for all tests of this file."""
-    with chromium() as started:
-        yield started
-
-
 #: Display formulas whose left end cannot be seen or scrolled to.
 CUT_OFF = """() => [...document.querySelectorAll("article .katex-display .katex-html")]
   .filter((box) => [...box.querySelectorAll(".base")].some((base) =>
     base.getBoundingClientRect().left + box.scrollLeft < box.getBoundingClientRect().left - 2))
   .map((box) => box.textContent.slice(0, 60))"""
 
+OPEN_ALL = "for (const details of document.querySelectorAll('details')) details.open = true"
 LOADED_FONTS = "[...document.fonts].filter(f => f.status == 'loaded').map(f => f.family)"
 
 
@@ -79,6 +66,7 @@ def test_page_on_a_phone(browser, site, name, theme):
     with visiting(browser, site, PHONE, theme) as visit:
         page = visit.open(f"{name}.html").page
         assert page.evaluate("document.documentElement.dataset.theme") == theme
+        page.evaluate(OPEN_ALL)  # what is folded is read, too
         assert page.evaluate(STICKING_OUT) == []
         assert page.evaluate(CUT_OFF) == []
         assert page.evaluate(FAINT, SMALLEST_CONTRAST) == []
@@ -165,25 +153,28 @@ def launch_paths(html: Path, address: str) -> dict[str, list[str]]:
     }
 
 
-def test_launch_links_open_files_that_exist(built_book, tmp_path, monkeypatch):
-    """With the address set, each notebook page gets two buttons.
+ADDRESS = "https://github.com/example/example"
+PUBLISHED = "https://example.invalid/book"
 
-    Binder's opens a file of the tree; Colab's one of those that are pushed to its branch.
-    """
-    address = "https://github.com/example/example"
-    monkeypatch.setenv(build_book.URL_VARIABLE, address)
-    monkeypatch.delenv(build_book.REF_VARIABLE, raising=False)
-    written = build_book.build_config(tmp_path, tmp_path / "executed")
+
+@pytest.fixture(scope="module")
+def published(built_book, tmp_path_factory) -> Path:
+    """Pages of a small book that knows its repository and where it will be published."""
+    folder = tmp_path_factory.mktemp("published")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(build_book.URL_VARIABLE, ADDRESS)
+        patch.setenv(build_book.ADDRESS_VARIABLE, PUBLISHED)
+        patch.delenv(build_book.REF_VARIABLE, raising=False)
+        written = build_book.build_config(folder, folder / "executed")
     config = yaml.safe_load(written.read_text(encoding="utf-8"))
     config["execute"]["execute_notebooks"] = "off"  # the pages themselves are built elsewhere
-    quick, toc = tmp_path / "quick.yml", tmp_path / "toc.yml"
+    quick, toc = folder / "quick.yml", folder / "toc.yml"
     quick.write_text(yaml.safe_dump(config), encoding="utf-8")
-    notebooks = [name for name in docnames() if name.startswith("notebooks/")][:2]
     contents = {"format": "jb-book", "root": "book/index"}
-    contents["chapters"] = [{"file": name} for name in (*notebooks, "book/status")]
+    contents["chapters"] = [{"file": name} for name in (*FEW, "book/status")]
     toc.write_text(yaml.safe_dump(contents), encoding="utf-8")
     code = "from jupyter_book.cli.main import main; main()"
-    options = ["--path-output", tmp_path, "--config", quick, "--toc", toc]
+    options = ["--path-output", folder, "--config", quick, "--toc", toc]
     done = subprocess.run(
         [sys.executable, "-c", code, "build", ROOT, *options],
         capture_output=True,
@@ -192,12 +183,76 @@ def test_launch_links_open_files_that_exist(built_book, tmp_path, monkeypatch):
         check=False,
     )
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    html = tmp_path / "_build" / "html"
-    paths = launch_paths(html, address)
-    assert sorted(paths["colab"]) == sorted(f"{name}.ipynb" for name in notebooks)
-    assert sorted(paths["binder"]) == sorted(f"{name}.md" for name in notebooks)
+    return folder / "_build" / "html"
+
+
+FEW = [name for name in docnames() if name.startswith("notebooks/")][:2]
+
+
+def test_launch_links_open_files_that_exist(published):
+    """With the address set, each notebook page gets two buttons.
+
+    Binder's opens a file of the tree; Colab's one of those that are pushed to its branch.
+    """
+    paths = launch_paths(published, ADDRESS)
+    assert sorted(paths["colab"]) == sorted(f"{name}.ipynb" for name in FEW)
+    assert sorted(paths["binder"]) == sorted(f"{name}.md" for name in FEW)
     assert [path for path in paths["binder"] if not (ROOT / path).is_file()] == []
-    assert [path for path in paths["colab"] if not (html / "_sources" / path).is_file()] == []
+    assert [path for path in paths["colab"] if not (published / "_sources" / path).is_file()] == []
+
+
+def head_of(path: Path) -> dict[str, str]:
+    """What the head of a page says, by name: descriptions, addresses."""
+    page = BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
+    tags = {m.get("name") or m.get("property"): m.get("content") for m in page.find_all("meta")}
+    return tags | {" ".join(link["rel"]): link["href"] for link in page.head.find_all("link")}
+
+
+def test_pages_name_their_address_where_the_book_knows_it(published):
+    """Canonical links, Open Graph, the sitemap, the feed, permanent addresses of claims."""
+    for name in FEW:
+        head = head_of(published / f"{name}.html")
+        assert head["canonical"] == head["og:url"] == f"{PUBLISHED}/{name}.html"
+        picture = head["og:image"].removeprefix(f"{PUBLISHED}/")
+        assert (published / picture).read_bytes().startswith(b"\x89PNG")
+        assert head["alternate"] == f"{PUBLISHED}/feed.xml"
+    pages = ElementTree.parse(published / "sitemap.xml").getroot()
+    listed = {place.text.removeprefix(f"{PUBLISHED}/") for place in pages.findall(".//{*}loc")}
+    assert {f"{name}.html" for name in FEW} < listed
+    assert [page for page in listed if not (published / page).is_file()] == []
+    feed = ElementTree.parse(published / "feed.xml").getroot()
+    assert feed.findtext("{*}id") == f"{PUBLISHED}/"
+    claim = next(c for c in registry.values() if f"notebooks/{c.notebook}" == FEW[0])
+    head = head_of(published / "claims" / f"{claim.id}.html")
+    assert head["canonical"] == f"{PUBLISHED}/{FEW[0]}.html"
+    text = (published / f"{FEW[0]}.html").read_text(encoding="utf-8")
+    assert f"{PUBLISHED}/claims/{claim.id}.html" in text
+
+
+def test_the_page_for_the_lost_works_from_any_folder(browser, published, tmp_path):
+    """It is served in place of whatever is missing: its files and links are found from there."""
+    (tmp_path / "book").symlink_to(published)
+    (tmp_path / "gone" / "deep").mkdir(parents=True)
+    (tmp_path / "gone" / "deep" / "page.html").symlink_to(published / "404.html")
+    with serve(tmp_path) as address, visiting(browser, address) as visit:
+        page = visit.open("gone/deep/page.html").page
+        assert page.evaluate("[...document.styleSheets].length") > 5
+        assert visit.errors == [] and visit.foreign == []
+        page.get_by_role("link", name="the first page").click()
+        page.wait_for_url(f"{address}/book/book/index.html")
+
+
+def test_descriptions_without_an_address(built_book):
+    """Each page says what it is about; a book that knows no address names none."""
+    if os.environ.get(build_book.ADDRESS_VARIABLE):
+        pytest.fail(f"unset {build_book.ADDRESS_VARIABLE} to test the local build")
+    heads = {name: head_of(built_book / f"{name}.html") for name in docnames()}
+    for name, head in heads.items():
+        assert 50 <= len(head["description"]) <= 160, name
+        assert head["og:description"] == head["description"] and head["og:title"], name
+        assert not {"canonical", "og:url", "og:image"} & set(head), name
+    assert len({head["description"] for head in heads.values()}) == len(heads)
+    assert not (built_book / "sitemap.xml").exists() and not (built_book / "feed.xml").exists()
 
 
 def test_no_launch_buttons_without_an_address(built_book):

@@ -525,6 +525,33 @@ def test_executed_notebooks_are_found_again(tmp_path):
         store.match_cache_notebook(notebooks["bad.md"])
 
 
+FILL = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from execute_notebooks import fill
+if __name__ == "__main__":
+    sys.exit("\\n".join(fill(Path("."), Path("cache"), jobs=1)) or 0)
+"""
+
+
+def test_kernels_do_not_wait_for_threads_that_a_fork_has_lost(tmp_path):
+    """A user may ask for threads, and the warm process start them before it is forked."""
+    cell = "import torch\nassert torch.get_num_threads() == 1\ntorch.ones(1 << 20).cos()"
+    (tmp_path / "cosine.md").write_text(HEAD + CELL % cell)
+    (tmp_path / "start.py").write_text(FILL)
+    done = subprocess.run(
+        [sys.executable, "start.py", str(ROOT / "tools")],
+        cwd=tmp_path,
+        env=os.environ | dict.fromkeys(execute_notebooks.THREADS, "8"),
+        timeout=240,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_an_unchanged_notebook_is_not_executed_again(tmp_path, monkeypatch):
     """Not after an edit of its prose, but after one of a cell; one that failed each time."""
     store, page = build_book.Store(tmp_path / "store"), tmp_path / "good.md"

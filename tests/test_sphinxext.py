@@ -48,6 +48,7 @@ MISTAKES = """\
 ```
 """
 TOUCHED = "norms.submultiplicative"  # its derivation stayed unknown
+UNPRINTED = "paths.count"  # its chapter has no evidence directive for it
 
 
 EXPECTED = evidence_files.report({TOUCHED: "unknown"})
@@ -57,7 +58,8 @@ def chapter(name: str) -> str:
     """A page that prints the claims of a notebook and their evidence."""
     ids = [claim.id for claim in registry.values() if claim.notebook == name]
     boxes = "".join(f"```{{claim}} {id}\n```\n\n" for id in ids)
-    return f"# {name}\n\n{boxes}```{{evidence}} {' '.join(ids)}\n```\n"
+    printed = " ".join(id for id in ids if id != UNPRINTED)
+    return f"# {name}\n\n{boxes}```{{evidence}} {printed}\n```\n"
 
 
 def project(folder: Path, root: Path, pages: dict[str, str]) -> Path:
@@ -138,7 +140,8 @@ def test_every_claim_has_a_numbered_box(book, id):
     assert badge.get_text().split()[-1] == status
     assert COLORS[status] in badge["style"]
     links = [a["href"] for a in found.find_all("a", href=True)]
-    assert f"../book/generated/status.html#{anchor(id, 'status')}" in links
+    status_page = f"../book/generated/status.html#{anchor(id, 'status')}"
+    assert (status_page if id == UNPRINTED else f"#{anchor(id, 'evidence')}") in links
     assert f"../book/generated/code.html#{anchor(id, 'code')}" in links
     assert sum("bibliography.html#" in link for link in links) == len(claim.sources)
 
@@ -163,26 +166,82 @@ def test_ids_are_unique(book):
         assert len(ids) == len(set(ids)), page.name
 
 
-def test_role_shows_number_and_title_or_the_given_text(book):
+def test_role_shows_the_number_or_the_given_text(book):
+    """The title of the claim is on hover."""
     page = soup(book / "book" / "evidence.html")
-    links = {a["href"]: a.get_text() for a in page.find_all("a", href=True)}
-    long = links[f"../notebooks/softmax.html#{anchor('softmax.total-variation')}"]
-    assert re.fullmatch(r"Theorem \d+\.2 \(The sharp bound in total variation\)", long)
-    assert links[f"../notebooks/norms.html#{anchor('norms.diameter')}"] == "this"
+    links = {a["href"]: a for a in page.find_all("a", href=True)}
+    short = links[f"../notebooks/softmax.html#{anchor('softmax.total-variation')}"]
+    assert re.fullmatch(r"Theorem \d+\.2", short.get_text())
+    assert short["title"] == "The sharp bound in total variation"
+    assert links[f"../notebooks/norms.html#{anchor('norms.diameter')}"].get_text() == "this"
     assert "formulas.norms.diameter" in [code.get_text() for code in page.find_all("code")]
 
 
-def test_evidence_table_shows_records_and_twins_without_times(book):
+def test_a_box_names_what_it_rests_on_by_number(book):
+    """Kind and number, with the title where the pointer rests."""
+    footer = box(book, "norms.diameter").select_one(".attnverify-footer")
+    assert len(footer.find_all("p", recursive=False)) == 2
+    used = registry[registry["collapse.sharp-depth"].uses[0]]
+    links = box(book, "collapse.sharp-depth").select(".attnverify-footer a")
+    named = next(link for link in links if anchor(used.id) in link["href"])
+    assert re.fullmatch(rf"{used.kind.capitalize()} \d+\.\d+", named.get_text())
+    assert named["title"] == used.title
+
+
+def test_one_line_of_evidence_a_claim(book):
+    """The claim by number, its badge and the line; below it, closed, the two tables."""
     page = soup(book / "notebooks" / "norms.html")
-    records, twins = page.select(".attnverify-scroll")
+    lines = page.select("p.attnverify-evidence")
+    ids = [claim.id for claim in registry.values() if claim.notebook == "norms"]
+    assert [line["id"] for line in lines] == [anchor(id, "evidence") for id in ids]
+    line, details = lines[0], page.select("details.attnverify-details")
+    text = " ".join(line.get_text().split())
+    assert re.match(r"Theorem \d+\.\d+ . partial |Lemma \d+\.\d+ . partial ", text), text
+    assert "derived: unknown;" in text and "twins rejected." in text
+    assert len(details) == len(ids) and not any(fold.has_attr("open") for fold in details)
+    assert line.find_next_sibling() is details[0]
+    for fold, id in zip(details, ids, strict=True):
+        assert [box["id"] for box in fold.select(".attnverify-scroll")] == [
+            anchor(id, "records"),
+            anchor(id, "twins"),
+        ]
+
+
+def test_evidence_tables_show_records_and_twins_without_times(book):
+    page = soup(book / "notebooks" / "norms.html")
+    records = page.find(id=anchor(TOUCHED, "records"))
+    twins = page.find(id=anchor(TOUCHED, "twins"))
     text = records.get_text(" ")
-    assert "|x| <= *1* at `n` = 2" in text and "these | instances" in text
+    assert "|x| <= *1* at `n` = 2" in text and "these | instances" not in text
     assert "1\N{NO-BREAK SPACE}−\N{NO-BREAK SPACE}3.0·10⁻⁸" in text
     assert "?\N{NO-BREAK SPACE}unknown" in text and "0.25" not in text
     assert "Seconds" not in text
     assert "✓\N{NO-BREAK SPACE}rejected" in twins.get_text()
-    assert "0.9999 times the right side" in twins.get_text()
-    assert twins["tabindex"] == "0" and "Must-fail twins of norms." in twins["aria-label"]
+    assert "times the right side" in twins.get_text()
+    title = registry[TOUCHED].title
+    for box, caption in ((records, "What was found"), (twins, "Twins")):
+        assert box.table.find().name == "caption"
+        assert box.table.caption.get_text().startswith(caption)
+        assert box["tabindex"] == "0" and box["aria-label"].endswith(f": {title}")
+
+
+def test_limits_stand_once_below_the_tables(book):
+    """What several checks share is told once; what is true of a kind is on the page on evidence."""
+    fold = soup(book / "notebooks" / "norms.html").select_one("details.attnverify-details")
+    note = fold.select_one("p.attnverify-limits")
+    kinds = {record.kind for record in EXPECTED.records[TOUCHED]}
+    assert note.get_text().count("these | instances") == len(kinds)
+    assert note.a["href"] == "../book/evidence.html"
+
+
+def test_status_page_leads_to_the_line_and_to_the_twins(book):
+    page = soup(book / "book" / "generated" / "status.html")
+    links = {a["href"]: a.get_text() for a in page.find_all("a", href=True)}
+    chapter = "../../notebooks/norms.html#"
+    assert "derived ? unknown" in links[f"{chapter}{anchor(TOUCHED, 'evidence')}"]
+    twins = len(EXPECTED.twins[TOUCHED])
+    assert links[f"{chapter}{anchor(TOUCHED, 'twins')}"] == f"{twins} of {twins}"
+    assert f"#{anchor(UNPRINTED, 'status')}" in links
 
 
 def test_verdict_counts(book):

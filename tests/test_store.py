@@ -187,7 +187,8 @@ def test_checks_are_made_in_modules_that_are_followed(sources):
 
 def test_data_files_count(sources):
     """A script or a table that a module reads is part of what depends on it."""
-    assert "book/interactive.js" in sources.reached(["attnverify.book.interactive"])
+    reached = sources.reached(["attnverify.book.interactive"])
+    assert {f"book/interactive/{n}.js" for n in ("moving", "limit", "depth")} <= reached
     found = keys.starts_of_claim("experiment.circle")
     assert "experiments/results/circle.json" in found
     assert not any(name.endswith("sorting.json") for name in found)

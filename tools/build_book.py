@@ -9,7 +9,8 @@ The new book is built in a folder of its own and takes the place of `_build/html
 rename only when every stage succeeded, so a failed build leaves the previous one as it
 was. With BOOK_REPOSITORY_URL set (the publishing workflow fills in the hosting
 repository's own address) the pages get launch buttons; without it they have their
-downloads only.
+downloads only. BOOK_ADDRESS says where the book will be published: canonical links, a sitemap and
+a feed of changes are made where it is set.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ SKIPPED = {"__pycache__", "generated", ".ipynb_checkpoints", ".jupyter_cache"}
 STAMP = ".book-stamp"
 URL_VARIABLE = "BOOK_REPOSITORY_URL"
 REF_VARIABLE = "BOOK_REPOSITORY_REF"
-SETTINGS = (URL_VARIABLE, REF_VARIABLE, page_python.WITHOUT)
+ADDRESS_VARIABLE = "BOOK_ADDRESS"
+SETTINGS = (URL_VARIABLE, REF_VARIABLE, ADDRESS_VARIABLE, page_python.WITHOUT)
 
 
 class StageError(Exception):
@@ -157,7 +159,7 @@ def generate_pages(evidence: Path, store: Store | None) -> None:
 
     def run() -> str:
         run_python("-m", "attnverify.book.pages", "--evidence", evidence, "--out", folder)
-        return json.dumps({p.name: p.read_text("utf-8") for p in sorted(folder.glob("*.md"))})
+        return json.dumps({p.name: p.read_text("utf-8") for p in sorted(folder.glob("*.*"))})
 
     content = hashlib.sha256(evidence.read_bytes()).hexdigest()
     depends = source_hash(ROOT, ("src", "constraints.txt")) + content
@@ -197,14 +199,21 @@ def parsed_pages(folder: Path, fresh: bool) -> Iterator[None]:
     mark.write_text(depends)
 
 
+def address(variable: str) -> str:
+    """The address that a variable of the environment names, without a slash at its end; or ""."""
+    url = os.environ.get(variable, "").strip().rstrip("/")
+    if url and not url.startswith("https://"):
+        raise StageError(f"{variable}: expected an https:// address, got {url!r}")
+    return url
+
+
 def build_config(folder: Path, cache: Path) -> Path:
-    """`_config.yml` with this build's cache, and with launch buttons if an address is set."""
+    """`_config.yml` with this build's cache, and with what the addresses that are set bring."""
     config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     config["execute"] |= {"execute_notebooks": "cache", "cache": str(cache)}
-    url = os.environ.get(URL_VARIABLE, "").strip().rstrip("/")
-    if url:
-        if not url.startswith("https://"):
-            raise StageError(f"{URL_VARIABLE}: expected an https:// address, got {url!r}")
+    if published := address(ADDRESS_VARIABLE):
+        config["html"]["baseurl"] = f"{published}/"
+    if url := address(URL_VARIABLE):
         config["repository"] = {
             "url": url,
             "branch": os.environ.get(REF_VARIABLE) or "main",

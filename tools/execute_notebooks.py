@@ -96,16 +96,22 @@ def fill(folder: Path, cache: Path, jobs: int | None = None, store: Any = None) 
     return failed
 
 
-def one_thread() -> None:
-    """Kernels forked from here use one thread, or those of all cores would wait for one another.
+#: What the numerical libraries read when they start.
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
-    Not by the environment of the build: the keys of what is kept hold that.
+
+def one_thread() -> None:
+    """Kernels forked from here use one thread, whatever the build's environment says.
+
+    With more, those of all cores would wait for one another, and a kernel would wait for ever for
+    the threads that the warm process has started and a fork does not have. Not by the environment
+    of the build: the keys of what is kept hold that.
     """
     import torch
 
-    if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(1)
-        os.environ["OMP_NUM_THREADS"] = "1"  # for what a notebook starts
+    torch.set_num_threads(1)
+    for name in THREADS:
+        os.environ[name] = "1"  # for what a notebook starts
 
 
 def _all(paths: list[Path], jobs: int | None, store: Any) -> Iterator[Executed]:

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+LOGS = ROOT / "_build" / "machines"
+SHOWN = 8  # failed tests that are named; the log has all
 
 #: Every library at the plainest instruction set that it offers a switch for.
 PLAIN_KERNELS = {
@@ -89,11 +91,21 @@ def run_tests(machine: Machine, arguments: list[str]) -> tuple[bool, str, float]
             text=True,
             check=False,
         )
-    lines = done.stdout.strip().splitlines()
+    LOGS.mkdir(parents=True, exist_ok=True)
+    log = LOGS / f"{machine.name.replace(', ', ' ').replace(' ', '-')}.log"
+    log.write_text(done.stdout, encoding="utf-8")
+    return done.returncode == 0, _closing(done.stdout, log), time.perf_counter() - start
+
+
+def _closing(text: str, log: Path) -> str:
+    """The closing line of a test run and, of what failed, the first few tests."""
+    lines = text.strip().splitlines()
     summary = [line for line in lines if re.search(r"\d+ (passed|failed|error)", line)]
     failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
-    closing = "\n".join([*(summary[-1:] or lines[-1:]), *failed])
-    return done.returncode == 0, closing, time.perf_counter() - start
+    shown = failed[:SHOWN]
+    if failed:
+        shown.append(f"{len(failed)} in all; see {log.relative_to(ROOT)}")
+    return "\n".join([*(summary[-1:] or lines[-1:]), *shown])
 
 
 def main(arguments: list[str] | None = None) -> int:

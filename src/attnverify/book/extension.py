@@ -20,9 +20,9 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 from sphinx_proof.proof_type import PROOF_TYPES
 
+from attnverify.book import evidence as evidence_boxes
 from attnverify.book.inpage import buttons
 from attnverify.book.links import ApiRole, ClaimRole, StatusRole, evidence_of, resolve, status_badge
-from attnverify.book.pages import tables
 from attnverify.book.pages.common import Evidence, anchor, escape
 from attnverify.claims import Claim, registry
 from attnverify.errors import InputError
@@ -69,29 +69,37 @@ class ClaimDirective(SphinxDirective):
         return [box]
 
     def _footer(self, claim: Claim) -> nodes.container:
+        """The status and where the statement comes from; what it rests on and where to look."""
         footer = nodes.container(classes=["attnverify-footer"])
-        lines = [self._origin(claim), ""]
-        if claim.uses:
-            lines += [f"Rests on {', '.join(f'{{claim}}`{used}`' for used in claim.uses)}.", ""]
-        if claim.corrected_by:
-            lines += [f"Corrected by {{claim}}`{claim.corrected_by}`.", ""]
-        refuted = (c.id for c in registry.values() if c.corrected_by == claim.id)
-        lines += [f"Corrects {{claim}}`{id}`." for id in refuted]
-        content = StringList(lines, source=f"claim {claim.id}")
+        content = StringList([self._origin(claim)], source=f"claim {claim.id}")
         self.state.nested_parse(content, self.content_offset, footer)
-        status = evidence_of(self.env).status(claim.id)
+        badge = status_badge(evidence_of(self.env).status(claim.id))
+        first = nodes.paragraph()
+        first += [badge, nodes.Text(" ")]
+        for parsed in footer.findall(nodes.paragraph):
+            first += parsed.children
         last = nodes.paragraph()
-        last += [
-            status_badge(status),
-            nodes.Text(" "),
-            self._link("status", claim, "evidence"),
-            nodes.Text(" · "),
-            self._link("code", claim, "code of its checks"),
-            nodes.Text(" · "),
-            nodes.literal("", claim.id),
-        ]
-        footer += last
+        for words, ids in self._relations(claim).items():
+            last += nodes.Text(f"{words} ")
+            for k, id in enumerate(ids):
+                last += [nodes.Text(", " * (k > 0)), self._link("claim", id, "")]
+            last += nodes.Text(". ")
+        for kind, text in (("claim-evidence", "evidence"), ("claim-code", "code of its checks")):
+            last += [self._link(kind, claim.id, text), nodes.Text(" · ")]
+        last += nodes.literal("", claim.id)
+        footer.children = []
+        footer += [first, last]
         return footer
+
+    @staticmethod
+    def _relations(claim: Claim) -> dict[str, list[str]]:
+        """Ids of the claims that this one rests on, is corrected by, and corrects."""
+        related = {
+            "Rests on": list(claim.uses),
+            "Corrected by": [claim.corrected_by] if claim.corrected_by else [],
+            "Corrects": [c.id for c in registry.values() if c.corrected_by == claim.id],
+        }
+        return {words: ids for words, ids in related.items() if ids}
 
     @staticmethod
     def _origin(claim: Claim) -> str:
@@ -106,34 +114,19 @@ class ClaimDirective(SphinxDirective):
         done = f"{claim.done.capitalize()} here"
         return text + (f"{done}: {escape(claim.here)}." if claim.here else "")
 
-    def _link(self, page: str, claim: Claim, text: str) -> addnodes.pending_xref:
+    def _link(self, kind: str, id: str, text: str) -> addnodes.pending_xref:
+        """A link with its text; one to a box has its kind and number in place of none."""
         link = addnodes.pending_xref(
             "",
             refdomain="",
-            reftype=f"claim-{page}",
-            reftarget=claim.id,
+            reftype=kind,
+            reftarget=id,
             refdoc=self.env.docname,
-            refexplicit=True,
+            refexplicit=bool(text),
         )
-        link += nodes.inline("", text)
+        link += nodes.inline("", text or registry[id].title)
         self.set_source_info(link)
         return link
-
-
-class EvidenceDirective(SphinxDirective):
-    """``{evidence} ID...``: what was found for these claims, and how their twins were rejected."""
-
-    required_arguments = 1
-    optional_arguments = 1000
-
-    def run(self) -> list[nodes.Node]:
-        try:
-            claims = registry.select(self.arguments)
-        except InputError as error:
-            LOG.error("%s", error, location=self.get_location(), type="attnverify", subtype="id")
-            return []
-        evidence = evidence_of(self.env)
-        return [*tables.records(claims, evidence), *tables.twins(claims, evidence)]
 
 
 class VerdictDirective(SphinxDirective):
@@ -192,9 +185,10 @@ def setup(app: Sphinx) -> dict:
     """Register the directives, the roles, the style sheet and the configuration value."""
     app.setup_extension("sphinx_proof")
     app.setup_extension("sphinxcontrib.bibtex")
+    for part in ("citing", "finding", "folding", "previews"):
+        app.setup_extension(f"attnverify.book.{part}")
     app.add_config_value("attnverify_evidence", "_build/evidence.json", "env")
     app.add_directive("claim", ClaimDirective)
-    app.add_directive("evidence", EvidenceDirective)
     app.add_directive("verdict", VerdictDirective)
     app.add_role("claim", ClaimRole())
     app.add_role("status", StatusRole())
@@ -205,5 +199,6 @@ def setup(app: Sphinx) -> dict:
     if "sphinx.ext.autodoc" in app.extensions:
         app.connect("autodoc-process-docstring", plain_bars)
     app.add_css_file("attnverify.css")
+    evidence_boxes.setup(app)
     buttons.connect(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -22,6 +22,10 @@ LOG = logging.getLogger(__name__)
 #: The generated pages that a claim's box links to.
 PAGES = {"status": "book/generated/status", "code": "book/generated/code"}
 
+#: Where a claim's evidence is printed: the line of its chapter, or the table of its twins. The
+#: status page stands in where the chapter does not print it.
+EVIDENCE = {"claim-evidence": "evidence", "claim-twins": "twins"}
+
 
 @lru_cache(maxsize=1)
 def _read(path: Path, changed: int) -> Evidence:
@@ -48,7 +52,10 @@ def status_badge(status: str) -> nodes.raw:
 
 
 class ClaimRole(SphinxRole):
-    """{claim}`ID` or {claim}`text <ID>`: a link to the box of a claim."""
+    """{claim}`ID` or {claim}`text <ID>`: a link to the box of a claim, or to its ``kind``."""
+
+    def __init__(self, kind: str = "claim") -> None:
+        self.kind = kind
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         text, target = _split(self.text)
@@ -60,7 +67,7 @@ class ClaimRole(SphinxRole):
         link = addnodes.pending_xref(
             "",
             refdomain="",
-            reftype="claim",
+            reftype=self.kind,
             reftarget=claim.id,
             refdoc=self.env.docname,
             refexplicit=bool(text),
@@ -141,6 +148,12 @@ def resolve(app: Sphinx, env: BuildEnvironment, node: addnodes.pending_xref, tex
                 app.builder, node["refdoc"], entry.docname, entry.node_id, text, target
             )
         )
+    if kind in EVIDENCE:
+        printed = env.domains["std"].anonlabels.get(anchor(target, "evidence"))
+        if printed:
+            place = anchor(target, EVIDENCE[kind])
+            return make_refnode(app.builder, node["refdoc"], printed[0], place, text)
+        kind = "claim-status"
     page = PAGES.get(kind.removeprefix("claim-")) if kind.startswith("claim-") else None
     if page is None:
         return None
@@ -171,7 +184,7 @@ def _to_box(app: Sphinx, env: BuildEnvironment, node, claim: Claim, text: nodes.
     numbers = env.toc_fignumbers.get(box["docname"], {}).get(box["countertype"], {})
     number = ".".join(map(str, numbers.get(anchor(claim.id), ())))
     if number and not node["refexplicit"]:
-        text = nodes.inline("", f"{claim.kind.capitalize()} {number} ({claim.title})")
+        text = nodes.inline("", f"{claim.kind.capitalize()} {number}")  # the title is on hover
     return make_refnode(
         app.builder, node["refdoc"], box["docname"], anchor(claim.id), text, claim.title
     )

@@ -211,9 +211,11 @@ def _avoiding(V, u):
     return V @ P[..., None, None, :, :]
 
 
-def _after(X, W_QK, b_QK, V, u, project: bool = True):
-    """The mean-centered X_L u."""
-    W = _avoiding(V, u) if project else V
+def _after(X, W_QK, b_QK, V, u, writes: int = 0):
+    """The mean-centered X_L u; value maps write to u one part in ``writes`` of V, or nothing."""
+    W = _avoiding(V, u)
+    if writes:
+        W = W + V / ops.constant(writes, V)
     return _along(collapse.network(X, W_QK, b_QK, W, KEY_WIDTH, skip=True), u)
 
 
@@ -240,7 +242,7 @@ KEPT = Identity(
         for n, d, L, H in ((2, 2, 1, 1), (4, 3, 2, 2))
     ),
     arithmetic="ball",
-).but("value maps that write to u", left=partial(_after, project=False))
+).but("value maps that write one part in 1024 of V to u", left=partial(_after, writes=1024))
 
 RATES = {f"V = {at[0]}": _rate(*at) for at in (("0.5", 1.138, 3), ("0.9", 2.557, 1))}
 CHECKS: dict[str, dict[str, Check]] = {

@@ -53,7 +53,11 @@ $p_j = q_j e^{e_j} / \sum_k q_k e^{e_k}$ with $\max e - \min e \le D$. Put
 $a = D/(1 - e^{-D})$ and, for $0 < s < 1$ and $P = s e^D/(1 - s + s e^D)$,
 
 $$
-K(s, D) = P D - \log(1 - s + s e^D), \qquad c(D) = a - 1 - \log a .
+K(s, D) = P D - {\log(1 - s + s e^D)},
+$$
+
+$$
+c(D) = a - 1 - \log a .
 $$
 
 Then $\operatorname{KL}(p \,\Vert\, q) \le \max_S K(q(S), D) \le c(D) \le \tfrac18 D^2$ with the
@@ -80,7 +84,10 @@ $\sigma_c$ and at least $\log T - \max_{1 \le k < T} K(\tfrac kT, D)$, the one o
 with $K(s, 0) = 0$ and
 
 $$
-\sigma_c = \frac{\lVert W \rVert_2 \lVert x_T \rVert_2 \lVert X_c \rVert_2}{\lambda}, \qquad
+\sigma_c = \frac{\lVert W \rVert_2 \lVert x_T \rVert_2 \lVert X_c \rVert_2}{\lambda},
+$$
+
+$$
 D = \frac{\lVert W \rVert_2 \lVert x_T \rVert_2 \operatorname{diam}(X)}{\lambda}
 \le \sqrt2\,\sigma_c .
 $$

@@ -30,8 +30,8 @@ is true: {claim}`layernorm.by-feature`.)
 For tokens with nonzero variances $\sigma_i^2$,
 
 $$
-\mathrm{LN}(X) = \operatorname{diag}(1/\sigma_i)\, X \Bigl(I - \tfrac1d \mathbf 1 \mathbf 1^\top
-\Bigr) \operatorname{diag}(g) + \mathbf 1 b^\top
+\mathrm{LN}(X) = \operatorname{diag}(1/\sigma_i)\, X {\Bigl(I - \tfrac1d \mathbf 1 \mathbf 1^\top
+\Bigr)} \operatorname{diag}(g) + \mathbf 1 b^\top
 $$
 
 with scale $g$ and shift $b$. Scaling by features instead, $X \mapsto X \operatorname{diag}(g) +
@@ -50,8 +50,15 @@ $s_k^2$ over the tokens. Normalizing the features, with scale $g$ and shift $b$,
 and a rank-one shift:
 
 $$
-\Bigl( g_k \frac{Y_{ik} - m_k}{s_k} + b_k \Bigr)_{ik} = Y A + \mathbf 1 c^\top, \qquad
-A = \operatorname{diag}(g_k / s_k), \quad c_k = b_k - g_k m_k / s_k .
+\Bigl( g_k \frac{Y_{ik} - m_k}{s_k} + b_k \Bigr)_{ik} = Y A + \mathbf 1 c^\top,
+$$
+
+$$
+A = \operatorname{diag}(g_k / s_k),
+$$
+
+$$
+c_k = b_k - g_k m_k / s_k .
 $$
 
 $A$ and $c$ depend on $X$. Behind attention they merge into the value maps,

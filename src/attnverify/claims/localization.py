@@ -39,8 +39,8 @@ $K \ge 1$,
 $$
 \Bigl| P(Q \le x) - \tfrac12 + \sum_{k=0}^{K-1}
 \frac{\operatorname{Im}\bigl[\varphi(s_k) e^{-i s_k x}\bigr]}{\pi (k + \frac12)} \Bigr|
-\le \max\Bigl\{ P\bigl(Q < x - \tfrac{2\pi}\Delta\bigr),
-P\bigl(Q > x + \tfrac{2\pi}\Delta\bigr) \Bigr\}
+\le {\max\Bigl\{ P\bigl(Q < x - \tfrac{2\pi}\Delta\bigr)},
+\allowbreak {P\bigl(Q > x + \tfrac{2\pi}\Delta\bigr) \Bigr\}}
 + \frac{|\varphi(K\Delta)|}{\pi\, e(K\Delta)} ,
 $$
 
@@ -70,8 +70,8 @@ $m = \max_k |\mu_k|$ and $r = \sum_k \mu_k^2 / m^2$. If $r > 6$, then for all $x
 
 $$
 \Bigl| P(Q \le x) - \Phi\Bigl( \frac{x - \mathbb{E}Q}{\sqrt{\operatorname{Var} Q}} \Bigr) \Bigr|
-\le \frac{\sum_k |\mu_k|^3}{12 \pi m^3}\, \mathrm{B}\bigl(\tfrac32, \tfrac r4 - \tfrac32\bigr)
-\le \frac{r}{12 \pi}\, \mathrm{B}\bigl(\tfrac32, \tfrac r4 - \tfrac32\bigr)
+\le \frac{\sum_k |\mu_k|^3}{12 \pi m^3}\, \mathrm{B}{\bigl(\tfrac32, \tfrac r4 - \tfrac32\bigr)}
+\le \frac{r}{12 \pi}\, \mathrm{B}{\bigl(\tfrac32, \tfrac r4 - \tfrac32\bigr)}
 = \frac{1 + O(1/r)}{3\sqrt{\pi r}} .
 $$
 
@@ -124,12 +124,10 @@ $\beta = \sum_k |p_k^5 - n_k^5|$. For every $x$, $y = (x - \mathbb{E}Q)/\sqrt{2V
 density $\phi$ and the digamma function $\psi$,
 
 $$
-\begin{aligned}
 \Bigl| P(Q \le x) - \Phi(y) + \frac\kappa6 (y^2 - 1)\, \phi(y) \Bigr|
-&\le \frac{1}{2\pi} \Bigl( \log\frac r4 - \psi\Bigl(\frac r4\Bigr) \Bigr)
-+ \frac{\kappa^2}{9\pi} + \frac{6\,\beta}{5\sqrt\pi\, V^{5/2}} \\
-&\le \frac{17}{9\pi r} + \frac{2}{3\pi r^2} + \frac{6}{5\sqrt\pi\, r^{3/2}} .
-\end{aligned}
+\le \frac{1}{2\pi} \Bigl( \log\frac r4 - \psi\Bigl(\frac r4\Bigr) \Bigr)
++ \frac{\kappa^2}{9\pi} + \frac{6\,\beta}{5\sqrt\pi\, V^{5/2}}
+\le {\frac{17}{9\pi r} + \frac{2}{3\pi r^2} + \frac{6}{5\sqrt\pi\, r^{3/2}}} .
 $$
 
 So the normal law alone is off by at most $|\kappa|/(6\sqrt{2\pi})$ more, where
@@ -179,7 +177,10 @@ Then for every $T \ge 2$ and every $i$
 $$
 -\Phi\bigl(-\tau_i\bigr) - \frac{\kappa}{T^2 - 1}
 \le \rho^N_i - \rho(t_i) \le \frac{\kappa}{T^2 - 1} ,
-\qquad \kappa = \frac{1}{2\sqrt{2\pi e}} = 0.1209\ldots ,
+$$
+
+$$
+\kappa = \frac{1}{2\sqrt{2\pi e}} = 0.1209\ldots ,
 $$
 
 where
@@ -258,7 +259,10 @@ and $d$
 
 $$
 \mathbb{E} \operatorname{KL}(\pi \,\Vert\, p) \le
-\frac{2 + \gamma}{24\, \eta^2} \Bigl( 1 - \frac1{T^2} \Bigr), \qquad
+\frac{2 + \gamma}{24\, \eta^2} {\Bigl( 1 - \frac1{T^2} \Bigr)},
+$$
+
+$$
 \mathbb{E} \operatorname{TV}(p, \pi) \le \frac{\sqrt{(2 + \gamma)(1 - T^{-2})}}{\sqrt{48}\, \eta}
 \le \frac1{4\eta} .
 $$

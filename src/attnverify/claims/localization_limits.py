@@ -17,7 +17,10 @@ $t_i = (i - \frac12)/T$ and $\kappa = 1/(2\sqrt{2\pi e})$ let
 
 $$
 \rho_T(t) = \Phi\Bigl( \frac{s\xi + \theta/T}{\sqrt v} \Bigr)
-- \Phi\Bigl( \frac{s\xi + \theta/T - \theta}{\sqrt v} \Bigr) , \qquad
+- \Phi\Bigl( \frac{s\xi + \theta/T - \theta}{\sqrt v} \Bigr) ,
+$$
+
+$$
 \rho_\infty(t) = \Phi\Bigl( \frac{s\xi}{\sqrt v} \Bigr)
 - \Phi\Bigl( \frac{s\xi - \theta}{\sqrt v} \Bigr) .
 $$
@@ -25,7 +28,10 @@ $$
 Then the normal approximation $\rho^N_i$ of $\rho_i$ satisfies for every $T \ge 2$ and every $i$
 
 $$
-\bigl| \rho^N_i - \rho_T(t_i) \bigr| \le \frac{2\kappa}{T^2 - 1} , \qquad
+\bigl| \rho^N_i - \rho_T(t_i) \bigr| \le \frac{2\kappa}{T^2 - 1} ,
+$$
+
+$$
 \bigl| \rho_T(t) - \rho_\infty(t) \bigr| \le \sqrt{\frac6\pi}\, \frac\theta T .
 $$
 
@@ -49,8 +55,8 @@ $m = \max_k |\mu_k|$ and $r = \sum_k \mu_k^2/m^2$. If $r > 8$, then for all $x$
 
 $$
 \Bigl| P(Q \le x) - \Phi\Bigl( \frac{x - \mathbb{E}Q}{\sqrt{\operatorname{Var} Q}} \Bigr) \Bigr|
-\le \frac{\lvert \sum_k \mu_k^3 \rvert}{12 \pi m^3}\, \mathrm{B}\bigl(\tfrac32, \tfrac r4 -
-\tfrac32\bigr) + \frac{\sum_k \mu_k^4}{\pi m^4 (r - 8)(r - 4)} .
+\le \frac{\lvert \sum_k \mu_k^3 \rvert}{12 \pi m^3}\, \mathrm{B}{\bigl(\tfrac32, \tfrac r4 -
+\tfrac32\bigr)} + \frac{\sum_k \mu_k^4}{\pi m^4 (r - 8)(r - 4)} .
 $$
 
 The first term is $(1 + O(1/r))/(6\sqrt{2\pi})$ times the size of the skewness of $Q$, and this
@@ -58,8 +64,11 @@ constant is the best possible. The second is at most $(1 + O(1/r))/(\pi r)$. For
 $i$ in the model of `localization.exact`, with any $W \ne 0$ and $S = (M + M^\top)/2$,
 
 $$
-\sum_k \mu_k^3 = g_i \Bigl( g_i^2 \operatorname{tr}(S^3)
-+ \tfrac34 h^2 \operatorname{tr}(S M M^\top) \Bigr) , \qquad
+\sum_k \mu_k^3 = {g_i \Bigl( g_i^2 \operatorname{tr}(S^3)
++ \tfrac34 h^2 \operatorname{tr}(S M M^\top) \Bigr)} ,
+$$
+
+$$
 \frac{\lvert \sum_k \mu_k^3 \rvert}{(\sum_k \mu_k^2)^{3/2}} \le
 \frac3{\sqrt2}\, \frac{|g_i|}h \cdot \frac1{\sqrt R} ,
 $$

@@ -54,7 +54,7 @@ the minimizer among them,
 
 $$
 \lVert X - \mathbf 1 \bar x^\top \rVert_{1,\infty} \le
-2\Bigl(1 - \frac 1n\Bigr) \lVert X - \mathbf 1 x^\top \rVert_{1,\infty} .
+{2\Bigl(1 - \frac 1n\Bigr) \lVert X - \mathbf 1 x^\top \rVert_{1,\infty}} .
 $$
 
 For every $n \ge 2$ the constant is the best that holds for all widths $d$.
@@ -73,7 +73,10 @@ $\mathbb{R}^{n \times d}$ that vanishes exactly when all rows of $X$ are equal. 
 $W \in \mathbb{R}^{d \times d'}$ and every row-stochastic $P \in \mathbb{R}^{m \times n}$,
 
 $$
-\operatorname{diam}(XW) \le \lVert W \rVert_2 \operatorname{diam}(X), \qquad
+\operatorname{diam}(XW) \le \lVert W \rVert_2 \operatorname{diam}(X),
+$$
+
+$$
 \operatorname{diam}(PX) \le \max_{i,k} \mathrm{TV}(P_i, P_k)\, \operatorname{diam}(X).
 $$
 """,

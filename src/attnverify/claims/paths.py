@@ -26,9 +26,11 @@ Let layer $l = 1, \dots, L$ map $X$ to $\sum_{h=1}^H P^l_h X W^l_h + \mathbf 1 b
 $P^l_h$ the attention matrices of the forward pass and $W^l_h = W^l_{V,h} W^l_{O,h}$. Then
 
 $$
-\mathrm{SAN}(X) = \sum_{(h_1, \dots, h_L) \in [H]^L}
+\mathrm{SAN}(X) = \sum_{\substack{(h_1, \dots, h_L) \\ \in [H]^L}}
 P^L_{h_L} \cdots P^1_{h_1}\, X\, W^1_{h_1} \cdots W^L_{h_L} + \mathbf 1 b^\top,
-\qquad
+$$
+
+$$
 b^\top = \sum_{l=1}^{L} b_l^\top \prod_{m=l+1}^{L} \Bigl(\sum_{h=1}^H W^m_h\Bigr).
 $$
 
@@ -47,10 +49,12 @@ The factors of the product stand in the order of the layers.
 If layer $l$ maps $X$ to $X + \sum_h P^l_h X W^l_h + \mathbf 1 b_l^\top$, then
 
 $$
-\mathrm{SAN}(X) = \sum_{(h_1, \dots, h_L) \in ([H] \cup \{0\})^L}
+\mathrm{SAN}(X) = \sum_{\substack{(h_1, \dots, h_L) \\ \in ([H] \cup \{0\})^L}}
 P^L_{h_L} \cdots P^1_{h_1}\, X\, W^1_{h_1} \cdots W^L_{h_L} + \mathbf 1 b^\top,
-\qquad
-b^\top = \sum_{l=1}^{L} b_l^\top \prod_{m=l+1}^{L} \Bigl(I + \sum_{h=1}^H W^m_h\Bigr),
+$$
+
+$$
+b^\top = \sum_{l=1}^{L} b_l^\top \prod_{m=l+1}^{L} {\Bigl(I + \sum_{h=1}^H W^m_h\Bigr)},
 $$
 
 where $P^l_0 = I$ and $W^l_0 = I$ for every layer $l$.
@@ -82,7 +86,10 @@ layers, so $S^{(0)}_0 = X$. Then
 
 $$
 S^{(l+1)}_\ell = S^{(l)}_\ell + \sum_{h=1}^H P^{l+1}_h\, S^{(l)}_{\ell - 1}\, W^{l+1}_h ,
-\qquad S^{(l)}_{-1} = 0 .
+$$
+
+$$
+S^{(l)}_{-1} = 0 .
 $$
 
 All $L + 1$ sums therefore cost $H L (L + 1) / 2$ products $P\,S\,W$, not $(1 + H)^L$ terms.

@@ -28,8 +28,8 @@ parameters have $\beta = 0$.
 For every $X$, all heads and all biases,
 
 $$
-\operatorname{diam}(X + \mathrm{SA}(X)) \ge \operatorname{diam}(X) \Bigl( 1 -
-\sum_h \lVert W_h \rVert_2 \tanh\!\Bigl( \frac{\lVert W_{QK,h} \rVert_2
+\operatorname{diam}(X + \mathrm{SA}(X)) \ge \operatorname{diam}(X) \allowbreak \Bigl( {1 -
+\sum_h \lVert W_h \rVert_2} \allowbreak \tanh\!\Bigl( \frac{\lVert W_{QK,h} \rVert_2
 \operatorname{diam}(X)^2}{4 \sqrt{d_{qk}}} \Bigr) \Bigr),
 $$
 
@@ -52,7 +52,8 @@ $1/v^* = \max_{y \ge 0} (\tanh y + 2y \operatorname{sech}^2 y)$, $v^* = 0.62436\
 $c = q/(4\sqrt{d_{qk}})$, $\delta_0 = \operatorname{diam}(X)$ and $v c\, \delta_0^2 \le \frac12$,
 
 $$
-\operatorname{diam}(X_L) \ge \frac{\delta_0}{\sqrt{1 + 6 v c L \delta_0^2}} \quad (L = 0, 1, \dots).
+\operatorname{diam}(X_L) \ge \frac{\delta_0}{\sqrt{1 + 6 v c L \delta_0^2}}
+\quad {(L = 0, 1, \dots)}.
 $$
 
 The tokens $\pm\frac{\delta_0}2 e$ with a unit vector $e$, $W_{QK} = q\, e e^\top$, $W_V = -vI$,

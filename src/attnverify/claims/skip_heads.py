@@ -14,7 +14,10 @@ A skip connection in every layer, any number of heads and any biases, $0 < V < 1
 $l = 1, \dots, L$
 
 $$
-\sum_h \lVert W^l_h \rVert_2 \le V, \qquad
+\sum_h \lVert W^l_h \rVert_2 \le V,
+$$
+
+$$
 \sum_h \lVert W^l_h \rVert_2 \frac{\lVert W^l_{QK,h} \rVert_2}{4\sqrt{d_{qk}}} \le m_l .
 $$
 
@@ -22,7 +25,9 @@ Then for every $X$ with $\delta_0 = \operatorname{diam}(X)$, without a condition
 
 $$
 \operatorname{diam}(X_L) \ge \frac{\delta_0}{\sqrt{1 + K(V)\, (m_1 + \dots + m_L)\, \delta_0^2}} ,
-\qquad
+$$
+
+$$
 K(V) = \max_{x > 0} \frac{(1 - V \tanh(x/V))^{-2} - 1}{x} \le \frac{2 - V}{(1 - V)^2} .
 $$
 

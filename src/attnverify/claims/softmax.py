@@ -14,7 +14,7 @@ Let $\tilde r = \operatorname{softmax}(r)$, $P = \operatorname{softmax}(r + e)$ 
 $r, e \in \mathbb{R}^n$, and $D = \operatorname{osc}(e) = \max e - \min e$. If $D \le x^*$ then
 
 $$
-(1 - D)\, \tilde r_j \le P_j \le (1 + 2D)\, \tilde r_j \qquad (j = 1, \dots, n),
+(1 - D)\, \tilde r_j \le P_j \le {(1 + 2D)\, \tilde r_j} \qquad {(j = 1, \dots, n)},
 $$
 
 where $x^* = 1.25643\ldots$ is the positive root of $e^x = 1 + 2x$,

@@ -18,8 +18,8 @@ $W \in \mathbb{R}^{d \times d}$. Then, for $i = 1, \dots, T$,
 $$
 \begin{aligned}
 \mathbb{E}[\omega_i - \bar\omega] &= g_i \operatorname{tr}(W\Sigma), \\
-\operatorname{Var}[\omega_i - \bar\omega] &= a_i T \operatorname{tr}(W\Sigma W^\top\Sigma)
-+ g_i^2 \operatorname{tr}(W\Sigma W\Sigma),
+\operatorname{Var}[\omega_i - \bar\omega] &= a_i T \operatorname{tr}(W\Sigma W^\top\Sigma) \\
+&\quad + g_i^2 \operatorname{tr}(W\Sigma W\Sigma),
 \end{aligned}
 $$
 
@@ -39,8 +39,8 @@ In the model of `walk.moments`, with $t_i = (i - \frac12)/T$,
 
 $$
 \frac{\operatorname{Var}[\omega_i - \bar\omega]}{T^2} =
-\bigl(t_i^2 - t_i + \tfrac13\bigr) \operatorname{tr}(W\Sigma W^\top\Sigma)
-+ \bigl(t_i - \tfrac12\bigr)^2 \operatorname{tr}(W\Sigma W\Sigma)
+{\bigl(t_i^2 - t_i + \tfrac13\bigr)} \operatorname{tr}(W\Sigma W^\top\Sigma)
++ {\bigl(t_i - \tfrac12\bigr)}^2 \operatorname{tr}(W\Sigma W\Sigma)
 - \frac{\operatorname{tr}(W\Sigma W^\top\Sigma)}{12\, T^2} ,
 $$
 
@@ -63,7 +63,7 @@ $T \ge 2$ the row $(\omega_1, \dots, \omega_T)$ has the law of
 
 $$
 T \bigl( \lVert M z \rVert_2\; b(\tfrac iT) + z^\top M z \cdot \tfrac iT \bigr),
-\qquad i = 1, \dots, T .
+\qquad {i = 1, \dots, T} .
 $$
 
 Let $\lambda = \theta T$ with a given $\theta > 0$, and take the rows $p$ of

@@ -59,4 +59,4 @@ def as_html(given: Given) -> str:
             place = f"{registry[key].notebook}.html#claim-{key.replace('.', '-')}"
             name = f'<a href="{place}"><code>{key}</code></a>'
         items.append(f"<li>{name}: {escape(text)}</li>")
-    return f"<p>Given:</p><ul>{''.join(items)}</ul>" if items else ""
+    return f'<p>Given:</p><ul class="ledger-given">{"".join(items)}</ul>' if items else ""

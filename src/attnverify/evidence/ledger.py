@@ -7,6 +7,8 @@ A cell that completes a derivation calls :func:`derived` with its named steps. A
   :mod:`attnverify.symbolic` must agree;
 * a sympy relation or boolean, to be decidedly true under its symbols' assumptions.
 
+Numbers are exact: a step with a float in it is refused.
+
 Anything undecided raises: a derivation that sympy cannot follow does not count. Nor does a step
 that shows no work: its sides are the same expression as they come, and nothing in their source
 (``attnverify.evidence.written``) was computed.
@@ -16,22 +18,22 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import html
 import re
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sympy as sp
 
 from attnverify import symbolic
 from attnverify.claims import registry
+from attnverify.evidence import box, shown, written
 from attnverify.evidence import given as givens
-from attnverify.evidence import written
 from attnverify.symbolic import Rules
 
 _ENTRIES: ContextVar[list[Entry] | None] = ContextVar("entries", default=None)
+_FORMULAS: ContextVar[bool] = ContextVar("formulas", default=True)
 
 
 class DerivationError(AssertionError):
@@ -57,9 +59,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Entry:
-    """A completed derivation or rejected twin, shown as a small box in the notebook.
+    """A completed derivation or rejected twin, shown as a box in the notebook.
 
-    place: file and line of the call, ("", 0) if its source is not at hand.
+    place: file and line of the call, ("", 0) if its source is not at hand; shown: Markdown of each
+    step, empty while a :func:`recording` runs; cell: the number of the notebook's cell, 0 outside.
     """
 
     claim: str
@@ -67,34 +70,31 @@ class Entry:
     steps: tuple[Step, ...]
     given: givens.Given
     place: tuple[str, int] = ("", 0)
+    shown: tuple[str, ...] = field(default=(), compare=False)
+    cell: int = field(default=0, compare=False)
 
     def __repr__(self) -> str:
-        lines = [f"{self.role}: {self.claim}", *(f"  [{self._mark}] {s.name}" for s in self.steps)]
-        words = givens.in_words(self.given)
-        return "\n".join([*lines, *([f"  given: {words}"] if words else [])])
+        return box.as_text(self)
 
-    @property
-    def _mark(self) -> str:
-        return "holds" if self.role == "derived" else "rejected"
-
-    def _repr_html_(self) -> str:
-        names = (html.escape(s.name) for s in self.steps)
-        items = "".join(f"<li>{name} <em>({self._mark})</em></li>" for name in names)
-        return (
-            f'<div class="ledger ledger-{self.role}"><p><strong>{self.role}</strong> '
-            f"<code>{self.claim}</code></p><ul>{items}</ul>{givens.as_html(self.given)}</div>"
-        )
+    def _ipython_display_(self) -> None:
+        """At the end of a cell: nothing, if the call in the same cell has shown the entry."""
+        if box.current_cell() != self.cell:
+            box.show(self)
 
 
 @contextlib.contextmanager
-def recording() -> Iterator[list[Entry]]:
-    """The list of all entries that are handed in within the block (by this thread), in order."""
+def recording(formulas: bool = False) -> Iterator[list[Entry]]:
+    """The list of all entries that are handed in within the block (by this thread), in order.
+
+    formulas: whether the entries have what shows them, too.
+    """
     entries: list[Entry] = []
-    token = _ENTRIES.set(entries)
+    tokens = _ENTRIES.set(entries), _FORMULAS.set(formulas)
     try:
         yield entries
     finally:
-        _ENTRIES.reset(token)
+        _ENTRIES.reset(tokens[0])
+        _FORMULAS.reset(tokens[1])
 
 
 def derived(
@@ -132,6 +132,7 @@ def _hand_in(claim, role, steps, given, rules, *, expected) -> Entry:
     found = []
     for name, step in steps.items():
         verdict = decide(step, rules)
+        _require_exact(claim, name, step, call)
         if verdict is not expected:
             word = {True: "true", False: "false", None: "undecided"}[verdict]
             raise DerivationError(
@@ -146,9 +147,29 @@ def _hand_in(claim, role, steps, given, rules, *, expected) -> Entry:
             )
     place = (call.file, call.line) if call else ("", 0)
     entry = Entry(claim, role, tuple(found), givens.read(stated, given), place)
+    if _FORMULAS.get():
+        formulas = tuple(shown.step(name, step, call, expected) for name, step in steps.items())
+        entry = replace(entry, shown=formulas, cell=box.current_cell())
     if (entries := _ENTRIES.get()) is not None:
         entries.append(entry)
+    elif entry.cell:
+        box.show(entry)
     return entry
+
+
+def _require_exact(claim: str, name: str, step: Any, call: written.Call | None) -> None:
+    """A float is a rounded number: nothing that is decided with one is decided exactly.
+
+    A relation between numbers arrives as true or false; then its source tells what was compared.
+    """
+    sides = _sides(step)
+    if step in (sp.true, sp.false):
+        sides = _sides(shown.as_written(name, step, call))
+    inexact = {number for side in sides for number in side.atoms(sp.Float)}
+    if inexact:
+        raise DerivationError(
+            f"{claim}, step {name!r}: got the float {min(inexact)}, expected exact numbers"
+        )
 
 
 def _same(step: Any) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from attnverify.checks import CHECKS
+from attnverify.evidence.exact import ATTAINED
 from attnverify.evidence.forms import Identity, Inequality
 
 
@@ -29,6 +30,14 @@ def best_ratio(id: str, records: Iterable[Mapping[str, Any]]) -> float | None:
     found = [r for r in found if r["ratio"] is not None]
     certified = [r["ratio"] for r in found if r["kind"] == "certified"]
     return max(certified or [r["ratio"] for r in found], default=None)
+
+
+def at_equality(id: str, record: Mapping[str, Any]) -> bool:
+    """Whether the best certified ratio of an inequality that passed is within 2^-40 of 1."""
+    if record["kind"] != "certified" or measure(id, record["check"]) != "left/right":
+        return False
+    near = record["ratio"] is not None and abs(record["ratio"] - 1) < ATTAINED
+    return record["outcome"] == "pass" and near
 
 
 def false_at(records: Iterable[Mapping[str, Any]]) -> list[str]:

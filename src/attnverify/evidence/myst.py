@@ -1,7 +1,8 @@
-"""Code cells of a MyST notebook, read without the book's tools.
+"""What is known here of MyST: code cells, read without the book's tools, and plain text.
 
-Only what the book writes is understood: fences of backticks or tildes at the start of a line, tags
-as ``:tags: [one, two]``. tests/test_notebooks.py compares every notebook with what jupytext reads.
+Of cells only what the book writes is understood: fences of backticks or tildes at the start of a
+line, tags as ``:tags: [one, two]``. tests/test_notebooks.py compares every notebook with what
+jupytext reads.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from attnverify.errors import InputError
 
 CELL = "{code-cell}"
 FENCE = re.compile(r"(`{3,}|~{3,})([^`]*)")
+PUNCTUATION = re.compile(r"([\\`*_{}\[\]<>|$#^~&])")
 TAGS = re.compile(r":tags:\s*\[(.*)\]\s*")
 
 
@@ -23,6 +25,11 @@ class Cell:
     source: str
     tags: tuple[str, ...]
     line: int
+
+
+def escape(text: str) -> str:
+    """Plain text as MyST that shows it unchanged."""
+    return PUNCTUATION.sub(r"\\\1", text)
 
 
 def code_cells(text: str) -> list[Cell]:

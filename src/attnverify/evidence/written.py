@@ -27,12 +27,16 @@ Entries = list[tuple[str, ast.expr]]
 
 @dataclass(frozen=True)
 class Call:
-    """A call of the ledger: its steps as they are written in ``text``, and where it stands."""
+    """A call of the ledger: its steps as they are written in ``text``, and where it stands.
+
+    frame: the place that the call is carried out in, with the values of its names.
+    """
 
     entries: Entries
     text: str
     file: str
     line: int
+    frame: FrameType
 
     def node(self, step: str) -> ast.expr | None:
         """The source of a step; None for one that is not written in the same text."""
@@ -64,7 +68,7 @@ def _call_of(frame: FrameType) -> Call | None:
         here = (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset)
         if here == (line, end_line, column, end_column):
             entries = _entries(node, _parsed(text))
-            return Call(entries, text, frame.f_code.co_filename, node.lineno)
+            return Call(entries, text, frame.f_code.co_filename, node.lineno, frame)
     return None
 
 

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from attnverify.book.pages import codeindex, errata, graph, status
+from attnverify.book.pages import codeindex, errata, findings, graph, status
 from attnverify.book.pages.common import anchor, read_evidence
 from attnverify.claims import registry
 from attnverify.errors import InputError
@@ -15,7 +15,7 @@ from attnverify.files import write_text
 
 
 def write(evidence_file: Path, out: Path) -> list[Path]:
-    """Write status.md, errata.md, graph.md and code.md into ``out`` and return their paths.
+    """Write the generated pages into ``out`` and return their paths.
 
     Raises InputError, before anything is written, if the evidence file cannot be used.
     """
@@ -26,13 +26,14 @@ def write(evidence_file: Path, out: Path) -> list[Path]:
         return f"{(notebooks / registry[id].notebook).as_posix()}.html#{anchor(id)}"
 
     pages = {
-        "status": status.text(evidence),
-        "errata": errata.text(evidence),
-        "graph": graph.text(evidence, link),
-        "code": codeindex.text(),
+        "status.md": status.text(evidence),
+        "errata.md": errata.text(evidence),
+        "graph.md": graph.text(evidence, link),
+        "code.md": codeindex.text(),
+        "findings.inc": findings.text(),  # a part of the landing page, and no page itself
     }
     out.mkdir(parents=True, exist_ok=True)
-    paths = [out / f"{name}.md" for name in pages]
+    paths = [out / name for name in pages]
     for path, text in zip(paths, pages.values(), strict=True):
         content = text.rstrip() + "\n"
         if not path.is_file() or path.read_text(encoding="utf-8") != content:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,13 +14,13 @@ from typing import Any
 from attnverify import claims
 from attnverify.claims.model import Claim
 from attnverify.errors import InputError
+from attnverify.evidence.myst import escape as escape
 from attnverify.evidence.verify import REPORT_VERSION
 from attnverify.files import read_json
 from attnverify.vocabulary import KINDS, MARKS, STATUS_COLORS, STATUSES, UNCHECKED
 
 FIXED = "\N{NO-BREAK SPACE}"
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-PUNCTUATION = re.compile(r"([\\`*_{}\[\]<>|$#^~&])")
 
 
 @dataclass(frozen=True)
@@ -40,6 +39,10 @@ class Evidence:
 
     def twins(self, id: str) -> list[Mapping[str, Any]]:
         return list(self.claims.get(id, {}).get("twins", ()))
+
+    def reasons(self, id: str) -> list[str]:
+        """Why the status is what it is, where that is not plain."""
+        return list(self.claims.get(id, {}).get("reasons", ()))
 
 
 def read_evidence(path: Path) -> Evidence:
@@ -100,11 +103,6 @@ def by_part(selected: Iterable[Claim]) -> dict[str, list[Claim]]:
     for claim in selected:
         groups.setdefault(part(claim.id), []).append(claim)
     return groups
-
-
-def escape(text: str) -> str:
-    """Plain text as MyST that shows it unchanged."""
-    return PUNCTUATION.sub(r"\\\1", text)
 
 
 def number(value: float | None) -> str:

@@ -64,13 +64,14 @@ def _row(claim: Claim, evidence: Evidence) -> list[str]:
     records, twins = evidence.records(claim.id), evidence.twins(claim.id)
     status = evidence.status(claim.id)
     rejected = sum(t["rejected"] for t in twins)
+    kinds = ", ".join(filter(None, (_outcome(claim, kind, records) for kind in KINDS)))
     return [
         f"[]{{#{anchor(claim.id, 'status')}}}{{claim}}`{claim.id} <{claim.id}>`",
         badge(status),
-        ", ".join(filter(None, (_outcome(claim, kind, records) for kind in KINDS))),
+        f"{{evidence}}`{kinds} <{claim.id}>`" if kinds else "–",
         number(best_ratio(claim.id, records)),
         ", ".join(false_at(records)) or "–",
-        f"{rejected} of {len(twins)}" if twins else "–",
+        f"{{twins}}`{rejected} of {len(twins)} <{claim.id}>`" if twins else "–",
         f"{sum(r['seconds'] for r in records):.2f}" if records else "–",
         f"{{doc}}`{claim.notebook} </notebooks/{claim.notebook}>`",
     ]
@@ -88,7 +89,7 @@ def _outcome(claim: Claim, kind: str, records: list[Mapping[str, Any]]) -> str:
 def _reasons(members: list[Claim], evidence: Evidence) -> list[str]:
     lines = []
     for claim in members:
-        reasons = evidence.claims.get(claim.id, {}).get("reasons", ())
+        reasons = evidence.reasons(claim.id)
         if reasons:
             lines.append(
                 f"- `{claim.id}` is {evidence.status(claim.id)}: {escape('; '.join(reasons))}"
@@ -103,7 +104,7 @@ def _produced_by(evidence: Evidence) -> list[str]:
     rows += [
         ["environment", f"`{name}`", f"`{value}`"] for name, value in evidence.environment.items()
     ]
-    table = pipe_table(("", "Name", "Value"), rows)
+    table = pipe_table(("Kind", "Name", "Value"), rows)
     return [
         "## What produced it",
         "",

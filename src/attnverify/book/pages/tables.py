@@ -1,34 +1,67 @@
-"""Evidence and twins as docutils tables that scroll inside themselves."""
+"""Evidence and twins of a claim as docutils tables that scroll inside themselves, and limits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from html import escape as html_escape
 from typing import Any
 
 from docutils import nodes
 
-from attnverify.book.pages.common import FIXED, Evidence, number
+from attnverify.book.pages.common import FIXED, Evidence, anchor, number
+from attnverify.checks.definitions.agree import LIMITS as BY_DEFINITION
 from attnverify.claims import Claim
 from attnverify.evidence.margins import false_at, measure
+from attnverify.evidence.run import ATTACKED, CERTIFIED, SAMPLED
 
 OUTCOMES = {"pass": f"✓{FIXED}pass", "fail": f"✗{FIXED}fail", "unknown": f"?{FIXED}unknown"}
-RECORDS = ("Kind", "Check", "Outcome", "Ratio", "Decided", "Found", "Does not show")
-TWINS = ("Check", "Must-fail twin", "Outcome", "How")
+RECORDS = ("Kind", "Check", "Outcome", "Ratio", "Decided", "Found")
+TWINS = ("Check", "Twin", "Outcome", "How")
+#: Limits that the page on evidence states once for every claim.
+GENERAL = {SAMPLED, ATTACKED, CERTIFIED, BY_DEFINITION}
 
 Row = tuple[str, ...]
 
 
-def records(claims: Sequence[Claim], evidence: Evidence) -> list[nodes.Node]:
-    """The records of the claims. No times: pages of equal evidence are equal."""
-    rows = [(c.id, *_record(c.id, r)) for c in claims for r in evidence.records(c.id)]
-    return _table("Evidence", claims, RECORDS, rows)
+class Caption(nodes.TextElement):
+    """The caption of a table that has no number; see :func:`visit_caption`."""
 
 
-def twins(claims: Sequence[Claim], evidence: Evidence) -> list[nodes.Node]:
-    """The must-fail twins of the claims and how each was rejected."""
-    rows = [(c.id, *_twin(t)) for c in claims for t in evidence.twins(c.id)]
-    return _table("Must-fail twins", claims, TWINS, rows)
+def visit_caption(self: Any, node: Caption) -> None:
+    """Open the caption; it is a table's first child."""
+    self.body.append(self.starttag(node, "caption", ""))
+
+
+def depart_caption(self: Any, node: Caption) -> None:
+    """Close it."""
+    self.body.append("</caption>\n")
+
+
+def records(claim: Claim, evidence: Evidence) -> list[nodes.Node]:
+    """The records of a claim. No times: pages of equal evidence are equal."""
+    rows = [_record(claim.id, record) for record in evidence.records(claim.id)]
+    return _table("records", "What was found", claim, RECORDS, rows)
+
+
+def twins(claim: Claim, evidence: Evidence) -> list[nodes.Node]:
+    """The must-fail twins of a claim and how each was rejected."""
+    rows = [_twin(twin) for twin in evidence.twins(claim.id)]
+    return _table("twins", "Twins: false neighbors that must be rejected", claim, TWINS, rows)
+
+
+def limits(claim: Claim, evidence: Evidence) -> list[tuple[str, str]]:
+    """What this claim's evidence in particular does not show: (kind and checks, limit), each once.
+
+    What no evidence of a kind shows is on the page on evidence.
+    """
+    found: dict[tuple[str, str], list[str]] = {}
+    for record in evidence.records(claim.id):
+        if record["limits"] not in GENERAL:
+            found.setdefault((record["kind"], record["limits"]), []).append(record["check"])
+    return [
+        (kind if kind == "derived" else f"{kind} ({', '.join(checks)})", limit)
+        for (kind, limit), checks in found.items()
+    ]
 
 
 def _record(id: str, record: Mapping[str, Any]) -> Row:
@@ -43,7 +76,6 @@ def _record(id: str, record: Mapping[str, Any]) -> Row:
         shown,
         _decided(record),
         record["detail"],
-        record["limits"],
     )
 
 
@@ -58,30 +90,30 @@ def _twin(twin: Mapping[str, Any]) -> Row:
     return twin["check"], twin["twin"], outcome, twin["detail"]
 
 
-def _table(title: str, claims: Sequence[Claim], header: Row, rows: list[Row]) -> list[nodes.Node]:
-    """A table with a row of headers; the claim is a column if there are several."""
+def _table(
+    place: str, caption: str, claim: Claim, header: Row, rows: list[Row]
+) -> list[nodes.Node]:
+    """A table with a caption and a row of headers, at the anchor ``place`` of the claim."""
     if not rows:
-        return [nodes.paragraph("", f"{title}: none in the evidence file.")]
-    header = ("Claim", *header)
-    if len(claims) == 1:
-        header, rows = header[1:], [row[1:] for row in rows]
-    label = html_escape(f"{title} of {', '.join(c.id for c in claims)}", quote=True)
-    start = f'<div class="attnverify-scroll" role="region" aria-label="{label}" tabindex="0">'
+        return [nodes.paragraph("", f"{caption}: none in the evidence file.")]
+    label = html_escape(f"{caption}: {claim.title}", quote=True)
+    box = 'class="attnverify-scroll" role="region" tabindex="0"'
+    start = f'<div id="{anchor(claim.id, place)}" {box} aria-label="{label}">'
     return [
         nodes.raw("", start, format="html"),
-        _body(header, rows),
+        _body(caption, header, rows),
         nodes.raw("", "</div>", format="html"),
     ]
 
 
-def _body(header: Row, rows: Iterable[Row]) -> nodes.table:
+def _body(caption: str, header: Row, rows: Iterable[Row]) -> nodes.table:
     table, group = nodes.table(classes=["colwidths-auto"]), nodes.tgroup(cols=len(header))
     group += [nodes.colspec(colwidth=1) for _ in header]
     head, body = nodes.thead(), nodes.tbody()
     head += _row(header)
     body += [_row(row) for row in rows]
     group += [head, body]
-    table += group
+    table += [Caption("", caption), group]
     return table
 
 

@@ -28,7 +28,10 @@ If $E \ne 0$ then, with $\gamma = \sqrt{\sum_i D_i \cdot \max_i D_i} \,/\, (2 \l
 $$
 \min_y \lVert \mathrm{SA}(X) - \mathbf 1 y^\top \rVert_{1,\infty}
 \le \frac{4 \gamma \beta}{\sqrt{d_{qk}}} \lVert R \rVert_{1,\infty}^3,
-\qquad \beta = \lVert W_{QK} \rVert_1 \lVert W_V \rVert_{1,\infty} .
+$$
+
+$$
+\beta = \lVert W_{QK} \rVert_1 \lVert W_V \rVert_{1,\infty} .
 $$
 
 If $E = 0$ the left side is 0.
@@ -178,10 +181,14 @@ $|1 - 2a|^L \operatorname{diam}(X)$: the rate is geometric, not doubly exponenti
 For every $X$, all heads and all biases,
 
 $$
-\operatorname{diam}(\mathrm{SA}(X)) \le \operatorname{diam}(X) \sum_h \lVert W_h \rVert_2
+\operatorname{diam}(\mathrm{SA}(X)) \le
+\operatorname{diam}(X) \sum_h \lVert W_h \rVert_2 \allowbreak
 \tanh\!\Bigl( \frac{\lVert W_{QK,h} \rVert_2 \operatorname{diam}(X)^2}{4 \sqrt{d_{qk}}} \Bigr)
 \le \frac{\beta_2}{4 \sqrt{d_{qk}}} \operatorname{diam}(X)^3,
-\qquad \beta_2 = \sum_h \lVert W_{QK,h} \rVert_2 \lVert W_h \rVert_2 .
+$$
+
+$$
+\beta_2 = \sum_h \lVert W_{QK,h} \rVert_2 \lVert W_h \rVert_2 .
 $$
 
 The first bound is an equality for two tokens $\pm\frac\delta2 e$, $W_{QK,h} = q_h\, e e^\top$ and
@@ -218,8 +225,8 @@ layer. With
 $\delta_0 = \operatorname{diam}(X)$ and $c = q / (4\sqrt{d_{qk}})$,
 
 $$
-\operatorname{diam}(\mathrm{SAN}(X)) \le \tanh(c\, \delta_0^2)^L\, \delta_0 \to 0
-\quad (L \to \infty),
+\operatorname{diam}(\mathrm{SAN}(X)) \le {\tanh(c\, \delta_0^2)^L\, \delta_0 \to 0
+\quad (L \to \infty)},
 $$
 
 whatever $X$ and $q$ are; from the layer on where $c\,\delta^2 < 1$ the decay is doubly exponential.
@@ -260,7 +267,10 @@ $W_{QK} = qI$ with $q > 0$ (so $d_{qk} \ge 2$), $W_V = I$ and no biases. Every l
 input by
 
 $$
-s(a) = \frac{e^{a} - e^{-a/2}}{e^{a} + 2 e^{-a/2}} < 1, \qquad
+s(a) = \frac{e^{a} - e^{-a/2}}{e^{a} + 2 e^{-a/2}} < 1,
+$$
+
+$$
 a = \frac{q\, \lVert x_1 \rVert_2^2}{\sqrt{d_{qk}}} ,
 $$
 

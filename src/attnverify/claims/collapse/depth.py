@@ -13,7 +13,11 @@ $\lVert W_{QK,h} \rVert_2 \le q_h$ for the heads $h = 1, \dots, H$. With
 $c_h = q_h/(4\sqrt{d_{qk}})$ and $\delta_0 = \operatorname{diam}(X)$ let
 
 $$
-F(\delta) = \sum_h v_h \tanh(c_h \delta^2), \qquad a_0 = \delta_0, \quad
+F(\delta) = \sum_h v_h \tanh(c_h \delta^2),
+$$
+
+$$
+a_0 = \delta_0, \qquad
 a_{l+1} = a_l\, F(a_l) .
 $$
 
@@ -49,7 +53,10 @@ what layer $l = 1, \dots, L$ gets, $P^l_h$ the attention matrices of this forwar
 $$
 f^l_h = \lVert W^l_h \rVert_2
 \tanh\!\Bigl( \frac{\lVert W^l_{QK,h} \rVert_2\, \delta_l^2}{4\sqrt{d_{qk}}} \Bigr) ,
-\qquad P^l_0 = W^l_0 = I, \quad f^l_0 = 1 .
+$$
+
+$$
+P^l_0 = W^l_0 = I, \quad f^l_0 = 1 .
 $$
 
 Then for every path $(h_1, \dots, h_L)$

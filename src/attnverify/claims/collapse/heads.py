@@ -39,7 +39,7 @@ $$
 \min_y \lVert \mathrm{SA}(X) - \mathbf 1 y^\top \rVert_{1,\infty} \le
 \frac{4}{\sqrt{d_{qk}}}
 \sqrt{\sum_h q_h \lVert W_h \rVert_1 \cdot \sum_h q_h \lVert W_h \rVert_\infty}\;
-\lVert R \rVert_{1,\infty}^3 .
+\allowbreak \lVert R \rVert_{1,\infty}^3 .
 $$
 
 The proof gives $\sqrt 2$ in place of 4.
@@ -89,7 +89,10 @@ $\kappa(0) = 1$. For every vector $v$ and every token $j$
 
 $$
 \sum_i \bigl| (P_i - p)^\top v \bigr| \le
-\frac{\kappa(D)}{2} \lVert E \rVert_1 \operatorname{osc}(v), \qquad
+\frac{\kappa(D)}{2} \lVert E \rVert_1 \operatorname{osc}(v),
+$$
+
+$$
 \sum_i \lvert P_{ij} - p_j \rvert \le \frac{1 + \kappa(D)}{4} \lVert E \rVert_1 .
 $$
 
@@ -110,7 +113,7 @@ and $q_h = \lVert W_{QK,h} \rVert_1$. For all biases
 
 $$
 \min_y \lVert \mathrm{SA}(X) - \mathbf 1 y^\top \rVert_{1,\infty} \le
-\frac{\sqrt{1 + \kappa(D)}}{2 \sqrt{d_{qk}}}
+\frac{\sqrt{1 + \kappa(D)}}{2 \sqrt{d_{qk}}} \allowbreak
 \sqrt{\sum_h q_h \lVert W_h \rVert_1 \cdot \sum_h q_h \lVert W_h \rVert_\infty}\;
 \lVert R \rVert_{1,\infty}^3 .
 $$
@@ -141,14 +144,17 @@ and $\kappa = (e^D - 1)/D$, or 1 if $D = 0$. For any number of heads and all bia
 
 $$
 \min_y \lVert \mathrm{SA}(X) - \mathbf 1 y^\top \rVert_{1,\infty} \le
-\frac{K(D, d)}{\sqrt{d_{qk}}} \sum_h \lVert W_{QK,h} \rVert_1 \lVert W_h \rVert_{1,\infty}\,
-\lVert R \rVert_{1,\infty}^3
+\frac{K(D, d)}{\sqrt{d_{qk}}} \sum_h \lVert W_{QK,h} \rVert_1 \lVert W_h \rVert_{1,\infty}\;
+\allowbreak \lVert R \rVert_{1,\infty}^3
 $$
 
 with
 
 $$
-K(D, d) = \frac{\sqrt{1 + \kappa}}{4} \Bigl( \tau + \frac1\tau \Bigr), \qquad
+K(D, d) = \frac{\sqrt{1 + \kappa}}{4} \Bigl( \tau + \frac1\tau \Bigr),
+$$
+
+$$
 \tau^4 = \frac{2 \kappa d}{1 + \kappa} .
 $$
 
@@ -198,7 +204,7 @@ of heads and all biases
 $$
 \min_y \lVert \mathrm{SA}(X) - \mathbf 1 y^\top \rVert_{1,\infty} \le
 \frac{\tau + \tau^{-1}}{2 \sqrt2} \sum_h \frac{\gamma_h}{\sqrt{d_{qk}}}
-\lVert W_{QK,h} \rVert_1 \lVert W_h \rVert_{1,\infty}\, \lVert R \rVert_{1,\infty}^3 ,
+\lVert W_{QK,h} \rVert_1 \lVert W_h \rVert_{1,\infty}\, \allowbreak \lVert R \rVert_{1,\infty}^3 ,
 $$
 
 the sum being over the heads with $E_h \ne 0$. So the printed bound with $\gamma$ as in version 2 is

@@ -1,0 +1,33 @@
+"""Code folded by default: results are what a reader sees first, the computation is a click away.
+
+A cell keeps its outputs in view. ``folding.js`` adds a switch that opens all computations of the
+book at once; the code of a figure stays folded, as it only draws.
+"""
+
+from __future__ import annotations
+
+from docutils import nodes
+from sphinx.application import Sphinx
+
+COMPUTATION = "The computation"
+FIGURE = "The code of the figure"
+DRAWS = "attnverify-draws"
+
+
+def fold(app: Sphinx, doctree: nodes.document) -> None:
+    """Mark every cell that a notebook does not hide by itself; myst-nb folds what is marked."""
+    for cell in doctree.findall(nodes.container):
+        if cell.get("nb_element") != "cell_code" or cell.get("hide_mode"):
+            continue
+        draws = next(cell.findall(nodes.image), None) is not None
+        cell["hide_mode"] = "input"
+        cell["prompt_show"] = cell["prompt_hide"] = FIGURE if draws else COMPUTATION
+        if draws:
+            cell["classes"].append(DRAWS)
+
+
+def setup(app: Sphinx) -> dict:
+    """Connect the hook and add the script of the switch."""
+    app.connect("doctree-read", fold)
+    app.add_js_file("folding.js", loading_method="defer")
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

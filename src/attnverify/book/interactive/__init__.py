@@ -1,0 +1,21 @@
+"""Figures that a reader moves: self-contained, for notebooks and built pages.
+
+Each is a description (``figure.Figure``) in a module of its own,
+with a script of the same name.
+"""
+
+from attnverify.book.interactive.depth import depth_figure
+from attnverify.book.interactive.heads import heads_figure
+from attnverify.book.interactive.lengths import lengths_figure
+from attnverify.book.interactive.limit import limit_figure
+from attnverify.book.interactive.two_tokens import map_figure
+from attnverify.book.interactive.variation import variation_figure
+
+__all__ = [
+    "depth_figure",
+    "heads_figure",
+    "lengths_figure",
+    "limit_figure",
+    "map_figure",
+    "variation_figure",
+]

@@ -1,0 +1,129 @@
+"""The three findings of the landing page, each with a figure that is drawn from the formulas."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+import matplotlib.pyplot as plt
+import torch
+from matplotlib.figure import Figure
+
+from attnverify.book.figures import COLORS, STYLE
+from attnverify.formulas import collapse, heads, localization
+
+LAYERS = 8
+GAIN = 2.0  # v: the largest singular value of the value map; the scores are scaled so that c = 1
+STARTS = (0.9, 0.99, 1.0, 1.01)  # over the threshold
+SEEN = 1e-12  # the smallest distance that is drawn
+PRINTED = 4.0  # the constant that the printed theorem for many heads allows
+WIDTHS = range(1, 21)  # log2
+SPECTRA = {0.0: "measured", 2.0: "repaired", 8.0: "published"}  # xi, and the color of its curve
+ETA = 0.3
+FINDINGS = (
+    (
+        "Below a threshold, pure attention makes all tokens alike. Above it, it need not.",
+        "Two tokens and one head, layer after layer, from 0.9 to 1.01 times the threshold. Each "
+        "curve attains the {claim}`sharp bound <collapse.sharp-layer>`; "
+        "{claim}`the threshold <collapse.threshold>` is exact.",
+    ),
+    (
+        "The printed theorem for many heads is false for wide layers.",
+        "Above 1 the published bound is broken: from width 15,874 on, "
+        "{claim}`certified <collapse.multi-head-as-printed>`. The curve is the "
+        "{claim}`corrected theorem <collapse.multi-head-dimension>`, in the limit of small scores.",
+    ),
+    (
+        "The query-key spectrum decides which tokens are heard.",
+        "The larger $\\xi = \\operatorname{tr} W/\\sqrt{\\operatorname{tr} W^2}$, the more "
+        "the last token hears the {claim}`late tokens alone <localization.contrast>`, where tokens "
+        "walk at random. {claim}`Equal eigenvalues <eigenspectrum.xi-bound>` make it largest.",
+    ),
+)
+
+
+def _axes(x: str, y: str) -> tuple[Figure, Any]:
+    """A small figure in the book's style."""
+    settings: dict[Any, Any] = {**STYLE, "font.size": 9}
+    plt.rcParams.update(settings)
+    figure, axes = plt.subplots(figsize=(3.0, 2.4))
+    axes.set(xlabel=x, ylabel=y)
+    return figure, axes
+
+
+def _note(axes, text: str, place: tuple[Any, Any], offset: tuple[int, int]) -> None:
+    axes.annotate(text, place, xytext=offset, textcoords="offset points")
+
+
+def below_a_threshold() -> Figure:
+    """Distance of two tokens over eight layers, from four starts around the threshold."""
+    figure, axes = _axes("layer", "distance over threshold")
+    star = collapse.threshold(4.0, GAIN, 1)  # ||W_QK||_2 = 4 and d_qk = 1 make c = 1
+    one = torch.ones(1, dtype=torch.float64)
+    for start in STARTS:
+        size = [start * star * one]
+        while len(size) <= LAYERS:
+            size.append(collapse.two_token_step(size[-1], one, GAIN * one))
+        shares = [float(s / star) for s in size]
+        color = COLORS["reference" if start == 1 else "measured"]
+        axes.semilogy(shares, color=color, marker="o", markersize=3)
+        last = max(layer for layer, share in enumerate(shares) if share > SEEN)
+        _note(axes, f"{start:g}", (last, shares[last]), (5, -3))
+    axes.set(ylim=(SEEN, 1e3), xlim=(-0.5, LAYERS + 1.2))
+    return figure
+
+
+def above_a_width() -> Figure:
+    """The largest residual after one layer over the printed bound, by width, in the limit."""
+    figure, axes = _axes("width d", "residual over printed bound")
+    d = 2.0 ** torch.tensor(list(WIDTHS), dtype=torch.float64)
+    quotient = heads.dimension_factor(torch.full_like(d, 2.0**-20), d) / PRINTED
+    axes.loglog(d, quotient, color=COLORS["published"])
+    axes.axhline(1, color=COLORS["reference"], linewidth=1)
+    broken = (quotient > 1).tolist()
+    axes.fill_between(d, 1, quotient, where=broken, alpha=0.25, color=COLORS["published"])
+    axes.set_yticks([0.25, 0.5, 1, 2], ["0.25", "0.5", "1", "2"])
+    axes.minorticks_off()
+    _note(axes, "false", (2.0**16.5, 1.0), (0, -11))
+    return figure
+
+
+def by_the_spectrum() -> Figure:
+    """Chance that a token's signal passes, by its position, for three spectra."""
+    figure, axes = _axes("position of the token", "chance that its signal passes")
+    t = torch.linspace(0, 1, 101, dtype=torch.float64)
+    for xi, color in SPECTRA.items():
+        chance = localization.limit(t, torch.full_like(t, xi), torch.full_like(t, ETA))
+        axes.plot(t, chance, color=COLORS[color])
+        _note(axes, f"ξ = {xi:g}", (0.0, float(chance[0])), (2, 5))
+    axes.set(ylim=(0, 1.02), xticks=[0, 0.5, 1])
+    return figure
+
+
+FIGURES = (below_a_threshold, above_a_width, by_the_spectrum)
+
+
+def text() -> str:
+    """Three cards side by side, one below the other on a phone, as MyST."""
+    lines = ["::::{grid} 1 1 3 3", ":gutter: 3", ""]
+    for (title, words), draw in zip(FINDINGS, FIGURES, strict=True):
+        what = " ".join((draw.__doc__ or "").split())
+        lines += [":::{grid-item-card}", f"**{title}**", "", inline_svg(draw(), what), "", words]
+        lines += [":::", ""]
+    return "\n".join([*lines, "::::"])
+
+
+def inline_svg(figure: Figure, title: str) -> str:
+    """The figure as an element of a page, as wide as its place, black as the page's text is."""
+    stream = io.StringIO()
+    metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    with plt.rc_context({"svg.hashsalt": title}):  # ids differ between figures, not between builds
+        figure.savefig(stream, format="svg", transparent=True, metadata=metadata)
+    plt.close(figure)
+    svg = stream.getvalue().partition("<svg ")[2]
+    for pattern in (r"<metadata>.*?</metadata>", r'(?<=<g) id="[^"]*"', r"<!--.*?-->"):
+        svg = re.sub(pattern, "", svg, flags=re.DOTALL)
+    svg = re.sub(r'\b(width|height)="[\d.]+pt"', "", svg, count=2)
+    svg = re.sub(r"#000000|\bblack\b", "currentColor", svg)
+    return " ".join(f'<svg role="img" aria-label="{title}" fill="currentColor" {svg}'.split())

@@ -1,0 +1,118 @@
+"""The evidence of a claim in one line of plain text, computed from its records and twins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from attnverify.book.pages.common import Evidence, number
+from attnverify.checks import checks_of
+from attnverify.checks.definitions.agree import LIMITS as BY_DEFINITION
+from attnverify.claims import Claim
+from attnverify.evidence.margins import at_equality, best_ratio, measure
+from attnverify.evidence.status import required
+
+Record = Mapping[str, Any]
+#: The kinds in the order of the line: what holds for all sizes first, then instances.
+GROUPS = (("derived",), ("decided",), ("sampled", "attacked"), ("certified",), ("measured",))
+TROUBLE = {"fail": "failed", "unknown": "unknown", "missing": "not run"}
+
+
+def text(claim: Claim, evidence: Evidence) -> str:
+    """What was found for a claim: "derived in 5 steps; 2,000 instances sampled; ..."."""
+    records, twins = evidence.records(claim.id), evidence.twins(claim.id)
+    if not records and not twins:
+        return "no evidence gathered"
+    groups = [[c for kind in group for c in _kind(claim, kind, records)] for group in GROUPS]
+    groups += [_twins(claim, twins)]
+    groups += [[r] for r in evidence.reasons(claim.id) if r.startswith("rests on ")]
+    line = "; ".join(", ".join(clauses) for clauses in groups if clauses)
+    return _bearing(claim, evidence.status(claim.id)) + line
+
+
+def _bearing(claim: Claim, status: str) -> str:
+    """What the evidence of a refuted statement shows; experiments say it by their criterion."""
+    return "shown to be false: " if claim.derived and status in ("refuted", "corrected") else ""
+
+
+def _kind(claim: Claim, kind: str, records: Iterable[Record]) -> list[str]:
+    """What one kind found where it passed, and how much of it did not pass or did not run."""
+    own = [r for r in records if r["kind"] == kind]
+    passed = [r for r in own if r["outcome"] == "pass"]
+    clauses = list(filter(None, FOUND[kind](claim, passed))) if passed else []
+    asked = {check for k, check in required(claim) if k == kind} | {r["check"] for r in own}
+    counts = {o: sum(r["outcome"] == o for r in own) for o in ("fail", "unknown")}
+    counts["missing"] = len(asked - {r["check"] for r in own})
+    for outcome, count in counts.items():
+        if count:
+            of = f" {count} of {len(asked)} checks" if len(asked) > 1 else ""
+            clauses.append(f"{kind}:{of} {TROUBLE[outcome]}")
+    return clauses
+
+
+def _derived(claim: Claim, passed: Sequence[Record]) -> list[str]:
+    return [f"derived in {_count(sum(r['instances'] for r in passed), 'step')}"]
+
+
+def _decided(claim: Claim, passed: Sequence[Record]) -> list[str]:
+    return [f"{_count(len(passed), 'scalar lemma')} decided for all reals"]
+
+
+def _sampled(claim: Claim, passed: Sequence[Record]) -> list[str]:
+    errors = [r["ratio"] for r in passed if measure(claim.id, r["check"]) == "error/bound"]
+    worst = max((e for e in errors if e is not None), default=None)
+    told = [] if worst is None else [f"largest error/bound {number(worst)}"]
+    return [_looked_at(passed, "instances sampled"), *told]
+
+
+def _attacked(claim: Claim, passed: Sequence[Record]) -> list[str]:
+    return [_looked_at(passed, "attacked")]
+
+
+def _certified(claim: Claim, passed: Sequence[Record]) -> list[str]:
+    """Entries compared with their definitions are counted apart: they are no instances."""
+    compared = sum(r["decided"] for r in passed if r["limits"] == BY_DEFINITION)
+    own = [r for r in passed if r["limits"] != BY_DEFINITION]
+    best = best_ratio(claim.id, own)
+    near = "" if best is None else f"best ratio {number(best)}"
+    return [
+        f"certified in {_count(sum(r['decided'] for r in own), 'case')}" if own else "",
+        "up to equality" if any(at_equality(claim.id, r) for r in own) else near,
+        f"formulas match their definitions in {_count(compared, 'entry')}" if compared else "",
+    ]
+
+
+def _measured(claim: Claim, passed: Sequence[Record]) -> list[str]:
+    met = "met" if claim.asserts == "holds" else "not met"
+    return [f"criterion {met} in the full run"]
+
+
+#: What the passing records of each kind are told as.
+FOUND: dict[str, Callable[[Claim, Sequence[Record]], list[str]]] = {
+    "derived": _derived,
+    "decided": _decided,
+    "sampled": _sampled,
+    "attacked": _attacked,
+    "certified": _certified,
+    "measured": _measured,
+}
+
+
+def _looked_at(records: Sequence[Record], done: str) -> str:
+    """How many instances were decided, and how many were left open."""
+    settled = sum(r["decided"] for r in records)
+    left = sum(r["instances"] for r in records) - settled
+    return f"{settled:,} {done}" + (f" ({left:,} more undecided)" if left else "")
+
+
+def _twins(claim: Claim, twins: Sequence[Record]) -> list[str]:
+    if twins:
+        rejected = sum(t["rejected"] for t in twins)
+        return [f"{rejected} of {_count(len(twins), 'twin')} rejected"]
+    return ["twins: not run"] if any(c.twins for c in checks_of(claim.id).values()) else []
+
+
+def _count(n: int, noun: str) -> str:
+    """ "1 step", "2,000 steps", "3 entries"."""
+    plural = noun[:-1] + "ies" if noun.endswith("y") else f"{noun}s"
+    return f"{n:,} {noun if n == 1 else plural}"

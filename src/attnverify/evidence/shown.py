@@ -1,0 +1,160 @@
+"""A derivation's steps as mathematics, as they are written: integrals and limits, not their values.
+
+sympy computes as it builds: ``sp.integrate(t, (t, 0, x))`` arrives as ``x**2/2``, and a step would
+read "x^2/2 = x^2/2". So the source of a step is evaluated a second time where it stands, with
+functions that compute replaced by sympy's objects that stand for them (``sp.Integral``). That is
+for the eye only: what is decided is the step that was handed in.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import sympy as sp
+
+from attnverify.evidence import written
+
+#: Functions and methods that compute, and the object that stands for what they compute.
+STANDS_FOR = {
+    "diff": sp.Derivative,
+    "integrate": sp.Integral,
+    "limit": sp.Limit,
+    "summation": sp.Sum,
+    "product": sp.Product,
+}
+#: Functions and methods that only change the form of what they are given.
+FORM = ("doit", "simplify", "expand", "factor", "together", "cancel")
+RELATIONS = {ast.Lt: sp.Lt, ast.LtE: sp.Le, ast.Gt: sp.Gt, ast.GtE: sp.Ge}
+#: Relations in TeX, and what says that they are false.
+SYMBOLS = {"==": "=", "!=": r"\neq", "<": "<", "<=": r"\leq", ">": ">", ">=": r"\geq"}
+NEGATED = {"=": r"\neq", r"\neq": "=", "<": r"\nless", ">": r"\ngtr"}
+NEGATED |= {r"\leq": r"\nleq", r"\geq": r"\ngeq", "": ""}
+OURS = "unevaluated "  # ends with a space, as no name of a notebook can
+LONGEST = 1500  # characters of TeX; nobody reads a longer side
+ONE_LINE = 56  # characters of TeX less its commands: what fits beside a side bar
+
+
+def subs(expression: Any, *arguments: Any) -> Any:
+    """A value at a place, left standing where the place is named by symbols."""
+    places = dict(arguments[0] if len(arguments) == 1 else [arguments])
+    plain = isinstance(expression, sp.Expr) and all(isinstance(key, sp.Symbol) for key in places)
+    if not plain or not expression.is_commutative:
+        return expression.subs(*arguments)
+    return sp.Subs(expression, tuple(places), tuple(places.values()))
+
+
+NAMES: Mapping[str, Any] = {
+    "subs": subs,
+    **STANDS_FOR,
+    **{kind.__name__: kind for kind in RELATIONS.values()},
+}
+
+
+class _Unevaluated(ast.NodeTransformer):
+    """The source of an expression, with what computes replaced by what stands for it."""
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        if not isinstance(node.func, ast.Attribute):
+            return node
+        name, holder = node.func.attr, node.func.value
+        of_sympy = isinstance(holder, ast.Name) and holder.id in ("sp", "sympy")
+        arguments = node.args if of_sympy else [holder, *node.args]
+        if name in FORM and len(arguments) == 1:
+            return arguments[0]
+        if name in STANDS_FOR or (name == "subs" and not of_sympy):
+            return ast.Call(_ours(name), arguments, node.keywords)
+        return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        self.generic_visit(node)
+        relation = RELATIONS.get(type(node.ops[0]))
+        if relation is None or len(node.ops) > 1:
+            return node
+        plain = ast.keyword("evaluate", ast.Constant(False))
+        return ast.Call(_ours(relation.__name__), [node.left, *node.comparators], [plain])
+
+
+def _ours(name: str) -> ast.expr:
+    return ast.Subscript(ast.Name(OURS, ast.Load()), ast.Constant(name), ast.Load())
+
+
+def step(name: str, handed_in: Any, call: written.Call | None, holds: bool) -> str:
+    """Markdown of a step that holds, or of one that does not.
+
+    TeX where the two sides can be told apart, else their source.
+    """
+    node = call.node(name) if call else None
+    for candidate in _candidates(handed_in, node, call):
+        try:
+            left, relation, right = _sides(candidate)
+        except Exception:  # sympy cannot print what it has not evaluated
+            continue
+        if left != right and max(len(left), len(right)) <= LONGEST:
+            relation = relation if holds else NEGATED[relation]
+            return f"$$\n{_lines(left, relation, right)}\n$$"
+    return _source(handed_in, node, call)
+
+
+def _source(handed_in: Any, node: ast.expr | None, call: written.Call | None) -> str:
+    """Markdown of a step whose sides cannot be told apart in TeX: how they are written."""
+    if call is None or node is None:
+        return f"`{handed_in}`"
+    if not (isinstance(node, ast.Tuple) and isinstance(handed_in, tuple)):
+        return f"`{written.one_line(call.text, node)}`"
+    left, right = (f"`{written.one_line(call.text, side)}`" for side in node.elts)
+    value = sp.latex(handed_in[1])
+    return f"{left} $=$ {right}" + (f" $= {value}$" if len(value) <= LONGEST / 10 else "")
+
+
+def as_written(name: str, handed_in: Any, call: written.Call | None) -> Any:
+    """The step with what it computes left standing; as it came where that cannot be had."""
+    return next(_candidates(handed_in, call.node(name) if call else None, call))
+
+
+def _candidates(handed_in: Any, node: ast.expr | None, call: written.Call | None) -> Iterator[Any]:
+    """The step as it is written, as it came, and as it is written with no arithmetic done."""
+    again = None
+    if call is not None and node is not None:
+        again = ast.Expression(_Unevaluated().visit(ast.parse(ast.unparse(node), mode="eval").body))
+        yield from _evaluated(again, call)
+    yield handed_in
+    if call is not None and again is not None:
+        with sp.evaluate(False):
+            yield from _evaluated(again, call)
+
+
+def _evaluated(tree: ast.Expression, call: written.Call) -> Iterator[Any]:
+    """The value of an expression where the call stands, if it has one."""
+    names = {**call.frame.f_globals, **call.frame.f_locals, OURS: NAMES}
+    try:
+        value = eval(compile(ast.fix_missing_locations(tree), "<as written>", "eval"), names)
+    except Exception:  # an object that stands for a value need not do all that the value does
+        return
+    yield value
+
+
+def _sides(found: Any) -> tuple[str, str, str]:
+    """TeX of the left side, the relation and the right side; a bare statement is all left."""
+    if isinstance(found, tuple):
+        return sp.latex(found[0]), "=", sp.latex(found[1])
+    if isinstance(found, sp.core.relational.Relational):
+        return sp.latex(found.lhs), SYMBOLS[str(getattr(found, "rel_op", ""))], sp.latex(found.rhs)
+    if found in (sp.true, sp.false):
+        return "", "", ""
+    return sp.latex(found), "", ""
+
+
+def _lines(left: str, relation: str, right: str) -> str:
+    """One line, or two where they are too wide for one."""
+    if _width(left) + _width(right) <= ONE_LINE:
+        return f"{left} {relation} {right}".rstrip()
+    return rf"\begin{{aligned}} & {left} \\ {relation}\; & {right} \end{{aligned}}"
+
+
+def _width(tex: str) -> int:
+    """About how many characters wide a formula is."""
+    return len(re.sub(r"\\[a-zA-Z]+|[{}^_\\ ]", "", tex))

@@ -1,0 +1,159 @@
+"""A claim's evidence in one line: every kind, every trouble, nothing left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import evidence_files
+from attnverify.book.pages import oneline, tables
+from attnverify.book.pages.common import Evidence
+from attnverify.checks.definitions.agree import LIMITS as BY_DEFINITION
+from attnverify.claims import registry
+from attnverify.evidence.margins import at_equality
+from attnverify.evidence.records import Record, TwinRecord
+from attnverify.evidence.run import SAMPLED
+
+TV = "softmax.total-variation"
+DERIVED = Record("derived", "softmax", "pass", None, 5, 0.1, "given: y > 0 (notation)")
+DECIDED = Record("decided", "odds", "pass", None, 1, 0.1, "the scalar lemma")
+FOUND = Record("sampled", "variation", "pass", 0.5, 2001, 0.1, SAMPLED)
+SOUGHT = Record("attacked", "variation", "pass", 0.75, 72, 0.1, "", decided=70)
+SHOWN = Record("certified", "variation", "pass", 1.0, 16, 0.1, "these instances")
+TWIN = TwinRecord("variation", "0.99 times the right side", True, 1.01, "")
+PARTS = {
+    DERIVED: "derived in 5 steps; ",
+    DECIDED: "1 scalar lemma decided for all reals; ",
+    FOUND: "2,001 instances sampled, ",
+    SOUGHT: "70 attacked (2 more undecided); ",
+    SHOWN: "certified in 16 cases, up to equality; ",
+    TWIN: "1 of 1 twin rejected",
+}
+
+
+def told(id: str, *pieces: Record | TwinRecord, status: str = "verified", reasons=()) -> str:
+    """The line of a claim with these records and twins."""
+    entry: dict[str, Any] = {"status": status, "reasons": list(reasons)}
+    entry["evidence"] = [p.as_json() for p in pieces if isinstance(p, Record)]
+    entry["twins"] = [p.as_json() for p in pieces if isinstance(p, TwinRecord)]
+    return oneline.text(registry[id], Evidence(claims={id: entry}))
+
+
+def changed(record: Record, **changes: Any) -> Record:
+    return Record(**{**record.as_json(), **changes})
+
+
+def test_a_line_tells_all_kinds_and_the_twins():
+    assert told(TV, *PARTS) == "".join(PARTS.values())
+
+
+@pytest.mark.parametrize(
+    ("piece", "now", "words"),
+    [
+        (DERIVED, changed(DERIVED, outcome="fail"), "derived: failed; "),
+        (DERIVED, changed(DERIVED, outcome="unknown"), "derived: unknown; "),
+        (DERIVED, None, "derived: not run; "),
+        (DERIVED, changed(DERIVED, instances=1, decided=1), "derived in 1 step; "),
+        (DECIDED, changed(DECIDED, outcome="unknown"), "decided: unknown; "),
+        (FOUND, changed(FOUND, outcome="fail"), "sampled: failed, "),
+        (FOUND, changed(FOUND, decided=1), "1 instances sampled (2,000 more undecided), "),
+        (SOUGHT, None, "attacked: not run; "),
+        (SHOWN, changed(SHOWN, ratio=0.5), "certified in 16 cases, best ratio 0.5000; "),
+        (SHOWN, changed(SHOWN, ratio=1 - 2.0**-40), "certified in 16 cases, best ratio 1 − 9.1"),
+        (SHOWN, changed(SHOWN, ratio=1 - 2.0**-41), "certified in 16 cases, up to equality; "),
+        (SHOWN, changed(SHOWN, outcome="unknown"), "certified: unknown; "),
+        (TWIN, TwinRecord("variation", "a", False, None, ""), "0 of 1 twin rejected"),
+        (TWIN, None, "twins: not run"),
+    ],
+)
+def test_trouble_is_told_in_its_place(piece, now, words):
+    """The line is that of full evidence but for the piece that changed."""
+    pieces = [now if p is piece else p for p in PARTS]
+    expected = "".join(words if p is piece else part for p, part in PARTS.items())
+    line = told(TV, *filter(None, pieces)).replace("\N{NO-BREAK SPACE}", " ")
+    assert line == expected or (words[-1] == "1" and words in line)
+
+
+def test_of_several_checks_those_in_trouble_are_counted():
+    other = changed(SHOWN, check="odds", outcome="fail")
+    assert "up to equality, certified: 1 of 2 checks failed; " in told(TV, *PARTS, other)
+
+
+def test_entries_compared_with_definitions_are_no_certified_cases():
+    other = changed(SHOWN, check="odds", limits=BY_DEFINITION, instances=1, decided=1, ratio=None)
+    words = "certified in 16 cases, up to equality, formulas match their definitions in 1 entry; "
+    assert words in told(TV, *PARTS, other)
+    assert told(TV, other).startswith("derived: not run")
+    assert "cases" not in told(TV, other)
+
+
+def test_what_it_rests_on_is_told():
+    reasons = ["rests on norms.diameter: failed", "no passing derived evidence (softmax)"]
+    line = told(TV, *PARTS, status="partial", reasons=reasons)
+    assert line == "".join(PARTS.values()) + "; rests on norms.diameter: failed"
+
+
+def test_no_evidence():
+    assert told(TV) == oneline.text(registry[TV], Evidence()) == "no evidence gathered"
+
+
+def test_identities_have_no_ratio_but_an_error():
+    id = "skip.no-collapse"
+    error = Record("sampled", "residual", "pass", 0.0167, 2000, 0.1, SAMPLED)
+    exact = Record("certified", "residual", "pass", 0.0, 4, 0.1, "these instances")
+    assert "2,000 instances sampled, largest error/bound 0.0167; certified in 4 cases" in told(
+        id, error, exact
+    )
+    assert "ratio" not in told(id, error, exact)
+
+
+def test_experiments():
+    """A criterion that is met, and a published finding that did not come out."""
+    run = Record("measured", "criterion", "pass", None, 3, 0.1, "one text")
+    for id, met in (("experiment.circle", "met"), ("experiment.locater", "not met")):
+        name = next(iter(oneline.checks_of(id)))
+        line = told(id, changed(run, check=name), TWIN, status="refuted")
+        assert line == f"criterion {met} in the full run; 1 of 1 twin rejected"
+
+
+@pytest.mark.parametrize("status", ["refuted", "corrected"])
+def test_a_refuted_statement_is_shown_to_be_false(status):
+    assert told("mlp.as-printed", DERIVED, status=status).startswith("shown to be false: derived")
+    assert not told("mlp.as-printed", DERIVED, status="failed").startswith("shown")
+
+
+@pytest.mark.parametrize("id", registry)
+def test_nothing_is_lost(id):
+    """Full evidence tells no trouble; what does not pass, or is missing, changes the line."""
+    report = evidence_files.report()
+    records, twins = report.records[id], report.twins[id]
+    good = told(id, *records, *twins)
+    assert not any(word in good for word in ("fail", "unknown", "not run", "undecided"))
+    for piece in records:
+        rest = [p for p in (*records, *twins) if p is not piece]
+        for now in ("fail", "unknown"):
+            assert told(id, *rest, changed(piece, outcome=now)) != good
+        assert f"{piece.kind}:" in told(id, *rest)
+    for twin in twins:
+        rest = [t for t in twins if t is not twin]
+        let_pass = TwinRecord(twin.check, twin.twin, False, None, "")
+        assert f"{len(rest)} of {len(twins)}" in told(id, *records, *rest, let_pass)
+
+
+def test_only_a_certified_inequality_is_at_equality():
+    assert at_equality(TV, SHOWN.as_json())
+    for other in (FOUND, SOUGHT, changed(SHOWN, ratio=None), changed(SHOWN, outcome="unknown")):
+        assert not at_equality(TV, {**other.as_json(), "ratio": other.ratio and 1.0})
+    assert not at_equality("skip.no-collapse", changed(SHOWN, check="residual").as_json())
+
+
+def test_limits_are_told_once_and_only_what_is_particular():
+    """Two checks with one limit share it; what no sample shows is not said of every claim."""
+    other = changed(DECIDED, check="another")
+    pieces = [p.as_json() for p in (FOUND, SHOWN, DECIDED, other, DERIVED)]
+    entry = {"status": "verified", "evidence": pieces, "twins": []}
+    assert tables.limits(registry[TV], Evidence(claims={TV: entry})) == [
+        ("decided (odds, another)", "the scalar lemma"),
+        ("derived", "given: y > 0 (notation)"),
+    ]
