@@ -15,18 +15,22 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from attnverify.evidence import ledger
+from attnverify.book.inpage.absent import AbsentError
+from attnverify.book.inpage.html import as_html
+from attnverify.evidence import box, ledger
 from attnverify.evidence.ledger import DerivationError
 
 #: What came of a cell.
-HOLDS, FALSE, ERROR = "holds", "false", "error"
+HOLDS, FALSE, REFUSED, ABSENT, ERROR = "holds", "false", "refused", "absent", "error"
 
 
 @dataclass
 class Shown:
     """What a cell shows: boxes as HTML, printed text, the value of its last line, and how it ended.
 
-    outcome: "holds" (it ran to its end), "false" (a step is not what it is said to be) or "error".
+    outcome: "holds" (it ran to its end), "false" (a step is decided, and not as it is said to be),
+    "refused" (a step that does not count, as one that nobody can decide), "absent" (it needs a
+    library that is not there) or "error". A box of a step that is false or not decided comes last.
     """
 
     outcome: str = HOLDS
@@ -74,14 +78,19 @@ class Session:
         self._names.update(self._after[number - 1])
         shown, printed = Shown(number=number), io.StringIO()
         start = time.perf_counter()
-        with ledger.recording() as entries, contextlib.redirect_stdout(printed):
+        last = ""
+        with ledger.recording(formulas=True) as entries, contextlib.redirect_stdout(printed):
             try:
                 shown.value = _value(_execute(source, self.file(number), self._names))
             except DerivationError as error:
-                shown.outcome, shown.message = FALSE, str(error)
+                shown.outcome, shown.message = FALSE if error.false else REFUSED, str(error)
+                last = error.shown
+            except AbsentError as error:
+                shown.outcome, shown.message = ABSENT, str(error)
             except (Exception, SystemExit) as error:  # whatever a cell raises is what came of it
                 shown.outcome, shown.message = ERROR, _ending(error, self.notebook)
-        shown.boxes = [entry._repr_html_() for entry in entries]
+        boxes = [box.as_markdown(entry) for entry in entries] + ([last] if last else [])
+        shown.boxes = [as_html(text) for text in boxes]
         shown.printed, shown.seconds = printed.getvalue(), time.perf_counter() - start
         return shown
 
