@@ -21,7 +21,6 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx_proof.proof_type import PROOF_TYPES
 
 from attnverify.book import evidence as evidence_boxes
-from attnverify.book.inpage import buttons
 from attnverify.book.links import ApiRole, ClaimRole, StatusRole, evidence_of, resolve, status_badge
 from attnverify.book.pages.common import Evidence, anchor, escape
 from attnverify.claims import Claim, registry
@@ -185,7 +184,7 @@ def setup(app: Sphinx) -> dict:
     """Register the directives, the roles, the style sheet and the configuration value."""
     app.setup_extension("sphinx_proof")
     app.setup_extension("sphinxcontrib.bibtex")
-    for part in ("citing", "finding", "folding", "previews"):
+    for part in ("citing", "finding", "folding", "inpage.buttons", "previews"):
         app.setup_extension(f"attnverify.book.{part}")
     app.add_config_value("attnverify_evidence", "_build/evidence.json", "env")
     app.add_directive("claim", ClaimDirective)
@@ -200,5 +199,4 @@ def setup(app: Sphinx) -> dict:
         app.connect("autodoc-process-docstring", plain_bars)
     app.add_css_file("attnverify.css")
     evidence_boxes.setup(app)
-    buttons.connect(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -28,8 +28,9 @@ def _static(app: Sphinx) -> None:
     app.config.html_static_path.append(str(STATIC))
 
 
-def connect(app: Sphinx) -> None:
+def setup(app: Sphinx) -> dict:
     """Register the configuration value and the hook."""
     app.add_config_value("attnverify_python", False, "html")
     app.connect("builder-inited", _static)
     app.connect("html-page-context", add_buttons)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -109,9 +109,13 @@ def _execute(source: str, file: str, names: dict[str, Any]) -> Any:
     """Run a cell; the value of its last line if that is an expression, else None."""
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     tree = ast.parse(source, file)
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    last = tree.body[-1] if tree.body else None
+    if not isinstance(last, ast.Expr):
+        exec(compile(tree, file, "exec"), names)
+        return None
+    tree.body.pop()
     exec(compile(tree, file, "exec"), names)
-    return eval(compile(ast.Expression(last.value), file, "eval"), names) if last else None
+    return eval(compile(ast.Expression(last.value), file, "eval"), names)
 
 
 def _value(value: Any) -> str:

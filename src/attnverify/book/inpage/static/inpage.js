@@ -8,6 +8,8 @@
   const FROM_FILE = "Python does not start in a page that was opened from a file. Run “make serve” "
     + "in the book's folder and open the address that it prints.";
 
+  const CHECK = "Check this here", CLOSE = "Back to the book";
+
   let worker = null, katex = null, running = null, ready = false, count = 0;
   const make = (name, properties = {}, ...children) => {
     const element = Object.assign(document.createElement(name), properties);
@@ -16,24 +18,18 @@
   };
   const seconds = (s) => (s < 0.95 ? "less than a second" : `${Math.round(s)} s`);
 
-  /** The formulas of a box, between dollar signs, by the KaTeX that the book itself uses. */
+  /** The formulas of a box, by the KaTeX that has set those of the page. */
   async function typeset(box) {
-    if (!/\$/.test(box.textContent)) return;
+    const formulas = [...box.querySelectorAll(".math")];
+    if (!formulas.length) return;
     katex ??= new Promise((done, failed) => document.head.append(
       make("script", { src: `${BASE}katex.min.js`, onload: done, onerror: failed })));
     await katex;
-    const walker = document.createTreeWalker(box, NodeFilter.SHOW_TEXT), texts = [];
-    while (walker.nextNode()) texts.push(walker.currentNode);
-    for (const text of texts.filter((t) => !t.parentElement.closest("code, pre"))) {
-      const parts = text.data.split(/(\$\$[^$]+\$\$|\$[^$]+\$)/);
-      if (parts.length === 1) continue;
-      text.replaceWith(...parts.map((part) => {
-        if (!/^\$.+\$$/s.test(part)) return part;
-        const displayMode = part.startsWith("$$"), span = make("span", { className: "math" });
-        window.katex.render(part.replace(/^\$+|\$+$/g, ""), span, { displayMode, throwOnError: false });
-        return span;
-      }));
+    for (const formula of formulas) {
+      window.katex.render(formula.textContent.trim(), formula,
+        { displayMode: formula.matches(".block"), throwOnError: false });
     }
+    dispatchEvent(new Event("resize"));  // what scrolls now can be reached by keyboard
   }
 
   function stop(words) {
@@ -73,9 +69,10 @@
     worker.postMessage(message);
   }
 
-  /** Editor, buttons, progress and results of one cell. */
+  /** Editor, buttons, progress and results of one cell, in the place of its code and output. */
   class Panel {
     constructor(cell, number, printed) {
+      this.cell = cell;
       this.printed = printed;
       const name = `inpage-source-${number}`;
       this.bar = make("progress", { max: 1, hidden: true, ariaLabel: "Python is loaded" });
@@ -84,16 +81,37 @@
       this.result = make("div", { className: "inpage-result" });
       this.result.setAttribute("role", "region");
       this.result.setAttribute("aria-label", `Result of derivation cell ${number}`);
-      this.source = make("textarea", { id: name, value: printed, spellcheck: false, rows:
-        Math.min(30, printed.split("\n").length + 1), wrap: "off" });
+      this.source = make("textarea", { id: name, value: printed, spellcheck: false, wrap: "off",
+        rows: Math.min(30, printed.split("\n").length + 1) });
       this.source.setAttribute("autocapitalize", "off");
+      this.source.onkeydown = (event) => {
+        if (event.key === "Enter" && (event.shiftKey || event.ctrlKey)) {
+          event.preventDefault();
+          if (!this.checkButton.disabled) this.check();
+        }
+      };
       this.checkButton = this.button("Check again", () => this.check());
       this.stopButton = this.button("Stop", () => stop("Stopped."));
       this.resetButton = this.button("As printed", () => { this.source.value = printed; });
+      this.editor = make("div", { className: "inpage-editor" }, make("label", { htmlFor: name,
+        textContent: "Edit the cell and check it again (Shift+Enter). The cells before it run as printed." }),
+      this.source);
       this.element = make("div", { className: "inpage-panel" },
-        make("label", { htmlFor: name, textContent: "Edit the cell and check it again. The cells before it run as printed." }),
-        this.source, make("div", { className: "inpage-buttons" }, this.checkButton, this.stopButton,
-          this.resetButton, this.bar), this.status, this.result);
+        make("div", { className: "inpage-buttons" }, this.checkButton, this.stopButton,
+          this.resetButton, this.bar), this.status, this.result, make("p", { className: "inpage-about" },
+          make("a", { href: `${BASE}LICENSES.txt`, textContent: "What runs here, and its licenses" })));
+      const folded = cell.querySelector(":scope > details");
+      cell.querySelector(".cell_input").after(this.editor);
+      if (folded) folded.after(this.element);
+      else this.editor.after(this.element);
+    }
+
+    /** Show the session, or what the book printed. */
+    open(is) {
+      const folded = this.cell.querySelector(":scope > details");
+      if (is && folded) folded.open = true;
+      this.cell.classList.toggle("inpage-live", is);
+      this.element.hidden = this.editor.hidden = !is;
     }
 
     button(text, onclick) { return make("button", { type: "button", textContent: text, onclick }); }
@@ -114,6 +132,7 @@
     begin(words) {
       this.busy(true);
       this.result.replaceChildren();
+      this.cell.classList.remove("inpage-checked");
       delete this.element.dataset.outcome;
       this.bar.hidden = ready;
       this.bar.removeAttribute("value");
@@ -131,31 +150,35 @@
       this.say(words);
     }
 
-    show({ outcome, message, boxes, printed, value, number, seconds: time }) {
+    async show({ outcome, message, boxes, printed, value, number, seconds: time }) {
       const edited = this.source.value === this.printed ? "as printed" : "as edited";
       const words = { holds: `Runs to its end, ${edited}: ${boxes.length} box`
           + `${boxes.length === 1 ? "" : "es"}, every step decided in this page`,
-        false: "Does not hold", error: "Stopped by an error" }[outcome];
-      this.ended(`${words} (${seconds(time)}).`);
-      this.element.dataset.outcome = outcome;
-      this.element.dataset.seconds = time;
-      for (const html of boxes) {
+        false: "A step is not as it is said to be", refused: "A step does not count",
+        absent: "This cell runs in the notebook only", error: "Stopped by an error" }[outcome];
+      const shown = boxes.map((html) => {
         const box = make("div", { className: "inpage-box" });
         box.innerHTML = html;
-        this.result.append(box);
-        typeset(box);
-      }
+        return box;
+      });
+      this.result.append(...shown);
       for (const text of [printed, value]) {
         if (text) this.result.append(make("pre", { textContent: text, tabIndex: 0 }));
       }
       if (outcome !== "holds") this.result.append(this.refusal(outcome, message, number));
+      await Promise.allSettled(shown.map(typeset));  // without KaTeX the TeX stays
+      this.cell.classList.add("inpage-checked");
+      this.element.dataset.outcome = outcome;
+      this.element.dataset.seconds = time;
+      this.ended(`${words} (${seconds(time)}).`);
     }
 
     refusal(outcome, message, number) {
-      const box = make("div", { className: "ledger ledger-rejected inpage-refusal" });
-      box.append(make("p", {}, make("strong", { textContent: outcome === "false"
-        ? "This step does not hold" : `Error in derivation cell ${number}` })),
-      make("pre", { textContent: message, tabIndex: 0 }));
+      const heading = outcome === "error" ? `Error in derivation cell ${number}`
+        : `Derivation cell ${number} stops here`;
+      const box = make("div", { className: "ledger ledger-refused inpage-refusal" });
+      box.append(make("p", {}, make("strong", { textContent: heading })),
+        make("pre", { textContent: message, tabIndex: 0 }));
       return box;
     }
   }
@@ -163,20 +186,21 @@
   const cells = [...document.querySelectorAll("article div.cell.tag_derivation")];
   const sources = cells.map((cell) => cell.querySelector(".cell_input pre").textContent.replace(/\n$/, ""));
   cells.forEach((cell, k) => {
-    const open = make("button", { type: "button", className: "inpage-open", textContent: "Check this here" });
+    const open = make("button", { type: "button", className: "inpage-open", textContent: CHECK });
     open.setAttribute("aria-expanded", "false");
     let panel = null;
     open.onclick = () => {
-      if (!panel) {
+      const first = !panel, is = open.getAttribute("aria-expanded") === "false";
+      if (first) {
         panel = new Panel(cell, k + 1, sources[k]);
         panel.onCheck = (source) => run(panel, sources.slice(0, k), source);
-        open.after(panel.element);
-        panel.check();
-      } else {
-        panel.element.hidden = !panel.element.hidden;
       }
-      open.setAttribute("aria-expanded", String(!panel.element.hidden));
+      panel.open(is);
+      open.setAttribute("aria-expanded", String(is));
+      open.textContent = is ? CLOSE : CHECK;
+      if (first) panel.check();
     };
-    cell.append(make("div", { className: "inpage" }, open));
+    cell.classList.add("inpage-cell");
+    cell.prepend(open);
   });
 })();
