@@ -159,6 +159,7 @@
       const shown = boxes.map((html) => {
         const box = make("div", { className: "inpage-box" });
         box.innerHTML = html;
+        box.querySelectorAll("code").forEach((code) => code.classList.add("docutils", "literal"));
         return box;
       });
       this.result.append(...shown);
