@@ -20,6 +20,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "book" / "_ext")]
 sys.path.append(str(ROOT))  # for benchmarks, wherever the run starts from
 
+#: As `make book` would see it: without what this run sets, and without what tests start (a cluster
+#: sets the number of threads and the hash seed of its workers for good). The book depends on it.
+ENVIRONMENT = dict(os.environ)
+
 #: Tests that patch a check must not meet, or leave behind, evidence of another run.
 STORE = "ATTNVERIFY_STORE"
 os.environ[STORE] = "none"
@@ -29,9 +33,6 @@ THREADS = "OMP_NUM_THREADS"
 ONE_THREAD = THREADS not in os.environ and "PYTEST_XDIST_WORKER" in os.environ
 if ONE_THREAD:
     os.environ[THREADS] = "1"
-
-#: What the run sets for itself and the book, which `make book` builds too, must not see.
-OWN_SETTINGS = {STORE, THREADS} if ONE_THREAD else {STORE}
 
 if "attnverify" in sys.modules:
     raise RuntimeError("attnverify was imported before its shape checks could be installed")
@@ -146,7 +147,7 @@ def built_book() -> Path:
             command,
             stdout=stream,
             stderr=stream,
-            env={k: v for k, v in os.environ.items() if k not in OWN_SETTINGS},
+            env=ENVIRONMENT,
             timeout=2400,
             check=False,
         )

@@ -13,6 +13,7 @@ from pathlib import Path
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
+from attnverify.book.links import box_of
 from attnverify.book.pages.common import anchor
 from attnverify.claims import Claim, registry
 
@@ -35,15 +36,13 @@ def formula_words(statement: str) -> list[str]:
 
 def entry(claim: Claim, env: BuildEnvironment) -> list | None:
     """What the search page knows of a claim; None if no page prints it."""
-    box = getattr(env, "proof_list", {}).get(anchor(claim.id))
+    box = box_of(env, claim)
     if box is None:
         return None
-    numbers = env.toc_fignumbers.get(box["docname"], {}).get(box["countertype"], {})
-    number = ".".join(map(str, numbers.get(anchor(claim.id), ())))
-    name = f"{claim.kind.capitalize()} {number}".strip()
+    page, name = box
     prose = " ".join(re.findall(r"[^\W_]+", MATH.sub(" ", claim.statement))).lower()
     words = " ".join(formula_words(claim.statement))
-    return [claim.id, name, claim.title, words, prose, box["docname"], anchor(claim.id)]
+    return [claim.id, name, claim.title, words, prose, page, anchor(claim.id)]
 
 
 def write_data(app: Sphinx, exception: Exception | None) -> None:

@@ -170,8 +170,18 @@ def resolve(app: Sphinx, env: BuildEnvironment, node: addnodes.pending_xref, tex
     return make_refnode(app.builder, node["refdoc"], page, place, text)
 
 
-def _to_box(app: Sphinx, env: BuildEnvironment, node, claim: Claim, text: nodes.Element):
+def box_of(env: BuildEnvironment, claim: Claim) -> tuple[str, str] | None:
+    """The page that prints a claim's box, and its name there ("Theorem 9.1"), if one does."""
     box = getattr(env, "proof_list", {}).get(anchor(claim.id))
+    if box is None:
+        return None
+    numbers = env.toc_fignumbers.get(box["docname"], {}).get(box["countertype"], {})
+    number = ".".join(map(str, numbers.get(anchor(claim.id), ())))
+    return box["docname"], f"{claim.kind.capitalize()} {number}".strip()
+
+
+def _to_box(app: Sphinx, env: BuildEnvironment, node, claim: Claim, text: nodes.Element):
+    box = box_of(env, claim)
     if box is None:
         LOG.warning(
             "claim %s has no box: no page prints it with the claim directive",
@@ -181,10 +191,7 @@ def _to_box(app: Sphinx, env: BuildEnvironment, node, claim: Claim, text: nodes.
             subtype="box",
         )
         return text
-    numbers = env.toc_fignumbers.get(box["docname"], {}).get(box["countertype"], {})
-    number = ".".join(map(str, numbers.get(anchor(claim.id), ())))
-    if number and not node["refexplicit"]:
-        text = nodes.inline("", f"{claim.kind.capitalize()} {number}")  # the title is on hover
-    return make_refnode(
-        app.builder, node["refdoc"], box["docname"], anchor(claim.id), text, claim.title
-    )
+    page, name = box
+    if name[-1].isdigit() and not node["refexplicit"]:
+        text = nodes.inline("", name)  # the title is on hover
+    return make_refnode(app.builder, node["refdoc"], page, anchor(claim.id), text, claim.title)

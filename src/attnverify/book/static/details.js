@@ -1,8 +1,7 @@
-// Folded evidence opens where a link leads into it, and on paper.
+// Folded evidence opens where a link leads into it. (folding.js opens all that is folded on paper.)
 (() => {
   "use strict";
   const closed = "details.attnverify-details:not([open])";
-  let printed = [];
 
   function reveal() {
     const place = document.getElementById(decodeURIComponent(location.hash.slice(1)));
@@ -13,10 +12,5 @@
   }
 
   addEventListener("hashchange", reveal);
-  addEventListener("beforeprint", () => {
-    printed = [...document.querySelectorAll(closed)];
-    printed.forEach((fold) => { fold.open = true; });
-  });
-  addEventListener("afterprint", () => printed.forEach((fold) => { fold.open = false; }));
   reveal();
 })();
