@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help book test lint machines mutants lab verify bench pdf constraints clean
+.PHONY: help book serve test lint machines mutants lab verify bench pdf constraints clean
 .DELETE_ON_ERROR:
 
 help:  ## show this list
@@ -26,6 +26,10 @@ $(STAMP): pyproject.toml constraints.txt Makefile
 
 book: $(STAMP)  ## verify the claims and build the book into _build/html; FRESH=1 reuses nothing
 	$(BIN)/python tools/build_book.py $(if $(FRESH),--fresh)
+
+serve: $(STAMP)  ## serve the built book on this machine, for derivations that run in the page
+	$(BIN)/python tools/build_book.py --if-changed
+	$(BIN)/python tools/serve.py
 
 test: $(STAMP)  ## run every test (two at a time); ARGS='-k name' narrows it
 	@$(BIN)/python tools/browser.py

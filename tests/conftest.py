@@ -56,7 +56,12 @@ BOOK_TESTS = (
 
 #: Those of them that take minutes. They run last, when the book is built, each on whichever
 #: worker is free: every one is short, so that the workers end together.
-LONG_BOOK_TESTS = ("test_accessibility.py", "test_interactive.py", "test_pages_claims.py")
+LONG_BOOK_TESTS = (
+    "test_accessibility.py",
+    "test_interactive.py",
+    "test_pages_claims.py",
+    "test_pages_inpage.py",
+)
 
 
 def _fail_skip(report) -> None:

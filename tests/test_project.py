@@ -25,6 +25,7 @@ import bookchain
 import build_book
 import evidence_files
 import execute_notebooks
+import page_python
 import slim_html
 from attnverify.claims import registry
 
@@ -168,6 +169,7 @@ def small_root(tmp_path, monkeypatch) -> Path:
     for name in ("CI", *build_book.SETTINGS):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(build_book.STORE, str(tmp_path / "store"))
+    monkeypatch.setenv(page_python.WITHOUT, "1")
     for stage in ("verify", "generate_pages", "execute_notebooks", "slim"):
         monkeypatch.setattr(build_book, stage, lambda *arguments: None)
     return tmp_path

@@ -37,6 +37,8 @@ from attnverify.evidence.store import VARIABLE as STORE
 from attnverify.evidence.store import Store, default
 
 sys.path.insert(0, str(Path(__file__).parent))
+import npm
+import page_python
 from execute_notebooks import cells, fill, read
 from slim_html import slim
 
@@ -49,6 +51,8 @@ MACHINERY += ("tools",)
 EXTENSION = ("attnverify.book.extension", "attnverify.book.links", "attnverify.book.pages.tables")
 SKIPPED = {"__pycache__", "generated", ".ipynb_checkpoints", ".jupyter_cache"}
 STAMP = ".book-stamp"
+#: Where the pages look for Python, below the folder of pages.
+PYTHON = Path("_static", "python")
 URL_VARIABLE = "BOOK_REPOSITORY_URL"
 REF_VARIABLE = "BOOK_REPOSITORY_REF"
 ADDRESS_VARIABLE = "BOOK_ADDRESS"
@@ -71,8 +75,12 @@ def input_files(root: Path, names: tuple[str, ...]) -> Iterator[Path]:
 
 
 def source_hash(root: Path, names: tuple[str, ...] = INPUTS) -> str:
-    """One hash of all inputs, installed versions and settings: equal means up to date."""
+    """One hash of all inputs, installed versions and settings: equal means up to date.
+
+    Pages that had to do without Python are out of date as soon as what npm has of it is there.
+    """
     settings = {name: os.environ.get(name, "") for name in SETTINGS}
+    settings["python"] = str(page_python.available())
     parts = [settings, installed("book", "encoder"), kind_of_machine()]
     digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
     for path in input_files(root, names):
@@ -223,12 +231,41 @@ def build_config(folder: Path, cache: Path) -> Path:
             "binderhub_url": "https://mybinder.org",
             "notebook_interface": "jupyterlab",
         }
+    config["sphinx"]["config"]["attnverify_python"] = page_python.available()
     # Jupyter Book reads this path from the configuration file's own folder.
     extensions = config["sphinx"]["local_extensions"]
     config["sphinx"]["local_extensions"] = {k: str(ROOT / v) for k, v in extensions.items()}
     target = folder / "_config.yml"
     target.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
     return target
+
+
+def fetch_python() -> None:
+    """Fetch Python for the pages; where npm cannot be reached, the pages go without, and say so."""
+    if not page_python.wanted():
+        print(f"    no page runs derivations: {page_python.WITHOUT} is set", flush=True)
+        return
+    try:
+        page_python.fetch()
+    except npm.NotFetchedError as error:
+        print(f"    warning: no page runs derivations: {error}", flush=True)
+    except RuntimeError as error:
+        raise StageError(f"Python for the pages: {error}") from error
+
+
+def compile_python() -> None:
+    """Byte code of the pages' Python, kept for every later build."""
+    if page_python.available():
+        try:
+            page_python.compiled(page_python.sources())
+        except page_python.PythonError as error:
+            raise StageError(f"Python for the pages: {error}") from error
+
+
+def add_python(html: Path) -> None:
+    """Put Python beside the pages, if it is at hand."""
+    if page_python.available():
+        page_python.prepare(html / PYTHON)
 
 
 def build_html(staging: Path, cache: Path, strict: bool = True) -> Path:
@@ -296,15 +333,19 @@ def build(fresh: bool = False) -> Path:
     if fresh:
         os.environ[STORE] = "none"  # for every process that is started from here, too
     output, evidence = ROOT / "_build", ROOT / "_build" / "evidence.json"
+    fetch_python()  # before all that takes minutes
     stamp, store, pages = source_hash(ROOT), default(), output / "pages"
     with parsed_pages(pages, fresh):
         # Neither needs the other, and each has stretches that keep one core busy.
-        with ThreadPoolExecutor(1) as beside:
+        with ThreadPoolExecutor(2) as beside:
             checked = beside.submit(check_claims, evidence, store)
+            python = beside.submit(timed, "compile Python for the pages", compile_python)
             timed("execute the notebooks", execute_notebooks, pages / "executed", store)
             checked.result()
+            python.result()
         html = timed("build the pages", build_html, pages, pages / "executed")
         timed("trim styles, icons and scripts", slim, html)
+        timed("add Python for the pages", add_python, html)
         (html / STAMP).write_text(stamp)
         swap(html, output / "html")
     if store:

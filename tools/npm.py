@@ -1,13 +1,15 @@
 """Fetch one package of npm at a pinned version, by its digest, into a folder that git ignores.
 
 npm is asked through its own configuration, so a mirror that a machine names there is used. What
-came is unpacked only if its SHA-512 is the one written here.
+came is unpacked only if its SHA-512 is the one written here. NotFetchedError says that nothing
+came, as on a machine without network.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -22,7 +24,15 @@ FOLDER = Path(__file__).resolve().parents[1] / "_build" / "npm"
 PACKAGES = {
     "axe-core@4.14.1": "sha512-FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/"
     "pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ==",
+    "pyodide@314.0.7": "sha512-0YvXxEhfEdpLfb/XkM2BFAeMROq0iMUX"
+    "2bzzH9pOttyMcWkwq+HbE5uyuGD82LN7y2q+SNvi/6V5JEsOlD2R1A==",
 }
+#: npm tries again once, after a second: a machine without network need not wait a minute.
+PATIENCE = {"npm_config_fetch_retries": "1", "npm_config_fetch_retry_mintimeout": "1000"}
+
+
+class NotFetchedError(RuntimeError):
+    """npm did not deliver a package; the message says what it said."""
 
 
 def integrity(path: Path) -> str:
@@ -38,11 +48,20 @@ def download(package: str, folder: Path) -> Path:
     program = program if program.is_file() else node / "node.exe"
     npm = next(node.rglob("npm/bin/npm-cli.js"))
     command = [program, npm, "pack", package, "--silent", "--pack-destination", folder]
-    done = subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True, timeout=300, check=False
-    )
+    try:
+        done = subprocess.run(
+            [str(part) for part in command],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+            env={**PATIENCE, **os.environ},
+        )
+    except subprocess.TimeoutExpired as error:
+        raise NotFetchedError(f"npm pack {package}: {error}") from error
     if done.returncode:
-        raise RuntimeError(f"npm pack {package}: exit code {done.returncode}: {done.stderr[-500:]}")
+        said = " ".join(done.stderr.split())[-500:]
+        raise NotFetchedError(f"npm pack {package}: exit code {done.returncode}: {said}")
     return next(folder.glob("*.tgz"))
 
 

@@ -186,7 +186,7 @@ def setup(app: Sphinx) -> dict:
     """Register the directives, the roles, the style sheet and the configuration value."""
     app.setup_extension("sphinx_proof")
     app.setup_extension("sphinxcontrib.bibtex")
-    for part in ("citing", "finding", "folding", "previews"):
+    for part in ("citing", "finding", "folding", "inpage.buttons", "previews"):
         app.setup_extension(f"attnverify.book.{part}")
     app.add_config_value("attnverify_evidence", "_build/evidence.json", "env")
     app.add_directive("claim", ClaimDirective)

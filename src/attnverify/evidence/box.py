@@ -9,7 +9,7 @@ from attnverify.evidence import given as givens
 from attnverify.evidence.myst import escape
 
 if TYPE_CHECKING:
-    from attnverify.evidence.ledger import Entry
+    from attnverify.evidence.ledger import Entry, Step
 
 WORDS = {"derived": "holds", "rejected": "rejected"}
 TITLES = {"derived": "Derived", "rejected": "Rejected"}
@@ -29,6 +29,12 @@ HOW = {
         "relation": "✗ decided",
     },
 }
+#: A step that is not what it is said to be: the heading of its box, and how it was decided.
+REFUSED = {
+    "true": ("Not rejected", "✓ true"),
+    "false": ("Does not hold", "✗ false"),
+    "undecided": ("Not decided", "? undecided, which does not count"),
+}
 
 
 def as_text(entry: Entry) -> str:
@@ -44,20 +50,29 @@ def as_text(entry: Entry) -> str:
 
 def as_markdown(entry: Entry) -> str:
     """A list of the steps, each with its name, its formula and how it was decided."""
-    items = []
-    for step, formula in zip(entry.steps, entry.shown, strict=True):
-        how = HOW[entry.role][step.how.split()[0]]
-        text = f"{escape(step.name)} <small>{how}</small>\n\n{formula}"
-        items.append("- " + text.replace("\n", "\n  "))
-    return "\n\n".join(
-        [
-            f'<div class="ledger ledger-{entry.role}">',
-            f"**{TITLES[entry.role]}** `{entry.claim}`",
-            *items,
-            givens.as_html(entry.given),
-            "</div>",
-        ]
-    )
+    items = [item(s, entry.role, tex) for s, tex in zip(entry.steps, entry.shown, strict=True)]
+    return _box(entry.role, TITLES[entry.role], entry.claim, *items, givens.as_html(entry.given))
+
+
+def item(step: Step, role: str, formula: str) -> str:
+    """An entry of the list: a step that was decided as its role says."""
+    return _item(step.name, HOW[role][step.how.split()[0]], formula)
+
+
+def refusal(claim: str, before: list[str], name: str, verdict: str, formula: str) -> str:
+    """A box that ends with the step that is not what it is said to be, after those ``before``."""
+    title, how = REFUSED[verdict]
+    return _box("refused", title, claim, *before, _item(name, how, formula))
+
+
+def _item(name: str, how: str, formula: str) -> str:
+    text = f"{escape(name)} <small>{how}</small>\n\n{formula}"
+    return "- " + text.replace("\n", "\n  ")
+
+
+def _box(kind: str, title: str, claim: str, *parts: str) -> str:
+    head = f'<div class="ledger ledger-{kind}">'
+    return "\n\n".join([head, f"**{title}** `{claim}`", *parts, "</div>"])
 
 
 def current_cell() -> int:

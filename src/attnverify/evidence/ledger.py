@@ -37,7 +37,15 @@ _FORMULAS: ContextVar[bool] = ContextVar("formulas", default=True)
 
 
 class DerivationError(AssertionError):
-    """A step is not decidedly true (or a twin's step is)."""
+    """A step is not decidedly true (or a twin's step is).
+
+    false: whether it is decided, the other way; shown: Markdown of a box with this step and those
+    before it, "" where formulas are not asked for.
+    """
+
+    def __init__(self, message: str, false: bool = False, shown: str = "") -> None:
+        super().__init__(message)
+        self.false, self.shown = false, shown
 
 
 @dataclass(frozen=True)
@@ -134,10 +142,7 @@ def _hand_in(claim, role, steps, given, rules, *, expected) -> Entry:
         verdict = decide(step, rules)
         _require_exact(claim, name, step, call)
         if verdict is not expected:
-            word = {True: "true", False: "false", None: "undecided"}[verdict]
-            raise DerivationError(
-                f"{claim}, step {name!r}: {word}, expected {str(expected).lower()}"
-            )
+            raise _refusal(claim, role, dict(steps), found, verdict, call)
         found.append(_step(name, step, call, rules))
         why = written.idle(call, name) if expected and _same(step) else ""
         if why:
@@ -155,6 +160,22 @@ def _hand_in(claim, role, steps, given, rules, *, expected) -> Entry:
     elif entry.cell:
         box.show(entry)
     return entry
+
+
+def _refusal(claim, role, steps, found, verdict, call) -> DerivationError:
+    """What is raised at the first step of a call that is not what it is said to be."""
+    name, step = list(steps.items())[len(found)]
+    word = {True: "true", False: "false", None: "undecided"}[verdict]
+    message = f"{claim}, step {name!r}: {word}, expected {str(role == 'derived').lower()}"
+    if not _FORMULAS.get():
+        return DerivationError(message, verdict is not None)
+    before = [
+        box.item(done, role, shown.step(done.name, steps[done.name], call, role == "derived"))
+        for done in found
+    ]
+    formula = shown.step(name, step, call, verdict)
+    ending = box.refusal(claim, before, name, word, formula)
+    return DerivationError(message, verdict is not None, ending)
 
 
 def _require_exact(claim: str, name: str, step: Any, call: written.Call | None) -> None:

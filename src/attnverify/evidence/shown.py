@@ -82,8 +82,8 @@ def _ours(name: str) -> ast.expr:
     return ast.Subscript(ast.Name(OURS, ast.Load()), ast.Constant(name), ast.Load())
 
 
-def step(name: str, handed_in: Any, call: written.Call | None, holds: bool) -> str:
-    """Markdown of a step that holds, or of one that does not.
+def step(name: str, handed_in: Any, call: written.Call | None, holds: bool | None) -> str:
+    """Markdown of a step that holds, of one that does not, or of one that is not decided (None).
 
     TeX where the two sides can be told apart, else their source.
     """
@@ -94,12 +94,19 @@ def step(name: str, handed_in: Any, call: written.Call | None, holds: bool) -> s
         except Exception:  # sympy cannot print what it has not evaluated
             continue
         if left != right and max(len(left), len(right)) <= LONGEST:
-            relation = relation if holds else NEGATED[relation]
+            relation = _marked(relation, holds)
             return f"$$\n{_lines(left, relation, right)}\n$$"
-    return _source(handed_in, node, call)
+    return _source(handed_in, node, call, _marked("=", holds))
 
 
-def _source(handed_in: Any, node: ast.expr | None, call: written.Call | None) -> str:
+def _marked(relation: str, holds: bool | None) -> str:
+    """The relation as it is, struck where it does not hold, or with a question mark."""
+    if holds is None:
+        return rf"\overset{{?}}{{{relation}}}" if relation else ""
+    return relation if holds else NEGATED[relation]
+
+
+def _source(handed_in: Any, node: ast.expr | None, call: written.Call | None, equal: str) -> str:
     """Markdown of a step whose sides cannot be told apart in TeX: how they are written."""
     if call is None or node is None:
         return f"`{handed_in}`"
@@ -107,7 +114,7 @@ def _source(handed_in: Any, node: ast.expr | None, call: written.Call | None) ->
         return f"`{written.one_line(call.text, node)}`"
     left, right = (f"`{written.one_line(call.text, side)}`" for side in node.elts)
     value = sp.latex(handed_in[1])
-    return f"{left} $=$ {right}" + (f" $= {value}$" if len(value) <= LONGEST / 10 else "")
+    return f"{left} ${equal}$ {right}" + (f" $= {value}$" if len(value) <= LONGEST / 10 else "")
 
 
 def as_written(name: str, handed_in: Any, call: written.Call | None) -> Any:
@@ -122,9 +129,14 @@ def _candidates(handed_in: Any, node: ast.expr | None, call: written.Call | None
         again = ast.Expression(_Unevaluated().visit(ast.parse(ast.unparse(node), mode="eval").body))
         yield from _evaluated(again, call)
     yield handed_in
-    if call is not None and again is not None:
+    if call is not None and again is not None and not _is_series(again):
         with sp.evaluate(False):
             yield from _evaluated(again, call)
+
+
+def _is_series(tree: ast.AST) -> bool:
+    """Whether a series is computed, which without arithmetic takes a hundred times as long."""
+    return any(isinstance(n, ast.Attribute) and n.attr == "series" for n in ast.walk(tree))
 
 
 def _evaluated(tree: ast.Expression, call: written.Call) -> Iterator[Any]:

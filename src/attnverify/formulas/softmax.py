@@ -26,7 +26,11 @@ def critical_oscillation(like: Any = None) -> Any:
     return -half - (-(-half).exp() / 2).lambertw(-1)
 
 
-CRITICAL_OSCILLATION = float(critical_oscillation())
+def __getattr__(name: str) -> float:
+    """CRITICAL_OSCILLATION, x* as a float: made when asked for, as it takes ball arithmetic."""
+    if name == "CRITICAL_OSCILLATION":
+        return float(critical_oscillation())
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def upper_deviation(base, e):

@@ -1,0 +1,1 @@
+"""Derivations that run in the reader's browser: Python side, scripts, style."""

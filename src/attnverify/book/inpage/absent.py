@@ -1,0 +1,59 @@
+"""Names in place of libraries that are not there: Python in a browser has no torch.
+
+The formulas import torch, numpy and flint where they are evaluated; a derivation puts sympy symbols
+into the same formulas and needs none of them. Within :func:`standing_in`, an import of an absent
+library *by this package* gives names that annotations and ``isinstance`` can hold; calling one
+raises :class:`AbsentError`. Any other import fails as ever: sympy looks whether numpy is there.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+PACKAGE = "attnverify"
+LIBRARIES = frozenset({"flint", "jaxtyping", "matplotlib", "numpy", "scipy", "torch"})
+
+
+class AbsentError(ImportError):
+    """Something of an absent library was to be used; the message names it."""
+
+
+class _Absent(type):
+    """A class that nothing is an instance of, as are all of its attributes."""
+
+    def __getattr__(cls, name: str) -> _Absent:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Absent(f"{cls.__name__}.{name}", (), {})
+
+    def __call__(cls, *arguments: Any, **named: Any) -> NoReturn:
+        library = cls.__name__.partition(".")[0]
+        raise AbsentError(
+            f"{cls.__name__}: got a call without {library}, which does not run here, expected "
+            "sympy alone; run the notebook in JupyterLab (make lab)"
+        )
+
+
+@contextlib.contextmanager
+def standing_in(libraries: frozenset[str] = LIBRARIES) -> Iterator[None]:
+    """Imports by the package of any of ``libraries`` that fail give names instead."""
+    usual = builtins.__import__
+
+    def importing(name, globals=None, locals=None, fromlist=(), level=0):
+        try:
+            return usual(name, globals, locals, fromlist, level)
+        except ModuleNotFoundError:
+            root, importer = name.partition(".")[0], str((globals or {}).get("__name__", ""))
+            if root not in libraries or importer.partition(".")[0] != PACKAGE:
+                raise
+        whole = name if fromlist else root
+        return _Absent(whole, (), {})
+
+    builtins.__import__ = importing
+    try:
+        yield
+    finally:
+        builtins.__import__ = usual
