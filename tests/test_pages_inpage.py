@@ -133,6 +133,11 @@ def _falsify(cells: Locator, sources: tuple[str, ...], seconds: list[float]) -> 
     pytest.fail("no cell was called false")
 
 
+def test_pages_with_derivations_have_the_script_and_no_others(built_book):
+    pages = {path.stem: path.read_text("utf-8") for path in built_book.rglob("*.html")}
+    assert {name for name, text in pages.items() if "inpage.js" in text} == set(CHAPTERS)
+
+
 def test_nothing_is_loaded_before_the_click_and_a_limit_after_it(browser, site, built_book):
     listing = json.loads((built_book / "_static" / "python" / "files.json").read_text())
     with visiting(browser, site) as visit:
