@@ -63,7 +63,7 @@ bench: $(STAMP)  ## run the benchmarks (half an hour); ARGS='package commands' n
 	@$(BIN)/python tools/browser.py
 	$(BIN)/python -m benchmarks $(ARGS)
 
-pdf: $(STAMP)  ## print every page of the built book to _build/pdf
+pdf: $(STAMP)  ## print the book to _build/attention-verified.pdf (several minutes)
 	@$(BIN)/python tools/browser.py
 	$(BIN)/python tools/build_book.py --if-changed
 	$(BIN)/python tools/print_pdf.py

@@ -1,6 +1,7 @@
 """The registry: complete, acyclic, helpful about unknown ids."""
 
 import importlib
+import re
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,14 @@ def test_sources_are_in_the_bibliography(id):
     bibliography = (ROOT / "book" / "references.bib").read_text()
     for source in registry[id].sources:
         assert f"{{{source.key}," in bibliography
+
+
+@pytest.mark.parametrize("id", list(registry))
+def test_statements_speak_in_words(id):
+    """A reader meets mathematics, not a name of the code; other claims are linked by number."""
+    statement = registry[id].statement.strip()
+    assert not re.match(r"`|\{claim\}|In the model of", statement)
+    assert "`" not in re.sub(r"\{claim\}`[^`]+`", "", statement), "a bare code identifier"
 
 
 def test_unknown_ids_name_the_nearest_match():

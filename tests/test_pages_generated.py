@@ -82,7 +82,7 @@ def errata_rows(text: str) -> dict[str, list[str]]:
 def test_errata_have_one_line_for_each_published_statement(tmp_path):
     """Read from the registry: what is refuted, what has a sharper form, what was completed."""
     rows = errata_rows(errata.text(read_evidence(evidence_files.write(tmp_path / "e.json"))))
-    assert list(rows) == ["Refuted", "Sharpened", "Completed", "Not reproduced"]
+    assert list(rows) == ["Refuted", "Sharpened", "Completed", "Did not come out here"]
     expected = {
         "Refuted": [
             c.id for c in registry.values() if c.asserts == "fails" and c.sources and c.derived
@@ -97,7 +97,7 @@ def test_errata_have_one_line_for_each_published_statement(tmp_path):
             and c.derived
             and not any(other.sharpens == c.id for other in registry.values())
         ],
-        "Not reproduced": [
+        "Did not come out here": [
             c.id for c in registry.values() if c.asserts == "fails" and c.sources and not c.derived
         ],
     }

@@ -308,7 +308,7 @@ def verdict(evidence: Path) -> str:
     """The closing line: how many claims have which status."""
     claims = json.loads(evidence.read_text(encoding="utf-8"))["claims"]
     counts = Counter(claim["status"] for claim in claims)
-    order = ("verified", "refuted", "corrected", "partial", "failed")
+    order = ("verified", "refuted", "corrected", "did not come out", "partial", "failed")
     shown = [f"{counts[s]} {s}" for s in (*order, *sorted(set(counts) - set(order))) if counts[s]]
     return f"{len(claims)} claims: {', '.join(shown)}"
 

@@ -1,42 +1,65 @@
-"""Print every page of the built book to _build/pdf with Chromium. `make pdf` calls this."""
+"""Print the built book to _build/attention-verified.pdf with Chromium. `make pdf` calls this.
+
+One file: an outline, numbered pages, links between chapters, solutions as an appendix.
+"""
 
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
-import yaml
 from playwright.sync_api import sync_playwright
 
 sys.path.insert(0, str(Path(__file__).parent))
 import browser as browsers
+from one_page import Book, reading_order
 
 ROOT = Path(__file__).resolve().parents[1]
+FOOTER = """<div style="font: 8px sans-serif; width: 100%; text-align: center">
+<span class="pageNumber"></span></div>"""
+LONGEST = 600_000  # milliseconds, for a browser that lays out some hundred pages on a slow machine
 
 
-def pages(root: Path) -> list[str]:
-    """The pages in reading order."""
-    toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
-    return [toc["root"], *(c["file"] for part in toc["parts"] for c in part["chapters"])]
+def print_page(page: Path, target: Path, browser_path: str) -> None:
+    """Print an HTML file with its outline, written beside the target first and then renamed."""
+    partial = target.with_suffix(".partial.pdf")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
+        tab = browser.new_page(java_script_enabled=False)
+        tab.set_default_timeout(LONGEST)
+        tab.goto(page.resolve().as_uri())
+        tab.pdf(
+            path=partial,
+            prefer_css_page_size=True,
+            print_background=True,
+            outline=True,
+            tagged=True,
+            display_header_footer=True,
+            header_template="<span></span>",
+            footer_template=FOOTER,
+        )
+        browser.close()
+    partial.replace(target)
 
 
 def main() -> int:
-    """Write one PDF a page, numbered in reading order."""
+    """Join the pages, print them, and say how long it took."""
     browser_path = browsers.find()
     if browser_path is None:
         print(f"make pdf needs one of: {', '.join(browsers.NAMES)}", file=sys.stderr)
         return 1
-    target = ROOT / "_build" / "pdf"
-    target.mkdir(parents=True, exist_ok=True)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
-        page = browser.new_page()
-        for number, name in enumerate(pages(ROOT)):
-            page.goto((ROOT / "_build" / "html" / f"{name}.html").as_uri())
-            file = target / f"{number:02d}-{Path(name).name}.pdf"
-            page.pdf(path=file, format="A4", print_background=True)
-            print(f"wrote {file.relative_to(ROOT)}", flush=True)
-        browser.close()
+    start = time.perf_counter()
+    folder, target = ROOT / "_build" / "html", ROOT / "_build" / "attention-verified.pdf"
+    book = folder / "book.print.html"  # beside the pages, whose pictures and styles it uses
+    print("Printing the book takes several minutes.", flush=True)
+    try:
+        book.write_text(Book(folder, reading_order(ROOT)).joined(), encoding="utf-8")
+        print_page(book, target, browser_path)
+    finally:
+        book.unlink(missing_ok=True)
+    size = target.stat().st_size / 1e6
+    print(f"wrote {target.relative_to(ROOT)}: {size:.1f} MB, {time.perf_counter() - start:.0f} s")
     return 0
 
 

@@ -23,6 +23,7 @@ from fontTools.ttLib import TTFont
 
 sys.path.insert(0, str(Path(__file__).parent))
 from mend_html import mend
+from size_images import with_sizes
 
 THEME_CSS = Path("_static/styles/pydata-sphinx-theme.css")
 FONTS = Path("_static/vendor/fontawesome/webfonts")
@@ -37,9 +38,10 @@ NEGATION = re.compile(r":not\([^()]*\)")
 
 
 def trim_pages(root: Path) -> None:
-    """Drop the icon script everywhere and the search scripts outside the search page; mend."""
+    """Drop scripts that only icons or the search page need; mend; say how large pictures are."""
     for page in sorted(root.rglob("*.html")):
         text = mend(ICON_SCRIPT.sub("", page.read_text(encoding="utf-8")))
+        text = with_sizes(text, page.parent)
         if page.name != "search.html":
             # The theme reads a global Search to offer results while typing.
             text = SEARCH_SCRIPTS.sub("", text)

@@ -16,8 +16,11 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 Outcome = Literal["pass", "fail", "unknown"]
 
-#: What the evidence says of a claim; "not checked" where no piece of evidence came to an outcome.
-Status = Literal["verified", "refuted", "corrected", "partial", "failed", "not checked"]
+#: What the evidence says of a claim; "did not come out" of the criterion of an experiment, which
+#: refutes nothing; "not checked" where no piece of evidence came to an outcome.
+Status = Literal[
+    "verified", "refuted", "corrected", "did not come out", "partial", "failed", "not checked"
+]
 STATUSES: tuple[Status, ...] = get_args(Status)
 UNCHECKED: Status = "not checked"
 
@@ -26,6 +29,7 @@ MARKS: dict[str, str] = {
     "verified": "✓",
     "refuted": "✗",
     "corrected": "↻",
+    "did not come out": "○",
     "partial": "◐",
     "failed": "!",
     "not checked": "?",
@@ -35,6 +39,7 @@ STATUS_COLORS: dict[str, str] = {
     "verified": "#009E73",
     "refuted": "#D55E00",
     "corrected": "#CC79A7",
+    "did not come out": "#56B4E9",
     "partial": "#E69F00",
     "failed": "#B00020",
     "not checked": "#7F7F7F",

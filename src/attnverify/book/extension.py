@@ -110,6 +110,8 @@ class ClaimDirective(SphinxDirective):
                 if s.related is related
             ]
             text += f"{word}: {'; '.join(places)}. " if places else ""
+        if claim.published and not claim.derived:
+            text += "The criterion, and the reading of the source, are this book's. "
         done = f"{claim.done.capitalize()} here"
         return text + (f"{done}: {escape(claim.here)}." if claim.here else "")
 

@@ -31,8 +31,16 @@ STYLE: dict[Any, Any] = {
     "font.size": 10,
     "legend.frameon": False,
     "savefig.dpi": 144,
-    "svg.fonttype": "none",
+    "svg.hashsalt": "attnverify",  # the same figure gives the same file
 }
+
+
+def _draw_sharply() -> None:
+    """A notebook shows figures as vectors: sharp at every size, and without a date in them."""
+    if "inline" in plt.get_backend():
+        from matplotlib_inline.backend_inline import set_matplotlib_formats
+
+        set_matplotlib_formats("svg", metadata={"Date": None})
 
 
 def axes(title: str, x: str, y: str, columns: int = 1, **options) -> tuple[Figure, Any]:
@@ -41,6 +49,7 @@ def axes(title: str, x: str, y: str, columns: int = 1, **options) -> tuple[Figur
     With ``columns`` > 1 the second value is an array of axes that all carry the labels.
     """
     plt.rcParams.update(STYLE)
+    _draw_sharply()
     figure, grid = plt.subplots(1, columns, squeeze=False, **options)
     for part in grid[0]:
         part.set(xlabel=x, ylabel=y)

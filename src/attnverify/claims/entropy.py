@@ -32,7 +32,7 @@ the logits, for no other row. The floor strictly decreases in $\sigma$.
 Let $T \ge 2$, $\lambda > 0$, $W \in \mathbb{R}^{d \times d}$ and $X \in \mathbb{R}^{T \times d}$
 with rows $x_i$. The logits $u = X W x_T / \lambda$ of the last token's row have norm at most
 $\sigma = \lVert W \rVert_F \lVert x_T \rVert_2 \lVert X \rVert_2 / \lambda$, so the row's entropy
-is at least the floor of `entropy.lower-bound` at this $\sigma$. For symmetric $W$,
+is at least the floor of {claim}`entropy.lower-bound` at this $\sigma$. For symmetric $W$,
 $\lVert W \rVert_F = \sqrt{\operatorname{tr}(W^2)}$: at given tokens, $x_T \ne 0$, and given
 $\lambda$ the floor strictly rises as $\operatorname{tr}(W^2)$ shrinks. Equality is attained with
 $W = g\, e e^\top$ and the tokens $x_1 = \dots = x_{T-1} = -e$, $x_T = (T-1)\, e$, for every unit
@@ -79,8 +79,9 @@ exactly if $T s^*$ is whole. As $D$ grows $c(D) - (D - 1 - \log D)$ tends to 0.
         statement=r"""
 Let $T \ge 2$, $\lambda > 0$, $W \in \mathbb{R}^{d \times d}$, $X \in \mathbb{R}^{T \times d}$
 with rows $x_i$, and $X_c = X - \mathbf 1 \bar x^\top$. The entropy of
-$\operatorname{softmax}(X W x_T/\lambda)$ is at least the floor of `entropy.lower-bound` at
-$\sigma_c$ and at least $\log T - \max_{1 \le k < T} K(\tfrac kT, D)$, the one of `entropy.spread`,
+$\operatorname{softmax}(X W x_T/\lambda)$ is at least the floor of {claim}`entropy.lower-bound` at
+$\sigma_c$ and at least $\log T - \max_{1 \le k < T} K(\tfrac kT, D)$, the one of
+{claim}`entropy.spread`,
 with $K(s, 0) = 0$ and
 
 $$
@@ -95,7 +96,7 @@ $$
 Both are exact for every $W \ne 0$: given $W$, $\lambda$, $T$, $q > 0$ and $s > 0$ there are tokens
 with $\lVert x_T \rVert_2 = q$ and $\lVert X_c \rVert_2 = s$ whose row has the first floor as its
 entropy, and tokens with $\lVert x_T \rVert_2 = q$ and $\operatorname{diam}(X) = s$ whose row has
-the second. $\sigma_c$ is at most the $\sigma$ of `entropy.eigenspectrum`, and at most
+the second. $\sigma_c$ is at most the $\sigma$ of {claim}`entropy.eigenspectrum`, and at most
 $\sigma/\sqrt d$ for $W = \alpha I$. The second floor is $\log T$ less at most $c(D) < D$,
 whatever $T$ is, for $D > 0$.
 """,

@@ -12,8 +12,9 @@ CLAIMS = [
         title="The exact law of a centered score",
         kind="theorem",
         statement=r"""
-In the model of `walk.moments` with $T \ge 2$, let $M = \Sigma^{1/2} W \Sigma^{1/2}$ and
-$h = \sqrt{(T^2 - 1)/12}$. Then $\omega_i - \bar\omega$ has the law of $\sum_k \mu_k z_k^2$ with
+Let tokens walk at random as in {claim}`walk.moments` and $T \ge 2$. Let
+$M = \Sigma^{1/2} W \Sigma^{1/2}$ and $h = \sqrt{(T^2 - 1)/12}$. Then $\omega_i - \bar\omega$ has
+the law of $\sum_k \mu_k z_k^2$ with
 independent standard normal $z_k$, where $\mu_1, \dots, \mu_{2d}$ are the eigenvalues of
 
 $$
@@ -76,7 +77,8 @@ $$
 $$
 
 The constant $1/(3\sqrt\pi)$ is the best possible: for equal weights and $x = \mathbb{E}Q$ the ratio
-of the two sides tends to 1. In the model of `localization.exact`, with symmetric $W \ne 0$ and the
+of the two sides tends to 1. For the score of {claim}`localization.exact`, with symmetric $W \ne 0$
+and the
 eigenvalues $w_k$ of $M$, $r$ is at least $\sum_k w_k^2 / \max_k w_k^2$. For $\lambda > 0$ the
 normal approximation of $\rho_i = P(-\lambda < \omega_i - \bar\omega < (T-1)\lambda)$ is off by at
 most twice the bound.
@@ -91,7 +93,8 @@ most twice the bound.
         title="At the middle token the normal approximation is better by an order",
         kind="theorem",
         statement=r"""
-In the model of `localization.exact` let $T$ be odd, $i = (T + 1)/2$, and let $M \ne 0$ have the
+For the score of {claim}`localization.exact` let $T$ be odd, $i = (T + 1)/2$, and let $M \ne 0$
+have the
 singular values $\sigma_k$; $W$ need not be symmetric. Put
 $r = 2 \sum_k \sigma_k^2 / \max_k \sigma_k^2$. Then for all $x$, with the digamma function $\psi$,
 
@@ -131,11 +134,12 @@ $$
 $$
 
 So the normal law alone is off by at most $|\kappa|/(6\sqrt{2\pi})$ more, where
-$|\kappa|/(6\sqrt{2\pi}) \le 1/(3\sqrt{\pi r})$, the leading term of `localization.gaussian`. For
+$|\kappa|/(6\sqrt{2\pi}) \le 1/(3\sqrt{\pi r})$, the leading term of
+{claim}`localization.gaussian`. For
 weights in pairs $\pm\mu$ the last two terms vanish, and the bound is that of
-`localization.middle-token`.
+{claim}`localization.middle-token`.
 
-In the model of `localization.exact` with $W \ne 0$ the score of token $i$ has
+With $W \ne 0$ the score of token $i$ in {claim}`localization.exact` has
 $\kappa = 8\, \bigl( g_i^3 \operatorname{tr}(S^3)
 + \frac34 g_i h^2 \operatorname{tr}(S M M^\top) \bigr) / \operatorname{Var}^{3/2}$ with
 $S = \frac12 (M + M^\top)$. For symmetric $M \ne 0$ that is
@@ -161,7 +165,7 @@ and $r$ is at least $\operatorname{tr}(M^2)/\lVert M \rVert_2^2$ at every token.
         title="The limit of the signal propagation probability, with its rate",
         kind="theorem",
         statement=r"""
-In the model of `walk.moments` let $W \ne 0$ be symmetric, $\lambda > 0$,
+Let tokens walk at random as in {claim}`walk.moments`. Let $W \ne 0$ be symmetric, $\lambda > 0$,
 $M = \Sigma^{1/2} W \Sigma^{1/2}$,
 $\xi = \operatorname{tr}(M)/\sqrt{\operatorname{tr}(M^2)}$,
 $\eta = \lambda/(T\sqrt{\operatorname{tr}(M^2)})$ and $t_i = (i - \frac12)/T$. Let
@@ -198,7 +202,8 @@ The constant $\kappa$ is the best possible.
         title="The middle token sees the temperature, the slope there sees the spectrum",
         kind="proposition",
         statement=r"""
-For $\rho(t)$ of `localization.limit`: $\rho(\tfrac12) = \Phi(\sqrt{12}\,\eta)$ whatever $\xi$ is,
+For $\rho(t)$ of {claim}`localization.limit`: $\rho(\tfrac12) = \Phi(\sqrt{12}\,\eta)$ whatever
+$\xi$ is,
 and $\rho'(\tfrac12) = \sqrt{12}\,\xi\,\phi(\sqrt{12}\,\eta)$ with the standard normal density
 $\phi$. For an odd number $T$ of tokens the exact law of the middle token's score is symmetric
 around 0 and does not depend on the signs of the eigenvalues of $M$.
@@ -230,7 +235,8 @@ $0$ at $\xi = 0$ and tends to $\pm 1$ as $\xi \to \pm\infty$.
 For any $W \ne 0$ and $\lambda > 0$ put $F = \operatorname{tr}(M M^\top)$,
 $\xi = \operatorname{tr}(M)/\sqrt F$, $\gamma = \operatorname{tr}(M^2)/F$ and
 $\eta = \lambda/(T \sqrt F)$. Then $|\gamma| \le 1$. Also $|\xi| \le \sqrt d$, with equality exactly
-for the multiples $M = \alpha I$ of the identity. The bounds of `localization.limit` hold with
+for the multiples $M = \alpha I$ of the identity. The bounds of {claim}`localization.limit` hold
+with
 $v_\gamma(t) = (1 + \gamma)(t - \frac12)^2 + \frac1{12}$ in place of $2t^2 - 2t + \frac7{12}$ in
 $\rho(t)$ and $\tau_i = \bigl((T-1)\eta - (t_i - \tfrac12)\xi\bigr) \big/
 \sqrt{v_\gamma(t_i) - 1/(12T^2)}$. Let $t \ne \frac12$.
@@ -252,8 +258,10 @@ $\rho(t)$ and $\tau_i = \bigl((T-1)\eta - (t_i - \tfrac12)\xi\bigr) \big/
         title="The true softmax row is near an exponential one, with its entropy and contrast",
         kind="theorem",
         statement=r"""
-In the model of `walk.moments` with any $W \ne 0$ and $\lambda > 0$ let $\xi$, $\eta$, $\gamma$ be
-as in `localization.asymmetric`, $a = \xi/\eta$, $p = \operatorname{softmax}(\omega/\lambda)$ the
+Let tokens walk at random as in {claim}`walk.moments`. For any $W \ne 0$ and $\lambda > 0$ let
+$\xi$, $\eta$, $\gamma$ be
+as in {claim}`localization.asymmetric`, $a = \xi/\eta$,
+$p = \operatorname{softmax}(\omega/\lambda)$ the
 last token's row of entropy $H(p)$, and $\pi_i = e^{ai/T} / \sum_j e^{aj/T}$. For every $T \ge 2$
 and $d$
 

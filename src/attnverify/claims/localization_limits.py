@@ -10,7 +10,8 @@ LIMITS = [
         title="Many tokens at a fixed temperature: the upper threshold stays",
         kind="theorem",
         statement=r"""
-In the model of `walk.moments` let $W \ne 0$, $\lambda > 0$, $F = \operatorname{tr}(M M^\top)$,
+Let tokens walk at random as in {claim}`walk.moments`. Let $W \ne 0$, $\lambda > 0$,
+$F = \operatorname{tr}(M M^\top)$,
 $\xi = \operatorname{tr}(M)/\sqrt F$, $\gamma = \operatorname{tr}(M^2)/F$ and
 $\theta = \lambda/\sqrt F$. With $s = t - \frac12$, $v = (1 + \gamma)s^2 + \frac1{12}$,
 $t_i = (i - \frac12)/T$ and $\kappa = 1/(2\sqrt{2\pi e})$ let
@@ -61,7 +62,7 @@ $$
 
 The first term is $(1 + O(1/r))/(6\sqrt{2\pi})$ times the size of the skewness of $Q$, and this
 constant is the best possible. The second is at most $(1 + O(1/r))/(\pi r)$. For the score of token
-$i$ in the model of `localization.exact`, with any $W \ne 0$ and $S = (M + M^\top)/2$,
+$i$ in {claim}`localization.exact`, with any $W \ne 0$ and $S = (M + M^\top)/2$,
 
 $$
 \sum_k \mu_k^3 = {g_i \Bigl( g_i^2 \operatorname{tr}(S^3)

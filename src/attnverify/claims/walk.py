@@ -35,7 +35,7 @@ $a_i T - g_i^2 = \tfrac1{12}(T^2 - 1)$ does not depend on $i$.
         title="The variance of a score for many tokens",
         kind="proposition",
         statement=r"""
-In the model of `walk.moments`, with $t_i = (i - \frac12)/T$,
+For tokens that walk at random as in {claim}`walk.moments` and $t_i = (i - \frac12)/T$,
 
 $$
 \frac{\operatorname{Var}[\omega_i - \bar\omega]}{T^2} =
@@ -57,7 +57,8 @@ $\Sigma = I$ and symmetric $W$.
         title="The law of a whole row of scores, and its limit for many tokens",
         kind="theorem",
         statement=r"""
-In the model of `walk.moments` with any $W$ let $M = \Sigma^{1/2} W \Sigma^{1/2}$,
+Let tokens walk at random as in {claim}`walk.moments`. For any $W$ let
+$M = \Sigma^{1/2} W \Sigma^{1/2}$,
 $z \sim N(0, I_d)$ and $b$ a standard Brownian bridge on $[0, 1]$, independent of $z$. For every
 $T \ge 2$ the row $(\omega_1, \dots, \omega_T)$ has the law of
 
@@ -66,9 +67,9 @@ T \bigl( \lVert M z \rVert_2\; b(\tfrac iT) + z^\top M z \cdot \tfrac iT \bigr),
 \qquad {i = 1, \dots, T} .
 $$
 
-Let $\lambda = \theta T$ with a given $\theta > 0$, and take the rows $p$ of
+Let $\lambda = \tau T$ with a given $\tau > 0$, and take the rows $p$ of
 $\operatorname{softmax}(\omega/\lambda)$ for all $T$ from one pair $(z, b)$. Then for
-$f(t) = (\lVert M z \rVert_2\, b(t) + t\, z^\top M z)/\theta$ and
+$f(t) = (\lVert M z \rVert_2\, b(t) + t\, z^\top M z)/\tau$ and
 $\rho(t) = e^{f(t)} / \int_0^1 e^f$, as $T \to \infty$ and with probability 1,
 $T p_{\lceil tT \rceil} \to \rho(t)$ uniformly in $0 < t \le 1$ and
 $\log T - H(p) \to \int_0^1 \rho \log \rho < \infty$, which is positive if $W \ne 0$. So at a

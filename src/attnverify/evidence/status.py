@@ -50,7 +50,9 @@ def own(claim: Claim, records: Iterable[Record], twins: Iterable[TwinRecord]) ->
     reasons += [f"twins not run ({name})" for name in untested]
     if reasons:
         return Standing("partial", tuple(reasons))
-    return Standing("verified" if claim.asserts == "holds" else "refuted")
+    if claim.asserts == "holds":
+        return Standing("verified")
+    return Standing("refuted" if claim.derived else "did not come out")
 
 
 def standings(registry: Registry, alone: Mapping[str, Standing]) -> dict[str, Standing]:

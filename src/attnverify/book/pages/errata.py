@@ -1,4 +1,4 @@
-"""The page "Errata and sharpenings": published statements refuted, sharpened or completed here."""
+"""The page "Errata and sharpenings": published statements that fail, are sharpened or completed."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from attnverify.claims import Claim, registry
 INTRO = """\
 # Errata and sharpenings
 
-One line for each published statement that this book refutes, sharpens or completes; a sharpened
-statement is not listed again among the completed ones. Everything is read from the registry of
-claims and from the evidence file of this book. The wording of a statement is this book's own; its
-box, one click away, says how the source was read. *Certified* means decided in exact or ball
-arithmetic, and shows that instance, not the statement in general.
+One line for each published statement that fails as this book reads it, or that it sharpens or
+completes; a sharpened statement is not listed again among the completed ones. Everything is read
+from the registry of claims and from the evidence file of this book. The wording of a statement is
+this book's own; its box, one click away, says how the source was read. *Certified* means decided in
+exact or ball arithmetic, and shows that instance, not the statement in general.
 """
 
 REFUTED = """\
 ## Refuted
 
-The statement fails on the instance named. *Corrected* means that the statement which replaces it is
-verified, *refuted* that it stands refuted without a verified replacement. Where the published
-sentence has another reading, that reading and its own status stand beside the replacement.
+The statement, as read here, fails on the instance named. *Corrected* means that the statement
+which replaces it is verified, *refuted* that it stands refuted without a verified replacement.
+Where the published sentence has another reading, that reading and its own status stand beside the
+replacement.
 """
 
 SHARPENED = """\
@@ -33,10 +34,11 @@ proved here says more under its own hypotheses. The instances are those of the s
 """
 
 NOT_REPRODUCED = """\
-## Not reproduced
+## Did not come out here
 
 Published findings that did not come out in an experiment of this book. The experiment is smaller
-than the published one and its criterion is this book's own: this is no refutation of the paper.
+than the published one, and its criterion and the reading of the source are this book's own: this is
+no refutation of the paper.
 """
 
 COMPLETED = """\
@@ -78,7 +80,7 @@ def text(evidence: Evidence) -> str:
     lines += [
         NOT_REPRODUCED,
         *_table(
-            "Findings that were not reproduced",
+            "Findings that did not come out here",
             ("Measured", "Limits"),
             (_not_reproduced(claim, evidence) for claim in not_reproduced()),
         ),

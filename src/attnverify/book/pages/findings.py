@@ -29,7 +29,7 @@ FINDINGS = (
         "{claim}`the threshold <collapse.threshold>` is exact.",
     ),
     (
-        "The printed theorem for many heads is false for wide layers.",
+        "The printed theorem for many heads, as read here, is false for wide layers.",
         "Above 1 the published bound is broken: from width 15,874 on, "
         "{claim}`certified <collapse.multi-head-as-printed>`. The curve is the "
         "{claim}`corrected theorem <collapse.multi-head-dimension>`, in the limit of small scores.",
@@ -118,7 +118,8 @@ def inline_svg(figure: Figure, title: str) -> str:
     """The figure as an element of a page, as wide as its place, black as the page's text is."""
     stream = io.StringIO()
     metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    with plt.rc_context({"svg.hashsalt": title}):  # ids differ between figures, not between builds
+    # Words stay words, in the page's font; ids differ between figures, not between builds.
+    with plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": title}):
         figure.savefig(stream, format="svg", transparent=True, metadata=metadata)
     plt.close(figure)
     svg = stream.getvalue().partition("<svg ")[2]
