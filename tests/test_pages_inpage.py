@@ -133,6 +133,11 @@ def _falsify(cells: Locator, sources: tuple[str, ...], seconds: list[float]) -> 
     pytest.fail("no cell was called false")
 
 
+def test_pages_with_derivations_have_the_script_and_no_others(built_book):
+    pages = {path.stem: path.read_text("utf-8") for path in built_book.rglob("*.html")}
+    assert {name for name, text in pages.items() if "inpage.js" in text} == set(CHAPTERS)
+
+
 def test_nothing_is_loaded_before_the_click_and_a_limit_after_it(browser, site, built_book):
     listing = json.loads((built_book / "_static" / "python" / "files.json").read_text())
     with visiting(browser, site) as visit:
@@ -148,6 +153,21 @@ def test_nothing_is_loaded_before_the_click_and_a_limit_after_it(browser, site, 
     for part in ("pyodide", "cpython", "sympy", "mpmath", "katex", "attnverify"):
         assert f"LICENSE-{part}.txt" in licenses
         assert (built_book / "_static" / "python" / f"LICENSE-{part}.txt").stat().st_size > 1000
+
+
+def test_cells_wait_for_one_another_and_stop_ends_all(browser, site):
+    with visiting(browser, site) as visit:
+        page = visit.open("notebooks/norms.html").page
+        cells = page.locator("article div.cell.tag_derivation")
+        panels = cells.locator(".inpage-panel")
+        for k in range(2):
+            cells.nth(k).locator(".inpage-open").click()
+        assert [outcome(panels.nth(k)) for k in range(2)] == ["holds"] * 2
+        cells.nth(0).locator("textarea").fill("while True: pass")
+        for k in range(2):
+            panels.nth(k).get_by_role("button", name="Check again").click()
+        panels.nth(1).get_by_role("button", name="Stop").click()
+        assert [outcome(panels.nth(k)) for k in range(2)] == ["Stopped."] * 2
 
 
 def test_stop_errors_and_the_keyboard(browser, site):

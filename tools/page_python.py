@@ -225,14 +225,15 @@ def _licenses(folder: Path, pyodide: Path) -> None:
     """The notice and the license texts."""
     about = json.loads((pyodide / "package.json").read_text(encoding="utf-8"))
     texts = {
-        "pyodide": npm.FOLDER / MPL / "LICENSE",
-        "cpython": _license(PSF),
-        "katex": ROOT / "book" / "_static" / "katex" / "LICENSE",
-        "attnverify": ROOT / "LICENSE",
-        **{name: _license(name) for name in LIBRARIES.values()},
+        "pyodide": [npm.FOLDER / MPL / "LICENSE"],
+        "cpython": _texts(PSF),
+        "katex": [ROOT / "book" / "_static" / "katex" / "LICENSE"],
+        "attnverify": [ROOT / "LICENSE"],
+        **{name: _texts(name) for name in LIBRARIES.values()},
     }
-    for name, path in texts.items():
-        shutil.copy(path, folder / f"LICENSE-{name}.txt")
+    for name, paths in texts.items():
+        text = "\n\n".join(path.read_text(encoding="utf-8") for path in paths)
+        (folder / f"LICENSE-{name}.txt").write_text(text, encoding="utf-8")
     libraries = [
         f"{name} {importlib.metadata.version(name)}: LICENSE-{name}.txt,"
         for name in LIBRARIES.values()
@@ -247,13 +248,13 @@ def _licenses(folder: Path, pyodide: Path) -> None:
     (folder / "LICENSES.txt").write_text(text, encoding="utf-8")
 
 
-def _license(name: str) -> Path:
-    """The license text that an installed package brings."""
+def _texts(name: str) -> list[Path]:
+    """The license texts that an installed package brings."""
     files = importlib.metadata.distribution(name).files or ()
     found = [f for f in files if f.name.startswith("LICENSE") and ".dist-info" in f.as_posix()]
     if not found:
         raise PythonError(f"{name}: its wheel has no LICENSE")
-    return Path(str(min(found, key=lambda file: len(file.name)).locate()))
+    return [Path(str(file.locate())) for file in sorted(found)]
 
 
 if __name__ == "__main__":

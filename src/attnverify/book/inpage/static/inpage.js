@@ -10,7 +10,8 @@
 
   const CHECK = "Check this here", CLOSE = "Back to the book";
 
-  let worker = null, katex = null, running = null, ready = false, count = 0;
+  const waiting = new Map();  // the panels whose cells are with Python, by the number of the check
+  let worker = null, katex = null, ready = false, count = 0;
   const make = (name, properties = {}, ...children) => {
     const element = Object.assign(document.createElement(name), properties);
     element.append(...children);
@@ -35,37 +36,37 @@
   function stop(words) {
     worker?.terminate();
     [worker, ready] = [null, false];
-    running?.ended(words);
-    running = null;
+    waiting.forEach((panel) => panel.ended(words));
+    waiting.clear();
   }
 
   function listen({ data }) {
-    if (data.progress) running?.progress(data.progress);
+    if (data.progress) waiting.forEach((panel) => panel.progress(data.progress));
     if (data.ready) {
       ready = true;
-      running?.say(`Python is ready (${seconds(data.ready.seconds)}). Checking …`);
+      waiting.forEach((panel) =>
+        panel.say(`Python is ready (${seconds(data.ready.seconds)}). Checking …`));
     }
     if (data.failed) stop(`Python ${ready ? "broke off" : "could not be started"}: ${data.failed}`);
-    if (data.shown && running?.id === data.id) {
-      const done = running;
-      running = null;
-      done.show(data.shown);
+    const panel = waiting.get(data.id);
+    if (data.shown && panel) {
+      waiting.delete(data.id);
+      panel.show(data.shown);
     }
   }
 
+  /** Hand a cell to Python, which takes one after the other. */
   function run(panel, before, source) {
     if (location.protocol === "file:") return panel.ended(FROM_FILE);
-    if (running) stop("Stopped: another cell is checked.");
-    panel.id = ++count;
-    running = panel;
-    const message = { id: panel.id, notebook: NOTEBOOK, before, source };
+    const id = ++count, message = { id, notebook: NOTEBOOK, before, source };
     if (!worker) {
       worker = new Worker(new URL("inpage-worker.mjs", STATIC), { type: "module" });
       worker.onmessage = listen;
       worker.onerror = (event) => stop(`Python could not be started: ${event.message || "no reason given"}`);
       message.base = BASE;
     }
-    panel.begin(ready ? "Checking …" : "Loading Python …");
+    panel.begin(waiting.size ? "Waiting for another cell …" : ready ? "Checking …" : "Loading Python …");
+    waiting.set(id, panel);
     worker.postMessage(message);
   }
 
