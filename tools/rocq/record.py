@@ -1,0 +1,188 @@
+"""The record of a run: each theorem's statement as printed, its axioms, the sources' digest."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attnverify.evidence import formal
+from attnverify.evidence.formal import Neighbor, Registered, Theorem
+from rocq import prover, scripts
+from rocq.prover import ProofError
+
+Entry = dict[str, Any]
+#: What another version of the prover may word otherwise.
+WORDING = {"statement", "text", "error", "type"}
+DEFINES = "Definition|Fixpoint|Record|Inductive|Structure|Variant"
+RECORD_TYPE = re.compile(r"(?:Record|Structure|Inductive|Variant)\s+(\w+)")
+
+
+def make(known: Registered, copy: Path) -> Entry:
+    """What the prover says of everything that is registered; the theories are compiled already."""
+    names = [n.script.removeprefix(f"{formal.FOLDER}/") for n in known.neighbors if n.script]
+    needs = prover.needs(copy, *names)
+    theories = [name for name in _in_order(needs) if name not in names]
+    opened = prover.opening(theories), prover.opening(theories, plain=True)
+    asked = [t.name for t in known.theorems] + [n.negation for n in known.neighbors if n.negation]
+    _require_theories(asked, theories)
+    statements = [
+        _statement(a) for a in prover.ask(copy, opened[0], (f"Check @{n}." for n in asked))
+    ]
+    answers = prover.ask(copy, opened[1], (f"Print Assumptions {n}." for n in asked))
+    found = [prover.axioms(answer) for answer in answers]
+    said = {
+        name: {"statement": text, "axioms": sorted(own)}
+        for name, text, own in zip(asked, statements, found, strict=True)
+    }
+    return {
+        "format": "attnverify formal 1",
+        "prover": prover.version(),
+        "axioms": dict(sorted({k: v for own in found for k, v in own.items()}.items())),
+        "theorems": [_theorem(t, said, needs, known.folder) for t in known.theorems],
+        "neighbors": [_neighbor(n, said, needs, known.folder, copy) for n in known.neighbors],
+        "definitions": definitions(copy, theories, [t.name for t in known.theorems]),
+    }
+
+
+def _in_order(needs: Mapping[str, Sequence[str]]) -> list[str]:
+    """All theories, each after what it needs."""
+    return list(dict.fromkeys(name for own in needs.values() for name in own))
+
+
+def _require_theories(names: Iterable[str], theories: Sequence[str]) -> None:
+    for name in names:
+        if f"{formal.module(name)}.v" not in theories:
+            raise ProofError(f"{name}: {formal.LIST} names a theory that is not in _CoqProject")
+
+
+def _statement(answer: str) -> str:
+    """The type in an answer to Check: what stands behind the name."""
+    _, _, text = answer.partition("\n     : ")
+    return "\n".join(line.removeprefix(" " * 7) for line in text.rstrip().splitlines())
+
+
+def _theorem(theorem: Theorem, said: Entry, needs: Mapping[str, Sequence[str]], at: Path) -> Entry:
+    head = {"claim": theorem.claim, "name": theorem.name, "says": theorem.says}
+    return head | said[theorem.name] | _sources(needs[f"{formal.module(theorem.name)}.v"], at)
+
+
+def _neighbor(
+    neighbor: Neighbor, said: Entry, needs: Mapping[str, Sequence[str]], at: Path, copy: Path
+) -> Entry:
+    head = {"theorem": neighbor.theorem, "says": neighbor.says}
+    if neighbor.negation:
+        head |= {"name": neighbor.negation} | said[neighbor.negation]
+        return head | _sources(needs[f"{formal.module(neighbor.negation)}.v"], at)
+    file = neighbor.script.removeprefix(f"{formal.FOLDER}/")
+    error = scripts.rejected(copy, file)
+    return head | {"script": neighbor.script, "error": error} | _sources(needs[file], at)
+
+
+def _sources(names: Sequence[str], folder: Path) -> Entry:
+    return {"sources": list(names), "sha256": formal.digest(folder, names)}
+
+
+def definitions(copy: Path, theories: Sequence[str], theorems: Sequence[str]) -> list[Entry]:
+    """Every definition of the project that a registered statement reaches, as it is printed.
+
+    The prover is asked for the transparent constants below the statements, not below the proofs.
+    """
+    if not theorems:
+        return []
+    types = "".join(f"let t{k} := type of @{n} in " for k, n in enumerate(theorems))
+    product = " * ".join(f"t{k}" for k in range(len(theorems)))
+    start = prover.opening(theories, plain=True)
+    start += f"Definition statements := ltac:({types}exact ({product})%type).\n"
+    (answer,) = prover.ask(copy, start, ["Print All Dependencies statements."])
+    stems = {name.removesuffix(".v") for name in theories}
+    constants, _, _ = answer.partition("Opaque constants:")
+    reached = re.findall(r"^(?:AttnVerify\.)?(\w+)\.(\w+) :(?! bigop\.Monoid)", constants, re.M)
+    names = [f"{m}.{name}" for m, name in reached if m in stems]
+    names += _types(copy, theories)
+    start = prover.opening(theories)
+    answers = prover.ask(copy, start, (f"Print AttnVerify.{name}." for name in names))
+    found = [
+        {"name": f"AttnVerify.{name}", "text": _printed(answer)}
+        for name, answer in zip(names, answers, strict=True)
+    ]
+    return sorted(_without_fields(found), key=lambda e: _place(e["name"], copy, theories))
+
+
+def _types(copy: Path, theories: Sequence[str]) -> list[str]:
+    """The records and inductive types of the project."""
+    texts = {name: (copy / name).read_text(encoding="utf-8") for name in theories}
+    return [
+        f"{name.removesuffix('.v')}.{found}"
+        for name, text in texts.items()
+        for found in re.findall(rf"^\s*{RECORD_TYPE.pattern}", text, re.M)
+    ]
+
+
+def _printed(answer: str) -> str:
+    """A definition without the note on its arguments."""
+    return re.split(r"\n\s*\n?Arguments ", answer.rstrip())[0].rstrip()
+
+
+def _without_fields(found: Sequence[Entry]) -> list[Entry]:
+    """Without the fields of records, which their record shows, and types that nothing reaches."""
+    records = [e for e in found if e["text"].startswith(("Record", "Inductive", "Variant"))]
+    fields = {f for e in records for f in re.findall(r"[{;]\s*(\w+) :", e["text"])}
+    plain = [e for e in found if e not in records and _short(e) not in fields]
+    texts = " ".join(e["text"] for e in [*plain, *records])
+    return [*plain, *(e for e in records if len(re.findall(rf"\b{_short(e)}\b", texts)) > 1)]
+
+
+def _short(entry: Mapping[str, str]) -> str:
+    return entry["name"].rpartition(".")[2]
+
+
+def _place(name: str, copy: Path, theories: Sequence[str]) -> tuple[int, int]:
+    """Where a definition stands: its theory, and the line there."""
+    file = f"{formal.module(name)}.v"
+    text = (copy / file).read_text(encoding="utf-8")
+    word = name.rpartition(".")[2]
+    found = re.search(rf"^\s*(?:Local )?(?:{DEFINES})\s+{word}\b", text, re.M)
+    return theories.index(file), found.start() if found else len(text)
+
+
+def text(record: Mapping[str, Any]) -> str:
+    """The record as it is written: canonical, so that equal findings are equal bytes."""
+    return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What a record says that the prover does not, and the other way round."""
+    same = before.get("prover") == now["prover"]
+    found = []
+    for part, key in (("theorems", "name"), ("neighbors", "says"), ("definitions", "name")):
+        if part == "definitions" and not same:
+            continue
+        old = {_key(e, key): e for e in before.get(part, ())}
+        new = {_key(e, key): e for e in now[part]}
+        found += [f"{name}: is recorded and not found" for name in old.keys() - new.keys()]
+        found += [f"{name}: is found and not recorded" for name in new.keys() - old.keys()]
+        for name in old.keys() & new.keys():
+            found += _of_entry(name, old[name], new[name], same)
+    if same and not found and text(before) != text(now):
+        found.append("the order, the axioms' types or the form of the record")
+    return sorted(found)
+
+
+def _key(entry: Mapping[str, str], key: str) -> str:
+    return f"{entry['theorem']}, neighbor {entry[key]!r}" if "theorem" in entry else entry[key]
+
+
+def _of_entry(name: str, old: Entry, new: Entry, same: bool) -> list[str]:
+    return [
+        f"{name}: {part}: recorded {_brief(old.get(part))}, found {_brief(new.get(part))}"
+        for part in {**old, **new}
+        if old.get(part) != new.get(part) and (same or part not in WORDING)
+    ]
+
+
+def _brief(value: object) -> str:
+    words = " ".join(str(value).split())
+    return words if len(words) <= 160 else f"{words[:160]}…"
