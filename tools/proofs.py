@@ -20,7 +20,7 @@ from attnverify.claims import registry  # noqa: E402
 from attnverify.errors import InputError  # noqa: E402
 from attnverify.evidence import formal  # noqa: E402
 from attnverify.files import write_text  # noqa: E402
-from rocq import prover, record, scan  # noqa: E402
+from rocq import prover, record, scan, second  # noqa: E402
 from rocq.prover import ProofError  # noqa: E402
 
 
@@ -70,17 +70,6 @@ def compare(found: dict, folder: Path) -> str:
     return "as recorded"
 
 
-def coqchk(copy: Path) -> None:
-    """Have the second checker read every compiled theory and all it rests on."""
-    theories, _ = scan.listed(copy / "_CoqProject")
-    names = [f"AttnVerify.{name.removesuffix('.v')}" for name in theories]
-    done = prover.run("coqchk", "-silent", "-o", *prover.LOGICAL, *names, cwd=copy)
-    if done.returncode:
-        raise ProofError(f"coqchk: exit code {done.returncode}:\n{done.stderr[-2000:]}")
-    wrong = record.summary(done.stdout)
-    _stop([f"coqchk: {line}" for line in wrong])
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Command line: exit code 0 if all is as recorded, 1 with the reasons otherwise."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -98,7 +87,7 @@ def main(arguments: list[str] | None = None) -> int:
         words = "recorded" if options.write else compare(found, options.folder)
         if options.coqchk:
             before = prover.clock()
-            coqchk(options.copy)
+            second.check(options.copy, formal.allowed(options.folder))
             print(f"coqchk: every theory checked again: {prover.seconds(before)}")
     except (ProofError, InputError) as error:
         print(f"proofs: {error}", file=sys.stderr)

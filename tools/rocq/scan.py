@@ -25,7 +25,7 @@ COMMANDS = (
     (r"Load|Cd|Drop|Add\s+(?:Rec\s+)?(?:Load|ML)\s*Path", "reads what is not listed"),
     (r"(?:Uns|S)et\s+(?:Guard|Positivity|Universe)\s+Checking", "switches a check of the kernel"),
     (
-        r"(?:Uns|S)et\s+(?:Typing\s+Flags|Type\s+In\s+Type|Universe\s+\w+)",
+        r"(?:Uns|S)et\s+(?:Typing\s+Flags|Type\s+In\s+Type|Universe\s+(?!Checking)\w+)",
         "changes the kernel's rules",
     ),
     (r"(?:Uns|S)et\s+Definitional\s+UIP", "changes the kernel's rules"),

@@ -10,7 +10,6 @@ that the record names, and every axiom is on the list. Only the standard library
 from __future__ import annotations
 
 import hashlib
-import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from typing import Any
 
 from attnverify.errors import InputError
 from attnverify.evidence.records import Outcome, Record, TwinRecord
+from attnverify.files import read_json
 
 PACKAGE = Path(__file__).resolve().parents[1]
 FOLDER, LIST, ALLOWED, RECORD = "formal", "registered.toml", "axioms.txt", "checked.json"
@@ -99,7 +99,7 @@ def registered() -> Registered:
 def read(folder: Path) -> Registered:
     """The theorems, neighbors, axioms and record of a folder.
 
-    Raises InputError for a list that cannot be read. A record that is missing or broken is none.
+    Raises InputError for a list or a record that cannot be read. A record may be missing.
     """
     path = folder / LIST
     try:
@@ -138,11 +138,15 @@ def allowed(folder: Path) -> dict[str, str]:
 
 
 def _record(path: Path) -> Mapping[str, Any]:
-    try:
-        body = json.loads(path.read_text(encoding="utf-8"))
-        return body if isinstance(body, dict) else {}
-    except (OSError, ValueError):
+    """What the record holds; nothing if there is none, InputError if it is none."""
+    if not path.is_file():
         return {}
+    with read_json(path, "formal", "record of proofs", expected=f"a file of {AGAIN}") as body:
+        for entry in [*body["theorems"], *body["neighbors"]]:
+            _ = entry["says"], entry["sources"], entry["sha256"]
+            _ = entry.get("name") or entry["script"]
+        _ = body["prover"], body["definitions"], [e["axioms"] for e in body["theorems"]]
+        return body
 
 
 def digest(folder: Path, names: Iterable[str]) -> str:
