@@ -148,7 +148,7 @@ def sample(tmp_path) -> Path:
     head = {"theorem": ZERO}
     body = {
         "prover": "Coq 0.0",
-        "theorems": [{"claim": "paths.count", "name": ZERO, "says": formal.EXACT} | own],
+        "theorems": [{"claim": "paths.count", "name": ZERO, "says": SAME} | own],
         "neighbors": [
             head | {"says": "1 for 0", "name": "AttnVerify.Tiny.not_one"} | own,
             head
@@ -161,12 +161,12 @@ def sample(tmp_path) -> Path:
     return folder
 
 
-ZERO = "AttnVerify.Tiny.zero"
+ZERO, SAME = "AttnVerify.Tiny.zero", "Exactly as registered."
 LISTED = f"""
 [[theorem]]
 claim = "paths.count"
 name = "{ZERO}"
-says = "exactly as registered"
+says = "Exactly as registered."
 
 [[neighbor]]
 theorem = "{ZERO}"
@@ -189,7 +189,7 @@ def outcome(folder: Path) -> tuple[str, str, list[bool]]:
 def test_a_record_that_fits_is_evidence(sample):
     (found,), twins = formal.evidence_of("paths.count", formal.read(sample))
     assert (found.kind, found.check, found.outcome) == ("formal", ZERO, "pass")
-    assert found.limits == formal.EXACT and found.detail == "Coq 0.0; axioms: Logic.choice"
+    assert found.limits == SAME and found.detail == "Coq 0.0; axioms: Logic.choice"
     assert [t.rejected for t in twins] == [True, True]
     assert twins[1].detail == "the proof script fails: line 2: x"
     assert formal.evidence_of("paths.decomposition", formal.read(sample)) == ([], [])
@@ -275,13 +275,16 @@ def test_claims_are_partial_when_a_theory_is_edited(tmp_path, monkeypatch):
 
 
 def test_the_mark_says_whether_the_statement_is_the_registered_one():
-    passing = {"kind": "formal", "outcome": "pass", "limits": formal.EXACT}
+    passing = {"kind": "formal", "outcome": "pass", "limits": "Exactly as registered; spelled out."}
     other = {**passing, "limits": "one head only"}
     assert checked([passing]) == checked([passing, other]) == CHECKED
     assert checked([other]) == DIFFERS
     assert checked([]) == checked([{**passing, "kind": "derived"}]) == ""
     assert checked([passing, {**other, "outcome": "unknown"}]) == ""
-    assert Theorem("a", "b", formal.EXACT).exact and not Theorem("a", "b", "one head").exact
+    assert (
+        Theorem("a", "b", "Exactly as registered.").exact
+        and not Theorem("a", "b", "As registered.").exact
+    )
 
 
 ANSWER = """\

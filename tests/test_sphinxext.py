@@ -30,6 +30,9 @@ PAGES = {
     "book/evidence": "# Evidence\n\nSee {claim}`softmax.total-variation` and "
     "{claim}`this <norms.diameter>`. {api}`attnverify.formulas.norms.diameter`\n",
     "book/api": "# API\n",
+    "book/formal": "# Proofs\n\n## One\n\n```{include} generated/formal-theorems.inc\n```\n\n"
+    "```{include} generated/formal-words.inc\n```\n\n"
+    "```{include} generated/formal-axioms.inc\n```\n",
     "book/bibliography": "# Bibliography\n\n```{bibliography}\n```\n",
 }
 MISTAKES = """\

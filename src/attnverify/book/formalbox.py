@@ -60,5 +60,5 @@ def folded(claim: Claim, evidence: Evidence) -> list[nodes.Node]:
 def _statement(theorem: Theorem) -> list[nodes.Node]:
     text = formal.statement(theorem.name)
     words = nodes.paragraph()
-    words += [nodes.literal("", theorem.name), nodes.Text(f", {formal.prover()}: {theorem.says}.")]
+    words += [nodes.literal("", theorem.name), nodes.Text(f", {formal.prover()}. {theorem.says}")]
     return [words, nodes.literal_block(text, text, language="text")]

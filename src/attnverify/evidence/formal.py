@@ -24,7 +24,7 @@ from attnverify.files import read_json
 PACKAGE = Path(__file__).resolve().parents[1]
 FOLDER, LIST, ALLOWED, RECORD = "formal", "registered.toml", "axioms.txt", "checked.json"
 LOGICAL = "AttnVerify"  # the name under which the prover knows the theories
-EXACT = "exactly as registered"
+EXACT = "Exactly as registered"  # how the words on a theorem start where it is the claim itself
 AGAIN = "run `make proofs ARGS=--write`, read what differs and commit the record"
 
 
@@ -38,7 +38,7 @@ class Theorem:
 
     @property
     def exact(self) -> bool:
-        return self.says == EXACT
+        return self.says.startswith(EXACT)
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ DIFFERS = "machine-checked with a difference"
 def checked(records: Iterable[Mapping[str, Any]]) -> str:
     """The mark of a claim with these records; "" unless all of its formal evidence passed.
 
-    "with a difference" where no theorem says that it is the statement exactly as registered.
+    "with a difference" where no theorem is said to be the statement exactly as registered.
     """
     own = [r for r in records if r["kind"] == "formal"]
     if not own or any(r["outcome"] != "pass" for r in own):
         return ""
-    return CHECKED if any(r["limits"] == EXACT for r in own) else DIFFERS
+    return CHECKED if any(r["limits"].startswith(EXACT) for r in own) else DIFFERS

@@ -53,7 +53,7 @@ def _theorem(theorem: Theorem, known: Registered) -> list[str]:
     entry = known.recorded(theorem.name) or {}
     file = f"{formal.FOLDER}/{formal.module(theorem.name)}.v"
     wrong = formal.trouble(theorem.name, known, claim=theorem.claim)
-    lines = [f"`{theorem.name}` in `{file}`: {escape(theorem.says)}.", ""]
+    lines = [f"`{theorem.name}` in `{file}`. {escape(theorem.says)}", ""]
     lines += [f"**Not checked:** {escape(wrong)}.", ""] if wrong else []
     lines += [*_code(entry.get("statement", "")), *_used(entry.get("axioms", ()), known)]
     beside = [n for n in known.neighbors if n.theorem == theorem.name]
