@@ -62,6 +62,7 @@ def test_the_record_holds_what_is_registered_and_nothing_else():
 
 def test_every_axiom_is_listed_in_words_and_every_listed_one_is_used():
     used = {axiom for e in KNOWN.record["theorems"] for axiom in e["axioms"]}
+    used |= set(KNOWN.record["negations use"])
     assert used == set(KNOWN.axioms) and set(KNOWN.record["axioms"]) == used
     assert all(KNOWN.axioms.values())
 
@@ -142,13 +143,17 @@ def sample(tmp_path) -> Path:
     (folder / "neighbors" / "one.v").write_text("From AttnVerify Require Import Tiny.\n")
     (folder / "axioms.txt").write_text("Logic.choice  # there is a choice\n")
     (folder / "registered.toml").write_text(LISTED)
-    own = {"axioms": ["Logic.choice"], "statement": "forall n : nat, 0 + n = n"}
+    own = {"statement": "forall n : nat, 0 + n = n"}
     own |= {"sources": ["Tiny.v"], "sha256": formal.digest(folder, ["Tiny.v"])}
     names = ["Tiny.v", "neighbors/one.v"]
     head = {"theorem": ZERO}
     body = {
         "prover": "Coq 0.0",
-        "theorems": [{"claim": "paths.count", "name": ZERO, "says": SAME} | own],
+        "axioms": {"Logic.choice": "Choice"},
+        "negations use": ["Logic.choice"],
+        "theorems": [
+            {"claim": "paths.count", "name": ZERO, "says": SAME, "axioms": ["Logic.choice"]} | own
+        ],
         "neighbors": [
             head | {"says": "1 for 0", "name": "AttnVerify.Tiny.not_one"} | own,
             head

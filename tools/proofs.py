@@ -30,7 +30,7 @@ def check(folder: Path, copy: Path, say=print) -> dict:
     folder: the theories with their list and record; copy: where they are compiled. Raises
     ProofError with all that is wrong at the first stage that finds something.
     """
-    known = formal.read(folder)
+    known = formal.read(folder, recorded=False)
     _stop([f"{t.name}: {t.claim!r} is no claim" for t in known.theorems if t.claim not in registry])
     _stop(scan.of_folder(folder))
     prover.copy(folder, copy)
@@ -49,11 +49,12 @@ def _stop(wrong: list[str]) -> None:
 
 def _foreign(found: dict, allowed) -> list[str]:
     """The axioms that are used and not on the list."""
-    entries = [*found["theorems"], *(n for n in found["neighbors"] if "axioms" in n)]
+    used = {e["name"]: e["axioms"] for e in found["theorems"]}
+    used["a negation of a neighbor"] = found["negations use"]
     return [
-        f"{e['name']}: uses {axiom}, which {formal.ALLOWED} does not list"
-        for e in entries
-        for axiom in e["axioms"]
+        f"{name}: uses {axiom}, which {formal.ALLOWED} does not list"
+        for name, axioms in used.items()
+        for axiom in axioms
         if axiom not in allowed
     ]
 

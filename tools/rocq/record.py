@@ -14,6 +14,7 @@ from rocq import prover, scripts
 from rocq.prover import ProofError
 
 Entry = dict[str, Any]
+NEGATIONS = "negations"
 #: What another version of the prover may word otherwise.
 WORDING = {"statement", "text", "error", "type"}
 DEFINES = "Definition|Fixpoint|Record|Inductive|Structure|Variant"
@@ -22,29 +23,40 @@ RECORD_TYPE = re.compile(r"(?:Record|Structure|Inductive|Variant)\s+(\w+)")
 
 def make(known: Registered, copy: Path) -> Entry:
     """What the prover says of everything that is registered; the theories are compiled already."""
-    names = [n.script.removeprefix(f"{formal.FOLDER}/") for n in known.neighbors if n.script]
-    needs = prover.needs(copy, *names)
-    theories = [name for name in _in_order(needs) if name not in names]
-    opened = prover.opening(theories), prover.opening(theories, plain=True)
-    asked = [t.name for t in known.theorems] + [n.negation for n in known.neighbors if n.negation]
-    _require_theories(asked, theories)
-    statements = [
-        _statement(a) for a in prover.ask(copy, opened[0], (f"Check @{n}." for n in asked))
-    ]
-    answers = prover.ask(copy, opened[1], (f"Print Assumptions {n}." for n in asked))
-    found = [prover.axioms(answer) for answer in answers]
-    said = {
-        name: {"statement": text, "axioms": sorted(own)}
-        for name, text, own in zip(asked, statements, found, strict=True)
-    }
+    files = [n.script.removeprefix(f"{formal.FOLDER}/") for n in known.neighbors if n.script]
+    needs = prover.needs(copy, *files)
+    theories = [name for name in _in_order(needs) if name not in files]
+    theorems = [t.name for t in known.theorems]
+    negations = [n.negation for n in known.neighbors if n.negation]
+    _require_theories([*theorems, *negations], theories)
+    said = _statements(copy, theories, [*theorems, *negations])
+    axioms = _axioms(copy, theories, theorems, negations)
     return {
         "format": "attnverify formal 1",
         "prover": prover.version(),
-        "axioms": dict(sorted({k: v for own in found for k, v in own.items()}.items())),
-        "theorems": [_theorem(t, said, needs, known.folder) for t in known.theorems],
+        "axioms": dict(sorted({k: v for own in axioms.values() for k, v in own.items()}.items())),
+        "negations use": sorted(axioms[NEGATIONS]),
+        "theorems": [_theorem(t, said, axioms, needs, known.folder) for t in known.theorems],
         "neighbors": [_neighbor(n, said, needs, known.folder, copy) for n in known.neighbors],
-        "definitions": definitions(copy, theories, [t.name for t in known.theorems]),
+        "definitions": definitions(copy, theories, theorems),
     }
+
+
+def _statements(copy: Path, theories: Sequence[str], names: Sequence[str]) -> dict[str, str]:
+    """The statement of each theorem and negation, as it is printed."""
+    answers = prover.ask(copy, prover.opening(theories), (f"Check @{name}." for name in names))
+    return {name: _statement(answer) for name, answer in zip(names, answers, strict=True)}
+
+
+def _axioms(
+    copy: Path, theories: Sequence[str], theorems: Sequence[str], negations: Sequence[str]
+) -> dict[str, dict[str, str]]:
+    """The axioms of each theorem, and of all negations together: each answer takes a second."""
+    start = prover.opening(theories, plain=True)
+    start += f"Definition {NEGATIONS} := ({', '.join(['O', *(f'@{n}' for n in negations)])}).\n"
+    names = [*theorems, NEGATIONS]
+    answers = prover.ask(copy, start, (f"Print Assumptions {name}." for name in names))
+    return dict(zip(names, map(prover.axioms, answers), strict=True))
 
 
 def _in_order(needs: Mapping[str, Sequence[str]]) -> list[str]:
@@ -64,21 +76,33 @@ def _statement(answer: str) -> str:
     return "\n".join(line.removeprefix(" " * 7) for line in text.rstrip().splitlines())
 
 
-def _theorem(theorem: Theorem, said: Entry, needs: Mapping[str, Sequence[str]], at: Path) -> Entry:
-    head = {"claim": theorem.claim, "name": theorem.name, "says": theorem.says}
-    return head | said[theorem.name] | _sources(needs[f"{formal.module(theorem.name)}.v"], at)
+def _theorem(
+    theorem: Theorem,
+    said: Mapping[str, str],
+    axioms: Mapping[str, Mapping[str, str]],
+    needs: Mapping[str, Sequence[str]],
+    folder: Path,
+) -> Entry:
+    name = theorem.name
+    head = {"claim": theorem.claim, "name": name, "says": theorem.says, "statement": said[name]}
+    used = {"axioms": sorted(axioms[name])}
+    return head | used | _sources(needs[f"{formal.module(name)}.v"], folder)
 
 
 def _neighbor(
-    neighbor: Neighbor, said: Entry, needs: Mapping[str, Sequence[str]], at: Path, copy: Path
+    neighbor: Neighbor,
+    said: Mapping[str, str],
+    needs: Mapping[str, Sequence[str]],
+    folder: Path,
+    copy: Path,
 ) -> Entry:
     head = {"theorem": neighbor.theorem, "says": neighbor.says}
     if neighbor.negation:
-        head |= {"name": neighbor.negation} | said[neighbor.negation]
-        return head | _sources(needs[f"{formal.module(neighbor.negation)}.v"], at)
+        head |= {"name": neighbor.negation, "statement": said[neighbor.negation]}
+        return head | _sources(needs[f"{formal.module(neighbor.negation)}.v"], folder)
     file = neighbor.script.removeprefix(f"{formal.FOLDER}/")
     error = scripts.rejected(copy, file)
-    return head | {"script": neighbor.script, "error": error} | _sources(needs[file], at)
+    return head | {"script": neighbor.script, "error": error} | _sources(needs[file], folder)
 
 
 def _sources(names: Sequence[str], folder: Path) -> Entry:

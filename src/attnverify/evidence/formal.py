@@ -96,8 +96,8 @@ def registered() -> Registered:
     return Registered(Path(FOLDER)) if found is None else read(found)
 
 
-def read(folder: Path) -> Registered:
-    """The theorems, neighbors, axioms and record of a folder.
+def read(folder: Path, *, recorded: bool = True) -> Registered:
+    """The theorems, neighbors, axioms and record of a folder; recorded: the record, too.
 
     Raises InputError for a list or a record that cannot be read. A record may be missing.
     """
@@ -111,7 +111,8 @@ def read(folder: Path) -> Registered:
             f"{path.name}: {error}, expected the tables of {FOLDER}/README.md"
         ) from None
     _require_consistent(theorems, neighbors)
-    return Registered(folder, theorems, neighbors, allowed(folder), _record(folder / RECORD))
+    record = _record(folder / RECORD) if recorded else {}
+    return Registered(folder, theorems, neighbors, allowed(folder), record)
 
 
 def _require_consistent(theorems: Iterable[Theorem], neighbors: Iterable[Neighbor]) -> None:
@@ -141,11 +142,12 @@ def _record(path: Path) -> Mapping[str, Any]:
     """What the record holds; nothing if there is none, InputError if it is none."""
     if not path.is_file():
         return {}
-    with read_json(path, "formal", "record of proofs", expected=f"a file of {AGAIN}") as body:
+    with read_json(path, "formal", "record of proofs", expected=AGAIN) as body:
         for entry in [*body["theorems"], *body["neighbors"]]:
             _ = entry["says"], entry["sources"], entry["sha256"]
             _ = entry.get("name") or entry["script"]
-        _ = body["prover"], body["definitions"], [e["axioms"] for e in body["theorems"]]
+        _ = body["prover"], body["definitions"], body["axioms"], body["negations use"]
+        _ = [entry["axioms"] for entry in body["theorems"]]
         return body
 
 
@@ -207,7 +209,8 @@ def trouble(name: str, known: Registered, claim: str = "") -> str:
     sources = entry.get("sources") or ["none"]
     if entry.get("sha256") != digest(known.folder, sources):
         return f"{name}: one of {', '.join(sources)} is not what was checked: {AGAIN}"
-    foreign = [a for a in entry.get("axioms", ()) if a not in known.axioms]
+    used = known.record["negations use"] if "theorem" in entry else entry["axioms"]
+    foreign = [] if "error" in entry else [axiom for axiom in used if axiom not in known.axioms]
     return f"{name}: {ALLOWED} does not list {', '.join(foreign)}" if foreign else ""
 
 
