@@ -121,9 +121,10 @@ def show(
 def _show_proofs(id: str) -> None:
     """The formal theorems of a claim, with their statements; nothing where it has none."""
     for record in formal.evidence_of(id)[0]:
-        words = "machine-checked" if record.outcome == "pass" else "not checked"
-        out.print(f"formal     {record.check}: {words}; {record.detail}", markup=False)
-        out.print(f"           {record.limits}", markup=False, highlight=False)
+        passed = record.outcome == "pass"
+        words = f"machine-checked, {formal.prover()}" if passed else f"not checked: {record.detail}"
+        out.print(f"formal     {record.check}: {words}", markup=False)
+        out.print(f"           {record.limits}", markup=False, highlight=False, soft_wrap=True)
         for line in formal.statement(record.check).splitlines():
             out.print(f"           {line}", markup=False, highlight=False, soft_wrap=True)
 

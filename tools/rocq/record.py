@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,12 @@ from typing import Any
 from attnverify.evidence import formal
 from attnverify.evidence.formal import Neighbor, Registered, Theorem
 from rocq import prover, scripts
+from rocq.definitions import Entry, definitions
 from rocq.prover import ProofError
 
-Entry = dict[str, Any]
 NEGATIONS = "negations"
 #: What another version of the prover may word otherwise.
 WORDING = {"statement", "text", "error", "type"}
-DEFINES = "Definition|Fixpoint|Record|Inductive|Structure|Variant"
-RECORD_TYPE = re.compile(r"(?:Record|Structure|Inductive|Variant)\s+(\w+)")
 
 
 def make(known: Registered, copy: Path) -> Entry:
@@ -107,69 +104,6 @@ def _neighbor(
 
 def _sources(names: Sequence[str], folder: Path) -> Entry:
     return {"sources": list(names), "sha256": formal.digest(folder, names)}
-
-
-def definitions(copy: Path, theories: Sequence[str], theorems: Sequence[str]) -> list[Entry]:
-    """Every definition of the project that a registered statement reaches, as it is printed.
-
-    The prover is asked for the transparent constants below the statements, not below the proofs.
-    """
-    if not theorems:
-        return []
-    types = "".join(f"let t{k} := type of @{n} in " for k, n in enumerate(theorems))
-    product = " * ".join(f"t{k}" for k in range(len(theorems)))
-    start = prover.opening(theories, plain=True)
-    start += f"Definition statements := ltac:({types}exact ({product})%type).\n"
-    (answer,) = prover.ask(copy, start, ["Print All Dependencies statements."])
-    stems = {name.removesuffix(".v") for name in theories}
-    constants, _, _ = answer.partition("Opaque constants:")
-    reached = re.findall(r"^(?:AttnVerify\.)?(\w+)\.(\w+) :(?! bigop\.Monoid)", constants, re.M)
-    names = [f"{m}.{name}" for m, name in reached if m in stems]
-    names += _types(copy, theories)
-    start = prover.opening(theories)
-    answers = prover.ask(copy, start, (f"Print AttnVerify.{name}." for name in names))
-    found = [
-        {"name": f"AttnVerify.{name}", "text": _printed(answer)}
-        for name, answer in zip(names, answers, strict=True)
-    ]
-    return sorted(_without_fields(found), key=lambda e: _place(e["name"], copy, theories))
-
-
-def _types(copy: Path, theories: Sequence[str]) -> list[str]:
-    """The records and inductive types of the project."""
-    texts = {name: (copy / name).read_text(encoding="utf-8") for name in theories}
-    return [
-        f"{name.removesuffix('.v')}.{found}"
-        for name, text in texts.items()
-        for found in re.findall(rf"^\s*{RECORD_TYPE.pattern}", text, re.M)
-    ]
-
-
-def _printed(answer: str) -> str:
-    """A definition without the note on its arguments."""
-    return re.split(r"\n\s*\n?Arguments ", answer.rstrip())[0].rstrip()
-
-
-def _without_fields(found: Sequence[Entry]) -> list[Entry]:
-    """Without the fields of records, which their record shows, and types that nothing reaches."""
-    records = [e for e in found if e["text"].startswith(("Record", "Inductive", "Variant"))]
-    fields = {f for e in records for f in re.findall(r"[{;]\s*(\w+) :", e["text"])}
-    plain = [e for e in found if e not in records and _short(e) not in fields]
-    texts = " ".join(e["text"] for e in [*plain, *records])
-    return [*plain, *(e for e in records if len(re.findall(rf"\b{_short(e)}\b", texts)) > 1)]
-
-
-def _short(entry: Mapping[str, str]) -> str:
-    return entry["name"].rpartition(".")[2]
-
-
-def _place(name: str, copy: Path, theories: Sequence[str]) -> tuple[int, int]:
-    """Where a definition stands: its theory, and the line there."""
-    file = f"{formal.module(name)}.v"
-    text = (copy / file).read_text(encoding="utf-8")
-    word = name.rpartition(".")[2]
-    found = re.search(rf"^\s*(?:Local )?(?:{DEFINES})\s+{word}\b", text, re.M)
-    return theories.index(file), found.start() if found else len(text)
 
 
 def text(record: Mapping[str, Any]) -> str:

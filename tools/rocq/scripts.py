@@ -10,7 +10,9 @@ from rocq.prover import LOGICAL, ProofError, run
 
 PLACE = re.compile(r'File "[^"]*", line (\d+), characters [\d-]+:\s*Error:\s*(.*)', re.S)
 #: Errors that say nothing about the statement: a slip of the pen would do.
-SLIPS = re.compile(r"Syntax error|was not found in the current|Cannot find|No such")
+SLIPS = re.compile(
+    r"Syntax error|was not found in the current|Cannot find a physical|Unable to locate"
+)
 ENDS = re.compile(r"(?:Qed|Defined)$")
 
 
