@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import proofs
+from attnverify.book.pages import proofs as pages
 from attnverify.claims import registry
 from attnverify.errors import InputError
 from attnverify.evidence import formal
@@ -383,3 +384,39 @@ def test_an_unknown_claim_is_refused_before_anything_is_compiled(sample, tmp_pat
     with pytest.raises(ProofError, match="AttnVerify.Tiny.zero: 'paths.cuont' is no claim"):
         proofs.check(sample, tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
+
+
+def test_the_dictionary_names_definitions_that_statements_reach():
+    """Every name of it is in the record, once; every word has a prose of its own."""
+    recorded = [entry["name"] for entry in KNOWN.record["definitions"]]
+    entries = list(pages.dictionary(KNOWN))
+    names = [name for entry in entries for name in entry.get("names", ())]
+    assert set(names) <= set(recorded) and len(names) == len(set(names))
+    assert len({entry["prose"].strip() for entry in entries}) == len(entries) > 5
+
+
+def test_show_prints_the_formal_statement(capsys, monkeypatch):
+    """With the name, the prover and how the two statements differ; nothing for other claims."""
+    from attnverify import cli
+
+    first = KNOWN.theorems[0]
+    cli.show(first.claim, checks=False)
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"{first.name}: machine-checked, {KNOWN.record['prover']}" in said
+    assert " ".join(formal.statement(first.name).split()) in said
+    assert " ".join(first.says.split()) in said
+    cli.show(next(id for id in registry if not formal.theorems_of(id)), checks=False)
+    assert "formal" not in capsys.readouterr().out
+
+
+def test_a_run_of_formal_evidence_alone():
+    """It takes no task of its own, and it is told in the report with its twins."""
+    from attnverify.evidence.search import Settings
+    from attnverify.evidence.verify import tasks_in, verify
+
+    first = KNOWN.theorems[0]
+    report = verify([first.claim], Settings(), ["formal"])
+    assert tasks_in([first.claim], ["formal"]) == 0
+    assert [r.kind for r in report.records[first.claim]] == ["formal"]
+    assert report.as_claimed and all(t.rejected for t in report.twins[first.claim])
+    assert report.standing[first.claim].status == "partial"
