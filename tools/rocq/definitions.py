@@ -56,7 +56,8 @@ def _types(copy: Path, theories: Sequence[str]) -> list[str]:
 
 def _printed(answer: str) -> str:
     """A definition without the note on its arguments."""
-    return re.split(r"\n\s*\n?Arguments ", answer.rstrip())[0].rstrip()
+    text = re.split(r"\n\s*\n?Arguments ", answer.rstrip())[0]
+    return "\n".join(line.rstrip() for line in text.splitlines()).rstrip()
 
 
 def _without_fields(found: Sequence[Entry]) -> list[Entry]:

@@ -70,7 +70,7 @@ def _require_theories(names: Iterable[str], theories: Sequence[str]) -> None:
 def _statement(answer: str) -> str:
     """The type in an answer to Check: what stands behind the name."""
     _, _, text = answer.partition("\n     : ")
-    return "\n".join(line.removeprefix(" " * 7) for line in text.rstrip().splitlines())
+    return "\n".join(line.removeprefix(" " * 7).rstrip() for line in text.rstrip().splitlines())
 
 
 def _theorem(

@@ -43,7 +43,7 @@ def theorems(known: Registered, evidence: Evidence) -> str:
 
 def _claim(claim: Claim, known: Registered, evidence: Evidence) -> list[str]:
     lines = [f"({anchor(claim.id, 'formal')})=", f"### {escape(claim.title)}", ""]
-    lines += [f"{{claim}}`{claim.id} <{claim.id}>`, {{status}}`{claim.id}`.", ""]
+    lines += [f"{{claim}}`{claim.id}`, `{claim.id}`, {{status}}`{claim.id}`", ""]
     for theorem in (t for t in known.theorems if t.claim == claim.id):
         lines += _theorem(theorem, known)
     return lines
@@ -66,8 +66,8 @@ def _code(text: str) -> list[str]:
 
 def _used(axioms: Sequence[str], known: Registered) -> list[str]:
     numbers = {name: k for k, name in enumerate(known.axioms, start=1)}
-    found = ", ".join(f"A{numbers[a]}" if a in numbers else f"`{a}`" for a in axioms)
-    return [f"Axioms: {found or 'none'}.", ""]
+    found = sorted(f"A{numbers[a]}" if a in numbers else f"`{a}`" for a in axioms)
+    return [f"Axioms: {', '.join(found) or 'none'}.", ""]
 
 
 def _neighbor(neighbor: Neighbor, known: Registered) -> str:
@@ -89,7 +89,7 @@ def words(known: Registered) -> str:
         names = entry.get("names", [])
         shown |= set(names)
         lines += [f"**{entry['word'].capitalize()}.** {entry['prose'].strip()}", ""]
-        lines += _code("\n".join(printed.get(name, f"{name}: not recorded") for name in names))
+        lines += _code("\n\n".join(printed.get(name, f"{name}: not recorded") for name in names))
     rest = [text for name, text in printed.items() if name not in shown]
     if rest:
         summary = "Every other definition that a statement above reaches"
