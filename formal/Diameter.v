@@ -133,7 +133,7 @@ Proof.
 move=> h; have := h _ _ _ zero_one ident; rewrite mul1r diam_zero_one.
 have -> : (ident : unit_finType -> unit_finType -> R) = scale 1 ident.
   by apply: matrix_eq => i j; rewrite /scale; ring.
-by rewrite opnorm_scale_ident; [lra | lra | exact: tt].
+by rewrite opnorm_scale_ident ?Rabs_R1; [lra | exact: tt].
 Qed.
 
 Theorem not_left_999 :

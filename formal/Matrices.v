@@ -33,7 +33,7 @@ Definition outer (I J : finType) (u : I -> R) (v : J -> R) : I -> J -> R := fun 
 (** The matrix all of whose rows are [b]: the book's [1 b^T]. *)
 Definition constant_rows (I J : finType) (b : J -> R) : I -> J -> R := fun _ j => b j.
 
-Arguments ident {I}. Arguments zero {I J}. Arguments constant_rows {I J}.
+Arguments mul {I J K} A B. Arguments ident {I}. Arguments zero {I J}. Arguments constant_rows {I J}.
 
 Section Products.
 Variables I J K M : finType.
@@ -240,11 +240,11 @@ apply: Rle_trans (cauchy_schwarz_abs _ _) _; apply: Rmult_le_compat_r; first exa
 exact: opnorm_bound.
 Qed.
 
-Lemma opnorm_scale_ident (I : finType) c : 0 <= c -> I -> opnorm (scale c (ident (I := I))) = c.
+Lemma opnorm_scale_ident (I : finType) c : I -> opnorm (scale c (ident (I := I))) = Rabs c.
 Proof.
-move=> hc i; have e u : norm (lin (scale c ident) u) = c * norm (u : I -> R).
-  by rewrite lin_scale lin_ident normZ Rabs_pos_eq.
-apply: Rle_antisym; first by apply: opnorm_least => // u; rewrite e; lra.
+move=> i; have e u : norm (lin (scale c ident) u) = Rabs c * norm (u : I -> R).
+  by rewrite lin_scale lin_ident normZ.
+apply: Rle_antisym; first by apply: opnorm_least => [|u]; [exact: Rabs_pos | rewrite e; lra].
 pose u (k : I) : R := if k == i then 1 else 0.
 have hu : norm u = 1.
   rewrite /norm /dot /u -[RHS]sqrt_1 -[in RHS](sum_delta i (fun _ => 1)); congr sqrt.
