@@ -39,6 +39,14 @@ def test_the_record_is_of_these_sources(name):
     assert entry["statement"] and f"{formal.module(name)}.v" == entry["sources"][-1]
 
 
+@pytest.mark.parametrize("name", THEOREMS)
+def test_a_theorem_refutes_what_the_book_refutes(name):
+    """A statement that fails is negated; one that holds is not."""
+    theorem = THEOREMS[name]
+    negated = theorem.says.startswith(formal.EXACT[1])
+    assert negated == (registry[theorem.claim].asserts == "fails")
+
+
 @pytest.mark.parametrize("name", NEIGHBORS)
 def test_every_neighbor_was_rejected(name):
     assert formal.trouble(name, KNOWN) == ""

@@ -48,11 +48,12 @@ lra.
 Qed.
 """
 NAME, NEGATION = "AttnVerify.Share.at_most_one", "AttnVerify.Share.not_less"
+SAME = "Exactly as registered."
 LISTED = f"""\
 [[theorem]]
 claim = "paths.count"
 name = "{NAME}"
-says = "{formal.EXACT}"
+says = "{SAME}"
 
 [[neighbor]]
 theorem = "{NAME}"
@@ -102,7 +103,7 @@ def test_the_record_says_what_the_prover_says(good):
     body = json.loads((good / "formal" / "checked.json").read_text(encoding="utf-8"))
     (theorem,), (negation, script) = body["theorems"], body["neighbors"]
     assert theorem["statement"] == "forall x : R, 0 <= x -> left_over x <= 1"
-    assert theorem["sources"] == ["Share.v"] and theorem["says"] == formal.EXACT
+    assert theorem["sources"] == ["Share.v"] and theorem["says"] == SAME
     assert set(theorem["axioms"]) == set(body["axioms"]) == set(formal.allowed(good / "formal"))
     assert negation["statement"].startswith("~ (forall x : R, 0 <= x -> left_over x <= 0.99)")
     assert script["error"].startswith("line 8: ") and script["sources"][-1] == "neighbors/sign.v"

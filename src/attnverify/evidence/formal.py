@@ -24,7 +24,8 @@ from attnverify.files import read_json
 PACKAGE = Path(__file__).resolve().parents[1]
 FOLDER, LIST, ALLOWED, RECORD = "formal", "registered.toml", "axioms.txt", "checked.json"
 LOGICAL = "AttnVerify"  # the name under which the prover knows the theories
-EXACT = "Exactly as registered"  # how the words on a theorem start where it is the claim itself
+#: How the words on a theorem start where it is the claim itself, or refutes just that.
+EXACT = ("Exactly as registered", "The negation of the registered statement")
 AGAIN = "run `make proofs ARGS=--write`, read what differs and commit the record"
 
 

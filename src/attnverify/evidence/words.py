@@ -14,7 +14,7 @@ DIFFERS = "machine-checked with a difference"
 def checked(records: Iterable[Mapping[str, Any]]) -> str:
     """The mark of a claim with these records; "" unless all of its formal evidence passed.
 
-    "with a difference" where no theorem is said to be the statement exactly as registered.
+    "with a difference" where no theorem is said to be the registered statement, or its negation.
     """
     own = [r for r in records if r["kind"] == "formal"]
     if not own or any(r["outcome"] != "pass" for r in own):
