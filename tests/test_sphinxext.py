@@ -31,9 +31,11 @@ PAGES = {
     "book/evidence": "# Evidence\n\nSee {claim}`softmax.total-variation` and "
     "{claim}`this <norms.diameter>`. {api}`attnverify.formulas.norms.diameter`\n",
     "book/api": "# API\n",
-    "book/formal": "# Proofs\n\n## One\n\n```{include} generated/formal-theorems.inc\n```\n\n"
-    "```{include} generated/formal-words.inc\n```\n\n"
-    "```{include} generated/formal-axioms.inc\n```\n",
+    "book/formal": "# Proofs\n\n"
+    + "".join(
+        f"## {part}\n\n```{{include}} generated/formal-{part}.inc\n```\n\n"
+        for part in ("list", "theorems", "words", "axioms")
+    ),
     "book/bibliography": "# Bibliography\n\n```{bibliography}\n```\n",
 }
 MISTAKES = """\

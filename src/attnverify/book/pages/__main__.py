@@ -32,7 +32,7 @@ def write(evidence_file: Path, out: Path) -> list[Path]:
         "code.md": codeindex.text(),
         "findings.inc": findings.text(),  # a part of the landing page, and no page itself
     }
-    pages |= proofs.texts(evidence)  # parts of a page, too
+    pages |= proofs.texts()  # parts of a page, too
     out.mkdir(parents=True, exist_ok=True)
     paths = [out / name for name in pages]
     for path, text in zip(paths, pages.values(), strict=True):

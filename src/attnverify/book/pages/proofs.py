@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from attnverify.book.pages.common import Evidence, anchor, escape, pipe_table, scrolling
+from attnverify.book.pages.common import anchor, escape, pipe_table, scrolling
 from attnverify.claims import Claim, registry
 from attnverify.evidence import formal
 from attnverify.evidence.formal import Neighbor, Registered, Theorem
@@ -15,19 +15,25 @@ DICTIONARY = "dictionary.toml"
 NOTHING = "*No formal proof is registered.*"
 
 
-def texts(evidence: Evidence) -> dict[str, str]:
+def texts() -> dict[str, str]:
     """The parts by the name of the file that the page includes."""
     known = formal.registered()
     return {
-        "formal-theorems.inc": theorems(known, evidence),
+        "formal-list.inc": summary(known),
+        "formal-theorems.inc": theorems(known),
         "formal-words.inc": words(known),
         "formal-axioms.inc": axioms(known),
     }
 
 
-def theorems(known: Registered, evidence: Evidence) -> str:
-    """How many claims have a formal proof, and each statement with its axioms and neighbors."""
-    claims = [c for c in registry.values() if any(t.claim == c.id for t in known.theorems)]
+def proved(known: Registered) -> list[Claim]:
+    """The claims that have a formal proof, in the order of the book."""
+    return [c for c in registry.values() if any(t.claim == c.id for t in known.theorems)]
+
+
+def summary(known: Registered) -> str:
+    """How many claims have a formal proof, and a table of them."""
+    claims = proved(known)
     if not claims:
         return NOTHING
     exact = sum(any(t.exact for t in formal.theorems_of(c.id)) for c in claims)
@@ -36,12 +42,32 @@ def theorems(known: Registered, evidence: Evidence) -> str:
         f"exactly as registered; checked by {known.record.get('prover', 'nothing yet')}.",
         "",
     ]
-    for claim in claims:
-        lines += _claim(claim, known, evidence)
-    return "\n".join(lines)
+    rows = [row for claim in claims for row in _rows(claim, known)]
+    header = ("Claim", "Registered as", "Formal statement", "False neighbors")
+    return "\n".join([*lines, *scrolling("Machine-checked claims", pipe_table(header, rows))])
 
 
-def _claim(claim: Claim, known: Registered, evidence: Evidence) -> list[str]:
+def _rows(claim: Claim, known: Registered) -> Iterable[list[str]]:
+    for theorem in (t for t in known.theorems if t.claim == claim.id):
+        wrong = formal.trouble(theorem.name, known, claim=claim.id)
+        beside = [n for n in known.neighbors if n.theorem == theorem.name]
+        negated = sum(bool(n.negation) for n in beside)
+        yield [
+            f"{{claim}}`{claim.title} <{claim.id}>`",
+            f"`{claim.id}`",
+            f"**not checked:** {escape(wrong)}"
+            if wrong
+            else f"{{formal}}`{'the same' if theorem.exact else 'differs'} <{claim.id}>`",
+            f"{negated} of {len(beside)} by their negation" if beside else "none",
+        ]
+
+
+def theorems(known: Registered) -> str:
+    """Each statement with its axioms and its neighbors, a section a claim."""
+    return "\n".join(line for c in proved(known) for line in _claim(c, known)) or NOTHING
+
+
+def _claim(claim: Claim, known: Registered) -> list[str]:
     lines = [f"({anchor(claim.id, 'formal')})=", f"### {escape(claim.title)}", ""]
     lines += [f"{{claim}}`{claim.id}`, `{claim.id}`, {{status}}`{claim.id}`", ""]
     for theorem in (t for t in known.theorems if t.claim == claim.id):
