@@ -184,7 +184,7 @@ End Layers.
 
     Two tokens 0 and 1 of one feature; all weight matrices 1. *)
 Section Neighbors.
-Notation unit := unit_finType.
+Local Notation unit := unit_finType.
 Let one : unit -> unit -> R := fun _ _ => 1.
 Let tokens : bool -> unit -> R := fun b _ => if b then 1 else 0.
 Let head_with (query key : R) : head unit unit unit :=

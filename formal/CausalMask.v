@@ -232,7 +232,7 @@ Proof. by split=> [WQ WK X|WQ WK X q hX hq]; [exact: causal_ratio_bound | exact:
 
 (** ** Near neighbors: the tokens 1/2 and 1 of one feature, [WQ = WK = 1] *)
 Section Neighbors.
-Notation unit := unit_finType.
+Local Notation unit := unit_finType.
 Let one : unit -> unit -> R := scale 1 (outer (basis tt) (basis tt)).
 Let half : 'I_2 -> unit -> R := fun i => vscale (if i == second then 1 else / 2) (basis tt).
 

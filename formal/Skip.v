@@ -148,7 +148,7 @@ rewrite -hs => h1; exact: (skip_lower_bound_attained hq hv hd hu hQ hV hb h1).
 Qed.
 
 (** ** Near neighbors *)
-Notation unit := unit_finType.
+Local Notation unit := unit_finType.
 
 (** One coordinate, one head, [WQK = q], [WV WO = - v]. *)
 Lemma unit_minus q v : 0 <= q -> 0 <= v ->

@@ -85,7 +85,7 @@ by exists net, (opposite (threshold_distance D q v) (basis k)).
 Qed.
 
 (** ** Near neighbors *)
-Notation unit := unit_finType.
+Local Notation unit := unit_finType.
 
 (** No larger threshold: already 1.0001 [delta_*] is false. *)
 Theorem threshold_is_best (factor q v : R) : 1 < factor -> 0 < q -> 1 < v ->
