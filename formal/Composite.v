@@ -157,3 +157,21 @@ have e22 : gap_matrix i2 i2 = 1 by [].
 have e20 : gap_matrix i2 i0 = 0 by [].
 by rewrite e00 e01 in h0; rewrite e22 e20 in h2; rewrite -/i0 -/i1 -/i2; lra.
 Qed.
+
+(** Two rows are not enough for it: for [n = 2] the inequality holds. *)
+Theorem no_gap_for_two (E : 'I_2 -> 'I_2 -> R) : \sum_i osc (E i) <= 2 * max_column_sum E.
+Proof.
+have row i : osc (E i) <= \sum_j Rabs (E i j).
+  rewrite !big_ord_recl big_ord0; apply: osc_lub => [|j l].
+    by have := Rabs_pos (E i ord0); have := Rabs_pos (E i (lift ord0 ord0)); lra.
+  have cases (m : 'I_2) : m = ord0 \/ m = lift ord0 ord0.
+    by case: m => -[|[|m]] // hm; [left | right]; apply: val_inj.
+  have a0 := Rle_abs (E i ord0); have a1 := Rle_abs (- E i ord0); rewrite Rabs_Ropp in a1.
+  have b0 := Rle_abs (E i (lift ord0 ord0)); have b1 := Rle_abs (- E i (lift ord0 ord0)).
+  rewrite Rabs_Ropp in b1.
+  by case: (cases j) => ->; case: (cases l) => ->; lra.
+apply: (@Rle_trans _ (\sum_i \sum_j Rabs (E i j))); first by apply: sum_le.
+rewrite sum_exchange; apply: (@Rle_trans _ (\sum_(j < 2) max_column_sum E)).
+  by apply: sum_le => j _; exact: column_sum_le.
+by rewrite sum_const card_ord /=; lra.
+Qed.

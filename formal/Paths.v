@@ -192,3 +192,79 @@ elim: L {b} => [|L IH] //=; rewrite -IH.
 apply: matrix_eq => i k; rewrite /skip_layer /path_layer /add self_attention_split sum_option /=.
 by rewrite mul1l mul1r /constant_rows Rplus_assoc.
 Qed.
+
+(** ** Near neighbors *)
+Section Neighbors.
+Notation unit := unit_finType.
+
+Lemma sum_one (F : unit -> R) : \sum_i F i = F tt.
+Proof. by rewrite (bigD1 tt) //= big_pred0 => [|[]] //; ring. Qed.
+
+(** One head of one coordinate with value bias [bv], output matrix [o] and output bias [bo]; the value
+    matrix is 0. *)
+Let blind (bv o bo : R) : layer unit unit unit unit :=
+  Layer (fun _ => Head (fun _ _ => 0) (fun _ => 0) (fun _ _ => 0) (fun _ => 0)
+                       (fun _ _ => 0) (fun _ => bv) (fun _ _ => o)) (fun _ => bo).
+
+(** Row [b] without the products of the later layers: [b = \sum_l b_l]. *)
+Theorem not_bias_without_products :
+  ~ (forall (T K D V H : finType) (net : nat -> layer K D V H) (X : T -> K -> R) (L : nat),
+       let P := fun l h => attention (heads (net l) h) (states net X l) in
+       let W := fun l h => mul (WV (heads (net l) h)) (WO (heads (net l) h)) in
+       states net X L
+         = add (fun i k => \sum_(p : path H L)
+                  mul (mul (left_product P 0 p) X) (right_product W 0 p) i k)
+               (constant_rows (fun k => \sum_(l < L) layer_bias (net l) k))).
+Proof.
+pose net (l : nat) := blind 0 0 1; pose X : unit -> unit -> R := fun _ _ => 0.
+move=> h; have := h _ _ _ _ _ net X 2%nat; have := decomposition net X 2%nat; cbv zeta => -> h2.
+have {h2} := f_equal (fun A => A tt tt) h2; rewrite /add /constant_rows.
+have hb l : layer_bias (net l) = fun _ => 1.
+  by apply: functional_extensionality => k; rewrite /layer_bias sum_one /lin sum_one /=; ring.
+set A := \big[Rplus/0]_(p : path unit 2) _.
+rewrite !big_ord_recl !big_ord0 !hb /= big_nat1 big_geq // lin_ident.
+by rewrite /lin !sum_one /mul !sum_one; lra.
+Qed.
+
+(** The value biases left out of [b_l]. *)
+Theorem not_bias_without_values :
+  ~ (forall (T K D V H : finType) (net : nat -> layer K D V H) (X : T -> K -> R) (L : nat),
+       let P := fun l h => attention (heads (net l) h) (states net X l) in
+       let W := fun l h => mul (WV (heads (net l) h)) (WO (heads (net l) h)) in
+       states net X L
+         = add (fun i k => \sum_(p : path H L)
+                  mul (mul (left_product P 0 p) X) (right_product W 0 p) i k)
+               (constant_rows (fun k => \sum_(l < L)
+                  lin (\big[mul/ident]_(S l <= m < L) (fun i j => \sum_h W m h i j)) (bO (net l)) k))).
+Proof.
+pose net (l : nat) := blind 1 1 0; pose X : unit -> unit -> R := fun _ _ => 0.
+move=> h; have := h _ _ _ _ _ net X 1%nat; have := decomposition net X 1%nat; cbv zeta => -> h2.
+have {h2} := f_equal (fun A => A tt tt) h2; rewrite /add /constant_rows.
+set A := \big[Rplus/0]_(p : path unit 1) _.
+rewrite !big_ord_recl !big_ord0 !big_geq // !lin_ident /layer_bias !sum_one /lin sum_one /=.
+by lra.
+Qed.
+
+(** With skip connections, the product without the identity. *)
+Theorem not_skip_bias_without_identity :
+  ~ (forall (T K D V H : finType) (net : nat -> layer K D V H) (X : T -> K -> R) (L : nat),
+       let P := with_skip (fun l h => attention (heads (net l) h) (skip_states net X l)) in
+       let W := with_skip (fun l h => mul (WV (heads (net l) h)) (WO (heads (net l) h))) in
+       skip_states net X L
+         = add (fun i k => \sum_(p : path [finType of option H] L)
+                  mul (mul (left_product P 0 p) X) (right_product W 0 p) i k)
+               (constant_rows (fun k => \sum_(l < L)
+                  lin (\big[mul/ident]_(S l <= m < L) (fun i j => \sum_h W m (Some h) i j))
+                      (layer_bias (net l)) k))).
+Proof.
+pose net (l : nat) := blind 0 0 1; pose X : unit -> unit -> R := fun _ _ => 0.
+move=> h; have := h _ _ _ _ _ net X 2%nat; have := skip_decomposition net X 2%nat; cbv zeta => -> h2.
+have {h2} := f_equal (fun A => A tt tt) h2; rewrite /add /constant_rows.
+have hb l : layer_bias (net l) = fun _ => 1.
+  by apply: functional_extensionality => k; rewrite /layer_bias sum_one /lin sum_one /=; ring.
+set A := \big[Rplus/0]_(p : path [finType of option unit] 2) _.
+rewrite !big_ord_recl !big_ord0 !hb /= !big_nat1 !big_geq // !lin_ident.
+rewrite /lin !sum_one /add /ident eqxx /mul !sum_one /=.
+by lra.
+Qed.
+End Neighbors.

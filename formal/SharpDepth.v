@@ -34,17 +34,23 @@ have -> : Nat.sub (Nat.mul 3 (Nat.add (Nat.mul 2 k) 1)) 1
 by rewrite !Nat.div_mul.
 Qed.
 
-Theorem cubic_recursion (c : R) (delta : nat -> R) :
-  0 <= c -> (forall l, 0 <= delta l) -> (forall l, delta (S l) <= c * delta l ^ 3) ->
-  forall n, delta n <= c ^ exponent n * delta 0%nat ^ Nat.pow 3 n.
+(** Cubing at each of the first [n] steps. *)
+Lemma cubic_recursion_upto (c : R) (delta : nat -> R) n :
+  0 <= c -> (forall l, 0 <= delta l) -> (forall l, Nat.lt l n -> delta (S l) <= c * delta l ^ 3) ->
+  delta n <= c ^ exponent n * delta 0%nat ^ Nat.pow 3 n.
 Proof.
-move=> hc hd hrec; elim=> [|n IH]; first by rewrite /exponent /=; lra.
-apply: Rle_trans (hrec n) _.
+move=> hc hd; elim: n => [|n IH] hrec; first by rewrite /exponent /=; lra.
+apply: Rle_trans (hrec n (Nat.lt_succ_diag_r n)) _.
 rewrite exponent_step Nat.pow_succ_r' (Nat.mul_comm 3 (Nat.pow 3 n)) pow_mult.
 rewrite pow_add pow_1 (Nat.mul_comm 3) pow_mult Rmult_assoc.
 apply: Rmult_le_compat_l => //; rewrite -Rpow_mult_distr.
-by apply: pow_incr; split; [exact: hd | exact: IH].
+by apply: pow_incr; split; [exact: hd | apply: IH => l hl; apply: hrec; lia].
 Qed.
+
+Theorem cubic_recursion (c : R) (delta : nat -> R) :
+  0 <= c -> (forall l, 0 <= delta l) -> (forall l, delta (S l) <= c * delta l ^ 3) ->
+  forall n, delta n <= c ^ exponent n * delta 0%nat ^ Nat.pow 3 n.
+Proof. by move=> hc hd hrec n; apply: cubic_recursion_upto. Qed.
 
 (** If a factor that grows with the diameter starts below 1, the diameter falls geometrically. *)
 Theorem geometric_recursion (f : R -> R) (delta : nat -> R) :
