@@ -1,11 +1,17 @@
-# `make book` and `make test` need Python >= 3.11, make and git, nothing else.
+# `make book` and `make test` need Python >= 3.11, make and git, nothing else; `make proofs` needs
+# Rocq and Python, and installs nothing.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
+define NEW_ENOUGH
+@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.exit(0 if sys.version_info >= (3, 11) \
+	  else f"attnverify needs Python 3.11 or newer; $(PYTHON) is {v}. Try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
+endef
+
 .DEFAULT_GOAL := help
-.PHONY: help book serve test lint machines mutants lab verify bench pdf constraints clean
+.PHONY: help book serve test proofs lint machines mutants lab verify bench pdf constraints clean
 .DELETE_ON_ERROR:
 
 help:  ## show this list
@@ -13,8 +19,7 @@ help:  ## show this list
 
 # Reinstalled only when the dependencies or this recipe change.
 $(STAMP): pyproject.toml constraints.txt Makefile
-	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.exit(0 if sys.version_info >= (3, 11) \
-	  else f"attnverify needs Python 3.11 or newer; $(PYTHON) is {v}. Try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
+	$(NEW_ENOUGH)
 	@echo "==> creating $(VENV) (several hundred MB the first time)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -c constraints.txt --upgrade pip setuptools
@@ -35,6 +40,10 @@ test: $(STAMP)  ## run every test (two at a time); ARGS='-k name' narrows it
 	@$(BIN)/python tools/browser.py
 	@$(BIN)/python tools/npm.py
 	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+proofs:  ## check the formal proofs again (needs Rocq); ARGS=--coqchk twice, ARGS=--write records
+	$(NEW_ENOUGH)
+	@$(PYTHON) tools/proofs.py $(ARGS)
 
 lint: $(STAMP)  ## check style, format and types of the code
 	$(BIN)/ruff check .

@@ -1,6 +1,7 @@
-"""What pyproject.toml cannot say: a wheel carries the notebooks, with their digests.
+"""What pyproject.toml cannot say: a wheel carries the notebooks, with digests, and the theories.
 
-Their derivation cells are part of the evidence. An editable install reads them where they are.
+Derivation cells and formal proofs are part of the evidence. An editable install reads both where
+they are.
 """
 
 import hashlib
@@ -13,14 +14,22 @@ from setuptools.command.build_py import build_py
 ROOT = Path(__file__).resolve().parent
 
 
-class BuildWithNotebooks(build_py):
-    """Copy notebooks/*.md into the package and write digests.json beside them."""
+class BuildWithEvidence(build_py):
+    """Copy notebooks/*.md (with digests.json beside them) and formal/ into the package."""
 
     def notebooks(self):
         found = sorted((ROOT / "notebooks").glob("*.md"))
         if not found:
             raise FileNotFoundError("notebooks/*.md: found none, expected those of the book")
         return found
+
+    def theories(self):
+        """The theories and what is recorded of them; none of what a prover wrote beside them."""
+        patterns = ("*.v", "neighbors/*.v", "*.toml", "*.md", "axioms.txt", "checked.json")
+        found = [p for pattern in patterns for p in sorted((ROOT / "formal").glob(pattern))]
+        if not any(p.name == "checked.json" for p in found):
+            raise FileNotFoundError("formal/checked.json: not found, expected the record of proofs")
+        return [ROOT / "formal" / "_CoqProject", *found]
 
     def run(self):
         super().run()
@@ -33,11 +42,16 @@ class BuildWithNotebooks(build_py):
             content = source.read_bytes()
             (target / source.name).write_bytes(content)
             digests[source.name] = hashlib.sha256(content).hexdigest()
+        for source in self.theories():
+            copy = Path(self.build_lib, "attnverify", source.relative_to(ROOT))
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(source.read_bytes())
         (target / "digests.json").write_text(json.dumps(digests, indent=1) + "\n", "utf-8")
 
     def get_source_files(self):
         """Files that a source distribution needs besides the package's own."""
-        return super().get_source_files() + [f"notebooks/{p.name}" for p in self.notebooks()]
+        own = [*self.notebooks(), *self.theories()]
+        return super().get_source_files() + [p.relative_to(ROOT).as_posix() for p in own]
 
 
-setup(cmdclass={"build_py": BuildWithNotebooks})
+setup(cmdclass={"build_py": BuildWithEvidence})

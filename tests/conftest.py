@@ -100,8 +100,16 @@ SHARING_TESTS = (
 )
 
 
-def pytest_collection_modifyitems(items):
-    """The book first, what takes long on its pages last; otherwise as it was collected."""
+def pytest_collection_modifyitems(config, items):
+    """The book first, what takes long on its pages last; otherwise as it was collected.
+
+    Tests that run the proof assistant are left out, and counted as deselected, unless they are
+    asked for: the suite needs no Rocq.
+    """
+    if "rocq" not in config.option.markexpr:
+        left_out = [item for item in items if item.get_closest_marker("rocq")]
+        items[:] = [item for item in items if not item.get_closest_marker("rocq")]
+        config.hook.pytest_deselected(items=left_out)
 
     def place(item) -> int:
         file = item.nodeid.split("::")[0]

@@ -6,6 +6,7 @@ import pytest
 
 from attnverify.checks import CHECKS
 from attnverify.claims import registry
+from attnverify.evidence import formal
 from attnverify.evidence.search import Settings
 
 # The first of these tests may have to build the book.
@@ -32,6 +33,7 @@ def test_every_kind_of_evidence_passes_and_every_twin_is_rejected(report, id):
     expected = {(kind, name) for name, check in CHECKS[id].items() for kind in check.kinds}
     if registry[id].derived:
         expected.add(("derived", registry[id].notebook))
+    expected |= {("formal", theorem.name) for theorem in formal.theorems_of(id)}
     assert {(r["kind"], r["check"]) for r in found["evidence"]} == expected
     assert [t for t in found["twins"] if not t["rejected"]] == []
     twins = {(name, twin.title) for name, check in CHECKS[id].items() for twin in check.twins}

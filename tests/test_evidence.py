@@ -10,7 +10,7 @@ import torch
 from attnverify import ops
 from attnverify.checks import CHECKS
 from attnverify.claims import registry
-from attnverify.evidence import cover
+from attnverify.evidence import cover, formal
 from attnverify.evidence.exact import compare
 from attnverify.evidence.forms import Decision, Inequality, Twin
 from attnverify.evidence.records import Record, TwinRecord
@@ -52,6 +52,7 @@ def test_an_unrejected_twin_fails_the_claim():
         Record(k, n, "pass", None, 1, 0.0, "") for n, c in CHECKS[claim.id].items() for k in c.kinds
     ]
     passing.append(Record("derived", claim.notebook, "pass", None, 1, 0.0, ""))
+    passing += formal.evidence_of(claim.id)[0]
     good = [TwinRecord(n, "t", True, None, "") for n in CHECKS[claim.id]]
     assert own(claim, passing, good).status == "verified"
     bad = [*good, TwinRecord("product", "made true", False, None, "")]
@@ -122,6 +123,7 @@ def test_status_is_transitive():
             Record(k, n, "pass", None, 1, 0.0, "") for n, c in CHECKS[id].items() for k in c.kinds
         ]
         records.append(Record("derived", claim.notebook, "pass", None, 1, 0.0, ""))
+        records += formal.evidence_of(id)[0]
         twins = [TwinRecord(n, "t", True, None, "") for n, c in CHECKS[id].items()]
         full[id] = own(claim, records, twins)
     assert standings(registry, full)["paths.decomposition"].status == "verified"

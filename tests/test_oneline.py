@@ -11,6 +11,7 @@ from attnverify.book.pages import oneline, tables
 from attnverify.book.pages.common import Evidence
 from attnverify.checks.definitions.agree import LIMITS as BY_DEFINITION
 from attnverify.claims import registry
+from attnverify.evidence import formal
 from attnverify.evidence.margins import at_equality
 from attnverify.evidence.records import Record, TwinRecord
 from attnverify.evidence.run import SAMPLED
@@ -22,7 +23,11 @@ FOUND = Record("sampled", "variation", "pass", 0.5, 2001, 0.1, SAMPLED)
 SOUGHT = Record("attacked", "variation", "pass", 0.75, 72, 0.1, "", decided=70)
 SHOWN = Record("certified", "variation", "pass", 1.0, 16, 0.1, "these instances")
 TWIN = TwinRecord("variation", "0.99 times the right side", True, 1.01, "")
+#: The claim is machine-checked by one theorem, exactly as registered.
+(THEOREM,) = formal.theorems_of(TV)
+PROVED = Record("formal", THEOREM.name, "pass", None, 1, 0.0, THEOREM.says, "axioms: none")
 PARTS = {
+    PROVED: "machine-checked; ",
     DERIVED: "derived in 5 steps; ",
     DECIDED: "1 scalar lemma decided for all reals; ",
     FOUND: "2,001 instances sampled, ",
@@ -51,6 +56,9 @@ def test_a_line_tells_all_kinds_and_the_twins():
 @pytest.mark.parametrize(
     ("piece", "now", "words"),
     [
+        (PROVED, changed(PROVED, outcome="unknown"), "formal: unknown; "),
+        (PROVED, None, "formal: not run; "),
+        (PROVED, changed(PROVED, limits="one head"), "machine-checked with a difference; "),
         (DERIVED, changed(DERIVED, outcome="fail"), "derived: failed; "),
         (DERIVED, changed(DERIVED, outcome="unknown"), "derived: unknown; "),
         (DERIVED, None, "derived: not run; "),
@@ -84,7 +92,7 @@ def test_entries_compared_with_definitions_are_no_certified_cases():
     other = changed(SHOWN, check="odds", limits=BY_DEFINITION, instances=1, decided=1, ratio=None)
     words = "certified in 16 cases, up to equality, formulas match their definitions in 1 entry; "
     assert words in told(TV, *PARTS, other)
-    assert told(TV, other).startswith("derived: not run")
+    assert told(TV, other).startswith("formal: not run; derived: not run")
     assert "cases" not in told(TV, other)
 
 

@@ -501,6 +501,29 @@ def test_an_unexpected_skip_fails(tmp_path, name, workers):
     assert "unexpected skip" in done.stdout
 
 
+MARKED = (
+    "import pytest\n\n\ndef test_a():\n    pass\n\n\n@pytest.mark.rocq\ndef test_b():\n    pass\n"
+)
+
+
+@pytest.mark.slow
+def test_what_runs_the_proof_assistant_is_left_out_and_counted(tmp_path):
+    """Unless it is asked for; so the suite needs no Rocq and skips nothing."""
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
+    (tmp_path / "test_one.py").write_text(MARKED)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    rocq: runs the prover\n")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(tmp_path)]
+    for options, words in (
+        ([], "1 passed, 1 deselected"),
+        (["-m", "rocq"], "1 passed, 1 deselected"),
+    ):
+        done = subprocess.run(
+            [*command, "-v", *options], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert words in done.stdout, done.stdout
+        assert ("test_b PASSED" in done.stdout) == bool(options)
+
+
 HEAD = (
     "---\njupytext:\n  text_representation:\n    format_name: myst\nkernelspec:\n  "
     "display_name: Python 3\n  language: python\n  name: python3\n---\n\n"

@@ -15,6 +15,7 @@ from attnverify.book.figures import COLORS
 from attnverify.book.pages.__main__ import write
 from attnverify.book.pages.common import anchor
 from attnverify.claims import registry
+from attnverify.evidence import formal
 from pagechecks import broken_links, soup, undescribed_images
 
 CONF = """
@@ -30,6 +31,11 @@ PAGES = {
     "book/evidence": "# Evidence\n\nSee {claim}`softmax.total-variation` and "
     "{claim}`this <norms.diameter>`. {api}`attnverify.formulas.norms.diameter`\n",
     "book/api": "# API\n",
+    "book/formal": "# Proofs\n\n"
+    + "".join(
+        f"## {part}\n\n```{{include}} generated/formal-{part}.inc\n```\n\n"
+        for part in ("list", "theorems", "words", "axioms")
+    ),
     "book/bibliography": "# Bibliography\n\n```{bibliography}\n```\n",
 }
 MISTAKES = """\
@@ -146,6 +152,49 @@ def test_every_claim_has_a_numbered_box(book, id):
     assert sum("bibliography.html#" in link for link in links) == len(claim.sources)
 
 
+PROVED = "softmax.total-variation"
+
+
+def test_a_machine_checked_claim_has_its_mark_and_its_formal_statement(book):
+    """The mark leads to the page on formal proofs; the statement is folded below the footer."""
+    (theorem,) = formal.theorems_of(PROVED)
+    found = box(book, PROVED)
+    mark = found.select_one("a .attnverify-checked")
+    assert mark.get_text().split()[1].startswith("machine-checked")
+    assert mark.find("span")["aria-hidden"] == "true"
+    assert mark.find_parent("a")["href"] == f"../book/formal.html#{anchor(PROVED, 'formal')}"
+    fold = found.select_one("details.attnverify-formal")
+    assert not fold.has_attr("open") and theorem.name in fold.get_text()
+    assert fold.pre.get_text().rstrip() == formal.statement(theorem.name)
+    assert theorem.says in " ".join(fold.get_text().split())
+    unproved = next(id for id in registry if not formal.theorems_of(id))
+    other = box(book, unproved)
+    assert not other.select(".attnverify-checked") and not other.select(".attnverify-formal")
+
+
+def test_the_page_on_formal_proofs_has_every_theorem_and_its_neighbors(book):
+    page = soup(book / "book" / "formal.html")
+    text = " ".join(page.get_text().split())
+    printed = [code.get_text().rstrip() for code in page.find_all("pre")]
+    known = formal.registered()
+    for theorem in known.theorems:
+        assert page.find(id=anchor(theorem.claim, "formal")), theorem.name
+        assert formal.statement(theorem.name) in printed
+        assert f"{theorem.name} in formal/{formal.module(theorem.name)}.v" in text
+    assert text.count("False neighbor: ") == len(known.neighbors)
+    claims = len({t.claim for t in known.theorems})
+    assert f"{claims} of {len(registry)} claims have a formal proof" in text
+    assert all(f"A{k}" in text and name in text for k, name in enumerate(known.axioms, start=1))
+
+
+def test_every_definition_of_the_record_is_on_the_page(book):
+    """Those of the dictionary under their words, all others folded below them."""
+    page = soup(book / "book" / "formal.html")
+    printed = "\n".join(code.get_text() for code in page.find_all("pre"))
+    for entry in formal.registered().record["definitions"]:
+        assert entry["text"] in printed, entry["name"]
+
+
 def test_boxes_count_together(book):
     """Lemma 1.1, lemma 1.2, theorem 1.3: one counter for all kinds."""
     titles = soup(book / "notebooks" / "softmax.html").find_all(class_="admonition-title")
@@ -255,6 +304,8 @@ def test_verdict_counts(book):
         assert re.search(rf"{statuses.count(status)} \S+ {status}", text), status
     assert f"{total - 1} of {total} pieces of evidence pass" in text
     assert f"{twins} of {twins} must-fail twins are rejected." in text
+    proved = len({t.claim for t in formal.registered().theorems})
+    assert f"{proved} claims are machine-checked." in text
 
 
 def test_status_role_prints_the_badge(book):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from attnverify.evidence import derive, notebooks
+from attnverify.evidence import derive, formal, notebooks
 
 CLAIM, NOTEBOOK = "softmax.total-variation", "softmax.md"
 VERIFY = [sys.executable, "-m", "attnverify.cli", "verify", CLAIM, "--evidence", "derived"]
@@ -67,6 +67,17 @@ def test_the_wheel_has_every_notebook_with_its_digest(installed, root):
     sources = {p.name: p.read_bytes() for p in (root / "notebooks").glob("*.md")}
     assert digests == {name: hashlib.sha256(b).hexdigest() for name, b in sources.items()}
     assert {p.name: p.read_bytes() for p in shipped.glob("*.md")} == sources
+
+
+def test_the_wheel_has_the_theories_and_the_record_of_their_proofs(installed, root):
+    """Every source that the record names, so that it is evidence in an installation, too."""
+    shipped = formal.read(installed / "attnverify" / "formal")
+    assert shipped.record == formal.registered().record and shipped.theorems
+    assert [t.name for t in shipped.theorems if formal.trouble(t.name, shipped)] == []
+    assert {p.name for p in shipped.folder.iterdir()} <= {
+        p.name for p in (root / "formal").iterdir()
+    }
+    assert not list(shipped.folder.rglob("*.vo"))
 
 
 @pytest.mark.slow  # one import of the package: what a user of the wheel gets, not a stand-in

@@ -44,7 +44,18 @@ from slim_html import slim
 
 ROOT = Path(__file__).resolve().parents[1]
 #: What a built page depends on; book/generated follows from these.
-INPUTS = ("_config.yml", "_toc.yml", "constraints.txt", "book", "notebooks", "src", "tools")
+INPUTS = (
+    "_config.yml",
+    "_toc.yml",
+    "constraints.txt",
+    "book",
+    "formal",
+    "notebooks",
+    "src",
+    "tools",
+)
+#: What the evidence and the generated pages depend on, beside each other and the notebooks.
+CLAIMS = ("src", "formal", "constraints.txt")
 #: What the parsed pages depend on beside documents, outputs, claims and evidence.
 MACHINERY = ("_config.yml", "_toc.yml", "constraints.txt", "book/_ext", "book/references.bib")
 MACHINERY += ("tools",)
@@ -149,7 +160,7 @@ def verify(evidence: Path, store: Store | None) -> None:
         run_main("attnverify.cli", "verify", "--json", evidence)
         return evidence.read_text(encoding="utf-8")
 
-    depends = source_hash(ROOT, ("src", "constraints.txt")) + derivations()
+    depends = source_hash(ROOT, CLAIMS) + derivations()
     evidence.write_text(kept(store, "evidence", depends, run), encoding="utf-8")
 
 
@@ -169,7 +180,7 @@ def generate_pages(evidence: Path, store: Store | None) -> None:
         return json.dumps({p.name: p.read_text("utf-8") for p in sorted(folder.glob("*.*"))})
 
     content = hashlib.sha256(evidence.read_bytes()).hexdigest()
-    depends = source_hash(ROOT, ("src", "constraints.txt")) + content
+    depends = source_hash(ROOT, CLAIMS) + content
     pages = json.loads(kept(store, "generated pages", depends, run))
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in pages.items():

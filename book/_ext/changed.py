@@ -21,6 +21,7 @@ from sphinx.environment import BuildEnvironment
 
 from attnverify.book.links import evidence_of, exists
 from attnverify.claims import registry
+from attnverify.evidence import formal
 
 ID = re.compile(r"[a-z]+(?:\.[a-z0-9-]+)+")
 #: Pages that show something of every claim, or of a pattern of ids.
@@ -51,7 +52,7 @@ def key(env: BuildEnvironment, docname: str, outputs: dict[str, str]) -> str:
     source = Path(env.doc2path(docname)).read_bytes()
     evidence = evidence_of(env)
     shown: list[Any] = [
-        (repr(registry[id]), evidence.claims.get(id))
+        (repr(registry[id]), evidence.claims.get(id), _formal(id))
         for id in sorted(claims_of(source.decode("utf-8")))
     ]
     if ALL.search(source.decode("utf-8")):
@@ -59,6 +60,11 @@ def key(env: BuildEnvironment, docname: str, outputs: dict[str, str]) -> str:
     names = {name: exists(name) for name in API.findall(source.decode("utf-8"))}
     text = json.dumps([shown, names, outputs.get(Path(docname).name, "")], sort_keys=True)
     return hashlib.sha256(source + b"\0" + text.encode()).hexdigest()
+
+
+def _formal(id: str) -> list[str]:
+    """The formal statements of a claim, which its box shows."""
+    return [formal.prover(), *(formal.statement(t.name) for t in formal.theorems_of(id))]
 
 
 def outputs(env: BuildEnvironment) -> dict[str, str]:

@@ -18,6 +18,7 @@ import typer
 from attnverify import __version__, files, printing
 from attnverify.claims import registry
 from attnverify.errors import InputError, RunError
+from attnverify.evidence import formal
 from attnverify.printing import out
 from attnverify.vocabulary import KINDS, Kind
 
@@ -110,10 +111,22 @@ def show(
     )
     out.print(f"rests on   {', '.join(claim.uses) or 'nothing'}")
     out.print(f"notebook   notebooks/{claim.notebook}.md")
+    _show_proofs(id)
     if checks:
         _show_checks(id)
     else:
         out.print(f"checks     attnverify show {id} --checks", highlight=False)
+
+
+def _show_proofs(id: str) -> None:
+    """The formal theorems of a claim, with their statements; nothing where it has none."""
+    for record in formal.evidence_of(id)[0]:
+        passed = record.outcome == "pass"
+        words = f"machine-checked, {formal.prover()}" if passed else f"not checked: {record.detail}"
+        out.print(f"formal     {record.check}: {words}", markup=False)
+        out.print(f"           {record.limits}", markup=False, highlight=False, soft_wrap=True)
+        for line in formal.statement(record.check).splitlines():
+            out.print(f"           {line}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _show_checks(id: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Literal, get_args
 
 #: Kinds of evidence, in the order in which they are told.
-Kind = Literal["sampled", "attacked", "certified", "decided", "derived", "measured"]
+Kind = Literal["sampled", "attacked", "certified", "decided", "derived", "formal", "measured"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 Outcome = Literal["pass", "fail", "unknown"]

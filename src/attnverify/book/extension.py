@@ -1,10 +1,11 @@
 """Sphinx extension: the registry's claims and their evidence in the pages of the book.
 
 Directives ``{claim} ID``, ``{evidence} ID...`` and ``{verdict}``; roles ``{claim}`` (a link to the
-box of a claim), ``{status}`` (its badge) and ``{api}`` (a link to an entry of the API reference, if
-there is one). What they print comes from the registry and from the evidence file named by the
-configuration value ``attnverify_evidence`` (relative to the source folder). Unknown ids and a
-missing or broken evidence file are warnings, so that a strict build fails.
+box of a claim), ``{formal}`` (to its formal statement), ``{status}`` (its badge) and ``{api}`` (a
+link to an entry of the API reference, if there is one). What they print comes from the registry
+and from the evidence file named by the configuration value ``attnverify_evidence`` (relative to
+the source folder). Unknown ids and a missing or broken evidence file are warnings, so that a
+strict build fails.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx_proof.proof_type import PROOF_TYPES
 
 from attnverify.book import evidence as evidence_boxes
+from attnverify.book import formalbox
 from attnverify.book.links import ApiRole, ClaimRole, StatusRole, evidence_of, resolve, status_badge
 from attnverify.book.pages.common import Evidence, anchor, escape
 from attnverify.claims import Claim, registry
 from attnverify.errors import InputError
+from attnverify.evidence.words import checked
 from attnverify.vocabulary import KINDS, STATUSES
 
 LOG = logging.getLogger(__name__)
@@ -72,9 +75,10 @@ class ClaimDirective(SphinxDirective):
         footer = nodes.container(classes=["attnverify-footer"])
         content = StringList([self._origin(claim)], source=f"claim {claim.id}")
         self.state.nested_parse(content, self.content_offset, footer)
-        badge = status_badge(evidence_of(self.env).status(claim.id))
+        evidence = evidence_of(self.env)
         first = nodes.paragraph()
-        first += [badge, nodes.Text(" ")]
+        first += [status_badge(evidence.status(claim.id)), nodes.Text(" ")]
+        first += formalbox.link(claim, evidence, self.env.docname)
         for parsed in footer.findall(nodes.paragraph):
             first += parsed.children
         last = nodes.paragraph()
@@ -87,7 +91,7 @@ class ClaimDirective(SphinxDirective):
             last += [self._link(kind, claim.id, text), nodes.Text(" · ")]
         last += nodes.literal("", claim.id)
         footer.children = []
-        footer += [first, last]
+        footer += [first, last, *formalbox.folded(claim, evidence)]
         return footer
 
     @staticmethod
@@ -157,9 +161,11 @@ def _pieces(evidence: Evidence) -> str:
     passed = sum(r["outcome"] == "pass" for r in records)
     made_of = ", ".join(f"{kinds[kind]} {kind}" for kind in KINDS if kinds[kind])
     rejected = sum(t["rejected"] for t in twins)
+    proved = sum(bool(checked(evidence.records(id))) for id in registry)
     return (
         f"{passed} of {len(records)} pieces of evidence pass ({made_of or 'none'}). "
-        f"{rejected} of {len(twins)} must-fail twins are rejected."
+        f"{rejected} of {len(twins)} must-fail twins are rejected. "
+        f"{proved} claims are machine-checked."
     )
 
 
@@ -194,6 +200,7 @@ def setup(app: Sphinx) -> dict:
     app.add_role("claim", ClaimRole())
     app.add_role("status", StatusRole())
     app.add_role("api", ApiRole())
+    app.add_role("formal", ClaimRole("claim-formal"))
     app.connect("config-inited", _one_counter)
     app.connect("missing-reference", resolve)
     app.connect("builder-inited", _static)

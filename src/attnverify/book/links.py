@@ -19,8 +19,8 @@ from attnverify.claims import Claim, registry
 from attnverify.errors import InputError
 
 LOG = logging.getLogger(__name__)
-#: The generated pages that a claim's box links to.
-PAGES = {"status": "book/generated/status", "code": "book/generated/code"}
+#: The pages that a claim's box links to.
+PAGES = {"status": "book/generated/status", "code": "book/generated/code", "formal": "book/formal"}
 
 #: Where a claim's evidence is printed: the line of its chapter, or the table of its twins. The
 #: status page stands in where the chapter does not print it.

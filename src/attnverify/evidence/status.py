@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from attnverify.checks import checks_of
 from attnverify.claims import Claim, Registry
+from attnverify.evidence import formal
 from attnverify.evidence.records import Record, TwinRecord
 from attnverify.vocabulary import UNCHECKED, Status
 
@@ -24,11 +25,12 @@ class Standing:
 
 
 def required(claim: Claim) -> set[tuple[str, str]]:
-    """The (kind, check) pairs that apply to a claim: what its checks offer, and the derivation.
+    """The (kind, check) pairs that apply to a claim: its checks', the derivation, the theorems.
 
     The outcome of an experiment is measured and not derived.
     """
     pairs = {(kind, name) for name, check in checks_of(claim.id).items() for kind in check.kinds}
+    pairs |= {("formal", theorem.name) for theorem in formal.theorems_of(claim.id)}
     return pairs | {("derived", claim.notebook)} if claim.derived else pairs
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from attnverify.claims import Claim, registry
 from attnverify.environment import machine, versions
-from attnverify.evidence import derive, notebooks
+from attnverify.evidence import derive, formal, notebooks
 from attnverify.evidence.records import Record, TwinRecord, require_kinds
 from attnverify.evidence.reuse import Reuse, name_of
 from attnverify.evidence.run import ClaimEvidence, gather
@@ -119,9 +119,11 @@ def verify(
     if "derived" in kinds:
         report.derivations = [notebooks.load(n, notebooks_folder) for n in _deriving(claims)]
         tasks += [Task(f"notebook {s.notebook}", derive.run, (s,)) for s in report.derivations]
-    numerical = [kind for kind in kinds if kind != "derived"]
+    numerical = _numerical(kinds)
     if numerical:
         tasks += [Task(c.id, gather, (c.id, settings, numerical)) for c in claims]
+    if "formal" in kinds:
+        _read_proofs(report)
     here = store if scheduler is None and settings.device == "cpu" else None
     kept = Reuse(tasks, here)
     report.reused = len(kept.found)
@@ -150,7 +152,20 @@ def tasks_in(patterns: Sequence[str], kinds: Sequence[Kind]) -> int:
     """Number of pieces :func:`verify` reports progress for."""
     claims = registry.completed(registry.select(patterns))
     notebooks = len(_deriving(claims)) if "derived" in kinds else 0
-    return notebooks + (len(claims) if set(kinds) - {"derived"} else 0)
+    return notebooks + (len(claims) if _numerical(kinds) else 0)
+
+
+def _numerical(kinds: Sequence[str]) -> list[str]:
+    """The kinds that the checks of a claim gather, in a piece a claim."""
+    return [kind for kind in kinds if kind not in ("derived", "formal")]
+
+
+def _read_proofs(report: Report) -> None:
+    """What the record of the formal proofs says of each claim: reading it takes no task."""
+    for claim in report.claims:
+        records, twins = formal.evidence_of(claim.id)
+        report.records[claim.id] += records
+        report.twins[claim.id] += twins
 
 
 def _deriving(claims: Sequence[Claim]) -> list[str]:

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from attnverify.book.pages import codeindex, errata, findings, graph, status
+from attnverify.book.pages import codeindex, errata, findings, graph, proofs, status
 from attnverify.book.pages.common import anchor, read_evidence
 from attnverify.claims import registry
 from attnverify.errors import InputError
@@ -32,6 +32,7 @@ def write(evidence_file: Path, out: Path) -> list[Path]:
         "code.md": codeindex.text(),
         "findings.inc": findings.text(),  # a part of the landing page, and no page itself
     }
+    pages |= proofs.texts()  # parts of a page, too
     out.mkdir(parents=True, exist_ok=True)
     paths = [out / name for name in pages]
     for path, text in zip(paths, pages.values(), strict=True):

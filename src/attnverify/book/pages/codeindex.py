@@ -22,6 +22,7 @@ from attnverify.book.pages.uses import (
 )
 from attnverify.checks import checks_of
 from attnverify.claims import Claim, registry
+from attnverify.evidence import formal
 from attnverify.evidence.forms import Check
 from attnverify.evidence.keys import DERIVE, GATHER, starts_of_claim
 
@@ -68,6 +69,9 @@ def _claim(claim: Claim) -> list[str]:
         f"- Claim: {{claim}}`{claim.id} <{claim.id}>`, stated in `src/{file}`.",
         f"- {'Derivation' if claim.derived else 'Chapter'}: {{doc}}`/notebooks/{claim.notebook}`.",
     ]
+    for theorem in formal.theorems_of(claim.id):
+        file = f"{formal.FOLDER}/{formal.module(theorem.name)}.v"
+        lines.append(f"- Formal proof: {{formal}}`{theorem.name} <{claim.id}>` in `{file}`.")
     for name, check in checks_of(claim.id).items():
         lines += _check(name, check)
     return [*lines, ""]

@@ -11,10 +11,18 @@ from attnverify.checks.definitions.agree import LIMITS as BY_DEFINITION
 from attnverify.claims import Claim
 from attnverify.evidence.margins import at_equality, best_ratio, measure
 from attnverify.evidence.status import required
+from attnverify.evidence.words import checked
 
 Record = Mapping[str, Any]
 #: The kinds in the order of the line: what holds for all sizes first, then instances.
-GROUPS = (("derived",), ("decided",), ("sampled", "attacked"), ("certified",), ("measured",))
+GROUPS = (
+    ("formal",),
+    ("derived",),
+    ("decided",),
+    ("sampled", "attacked"),
+    ("certified",),
+    ("measured",),
+)
 TROUBLE = {"fail": "failed", "unknown": "unknown", "missing": "not run"}
 
 
@@ -48,6 +56,11 @@ def _kind(claim: Claim, kind: str, records: Iterable[Record]) -> list[str]:
             of = f" {count} of {len(asked)} checks" if len(asked) > 1 else ""
             clauses.append(f"{kind}:{of} {TROUBLE[outcome]}")
     return clauses
+
+
+def _formal(claim: Claim, passed: Sequence[Record]) -> list[str]:
+    """Whether the formal statement is the registered one, or the details say how it differs."""
+    return [checked(passed)]
 
 
 def _derived(claim: Claim, passed: Sequence[Record]) -> list[str]:
@@ -89,6 +102,7 @@ def _measured(claim: Claim, passed: Sequence[Record]) -> list[str]:
 
 #: What the passing records of each kind are told as.
 FOUND: dict[str, Callable[[Claim, Sequence[Record]], list[str]]] = {
+    "formal": _formal,
     "derived": _derived,
     "decided": _decided,
     "sampled": _sampled,

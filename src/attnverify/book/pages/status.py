@@ -18,6 +18,7 @@ from attnverify.book.pages.common import (
 from attnverify.claims import Claim, registry
 from attnverify.evidence.margins import best_ratio, false_at
 from attnverify.evidence.status import required
+from attnverify.evidence.words import checked
 from attnverify.vocabulary import KINDS, tally
 
 WORDS = {"pass": "", "fail": " ✗ fail", "unknown": " ? unknown"}
@@ -56,8 +57,11 @@ def text(evidence: Evidence) -> str:
 
 
 def summary(evidence: Evidence) -> str:
-    """How many claims have which status, in one line."""
-    return f"**{len(registry)} claims: {tally(map(evidence.status, registry))}.**"
+    """How many claims have which status, and how many are machine-checked, in one line."""
+    counts = tally(map(evidence.status, registry))
+    proved = sum(bool(checked(evidence.records(id))) for id in registry)
+    page = "{doc}`machine-checked </book/formal>`"
+    return f"**{len(registry)} claims: {counts}.** {proved} are {page}."
 
 
 def _row(claim: Claim, evidence: Evidence) -> list[str]:
@@ -67,7 +71,7 @@ def _row(claim: Claim, evidence: Evidence) -> list[str]:
     kinds = ", ".join(filter(None, (_outcome(claim, kind, records) for kind in KINDS)))
     return [
         f"[]{{#{anchor(claim.id, 'status')}}}{{claim}}`{claim.id} <{claim.id}>`",
-        badge(status),
+        badge(status) + _mark(claim, records),
         f"{{evidence}}`{kinds} <{claim.id}>`" if kinds else "–",
         number(best_ratio(claim.id, records)),
         ", ".join(false_at(records)) or "–",
@@ -75,6 +79,11 @@ def _row(claim: Claim, evidence: Evidence) -> list[str]:
         f"{sum(r['seconds'] for r in records):.2f}" if records else "–",
         f"{{doc}}`{claim.notebook} </notebooks/{claim.notebook}>`",
     ]
+
+
+def _mark(claim: Claim, records: list[Mapping[str, Any]]) -> str:
+    words = checked(records)
+    return f" {{formal}}`{words} <{claim.id}>`" if words else ""
 
 
 def _outcome(claim: Claim, kind: str, records: list[Mapping[str, Any]]) -> str:

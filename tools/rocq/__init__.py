@@ -1,0 +1,1 @@
+"""The proof assistant: what `make proofs` builds, forbids, asks and writes down."""
