@@ -209,8 +209,9 @@ def run(model, architecture, ids):
     subject = Subject.of(model)
     subject = Subject(subject.model, architecture(subject.model))
     layers = []
-    final = subject.follow(Inputs.of(subject.model, subject.architecture, ids), layers.append)
-    streams = Streams.of(layers[0].input)
+    given = Inputs.of(subject.model, subject.architecture, ids)
+    final = subject.follow(given, layers.append)
+    streams = Streams.of(layers[0].input, given.valid(*layers[0].input.shape[:2]))
     for layer in layers:
         streams.advance(layer)
     streams.through(final, "end")

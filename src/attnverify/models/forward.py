@@ -15,7 +15,8 @@ from attnverify.errors import InputError, require
 from attnverify.models.families import architecture_of
 from attnverify.models.inputs import Inputs
 from attnverify.models.record import Record, places
-from attnverify.models.spec import Architecture
+from attnverify.models.rollout import LARGEST
+from attnverify.models.spec import Architecture, Attention
 from attnverify.models.trace import Layer, Step, Trace
 
 COARSE = (torch.float16, torch.bfloat16)
@@ -30,7 +31,9 @@ class Subject:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, model: nn.Module, dtype: torch.dtype | None = torch.float64) -> Subject:
+    def of(
+        cls, model: nn.Module, dtype: torch.dtype | None = torch.float64, device: str = "cpu"
+    ) -> Subject:
         """A copy of the model in ``dtype`` (None: its own, which must be float32 or float64).
 
         The head of a language model or classifier is left out. Raises InputError for a family
@@ -41,10 +44,43 @@ class Subject:
         own = next(model.parameters()).dtype
         expected = "float32 or float64, in which its roundings can be bounded"
         require((dtype or own) not in COARSE, "dtype", dtype or own, expected)
-        model = copy.deepcopy(model).to(dtype or own).eval().requires_grad_(False)
+        model = copy.deepcopy(model).to(device, dtype or own).eval().requires_grad_(False)
         _make_visible(model)
         notes = () if own == (dtype or own) else (f"weights promoted from {own} to {dtype}",)
         return cls(model, architecture_of(model), notes)
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    def words(self) -> dict[str, Any]:
+        """Family, number of parameters and dtype."""
+        first = next(self.model.parameters())
+        return {
+            "family": getattr(getattr(self.model, "config", None), "model_type", "torch"),
+            "class": type(self.model).__name__,
+            "parameters": sum(p.numel() for p in self.model.parameters()),
+            "dtype": str(first.dtype).removeprefix("torch."),
+        }
+
+    def memory(self, inputs: Inputs) -> float:
+        """Bytes that a run takes at most beside the model; the factors are counted in the code.
+
+        One layer: its weights twice in float64 and once more in absolute values; eight arrays of
+        the size of its attention matrices; the streams, one a length and three more, and twice
+        what a step makes of them at its widest, with eight single activations.
+        """
+        batch, tokens = inputs.shape
+        layers = self.architecture.layers
+        weights = max(sum(p.numel() for p in layer.parameters()) for layer in layers)
+        widest = max(max(p.shape) for layer in layers for p in layer.parameters())
+        bodies = [
+            body for block in self.architecture.blocks(layers[0]) for _, body in block.branches
+        ]
+        heads = max(body.heads for body in bodies if isinstance(body, Attention))
+        streams = 2 * (len(layers) + 3) + 8
+        entries = 3 * weights + 8 * batch * heads * tokens**2 + streams * batch * tokens * widest
+        return 8.0 * (entries + min(tokens, LARGEST) * 2 * tokens * widest)
 
     def follow(self, inputs: Inputs, each: Callable[[Layer], None]) -> Sequence[Step]:
         """Run the model; ``each`` gets every layer as it ends. Returns the steps of the final norm.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,13 +23,17 @@ DATA = ("input_ids", "inputs_embeds", "pixel_values", "src")
 
 @dataclass(frozen=True)
 class Inputs:
-    """Keyword arguments of the forward pass, and which tokens are no padding (None: all)."""
+    """Keyword arguments of the forward pass, and which tokens are no padding (None: all).
+
+    shape: (batch, tokens), for pixels as many tokens as patches and one.
+    """
 
     arguments: dict[str, Any]
     mask: Tensor | None
+    shape: tuple[int, int]
 
     @classmethod
-    def of(cls, model: nn.Module, architecture: Architecture, inputs: Any) -> Inputs:
+    def of(cls, model: Any, architecture: Architecture, inputs: Any) -> Inputs:
         """Checked and completed; raises InputError (argument ``inputs``)."""
         given = dict(inputs) if isinstance(inputs, Mapping) else _named(model, inputs)
         names = [name for name in DATA if given.get(name) is not None]
@@ -44,7 +49,13 @@ class Inputs:
             _require_positions(architecture, value.shape[1])
         if architecture.causal:
             given["use_cache"] = False
-        return cls(given, _mask(given, value))
+        for mask in ("attention_mask", "src_key_padding_mask"):
+            if given.get(mask) is not None:
+                given[mask] = torch.as_tensor(given[mask]).to(where.device)
+        tokens = value.shape[1]
+        if name == "pixel_values":
+            tokens = 1 + math.prod(value.shape[-2:]) // model.config.patch_size**2
+        return cls(given, _mask(given, value), (len(value), tokens))
 
     def valid(self, batch: int, tokens: int) -> Tensor:
         """(batch, tokens), True where there is no padding."""

@@ -33,11 +33,14 @@ SINGLE = unit_roundoff(torch.float32)
 NORMAL = torch.finfo(torch.float32).tiny
 
 
-def check(heads: Heads, place: str) -> Check:
-    """The model's attention matrices against those of W_Q, W_K and the scale."""
+def check(heads: Heads, valid: Tensor, place: str) -> Check:
+    """The model's attention matrices against those of W_Q, W_K and the scale.
+
+    valid (batch, tokens): rows of padding are left out, which may attend to anything.
+    """
     own, absolute, roundings = scores(heads)
-    seen = heads.P > 0
-    expected = torch.softmax(own.masked_fill(~seen, -torch.inf), -1)
+    seen = (heads.P > 0) & valid[:, None, :, None]
+    expected = torch.softmax(own.masked_fill(~seen, -torch.inf), -1).nan_to_num(0.0)
     largest = absolute.masked_fill(~seen, 0.0).amax(-1, keepdim=True)
     unit = max(heads.unit, SINGLE)
     E = 2 * gamma(roundings, heads.unit) * largest + 4 * unit * largest

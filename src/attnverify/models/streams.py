@@ -45,18 +45,20 @@ class Streams:
     """The streams at one place of a trace.
 
     sums (streams, batch, tokens, width): S_0, S_1, ..., and last the biases; rest and seen
-    (batch, tokens, width): what rounding has left, and the model's own values there.
+    (batch, tokens, width): what rounding has left, and the model's own values there; valid (batch,
+    tokens): False at padding.
     """
 
     sums: Tensor
     rest: Tensor
     seen: Tensor
+    valid: Tensor
     checks: list[Check] = field(default_factory=list)
 
     @classmethod
-    def of(cls, X: Tensor) -> Streams:
+    def of(cls, X: Tensor, valid: Tensor) -> Streams:
         """At the input of the first layer: one path, of length 0."""
-        return cls(torch.stack([X, torch.zeros_like(X)]), torch.zeros_like(X), X)
+        return cls(torch.stack([X, torch.zeros_like(X)]), torch.zeros_like(X), X, valid)
 
     @property
     def lengths(self) -> Tensor:
@@ -71,7 +73,7 @@ class Streams:
         """Through one layer; raises ReconstructionError where a step misses its bound."""
         for number, block in enumerate(layer.blocks, 1):
             self.through_block(block, f"layer {layer.number}, block {number}")
-        self.checks.append(scores.check(layer.heads, f"layer {layer.number}, scores"))
+        self.checks.append(scores.check(layer.heads, self.valid, f"layer {layer.number}, scores"))
 
     def through_block(self, block: Block, place: str) -> None:
         ends = [self._end_of(branch, place) for branch in block.branches]
@@ -87,7 +89,7 @@ class Streams:
         self.through(block.after, place)
 
     def _end_of(self, branch: Branch, place: str) -> Streams:
-        own = Streams(self.sums, self.rest, self.seen, self.checks)
+        own = Streams(self.sums, self.rest, self.seen, self.valid, self.checks)
         own.through(branch.steps, place)
         return own
 
@@ -127,7 +129,7 @@ def _add(total: Tensor, part: Tensor, longer: bool) -> None:
 
 def reconstruct(trace: Trace) -> Streams:
     """The streams behind the last layer and the final norm, every step checked."""
-    streams = Streams.of(trace.input)
+    streams = Streams.of(trace.input, trace.valid)
     for layer in trace.layers:
         streams.advance(layer)
     streams.through(trace.final, "end")
