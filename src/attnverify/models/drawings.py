@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ text{fill:#1d2430}.a{stroke:#8a93a3;stroke-width:1}.b{fill:#0072b2}.n{fill:#b34d
 @media (prefers-color-scheme:dark){text{fill:#e6e9ef}.b{fill:#56b4e9}.n{fill:#e69f00}
 .l{stroke:#56b4e9}.r{stroke:#e69f00}}
 </style>"""
-WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 640, 260, 56, 34, 40
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 640.0, 260.0, 56.0, 34.0, 40.0
 
 
 def figures(report: Report) -> dict[str, str]:
@@ -47,8 +48,8 @@ def figures(report: Report) -> dict[str, str]:
 
 def _frame(title: str, inside: Sequence[str], height: float = HEIGHT) -> str:
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" role="img" '
-        f'aria-label="{escape(title)}">{STYLE}<text x="{LEFT}" y="18" font-weight="600">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {height:g}" role="img" '
+        f'aria-label="{escape(title)}">{STYLE}<text x="{LEFT:g}" y="18" font-weight="600">'
         f"{escape(title)}</text>{''.join(inside)}</svg>\n"
     )
 
@@ -72,7 +73,7 @@ class _Scale:
         ticks = sorted({self.low, 0.0, self.high})
         parts = [_text(LEFT - 6, self(tick) + 4, f"{tick:.3g}", "end") for tick in ticks]
         zero = self(0.0)
-        return "".join(parts) + f'<path class="a" d="M{LEFT},{zero:.1f}H{WIDTH - 8}"/>'
+        return "".join(parts) + f'<path class="a" d="M{LEFT:g},{zero:.1f}H{WIDTH - 8:g}"/>'
 
 
 def _places(count: int) -> list[float]:
@@ -82,7 +83,7 @@ def _places(count: int) -> list[float]:
 
 def _labels(labels: Sequence[str], places: Sequence[float]) -> list[str]:
     """No more of them than fit beside each other."""
-    every = max(1, -(-len(labels) * 30 // (WIDTH - LEFT)))
+    every = max(1, math.ceil(len(labels) * 30 / (WIDTH - LEFT)))
     shown = [
         i for i, label in enumerate(labels) if i % every == 0 or not label.lstrip("-").isdigit()
     ]

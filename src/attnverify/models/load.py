@@ -63,6 +63,7 @@ class Folder:
         import transformers
 
         transformers.logging.set_verbosity_error()
+        transformers.logging.disable_progress_bar()
         try:
             model, told = transformers.AutoModel.from_pretrained(
                 str(self.path),
@@ -109,7 +110,8 @@ def _require_transformers() -> None:
 
 
 def _no_weights(path: Path) -> str:
-    pickles = [file for file in sorted(path.iterdir()) if file.suffix in PICKLES]
+    found = [file for file in sorted(path.iterdir()) if file.suffix in PICKLES]
+    pickles = sorted(found, key=lambda file: "model" not in file.name)
     if not pickles:
         return f"model: got no *.safetensors in {path}, expected the weights of the model there"
     source, target = pickles[0], path / "model.safetensors"

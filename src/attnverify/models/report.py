@@ -67,7 +67,7 @@ class Report:
 
 
 def inspect(
-    model: nn.Module | str | Path,
+    model: Any,
     inputs: Any = None,
     *,
     text: str | None = None,
