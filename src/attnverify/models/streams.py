@@ -1,27 +1,28 @@
 """All paths of a trace, summed by length, and the proof that they are the model's output.
 
-Streams. S_0, ..., S_L are the sums over all paths that pass through attention so many times; B is
-what the biases carry; both advance step by step, S_l through the linear parts and B through the
-affine maps. At every place of the model the rest r = (the model's own values) - sum S_l - B is what
-the model's rounding has left there.
+Streams. ``S_0, ..., S_L`` are the sums over all paths that pass through attention so many times;
+``B`` is what the biases carry; both advance step by step, the sums through the linear parts and the
+biases through the affine maps. At every place of the model the rest ``r`` = (the model's own
+values) - (sum of all streams) is what the model's rounding has left there.
 
-The proof. Let a step be the affine map x -> M x + s, x the model's values before it, y those after
-it. Were all exact, y = M x + s, and the rest after it would be M r. The bound, entry by entry:
+The proof. Let a step be the affine map ``x -> M x + s``, x the model's values before it, y those
+after it. Were all exact, y = M x + s, and the rest after it would be M r. The bound, entry by
+entry, with bars for absolute values::
 
-    | r_after - M r | <=  gamma_m(u) (|M| |x| + |s|)                    the model's roundings
-                        + gamma_{m+k}(v) (|M| (sum |S_l| + |B| + |r|) + |s|)    those made here
-                        + k v (sum of the streams after it, in absolute values, + |y|)
+    |r_after - M r| <=  gamma_m(u) (|M| |x| + |s|)                         the model's roundings
+                      + gamma_{m+k}(v) (|M| (sum |S_l| + |B| + |r|) + |s|)   those made here
+                      + k v (sum of the streams after it, absolute, + |y|)
 
 with m the roundings of the map, u the unit roundoff of the model, v = 2^-53 and k the number of
-streams, for: y differs from M x + s by the first term; x is the sum of the streams and r up to k
-roundings, each stream after the step is off by gamma_m(v) |M| |S_l|, and they are summed with k
-roundings. The whole is taken twice, as the bound is itself computed in floats of relative error
-below 1, and an underflow loses less than m times the smallest normal number.
+streams, because y differs from M x + s by the first term; x is the sum of the streams and r up to k
+roundings, each stream after the step is off by m roundings of its own, and they are summed with k
+more. The whole is taken twice, as the bound is itself computed in floats of relative error below
+1, and an underflow loses less than m times the smallest normal number.
 
 Every step of every layer must meet its bound. Nothing is multiplied up over depth: the worst case
 of a whole forward pass is astronomically large for real weights and would accept any adapter. What
 the roundings of all steps together come to at the end is not estimated but known: it is the last
-rest, one more stream beside the others, so that sum S_l + B + r is the model's output.
+rest, one more stream beside the others, so that all streams and r together are the model's output.
 """
 
 from __future__ import annotations

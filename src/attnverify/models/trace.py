@@ -49,7 +49,7 @@ class Step:
         return streams
 
     def size(self, y: Tensor) -> Tensor:
-        """The step in absolute values at |y|: what its rounding errors are measured against."""
+        """The step in absolute values, at those of y: what rounding errors are measured against."""
         y = y.abs()
         for map in self.maps:
             y = map.absolute(y) + abs(map.shift)
