@@ -2,7 +2,8 @@
 
 An adapter is a function from a model to an :class:`Architecture`. It names modules; it computes
 nothing. What the modules did in a forward pass is seen through hooks, and the trace made from both
-is checked against the model at every step (:mod:`attnverify.models.streams`), so that an adapter cannot be wrong unnoticed.
+is checked against the model at every step (:mod:`attnverify.models.streams`), so that an adapter
+cannot be wrong unnoticed.
 """
 
 from __future__ import annotations
