@@ -15,7 +15,7 @@ from attnverify.errors import InputError, require
 from attnverify.models.families import architecture_of
 from attnverify.models.inputs import Inputs
 from attnverify.models.record import Record, places
-from attnverify.models.rollout import LARGEST
+from attnverify.models.rollout import fits
 from attnverify.models.spec import Architecture, Attention
 from attnverify.models.trace import Layer, Step, Trace
 
@@ -64,11 +64,12 @@ class Subject:
         }
 
     def memory(self, inputs: Inputs) -> float:
-        """Bytes that a run takes at most beside the model; the factors are counted in the code.
+        """Bytes that a run takes at most beside the model, as counted in the code and seen in runs.
 
-        One layer: its weights twice in float64 and once more in absolute values; eight arrays of
-        the size of its attention matrices; the streams, one a length and three more, and twice
-        what a step makes of them at its widest, with eight single activations.
+        One layer: its weights twice in float64 and once more in absolute values; 16 arrays of the
+        size of its attention matrices; the streams, one a length and three more, three times at
+        their widest, with eight single activations; where rollout is compared, as many streams as
+        tokens, four times; and 16 MiB for all that is small.
         """
         batch, tokens = inputs.shape
         layers = self.architecture.layers
@@ -78,9 +79,11 @@ class Subject:
             body for block in self.architecture.blocks(layers[0]) for _, body in block.branches
         ]
         heads = max(body.heads for body in bodies if isinstance(body, Attention))
-        streams = 2 * (len(layers) + 3) + 8
-        entries = 3 * weights + 8 * batch * heads * tokens**2 + streams * batch * tokens * widest
-        return 8.0 * (entries + min(tokens, LARGEST) * 2 * tokens * widest)
+        streams = 3 * (len(layers) + 3) + 8
+        entries = 3 * weights + 16 * batch * heads * tokens**2 + streams * batch * tokens * widest
+        if fits(batch, tokens, masked=inputs.mask is not None):
+            entries += 4 * tokens * tokens * widest
+        return 8.0 * entries + 2.0**24
 
     def follow(self, inputs: Inputs, each: Callable[[Layer], None]) -> Sequence[Step]:
         """Run the model; ``each`` gets every layer as it ends. Returns the steps of the final norm.

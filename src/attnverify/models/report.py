@@ -19,7 +19,7 @@ from attnverify.models.columns import TABLES
 from attnverify.models.forward import Subject
 from attnverify.models.inputs import Inputs
 from attnverify.models.load import Folder
-from attnverify.models.rollout import LARGEST, Rollout
+from attnverify.models.rollout import Rollout, fits
 from attnverify.models.streams import Streams
 from attnverify.models.trace import Layer
 
@@ -183,7 +183,7 @@ class _Run:
     def _start(self, layer: Layer) -> None:
         X, heads = layer.input, layer.heads
         self.streams = Streams.of(X, self.inputs.valid(*X.shape[:2]).to(X.device))
-        if len(X) == 1 and X.shape[1] <= LARGEST and self.inputs.mask is None:
+        if fits(*X.shape[:2], masked=self.inputs.mask is not None):
             self.rollout = Rollout.of(X)
         self.sizes = {
             "layers": self.depth,
