@@ -95,8 +95,8 @@ def test_layers_are_those_of_the_margins(bert, report):
 @pytest.mark.parametrize(
     ("case", "reason"),
     [
-        ("gpt2", "tokens do not see all tokens"),
-        ("llama", "tokens do not see all tokens"),
+        ("gpt2", "some attention weights are zero (a mask, or underflow)"),
+        ("llama", "some attention weights are zero (a mask, or underflow)"),
         ("vit", None),
     ],
 )
@@ -482,6 +482,15 @@ def test_texts(folder, tmp_path):
     (folder / "vocab.txt").unlink()
     with pytest.raises(InputError, match="got no tokenizer.json or vocab.txt"):
         av.inspect(folder, "the path")
+
+
+def test_promotion_is_said(folder):
+    assert av.inspect(folder, [3]).notes == ("weights promoted from float32 to float64",)
+    changed_weights(folder, lambda t: {k: v.bfloat16() for k, v in t.items()})
+    changed_config(folder, dtype="bfloat16")
+    found = av.inspect(folder, [3], dtype="float32")
+    assert found.notes == ("weights promoted from bfloat16 to float32",)
+    assert found.model["dtype"] == "float32"
 
 
 def test_files_of_token_ids(tmp_path):

@@ -16,7 +16,7 @@ from attnverify.models.trace import Heads, Layer
 
 Row = dict[str, Any]
 
-MASKED = "tokens do not see all tokens"
+MASKED = "some attention weights are zero (a mask, or underflow)"
 ROTATED = "positions are in the scores (rotary)"
 NORMED = "queries and keys are normalized"
 

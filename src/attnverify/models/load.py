@@ -84,6 +84,12 @@ class Folder:
         _require_all(self.path, told)
         return model
 
+    def notes(self, dtype: Any) -> tuple[str, ...]:
+        """What was changed in reading: the dtype, where config.json names another."""
+        own = self.config.get("dtype", self.config.get("torch_dtype"))
+        new = str(dtype).removeprefix("torch.")
+        return () if own in (None, new) else (f"weights promoted from {own} to {new}",)
+
     def _require_ties(self) -> None:
         """Tied weights, where the files hold both, must be equal."""
         if not self.config.get("tie_word_embeddings", True):

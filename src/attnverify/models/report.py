@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,14 +93,17 @@ def inspect(
     require(dtype is None or dtype in DTYPES, "dtype", repr(dtype), known)
     chosen = None if dtype is None else DTYPES[dtype]
     words: list[str] | None = None
+    notes: tuple[str, ...] = ()
     if isinstance(model, str | Path):
         folder = Folder.of(model)
         inputs, words = _ids(folder, inputs, text)
         model = folder.model(chosen or torch.float32)
+        notes = folder.notes(chosen or torch.float32)
     elif text is not None:
         raise InputError("text: got a text for a module, expected inputs (a folder reads texts)")
     require(isinstance(model, nn.Module), "model", type(model).__name__, "a module or a folder")
     subject = Subject.of(model, chosen, device)
+    subject = replace(subject, notes=subject.notes + notes)
     given = Inputs.of(subject.model, subject.architecture, inputs)
     return _Run(subject, given, words, layers, progress or (lambda what, share: None)).report()
 

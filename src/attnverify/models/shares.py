@@ -45,10 +45,12 @@ def _products(parts: Tensor, Y: Tensor, valid: Tensor) -> tuple[tuple[list, list
         middle = norms.mean_centered(out)
         for i, part in enumerate([*parts[:, text], Y[text]]):
             own = part[keep]
-            whole[i] += (own * out).sum()
-            centered[i] += (own * middle).sum()  # R is its own square: removed from one is enough
+            whole[i] += float((own * out).sum())
+            centered[i] += float(
+                (own * middle).sum()
+            )  # R is its own square: removed from one is enough
             if i < len(parts):
-                square[i] += own.square().sum()
+                square[i] += float(own.square().sum())
     return (centered.tolist(), whole.tolist()), square.tolist()
 
 
