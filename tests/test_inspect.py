@@ -341,6 +341,14 @@ def test_memory_grows_with_the_work(bert):
             "^inputs: got a text of padding alone",
         ),
         (None, "^inputs: got NoneType, expected token ids"),
+        (
+            {"input_ids": [3], "attention_masks": [1]},
+            r"^inputs: got the argument 'attention_masks' \(did you mean 'attention_mask'\?\)",
+        ),
+        (
+            {"input_ids": torch.tensor([3]), "token_type_ids": torch.tensor([[7]])},
+            "^inputs: got input_ids, token_type_ids, which the model does not take",
+        ),
     ],
 )
 def test_bad_inputs(bert, inputs, message):

@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from attnverify.formulas import norms as norms
     from attnverify.formulas import softmax as softmax
     from attnverify.formulas import walk as walk
+    from attnverify.models.forward import trace as trace
     from attnverify.models.report import inspect as inspect
     from attnverify.network import deviations as deviations
     from attnverify.network import encoder as encoder
@@ -79,6 +80,7 @@ PUBLIC = {
     "spectrum": "attnverify.formulas.eigenspectrum",
     "stacks": "attnverify.network.stacks",
     "symbolic": "attnverify.symbolic",
+    "trace": "attnverify.models.forward:trace",
     "walk": "attnverify.formulas.walk",
 }
 

@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from attnverify.errors import InputError, require
+from attnverify.errors import InputError, RunError, require
 from attnverify.models.families import architecture_of
 from attnverify.models.inputs import Inputs
+from attnverify.models.reconstruction import ReconstructionError
 from attnverify.models.record import Record, places
 from attnverify.models.rollout import fits
 from attnverify.models.spec import Architecture, Attention
@@ -96,14 +97,15 @@ class Subject:
         def ended(layer: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
             nonlocal number
             number += 1
-            each(record.layer(number, record.of(layer).input, blocks[id(layer)]))
+            with _fitting(number):
+                each(record.layer(number, record.of(layer).input, blocks[id(layer)]))
             record.calls.clear()
 
         final = self.architecture.final
         watched = [module for parts in blocks.values() for module in places(parts)]
         watched += [*self.architecture.layers, *([final.module] if final else [])]
         with _hooks(watched, record.note), _hooks(self.architecture.layers, ended):
-            with torch.no_grad():
+            with torch.no_grad(), _taken(inputs):
                 self.model(**inputs.arguments)
         expected = len(self.architecture.layers)
         require(number == expected, "model", f"{number} layers called", f"{expected}")
@@ -127,6 +129,33 @@ def _make_visible(model: Any) -> None:
 
 def _with_weights(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
     return args, {**kwargs, "need_weights": True, "average_attn_weights": False}
+
+
+@contextmanager
+def _fitting(number: int) -> Iterator[None]:
+    """What fails because shapes do not fit is the adapter's mistake."""
+    try:
+        yield
+    except RunError:
+        raise
+    except (RuntimeError, IndexError) as error:
+        raise ReconstructionError(
+            f"layer {number}: the adapter does not fit this model ({error})"
+        ) from error
+
+
+@contextmanager
+def _taken(inputs: Inputs) -> Iterator[None]:
+    """What the model itself does not take is named as an input."""
+    try:
+        yield
+    except (RunError, InputError):
+        raise
+    except (RuntimeError, IndexError, ValueError, TypeError) as error:
+        names = ", ".join(inputs.arguments)
+        raise InputError(
+            f"inputs: got {names}, which the model does not take ({error}), expected others"
+        ) from error
 
 
 @contextmanager

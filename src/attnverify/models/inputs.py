@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attnverify.errors import InputError, require, require_finite
+from attnverify.errors import InputError, nearest, require, require_finite
 from attnverify.models.spec import Architecture
 
 EXPECTED = (
@@ -38,24 +39,21 @@ class Inputs:
         given = dict(inputs) if isinstance(inputs, Mapping) else _named(model, inputs)
         names = [name for name in DATA if given.get(name) is not None]
         require(len(names) == 1, "inputs", f"{sorted(given)}", f"exactly one of {DATA}")
-        name, where = names[0], next(model.parameters())
-        value = given[name] = _batched(name, given[name]).to(where.device)
+        name = names[0]
+        _require_known(model, given)
+        value = given[name] = _batched(name, given[name])
         if name == "input_ids":
             _require_ids(model, value)
         else:
             require_finite("inputs", value)
-            given[name] = value.to(where.dtype)
         if name != "pixel_values":
             _require_positions(architecture, value.shape[1])
         if architecture.causal:
             given["use_cache"] = False
-        for mask in ("attention_mask", "src_key_padding_mask"):
-            if given.get(mask) is not None:
-                given[mask] = torch.as_tensor(given[mask]).to(where.device)
         tokens = value.shape[1]
         if name == "pixel_values":
             tokens = 1 + math.prod(value.shape[-2:]) // model.config.patch_size**2
-        return cls(given, _mask(given, value), (len(value), tokens))
+        return cls(_placed(model, given), _mask(given, value), (len(value), tokens))
 
     def valid(self, batch: int, tokens: int) -> Tensor:
         """(batch, tokens), True where there is no padding."""
@@ -74,6 +72,26 @@ def _named(model: nn.Module, inputs: Any) -> dict[str, Any]:
     if not value.is_floating_point():
         return {"input_ids": value}
     return {"pixel_values" if value.ndim == 4 else "inputs_embeds": value}
+
+
+def _require_known(model: nn.Module, given: Mapping[str, Any]) -> None:
+    """Arguments that a model takes by name; others it might ignore."""
+    known = signature(model.forward).parameters
+    for name in given:
+        what = f"the argument {name!r}{nearest(name, known)}"
+        require(name in known, "inputs", what, f"one of {', '.join(known)}")
+
+
+def _placed(model: nn.Module, given: Mapping[str, Any]) -> dict[str, Any]:
+    """All tensors on the model's device, floats in its dtype."""
+    own = next(model.parameters())
+
+    def at_home(value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        return value.to(own.device, own.dtype if value.is_floating_point() else value.dtype)
+
+    return {name: at_home(value) for name, value in given.items()}
 
 
 def _batched(name: str, value: Any) -> Tensor:
