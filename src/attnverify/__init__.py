@@ -35,6 +35,8 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from attnverify.formulas import norms as norms
     from attnverify.formulas import softmax as softmax
     from attnverify.formulas import walk as walk
+    from attnverify.models.forward import trace as trace
+    from attnverify.models.report import inspect as inspect
     from attnverify.network import deviations as deviations
     from attnverify.network import encoder as encoder
     from attnverify.network import frozen as frozen
@@ -66,6 +68,7 @@ PUBLIC = {
     "figures": "attnverify.book.figures",
     "frozen": "attnverify.network.frozen",
     "heads": "attnverify.formulas.heads",
+    "inspect": "attnverify.models.report:inspect",
     "interactive": "attnverify.book.interactive",
     "layernorm": "attnverify.formulas.layernorm",
     "ledger": "attnverify.evidence.ledger",
@@ -77,6 +80,7 @@ PUBLIC = {
     "spectrum": "attnverify.formulas.eigenspectrum",
     "stacks": "attnverify.network.stacks",
     "symbolic": "attnverify.symbolic",
+    "trace": "attnverify.models.forward:trace",
     "walk": "attnverify.formulas.walk",
 }
 

@@ -1,5 +1,5 @@
 """The console command ``attnverify``: list, show, verify, attack, replay, derivations,
-certificates, experiment.
+certificates, experiment, inspect.
 
 Exit code 0: no check failed or stayed unknown; 1: some did; 2: wrong usage, or a run that could
 not be finished; 130: interrupted. Listing and showing load neither torch nor sympy.
@@ -361,6 +361,55 @@ def experiment(
     settings = Settings(quick=quick, seed=seed, device=str(device), model=model, text=text)
     agrees = command.run(name, settings, folder, out, printing.errors)
     raise typer.Exit(0 if agrees else 1)
+
+
+class Precision(StrEnum):
+    """What a model runs in."""
+
+    float32 = "float32"
+    float64 = "float64"
+
+
+@app.command("inspect")
+def inspect_model(
+    model: Annotated[Path, typer.Argument(help="Folder with config.json and safetensors.")],
+    text: Annotated[Path | None, typer.Option(help="Text file; a shipped text if omitted.")] = None,
+    tokens: Annotated[Path | None, typer.Option(help="File of token ids instead.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Write page, JSON, CSV and figures here.")
+    ] = None,
+    as_json: Json = False,
+    layers: Annotated[str | None, typer.Option(help='Layers to report, as "1,3-5".')] = None,
+    dtype: Annotated[Precision, typer.Option(help="What the model runs in.")] = Precision.float64,
+    device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.cpu,
+) -> None:
+    """Trace a model of yours, prove the trace, and say what the theorems say about it.
+
+    Nothing is downloaded, no code of the folder runs.
+    """
+    _require_device(device)
+    from attnverify.models import command
+
+    if folder is not None:
+        files.require_writable("out", folder / command.JSON)
+    with printing.progress_bar() as bar:
+        task = bar.add_task("reading", total=100)
+
+        def advance(what: str, share: float) -> None:
+            if share == 0:
+                printing.errors.print(f"memory: {what}", markup=False, highlight=False)
+            bar.update(task, completed=100 * share, description=what)
+
+        report = command.run(model, text, tokens, layers, dtype, device, advance)
+    if folder is not None:
+        command.write(report, folder)
+    to = printing.errors if as_json else out
+    if as_json:
+        print(printing.as_json(report.as_json()))
+    for line in command.lines(report):
+        to.print(line, markup=False, highlight=False, soft_wrap=True)
+    if folder is not None:
+        to.print(f"page in {folder / command.HTML}", markup=False, highlight=False)
 
 
 def _inequality(id: str, name: str | None) -> tuple[str, Inequality]:

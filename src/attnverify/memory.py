@@ -29,9 +29,17 @@ def require_memory(
     The limit is the memory that is free at the time (of the machine, and of the control group the
     process runs in). instead: what the caller can do.
     """
-    needed, free = math.prod(shape) * like.element_size(), available(like.device)
-    given = f"{_readable(needed)} of {what}, shape {shape}, {like.dtype}"
-    require(needed <= free, argument, given, f"at most the {_readable(free)} free ({instead})")
+    needed = math.prod(shape) * like.element_size()
+    require_bytes(argument, needed, like.device, f"{what}, shape {shape}, {like.dtype}", instead)
+
+
+def require_bytes(
+    argument: str, needed: float, device: torch.device, what: str, instead: str
+) -> None:
+    """Raises InputError if so many bytes are more than what is free; see :func:`require_memory`."""
+    free = available(device)
+    expected = f"at most the {readable(free)} free ({instead})"
+    require(needed <= free, argument, f"{readable(needed)} of {what}", expected)
 
 
 def _of_machine() -> float:
@@ -58,5 +66,6 @@ def _of_group() -> float:
         return math.inf
 
 
-def _readable(size: int | float) -> str:
+def readable(size: int | float) -> str:
+    """A number of bytes in words."""
     return f"{size / 2**30:.3g} GiB" if size >= 2**27 else f"{size / 2**20:.3g} MiB"

@@ -138,7 +138,7 @@ class Encoder:
         directory = Path(path)
         require(directory.is_dir(), "path", f"{directory}, which is no directory", "a directory")
         config = Config.read(directory)
-        tokenizer = _tokenizer(directory)
+        tokenizer = read_tokenizer(directory)
         read = _reader(directory / "model.safetensors", sha256, config.depth)
         d = config.width
         return cls(
@@ -277,7 +277,7 @@ def _canonical(name: str) -> str:
     return name.replace("LayerNorm.beta", "LayerNorm.bias")
 
 
-def _tokenizer(directory: Path) -> Any:
+def read_tokenizer(directory: Path) -> Any:
     """The tokenizer of tokenizer.json, else WordPiece of vocab.txt; never pads or truncates."""
     try:
         import tokenizers

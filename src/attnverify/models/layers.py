@@ -1,0 +1,100 @@
+"""What is measured at one layer of a trace: diameters, residuals, and the sharp bound."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnverify.experiments.trained_encoder.layer_bounds import thin_product
+from attnverify.experiments.trained_encoder.margins import layer_threshold
+from attnverify.formulas import collapse, norms
+from attnverify.formulas.spectral import spectral_norm
+from attnverify.models.trace import Heads, Layer
+
+Row = dict[str, Any]
+
+MASKED = "some attention weights are zero (a mask, or underflow)"
+ROTATED = "positions are in the scores (rotary)"
+NORMED = "queries and keys are normalized"
+
+
+def rows(layer: Layer, valid: Tensor) -> list[Row]:
+    """A row for every text of the batch."""
+    c, v = rates(layer.heads)
+    threshold = layer_threshold(c, v)
+    return [_row(layer, text, valid[text], c, v, threshold) for text in range(len(valid))]
+
+
+def rates(heads: Heads) -> tuple[Tensor, Tensor]:
+    """(c_h, v_h) of :func:`attnverify.formulas.collapse.sharp_factor`, each (heads,).
+
+    c_h = scale ||W_QK,h||_2 / 4 and v_h = ||W_h||_2, by singular values of small matrices.
+    """
+    c = spectral_norm(thin_product(heads.W_Q, heads.W_K)) * (heads.scale / 4)
+    return c, spectral_norm(thin_product(heads.W_V, heads.W_O.mT))
+
+
+def unmet(heads: Heads, text: int, keep: Tensor) -> str | None:
+    """Which hypothesis of the sharp theorem fails; None if all hold.
+
+    Full attention is read off the matrices: every weight between tokens of the text is positive.
+    """
+    P = heads.P[text][:, keep][:, :, keep]
+    if not bool((P > 0).all()):
+        return MASKED
+    if heads.rotation is not None:
+        return ROTATED
+    return None if heads.norms is None else NORMED
+
+
+def _row(layer: Layer, text: int, keep: Tensor, c: Tensor, v: Tensor, threshold: float) -> Row:
+    stream, X = layer.input[text][keep], layer.heads.input[text][keep]
+    after = attention_output(layer)[text][keep]
+    size, out = float(norms.diameter(X)), float(norms.diameter(after))
+    reason = unmet(layer.heads, text, keep)
+    row: Row = {
+        "text": text + 1,
+        "layer": layer.number,
+        "residual": relative_residual(stream),
+        "stream_diameter": float(norms.diameter(stream)),
+        "diameter": size,
+        "attention_diameter": out,
+        "factor": out / size if size > 0 else None,
+        "bound": None,
+        "threshold": None,
+        "over_threshold": None,
+        "why_no_bound": reason,
+        **_nearest(stream),
+    }
+    if reason is None:
+        row["bound"] = float(collapse.sharp_factor(c.new_tensor(size), c, v))
+        if math.isfinite(threshold):
+            row |= {"threshold": threshold, "over_threshold": size / threshold}
+    return row
+
+
+def attention_output(layer: Layer) -> Tensor:
+    """What the attention of the layer adds, (batch, tokens, width), as the model computed it."""
+    branches = (branch for block in layer.blocks for branch in block.branches)
+    return next(branch for branch in branches if branch.attention).steps[-1].seen
+
+
+def relative_residual(X: Tensor) -> float | None:
+    """||X - 1 mean^T||_F / ||X||_F of tokens (tokens, width)."""
+    whole = float(X.norm())
+    return float(norms.mean_centered(X).norm()) / whole if whole > 0 else None
+
+
+def _nearest(X: Tensor) -> Row:
+    """The two tokens nearest to each other, and their distance over the diameter."""
+    if len(X) < 2:
+        return {"nearest": None, "nearest_distance": None}
+    distance = torch.cdist(X, X, compute_mode="donot_use_mm_for_euclid_dist")
+    largest = float(distance.max())
+    distance.fill_diagonal_(math.inf)
+    i, k = divmod(int(distance.argmin()), len(X))
+    share = float(distance.min()) / largest if largest > 0 else None
+    return {"nearest": [i + 1, k + 1], "nearest_distance": share}

@@ -1,0 +1,122 @@
+"""What is measured at the heads of one layer: their matrices, and what they attend to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnverify.experiments.trained_encoder.layer_bounds import thin_product
+from attnverify.formulas import eigenspectrum as spectrum
+from attnverify.formulas import norms, spread, walk
+from attnverify.models.layers import attention_output, rates
+from attnverify.models.trace import Heads, Layer
+
+Row = dict[str, Any]
+
+
+def rows(layer: Layer, valid: Tensor) -> list[Row]:
+    """A row for every head; what depends on tokens is the mean over those of all texts."""
+    heads = layer.heads
+    values = {**weights(heads), **attention(heads, valid), **parts(layer, valid)}
+    lists = {name: value.tolist() for name, value in values.items()}
+    return [
+        {
+            "layer": layer.number,
+            "head": head + 1,
+            **{name: _number(values[head]) for name, values in lists.items()},
+        }
+        for head in range(heads.count)
+    ]
+
+
+def weights(heads: Heads) -> dict[str, Tensor]:
+    """Figures of W_QK = W_Q W_K^T and of W = W_V W_O, each (heads,); nan where undefined.
+
+    tr W = tr(W_K^T W_Q), tr W^2 = tr((W_K^T W_Q)^2), ||W||_F^2 = tr(W_Q^T W_Q W_K^T W_K).
+    """
+    Q, K = heads.W_Q, heads.W_K
+    small = K.mT @ Q
+    trace, squares = walk.trace(small), spectrum.square_trace(small)
+    whole = ((Q.mT @ Q) * (K.mT @ K)).sum((-2, -1)).clamp_min(0)
+    c, v = rates(heads)
+    ratio = _over(squares, whole)
+    return {
+        "xi": _over(trace, torch.where(squares > 0, squares, torch.nan).sqrt()),
+        "xi_frobenius": _over(trace, whole.sqrt()),
+        "symmetry": ratio,
+        "asymmetry": ((1 - ratio) / 2).clamp_min(0).sqrt(),
+        "rank": _rank(thin_product(Q, K), Q.shape[-2]),
+        "query_key_norm": 4 * c / heads.scale,
+        "value_norm": v,
+    }
+
+
+def _rank(small: Tensor, width: int) -> Tensor:
+    """Singular values above width u times the largest, which rounding alone does not reach."""
+    values = torch.linalg.svdvals(small)
+    limit = values[..., :1] * width * torch.finfo(values.dtype).eps
+    return (values > limit).sum(-1).double()
+
+
+def attention(heads: Heads, valid: Tensor) -> dict[str, Tensor]:
+    """Entropy, its floor, and where attention goes, (heads,): means over rows with two keys."""
+    found = [_attention_of(heads.P[t][:, keep][:, :, keep]) for t, keep in enumerate(valid)]
+    joined = {name: torch.cat([each[name] for each in found], -1) for name in found[0]}
+    return {name: value.nanmean(-1) for name, value in joined.items()}
+
+
+def _attention_of(P: Tensor) -> dict[str, Tensor]:
+    """For every head and token of one text, P (heads, tokens, tokens); nan for rows of one key."""
+    seen = P > 0
+    keys = seen.sum(-1)
+    logs = torch.where(seen, P, 1.0).log()
+    entropy = -(P * logs).sum(-1)
+    low = torch.where(seen, logs, torch.inf).amin(-1)
+    D = torch.where(seen, logs, -torch.inf).amax(-1) - low
+    most = keys.double().log()
+    lack = torch.where(D > 0, spread.spread_constant(torch.where(D > 0, D, 1.0)), 0.0)
+    several = keys > 1
+    first = several.clone()
+    first[:, :1] = False
+    return {
+        "entropy": torch.where(several, entropy / most, torch.nan),
+        "entropy_floor": torch.where(several, ((most - lack) / most).clamp_min(0), torch.nan),
+        "sink": torch.where(first, P[..., 0], torch.nan),
+        "itself": torch.where(several, P.diagonal(dim1=-2, dim2=-1), torch.nan),
+    }
+
+
+def parts(layer: Layer, valid: Tensor) -> dict[str, Tensor]:
+    """What each head adds to the attention's output, tokens' mean removed, (heads,).
+
+    part: its projection on the whole, over the whole's square (all heads add up to 1 where rows of
+    attention add up to 1); moves: its norm over that of the whole.
+    """
+    heads, whole = layer.heads, attention_output(layer)
+    inner, square, total = [], [], 0.0
+    for text, keep in enumerate(valid):
+        X, out = heads.input[text][keep], norms.mean_centered(whole[text][keep])
+        P = heads.P[text][:, keep][:, :, keep]
+        own = [
+            norms.mean_centered(p @ (X @ V) @ W)
+            for p, V, W in zip(P, heads.W_V, heads.W_O, strict=True)
+        ]
+        inner.append(torch.stack([(each * out).sum() for each in own]))
+        square.append(torch.stack([each.square().sum() for each in own]))
+        total += float(out.square().sum())
+    whole_size = torch.tensor(total, dtype=torch.float64)
+    return {
+        "part": _over(torch.stack(inner).sum(0), whole_size),
+        "moves": _over(torch.stack(square).sum(0), whole_size).sqrt(),
+    }
+
+
+def _over(a: Tensor, b: Tensor) -> Tensor:
+    """a / b; nan where b is 0."""
+    return a / torch.where(b == 0, torch.nan, b)
+
+
+def _number(value: float) -> float | None:
+    return value if value == value else None

@@ -1,0 +1,109 @@
+"""A report in sentences: what was proved, and what stands out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from attnverify.models.report import Report
+
+SILENT = 0.05  # of the norm of a layer's attention
+
+
+def summary(report: Report) -> list[str]:
+    """One line each; the first says what was proved."""
+    return [proved(report), *found(report), *report.notes]
+
+
+def proved(report: Report) -> str:
+    p, m = report.proof, report.model
+    return (
+        f"Reconstruction: {p['steps']} steps of {m['layers']} layers and {m['heads']} heads "
+        f"compared with the model's own forward pass in {m['dtype']}, largest error over its "
+        f"derived bound {p['largest_error_over_bound']:.3g} (at most 1), at {p['at']}. All paths "
+        f"and biases together are the output up to {p['rounding_of_output']:.1e} of it, the "
+        "model's own rounding."
+    )
+
+
+def found(report: Report) -> Iterator[str]:
+    """What stands out in the tables."""
+    yield _lengths(report.lengths)
+    yield from _layers(report.layers)
+    yield from _heads(report.heads)
+    if report.rollout and report.rollout["rank_correlation"] is not None:
+        yield _rollout(report.rollout)
+
+
+def _lengths(rows: list[dict[str, Any]]) -> str:
+    paths = [row for row in rows if row["paths"] is not None and row["share"] is not None]
+    if not paths:
+        return "The tokens of the output are all equal: shares without their mean are undefined."
+    top = max(paths, key=lambda row: row["share"])
+    total = sum(row["paths"] for row in paths)
+    longest = paths[len(paths) // 2 + 1 :]
+    share = sum(row["share"] for row in longest)
+    of_paths = sum(row["paths"] for row in longest) / total
+    biases = next(row["share"] for row in rows if row["length"] == "biases")
+    line = (
+        f"Paths of length {top['length']} carry the largest share of what distinguishes the "
+        f"tokens of the output, {top['share']:.3f}; biases carry {biases:.3f}"
+    )
+    if longest:
+        line += (
+            f"; lengths from {longest[0]['length']} on, {of_paths:.1%} of all paths, {share:.3f}"
+        )
+    return line + "."
+
+
+def _layers(rows: list[dict[str, Any]]) -> Iterator[str]:
+    bounded = [row for row in rows if row["over_threshold"] is not None]
+    if bounded:
+        low = min(bounded, key=lambda row: row["over_threshold"])
+        below = sum(row["over_threshold"] < 1 for row in bounded)
+        yield (
+            f"The sharp theorem applies to {len(bounded)} of {len(rows)} inputs of layers; "
+            f"{below} are below the threshold of collapse, the nearest is "
+            f"{low['over_threshold']:.3g} times it (layer {low['layer']})."
+        )
+    for reason in dict.fromkeys(row["why_no_bound"] for row in rows):
+        if reason is not None:
+            where = [row["layer"] for row in rows if row["why_no_bound"] == reason]
+            yield f"No sharp bound at {len(where)} inputs of layers: {reason}."
+    measured = [row for row in rows if row["residual"] is not None]
+    if measured:
+        low = min(measured, key=lambda row: row["residual"])
+        yield (
+            f"Tokens are nearest to collapse where layer {low['layer']} begins: "
+            f"relative residual {low['residual']:.3g}."
+        )
+
+
+def _heads(rows: list[dict[str, Any]]) -> Iterator[str]:
+    silent = [row for row in rows if row["moves"] is not None and row["moves"] < SILENT]
+    yield (
+        f"{len(silent)} of {len(rows)} heads could be silent on these tokens: their output is less "
+        f"than {SILENT:.0%} of their layer's attention"
+        + (": " if silent else "")
+        + ", ".join(f"{row['layer']}.{row['head']}" for row in silent[:12])
+        + (", ..." if len(silent) > 12 else "")
+        + "."
+    )
+    sinks = [row for row in rows if row["sink"] is not None]
+    if sinks:
+        most = max(sinks, key=lambda row: row["sink"])
+        half = sum(row["sink"] > 0.5 for row in sinks)
+        yield (
+            f"{half} of {len(rows)} heads give more than half of their attention to the first "
+            f"token; the most is {most['sink']:.3f} (layer {most['layer']}, head {most['head']})."
+        )
+
+
+def _rollout(found: dict[str, Any]) -> str:
+    return (
+        f"Attention rollout against the true parts of single tokens: rank correlation "
+        f"{found['rank_correlation']:.2f}, the same first token in {found['same_top']:.0%} of "
+        f"rows; a token keeps {found['own_true']:.2f} of its own place in truth, "
+        f"{found['own_rollout']:.2f} by rollout."
+    )

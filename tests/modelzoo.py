@@ -1,0 +1,113 @@
+"""Small models of every family with random weights, biases and norms included."""
+
+from __future__ import annotations
+
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import torch
+import transformers
+from torch import nn
+
+SMALL = {
+    "vocab_size": 23,
+    "hidden_size": 12,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 17,
+    "max_position_embeddings": 16,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": 0,
+}
+GROUPED = {**SMALL, "num_attention_heads": 6, "num_key_value_heads": 2}
+GPT2 = {"vocab_size": 23, "n_embd": 15, "n_head": 5, "n_layer": 2, "n_positions": 16}
+GPT2 |= {"bos_token_id": 1, "eos_token_id": 2}
+DISTIL = {"vocab_size": 23, "dim": 12, "n_layers": 2, "n_heads": 3, "hidden_dim": 17}
+PIXELS = {k: v for k, v in SMALL.items() if k not in ("vocab_size", "max_position_embeddings")}
+
+#: Name to (class of the configuration, its options).
+CASES = {
+    "gpt2": ("GPT2Config", GPT2),
+    "gpt2, scaled by depth": (
+        "GPT2Config",
+        {**GPT2, "scale_attn_by_inverse_layer_idx": True, "activation_function": "relu"},
+    ),
+    "llama": ("LlamaConfig", GROUPED),
+    "llama, biases, one head": (
+        "LlamaConfig",
+        {
+            **SMALL,
+            "num_attention_heads": 1,
+            "num_key_value_heads": 1,
+            "attention_bias": True,
+            "mlp_bias": True,
+        },
+    ),
+    "bert": ("BertConfig", SMALL),
+    "bert, one layer": ("BertConfig", {**SMALL, "num_hidden_layers": 1, "hidden_act": "silu"}),
+    "mistral": ("MistralConfig", {**GROUPED, "sliding_window": 3, "head_dim": 4}),
+    "qwen2": ("Qwen2Config", {**GROUPED, "num_key_value_heads": 3}),
+    "qwen3": ("Qwen3Config", {**GROUPED, "num_key_value_heads": 1, "head_dim": 4}),
+    "gpt_neox": ("GPTNeoXConfig", SMALL),
+    "gpt_neox, in series": (
+        "GPTNeoXConfig",
+        {**SMALL, "use_parallel_residual": False, "attention_bias": False},
+    ),
+    "phi": ("PhiConfig", {**SMALL, "num_key_value_heads": 1, "partial_rotary_factor": 0.5}),
+    "roberta": ("RobertaConfig", SMALL),
+    "distilbert": ("DistilBertConfig", DISTIL),
+    "albert": ("AlbertConfig", {**SMALL, "embedding_size": 5, "num_hidden_layers": 3}),
+    "albert, groups": (
+        "AlbertConfig",
+        {**SMALL, "embedding_size": 5, "num_hidden_layers": 4, "num_hidden_groups": 2},
+    ),
+    "vit": ("ViTConfig", {**PIXELS, "image_size": 8, "patch_size": 4}),
+}
+
+
+def shaken(model: nn.Module, seed: int = 0) -> nn.Module:
+    """Every weight moved: biases and norms start at 0 and 1, which would hide mistakes."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for value in model.parameters():
+            value += 0.3 * torch.randn(value.shape, generator=generator)
+    return model.eval()
+
+
+def model(case: str, seed: int = 0, **changes):
+    """A model of a case, float32."""
+    name, options = CASES[case]
+    torch.manual_seed(seed)
+    config = getattr(transformers, name)(**{**options, **changes})
+    return shaken(transformers.AutoModel.from_config(config), seed)
+
+
+def inputs(case: str, batch: int = 2, tokens: int = 7, seed: int = 0) -> torch.Tensor:
+    """Token ids, or pixels for a vision model."""
+    generator = torch.Generator().manual_seed(seed)
+    if case == "vit":
+        return torch.randn(batch, 3, 8, 8, generator=generator)
+    return torch.randint(3, 23, (batch, tokens), generator=generator)
+
+
+def reference(model, arguments, dtype):
+    """The model's own output in ``dtype``, with the attention that shows its matrices."""
+    import copy
+
+    own = copy.deepcopy(model).to(dtype)
+    own.set_attn_implementation("eager")
+    given = {k: v.to(dtype) if v.is_floating_point() else v for k, v in arguments.items()}
+    with torch.no_grad():
+        return own(**given).last_hidden_state
+
+
+def encoder(norm_first: bool = False, **options) -> nn.TransformerEncoder:
+    """A stack of torch's own layers."""
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(
+        12, 3, 17, batch_first=True, norm_first=norm_first, dropout=0.1, **options
+    )
+    stack = nn.TransformerEncoder(layer, 2, nn.LayerNorm(12), enable_nested_tensor=False)
+    return shaken(stack)

@@ -1,0 +1,532 @@
+"""The report on a model: its figures against their definitions, its files, every bad input."""
+
+import copy
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+import safetensors.torch
+import torch
+from safetensors.torch import save_file
+
+import attnverify as av
+import modelzoo
+from attnverify.claims import registry
+from attnverify.errors import InputError
+from attnverify.experiments.trained_encoder import margins, spectra
+from attnverify.models import command, load, page
+from attnverify.models.columns import TABLES
+from attnverify.models.forward import Subject, trace
+from attnverify.models.inputs import Inputs
+from attnverify.models.report import Report, dumps
+from attnverify.models.rollout import Rollout
+from attnverify.models.streams import reconstruct
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "path", "##s", "are", "short", "."]
+WORDS += [f"word{i}" for i in range(12)]
+
+
+@pytest.fixture(scope="module")
+def bert():
+    return modelzoo.model("bert")
+
+
+@pytest.fixture(scope="module")
+def report(bert) -> Report:
+    return av.inspect(bert, modelzoo.inputs("bert")[0])
+
+
+@pytest.fixture
+def folder(tmp_path, bert):
+    bert.save_pretrained(tmp_path)
+    (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    return tmp_path
+
+
+# ---------------------------------------------------------------- figures
+
+
+@pytest.mark.parametrize("case", ["bert", "llama", "gpt_neox", "vit"])
+def test_shares_add_up_to_one(case):
+    """Each share is a quotient of sums of at most 12 * 9 * 2 products of streams of order 1."""
+    found = av.inspect(modelzoo.model(case), modelzoo.inputs(case))
+    for name in ("share", "share_whole"):
+        shares = [row[name] for row in found.lengths]
+        limit = 2 * 12 * 9 * 2 * 2.0**-53 * sum(map(abs, shares)) * 4
+        assert abs(sum(shares) - 1) <= limit
+    assert [row["length"] for row in found.lengths] == [0, 1, 2, "biases", "rounding"]
+    assert sum(row["paths"] for row in found.lengths[:3]) == (1 + found.model["heads"]) ** 2
+
+
+def test_shares_are_those_of_the_frozen_encoder(folder):
+    """The book's own reader of BERT, the other way to the same sums."""
+    own = av.encoder.Encoder.from_directory(folder)
+    X = own.embed("the path s are short .")
+    lengths, bias = av.frozen.by_length(own.network, X)
+    output = own.network(X)
+    found = av.inspect(folder, text="the path s are short .")
+    centered = av.norms.mean_centered(output)
+    parts = [*lengths, bias]
+    for row, part in zip(found.lengths, parts, strict=False):
+        expected = float((part * centered).sum() / centered.square().sum())
+        # Two forward passes of 2 layers, 120 roundings each as in test_models_trace.
+        assert abs(row["share"] - expected) <= 8 * 240 * 2.0**-53 * 10
+        assert row["norm"] == pytest.approx(float(part.norm()), rel=1e-12)
+
+
+def test_layers_are_those_of_the_margins(bert, report):
+    """Threshold and factor as the experiment of the book computes them."""
+    found = trace(bert, modelzoo.inputs("bert")[0])
+    for layer, row in zip(found.layers, report.layers, strict=True):
+        h = layer.heads
+        qk = torch.linalg.matrix_norm(h.W_Q @ h.W_K.mT, ord=2)
+        v = torch.linalg.matrix_norm(h.W_V @ h.W_O, ord=2)
+        c = qk / (4 * 4**0.5)
+        size = float(torch.cdist(h.input[0], h.input[0]).max())
+        assert row["threshold"] == pytest.approx(margins.layer_threshold(c, v), rel=1e-9)
+        assert row["diameter"] == pytest.approx(size, rel=1e-9)
+        assert row["bound"] == pytest.approx(float((v * torch.tanh(c * size**2)).sum()), rel=1e-9)
+        assert row["factor"] <= row["bound"] * (1 + 1e-9) and row["why_no_bound"] is None
+
+
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [
+        ("gpt2", "some attention weights are zero (a mask, or underflow)"),
+        ("llama", "some attention weights are zero (a mask, or underflow)"),
+        ("vit", None),
+    ],
+)
+def test_a_bound_only_where_its_hypotheses_hold(case, reason):
+    found = av.inspect(modelzoo.model(case), modelzoo.inputs(case))
+    for row in found.layers:
+        assert row["why_no_bound"] == reason and (row["bound"] is None) == (reason is not None)
+
+
+@pytest.mark.parametrize("case", ["llama", "qwen3"])
+def test_one_token_sees_all_but_positions_are_in_the_scores(case):
+    """A text of one token is full attention under any mask."""
+    found = av.inspect(modelzoo.model(case), [5])
+    assert {row["why_no_bound"] for row in found.layers} == {"positions are in the scores (rotary)"}
+    assert found.layers[0]["nearest"] is None and found.heads[0]["entropy"] is None
+    dumps(found)
+
+
+def test_heads_by_definition(bert, report):
+    found = trace(bert, modelzoo.inputs("bert")[0])
+    for layer in found.layers:
+        rows = [row for row in report.heads if row["layer"] == layer.number]
+        h = layer.heads
+        own = spectra.measures(h.W_Q, h.W_K)
+        for i, row in enumerate(rows):
+            W, P = h.W_Q[i] @ h.W_K[i].T, h.P[0, i]
+            for name, other in (
+                ("xi", "xi"),
+                ("xi_frobenius", "xi_frobenius"),
+                ("asymmetry", "skew_share"),
+            ):
+                value = float(own[other][i])
+                assert row[name] == (pytest.approx(value, rel=1e-9) if value == value else None)
+            assert row["symmetry"] == pytest.approx(float((W @ W).trace() / W.norm() ** 2))
+            assert row["rank"] == torch.linalg.matrix_rank(W) == 4
+            entropy = -(P * P.log()).sum(-1) / torch.tensor(7.0).log()
+            assert row["entropy"] == pytest.approx(float(entropy.mean()))
+            assert 0 <= row["entropy_floor"] <= row["entropy"] <= 1
+            assert row["sink"] == pytest.approx(float(P[1:, 0].mean()))
+            assert row["itself"] == pytest.approx(float(P.diagonal().mean()))
+        assert sum(row["part"] for row in rows) == pytest.approx(1.0)
+
+
+def test_causal_rows_count_their_own_keys():
+    """The first row of a causal mask has one key, and no entropy to speak of."""
+    model, ids = modelzoo.model("gpt2"), modelzoo.inputs("gpt2")[:1]
+    P = trace(model, ids).layers[0].heads.P[0, 0]
+    rows = [-(p[: i + 1] * p[: i + 1].log()).sum() for i, p in enumerate(P)][1:]
+    most = torch.arange(2, 8, dtype=torch.float64).log()
+    expected = float((torch.stack(rows) / most).mean())
+    assert av.inspect(model, ids).heads[0]["entropy"] == pytest.approx(expected)
+
+
+def test_parts_of_single_tokens_are_the_output(bert):
+    """Summed over input tokens, with the biases, they are the model."""
+    found = trace(bert, modelzoo.inputs("bert")[:1])
+    rollout, streams = Rollout.of(found.input), reconstruct(found)
+    for layer in found.layers:
+        rollout.advance(layer)
+    whole = rollout.parts.sum(0) + streams.bias + streams.rest
+    assert (whole - found.output).abs().max() <= 7 * 240 * 2.0**-53 * 10
+    assert torch.allclose(rollout.product.sum(-1), torch.ones(7, dtype=torch.float64))
+    compared = rollout.compared(list(found.final))
+    assert -1 <= compared["rank_correlation"] <= 1 and 0 <= compared["same_top"] <= 1
+
+
+def test_padding_does_not_enter(bert):
+    """Figures of a padded text are those of the text alone."""
+    ids = modelzoo.inputs("bert")[:1]
+    alone = av.inspect(bert, ids)
+    padded = torch.cat([ids, torch.zeros(1, 3, dtype=torch.long)], 1)
+    mask = torch.tensor([[1] * 7 + [0] * 3])
+    found = av.inspect(bert, {"input_ids": padded, "attention_mask": mask})
+    assert found.inputs["padding"] == 3 and found.rollout is None
+    for name in ("lengths", "layers", "heads"):
+        for row, other in zip(getattr(found, name), getattr(alone, name), strict=True):
+            for key, value in row.items():
+                if isinstance(value, float) and row.get("length") != "rounding":
+                    assert value == pytest.approx(other[key], rel=1e-6, abs=1e-9), key
+
+
+def test_texts_of_a_batch_have_rows_of_their_own(bert):
+    ids = modelzoo.inputs("bert")
+    both = av.inspect(bert, ids)
+    second = av.inspect(bert, ids[1])
+    assert [(row["text"], row["layer"]) for row in both.layers] == [(1, 1), (2, 1), (1, 2), (2, 2)]
+    for row, other in zip(both.layers[1::2], second.layers, strict=True):
+        assert row["diameter"] == pytest.approx(other["diameter"], rel=1e-9)
+
+
+def test_only_chosen_layers_are_reported(bert):
+    found = av.inspect(bert, [3, 4, 5], layers=[2])
+    assert {row["layer"] for row in found.layers + found.heads} == {2}
+    assert len(found.lengths) == 5
+    with pytest.raises(InputError, match=r"^layers: got \[3\], expected numbers from 1 to 2"):
+        av.inspect(bert, [3, 4, 5], layers=[3])
+
+
+def test_torch_encoder_is_reported():
+    found = av.inspect(modelzoo.encoder(), torch.randn(5, 12))
+    assert found.model["family"] == "torch" and len(found.layers) == 2
+    assert all(row["bound"] is not None for row in found.layers)
+
+
+def test_float32_is_kept_if_asked(bert):
+    found = av.inspect(bert, [3, 4, 5], dtype=None)
+    assert found.model["dtype"] == "float32" and found.notes == ()
+    assert 2.0**-30 < found.proof["rounding_of_output"] < 2.0**-18
+
+
+# ---------------------------------------------------------------- the report's forms
+
+
+def test_columns_are_explained(report):
+    for name, columns in TABLES.items():
+        rows = getattr(report, name)
+        assert all(list(row) and set(row) == set(columns) for row in rows)
+        for column in columns.values():
+            assert column.title and column.meaning and column.claim in {"", *registry}
+
+
+def test_json_is_whole(report):
+    body = json.loads(dumps(report))
+    assert body["format"] == "attnverify inspect 1" and body["columns"]["heads"]["xi"]["claim"]
+    assert body["lengths"] == report.lengths and body["heads"] == report.heads
+
+
+def test_page_stands_alone(report):
+    whole = page.page(report)
+    assert "http" not in whole.replace("http://www.w3.org/2000/svg", "")
+    assert "prefers-color-scheme:dark" in whole and whole.count("<table>") == 3
+    assert report._repr_html_() in whole
+    assert page.escape(str(report).splitlines()[0]) in whole
+
+
+@pytest.mark.browser
+def test_tables_sort(report, tmp_path, browser):
+    (tmp_path / "page.html").write_text(page.page(report), encoding="utf-8")
+    for scheme in ("light", "dark"):
+        view = browser.new_page(color_scheme=scheme, viewport={"width": 390, "height": 800})
+        errors = []
+        view.on("pageerror", lambda error, errors=errors: errors.append(str(error)))
+        view.goto((tmp_path / "page.html").as_uri())
+        assert view.evaluate("document.documentElement.scrollWidth") <= 390
+        table = view.locator("table").nth(2)
+        column = list(TABLES["heads"]).index("value_norm")
+        for order in (True, False):
+            table.locator("th button").nth(column).click()
+            cells = table.locator(f"tbody td:nth-child({column + 1})").all()
+            values = [float(cell.get_attribute("data-n")) for cell in cells]
+            assert values == sorted(values, reverse=order)
+        assert errors == []
+        view.close()
+
+
+def run_command(*arguments):
+    code = "import sys; from attnverify import cli; sys.argv[0] = 'attnverify'; cli.main()"
+    words = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_command_writes_everything(folder, tmp_path):
+    (tmp_path / "text.txt").write_text("the path s are short .")
+    out = tmp_path / "out"
+    done = run_command("inspect", folder, "--text", tmp_path / "text.txt", "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Reconstruction: 22 steps of 2 layers and 3 heads")
+    assert done.stderr.startswith("memory: at most ")
+    body = json.loads((out / command.JSON).read_text())
+    assert body["inputs"]["words"] == [
+        "[CLS]",
+        "the",
+        "path",
+        "[UNK]",
+        "are",
+        "short",
+        ".",
+        "[SEP]",
+    ]
+    rows = list(csv.DictReader(io.StringIO((out / "heads.csv").read_text())))
+    assert len(rows) == 6 and float(rows[0]["sink"]) == body["heads"][0]["sink"]
+    assert (out / "lengths.svg").read_text().startswith("<svg xmlns=")
+    assert (out / command.HTML).read_text().startswith("<!doctype html>")
+
+
+def test_command_prints_json(folder, tmp_path):
+    (tmp_path / "ids.json").write_text("[5, 6, 7]")
+    done = run_command(
+        "inspect", folder, "--tokens", tmp_path / "ids.json", "--json", "--layers", 1
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["inputs"]["tokens"] == 3
+
+
+def test_command_says_what_is_wrong(tmp_path):
+    done = run_command("inspect", tmp_path / "nowhere")
+    assert done.returncode == 2 and "model: got" in done.stderr and "no folder" in done.stderr
+
+
+# ---------------------------------------------------------------- memory
+
+
+def test_memory_is_asked_for_before_the_run(bert, monkeypatch):
+    from attnverify import memory
+
+    monkeypatch.setattr(memory, "available", lambda device: 1000.0)
+    with pytest.raises(InputError, match="^inputs: got .* of working memory, expected at most the"):
+        av.inspect(bert, [3, 4])
+
+
+def test_memory_grows_with_the_work(bert):
+    subject = Subject.of(bert)
+    short, long = (
+        subject.memory(Inputs.of(subject.model, subject.architecture, [3] * n)) for n in (2, 16)
+    )
+    assert 0 < short < long
+
+
+# ---------------------------------------------------------------- bad inputs
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ("a text", "^inputs: got a text, expected token ids"),
+        ([23], "^inputs: got token id 23, expected ids from 0 to 22: does the tokenizer belong"),
+        ([-1], "^inputs: got token id -1"),
+        ([[1, 2], [3]], "^inputs: got list, expected token ids"),
+        (object(), "^inputs: got object, expected token ids"),
+        ([], r"^inputs: got .*\(0,\), expected"),
+        (list(range(3, 20)), "^inputs: got 17 tokens, expected at most 16, the positions"),
+        (torch.zeros(2, 2, 2, 2, 2), "^inputs: got inputs_embeds of shape"),
+        (torch.full((3, 12), torch.nan), "^inputs: got 36 NaN or infinite entries"),
+        ({"input_ids": torch.tensor([[1.5]])}, "^inputs: got ids of dtype torch.float32"),
+        ({}, r"^inputs: got \[\], expected exactly one of"),
+        (
+            {"input_ids": torch.ones(1, 3).long(), "attention_mask": torch.ones(1, 2)},
+            r"^inputs: got a mask of shape \(1, 2\), expected shape \(1, 3\)",
+        ),
+        (
+            {"input_ids": torch.ones(1, 3).long(), "attention_mask": torch.zeros(1, 3)},
+            "^inputs: got a text of padding alone",
+        ),
+        (None, "^inputs: got NoneType, expected token ids"),
+        (
+            {"input_ids": [3], "attention_masks": [1]},
+            r"^inputs: got the argument 'attention_masks' \(did you mean 'attention_mask'\?\)",
+        ),
+        (
+            {"input_ids": torch.tensor([3]), "token_type_ids": torch.tensor([[7]])},
+            "^inputs: got input_ids, token_type_ids, which the model does not take",
+        ),
+    ],
+)
+def test_bad_inputs(bert, inputs, message):
+    with pytest.raises(InputError, match=message):
+        av.inspect(bert, inputs)
+
+
+def test_bad_models(bert):
+    from transformers import T5Config, T5EncoderModel
+
+    options = {"d_model": 8, "d_kv": 4, "num_layers": 1, "num_heads": 2, "d_ff": 8}
+    t5 = T5EncoderModel(T5Config(vocab_size=9, **options))
+    for model, message in (
+        (t5, "^model: got model_type 't5' in T5.*expected one of albert, bert"),
+        (torch.nn.Linear(2, 2), "^model: got model_type None in Linear, expected one of albert"),
+        (3, "^model: got int, expected a module or a folder"),
+    ):
+        with pytest.raises(InputError, match=message):
+            av.inspect(model, [1, 2])
+    with pytest.raises(InputError, match="^text: got a text for a module, expected inputs"):
+        av.inspect(bert, text="words")
+    with pytest.raises(InputError, match="^dtype: got 'float16', expected one of float32, float64"):
+        av.inspect(bert, [3], dtype="float16")
+    stack = torch.nn.TransformerEncoderLayer(12, 3, 17)
+    with pytest.raises(InputError, match="^model: got batch_first=False"):
+        av.inspect(stack, torch.zeros(5, 12))
+
+
+def test_attention_that_hides_its_matrices(bert):
+    subject = Subject.of(bert)
+    subject.model.set_attn_implementation("sdpa")
+    given = Inputs.of(subject.model, subject.architecture, [3, 4])
+    with pytest.raises(InputError, match="does not return its matrices .*eager"):
+        subject.follow(given, lambda layer: None)
+
+
+def changed_config(folder, **changes):
+    file = folder / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+
+
+def changed_weights(folder, change):
+    file = folder / "model.safetensors"
+    tensors = safetensors.torch.load_file(file)
+    save_file(change(tensors), file, metadata={"format": "pt"})
+
+
+def without(name):
+    return lambda tensors: {k: v for k, v in tensors.items() if not k.endswith(name)}
+
+
+SPOILED = {
+    "family": (
+        lambda f: changed_config(f, model_type="robertta"),
+        r"^model: got model_type 'robertta' in config.json \(did you mean 'roberta'\?\), expected",
+    ),
+    "no family": (lambda f: changed_config(f, model_type=None), "^model: got model_type None"),
+    "no config": (lambda f: (f / "config.json").unlink(), "^model: got .*which does not exist"),
+    "config cut": (
+        lambda f: (f / "config.json").write_text('{"model_type"'),
+        "^model: got config.json, which is truncated or no configuration",
+    ),
+    "no weights": (
+        lambda f: (f / "model.safetensors").unlink(),
+        r"^model: got no \*.safetensors in",
+    ),
+    "cut": (
+        lambda f: (f / "model.safetensors").write_bytes(b"\x10" + b"\0" * 20),
+        "^model: got .* no whole safetensors file",
+    ),
+    "missing": (
+        lambda f: changed_weights(f, without("0.output.dense.bias")),
+        "^model: got 1 tensors missing in .*output.dense.bias",
+    ),
+    "extra": (
+        lambda f: changed_weights(f, lambda t: {**t, "encoder.strange": torch.zeros(2)}),
+        "^model: got 1 tensors in .* that config.json does not explain: .*encoder.strange",
+    ),
+    "shape": (
+        lambda f: changed_config(f, intermediate_size=18),
+        "^model: got .*, which does not load",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SPOILED)
+def test_spoiled_folders(folder, name):
+    spoil, message = SPOILED[name]
+    spoil(folder)
+    with pytest.raises(InputError, match=message):
+        av.inspect(folder, [3, 4])
+
+
+def test_a_pickle_is_refused_with_the_command_that_converts_it(folder, bert):
+    expected = av.inspect(folder, [3, 4])
+    (folder / "model.safetensors").unlink()
+    torch.save({k: v.half().float() for k, v in bert.state_dict().items()}, folder / "other.bin")
+    torch.save(bert.state_dict(), folder / "pytorch_model.bin")
+    with pytest.raises(InputError, match="^model: got pytorch_model.bin, a pickle") as refused:
+        av.inspect(folder, [3, 4])
+    line = str(refused.value).splitlines()[-1].removeprefix("python -c ").strip('"')
+    subprocess.run([sys.executable, "-c", line], check=True, timeout=120)
+    assert av.inspect(folder, [3, 4]).lengths == expected.lengths
+
+
+def test_tied_weights_that_differ(tmp_path):
+    import transformers
+
+    name, options = modelzoo.CASES["gpt2"]
+    config = getattr(transformers, name)(**options)
+    torch.manual_seed(0)
+    modelzoo.shaken(transformers.AutoModelForCausalLM.from_config(config)).save_pretrained(tmp_path)
+    av.inspect(tmp_path, [3, 4])
+    changed_weights(tmp_path, lambda t: {**t, "lm_head.weight": torch.zeros(23, 15)})
+    with pytest.raises(InputError, match="^model: got lm_head.weight and transformer.wte.weight"):
+        av.inspect(tmp_path, [3, 4])
+    changed_config(tmp_path, tie_word_embeddings=False)
+    av.inspect(tmp_path, [3, 4])
+
+
+def test_code_of_the_folder_does_not_run(folder):
+    (folder / "evil.py").write_text("open('ran', 'w')\nclass Model: pass\nConfig = Model\n")
+    changed_config(folder, auto_map={"AutoModel": "evil.Model", "AutoConfig": "evil.Config"})
+    av.inspect(folder, [3, 4])
+    assert "evil" not in sys.modules and not (folder / "ran").exists()
+
+
+def test_texts(folder, tmp_path):
+    for options, message in (
+        ({}, "^inputs: got neither, expected one of the two"),
+        ({"inputs": [3], "text": "the"}, "^inputs: got both inputs and text"),
+    ):
+        with pytest.raises(InputError, match=message):
+            av.inspect(folder, **options)
+    assert av.inspect(folder, "the path").inputs["words"] == ["[CLS]", "the", "path", "[SEP]"]
+    (folder / "vocab.txt").write_text("\n".join([*WORDS, "extra"]) + "\n")
+    with pytest.raises(InputError, match="^inputs: got token id 23.*does the tokenizer belong"):
+        av.inspect(folder, "extra")
+    (folder / "vocab.txt").unlink()
+    with pytest.raises(InputError, match="got no tokenizer.json or vocab.txt"):
+        av.inspect(folder, "the path")
+
+
+def test_promotion_is_said(folder):
+    assert av.inspect(folder, [3]).notes == ("weights promoted from float32 to float64",)
+    changed_weights(folder, lambda t: {k: v.bfloat16() for k, v in t.items()})
+    changed_config(folder, dtype="bfloat16")
+    found = av.inspect(folder, [3], dtype="float32")
+    assert found.notes == ("weights promoted from bfloat16 to float32",)
+    assert found.model["dtype"] == "float32"
+
+
+def test_files_of_token_ids(tmp_path):
+    file = tmp_path / "ids"
+    for content in ("[3, 4]", "3 4", "3\n4\n"):
+        file.write_text(content)
+        assert load.ids_from(file) == [3, 4]
+    for content in ("three", "", "[3, null]", "[[3]]"):
+        file.write_text(content)
+        with pytest.raises(InputError, match="^tokens: got"):
+            load.ids_from(file)
+    with pytest.raises(InputError, match="^tokens: got no file"):
+        load.ids_from(tmp_path / "none")
+
+
+def test_layer_numbers():
+    assert command.numbers("1,3-5") == [1, 3, 4, 5]
+    with pytest.raises(InputError, match="^layers: got 'a', expected layer numbers"):
+        command.numbers("a")
+
+
+def test_transformers_is_optional(folder, monkeypatch):
+    monkeypatch.setattr(load.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match="^model: got no package transformers, expected it .pip"):
+        av.inspect(folder, [3, 4])
+
+
+def test_nothing_is_shared_with_what_was_given(bert):
+    before = copy.deepcopy(bert.state_dict())
+    av.inspect(bert, [3, 4])
+    assert all(torch.equal(v, before[k]) for k, v in bert.state_dict().items())

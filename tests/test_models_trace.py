@@ -1,0 +1,302 @@
+"""Models of every family as traces: proved by reconstruction, and refused where they are wrong."""
+
+import pytest
+import torch
+from torch import nn
+
+import modelzoo
+from attnverify.errors import InputError
+from attnverify.models import families, maps, spec
+from attnverify.models.forward import Subject, trace
+from attnverify.models.reconstruction import ReconstructionError
+from attnverify.models.streams import Streams, reconstruct
+
+DTYPES = (torch.float64, torch.float32)
+
+
+@pytest.mark.parametrize("case", modelzoo.CASES)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_all_paths_are_the_model(case, dtype):
+    """Every step within its bound; the end is the model's own output, to the last bit."""
+    model, ids = modelzoo.model(case), modelzoo.inputs(case)
+    found = trace(model, ids, dtype)
+    name = "pixel_values" if case == "vit" else "input_ids"
+    assert torch.equal(found.output, modelzoo.reference(model, {name: ids}, dtype).double())
+    streams = reconstruct(found)
+    assert max(check.ratio for check in streams.checks) <= 1
+    assert len(streams.lengths) == len(found.layers) + 1
+    whole = streams.lengths.sum(0) + streams.bias + streams.rest
+    # The streams are at most 60 times the output here, and four are added up.
+    assert (whole - found.output).abs().max() <= 60 * 4 * 2.0**-53 * found.output.abs().max()
+    # A chain has some 2 (12 + 7 + 12 + 12 + 17) = 120 roundings a layer, which average out; in
+    # float64 the norms of Llama and its kin still compute in float32.
+    single = dtype == torch.float32 or hasattr(model.config, "rms_norm_eps")
+    unit = 2.0**-24 if single else 2.0**-53
+    assert streams.rest.abs().max() <= 120 * unit * found.output.abs().max()
+
+
+@pytest.mark.parametrize("case", ["gpt2", "llama", "bert", "phi"])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padding(case, side):
+    """A padded batch: the tokens that are no padding are those of the text alone."""
+    model, ids = modelzoo.model(case), modelzoo.inputs(case, batch=2)
+    mask = torch.ones_like(ids)
+    mask[1, slice(0, 3) if side == "left" else slice(4, 7)] = 0
+    positions = (mask.cumsum(-1) - 1).clamp_min(0)
+    given = {"input_ids": ids, "attention_mask": mask, "position_ids": positions}
+    found = trace(model, given, torch.float32)
+    reconstruct(found)
+    assert torch.equal(found.valid, mask.bool())
+    alone = trace(model, ids[1:, mask[1].bool()], torch.float32)
+    # As above: some 120 roundings a layer, twice, of values up to 4 times the largest output.
+    off = (found.output[1][mask[1].bool()] - alone.output[0]).abs().max()
+    assert off <= 4 * 2 * 2 * 120 * 2.0**-24 * alone.output.abs().max()
+
+
+def test_padding_that_is_nan():
+    """The mask of a row without keys overflows in the float32 softmax of a float64 model."""
+    mask = torch.tensor([[0, 0, 1, 1]])
+    given = {"input_ids": torch.tensor([[0, 0, 5, 6]]), "attention_mask": mask}
+    with pytest.raises(InputError, match="^model: got attention with NaN.*padding before a text"):
+        trace(modelzoo.model("phi"), given)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_torch_encoder(norm_first, activation):
+    stack = modelzoo.encoder(norm_first, activation=activation)
+    X = torch.randn(2, 5, 12, generator=torch.Generator().manual_seed(1))
+    padding = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    found = trace(stack, {"src": X, "src_key_padding_mask": padding})
+    assert max(check.ratio for check in reconstruct(found).checks) <= 1
+    assert torch.equal(found.valid, ~padding)
+    with torch.no_grad():
+        expected = stack.double()(X.double(), src_key_padding_mask=padding)
+    # The fast path that runs without hooks adds in another order: 120 roundings a layer, as above.
+    off = (found.output - expected)[found.valid].abs().max()
+    assert off <= 2 * 2 * 120 * 2.0**-53 * expected.abs().max()
+
+
+def test_one_torch_layer():
+    layer = modelzoo.encoder().layers[0]
+    found = trace(layer, torch.randn(5, 12))
+    assert len(found.layers) == 1 and found.final == []
+    reconstruct(found)
+
+
+def test_the_model_is_left_as_it_was():
+    model = modelzoo.model("llama").train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    trace(model, [3, 4, 5])
+    assert model.training and next(model.parameters()).dtype == torch.float32
+    assert next(model.parameters()).requires_grad
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert not any(part._forward_hooks for part in model.modules())
+
+
+def test_the_head_of_a_language_model_is_left_out():
+    import transformers
+
+    name, options = modelzoo.CASES["gpt2"]
+    config = getattr(transformers, name)(**options)
+    model = modelzoo.shaken(transformers.AutoModelForCausalLM.from_config(config))
+    assert trace(model, [3, 4]).output.shape == (1, 2, 15)
+
+
+# ---------------------------------------------------------------- wrong adapters
+
+
+def changed(architecture, change):
+    """The architecture with every block changed."""
+    own = architecture.blocks
+    return spec.Architecture(
+        architecture.layers,
+        lambda layer: [change(block) for block in own(layer)],
+        architecture.final,
+        architecture.positions,
+        architecture.causal,
+    )
+
+
+def replaced(block, kind, **fields):
+    """The block with fields of its attention or MLP replaced; values are made from the old."""
+    branches = []
+    for norm, body in block.branches:
+        if isinstance(body, kind):
+            new = {name: make(getattr(body, name)) for name, make in fields.items()}
+            body = kind(**{**vars(body), **new})
+        branches.append((norm, body))
+    return spec.Block(branches, block.total, block.after)
+
+
+def without_bias(part):
+    return spec.Linear(part.weight, None, part.module, part.columns)
+
+
+def other_groups(part):
+    """Keys and values of the two groups of heads exchanged, in the weights alone."""
+    half = part.weight.shape[1] // 2
+    return spec.Linear(part.weight.roll(half, 1), part.bias, part.module, part.columns)
+
+
+def without_norm(block):
+    return spec.Block([(None, body) for _, body in block.branches], block.total, block.after)
+
+
+def unnormalized_end(block):
+    return spec.Block(block.branches, block.total, ())
+
+
+def centered(block):
+    """Layer norm in place of RMS norm."""
+    branches = [(spec.Norm(n.module, n.epsilon, True, n.single), b) for n, b in block.branches]
+    return spec.Block(branches, block.total, block.after)
+
+
+def other_epsilon(block):
+    branches = [(spec.Norm(n.module, 1.01 * n.epsilon), b) for n, b in block.branches]
+    return spec.Block(branches, block.total, block.after)
+
+
+def serial(block):
+    """The MLP left out of a sum of both."""
+    return spec.Block(block.branches[:1], block.total, block.after)
+
+
+def turned(part):
+    """The heads in another order."""
+    return spec.Linear(part.weight.roll(4, 1), part.bias, part.module, part.columns)
+
+
+def halves(part):
+    """Queries or keys with the two halves of a head exchanged, which rotation tells apart."""
+    weight = part.weight.reshape(len(part.weight), -1, 2, 2).flip(2).flatten(1)
+    return spec.Linear(weight, part.bias, part.module, part.columns)
+
+
+def attention(**fields):
+    return lambda block: replaced(block, spec.Attention, **fields)
+
+
+WRONG = {
+    "scale": ("gpt2", attention(scale=lambda s: 1.01 * s)),
+    "query bias": ("bert", attention(query=without_bias)),
+    "keys of another head": ("vit", attention(key=turned)),
+    "queries and keys": ("distilbert", attention(query=without_bias, key=turned)),
+    "no rotation": ("llama", attention(rotary=lambda _: False)),
+    "halves": ("mistral", attention(query=halves, key=halves)),
+    "no norm of heads": ("qwen3", attention(norms=lambda _: None)),
+    "output bias": ("gpt2", lambda b: replaced(b, spec.Attention, output=without_bias)),
+    "value bias": ("bert", lambda b: replaced(b, spec.Attention, value=without_bias)),
+    "MLP bias": ("phi", lambda b: replaced(b, spec.MLP, down=without_bias)),
+    "groups": ("llama", lambda b: replaced(b, spec.Attention, value=other_groups)),
+    "number of groups": (
+        "llama",
+        lambda b: replaced(b, spec.Attention, key_heads=lambda n: 2 * n),
+    ),
+    "missing norm": ("gpt2", without_norm),
+    "missing norm behind": ("bert", unnormalized_end),
+    "wrong norm": ("llama", centered),
+    "epsilon": ("gpt_neox", other_epsilon),
+    "branch": ("gpt_neox", serial),
+}
+
+
+def run(model, architecture, ids):
+    """The streams of a model under an architecture that need not be its own."""
+    from attnverify.models.inputs import Inputs
+
+    subject = Subject.of(model)
+    subject = Subject(subject.model, architecture(subject.model))
+    given = Inputs.of(subject.model, subject.architecture, ids)
+    found = []
+
+    def each(layer):
+        found[:] = found or [Streams.of(layer.input, given.valid(*layer.input.shape[:2]))]
+        found[0].advance(layer)
+
+    final = subject.follow(given, each)
+    found[0].through(final, "end")
+    return found[0]
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_adapter_is_refused(name):
+    case, change = WRONG[name]
+    model, ids = modelzoo.model(case), modelzoo.inputs(case)
+    family = families.FAMILIES[model.config.model_type]
+    run(model, family, ids)
+    said = "the adapter is not this model there: off by"
+    if name == "number of groups":
+        said = "^layer 1: the adapter does not fit this model"
+    with pytest.raises(ReconstructionError, match=said):
+        run(model, lambda m: changed(family(m), change), ids)
+
+
+def test_fused_maps_taken_apart_wrongly():
+    """Queries, keys and values one after the other, where a head has its own three together."""
+    model, ids = modelzoo.model("gpt_neox"), modelzoo.inputs("gpt_neox")
+    family = families.gpt_neox
+
+    def wrong(m):
+        own = family(m)
+        return changed(
+            own,
+            lambda b: replaced(b, spec.Attention, value=lambda v: spec.third(v.module, 2)),
+        )
+
+    with pytest.raises(ReconstructionError, match="layer 1, block 1, attention: the adapter is"):
+        run(model, wrong, ids)
+
+
+def test_an_activation_that_is_not_zero_at_zero():
+    """Its gate would be infinite; a vanishing input to it shows this."""
+    model = modelzoo.model("bert", hidden_act="sigmoid")
+    with torch.no_grad():
+        dense = model.encoder.layer[0].intermediate.dense
+        dense.weight[0] = dense.bias[0] = 0
+    with pytest.raises(InputError, match="^model: got an activation that is not 0 at 0"):
+        trace(model, [3, 4])
+
+
+def test_a_wrong_final_norm_is_refused():
+    model, ids = modelzoo.model("gpt2"), modelzoo.inputs("gpt2")
+
+    def wrong(m):
+        own = families.gpt2(m)
+        final = spec.Norm(m.ln_f, 2 * m.ln_f.eps)
+        return spec.Architecture(own.layers, own.blocks, final, own.positions, own.causal)
+
+    with pytest.raises(ReconstructionError, match="^end, norm"):
+        run(model, wrong, ids)
+
+
+# ---------------------------------------------------------------- bounds
+
+
+def test_a_bound_is_infinite_where_nothing_is_known():
+    assert maps.gamma(1.0, 2.0**-53) <= 2.0**-52
+    assert maps.gamma(2.0**52, 2.0**-53) == torch.inf
+
+
+def test_coarse_dtypes_are_refused():
+    with pytest.raises(InputError, match="^dtype: got torch.bfloat16, expected float32 or float64"):
+        trace(modelzoo.model("bert"), [3, 4], torch.bfloat16)
+    half = modelzoo.model("bert").to(torch.bfloat16)
+    with pytest.raises(InputError, match="^dtype: got torch.bfloat16"):
+        trace(half, [3, 4], None)
+    assert Subject.of(half).notes == ("weights promoted from torch.bfloat16 to torch.float64",)
+
+
+@pytest.mark.parametrize("centered", [True, False])
+def test_rounding_of_a_norm(centered):
+    """What torch computes in float32 is within the bound, also far from the origin."""
+    generator = torch.Generator().manual_seed(0)
+    for offset in (0.0, 10.0, 1000.0):
+        x = torch.randn(1, 50, 33, generator=generator) + offset
+        exact = maps.Norm.at(x.double(), 1e-6, centered, 1.0, 0.0)
+        function = nn.functional.layer_norm if centered else nn.functional.rms_norm
+        off = (function(x, (33,), eps=1e-6) - exact.linear(x.double())).abs()
+        bound = maps.gamma(exact.roundings, 2.0**-24) * exact.absolute(x.double().abs())
+        assert (off <= bound).all()
+        assert (off.max() >= 2.0**-20 * bound.max()) or offset == 1000.0
