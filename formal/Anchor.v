@@ -10,7 +10,7 @@
 
     The [k] tokens of each kind are the 5-tuples of ten digits; nothing is computed token by token. *)
 From AttnVerify Require Import Sums Tanh Softmax TotalVariation Vectors Matrices Diameter Attention.
-From AttnVerify Require Import SharpLayer SharpDepth Paths Composite CompositeCollapse ManyHeads.
+From AttnVerify Require Import SharpLayer SharpDepth Paths Composite Critical CompositeCollapse ManyHeads.
 From AttnVerify Require Import SingleHead ExpBounds.
 Require Import Psatz FunctionalExtensionality.
 Set Implicit Arguments. Unset Strict Implicit. Unset Printing Implicit Defensive.

@@ -12,7 +12,7 @@
 
     The width is [2^20 = |20-tuples of bool|]; nothing is computed entry by entry. *)
 From AttnVerify Require Import Sums Tanh Softmax TotalVariation Vectors Matrices Diameter Attention.
-From AttnVerify Require Import SharpLayer Composite CompositeCollapse.
+From AttnVerify Require Import SharpLayer Composite Critical CompositeCollapse.
 Require Import Psatz FunctionalExtensionality.
 Set Implicit Arguments. Unset Strict Implicit. Unset Printing Implicit Defensive.
 Local Open Scope R_scope.
@@ -246,6 +246,47 @@ have := Rmult_le_compat _ _ _ _ h3 h4 h1 h2.
 have -> : 2 * (/ 2 * tanh (/ 4) * (sqrt d * 1 + 1)) * (/ 2 * tanh (/ 4) * (sqrt d + d))
   = / 4 * tanh (/ 4) ^ 2 * (2 * (sqrt d + 1) * (sqrt d + d)) by field.
 by [].
+Qed.
+
+(** Near neighbor: a width of [2^14] is not enough for these two tokens, which the center 0 shows. *)
+Theorem narrow_obeys : d = 16384 -> printed_bound wide_layer X (fun _ => 0) 1 (sqrt d).
+Proof.
+move=> hd; exists (fun _ => 0); rewrite !sub_0 card_bool root_unit.
+have hsd : sqrt d = 128.
+  by rewrite hd (_ : 16384 = 128 * 128); [rewrite sqrt_square; lra | ring].
+have ht := tanh_gt0 (x := / 4) ltac:(lra); have ht4 := tanh_le_id (z := / 4) ltac:(lra).
+have pos k : 0 <= sqrt d * e k + 1.
+  by have h0 := Rabs_pos (e k); rewrite abs_e in h0; rewrite hsd; lra.
+have entry b k : Rabs (self_attention wide_layer X b k) <= / 8 * (sqrt d * e k + 1).
+  have -> : Rabs (self_attention wide_layer X b k) = / 2 * tanh (/ 4) * (sqrt d * e k + 1).
+    have h : 0 <= / 2 * tanh (/ 4) * (sqrt d * e k + 1) by apply: Rmult_le_pos => //; lra.
+    by rewrite wide_rows; case: b; rewrite /= ?Rabs_Ropp Rabs_pos_eq.
+  by apply: Rmult_le_compat_r => //; lra.
+have h1 : max_column_sum (self_attention wide_layer X) <= 2 * (/ 8 * 129).
+  apply: max_lub => [|k]; first by lra.
+  rewrite big_bool /=; have := entry true k; have := entry false k; rewrite hsd.
+  by have := e_le1 k; lra.
+have h2 : max_row_sum (self_attention wide_layer X) <= / 8 * 16512.
+  apply: max_lub => [|b]; first by lra.
+  apply: (@Rle_trans _ (\sum_k (/ 8 * (sqrt d * e k + 1)))); first by apply: sum_le => k _.
+  by rewrite sumZl sumD sumZl sum_e sum_const -/d hsd hd; lra.
+have hc : composite (self_attention wide_layer X) <= 258.
+  apply: square_le; first by lra.
+  rewrite composite_sq.
+  have := Rmult_le_compat _ _ _ _ (max_column_sum_ge0 _) (max_row_sum_ge0 _) h1 h2; lra.
+have hx : 7 / 10 <= composite X.
+  apply: square_le; first exact: composite_ge0.
+  have g1 := opposite_column (fun _ => 0) k0 X_rows; have g2 := opposite_row (fun _ => 0) X_rows.
+  rewrite sub_0 in g1 g2; rewrite abs_half e_k0 in g1.
+  have e2 : \sum_k Rabs (/ 2 * e k) = / 2.
+    transitivity (/ 2 * (\sum_k e k)); last by rewrite sum_e; ring.
+    by rewrite -sumZl; apply: eq_bigr => k _; exact: abs_half.
+  rewrite e2 in g2; rewrite composite_sq.
+  have g3 : 0 <= 2 * (/ 2 * 1) by lra. have g4 : 0 <= / 2 by lra.
+  by have := Rmult_le_compat _ _ _ _ g3 g4 g1 g2; lra.
+rewrite hsd; apply: Rle_trans hc _.
+have hx3 : (7 / 10) ^ 3 <= composite X ^ 3 by apply: pow_incr; lra.
+by move: hx3; rewrite [INR 2]/=; move: (composite X ^ 3) => z; rewrite /=; lra.
 Qed.
 
 Lemma wide_violates : d = 1048576 ->

@@ -7,7 +7,7 @@
     [(4 beta / sqrt d_qk)^((3^n - 1)/2) |res X|^(3^n)].  The layer that needs the condition is in
     Anchor.v. *)
 From AttnVerify Require Import Sums Tanh Softmax TotalVariation Vectors Matrices Diameter Attention.
-From AttnVerify Require Import SharpDepth Composite CompositeCollapse ManyHeads.
+From AttnVerify Require Import SharpDepth Composite Critical CompositeCollapse ManyHeads.
 Require Import Psatz.
 Set Implicit Arguments. Unset Strict Implicit. Unset Printing Implicit Defensive.
 Local Open Scope R_scope.
@@ -28,7 +28,7 @@ Theorem single_layer L X x :
   exists y, composite (sub (self_attention L X) (constant_rows y))
     <= 4 * single_beta L / root_key_width D * composite (sub X (constant_rows x)) ^ 3.
 Proof.
-move=> hE; have [y hy] := multi_head_corrected (L := L) (X := X) (x := x) (fun a => match a with tt => hE end).
+move=> hE; have [y [hy _]] := multi_head_corrected (L := L) (X := X) (x := x) (fun a => match a with tt => hE end).
 exists y; apply: Rle_trans hy _; right; rewrite !sum_unit.
 set q := max_column_sum (WQK _); set c := max_column_sum _; set r := max_row_sum _.
 have hq : 0 <= q := max_column_sum_ge0 _.
@@ -36,7 +36,7 @@ have -> : sqrt (q * c * (q * r)) = q * composite (WVO (heads L tt)).
   have -> : q * c * (q * r) = Rsqr q * (c * r) by rewrite /Rsqr; ring.
   rewrite sqrt_mult; [by rewrite sqrt_Rsqr | exact: Rle_0_sqr |].
   by apply: Rmult_le_pos; [exact: max_column_sum_ge0 | exact: max_row_sum_ge0].
-by rewrite /single_beta -/q /centered /Rdiv; ring.
+by rewrite /single_beta -/q /Rdiv; ring.
 Qed.
 
 Theorem single_head_depth (net : nat -> layer K D V unit_finType) X (x : nat -> K -> R) (beta : R) n :

@@ -428,3 +428,16 @@ def test_a_run_of_formal_evidence_alone():
     assert [r.kind for r in report.records[first.claim]] == ["formal"]
     assert report.as_claimed and all(t.rejected for t in report.twins[first.claim])
     assert report.standing[first.claim].status == "partial"
+
+
+def test_a_script_is_made_true_in_all_places_at_once():
+    """Numbers as wholes; what the comment names must occur elsewhere."""
+    text = "(* True with: 128 -> 1024; 1024 -> 8192 *)\nLemma a : 128 < 1024 < 10240.\n"
+    assert scripts.made_true(text, "a.v").splitlines()[1] == "Lemma a : 1024 < 8192 < 10240."
+    for wrong, words in (
+        ("Lemma a : 1 = 1.", "expected a comment"),
+        ("(* True with: 1 *) Lemma a : 1 = 1.", "expected a comment"),
+        ("(* True with: 2 -> 1 *) Lemma a : 1 = 1.", "'2' does not occur"),
+    ):
+        with pytest.raises(ProofError, match=words):
+            scripts.made_true(wrong, "a.v")

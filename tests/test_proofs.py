@@ -37,6 +37,7 @@ Theorem not_less : ~ (forall x : R, 0 <= x -> left_over x <= 0.99).
 Proof. intros h. specialize (h 0). unfold left_over in h. lra. Qed.
 """
 SCRIPT = """\
+(* True with: (x : R) : -> (x : R) : 0 <= x -> *)
 Require Import Reals Lra.
 From AttnVerify Require Import Share.
 Local Open Scope R_scope.
@@ -105,7 +106,7 @@ def test_the_record_says_what_the_prover_says(good):
     assert theorem["sources"] == ["Share.v"] and theorem["says"] == SAME
     assert set(theorem["axioms"]) == set(body["axioms"]) == set(formal.allowed(good / "formal"))
     assert negation["statement"].startswith("~ (forall x : R, 0 <= x -> left_over x <= 0.99)")
-    assert script["error"].startswith("line 8: ") and script["sources"][-1] == "neighbors/sign.v"
+    assert script["error"].startswith("line 9: ") and script["sources"][-1] == "neighbors/sign.v"
     (definition,) = body["definitions"]
     assert definition["name"] == "AttnVerify.Share.left_over"
     assert definition["text"].startswith("left_over = ") and "Rminus 1" in definition["text"]
@@ -191,11 +192,15 @@ BROKEN = {
     ),
     "a neighbor that fails before its proof": (
         edit("neighbors/sign.v", "Theorem", "Lemma one : 1 = 2.\nProof. lra. Qed.\nTheorem"),
-        ["neighbors/sign.v, line 6: fails outside the last proof (lines 8 to 11)"],
+        ["neighbors/sign.v, line 7: fails outside the last proof (lines 9 to 12)"],
     ),
     "a neighbor with a slip of the pen": (
         edit("neighbors/sign.v", "unfold left_over", "unfold left_ovr"),
-        ["neighbors/sign.v, line 7: fails for another reason: The reference left_ovr"],
+        ["neighbors/sign.v: fails for another reason, as it also fails made true", "left_ovr"],
+    ),
+    "a neighbor that does not say what would make it true": (
+        edit("neighbors/sign.v", "True with", "Without"),
+        ["neighbors/sign.v: expected a comment (* True with: OLD -> NEW; OLD -> NEW *)"],
     ),
     "a neighbor that is gone": (
         edit("registered.toml", "neighbors/sign.v", "neighbors/gone.v"),

@@ -1,5 +1,6 @@
 (* The same proof with the width 2^14 in place of 2^20: the last step must fail, because two tokens
    of that width do not exceed the printed bound. *)
+(* True with: 16384 -> 1048576; 128 -> 1024; 1024 -> 8192; 131072 -> 8388608 *)
 From AttnVerify Require Import Sums Tanh Softmax TotalVariation Vectors Matrices Diameter Attention.
 From AttnVerify Require Import SharpLayer Composite CompositeCollapse ManyHeads.
 Require Import Psatz FunctionalExtensionality.
@@ -9,7 +10,7 @@ Local Open Scope R_scope.
 Lemma narrow_violates (K : finType) (k0 : K) : INR #|K| = 16384 ->
   ~ printed_bound (wide_layer k0) (opposite 1 (basis k0)) (fun _ => 0) 1 (sqrt (INR #|K|)).
 Proof.
-move=> hd [y hy]; have hl := wide_left (k0 := k0) y.
+move=> hd [y hy]; have hl := wide_left k0 y.
 have hsd : sqrt (INR #|K|) = 128.
   rewrite hd (_ : 16384 = 128 * 128); last by ring.
   by rewrite sqrt_square; lra.

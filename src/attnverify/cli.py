@@ -18,7 +18,6 @@ import typer
 from attnverify import __version__, files, printing
 from attnverify.claims import registry
 from attnverify.errors import InputError, RunError
-from attnverify.evidence import formal
 from attnverify.printing import out
 from attnverify.vocabulary import KINDS, Kind
 
@@ -120,6 +119,8 @@ def show(
 
 def _show_proofs(id: str) -> None:
     """The formal theorems of a claim, with their statements; nothing where it has none."""
+    from attnverify.evidence import formal
+
     for record in formal.evidence_of(id)[0]:
         passed = record.outcome == "pass"
         words = f"machine-checked, {formal.prover()}" if passed else f"not checked: {record.detail}"
