@@ -492,6 +492,19 @@ def test_texts(folder, tmp_path):
         av.inspect(folder, "the path")
 
 
+def test_a_tokenizer_that_does_not_know_the_text(folder):
+    with pytest.raises(InputError, match="^text: got 4 unknown tokens of 6, expected a text that"):
+        av.inspect(folder, "une autre langue ici")
+
+
+def test_a_vision_model_reads_no_text(tmp_path):
+    modelzoo.model("vit").save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="^text: got a model of family 'vit', expected one that"):
+        av.inspect(tmp_path, "a text")
+    found = av.inspect(tmp_path, modelzoo.inputs("vit"))
+    assert found.inputs["tokens"] == 5 and found.model["family"] == "vit"
+
+
 def test_promotion_is_said(folder):
     assert av.inspect(folder, [3]).notes == ("weights promoted from float32 to float64",)
     changed_weights(folder, lambda t: {k: v.bfloat16() for k, v in t.items()})

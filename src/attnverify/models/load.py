@@ -27,6 +27,7 @@ CONVERT = (
     "save_file({k: v.clone().contiguous() for k, v in torch.load('{source}', map_location='cpu', "
     "weights_only=True).items()}, '{target}', metadata={'format': 'pt'})\""
 )
+UNKNOWN = ("[UNK]", "<unk>")
 #: Tensors of heads and poolers, which the trace leaves out.
 UNUSED = ("lm_head", "cls.", "pooler", "classifier", "score", "qa_outputs", "embed_out")
 UNUSED += ("vocab_", "predictions", "position_ids", "pre_classifier", "masked_bias", "attn.bias")
@@ -107,7 +108,23 @@ class Folder:
         """The tokenizer of tokenizer.json or vocab.txt; raises InputError where there is none."""
         from attnverify.network.encoder import read_tokenizer
 
+        family = self.config["model_type"]
+        expected = "one that reads tokens; in Python, av.inspect(model, pixels)"
+        require(family != "vit", "text", f"a model of family {family!r}", expected)
         return read_tokenizer(self.path)
+
+    def encode(self, text: str) -> tuple[list[int], list[str]]:
+        """Token ids of a text and the tokens; raises InputError where most of them are unknown."""
+        found = self.tokenizer().encode(text)
+        require(bool(found.ids), "text", "no token", "a text of at least one token")
+        unknown = sum(token in UNKNOWN for token in found.tokens)
+        require(
+            2 * unknown <= len(found.tokens),
+            "text",
+            f"{unknown} unknown tokens of {len(found.tokens)}",
+            "a text that the tokenizer of the folder knows, or token ids (--tokens)",
+        )
+        return found.ids, list(found.tokens)
 
 
 def _require_transformers() -> None:

@@ -116,9 +116,7 @@ def _ids(folder: Folder, inputs: Any, text: str | None) -> tuple[Any, list[str] 
     require(one, "inputs", "both inputs and text" if text else "neither", "one of the two")
     if text is None:
         return inputs, None
-    found = folder.tokenizer().encode(text)
-    require(bool(found.ids), "text", "no token", "a text of at least one token")
-    return found.ids, list(found.tokens)
+    return folder.encode(text)
 
 
 class _Run:

@@ -81,11 +81,12 @@ class Streams:
         sums = _grown(self.sums) if any(b.attention for b in block.branches) else self.sums.clone()
         for branch, end in zip(block.branches, ends, strict=True):
             _add(sums, end.sums, longer=branch.attention)
-        predicted = sum((end.rest for end in ends), self.rest)
-        terms = len(ends) + 1.0
-        before = sum((end.seen.abs() for end in ends), self.seen.abs())
-        parts = sum((end.sums.abs().sum(0) for end in ends), self.sums.abs().sum(0))
-        bound = gamma(terms, block.unit) * before + gamma(terms, HERE) * parts
+        at = [self, *ends]
+        predicted = sum((each.rest for each in ends), self.rest)
+        terms = len(at) + 1.0
+        theirs = sum((each.seen.abs() for each in ends), self.seen.abs())
+        ours = sum(_absolute(each.sums) + each.rest.abs() for each in at)
+        bound = gamma(terms, block.unit) * theirs + gamma(terms, HERE) * ours
         self._arrive(f"{place}, sum", sums, block.seen, predicted, bound)
         self.through(block.after, place)
 
@@ -98,9 +99,9 @@ class Streams:
         """Through steps, one by one."""
         for step in steps:
             m, k = step.roundings, len(self.sums) + 1.0
-            before = self.sums.abs().sum(0) + self.rest.abs()
-            bound = gamma(m, step.unit) * step.size(self.seen)
-            bound = bound + gamma(m + k, HERE) * step.size(before)
+            before = _absolute(self.sums) + self.rest.abs()
+            theirs, ours = gamma(m, step.unit), gamma(m + k, HERE)
+            bound = step.size(theirs * self.seen.abs() + ours * before, theirs + ours)
             predicted = step.linear(self.rest)
             sums = step.carry(self.sums)
             self._arrive(f"{place}, {step.name}", sums, step.seen, predicted, bound)
@@ -110,10 +111,15 @@ class Streams:
     ) -> None:
         """Take the new values, and compare the rest with its prediction."""
         rest = seen - sums.sum(0)
-        around = (len(sums) + 1) * HERE * (sums.abs().sum(0) + seen.abs())
+        around = (len(sums) + 1) * HERE * (_absolute(sums) + seen.abs())
         bound = 2 * (bound + around) + torch.finfo(torch.float32).tiny * 2**20
         self.checks.append(compared(place, rest - predicted, bound))
         self.sums, self.rest, self.seen = sums, rest, seen
+
+
+def _absolute(sums: Tensor) -> Tensor:
+    """The sum of the streams in absolute values, without an array of these."""
+    return torch.linalg.vector_norm(sums, ord=1, dim=0)
 
 
 def _grown(sums: Tensor) -> Tensor:

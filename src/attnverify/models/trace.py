@@ -48,11 +48,14 @@ class Step:
                 streams[-1] += map.shift
         return streams
 
-    def size(self, y: Tensor) -> Tensor:
-        """The step in absolute values, at those of y: what rounding errors are measured against."""
-        y = y.abs()
+    def size(self, y: Tensor, factor: Tensor | float = 1.0) -> Tensor:
+        """The step in absolute values at y >= 0, shifts times ``factor``.
+
+        What rounding errors are measured against. The step is linear in both together, so bounds
+        with several factors take one pass; a factor a token is for norms, which act on tokens.
+        """
         for map in self.maps:
-            y = map.absolute(y) + abs(map.shift)
+            y = map.absolute(y) + factor * abs(map.shift)
         return y
 
 
