@@ -34,7 +34,7 @@ def require_memory(
 
 
 def require_bytes(
-    argument: str, needed: float, device: torch.device, what: str, instead: str
+    argument: str, needed: int | float, device: torch.device, what: str, instead: str
 ) -> None:
     """Raises InputError if so many bytes are more than what is free; see :func:`require_memory`."""
     free = available(device)
