@@ -291,14 +291,13 @@ def test_claims_are_partial_when_a_theory_is_edited(tmp_path, monkeypatch):
 def test_the_mark_says_whether_the_statement_is_the_registered_one():
     passing = {"kind": "formal", "outcome": "pass", "limits": "Exactly as registered; spelled out."}
     other = {**passing, "limits": "one head only"}
+    assert checked([{**passing, "limits": "As registered, for two heads."}]) == CHECKED
     assert checked([passing]) == checked([passing, other]) == CHECKED
     assert checked([other]) == DIFFERS
     assert checked([]) == checked([{**passing, "kind": "derived"}]) == ""
     assert checked([passing, {**other, "outcome": "unknown"}]) == ""
-    assert (
-        Theorem("a", "b", "Exactly as registered.").exact
-        and not Theorem("a", "b", "As registered.").exact
-    )
+    exact, words, other = (Theorem("a", "b", f"{s}.") for s in (*formal.SAME[::2], "One head"))
+    assert exact.exact and exact.same and words.same and not words.exact and not other.same
 
 
 ANSWER = """\

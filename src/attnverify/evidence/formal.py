@@ -26,6 +26,8 @@ FOLDER, LIST, ALLOWED, RECORD = "formal", "registered.toml", "axioms.txt", "chec
 LOGICAL = "AttnVerify"  # the name under which the prover knows the theories
 #: How the words on a theorem start where it is the claim itself, or refutes just that.
 EXACT = ("Exactly as registered", "The negation of the registered statement")
+#: The same, or the same spelled out in other words, which are told.
+SAME = (*EXACT, "As registered")
 AGAIN = "run `make proofs ARGS=--write`, read what differs and commit the record"
 
 
@@ -40,6 +42,10 @@ class Theorem:
     @property
     def exact(self) -> bool:
         return self.says.startswith(EXACT)
+
+    @property
+    def same(self) -> bool:
+        return self.says.startswith(SAME)
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,8 @@ def summary(known: Registered) -> str:
     exact = sum(any(t.exact for t in formal.theorems_of(c.id)) for c in claims)
     lines = [
         f"**{len(claims)} of {len(registry)} claims have a formal proof**, {exact} of them "
-        f"exactly as registered; checked by {known.record.get('prover', 'nothing yet')}.",
+        "exactly as registered (a statement that the book refutes, negated); checked by "
+        f"{known.record.get('prover', 'nothing yet')}.",
         "",
     ]
     rows = [row for claim in claims for row in _rows(claim, known)]
@@ -57,9 +58,14 @@ def _rows(claim: Claim, known: Registered) -> Iterable[list[str]]:
             f"`{claim.id}`",
             f"**not checked:** {escape(wrong)}"
             if wrong
-            else f"{{formal}}`{'the same' if theorem.exact else 'differs'} <{claim.id}>`",
+            else f"{{formal}}`{_likeness(theorem)} <{claim.id}>`",
             f"{negated} of {len(beside)} by their negation" if beside else "none",
         ]
+
+
+def _likeness(theorem: Theorem) -> str:
+    """How the formal statement stands to the claim's, in a word or two."""
+    return "the same" if theorem.exact else "in other words" if theorem.same else "differs"
 
 
 def theorems(known: Registered) -> str:
