@@ -50,8 +50,7 @@ def summary(known: Registered) -> str:
 
 def _rows(claim: Claim, known: Registered) -> Iterable[list[str]]:
     for theorem in (t for t in known.theorems if t.claim == claim.id):
-        wrong = formal.trouble(theorem.name, known, claim=claim.id)
-        beside = [n for n in known.neighbors if n.theorem == theorem.name]
+        wrong, beside = formal.unfit(theorem, known), formal.beside(theorem, known)
         negated = sum(bool(n.negation) for n in beside)
         yield [
             f"{{claim}}`{claim.title} <{claim.id}>`",
@@ -84,12 +83,11 @@ def _claim(claim: Claim, known: Registered) -> list[str]:
 def _theorem(theorem: Theorem, known: Registered) -> list[str]:
     entry = known.recorded(theorem.name) or {}
     file = f"{formal.FOLDER}/{formal.module(theorem.name)}.v"
-    wrong = formal.trouble(theorem.name, known, claim=theorem.claim)
+    wrong = formal.unfit(theorem, known)
     lines = [f"`{theorem.name}` in `{file}`. {escape(theorem.says)}", ""]
     lines += [f"**Not checked:** {escape(wrong)}.", ""] if wrong else []
     lines += [*_code(entry.get("statement", "")), *_used(entry.get("axioms", ()), known)]
-    beside = [n for n in known.neighbors if n.theorem == theorem.name]
-    return [*lines, *(_neighbor(n, known) for n in beside), ""]
+    return [*lines, *(_neighbor(n, known) for n in formal.beside(theorem, known)), ""]
 
 
 def _code(text: str) -> list[str]:
