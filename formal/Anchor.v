@@ -1,16 +1,19 @@
 (** * The layer that needs the condition
 
-    Claim collapse.single-head-without-gamma, whole.  Its last part: without the condition on the
-    oscillations the bound is false.  Take [2 k + 1] one-hot tokens, [X = I]: an anchor, [k] tokens
-    that pull and [k] that do nothing, with [k = 100 000].  The query bias gives the anchor the score
-    [ln (2 k)], [WQK / sqrt d_qk] is [M = ln (16 k)] times the projection on the pulling tokens, and
-    the output reads the anchor alone.  The weight of the anchor is 1/2 in [k + 1] rows and
-    [alpha = 2 k / (20 k - 1)] in the [k] pulling rows; so every center leaves a column and a row of
-    composite value at least [(1/2 - alpha) sqrt ((k + 1/2)/2)], more than 1.565 times [4 M].
+    Claim collapse.single-head-without-gamma, whole. Its last part: without the condition on the
+    oscillations the bound is false. Take [2 k + 1] one-hot tokens, [X = I]: an anchor, [k] tokens
+    that pull and [k] that do nothing, with [k = 100 000]. The query bias gives the anchor the
+    score [ln (2 k)], [WQK / sqrt d_qk] is [M = ln (16 k)] times the projection on the pulling
+    tokens, and the output reads the anchor alone. The weight of the anchor is 1/2 in [k + 1] rows
+    and [alpha = 2 k / (20 k - 1)] in the [k] pulling rows; so every center leaves a column and a
+    row of composite value at least [(1/2 - alpha) sqrt ((k + 1/2)/2)], more than 1.565 times [4
+    M].
 
-    The [k] tokens of each kind are the 5-tuples of ten digits; nothing is computed token by token. *)
+    The [k] tokens of each kind are the 5-tuples of ten digits; nothing is computed token by
+    token. *)
 From AttnVerify Require Import Sums Tanh Softmax TotalVariation Vectors Matrices Diameter Attention.
-From AttnVerify Require Import SharpLayer SharpDepth Paths Composite Critical CompositeCollapse ManyHeads.
+From AttnVerify Require Import SharpLayer SharpDepth Paths Composite Critical CompositeCollapse
+  ManyHeads.
 From AttnVerify Require Import SingleHead ExpBounds.
 Require Import Psatz FunctionalExtensionality.
 Set Implicit Arguments. Unset Strict Implicit. Unset Printing Implicit Defensive.
@@ -71,7 +74,8 @@ Definition anchor_head : head T T unit_finType :=
        ident (fun _ => 0)
        (outer (basis anchor) (basis tt)) (fun _ => 0)
        (outer (basis tt) (basis anchor)).
-Definition anchor_layer : layer T T unit_finType unit_finType := Layer (fun _ => anchor_head) (fun _ => 0).
+Definition anchor_layer : layer T T unit_finType unit_finType
+  := Layer (fun _ => anchor_head) (fun _ => 0).
 Let X : T -> T -> R := ident.
 
 Lemma k_ge1 : 1 <= k.
@@ -157,7 +161,8 @@ Proof.
 rewrite self_attention_split sum_unit -anchor_weight /X mul1r.
 have -> : layer_bias anchor_layer j = 0.
   by rewrite /layer_bias sum_unit /lin sum_eq0 => [|v _]; [rewrite /=; ring | rewrite /=; ring].
-rewrite -[mul _ _ i j]/(lin (WVO anchor_head) (attention anchor_head ident i) j) anchor_WVO lin_outer.
+rewrite -[mul _ _ i j]/(lin (WVO anchor_head) (attention anchor_head ident i) j) anchor_WVO
+  lin_outer.
 have -> : dot (attention anchor_head ident i) (basis anchor) = attention anchor_head ident i anchor.
   rewrite /dot -[RHS](sum_delta anchor (attention anchor_head ident i)).
   by apply: eq_bigr => m _; rewrite /basis; case: (m == anchor); ring.
@@ -200,7 +205,8 @@ Lemma anchor_beta : single_beta anchor_layer <= root * M.
 Proof.
 have hr := root_anchor; have hM := M_ge0; have hrM : 0 <= root * M by apply: Rmult_le_pos; lra.
 rewrite /single_beta /= anchor_WVO anchor_WQK /=.
-have h1 : max_column_sum (fun i j : T => if j == i then (if pulls i then root * M else 0) else 0) <= root * M.
+have h1 : max_column_sum (fun i j : T => if j == i then (if pulls i then root * M else 0) else 0)
+  <= root * M.
   apply: max_lub => // j.
   have -> : \sum_i Rabs (if j == i then (if pulls i then root * M else 0) else 0)
     = if pulls j then root * M else 0.
@@ -212,14 +218,17 @@ have h2 : composite (outer (basis anchor) (basis anchor)) <= 1.
   apply: square_le; first by lra.
   have c1 := @max_column_sum_outer _ anchor (basis anchor) 1 Rle_0_1.
   have c2 := @max_row_sum_outer _ anchor (basis anchor) 1 Rle_0_1.
-  have a m : Rabs (basis anchor m) <= 1 by rewrite /basis; case: ifP; rewrite ?Rabs_R1 ?Rabs_R0; lra.
+  have a m : Rabs (basis anchor m) <= 1 by rewrite /basis; case: ifP; rewrite ?Rabs_R1 ?Rabs_R0;
+    lra.
   have s : \sum_m Rabs (basis anchor m) <= 1.
     right; rewrite -[RHS](sum_delta anchor (fun _ => 1)); apply: eq_bigr => m _.
     by rewrite /basis; case: ifP; rewrite ?Rabs_R1 ?Rabs_R0.
-  rewrite composite_sq; have := Rmult_le_compat _ _ _ _ (max_column_sum_ge0 _) (max_row_sum_ge0 _) (c1 a) (c2 s).
+  rewrite composite_sq;
+    have := Rmult_le_compat _ _ _ _ (max_column_sum_ge0 _) (max_row_sum_ge0 _) (c1 a) (c2 s).
   by lra.
 apply: (@Rle_trans _ (root * M * 1)); last by lra.
-by apply: Rmult_le_compat; [exact: max_column_sum_ge0 | exact: composite_ge0 | exact: h1 | exact: h2].
+by apply: Rmult_le_compat;
+  [exact: max_column_sum_ge0 | exact: composite_ge0 | exact: h1 | exact: h2].
 Qed.
 
 Lemma ident_composite : composite (sub X (constant_rows (fun _ => 0))) <= 1.
@@ -309,13 +318,15 @@ Theorem single_head_without_gamma :
   (exists (T K D V : finType) (L : layer K D V unit_finType) (X : T -> K -> R) (x : K -> R),
      INR #|T| = 200001 /\
      forall y, composite (sub (self_attention L X) (constant_rows y))
-       > 1565 / 1000 * (4 * single_beta L / root_key_width D * composite (sub X (constant_rows x)) ^ 3)).
+       > 1565 / 1000 * (4 * single_beta L / root_key_width D
+         * composite (sub X (constant_rows x)) ^ 3)).
 Proof.
 split; last split.
 - by move=> T K D V L X x; exact: single_layer.
 - by move=> T K D V net X x beta n; exact: single_head_depth.
 - pose p0 : five_digits := [tuple of nseq 5 ord0].
-  exists (anchor_token five_digits), (anchor_token five_digits), (anchor_token five_digits), unit_finType.
+  exists (anchor_token five_digits), (anchor_token five_digits), (anchor_token five_digits),
+    unit_finType.
   exists (anchor_layer five_digits), ident, (fun _ => 0); split; first exact: anchor_token_card.
   by move=> y; apply: (anchor_violates p0); exact: five_digits_card.
 Qed.

@@ -204,7 +204,8 @@ Qed.
 (** All bias terms dropped. *)
 Theorem query_bias_needed :
   ~ (forall (T K D V : finType) (h : head K D V) (X : T -> K -> R),
-       attention h X = fun i => softmax (fun j => mul (mul X (WQK h)) (tr X) i j / root_key_width D)).
+       attention h X
+         = fun i => softmax (fun j => mul (mul X (WQK h)) (tr X) i j / root_key_width D)).
 Proof.
 move=> h; have := f_equal (fun P => P false) (h _ _ _ _ (head_with 1 1) tokens).
 rewrite (qk_reduction (head_with 1 1) tokens) => /shift_only /(_ true false).

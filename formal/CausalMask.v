@@ -26,7 +26,8 @@ Definition bare_logits (WQ WK : K -> D -> R) (X : 'I_n -> K -> R) : 'I_n -> 'I_n
 (** Softmax of every row over the tokens [j <= i]. *)
 Definition causal_attention (WQ WK : K -> D -> R) (X : 'I_n -> K -> R) : 'I_n -> 'I_n -> R :=
   fun i j => if (j <= i)%nat then
-    exp (bare_logits WQ WK X i j) / \sum_(k : 'I_n | (k <= i)%nat) exp (bare_logits WQ WK X i k) else 0.
+    exp (bare_logits WQ WK X i j) / \sum_(k : 'I_n | (k <= i)%nat) exp (bare_logits WQ WK X i k)
+      else 0.
 
 (** A layer with [WV = I]. *)
 Definition causal_layer (WQ WK : K -> D -> R) (X : 'I_n -> K -> R) : 'I_n -> K -> R :=
@@ -96,7 +97,8 @@ by apply: Rmult_le_compat_r; [exact: inv_root_ge0 | exact: bilinear_abs].
 Qed.
 
 Lemma causal_ratio WQ WK X : 0 < distance X ->
-  Rabs (distance (causal_layer WQ WK X) / distance X - / 2) <= / 2 * tanh (Rabs (score WQ WK X) / 2).
+  Rabs (distance (causal_layer WQ WK X) / distance X - / 2)
+    <= / 2 * tanh (Rabs (score WQ WK X) / 2).
 Proof.
 move=> hd; rewrite causal_distance.
 have -> : (/ 2 + / 2 * tanh (score WQ WK X / 2)) * distance X / distance X - / 2
@@ -149,7 +151,8 @@ Proof.
 elim: l => [|l IH]; first exact: Rmax_r.
 pose w := / 2 + / 2 * tanh (score (WQ l) (WK l) (S l) / 2).
 have hw : 0 <= w <= 1.
-  by have := tanh_gtN1 (score (WQ l) (WK l) (S l) / 2); have := tanh_lt1 (score (WQ l) (WK l) (S l) / 2);
+  by have := tanh_gtN1 (score (WQ l) (WK l) (S l) / 2);
+    have := tanh_lt1 (score (WQ l) (WK l) (S l) / 2);
     rewrite /w; lra.
 have -> : S (l.+1) second = fun k => vscale (1 - w) (S l first) k + vscale w (S l second) k.
   apply: functional_extensionality => k.
@@ -228,7 +231,8 @@ Theorem causal_mask (K D : finType) :
      forall eps, 0 < eps -> exists N, forall l, Nat.le N l ->
        Rabs (distance (causal_states WQ WK X (S l)) / distance (causal_states WQ WK X l) - / 2)
          < eps).
-Proof. by split=> [WQ WK X|WQ WK X q hX hq]; [exact: causal_ratio_bound | exact: (ratio_limit hX hq)]. Qed.
+Proof. by split=> [WQ WK X|WQ WK X q hX hq];
+  [exact: causal_ratio_bound | exact: (ratio_limit hX hq)]. Qed.
 
 (** ** Near neighbors: the tokens 1/2 and 1 of one feature, [WQ = WK = 1] *)
 Section Neighbors.
@@ -261,7 +265,8 @@ have hb := norm_basis (tt : unit); have hd : dot (basis tt) (basis (tt : unit)) 
   by rewrite -norm_sq hb; ring.
 split; last by rewrite /half /= normZ hb Rabs_R1; ring.
 rewrite /one tr_scale tr_outer mulZl mulZr mul_outer hd.
-have -> : scale 1 (scale 1 (scale 1 (outer (basis tt) (basis tt)))) = scale 1 (outer (basis tt) (basis tt)).
+have -> : scale 1 (scale 1 (scale 1 (outer (basis tt) (basis tt))))
+  = scale 1 (outer (basis tt) (basis tt)).
   by apply: matrix_eq => i j; rewrite /scale; ring.
 by apply: opnorm_outer => //; lra.
 Qed.

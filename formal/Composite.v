@@ -75,7 +75,8 @@ Qed.
 Definition two_by_two (a b c d : R) : bool -> bool -> R :=
   fun i j => if i then (if j then a else b) else (if j then c else d).
 
-Lemma max_bool (F : bool -> R) : 0 <= F true -> 0 <= F false -> \max_b F b = Rmax (F true) (F false).
+Lemma max_bool (F : bool -> R) : 0 <= F true -> 0 <= F false
+  -> \max_b F b = Rmax (F true) (F false).
 Proof.
 move=> h1 h2; apply: Rle_antisym.
   apply: max_lub => [|[]]; [|exact: Rmax_l|exact: Rmax_r].
@@ -118,7 +119,8 @@ Theorem not_submultiplicative_column :
 Proof.
 move=> h; have := h (two_by_two 1 1 0 0) ident; rewrite mul1r.
 have -> : (ident : bool -> bool -> R) = two_by_two 1 0 0 1 by apply: matrix_eq => -[] [].
-rewrite !composite_two_by_two /max_column_sum max_bool ?big_bool /=; rewrite ?Rabs_R0 ?Rabs_R1; try lra.
+rewrite !composite_two_by_two /max_column_sum max_bool ?big_bool /=; rewrite ?Rabs_R0 ?Rabs_R1;
+  try lra.
 rewrite !Rmax_left; try lra.
 have -> : (1 + 0) * (1 + 1) = 2 by ring.
 have -> : (1 + 0) * (1 + 0) = 1 by ring.
@@ -127,7 +129,8 @@ Qed.
 
 (** Not repaired by a factor 1.06. *)
 Theorem not_subadditive_106 :
-  ~ (forall (A B : bool -> bool -> R), composite (add A B) <= 106 / 100 * (composite A + composite B)).
+  ~ (forall (A B : bool -> bool -> R), composite (add A B)
+    <= 106 / 100 * (composite A + composite B)).
 Proof.
 move=> h; have [h1 [h2 h3]] := not_subadditive.
 have := h (two_by_two 1 0 1 0) (two_by_two 1 1 0 0); rewrite h1 h2.
@@ -144,7 +147,8 @@ Theorem version_1_proof_gap :
   ~ (forall (n : nat) (E : 'I_n -> 'I_n -> R), \sum_i osc (E i) <= 2 * max_column_sum E).
 Proof.
 move=> /(_ 3%nat gap_matrix); rewrite !big_ord_recl big_ord0.
-pose i0 : 'I_3 := ord0; pose i1 : 'I_3 := lift ord0 ord0; pose i2 : 'I_3 := lift ord0 (lift ord0 ord0).
+pose i0 : 'I_3 := ord0; pose i1 : 'I_3 := lift ord0 ord0;
+  pose i2 : 'I_3 := lift ord0 (lift ord0 ord0).
 have hc : max_column_sum gap_matrix <= 1.
   apply: max_lub => [|j]; first by lra.
   rewrite !big_ord_recl big_ord0 /gap_matrix /=.

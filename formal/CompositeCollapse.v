@@ -1,19 +1,19 @@
 (** * Collapse in the composite value, for any number of heads
 
     Claims collapse.multi-head-corrected and (for one layer and over depth) the first part of
-    collapse.single-head-without-gamma.  Let [R = X - 1 x^T] for any row [x], and let every row of
-    [E_h = R WQK_h R^T / sqrt d_qk] have an oscillation of at most [critical] = 1.25643...,
-    the positive root of [exp x = 1 + 2 x].  Then for some row [y]
+    collapse.single-head-without-gamma. Let [R = X - 1 x^T] for any row [x], and let every row of
+    [E_h = R WQK_h R^T / sqrt d_qk] have an oscillation of at most [critical] = 1.25643..., the
+    positive root of [exp x = 1 + 2 x]. Then for some row [y]
 
       [|SA X - 1 y^T|_(1,oo) <= sqrt 2 / sqrt d_qk * sqrt (\sum_h q_h |W_h|_1 * \sum_h q_h |W_h|_oo)
                                 * |R|_(1,oo)^3],   [q_h = |WQK_h|_1].
 
-    Idea.  A row of attention is [softmax (r + E_i)] with one [r] for all rows, so up to a common row
-    the output is [\sum_h (P_h - 1 p_h^T) R W_h] with [p_h = softmax r_h].  A row of [P_h - 1 p_h^T]
-    has absolute sum at most [osc E_i / 2 <= |E|_1] (the sharp bound in total variation), and half of
-    it is at most [2 \sum_j p_j |E_ij|] ([moved_mass]), which is at most [2 |E|_1] when summed over
-    [i].  The two halves of the composite value are therefore [|E|_1] and [2 |E|_1] times those of
-    [R], and the constant is [sqrt 2], better than 4. *)
+    Idea. A row of attention is [softmax (r + E_i)] with one [r] for all rows, so up to a common
+    row the output is [\sum_h (P_h - 1 p_h^T) R W_h] with [p_h = softmax r_h]. A row of [P_h - 1
+    p_h^T] has absolute sum at most [osc E_i / 2 <= |E|_1] (the sharp bound in total variation),
+    and half of it is at most [2 \sum_j p_j |E_ij|] ([moved_mass]), which is at most [2 |E|_1]
+    when summed over [i]. The two halves of the composite value are therefore [|E|_1] and [2
+    |E|_1] times those of [R], and the constant is [sqrt 2], better than 4. *)
 From AttnVerify Require Import Sums Tanh Softmax TotalVariation Vectors Matrices Diameter Attention.
 From AttnVerify Require Import Stochastic Composite Critical MovedMass.
 Require Import Psatz FunctionalExtensionality.
@@ -51,7 +51,8 @@ rewrite /dot -!sumD; apply: eq_bigr => k _; rewrite split_row /centered /sub /co
 Qed.
 
 (** The two halves for one head: [M = P - 1 p^T]. *)
-Definition moved h X x : T -> T -> R := fun i j => attention h X i j - softmax (base_logits h X x) j.
+Definition moved h X x : T -> T -> R :=
+  fun i j => attention h X i j - softmax (base_logits h X x) j.
 
 Lemma moved_TV h X x i :
   \sum_j Rabs (moved h X x i j) = 2 * TV (attention h X i) (softmax (base_logits h X x)).
@@ -108,7 +109,8 @@ apply: Rle_trans (column_sum_le Y k).
 case: (eqVneq j l) => [->|hjl].
   by rewrite Rminus_diag_eq //; apply: sum_ge0 => i _; exact: Rabs_pos.
 rewrite (bigD1 j) //= (bigD1 l) /=; last by rewrite eq_sym.
-have h : 0 <= \sum_(i | (i != j) && (i != l)) Rabs (Y i k) by apply: sum_ge0 => i _; exact: Rabs_pos.
+have h : 0 <= \sum_(i | (i != j) && (i != l)) Rabs (Y i k) by apply: sum_ge0 => i _;
+  exact: Rabs_pos.
 by have := Rle_abs (Y j k); have := Rle_abs (- Y l k); rewrite Rabs_Ropp; lra.
 Qed.
 
@@ -156,7 +158,8 @@ Qed.
 
 (** The output less a common row. *)
 Definition output_center L X x : K -> R := fun k =>
-  \sum_a (lin (WVO (heads L a)) (fun m => lin (centered X x) (softmax (base_logits (heads L a) X x)) m + x m) k)
+  \sum_a lin (WVO (heads L a))
+    (fun m => lin (centered X x) (softmax (base_logits (heads L a) X x)) m + x m) k
   + layer_bias L k.
 
 Lemma output_about_center L X x : T ->
@@ -173,7 +176,8 @@ have -> : \sum_j (attention h X i j * X j m)
   under eq_bigr => j _ do rewrite hX Rmult_plus_distr_l.
   by rewrite sumD sumZr attention_sum1; ring.
 have -> : \sum_j (moved h X x i j * centered X x j m)
-  = \sum_j (attention h X i j * centered X x j m) - \sum_j (softmax (base_logits h X x) j * centered X x j m).
+  = \sum_j (attention h X i j * centered X x j m) - \sum_j (softmax (base_logits h X x) j
+    * centered X x j m).
   by rewrite -sumB; apply: eq_bigr => j _; rewrite /moved; ring.
 by ring.
 Qed.
@@ -213,7 +217,8 @@ have hsq := sqrt_sqrt (A * B) (Rmult_le_pos _ _ hA hB); have hsp := sqrt_pos (A 
 have h2p := sqrt_pos 2; have h22 := sqrt_sqrt 2 ltac:(lra).
 case: (pickP (fun _ : T => true)) => [t _|hT]; last first.
   have -> : composite (sub (self_attention L X) (constant_rows (output_center L X x))) = 0.
-    rewrite /composite; have -> : max_row_sum (sub (self_attention L X) (constant_rows (output_center L X x))) = 0.
+    rewrite /composite; have
+      -> : max_row_sum (sub (self_attention L X) (constant_rows (output_center L X x))) = 0.
       by rewrite /max_row_sum big_pred0.
     by rewrite Rmult_0_r sqrt_0.
   by apply: Rmult_le_pos; [apply: Rmult_le_pos => //; exact: Rmult_le_pos | exact: pow_le].
@@ -221,23 +226,27 @@ rewrite (output_about_center L X x t).
 apply: square_le.
   by apply: Rmult_le_pos; [apply: Rmult_le_pos => //; exact: Rmult_le_pos | exact: pow_le].
 rewrite composite_sq.
-have hcol : max_column_sum (fun i k => \sum_a mul (mul (moved (heads L a) X x) R) (WVO (heads L a)) i k)
+have hcol : max_column_sum (fun i k =>
+    \sum_a mul (mul (moved (heads L a) X x) R) (WVO (heads L a)) i k)
   <= 2 * s * composite R ^ 2 * max_column_sum R * A.
   apply: Rle_trans (max_column_sum_sum _) _; rewrite /A -sumZl; apply: sum_le => a _.
   apply: Rle_trans (column_sum_mul _ _) _.
   have g0 := max_column_sum_ge0 (WVO (heads L a)).
   have g1 := head_column_half (hE a); have g2 := scores_size (heads L a) X x; rewrite -/R in g1 g2.
   have g3 : 2 * max_column_sum (residual_scores (heads L a) R) * max_column_sum R
-    <= 2 * (max_column_sum (WQK (heads L a)) / root_key_width D * composite R ^ 2) * max_column_sum R.
+    <= 2 * (max_column_sum (WQK (heads L a)) / root_key_width D * composite R ^ 2)
+      * max_column_sum R.
     by apply: Rmult_le_compat_r => //; lra.
   have := Rmult_le_compat_r _ _ _ g0 (Rle_trans _ _ _ g1 g3).
   by rewrite /Rdiv -/s; lra.
-have hrow : max_row_sum (fun i k => \sum_a mul (mul (moved (heads L a) X x) R) (WVO (heads L a)) i k)
+have hrow : max_row_sum (fun i k =>
+    \sum_a mul (mul (moved (heads L a) X x) R) (WVO (heads L a)) i k)
   <= s * composite R ^ 2 * max_row_sum R * B.
   apply: Rle_trans (max_row_sum_sum _) _; rewrite /B -sumZl; apply: sum_le => a _.
   apply: Rle_trans (row_sum_mul _ _) _.
   have g0 := max_row_sum_ge0 (WVO (heads L a)).
-  have g1 := head_row_half (heads L a) X x; have g2 := scores_size (heads L a) X x; rewrite -/R in g1 g2.
+  have g1 := head_row_half (heads L a) X x; have g2 := scores_size (heads L a) X x;
+    rewrite -/R in g1 g2.
   have g3 : max_column_sum (residual_scores (heads L a) R) * max_row_sum R
     <= (max_column_sum (WQK (heads L a)) / root_key_width D * composite R ^ 2) * max_row_sum R.
     by apply: Rmult_le_compat_r.
@@ -254,7 +263,8 @@ Qed.
 End Layer.
 
 (** ** Claim collapse.multi-head-corrected *)
-Theorem multi_head_corrected (T K D V H : finType) (L : layer K D V H) (X : T -> K -> R) (x : K -> R) :
+Theorem multi_head_corrected (T K D V H : finType) (L : layer K D V H) (X : T -> K -> R)
+    (x : K -> R) :
   (forall h i, osc (residual_scores (heads L h) (sub X (constant_rows x)) i) <= critical) ->
   let bound := sqrt ((\sum_h (max_column_sum (WQK (heads L h)) * max_column_sum (WVO (heads L h))))
                      * (\sum_h (max_column_sum (WQK (heads L h)) * max_row_sum (WVO (heads L h)))))
@@ -264,7 +274,8 @@ Theorem multi_head_corrected (T K D V H : finType) (L : layer K D V H) (X : T ->
     composite (sub (self_attention L X) (constant_rows y)) <= sqrt 2 / root_key_width D * bound.
 Proof.
 move=> hE bound; have [y hy] := multi_head_bound hE; exists y.
-have hb : composite (sub (self_attention L X) (constant_rows y)) <= sqrt 2 / root_key_width D * bound.
+have hb : composite (sub (self_attention L X) (constant_rows y)) <= sqrt 2 / root_key_width D
+  * bound.
   by apply: Rle_trans hy _; rewrite /bound /centered; lra.
 split=> //; apply: Rle_trans hb _.
 have h0 : 0 <= bound.

@@ -14,7 +14,8 @@ apply: (IVT (fun x => exp x - (1 + 2 * x))).
 - by reg.
 - by lra.
 - have -> : 1 + 2 * / 2 = 2 by field.
-  have h : exp (/ 2) * exp (/ 2) <= 3 by rewrite -exp_plus (_ : / 2 + / 2 = 1); [exact: exp_le_3 | field].
+  have h : exp (/ 2) * exp (/ 2) <= 3 by rewrite -exp_plus (_ : / 2 + / 2 = 1);
+    [exact: exp_le_3 | field].
   by have := exp_pos (/ 2); nra.
 - have h1 := exp_ineq1_le (/ 2).
   have -> : exp 2 = (exp (/ 2) * exp (/ 2)) * (exp (/ 2) * exp (/ 2)).

@@ -12,7 +12,8 @@ Local Open Scope R_scope.
 Lemma exp_ge_taylor_4 x : 0 <= x -> 1 + x + x ^ 2 / 2 + x ^ 3 / 6 + x ^ 4 / 24 <= exp x.
 Proof.
 have power n k c : derivable_pt_lim (fun y => y ^ n / k) c (INR n * c ^ Nat.pred n / k).
-  have -> : INR n * c ^ Nat.pred n / k = INR n * c ^ Nat.pred n * / k + c ^ n * 0 by rewrite /Rdiv; ring.
+  have -> : INR n * c ^ Nat.pred n / k = INR n * c ^ Nat.pred n * / k + c ^ n
+    * 0 by rewrite /Rdiv; ring.
   apply: (derivable_pt_lim_mult (fun y => y ^ n) (fun _ => / k)); first exact: derivable_pt_lim_pow.
   exact: derivable_pt_lim_const.
 have step (g g' : R -> R) : (forall c, derivable_pt_lim g c (g' c)) -> g 0 = 1 ->
@@ -23,7 +24,8 @@ have step (g g' : R -> R) : (forall c, derivable_pt_lim g c (g' c)) -> g 0 = 1 -
   - by move=> c; apply: derivable_pt_lim_minus; [exact: derivable_pt_lim_exp | exact: hg].
   - by move=> c [hc _]; have := hle c hc; lra.
 have d1 c : derivable_pt_lim (fun y => 1 + y) c (0 + 1).
-  by apply: (derivable_pt_lim_plus (fun _ => 1) id); [exact: derivable_pt_lim_const | exact: derivable_pt_lim_id].
+  by apply: (derivable_pt_lim_plus (fun _ => 1) id);
+    [exact: derivable_pt_lim_const | exact: derivable_pt_lim_id].
 have d2 c := derivable_pt_lim_plus _ _ c _ _ (d1 c) (power 2%nat 2 c).
 have d3 c := derivable_pt_lim_plus _ _ c _ _ (d2 c) (power 3%nat 6 c).
 have d4 c := derivable_pt_lim_plus _ _ c _ _ (d3 c) (power 4%nat 24 c).
@@ -73,7 +75,8 @@ have pw n a b : 0 <= a -> a <= exp b -> a ^ n <= exp (INR n * b).
   move=> ha h; elim: n => [|n IH]; first by rewrite Rmult_0_l exp_0 /=; lra.
   rewrite S_INR Rmult_plus_distr_r Rmult_1_l exp_plus /= Rmult_comm.
   by apply: Rmult_le_compat => //; exact: pow_le.
-have h1 := pw 9%nat 2 (6932 / 10000) ltac:(lra) exp_06932; have h2 := pw 5%nat 5 (16096 / 10000) ltac:(lra) exp_16096.
+have h1 := pw 9%nat 2 (6932 / 10000) ltac:(lra) exp_06932;
+  have h2 := pw 5%nat 5 (16096 / 10000) ltac:(lra) exp_16096.
 rewrite exp_plus; have -> : 1600000 = 2 ^ 9 * 5 ^ 5 by ring.
 by apply: Rmult_le_compat => //; apply: pow_le; lra.
 Qed.
@@ -82,7 +85,8 @@ Qed.
 Lemma exp_opp_ge y : 0 <= y -> 1 - y + y ^ 2 / 2 - y ^ 3 / 6 <= exp (- y).
 Proof.
 have power n k c : derivable_pt_lim (fun y => y ^ n / k) c (INR n * c ^ Nat.pred n / k).
-  have -> : INR n * c ^ Nat.pred n / k = INR n * c ^ Nat.pred n * / k + c ^ n * 0 by rewrite /Rdiv; ring.
+  have -> : INR n * c ^ Nat.pred n / k = INR n * c ^ Nat.pred n * / k + c ^ n
+    * 0 by rewrite /Rdiv; ring.
   apply: (derivable_pt_lim_mult (fun y => y ^ n) (fun _ => / k)); first exact: derivable_pt_lim_pow.
   exact: derivable_pt_lim_const.
 have dopp c : derivable_pt_lim (fun y => - y) c (- 1).
@@ -112,16 +116,26 @@ Lemma exp_below : exp (125643 / 100000) < 351286 / 100000.
 Proof.
 have h := exp_opp_ge (y := 125643 / 12800000) ltac:(lra).
 have h0 : 9902321585445 / 10000000000000 <= exp (- (125643 / 12800000)) by move: h; rewrite /=; lra.
-have h1 : 9805597278156 / 10000000000000 <= exp (2 * (- (125643 / 12800000))) by apply: exp_double h0 _; lra.
-have h2 : 9614973798138 / 10000000000000 <= exp (2 * (2 * (- (125643 / 12800000)))) by apply: exp_double h1 _; lra.
-have h3 : 9244772113888 / 10000000000000 <= exp (2 * (2 * (2 * (- (125643 / 12800000))))) by apply: exp_double h2 _; lra.
-have h4 : 8546581143772 / 10000000000000 <= exp (2 * (2 * (2 * (2 * (- (125643 / 12800000)))))) by apply: exp_double h3 _; lra.
-have h5 : 7304404924707 / 10000000000000 <= exp (2 * (2 * (2 * (2 * (2 * (- (125643 / 12800000))))))) by apply: exp_double h4 _; lra.
-have h6 : 5335433130408 / 10000000000000 <= exp (2 * (2 * (2 * (2 * (2 * (2 * (- (125643 / 12800000)))))))) by apply: exp_double h5 _; lra.
-have h7 : 2846684668905 / 10000000000000 <= exp (2 * (2 * (2 * (2 * (2 * (2 * (2 * (- (125643 / 12800000))))))))) by apply: exp_double h6 _; lra.
-have e : 2 * (2 * (2 * (2 * (2 * (2 * (2 * (- (125643 / 12800000)))))))) = - (125643 / 100000) by field.
+have h1 : 9805597278156 / 10000000000000
+  <= exp (2 * (- (125643 / 12800000))) by apply: exp_double h0 _; lra.
+have h2 : 9614973798138 / 10000000000000
+  <= exp (2 * (2 * (- (125643 / 12800000)))) by apply: exp_double h1 _; lra.
+have h3 : 9244772113888 / 10000000000000
+  <= exp (2 * (2 * (2 * (- (125643 / 12800000))))) by apply: exp_double h2 _; lra.
+have h4 : 8546581143772 / 10000000000000
+  <= exp (2 * (2 * (2 * (2 * (- (125643 / 12800000)))))) by apply: exp_double h3 _; lra.
+have h5 : 7304404924707 / 10000000000000
+  <= exp (2 * (2 * (2 * (2 * (2 * (- (125643 / 12800000))))))) by apply: exp_double h4 _; lra.
+have h6 : 5335433130408 / 10000000000000
+  <= exp (2 * (2 * (2 * (2 * (2 * (2 * (- (125643 / 12800000)))))))) by apply: exp_double h5 _; lra.
+have h7 : 2846684668905 / 10000000000000
+  <= exp (2 * (2 * (2 * (2 * (2 * (2 * (2 * (- (125643 / 12800000))))))))) by apply: exp_double h6
+    _; lra.
+have e : 2 * (2 * (2 * (2 * (2 * (2 * (2 * (- (125643 / 12800000))))))))
+  = - (125643 / 100000) by field.
 rewrite e in h7; have hp := exp_pos (125643 / 100000).
-have e1 : exp (125643 / 100000) * exp (- (125643 / 100000)) = 1 by rewrite -exp_plus Rplus_opp_r exp_0.
+have e1 : exp (125643 / 100000) * exp (- (125643 / 100000))
+  = 1 by rewrite -exp_plus Rplus_opp_r exp_0.
 have := Rmult_le_compat_l _ _ _ (Rlt_le _ _ hp) h7; lra.
 Qed.
 
@@ -129,10 +143,14 @@ Lemma exp_above : exp (125644 / 100000) > 351288 / 100000.
 Proof.
 have h := exp_ge_taylor_4 (x := 125644 / 1600000) ltac:(lra).
 have h0 : 108169307609 / 100000000000 <= exp (125644 / 1600000) by move: h; rewrite /=; lra.
-have h1 : 117005991086 / 100000000000 <= exp (2 * (125644 / 1600000)) by apply: exp_double h0 _; lra.
-have h2 : 136904019500 / 100000000000 <= exp (2 * (2 * (125644 / 1600000))) by apply: exp_double h1 _; lra.
-have h3 : 187427105552 / 100000000000 <= exp (2 * (2 * (2 * (125644 / 1600000)))) by apply: exp_double h2 _; lra.
-have h4 : 351289198956 / 100000000000 <= exp (2 * (2 * (2 * (2 * (125644 / 1600000))))) by apply: exp_double h3 _; lra.
+have h1 : 117005991086 / 100000000000 <= exp (2 * (125644 / 1600000)) by apply: exp_double h0 _;
+  lra.
+have h2 : 136904019500 / 100000000000
+  <= exp (2 * (2 * (125644 / 1600000))) by apply: exp_double h1 _; lra.
+have h3 : 187427105552 / 100000000000
+  <= exp (2 * (2 * (2 * (125644 / 1600000)))) by apply: exp_double h2 _; lra.
+have h4 : 351289198956 / 100000000000 <= exp (2 * (2 * (2 * (2 * (125644 / 1600000))))) by apply:
+  exp_double h3 _; lra.
 have e : 2 * (2 * (2 * (2 * (125644 / 1600000)))) = 125644 / 100000 by field.
 by rewrite e in h4; lra.
 Qed.

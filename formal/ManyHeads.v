@@ -1,14 +1,14 @@
 (** * The printed bound for many heads is false
 
-    Claim collapse.multi-head-as-printed, which the book refutes.  The printed bound multiplies the
-    largest [|WQK_h|_1 |W_h|_(1,oo)] by the number of heads.  Two tokens [+- (1/2) e] of width
-    [d = 2^20] and two heads that attend alike, [WQK = e e^T], one key coordinate, no biases, with
+    Claim collapse.multi-head-as-printed, which the book refutes. The printed bound multiplies the
+    largest [|WQK_h|_1 |W_h|_(1,oo)] by the number of heads. Two tokens [+- (1/2) e] of width [d =
+    2^20] and two heads that attend alike, [WQK = e e^T], one key coordinate, no biases, with
 
       [W_1 = sqrt d e e^T] (one large feature),  [W_2 = e 1^T] (all features a little)
 
-    exceed it, with [gamma = 1] and hence with every [gamma] between [gamma_h] and 1.  Head 1 makes a
-    column of the output large and head 2 a row; the composite value, a geometric mean of the two,
-    takes the large half of each.
+    exceed it, with [gamma = 1] and hence with every [gamma] between [gamma_h] and 1. Head 1 makes
+    a column of the output large and head 2 a row; the composite value, a geometric mean of the
+    two, takes the large half of each.
 
     The width is [2^20 = |20-tuples of bool|]; nothing is computed entry by entry. *)
 From AttnVerify Require Import Sums Tanh Softmax TotalVariation Vectors Matrices Diameter Attention.
@@ -87,7 +87,8 @@ have -> : \sum_i Rabs (outer e w i k) = (\sum_i e i) * Rabs (w k).
 by rewrite sum_e; have := hw k; lra.
 Qed.
 
-Lemma max_row_sum_outer (w : K -> R) B : 0 <= B -> \sum_k Rabs (w k) <= B -> max_row_sum (outer e w) <= B.
+Lemma max_row_sum_outer (w : K -> R) B : 0 <= B -> \sum_k Rabs (w k) <= B
+  -> max_row_sum (outer e w) <= B.
 Proof.
 move=> hB hw; apply: max_lub => // i.
 have -> : \sum_k Rabs (outer e w i k) = e i * (\sum_k Rabs (w k)).
@@ -104,7 +105,8 @@ apply: square_le => //; rewrite composite_sq hss; case: h => /=.
     apply: max_column_sum_outer => // k; rewrite /vscale Rabs_mult Rabs_pos_eq // abs_e.
     by have := e_le1 k; nra.
   have h2 : max_row_sum (outer e (vscale (sqrt d) e)) <= sqrt d.
-    apply: max_row_sum_outer => //; right; transitivity (sqrt d * (\sum_k e k)); last by rewrite sum_e; ring.
+    apply: max_row_sum_outer => //; right; transitivity (sqrt d * (\sum_k e k));
+      last by rewrite sum_e; ring.
     by rewrite -sumZl; apply: eq_bigr => k _; rewrite /vscale Rabs_mult Rabs_pos_eq // abs_e.
   have := Rmult_le_compat _ _ _ _ (max_column_sum_ge0 _) (max_row_sum_ge0 _) h1 h2; lra.
 - have h1 : max_column_sum (outer e ones) <= 1.
@@ -137,7 +139,8 @@ Qed.
 
 (** Two tokens [a] and [- a]: for every center the largest column and row are at least these. *)
 Lemma opposite_column (a y : K -> R) (Y : bool -> K -> R) k :
-  (forall b k, Y b k = two (a k) (- a k) b) -> 2 * Rabs (a k) <= max_column_sum (sub Y (constant_rows y)).
+  (forall b k, Y b k = two (a k) (- a k) b) -> 2 * Rabs (a k)
+    <= max_column_sum (sub Y (constant_rows y)).
 Proof.
 move=> hY; apply: Rle_trans (column_sum_le _ k).
 by rewrite big_bool /sub /constant_rows !hY /=; exact: abs_pair.
@@ -193,7 +196,8 @@ have h3 : 0 <= 2 * (/ 2 * 1) by lra. have h4 : 0 <= / 2 by lra.
 by have := Rmult_le_compat _ _ _ _ h3 h4 h1 h2; lra.
 Qed.
 
-Lemma X_osc h i : osc (residual_scores (wide_head h) (sub X (constant_rows (fun _ => 0))) i) <= critical.
+Lemma X_osc h i : osc (residual_scores (wide_head h) (sub X (constant_rows (fun _ => 0))) i)
+  <= critical.
 Proof.
 apply: (@Rle_trans _ (/ 2)); last by have := critical_bounds; lra.
 rewrite sub_0; apply: osc_lub => [|j l]; first by lra.
@@ -233,7 +237,8 @@ have ht := tanh_gt0 (x := / 4) ltac:(lra); have hs := sqrt_pos d; have hd := d_g
 have pos k : 0 <= / 2 * tanh (/ 4) * (sqrt d * e k + 1).
   have h0 := Rabs_pos (e k); rewrite abs_e in h0.
   by apply: Rmult_le_pos; [lra | nra].
-rewrite composite_sq; have h1 := opposite_column y k0 wide_rows; have h2 := opposite_row y wide_rows.
+rewrite composite_sq; have h1 := opposite_column y k0 wide_rows;
+  have h2 := opposite_row y wide_rows.
 rewrite Rabs_pos_eq // e_k0 in h1.
 have e2 : \sum_k Rabs (/ 2 * tanh (/ 4) * (sqrt d * e k + 1)) = / 2 * tanh (/ 4) * (sqrt d + d).
   have -> : sqrt d + d = \sum_k (sqrt d * e k + 1).
@@ -248,7 +253,7 @@ have -> : 2 * (/ 2 * tanh (/ 4) * (sqrt d * 1 + 1)) * (/ 2 * tanh (/ 4) * (sqrt 
 by [].
 Qed.
 
-(** Near neighbor: a width of [2^14] is not enough for these two tokens, which the center 0 shows. *)
+(** Near neighbor: a width of [2^14] is not enough for these tokens, as the center 0 shows. *)
 Theorem narrow_obeys : d = 16384 -> printed_bound wide_layer X (fun _ => 0) 1 (sqrt d).
 Proof.
 move=> hd; exists (fun _ => 0); rewrite !sub_0 card_bool root_unit.

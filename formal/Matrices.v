@@ -121,7 +121,8 @@ by apply: eq_bigr => i _; ring.
 Qed.
 Lemma lin_scale (A : I -> J -> R) c u : lin (scale c A) u = vscale c (lin A u).
 Proof.
-by apply: functional_extensionality => j; rewrite /vscale /scale /lin -sumZl; apply: eq_bigr => i _; ring.
+by apply: functional_extensionality => j; rewrite /vscale /scale /lin -sumZl;
+  apply: eq_bigr => i _; ring.
 Qed.
 Lemma mul_outer (u : I -> R) (v w : J -> R) (x : K -> R) :
   mul (outer u v) (outer w x) = scale (dot v w) (outer u x).

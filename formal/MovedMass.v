@@ -1,13 +1,13 @@
 (** * How far the mass of a row of softmax moves
 
-    If the logits [r] change by [e] and [osc e <= critical], the total variation of the two rows is
-    at most [2 \sum_j softmax r j * Rabs (e j)] ([moved_mass]).  Unlike the bound by
-    [tanh (osc e / 4)] this is a sum over tokens, so it can be added up over rows.
+    If the logits [r] change by [e] and [osc e <= critical], the total variation of the two rows
+    is at most [2 \sum_j softmax r j * Rabs (e j)] ([moved_mass]). Unlike the bound by [tanh (osc
+    e / 4)] this is a sum over tokens, so it can be added up over rows.
 
-    The book integrates along [r + s e], [0 <= s <= 1].  Here the path has [N] equal steps, each of
+    The book integrates along [r + s e], [0 <= s <= 1]. Here the path has [N] equal steps, each of
     which moves at most [exp (B/N)/N \sum_j p_j(s) Rabs (e j)] ([moved_step]); the weights grow at
-    most by [exp (s B)] ([weight_growth]); the geometric series gives [exp (B/N) (exp B - 1)/B], which
-    is [2 exp (B/N)] for [B = critical]; and [N] is arbitrary. *)
+    most by [exp (s B)] ([weight_growth]); the geometric series gives [exp (B/N) (exp B - 1)/B],
+    which is [2 exp (B/N)] for [B = critical]; and [N] is arbitrary. *)
 From AttnVerify Require Import Sums Tanh Softmax TotalVariation Critical.
 Require Import Psatz FunctionalExtensionality.
 Set Implicit Arguments. Unset Strict Implicit. Unset Printing Implicit Defensive.
@@ -66,7 +66,8 @@ have each j : Rabs (P j - p j) <= exp (osc e) * (p j * (Rabs (e j) + S)).
       by rewrite sumB sumZr hp1 Rmult_1_l.
     by rewrite hP; field; lra.
   have hi : 0 < / m := Rinv_0_lt_compat _ hm.
-  rewrite /Rdiv Rabs_mult (Rabs_mult (p j)) (Rabs_pos_eq (p j)) ?(Rabs_pos_eq (/ m)); try exact: Rlt_le.
+  rewrite /Rdiv Rabs_mult (Rabs_mult (p j)) (Rabs_pos_eq (p j)) ?(Rabs_pos_eq (/ m));
+    try exact: Rlt_le.
   have h : Rabs (\sum_l (p l * (exp (e j) - exp (e l)))) <= exp (osc e) * m * (Rabs (e j) + S).
     apply: Rle_trans (sum_abs _ _) _.
     have -> : exp (osc e) * m * (Rabs (e j) + S)
@@ -80,8 +81,10 @@ have each j : Rabs (P j - p j) <= exp (osc e) * (p j * (Rabs (e j) + S)).
     apply: Rle_trans (exp_difference (hB j) (hB l)) _.
     apply: Rmult_le_compat_l; first by apply: Rmult_le_pos; [exact: Rlt_le (exp_pos _) | lra].
     by have := Rabs_triang (e j) (- e l); rewrite Rabs_Ropp.
-  have h2 := Rmult_le_compat_r _ _ _ (Rlt_le _ _ hi) (Rmult_le_compat_l _ _ _ (Rlt_le _ _ (hp j)) h).
-  have e2 : p j * (exp (osc e) * m * (Rabs (e j) + S)) * / m = exp (osc e) * (p j * (Rabs (e j) + S)).
+  have h2 := Rmult_le_compat_r _ _ _ (Rlt_le _ _ hi)
+    (Rmult_le_compat_l _ _ _ (Rlt_le _ _ (hp j)) h).
+  have e2 : p j * (exp (osc e) * m * (Rabs (e j) + S)) * / m = exp (osc e)
+    * (p j * (Rabs (e j) + S)).
     by field; lra.
   by rewrite -e2; lra.
 rewrite /TV -/S; have : \sum_j Rabs (P j - p j) <= \sum_j (exp (osc e) * (p j * (Rabs (e j) + S))).
@@ -123,9 +126,11 @@ Lemma moved_steps (N m : nat) : (0 < N)%coq_nat ->
 Proof.
 move=> hN; have hN' : 0 < INR N by exact: lt_0_INR.
 have hc := critical_bounds; have hcN : 0 < critical / INR N by apply: Rdiv_lt_0_compat; lra.
-set t := exp (critical / INR N); have ht : 1 <= t by have := exp_ineq1_le (critical / INR N); rewrite /t; lra.
+set t := exp (critical / INR N); have ht : 1 <= t by have := exp_ineq1_le (critical / INR N);
+  rewrite /t; lra.
 have hS : 0 <= S.
-  by apply: sum_ge0 => j _; apply: Rmult_le_pos; [apply: Rlt_le; exact: softmax_gt0 | exact: Rabs_pos].
+  by apply: sum_ge0 => j _; apply: Rmult_le_pos;
+    [apply: Rlt_le; exact: softmax_gt0 | exact: Rabs_pos].
 have oscZ c : 0 <= c -> osc (fun j => c * e j) <= c * critical.
   move=> h; apply: osc_lub => [|i j]; first by apply: Rmult_le_pos; lra.
   by have := osc_ub e i j; rewrite -Rmult_minus_distr_l => h1; apply: Rmult_le_compat_l => //; lra.
@@ -193,7 +198,8 @@ have all N : (0 < N)%coq_nat -> v * (1 - critical / INR N) <= 2 * S.
     have e1 : t * exp (- (critical / INR N)) = 1 by rewrite /t -exp_plus Rplus_opp_r exp_0.
     by move=> h4; have := Rmult_le_compat_l _ _ _ (Rlt_le _ _ ht) h4; lra.
   have hS : 0 <= S.
-    by apply: sum_ge0 => j _; apply: Rmult_le_pos; [apply: Rlt_le; exact: softmax_gt0 | exact: Rabs_pos].
+    by apply: sum_ge0 => j _; apply: Rmult_le_pos;
+      [apply: Rlt_le; exact: softmax_gt0 | exact: Rabs_pos].
   case: (Rle_dec 0 (1 - critical / INR N)) => h5; last by nra.
   have h6 := Rmult_le_compat_r _ _ _ h5 h2.
   have h7 := Rmult_le_compat_r (2 * S) _ _ ltac:(lra) h3.

@@ -111,7 +111,8 @@ rewrite sum_option; congr (_ + _); apply: eq_bigr.
 Qed.
 End Recursion.
 
-Theorem length_recursion (T K H : finType) (P : nat -> H -> T -> T -> R) (W : nat -> H -> K -> K -> R)
+Theorem length_recursion (T K H : finType) (P : nat -> H -> T -> T -> R)
+    (W : nat -> H -> K -> K -> R)
     (X : T -> K -> R) :
   let S := by_length P W X in
   S 0%nat 0%nat = X /\
@@ -122,8 +123,10 @@ Theorem length_recursion (T K H : finType) (P : nat -> H -> T -> T -> R) (W : na
   (forall L, (2 * (\sum_(l < L) #|H| * l.+1) = #|H| * L * L.+1)%nat).
 Proof.
 move=> S; split; last split; last split; last split.
-- apply: matrix_eq => i k; rewrite /S by_length_mkcond (big_path0 _ (fun p => if path_length p == 0%nat
-    then path_term (with_skip P : nat -> [finType of option H] -> _) (with_skip W) X p i k else 0)) /=.
+- apply: matrix_eq => i k;
+  rewrite /S by_length_mkcond (big_path0 _ (fun p => if path_length p == 0%nat
+    then path_term (with_skip P : nat -> [finType of option H] -> _) (with_skip W) X p i k else
+      0)) /=.
   by rewrite /path_term /= mul1l mul1r.
 - by move=> l; apply: matrix_eq => i k; rewrite /S by_length_step sum0 Rplus_0_r.
 - by move=> l m; apply: matrix_eq => i k; rewrite /S by_length_step.
@@ -134,7 +137,7 @@ move=> S; split; last split; last split; last split.
   by rewrite (mulnC L.+2).
 Qed.
 
-(** Near neighbor: the head's term taken with the new length, [S^(l)_m] in place of [S^(l)_(m-1)]. *)
+(** Near neighbor: [S^(l)_m] in place of [S^(l)_(m-1)] under the heads. *)
 Theorem not_same_length :
   ~ (forall (T K H : finType) (P : nat -> H -> T -> T -> R) (W : nat -> H -> K -> K -> R)
        (X : T -> K -> R) l m,

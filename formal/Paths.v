@@ -133,7 +133,8 @@ Qed.
 End Terms.
 
 (** ** Claim paths.decomposition *)
-Theorem decomposition (T K D V H : finType) (net : nat -> layer K D V H) (X : T -> K -> R) (L : nat) :
+Theorem decomposition (T K D V H : finType) (net : nat -> layer K D V H) (X : T -> K
+  -> R) (L : nat) :
   let P := fun l h => attention (heads (net l) h) (states net X l) in
   let W := fun l h => mul (WV (heads (net l) h)) (WO (heads (net l) h)) in
   let b := fun k => \sum_(l < L)
@@ -152,7 +153,8 @@ Qed.
 Section Skip.
 Variables T K H : finType.
 
-Lemma sum_option (F : option H -> R) : \big[Rplus/0]_(o : option H) F o = F None + \sum_h F (Some h).
+Lemma sum_option (F : option H -> R) : \big[Rplus/0]_(o : option H) F o = F None
+  + \sum_h F (Some h).
 Proof.
 have hp : perm_eq (index_enum [finType of option H]) (None :: map Some (index_enum H)).
   apply: uniq_perm; first exact: index_enum_uniq.
@@ -163,7 +165,8 @@ have hp : perm_eq (index_enum [finType of option H]) (None :: map Some (index_en
 by rewrite (perm_big _ hp) big_cons big_map.
 Qed.
 
-Definition with_skip (I : finType) (A : nat -> H -> I -> I -> R) (l : nat) (o : option H) : I -> I -> R :=
+Definition with_skip (I : finType) (A : nat -> H -> I -> I -> R) (l : nat) (o : option H) : I
+  -> I -> R :=
   match o with None => ident | Some h => A l h end.
 End Skip.
 
@@ -183,7 +186,8 @@ move=> P W b.
 have hP l (o : [finType of option H]) i : \sum_j P l o i j = 1.
   case: o => [h|]; first exact: attention_sum1.
   exact: (sum_delta i (fun _ => 1)).
-have -> : b = path_bias (W : nat -> [finType of option H] -> K -> K -> R) (fun l => layer_bias (net l)) L.
+have -> : b = path_bias (W : nat -> [finType of option H] -> K -> K -> R) (fun l
+  => layer_bias (net l)) L.
   apply: functional_extensionality => k; apply: eq_bigr => l _; congr (lin _ _ k).
   by apply: eq_bigr => m _; apply: matrix_eq => i j; rewrite /head_sum sum_option.
 rewrite -[RHS](run_is_sum_over_paths (W : nat -> [finType of option H] -> _)
@@ -200,7 +204,8 @@ Notation unit := unit_finType.
 Lemma sum_one (F : unit -> R) : \sum_i F i = F tt.
 Proof. by rewrite (bigD1 tt) //= big_pred0 => [|[]] //; ring. Qed.
 
-(** One head of one coordinate with value bias [bv], output matrix [o] and output bias [bo]; the value
+(** One head of one coordinate with value bias [bv], output matrix [o] and output bias [bo];
+  the value
     matrix is 0. *)
 Let blind (bv o bo : R) : layer unit unit unit unit :=
   Layer (fun _ => Head (fun _ _ => 0) (fun _ => 0) (fun _ _ => 0) (fun _ => 0)
@@ -235,7 +240,8 @@ Theorem not_bias_without_values :
          = add (fun i k => \sum_(p : path H L)
                   mul (mul (left_product P 0 p) X) (right_product W 0 p) i k)
                (constant_rows (fun k => \sum_(l < L)
-                  lin (\big[mul/ident]_(S l <= m < L) (fun i j => \sum_h W m h i j)) (bO (net l)) k))).
+                  lin (\big[mul/ident]_(S l <= m < L) (fun i j => \sum_h W m h i j)) (bO (net l))
+                    k))).
 Proof.
 pose net (l : nat) := blind 1 1 0; pose X : unit -> unit -> R := fun _ _ => 0.
 move=> h; have := h _ _ _ _ _ net X 1%nat; have := decomposition net X 1%nat; cbv zeta => -> h2.
@@ -258,7 +264,8 @@ Theorem not_skip_bias_without_identity :
                       (layer_bias (net l)) k))).
 Proof.
 pose net (l : nat) := blind 0 0 1; pose X : unit -> unit -> R := fun _ _ => 0.
-move=> h; have := h _ _ _ _ _ net X 2%nat; have := skip_decomposition net X 2%nat; cbv zeta => -> h2.
+move=> h; have := h _ _ _ _ _ net X 2%nat; have := skip_decomposition net X 2%nat;
+  cbv zeta => -> h2.
 have {h2} := f_equal (fun A => A tt tt) h2; rewrite /add /constant_rows.
 have hb l : layer_bias (net l) = fun _ => 1.
   by apply: functional_extensionality => k; rewrite /layer_bias sum_one /lin sum_one /=; ring.

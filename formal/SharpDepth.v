@@ -1,6 +1,7 @@
 (** * The sharp theorem over depth, collapse from every input, and the threshold
 
-    Claims collapse.sharp-depth, collapse.global and collapse.threshold.  All three iterate the bound
+    Claims collapse.sharp-depth, collapse.global and collapse.threshold.  All three iterate the
+      bound
     of one layer.
 
     - [sharp_depth]: if [beta2] is at least that of every layer, the diameter after [n] layers is at
@@ -58,7 +59,8 @@ Theorem geometric_recursion (f : R -> R) (delta : nat -> R) :
   (forall l, delta (S l) <= f (delta l) * delta l) -> f (delta 0%nat) <= 1 ->
   forall n, delta n <= f (delta 0%nat) ^ n * delta 0%nat /\ delta n <= delta 0%nat.
 Proof.
-move=> hd hf hrec h1; have h0 : 0 <= f (delta 0%nat) by have := hf (delta O) (delta O); move: (hd O); lra.
+move=> hd hf hrec h1; have h0 : 0 <= f (delta 0%nat) by have := hf (delta O) (delta O);
+  move: (hd O); lra.
 elim=> [|n [IH IH']]; first by rewrite /=; lra.
 have [h2 h3] := hf (delta n) (delta 0%nat) (conj (hd n) IH').
 have h4 : delta (S n) <= f (delta 0%nat) * delta n.
@@ -185,7 +187,8 @@ have h2 : tends_to_zero delta.
 have h4 l m : delta (Nat.add l m) <= c ^ exponent m * delta l ^ Nat.pow 3 m.
   have := @cubic_recursion c (fun i => delta (Nat.add l i)) hc (fun i => hd _) _ m.
   rewrite Nat.add_0_r; apply => i; rewrite Nat.add_succ_r.
-  apply: Rle_trans (hrec _) _; have h := hd (Nat.add l i); have h' : 0 <= c * delta (Nat.add l i) ^ 2 by nra.
+  apply: Rle_trans (hrec _) _; have h := hd (Nat.add l i);
+    have h' : 0 <= c * delta (Nat.add l i) ^ 2 by nra.
   have -> : c * delta (Nat.add l i) ^ 3 = c * delta (Nat.add l i) ^ 2 * delta (Nat.add l i) by ring.
   by apply: Rmult_le_compat_r => //; exact: tanh_le_id.
 split; first by move=> n; exact: (h1 n).1.

@@ -1,18 +1,18 @@
 (** * The sharp theorem for one layer
 
-    Claim collapse.sharp-layer.  For every layer, all biases included, and all tokens [X]
+    Claim collapse.sharp-layer. For every layer, all biases included, and all tokens [X]
 
       [diam (SA X) <= diam X * \sum_h |W_h| tanh (|WQK_h| (diam X)^2 / (4 sqrt d_qk))
                    <= (\sum_h |WQK_h| |W_h|) / (4 sqrt d_qk) * (diam X)^3],
 
-    where [| |] is the operator norm and [W_h = WV_h WO_h].  Two tokens [+- (delta/2) e] attain the
-    first bound if [WQK_h = q_h e e^T], [W_h = v_h e w^T] for unit vectors [e], [w], and there is no
-    query bias.  No number below 1/4 can stand in its place.
+    where [| |] is the operator norm and [W_h = WV_h WO_h]. Two tokens [+- (delta/2) e] attain the
+    first bound if [WQK_h = q_h e e^T], [W_h = v_h e w^T] for unit vectors [e], [w], and there is
+    no query bias. No number below 1/4 can stand in its place.
 
-    The proof follows the book: the difference of two output rows is free of biases
-    (Attention.v); a difference of two rows of attention moves a barycenter by at most their total
-    variation times the diameter (Diameter.v); the oscillation of the difference of the logits of
-    two queries is at most [|WQK| (diam X)^2 / sqrt d_qk] ([logit_oscillation]); softmax turns this
+    The proof follows the book: the difference of two output rows is free of biases (Attention.v);
+    a difference of two rows of attention moves a barycenter by at most their total variation
+    times the diameter (Diameter.v); the oscillation of the difference of the logits of two
+    queries is at most [|WQK| (diam X)^2 / sqrt d_qk] ([logit_oscillation]); softmax turns this
     into total variation (TotalVariation.v). *)
 From AttnVerify Require Import Sums Tanh Softmax TotalVariation Vectors Matrices Diameter Attention.
 Require Import Psatz FunctionalExtensionality.
@@ -119,7 +119,8 @@ apply: diam_lub => [|[] []]; try exact: norm_ge0; try by rewrite vsub_refl norm_
 - by rewrite norm_vsubC; exact: Rle_refl.
 Qed.
 
-Lemma opposite_difference delta e : vsub (opposite delta e true) (opposite delta e false) = vscale delta e.
+Lemma opposite_difference delta e : vsub (opposite delta e true) (opposite delta e false)
+  = vscale delta e.
 Proof. by apply: functional_extensionality => k; rewrite /vsub /opposite /vscale /=; field. Qed.
 
 Lemma diam_opposite delta e : 0 <= delta -> norm e = 1 -> diam (opposite delta e) = delta.

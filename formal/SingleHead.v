@@ -1,7 +1,8 @@
 (** * One head without gamma
 
     Claim collapse.single-head-without-gamma, its first two parts: for one head, if the rows of
-    [E = R WQK R^T / sqrt d_qk] have oscillations of at most [critical], a layer turns a residual [R]
+    [E = R WQK R^T / sqrt d_qk] have oscillations of at most [critical], a layer turns a residual
+      [R]
     into one of composite value at most [4 beta / sqrt d_qk |R|^3]; and [n] layers that meet the
     condition with the minimizing centers leave at most
     [(4 beta / sqrt d_qk)^((3^n - 1)/2) |res X|^(3^n)].  The layer that needs the condition is in
@@ -28,7 +29,8 @@ Theorem single_layer L X x :
   exists y, composite (sub (self_attention L X) (constant_rows y))
     <= 4 * single_beta L / root_key_width D * composite (sub X (constant_rows x)) ^ 3.
 Proof.
-move=> hE; have [y [hy _]] := multi_head_corrected (L := L) (X := X) (x := x) (fun a => match a with tt => hE end).
+move=> hE; have [y [hy _]] := multi_head_corrected (L := L) (X := X) (x := x) (fun a
+  => match a with tt => hE end).
 exists y; apply: Rle_trans hy _; right; rewrite !sum_unit.
 set q := max_column_sum (WQK _); set c := max_column_sum _; set r := max_row_sum _.
 have hq : 0 <= q := max_column_sum_ge0 _.
@@ -39,11 +41,13 @@ have -> : sqrt (q * c * (q * r)) = q * composite (WVO (heads L tt)).
 by rewrite /single_beta -/q /Rdiv; ring.
 Qed.
 
-Theorem single_head_depth (net : nat -> layer K D V unit_finType) X (x : nat -> K -> R) (beta : R) n :
+Theorem single_head_depth (net : nat -> layer K D V unit_finType) X (x : nat -> K -> R) (beta : R)
+  n :
   (forall l, Nat.le l n -> minimizing_center (states net X l) (x l)) ->
   (forall l, Nat.lt l n -> single_beta (net l) <= beta) -> 0 <= beta ->
   (forall l i, Nat.lt l n ->
-     osc (residual_scores (heads (net l) tt) (sub (states net X l) (constant_rows (x l))) i) <= critical) ->
+     osc (residual_scores (heads (net l) tt) (sub (states net X l) (constant_rows (x l))) i)
+       <= critical) ->
   composite (sub (states net X n) (constant_rows (x n)))
     <= (4 * beta / root_key_width D) ^ (Nat.div (Nat.sub (Nat.pow 3 n) 1) 2)
        * composite (sub X (constant_rows (x 0%nat))) ^ Nat.pow 3 n.

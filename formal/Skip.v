@@ -3,7 +3,8 @@
     Claims skip.no-collapse and skip.lower-bound.  If [WQK = 0] in every head, a layer with a skip
     connection leaves the residual (tokens less their mean) unchanged, whatever the values and the
     biases are.  A layer with a skip connection cannot shrink the diameter by more than the sharp
-    bound of its attention part; the tokens [+- (delta/2) e] with [WQK = q e e^T], [WV = - v I] attain
+    bound of its attention part;
+      the tokens [+- (delta/2) e] with [WQK = q e e^T], [WV = - v I] attain
     this. *)
 From AttnVerify Require Import Sums Tanh Softmax TotalVariation Vectors Matrices Diameter Attention.
 From AttnVerify Require Import SharpLayer Threshold Composite.
@@ -53,7 +54,8 @@ by rewrite (attention_same X (h0 h) i k).
 Qed.
 
 (** The [beta] of Dong et al., with their column norm and composite value. *)
-Definition dong_beta L : R := \max_h (max_column_sum (WQK (heads L h)) * composite (WVO (heads L h))).
+Definition dong_beta L : R
+  := \max_h (max_column_sum (WQK (heads L h)) * composite (WVO (heads L h))).
 
 (** ** Claim skip.no-collapse *)
 Theorem no_collapse L X : (forall h, WQK (heads L h) = zero) ->
@@ -169,7 +171,8 @@ Theorem not_lower_bound_fifth :
 Proof.
 move=> h; have h01 := Rle_0_1; have hb := norm_basis (tt : unit).
 have [hQ [hV h0]] := unit_minus h01 h01.
-have [hO [hq hd]] := (proj2 lower_bound) _ _ _ (unit_layer 1 (- 1)) 1 1 1 (basis tt) h01 h01 h01 hb hQ hV h0.
+have [hO [hq hd]] := (proj2 lower_bound) _ _ _ (unit_layer 1 (- 1)) 1 1 1 (basis tt) h01 h01 h01
+  hb hQ hV h0.
 have := h _ _ _ _ _ (unit_layer 1 (- 1)) (opposite 1 (basis tt)).
 rewrite sum_unit hO hq diam_opposite // root_unit in hd *.
 have h4 := tanh_lt1 (1 * 1 ^ 2 / (4 * 1)); rewrite hd; last by lra.
@@ -185,7 +188,8 @@ Proof.
 move=> h; have h01 := Rle_0_1; have hb := norm_basis (tt : unit).
 have := h _ _ _ _ _ (unit_layer 1 1) (opposite 1 (basis tt)).
 have e (Y : bool -> unit -> R) b : mean_residual Y b tt = Y b tt - (Y true tt + Y false tt) / 2.
-  by rewrite /mean_residual /sub /constant_rows /mean_row big_bool card_bool /= ; congr (_ - _ / _); ring.
+  by rewrite /mean_residual /sub /constant_rows /mean_row big_bool card_bool /= ;
+    congr (_ - _ / _); ring.
 rewrite (rank_one_step tt tt hb) // => /(f_equal (fun A => A true tt)); rewrite !e.
 rewrite /add /opposite /vscale /= /basis eqxx root_unit.
 have : 0 < tanh (1 / (4 * 1) * (1 * (1 * 1))) by apply: tanh_gt0; lra.

@@ -79,7 +79,8 @@ Lemma diam_averaging (K : finType) a (X : bool -> K -> R) :
 Proof.
 have two_rows (Y : bool -> K -> R) : diam Y = norm (vsub (Y true) (Y false)).
   apply: Rle_antisym; last exact: diam_ub.
-  apply: diam_lub => [|[] []]; try exact: norm_ge0; try by rewrite vsub_refl norm_0; exact: norm_ge0.
+  apply: diam_lub => [|[] []]; try exact: norm_ge0; try by rewrite vsub_refl norm_0;
+    exact: norm_ge0.
   - exact: Rle_refl.
   - by rewrite norm_vsubC; exact: Rle_refl.
 rewrite !two_rows -normZ; congr norm; apply: functional_extensionality => k.
@@ -110,7 +111,8 @@ Qed.
 
 (** Near neighbor: 0.999 times the bound, for two matrices. *)
 Theorem not_products_999 :
-  ~ (forall (T K : finType) (P : nat -> T -> T -> R) (X : T -> K -> R), (forall l, row_stochastic (P l)) ->
+  ~ (forall (T K : finType) (P : nat -> T -> T -> R) (X : T -> K
+    -> R), (forall l, row_stochastic (P l)) ->
        diam (mul (product P 2) X)
          <= 999 / 1000 * (contraction (P 0%nat) * contraction (P 1%nat)) * diam X).
 Proof.

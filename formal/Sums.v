@@ -1,14 +1,14 @@
 (** * Finite sums and maxima of real numbers
 
     Everything in this folder is indexed by finite sets: [I : finType] stands for the tokens, the
-    features or the heads, and nothing is said about how many elements it has.  This file fixes the
+    features or the heads, and nothing is said about how many elements it has. This file fixes the
     two operations that are used on such families of real numbers,
 
     - [\sum_i F i], the sum of all [F i];
     - [\max_i F i], the largest of 0 and all [F i]; it is only used for families of numbers that
       are not negative, where it is the maximum (and 0 if there is no index at all),
 
-    and proves the elementary rules for them.  Nothing here is specific to attention. *)
+    and proves the elementary rules for them. Nothing here is specific to attention. *)
 From mathcomp Require Export ssreflect ssrfun ssrbool eqtype ssrnat seq choice fintype.
 From mathcomp Require Export tuple finfun bigop.
 Require Export Reals Lra.
@@ -40,7 +40,8 @@ Canonical Rplus_addoid := Monoid.AddLaw RmultDl RmultDr.
 Notation "\sum_ ( i | P ) F" := (\big[Rplus/(IZR Z0)]_(i | P%B) F%R) : R_scope.
 Notation "\sum_ i F" := (\big[Rplus/(IZR Z0)]_i F%R) : R_scope.
 Notation "\sum_ ( i : t ) F" := (\big[Rplus/(IZR Z0)]_(i : t) F%R) (only parsing) : R_scope.
-Notation "\sum_ ( i : t | P ) F" := (\big[Rplus/(IZR Z0)]_(i : t | P%B) F%R) (only parsing) : R_scope.
+Notation "\sum_ ( i : t | P ) F" := (\big[Rplus/(IZR Z0)]_(i : t | P%B) F%R) (only parsing) :
+  R_scope.
 Notation "\sum_ ( i < n ) F" := (\big[Rplus/(IZR Z0)]_(i < n) F%R) : R_scope.
 Notation "\max_ i F" := (\big[Rmax/(IZR Z0)]_i F%R) : R_scope.
 

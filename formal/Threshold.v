@@ -150,7 +150,8 @@ Proof.
 move=> h; have hb := norm_basis (tt : unit); have h01 := Rle_0_1.
 have h2 : 0 <= 2 by lra.
 have h3 (l : nat) : beta2 (unit_layer 1 1) <= 1 by rewrite unit_layer_beta2 //; lra.
-by have := h (fun _ => unit_layer 1 1) (opposite 2 (basis tt)) 1 h3 O; rewrite /= diam_opposite //; lra.
+by have := h (fun _ => unit_layer 1 1) (opposite 2 (basis tt)) 1 h3 O;
+  rewrite /= diam_opposite //; lra.
 Qed.
 
 (** collapse.global with [c = q / (5 sqrt d_qk)]. *)

@@ -131,7 +131,8 @@ case: (pickP (fun _ : I => true)) => [i _|hI].
 Qed.
 
 (** The same for two rows of logits [a] and [b]. *)
-Lemma softmax_TV_diff (a b : I -> R) : TV (softmax a) (softmax b) <= tanh (osc (fun i => b i - a i) / 4).
+Lemma softmax_TV_diff (a b : I -> R) : TV (softmax a) (softmax b)
+  <= tanh (osc (fun i => b i - a i) / 4).
 Proof.
 have -> : softmax b = softmax (fun i => a i + (b i - a i)).
   rewrite /softmax; apply: FunctionalExtensionality.functional_extensionality => i.
@@ -181,7 +182,8 @@ rewrite exp_plus exp_Ropp; have hx := exp_pos x; have hy := exp_pos y.
 by field; lra.
 Qed.
 
-Lemma TV_two (p q : bool -> R) : \sum_b p b = 1 -> \sum_b q b = 1 -> TV p q = Rabs (p true - q true).
+Lemma TV_two (p q : bool -> R) : \sum_b p b = 1 -> \sum_b q b = 1
+  -> TV p q = Rabs (p true - q true).
 Proof.
 rewrite /TV !big_bool /= => hp hq.
 have -> : p false - q false = - (p true - q true) by lra.
@@ -200,7 +202,8 @@ have -> : softmax (fun i => two (- D / 2) 0 i + two D 0 i) true = softmax (two (
 rewrite !softmax_two osc_two.
 have -> : (- D / 2 - 0) / 2 = - (D / 4) by field.
 have -> : (D / 2 - 0) / 2 = D / 4 by field.
-rewrite tanh_opp; have -> : / 2 + / 2 * - tanh (D / 4) - (/ 2 + / 2 * tanh (D / 4)) = - tanh (D / 4).
+rewrite tanh_opp; have -> : / 2 + / 2 * - tanh (D / 4) - (/ 2 + / 2 * tanh (D / 4))
+  = - tanh (D / 4).
   by field.
 rewrite Rabs_Ropp Rabs_tanh; congr tanh.
 by rewrite /Rdiv Rabs_mult (Rabs_pos_eq (/ 4)) ?Rminus_0_r; lra.

@@ -1,7 +1,8 @@
 (** * Absolute collapse is not relative collapse
 
     Claim collapse.absolute-not-relative.  Three tokens are the corners of an equilateral triangle
-    with the origin as its center; one head, [WQK = q I] with [q > 0], [WV WO = I], no biases.  Every
+    with the origin as its center;
+      one head, [WQK = q I] with [q > 0], [WV WO = I], no biases.  Every
     layer multiplies its input by
 
       [s a = (exp a - exp (- a/2)) / (exp a + 2 exp (- a/2)) < 1],  [a = q |x_1|^2 / sqrt d_qk].
@@ -42,7 +43,8 @@ Lemma corner_products i j :
   dot (X i) (X j) = if j == i then side ^ 2 / 3 else - (side ^ 2 / 3) / 2.
 Proof.
 have [_ [h0 hs]] := hX.
-pose o0 : 'I_3 := ord0; pose o1 : 'I_3 := lift ord0 ord0; pose o2 : 'I_3 := lift ord0 (lift ord0 ord0).
+pose o0 : 'I_3 := ord0; pose o1 : 'I_3 := lift ord0 ord0;
+  pose o2 : 'I_3 := lift ord0 (lift ord0 ord0).
 have z m : dot (X o0) (X m) + dot (X o1) (X m) + dot (X o2) (X m) = 0.
   have -> : dot (X o0) (X m) + dot (X o1) (X m) + dot (X o2) (X m) = \sum_i dot (X i) (X m).
     by rewrite !big_ord_recl big_ord0 /o0 /o1 /o2; ring.
@@ -144,11 +146,13 @@ have hN : \sum_j exp (z j) = exp a + 2 * exp (- a / 2).
   by rewrite sumD sum_delta sum_const card_ord /=; ring.
 rewrite /softmax hN.
 have -> : \sum_j (exp (z j) / (exp a + 2 * exp (- a / 2)) * X j k)
-  = (\sum_j (if j == i then (exp a - exp (- a / 2)) * X j k else 0) + exp (- a / 2) * (\sum_j X j k))
+  = (\sum_j (if j == i then (exp a - exp (- a / 2)) * X j k else 0) + exp (- a / 2)
+    * (\sum_j X j k))
     / (exp a + 2 * exp (- a / 2)).
   rewrite -sumZl -sumD /Rdiv -sumZr; apply: eq_bigr => j _; rewrite e /Rdiv.
   by case: ifP => _; ring.
-by rewrite h0 (sum_delta i (fun j => (exp a - exp (- a / 2)) * X j k)) /scale /triangle_factor /Rdiv; ring.
+by rewrite h0 (sum_delta i (fun j => (exp a - exp (- a / 2)) * X j k)) /scale /triangle_factor
+  /Rdiv; ring.
 Qed.
 End Layer.
 
@@ -169,7 +173,8 @@ Theorem absolute_not_relative (K D V : finType) (net : nat -> layer K D V unit_f
        N (mean_residual (S l)) / N (S l) = 1).
 Proof.
 move=> hq hX hL S a c; have hr := identity_root hq hX (hL O).
-have pos (Y : 'I_3 -> K -> R) s' : centered_triangle Y s' -> 0 < q * norm (Y ord0) ^ 2 / root_key_width D.
+have pos (Y : 'I_3 -> K -> R) s' : centered_triangle Y s'
+  -> 0 < q * norm (Y ord0) ^ 2 / root_key_width D.
   move=> hY; rewrite (corner_norm hY); have [h _] := hY.
   by apply: Rdiv_lt_0_compat => //; apply: Rmult_lt_0_compat => //; nra.
 have tri l : exists s', centered_triangle (S l) s'.
@@ -192,7 +197,8 @@ split; last split; last split; last split=> //.
   have hb := triangle_factor_bounds (pos _ _ hl).
   have eS : S (Nat.succ l) = scale (triangle_factor (a l)) (S l) by rewrite /S /= e.
   split=> //; split=> //; rewrite {1}/a eS.
-  have -> : scale (triangle_factor (a l)) (S l) ord0 = vscale (triangle_factor (a l)) (S l ord0) by [].
+  have -> : scale (triangle_factor (a l)) (S l) ord0 = vscale (triangle_factor (a l)) (S l ord0)
+    by [].
   by rewrite normZ Rabs_pos_eq; [rewrite Rpow_mult_distr /a /Rdiv; ring | rewrite /a; lra].
 - exact: g2.
 - exact: g3.
@@ -254,8 +260,10 @@ have hN A : N A = 0 -> A = zero.
     by move=> i'; apply: sum_ge0 => j' _; exact: Rabs_pos.
   have h2 := Rabs_pos (A i j); rewrite /zero.
   by case: (Req_dec (A i j) 0) => // /Rabs_no_R0; lra.
-have [_ [_ [_ [_ h5]]]] := absolute_not_relative h01 example_triangle (fun l : nat => example_layer).
-have eI : (ident : 'I_3 -> 'I_3 -> R) = scale 1 ident by apply: matrix_eq => i j; rewrite /scale; ring.
+have [_ [_ [_ [_ h5]]]] := absolute_not_relative h01 example_triangle (fun l : nat
+  => example_layer).
+have eI : (ident : 'I_3 -> 'I_3 -> R) = scale 1 ident by apply: matrix_eq => i j; rewrite /scale;
+  ring.
 have hV l : opnorm (WVO (the_head net l)) <= 1.
   have [_ [e _]] := example_layer; rewrite /the_head /net e eI opnorm_scale_ident; last exact: ord0.
   by rewrite Rabs_R1; lra.
@@ -273,10 +281,12 @@ Theorem not_factor_with_exp_minus_a :
        self_attention L X = scale ((exp a - exp (- a)) / (exp a + 2 * exp (- a))) X).
 Proof.
 move=> h; have h01 := Rlt_0_1; have hX := example_triangle.
-have := h _ _ _ layer3 token 1 (sqrt 2) h01 hX example_layer; rewrite (triangle_layer h01 hX example_layer).
+have := h _ _ _ layer3 token 1 (sqrt 2) h01 hX example_layer;
+  rewrite (triangle_layer h01 hX example_layer).
 set a := 1 * norm (token ord0) ^ 2 / root_key_width [finType of 'I_3].
 have ha : 0 < a.
-  rewrite /a (corner_norm hX); apply: Rdiv_lt_0_compat; last exact: identity_root h01 hX example_layer.
+  rewrite /a (corner_norm hX); apply: Rdiv_lt_0_compat;
+    last exact: identity_root h01 hX example_layer.
   by rewrite /= Rmult_1_r sqrt_sqrt; lra.
 move=> /(f_equal (fun A => A ord0 ord0)); rewrite /scale /token eqxx /triangle_factor.
 have h1 : exp (- a) < exp (- a / 2) by apply: exp_increasing; lra.
