@@ -17,6 +17,7 @@ from attnverify.claims import registry
 from attnverify.errors import InputError
 from attnverify.evidence import formal
 from attnverify.evidence.formal import Theorem
+from attnverify.evidence.records import Record
 from attnverify.evidence.words import CHECKED, DIFFERS, checked
 from rocq import prover, record, scan, scripts, second
 from rocq.prover import ProofError
@@ -195,7 +196,7 @@ script = "formal/neighbors/one.v"
 
 
 def outcome(folder: Path) -> tuple[str, str, list[bool]]:
-    """Outcome and detail of the theorem's record, and which neighbors count as rejected."""
+    """Outcome and detail of the theorem's record, and the neighbors that count as rejected."""
     (found,), twins = formal.evidence_of("paths.count", formal.read(folder))
     return found.outcome, found.detail, [t.rejected for t in twins]
 
@@ -213,11 +214,13 @@ def test_a_changed_source_is_not_the_one_that_was_checked(sample):
     """One character of a comment is enough; the script of a neighbor is a source of its own."""
     with (sample / "neighbors" / "one.v").open("a") as file:
         file.write(" ")
-    assert outcome(sample)[0] == "pass" and outcome(sample)[2] == [True, False]
+    kind, detail, twins = outcome(sample)
+    assert kind == "unknown" and "neighbors/one.v is not what was checked" in detail
+    assert twins == [True]
     (sample / "Tiny.v").write_text(TINY.replace("comment", "komment"))
     kind, detail, twins = outcome(sample)
     assert kind == "unknown" and "Tiny.v is not what was checked" in detail
-    assert "make proofs ARGS=--write" in detail and twins == [False, False]
+    assert "make proofs ARGS=--write" in detail and twins == []
 
 
 def test_a_theory_that_is_gone_is_told(sample):
@@ -229,7 +232,7 @@ def test_an_axiom_that_is_not_listed_is_told(sample):
     (sample / "axioms.txt").write_text("# none\n")
     kind, detail, twins = outcome(sample)
     assert kind == "unknown" and "axioms.txt does not list Logic.choice" in detail
-    assert twins == [False, True]
+    assert twins == [True]
 
 
 def test_a_record_of_another_claim_or_none_is_told(sample):
@@ -239,7 +242,7 @@ def test_a_record_of_another_claim_or_none_is_told(sample):
     path.unlink()
     kind, detail, twins = outcome(sample)
     assert kind == "unknown" and "checked.json has no AttnVerify.Tiny.zero" in detail
-    assert twins == [False, False]
+    assert twins == []
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"theorems": [1], "neighbors": []}', '{"prover": 1}'])
@@ -283,22 +286,23 @@ def test_claims_are_partial_when_a_theory_is_edited(tmp_path, monkeypatch):
     monkeypatch.setattr(formal, "registered", lambda: broken)
     records, twins = formal.evidence_of(claim.id)
     assert ("formal", first.name) in required(claim)
-    standing = own(claim, records, twins)
-    assert standing.status == "failed" and "twin not rejected" in standing.reasons[0]
-    assert own(claim, records, []).status == "not checked"
+    assert own(claim, records, twins).status == "not checked"
+    others = [Record(kind, n, "pass", None, 1, 0.0, "") for kind, n in required(claim)]
+    assert (
+        own(claim, [*records, *(r for r in others if r.kind != "formal")], []).status == "partial"
+    )
 
 
 def test_the_mark_says_whether_the_statement_is_the_registered_one():
     passing = {"kind": "formal", "outcome": "pass", "limits": "Exactly as registered; spelled out."}
     other = {**passing, "limits": "one head only"}
+    assert checked([{**passing, "limits": "As registered, for two heads."}]) == CHECKED
     assert checked([passing]) == checked([passing, other]) == CHECKED
     assert checked([other]) == DIFFERS
     assert checked([]) == checked([{**passing, "kind": "derived"}]) == ""
     assert checked([passing, {**other, "outcome": "unknown"}]) == ""
-    assert (
-        Theorem("a", "b", "Exactly as registered.").exact
-        and not Theorem("a", "b", "As registered.").exact
-    )
+    exact, words, other = (Theorem("a", "b", f"{s}.") for s in (*formal.SAME[::2], "One head"))
+    assert exact.exact and exact.same and words.same and not words.exact and not other.same
 
 
 ANSWER = """\

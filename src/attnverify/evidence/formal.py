@@ -26,6 +26,8 @@ FOLDER, LIST, ALLOWED, RECORD = "formal", "registered.toml", "axioms.txt", "chec
 LOGICAL = "AttnVerify"  # the name under which the prover knows the theories
 #: How the words on a theorem start where it is the claim itself, or refutes just that.
 EXACT = ("Exactly as registered", "The negation of the registered statement")
+#: The same, or the same spelled out in other words, which are told.
+SAME = (*EXACT, "As registered")
 AGAIN = "run `make proofs ARGS=--write`, read what differs and commit the record"
 
 
@@ -40,6 +42,10 @@ class Theorem:
     @property
     def exact(self) -> bool:
         return self.says.startswith(EXACT)
+
+    @property
+    def same(self) -> bool:
+        return self.says.startswith(SAME)
 
 
 @dataclass(frozen=True)
@@ -171,28 +177,42 @@ def theorems_of(claim: str) -> list[Theorem]:
 def evidence_of(
     claim: str, given: Registered | None = None
 ) -> tuple[list[Record], list[TwinRecord]]:
-    """A record a theorem of the claim and a twin a neighbor; given: another folder's."""
+    """A record for each theorem of the claim, a twin for each neighbor that was rejected.
+
+    given: another folder than the package's own. A theorem with a neighbor of which that is not
+    known is unknown itself.
+    """
     known = registered() if given is None else given
     own = [t for t in known.theorems if t.claim == claim]
-    names = {t.name for t in own}
-    twins = [_twin(n, known) for n in known.neighbors if n.theorem in names]
+    twins = [_twin(n, known) for t in own for n in beside(t, known) if not trouble(n.name, known)]
     return [_evidence(t, known) for t in own], twins
 
 
+def beside(theorem: Theorem, known: Registered) -> list[Neighbor]:
+    """The false neighbors of a theorem."""
+    return [n for n in known.neighbors if n.theorem == theorem.name]
+
+
+def unfit(theorem: Theorem, known: Registered) -> str:
+    """Why the record is no evidence for a theorem and all its neighbors; "" if it is."""
+    reasons = [trouble(theorem.name, known, claim=theorem.claim)]
+    reasons += [trouble(neighbor.name, known) for neighbor in beside(theorem, known)]
+    return next(filter(None, reasons), "")
+
+
 def _evidence(theorem: Theorem, known: Registered) -> Record:
-    reason = trouble(theorem.name, known, claim=theorem.claim)
+    reason = unfit(theorem, known)
     outcome: Outcome = "unknown" if reason else "pass"
     detail = reason or _found(known.recorded(theorem.name) or {}, known)
     return Record("formal", theorem.name, outcome, None, 1, 0.0, theorem.says, detail)
 
 
 def _twin(neighbor: Neighbor, known: Registered) -> TwinRecord:
-    reason = trouble(neighbor.name, known)
     how = f"its negation is proved: {neighbor.negation}"
     if neighbor.script:
         error = (known.recorded(neighbor.script) or {}).get("error", "")
         how = f"the proof script fails: {error}"
-    return TwinRecord(neighbor.theorem, neighbor.says, not reason, None, reason or how)
+    return TwinRecord(neighbor.theorem, neighbor.says, True, None, how)
 
 
 def _found(entry: Mapping[str, Any], known: Registered) -> str:

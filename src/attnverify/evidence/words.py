@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from attnverify.evidence.formal import EXACT
+from attnverify.evidence.formal import SAME
 
 CHECKED = "machine-checked"
 DIFFERS = "machine-checked with a difference"
@@ -14,9 +14,9 @@ DIFFERS = "machine-checked with a difference"
 def checked(records: Iterable[Mapping[str, Any]]) -> str:
     """The mark of a claim with these records; "" unless all of its formal evidence passed.
 
-    "with a difference" where no theorem is said to be the registered statement, or its negation.
+    "with a difference" where no theorem is said to be as registered, or the negation of that.
     """
     own = [r for r in records if r["kind"] == "formal"]
     if not own or any(r["outcome"] != "pass" for r in own):
         return ""
-    return CHECKED if any(r["limits"].startswith(EXACT) for r in own) else DIFFERS
+    return CHECKED if any(r["limits"].startswith(SAME) for r in own) else DIFFERS

@@ -39,7 +39,8 @@ def summary(known: Registered) -> str:
     exact = sum(any(t.exact for t in formal.theorems_of(c.id)) for c in claims)
     lines = [
         f"**{len(claims)} of {len(registry)} claims have a formal proof**, {exact} of them "
-        f"exactly as registered; checked by {known.record.get('prover', 'nothing yet')}.",
+        "exactly as registered (a statement that the book refutes, negated); checked by "
+        f"{known.record.get('prover', 'nothing yet')}.",
         "",
     ]
     rows = [row for claim in claims for row in _rows(claim, known)]
@@ -49,17 +50,21 @@ def summary(known: Registered) -> str:
 
 def _rows(claim: Claim, known: Registered) -> Iterable[list[str]]:
     for theorem in (t for t in known.theorems if t.claim == claim.id):
-        wrong = formal.trouble(theorem.name, known, claim=claim.id)
-        beside = [n for n in known.neighbors if n.theorem == theorem.name]
+        wrong, beside = formal.unfit(theorem, known), formal.beside(theorem, known)
         negated = sum(bool(n.negation) for n in beside)
         yield [
             f"{{claim}}`{claim.title} <{claim.id}>`",
             f"`{claim.id}`",
             f"**not checked:** {escape(wrong)}"
             if wrong
-            else f"{{formal}}`{'the same' if theorem.exact else 'differs'} <{claim.id}>`",
+            else f"{{formal}}`{_likeness(theorem)} <{claim.id}>`",
             f"{negated} of {len(beside)} by their negation" if beside else "none",
         ]
+
+
+def _likeness(theorem: Theorem) -> str:
+    """How the formal statement stands to the claim's, in a word or two."""
+    return "the same" if theorem.exact else "in other words" if theorem.same else "differs"
 
 
 def theorems(known: Registered) -> str:
@@ -78,12 +83,11 @@ def _claim(claim: Claim, known: Registered) -> list[str]:
 def _theorem(theorem: Theorem, known: Registered) -> list[str]:
     entry = known.recorded(theorem.name) or {}
     file = f"{formal.FOLDER}/{formal.module(theorem.name)}.v"
-    wrong = formal.trouble(theorem.name, known, claim=theorem.claim)
+    wrong = formal.unfit(theorem, known)
     lines = [f"`{theorem.name}` in `{file}`. {escape(theorem.says)}", ""]
     lines += [f"**Not checked:** {escape(wrong)}.", ""] if wrong else []
     lines += [*_code(entry.get("statement", "")), *_used(entry.get("axioms", ()), known)]
-    beside = [n for n in known.neighbors if n.theorem == theorem.name]
-    return [*lines, *(_neighbor(n, known) for n in beside), ""]
+    return [*lines, *(_neighbor(n, known) for n in formal.beside(theorem, known)), ""]
 
 
 def _code(text: str) -> list[str]:
