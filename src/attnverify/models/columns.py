@@ -15,10 +15,11 @@ class Column:
     limit: str
 
 
-_HELD = "the matrices held at their values in this forward pass: no derivative, no intervention"
-_WORST = "a worst case over all inputs of this diameter and all weights of these norms"
-_ROTARY = "with rotary positions scores at a distance follow another matrix, W_Q R W_K^T"
-_RANDOM = "what the theory of localization says of random tokens and a symmetric matrix"
+_HELD = "what the model would do with other matrices: these are held at their values in this pass"
+_WITHOUT = "what the model would do without these paths; it may be negative or above 1"
+_WORST = "what happens at these tokens: it is the worst case for this diameter and these norms"
+_ROTARY = "scores at a distance, which with rotary positions follow another matrix, W_Q R W_K^T"
+_RANDOM = f"that its theory applies, which is about random tokens and symmetric W; {_ROTARY}"
 
 LENGTHS = {
     "length": Column(
@@ -33,19 +34,19 @@ LENGTHS = {
         "projection of the part on the output, the mean over tokens removed, over the output's "
         "square; all shares add up to 1",
         "paths.skip-decomposition",
-        "a share may be negative or above 1; what the model would do without these paths",
+        _WITHOUT,
     ),
     "share_whole": Column(
         "share, mean kept",
         "the same with the mean over tokens kept",
         "paths.skip-decomposition",
-        "a share may be negative or above 1; what the model would do without these paths",
+        _WITHOUT,
     ),
     "norm": Column(
         "norm",
         "Frobenius norm of the sum of all paths of the length",
         "paths.length-recursion",
-        "norms of parts do not add up",
+        "shares: norms of parts do not add up",
     ),
     "paths": Column(
         "paths",
@@ -62,7 +63,7 @@ LAYERS = {
         "relative residual",
         "of the stream that enters: norm without the mean over tokens, over the norm",
         "collapse.absolute-not-relative",
-        "a small residual is no small diameter, and the other way round",
+        "the diameter, which may be large where the residual is small, and the other way round",
     ),
     "stream_diameter": Column(
         "diameter of stream",
@@ -89,19 +90,19 @@ LAYERS = {
         "sharp bound",
         "the most this factor can be, from the norms of the heads and the diameter",
         "collapse.sharp-layer",
-        f"{_WORST}; no bound where positions, masks or norms of queries enter the scores",
+        f"{_WORST}; with positions, masks or norms in the scores there is none",
     ),
     "threshold": Column(
         "threshold",
         "the diameter below which attention alone must collapse",
         "collapse.threshold-heads",
-        f"{_WORST}; the skip connection and the MLP are not in it",
+        f"{_WORST}; the skip connection and the MLP, which are not in it",
     ),
     "over_threshold": Column(
         "diameter over threshold",
         "above 1 the theorem promises no collapse",
         "collapse.threshold-heads",
-        "tokens above the threshold may collapse all the same",
+        "that nothing collapses: tokens above the threshold may do so",
     ),
     "why_no_bound": Column(
         "no bound because", "the hypothesis of the sharp theorem that fails here", "", ""
@@ -113,7 +114,7 @@ LAYERS = {
         "their distance",
         "over the diameter of the stream: 0 is collapse of the two",
         "norms.diameter",
-        "equal words at different places may be near without collapse",
+        "collapse by itself: equal words at different places may be near",
     ),
 }
 
@@ -132,38 +133,38 @@ HEADS = {
         "norm of the head's output over that of the layer's attention, means removed; near 0 the "
         "head is silent here",
         "",
-        "a head silent on this text may speak on another",
+        "what the head does on other texts",
     ),
     "sink": Column(
         "weight on first",
         "mean attention to the first token, from the others",
         "",
-        "values at the first token may be small, and the weight then idle",
+        "how much it carries: values at the first token may be small",
     ),
     "itself": Column("weight on itself", "mean attention of a token to itself", "", ""),
     "entropy": Column(
         "entropy",
         "of the rows, over the logarithm of the number of keys, mean: 1 is uniform",
         "entropy.spread",
-        "a uniform row may still carry much through its values",
+        "how much a row carries: a uniform one may carry much through its values",
     ),
     "entropy_floor": Column(
         "its floor",
         "the least entropy of rows whose logits spread as much as these, on the same scale",
         "entropy.spread",
-        "how near to the floor the matrices force a row",
+        "how low the matrices of the head could bring it at other tokens",
     ),
     "xi": Column(
         "xi",
         "tr W / sqrt(tr W^2), W = W_Q W_K^T; none where tr W^2 <= 0",
         "localization.exact",
-        f"{_RANDOM}; {_ROTARY}",
+        _RANDOM,
     ),
     "xi_frobenius": Column(
         "xi, Frobenius",
         "tr W / ||W||_F, always defined",
         "localization.asymmetric",
-        f"{_RANDOM}; {_ROTARY}",
+        _RANDOM,
     ),
     "symmetry": Column(
         "tr W^2 / ||W||_F^2",
