@@ -48,6 +48,7 @@ def outcome(panel: Locator) -> str:
         "(p) => p.getAttribute('aria-busy') === 'false'",
         arg=panel.element_handle(),
         timeout=PATIENCE,
+        polling=100,  # milliseconds; the default, every frame, keeps a core busy
     )
     return panel.evaluate("(p) => p.dataset.outcome") or panel.locator("[role=status]").inner_text()
 

@@ -66,7 +66,8 @@ check`);
 
 self.onmessage = async ({ data }) => {
   try {
-    if (data.base) session ??= start(data.base);
+    if (data.base && session) say({ ready: { seconds: 0 } });  // another page has started it
+    else if (data.base) session = start(data.base);
     const check = await session;
     if (data.source === undefined) return;
     const shown = check(data.notebook, JSON.stringify(data.before), data.source);
