@@ -6,7 +6,7 @@
 
       [W_1 = sqrt d e e^T] (one large feature),  [W_2 = e 1^T] (all features a little)
 
-    exceed it, with [gamma = 1] and hence with every [gamma] between [gamma_h] and 1. Head 1 makes
+    exceed it with [gamma = 1], and [gamma_h <= 1] for both ([wide_gamma]). Head 1 makes
     a column of the output large and head 2 a row; the composite value, a geometric mean of the
     two, takes the large half of each.
 
@@ -196,18 +196,44 @@ have h3 : 0 <= 2 * (/ 2 * 1) by lra. have h4 : 0 <= / 2 by lra.
 by have := Rmult_le_compat _ _ _ _ h3 h4 h1 h2; lra.
 Qed.
 
+Lemma wide_scores h i j : residual_scores (wide_head h) (sub X (constant_rows (fun _ => 0))) i j
+  = two (/ 2) (- / 2) i * two (/ 2) (- / 2) j.
+Proof.
+rewrite sub_0 /residual_scores root_unit wide_WQK.
+rewrite -[mul _ _ i j]/(dot (lin (scale 1 (outer e e)) (X i)) (X j)).
+have hX b : X b = vscale (two (/ 2) (- / 2) b) e.
+  by apply: functional_extensionality => k; rewrite X_rows /vscale; case: b => /=; ring.
+by rewrite lin_scale lin_outer !hX !(dotZl, dotZr) dot_ee; field.
+Qed.
+
+Lemma wide_osc h i : osc (residual_scores (wide_head h) (sub X (constant_rows (fun _ => 0))) i)
+  <= / 2.
+Proof.
+apply: osc_lub => [|j l]; first by lra.
+by rewrite !wide_scores; case: i; case: j; case: l => /=; lra.
+Qed.
+
 Lemma X_osc h i : osc (residual_scores (wide_head h) (sub X (constant_rows (fun _ => 0))) i)
   <= critical.
+Proof. by have := wide_osc h i; have := critical_bounds; lra. Qed.
+
+(** [gamma_h = 1 / sqrt 2] here, so both readings of the printed statement allow [gamma = 1]. *)
+Lemma wide_gamma h :
+  gamma_of (residual_scores (wide_head h) (sub X (constant_rows (fun _ => 0)))) <= 1.
 Proof.
-apply: (@Rle_trans _ (/ 2)); last by have := critical_bounds; lra.
-rewrite sub_0; apply: osc_lub => [|j l]; first by lra.
-have E j' : residual_scores (wide_head h) X i j' = two (/ 2) (- / 2) i * two (/ 2) (- / 2) j'.
-  rewrite /residual_scores root_unit wide_WQK.
-  rewrite -[mul _ _ i j']/(dot (lin (scale 1 (outer e e)) (X i)) (X j')).
-  have hX b : X b = vscale (two (/ 2) (- / 2) b) e.
-    by apply: functional_extensionality => k; rewrite X_rows /vscale; case: b => /=; ring.
-  by rewrite lin_scale lin_outer !hX !(dotZl, dotZr) dot_ee; field.
-by rewrite !E {E}; case: i; case: j; case: l => /=; lra.
+rewrite /gamma_of; set E := residual_scores _ _.
+have hM : \max_i osc (E i) <= / 2 by apply: max_lub => [|i]; [lra | exact: wide_osc].
+have hS : \sum_i osc (E i) <= 1.
+  by rewrite big_bool /=; have := wide_osc h true; have := wide_osc h false; rewrite -/E; lra.
+have hC : / 2 <= max_column_sum E.
+  apply: Rle_trans (column_sum_le _ true); rewrite big_bool /E !wide_scores /=.
+  by rewrite !Rabs_mult Rabs_Ropp Rabs_pos_eq; lra.
+have hS0 : 0 <= \sum_i osc (E i) by apply: sum_ge0 => i _; exact: osc_ge0.
+have hM0 := max_ge0 (fun i => osc (E i)).
+have hr : sqrt ((\sum_i osc (E i)) * \max_i osc (E i)) <= 1.
+  by rewrite -sqrt_1; apply: sqrt_le_1_alt; nra.
+apply: (Rmult_le_reg_r (2 * max_column_sum E)); first by lra.
+by rewrite /Rdiv Rmult_assoc Rinv_l ?Rmult_1_r; lra.
 Qed.
 
 (** ** The output *)
@@ -253,12 +279,12 @@ have -> : 2 * (/ 2 * tanh (/ 4) * (sqrt d * 1 + 1)) * (/ 2 * tanh (/ 4) * (sqrt 
 by [].
 Qed.
 
-(** Near neighbor: a width of [2^14] is not enough for these tokens, as the center 0 shows. *)
-Theorem narrow_obeys : d = 16384 -> printed_bound wide_layer X (fun _ => 0) 1 (sqrt d).
+(** Near neighbor: a width of [2^12] is not enough for these tokens, as the center 0 shows. *)
+Theorem narrow_obeys : d = 4096 -> printed_bound wide_layer X (fun _ => 0) 1 (sqrt d).
 Proof.
 move=> hd; exists (fun _ => 0); rewrite !sub_0 card_bool root_unit.
-have hsd : sqrt d = 128.
-  by rewrite hd (_ : 16384 = 128 * 128); [rewrite sqrt_square; lra | ring].
+have hsd : sqrt d = 64.
+  by rewrite hd (_ : 4096 = 64 * 64); [rewrite sqrt_square; lra | ring].
 have ht := tanh_gt0 (x := / 4) ltac:(lra); have ht4 := tanh_le_id (z := / 4) ltac:(lra).
 have pos k : 0 <= sqrt d * e k + 1.
   by have h0 := Rabs_pos (e k); rewrite abs_e in h0; rewrite hsd; lra.
@@ -267,15 +293,15 @@ have entry b k : Rabs (self_attention wide_layer X b k) <= / 8 * (sqrt d * e k +
     have h : 0 <= / 2 * tanh (/ 4) * (sqrt d * e k + 1) by apply: Rmult_le_pos => //; lra.
     by rewrite wide_rows; case: b; rewrite /= ?Rabs_Ropp Rabs_pos_eq.
   by apply: Rmult_le_compat_r => //; lra.
-have h1 : max_column_sum (self_attention wide_layer X) <= 2 * (/ 8 * 129).
+have h1 : max_column_sum (self_attention wide_layer X) <= 2 * (/ 8 * 65).
   apply: max_lub => [|k]; first by lra.
   rewrite big_bool /=; have := entry true k; have := entry false k; rewrite hsd.
   by have := e_le1 k; lra.
-have h2 : max_row_sum (self_attention wide_layer X) <= / 8 * 16512.
+have h2 : max_row_sum (self_attention wide_layer X) <= / 8 * 4160.
   apply: max_lub => [|b]; first by lra.
   apply: (@Rle_trans _ (\sum_k (/ 8 * (sqrt d * e k + 1)))); first by apply: sum_le => k _.
   by rewrite sumZl sumD sumZl sum_e sum_const -/d hsd hd; lra.
-have hc : composite (self_attention wide_layer X) <= 258.
+have hc : composite (self_attention wide_layer X) <= 92.
   apply: square_le; first by lra.
   rewrite composite_sq.
   have := Rmult_le_compat _ _ _ _ (max_column_sum_ge0 _) (max_row_sum_ge0 _) h1 h2; lra.
@@ -340,17 +366,34 @@ Theorem multi_head_as_printed :
      minimizing_center X x /\
      (forall h, max_column_sum (WQK (heads L h)) * composite (WVO (heads L h)) <= beta) /\
      (forall h i, osc (residual_scores (heads L h) (sub X (constant_rows x)) i) <= critical) /\
+     (forall h, gamma_of (residual_scores (heads L h) (sub X (constant_rows x))) <= 1) /\
      ~ printed_bound L X x 1 beta) /\
   ~ printed_statement.
 Proof.
 pose k0 : wide_features := [tuple of nseq 20 true].
 have hc := @X_center _ k0; have hb := wide_beta k0; have ho := @X_osc _ k0.
+have hg := @wide_gamma _ k0.
 have hv := @wide_violates _ k0 wide_features_card.
 split; last by move=> h; apply: hv; apply: h => //; left.
 by exists (wide_layer k0), (opposite 1 (basis k0)), (fun _ => 0), (sqrt (INR #|wide_features|)).
 Qed.
 
-(** The printed constant is a near neighbor of the corrected one of CompositeCollapse.v: the number
-    of heads times the largest head in place of the root of two sums. *)
-Corollary not_printed_constant : ~ printed_statement.
-Proof. exact: (proj2 multi_head_as_printed). Qed.
+(** Near neighbor of the corrected theorem of CompositeCollapse.v: the number of heads times the
+    largest head in place of the root of two sums. *)
+Theorem not_largest_head :
+  ~ (forall (T K D V H : finType) (L : layer K D V H) (X : T -> K -> R) (x : K -> R),
+       (forall h i, osc (residual_scores (heads L h) (sub X (constant_rows x)) i) <= critical) ->
+       exists y, composite (sub (self_attention L X) (constant_rows y))
+         <= 4 / root_key_width D
+            * (INR #|H| * \max_h (max_column_sum (WQK (heads L h)) * composite (WVO (heads L h))))
+            * composite (sub X (constant_rows x)) ^ 3).
+Proof.
+move=> h; have [[L [X [x [beta [_ [hb [ho [_ hv]]]]]]]] _] := multi_head_as_printed.
+apply: hv; have [y hy] := h _ _ _ _ _ L X x ho; exists y; apply: Rle_trans hy _.
+apply: Rmult_le_compat_r; first by apply: pow_le; exact: composite_ge0.
+have h0 : 0 <= beta.
+  apply: Rle_trans (hb true); apply: Rmult_le_pos; [exact: max_column_sum_ge0 | exact: composite_ge0].
+have hM : \max_h (max_column_sum (WQK (heads L h)) * composite (WVO (heads L h))) <= beta.
+  by apply: max_lub.
+rewrite card_bool root_unit /Rdiv Rinv_1 !Rmult_1_r [INR 2]/=; lra.
+Qed.

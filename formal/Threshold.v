@@ -148,10 +148,11 @@ Theorem not_depth_power_minus :
             * diam X ^ (Nat.sub (Nat.pow 3 n) 1)).
 Proof.
 move=> h; have hb := norm_basis (tt : unit); have h01 := Rle_0_1.
-have h2 : 0 <= 2 by lra.
+have h32 : 0 <= 3 / 2 by lra.
 have h3 (l : nat) : beta2 (unit_layer 1 1) <= 1 by rewrite unit_layer_beta2 //; lra.
-by have := h (fun _ => unit_layer 1 1) (opposite 2 (basis tt)) 1 h3 O;
-  rewrite /= diam_opposite //; lra.
+have := h (fun _ => unit_layer 1 1) (opposite (3 / 2) (basis tt)) 1 h3 1%nat.
+rewrite /= unit_layer_diam // diam_opposite // root_unit.
+by have := tanh_ge_cubic (z := 1 / 4 * (3 / 2) ^ 2) ltac:(lra); rewrite /=; lra.
 Qed.
 
 (** collapse.global with [c = q / (5 sqrt d_qk)]. *)

@@ -1,27 +1,27 @@
-(* The same proof with the width 2^14 in place of 2^20: the last step must fail, because two tokens
-   of that width do not exceed the printed bound. *)
-(* True with: 16384 -> 1048576; 128 -> 1024; 1024 -> 8192; 131072 -> 8388608 *)
+(* The same proof with the width 2^12 in place of 2^20: the last step must fail, because these tokens
+   and heads of that width do not exceed the printed bound. *)
+(* True with: 4096 -> 1048576; 64 -> 1024; 512 -> 8192; 32768 -> 8388608 *)
 From AttnVerify Require Import Sums Tanh Softmax TotalVariation Vectors Matrices Diameter Attention.
 From AttnVerify Require Import SharpLayer Composite CompositeCollapse ManyHeads.
 Require Import Psatz FunctionalExtensionality.
 Set Implicit Arguments. Unset Strict Implicit. Unset Printing Implicit Defensive.
 Local Open Scope R_scope.
 
-Lemma narrow_violates (K : finType) (k0 : K) : INR #|K| = 16384 ->
+Lemma narrow_violates (K : finType) (k0 : K) : INR #|K| = 4096 ->
   ~ printed_bound (wide_layer k0) (opposite 1 (basis k0)) (fun _ => 0) 1 (sqrt (INR #|K|)).
 Proof.
 move=> hd [y hy]; have hl := wide_left k0 y.
-have hsd : sqrt (INR #|K|) = 128.
-  rewrite hd (_ : 16384 = 128 * 128); last by ring.
+have hsd : sqrt (INR #|K|) = 64.
+  rewrite hd (_ : 4096 = 64 * 64); last by ring.
   by rewrite sqrt_square; lra.
 rewrite sub_0 card_bool root_unit hsd in hy; rewrite hsd hd in hl.
 set c := composite (sub _ _) in hy hl; have hc : 0 <= c := composite_ge0 _.
 have hx := X_composite k0; have hx0 := composite_ge0 (opposite 1 (basis k0)).
 set x := composite (opposite 1 (basis k0)) in hy hx hx0.
 have ht := tanh_ge_cubic (z := / 4) ltac:(lra).
-have h1 : c <= 1024 * (x * (x * x)).
+have h1 : c <= 512 * (x * (x * x)).
   by move: hy; rewrite /= ; lra.
-have h2 : c * c <= 131072.
+have h2 : c * c <= 32768.
   have h3 : 0 <= x * (x * x) by nra.
   have h4 : (x * (x * x)) * (x * (x * x)) <= / 8.
     have -> : (x * (x * x)) * (x * (x * x)) = (x * x) * ((x * x) * (x * x)) by ring.
