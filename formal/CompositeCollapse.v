@@ -58,17 +58,23 @@ Lemma moved_TV h X x i :
   \sum_j Rabs (moved h X x i j) = 2 * TV (attention h X i) (softmax (base_logits h X x)).
 Proof. by rewrite /TV -Rmult_assoc Rinv_r; [rewrite Rmult_1_l | lra]. Qed.
 
+Lemma moved_TV_le h X x i :
+  TV (attention h X i) (softmax (base_logits h X x))
+    <= osc (residual_scores h (centered X x) i) / 4.
+Proof.
+set E := residual_scores h (centered X x).
+have -> : TV (attention h X i) (softmax (base_logits h X x))
+  = TV (softmax (base_logits h X x)) (attention h X i).
+  by rewrite /TV; congr (_ * _); apply: eq_bigr => j _; exact: Rabs_minus_sym.
+rewrite (attention_about_center h X x i); apply: Rle_trans (softmax_TV_le _ _) _.
+by apply: tanh_le_id; have := osc_ge0 (E i); rewrite -/E; lra.
+Qed.
+
 Lemma moved_rows h X x i :
   \sum_j Rabs (moved h X x i j) <= max_column_sum (residual_scores h (centered X x)).
 Proof.
 set E := residual_scores h (centered X x).
-rewrite moved_TV.
-have hTV : TV (attention h X i) (softmax (base_logits h X x)) <= osc (E i) / 4.
-  have -> : TV (attention h X i) (softmax (base_logits h X x))
-    = TV (softmax (base_logits h X x)) (attention h X i).
-    by rewrite /TV; congr (_ * _); apply: eq_bigr => j _; exact: Rabs_minus_sym.
-  rewrite (attention_about_center h X x i); apply: Rle_trans (softmax_TV_le _ _) _.
-  by apply: tanh_le_id; have := osc_ge0 (E i); rewrite -/E; lra.
+rewrite moved_TV; have hTV := moved_TV_le h X x i; rewrite -/E in hTV.
 have hosc : osc (E i) <= 2 * max_column_sum E.
   have h0 := max_column_sum_ge0 E; apply: osc_lub => [|j l]; first by lra.
   have col j' : Rabs (E i j') <= max_column_sum E.
@@ -114,13 +120,12 @@ have h : 0 <= \sum_(i | (i != j) && (i != l)) Rabs (Y i k) by apply: sum_ge0 => 
 by have := Rle_abs (Y j k); have := Rle_abs (- Y l k); rewrite Rabs_Ropp; lra.
 Qed.
 
-Lemma head_column_half h X x : (forall i, osc (residual_scores h (centered X x) i) <= critical) ->
-  max_column_sum (mul (moved h X x) (centered X x))
-  <= 2 * max_column_sum (residual_scores h (centered X x)) * max_column_sum (centered X x).
+Lemma column_by_TV h X x : max_column_sum (mul (moved h X x) (centered X x))
+  <= (\sum_i TV (attention h X i) (softmax (base_logits h X x))) * max_column_sum (centered X x).
 Proof.
-move=> hE; have h0 := max_column_sum_ge0 (residual_scores h (centered X x)).
 have h1 := max_column_sum_ge0 (centered X x); set p := softmax (base_logits h X x).
-apply: max_lub => [|k]; first by apply: Rmult_le_pos => //; lra.
+apply: max_lub => [|k].
+  by apply: Rmult_le_pos => //; apply: sum_ge0 => i _; exact: TV_ge0.
 apply: (@Rle_trans _ (\sum_i (TV (attention h X i) p * max_column_sum (centered X x)))).
   apply: sum_le => i _; have hp : \sum_j p j = 1 by exact: softmax_sum1 i.
   apply: Rabs_le; split.
@@ -133,7 +138,15 @@ apply: (@Rle_trans _ (\sum_i (TV (attention h X i) p * max_column_sum (centered 
         <= TV (attention h X i) p * max_column_sum (centered X x) by lra.
     by apply: hB => j l; have := column_difference (centered X x) k l j; lra.
   - exact: (TV_coupling (attention_sum1 h X i) hp (column_difference (centered X x) k)).
-by rewrite sumZr; apply: Rmult_le_compat_r => //; exact: moved_total.
+by rewrite sumZr; lra.
+Qed.
+
+Lemma head_column_half h X x : (forall i, osc (residual_scores h (centered X x) i) <= critical) ->
+  max_column_sum (mul (moved h X x) (centered X x))
+  <= 2 * max_column_sum (residual_scores h (centered X x)) * max_column_sum (centered X x).
+Proof.
+move=> hE; apply: Rle_trans (column_by_TV h X x) _.
+by apply: Rmult_le_compat_r; [exact: max_column_sum_ge0 | exact: moved_total].
 Qed.
 
 Lemma scores_size h X x : max_column_sum (residual_scores h (centered X x))
