@@ -10,7 +10,10 @@ Needs Rocq (Coq) and Python, no package. The theories are compiled in a copy, `_
 from __future__ import annotations
 
 import argparse
+import fcntl
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -71,6 +74,28 @@ def compare(found: dict, folder: Path) -> str:
     return "as recorded"
 
 
+@contextmanager
+def alone(copy: Path) -> Iterator[None]:
+    """One run at a time in a copy: another one waits until this one is done."""
+    copy.mkdir(parents=True, exist_ok=True)
+    with (copy / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def run(options: argparse.Namespace) -> tuple[dict, str]:
+    """What is asked for on the command line: the record of the run, and how it compares."""
+    found = check(options.folder, options.copy)
+    if options.write:
+        write_text(options.folder / formal.RECORD, record.text(found))
+    words = "recorded" if options.write else compare(found, options.folder)
+    if options.coqchk:
+        before = prover.clock()
+        second.check(options.copy, formal.allowed(options.folder))
+        print(f"coqchk: every theory checked again: {prover.seconds(before)}")
+    return found, words
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Command line: exit code 0 if all is as recorded, 1 with the reasons otherwise."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -82,14 +107,8 @@ def main(arguments: list[str] | None = None) -> int:
     start = prover.clock()
     try:
         prover.require()
-        found = check(options.folder, options.copy)
-        if options.write:
-            write_text(options.folder / formal.RECORD, record.text(found))
-        words = "recorded" if options.write else compare(found, options.folder)
-        if options.coqchk:
-            before = prover.clock()
-            second.check(options.copy, formal.allowed(options.folder))
-            print(f"coqchk: every theory checked again: {prover.seconds(before)}")
+        with alone(options.copy):
+            found, words = run(options)
     except (ProofError, InputError) as error:
         print(f"proofs: {error}", file=sys.stderr)
         return 1
