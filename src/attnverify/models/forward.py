@@ -91,18 +91,18 @@ class Subject:
 
         What a layer computed is forgotten when ``each`` returns, unless that keeps it.
         """
-        record, number = Record(), 0
-        blocks = {id(layer): self.architecture.blocks(layer) for layer in self.architecture.layers}
+        record, number, blocks = Record(), 0, self.architecture.blocks
 
         def ended(layer: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
             nonlocal number
             number += 1
             with _fitting(number):
-                each(record.layer(number, record.of(layer).input, blocks[id(layer)]))
+                each(record.layer(number, record.of(layer).input, blocks(layer)))
             record.calls.clear()
 
         final = self.architecture.final
-        watched = [module for parts in blocks.values() for module in places(parts)]
+        # Blocks hold weights in float64, so those of one layer are made at a time.
+        watched = [m for layer in self.architecture.layers for m in places(blocks(layer))]
         watched += [*self.architecture.layers, *([final.module] if final else [])]
         with _hooks(watched, record.note), _hooks(self.architecture.layers, ended):
             with torch.no_grad(), _taken(inputs):
