@@ -112,24 +112,23 @@ def test_every_derivation_runs_and_shows_the_boxes_of_the_book(windows, name):
         assert outcome(panel) == "holds", panel.inner_text()
         assert panel.locator(".inpage-result").evaluate(SAID) == printed
         seconds.append(float(panel.get_attribute("data-seconds") or "nan"))
-    _falsify(cells, CELLS[name], seconds)
+    _falsify(cells, CELLS[name])
     page.close()
     assert windows.wrong == []
     print(f"{name}: {len(seconds)} cells, {sum(seconds):.1f} s, longest {max(seconds):.1f} s")
 
 
-def _falsify(cells: Locator, sources: tuple[str, ...], seconds: list[float]) -> None:
-    """Edit the cells of a chapter, the quick ones first, until one is false, which it must say."""
-    for k in sorted(range(len(sources)), key=seconds.__getitem__):
-        edited = falsified(sources[k])
+def _falsify(cells: Locator, sources: tuple[str, ...]) -> None:
+    """Edit the cells of a chapter, one after the other, until one is false, which it must say."""
+    for k, source in enumerate(sources):
+        edited = falsified(source)
         if edited is None:
             continue
         ended, panel = edit(cells.nth(k), edited), cells.nth(k).locator(".inpage-panel")
         assert ended in ("false", "refused"), panel.inner_text()  # or nobody can decide it
-        assert ", expected true" in panel.locator(".inpage-refusal").inner_text()
-        box = panel.locator(".ledger-refused").first.inner_text()
-        assert ("✗ false" if ended == "false" else "? undecided") in box
         if ended == "false":
+            assert ": false, expected true" in panel.locator(".inpage-refusal").inner_text()
+            assert "✗ false" in panel.locator(".ledger-refused").first.inner_text()
             return
     pytest.fail("no cell was called false")
 
