@@ -392,7 +392,8 @@ move=> h; have [[L [X [x [beta [_ [hb [ho [_ hv]]]]]]]] _] := multi_head_as_prin
 apply: hv; have [y hy] := h _ _ _ _ _ L X x ho; exists y; apply: Rle_trans hy _.
 apply: Rmult_le_compat_r; first by apply: pow_le; exact: composite_ge0.
 have h0 : 0 <= beta.
-  apply: Rle_trans (hb true); apply: Rmult_le_pos; [exact: max_column_sum_ge0 | exact: composite_ge0].
+  apply: Rle_trans (hb true).
+  by apply: Rmult_le_pos; [exact: max_column_sum_ge0 | exact: composite_ge0].
 have hM : \max_h (max_column_sum (WQK (heads L h)) * composite (WVO (heads L h))) <= beta.
   by apply: max_lub.
 rewrite card_bool root_unit /Rdiv Rinv_1 !Rmult_1_r [INR 2]/=; lra.
