@@ -143,7 +143,7 @@ def test_what_is_absent_can_be_named_and_not_used():
     assert "torch" in LIBRARIES
 
 
-def test_the_float_made_on_demand_is_the_ball():
-    assert float(softmax.critical_oscillation()) == softmax.CRITICAL_OSCILLATION
-    with pytest.raises(AttributeError, match="CRITICAL"):
-        _ = softmax.CRITICAL
+def test_the_critical_float_is_the_balls():
+    """Within half a unit in the last place of a ball far narrower than that."""
+    assert abs(softmax.critical_float() - 1.2564312086261697) <= 2.0**-52
+    assert float(softmax.critical_oscillation()) == softmax.critical_float()

@@ -14,7 +14,7 @@ from attnverify.formulas.spectral import spectral_norm
 
 KEY_WIDTH = 4  # d_qk of all instances; W_QK is free, so its value is no restriction
 INSIDE = 1 - 2.0**-40  # keeps a bound after rounding; the bound itself is checked in balls
-LIMIT = softmax.CRITICAL_OSCILLATION * INSIDE
+LIMIT = softmax.critical_float() * INSIDE
 
 
 def layer_sizes(tokens: int, width: int, heads: int) -> dict[str, tuple[int, ...]]:

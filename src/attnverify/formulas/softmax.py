@@ -26,11 +26,9 @@ def critical_oscillation(like: Any = None) -> Any:
     return -half - (-(-half).exp() / 2).lambertw(-1)
 
 
-def __getattr__(name: str) -> float:
-    """CRITICAL_OSCILLATION, x* as a float: made when asked for, as it takes ball arithmetic."""
-    if name == "CRITICAL_OSCILLATION":
-        return float(critical_oscillation())
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def critical_float() -> float:
+    """x* as a float."""
+    return float(critical_oscillation())
 
 
 def upper_deviation(base, e):

@@ -23,11 +23,11 @@ from attnverify.checks.instances import (
 from attnverify.evidence.cover import certain
 from attnverify.evidence.forms import Decision, Inequality, Instance
 from attnverify.formulas import collapse, heads, norms
-from attnverify.formulas.softmax import CRITICAL_OSCILLATION, oscillation
+from attnverify.formulas.softmax import critical_float, oscillation
 from attnverify.verdict import Verdict
 
 # Rounding in the first layer moves the scores of the second a little: more room below x*.
-LIMIT = CRITICAL_OSCILLATION * (1 - 2.0**-20)
+LIMIT = critical_float() * (1 - 2.0**-20)
 ROOM = 2.0**-20  # by which drawn beta and gamma exceed the largest of the layers, for rounding
 WIDE = 8.0  # oscillations drawn for the bounds that need no condition
 

@@ -23,7 +23,7 @@ arb = flint.arb
 INSIDE = 1 - 2.0**-40  # keeps osc(e) <= x* after rounding; checked in balls
 
 
-def _bounded(base, e, s, limit: float = softmax.CRITICAL_OSCILLATION * INSIDE):
+def _bounded(base, e, s, limit: float = softmax.critical_float() * INSIDE):
     """e rescaled to an oscillation between 0 and the limit, chosen by the free number s."""
     size = softmax.oscillation(e)[..., None].clamp_min(1e-300)
     return {"base": base, "e": e * (limit * torch.sigmoid(s) / size)}
@@ -43,8 +43,8 @@ UPPER = Inequality(
     hypotheses=_within_critical,
     # a token of weight about e^-30 whose logit rises by just under x*
     extremal=(
-        lambda: _row([-30.0, 0.0], [softmax.CRITICAL_OSCILLATION * INSIDE, 0.0]),
-        lambda: _row([-30.0, 0.0], [softmax.CRITICAL_OSCILLATION * INSIDE - 0.5, -0.5]),
+        lambda: _row([-30.0, 0.0], [softmax.critical_float() * INSIDE, 0.0]),
+        lambda: _row([-30.0, 0.0], [softmax.critical_float() * INSIDE - 0.5, -0.5]),
     ),
 )
 

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnverify.formulas import collapse, norms
-from attnverify.formulas.softmax import CRITICAL_OSCILLATION, oscillation
+from attnverify.formulas.softmax import critical_float, oscillation
 from attnverify.formulas.spectral import spectral_norm
 from attnverify.network.deviations import Layer, Tokens
 
@@ -64,7 +64,7 @@ def composite_steps(layer: Layer, X: Tokens) -> dict[str, float | None]:
     R, k = X.deviations, layer.W_Q.shape[-1]
     W_QK, W = layer.W_Q @ layer.W_K.mT, layer.W_V @ layer.W_O
     scores = collapse.scores_of_residual(R, W_QK, k)
-    if float(oscillation(scores).max()) > CRITICAL_OSCILLATION:
+    if float(oscillation(scores).max()) > critical_float():
         return {"printed": None, "corrected": None}
     size = norms.composite(R)
     found = {
