@@ -9,8 +9,10 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
+import time
 import tomllib
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -198,7 +200,28 @@ def test_a_failed_build_keeps_the_previous_one(small_root, monkeypatch, capfd, s
     assert build_book.main([]) == 1
     assert "exit code 3" in capfd.readouterr().err
     assert (small_root / "_build" / "html" / "index.html").read_text() == "previous"
-    assert {p.name for p in (small_root / "_build").iterdir()} == {"html", "evidence.json"}
+    assert {p.name for p in (small_root / "_build").iterdir()} == {
+        "html",
+        "evidence.json",
+        build_book.LOCK,
+    }
+
+
+def test_two_builds_take_turns(small_root, monkeypatch, capfd):
+    """The second waits, says so, and then finds the book of the first."""
+    builds = []
+
+    def slow(staging: Path, cache: Path) -> Path:
+        builds.append(threading.get_ident())
+        time.sleep(1)
+        return new_pages(staging, cache)
+
+    monkeypatch.setattr(build_book, "build_html", slow)
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(build_book.main, ([], []))) == [0, 0]
+    assert len(builds) == 1
+    said = capfd.readouterr().out
+    assert "waiting for it" in said and "Built in" in said and "Up to date" in said
 
 
 def test_a_failed_stage_repeats_its_warnings(capfd):

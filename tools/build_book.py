@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import filelock
 import yaml
 
 from attnverify.environment import installed, kind_of_machine
@@ -62,6 +63,7 @@ MACHINERY += ("tools",)
 EXTENSION = ("attnverify.book.extension", "attnverify.book.links", "attnverify.book.pages.tables")
 SKIPPED = {"__pycache__", "generated", ".ipynb_checkpoints", ".jupyter_cache"}
 STAMP = ".book-stamp"
+LOCK = ".build.lock"
 #: Where the pages look for Python, below the folder of pages.
 PYTHON = Path("_static", "python")
 URL_VARIABLE = "BOOK_REPOSITORY_URL"
@@ -364,6 +366,22 @@ def build(fresh: bool = False) -> Path:
     return output / "html" / "index.html"
 
 
+@contextlib.contextmanager
+def alone(output: Path) -> Iterator[None]:
+    """Wait until no other build writes below ``output``, and keep others waiting."""
+    output.mkdir(exist_ok=True)
+    lock = filelock.FileLock(output / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        print("==> another build is under way here: waiting for it", flush=True)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 def options_of(arguments: list[str] | None) -> argparse.Namespace:
     """The command line, read."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -386,9 +404,10 @@ def main(arguments: list[str] | None = None) -> int:
     options = options_of(arguments)
     start = time.perf_counter()
     page = ROOT / "_build" / "html" / "index.html"
-    current = (options.if_changed or not options.fresh) and is_current(ROOT)
     try:
-        page = page if current else build(options.fresh)
+        with alone(ROOT / "_build"):
+            current = (options.if_changed or not options.fresh) and is_current(ROOT)
+            page = page if current else build(options.fresh)
     except StageError as error:
         print(
             f"The book was not built; the previous one, if any, was kept. {error}", file=sys.stderr

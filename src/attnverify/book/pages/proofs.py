@@ -149,5 +149,5 @@ def axioms(known: Registered) -> str:
         ]
         for k, (name, says) in enumerate(known.axioms.items(), start=1)
     ]
-    header = ("", "Axiom", "In words", "As printed", "Theorems")
+    header = ("Number", "Axiom", "In words", "As printed", "Theorems")
     return "\n".join(scrolling("The axioms", pipe_table(header, rows))) if rows else NOTHING

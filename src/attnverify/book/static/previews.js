@@ -77,7 +77,11 @@
     if (a === link) return clearTimeout(leaving);
     hide();
     link = a;
-    timer = setTimeout(() => show(a), DELAY);
+    wait();
+  };
+  const wait = () => {
+    clearTimeout(timer);
+    timer = setTimeout(show, DELAY, link);
   };
   const leave = () => {
     clearTimeout(leaving);
@@ -93,5 +97,6 @@
   document.addEventListener("focusout", () => link && leave());
   document.addEventListener("keydown", (event) => event.key === "Escape" && hide());
   document.addEventListener("click", hide);
-  addEventListener("scroll", hide, { passive: true });
+  // The keyboard scrolls to a link that it focuses: what is not shown yet waits for the end of that.
+  addEventListener("scroll", () => (box ? hide() : link && wait()), { passive: true });
 })();
