@@ -1,5 +1,7 @@
 """The ledger takes only what sympy decides."""
 
+import sys
+
 import pytest
 import sympy as sp
 from IPython.core.interactiveshell import InteractiveShell
@@ -189,6 +191,19 @@ def test_sides_that_look_alike_are_shown_as_they_are_written():
     double = sp.Lambda(x, 2 * x)
     (shown,) = ledger.derived(CLAIM, {"call": (double(x), 2 * x)}).shown
     assert shown == "`double(x)` $=$ `2 * x` $= 2 x$"
+
+
+def test_what_never_ends_without_arithmetic_is_given_up_early():
+    """The function ends once its argument is computed; a browser's stack would end before that."""
+    deepest = []
+
+    def down(value):
+        deepest.append(value)
+        return x if value == 0 else down(value - 1)
+
+    (shown,) = ledger.derived(CLAIM, {"down": (down(sp.Integer(2)), x)}).shown
+    assert shown == "`down(sp.Integer(2))` $=$ `x` $= x$"
+    assert 100 < len(deepest) < 300 and sys.getrecursionlimit() > 500
 
 
 def test_wide_steps_take_two_lines():

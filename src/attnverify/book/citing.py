@@ -26,6 +26,7 @@ REDIRECT = """<!DOCTYPE html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
 <meta name="description" content="{description}">
+<link rel="icon" href="../_static/favicon.svg">
 <meta http-equiv="refresh" content="0; url={target}">
 {canonical}</head>
 <body><main><h1>{title}</h1><p><a href="{target}">{description}</a></p></main></body>

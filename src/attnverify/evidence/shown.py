@@ -9,7 +9,10 @@ for the eye only: what is decided is the step that was handed in.
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
+import sys
+import traceback
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -34,6 +37,7 @@ NEGATED = {"=": r"\neq", r"\neq": "=", "<": r"\nless", ">": r"\ngtr"}
 NEGATED |= {r"\leq": r"\nleq", r"\geq": r"\ngeq", "": ""}
 OURS = "unevaluated "  # ends with a space, as no name of a notebook can
 LONGEST = 1500  # characters of TeX; nobody reads a longer side
+DEEPEST = 150  # calls within each other without arithmetic; formulas of the book need less than 70
 ONE_LINE = 56  # characters of TeX less its commands: what fits beside a side bar
 
 
@@ -131,7 +135,24 @@ def _candidates(handed_in: Any, node: ast.expr | None, call: written.Call | None
     yield handed_in
     if call is not None and again is not None and not _is_series(again):
         with sp.evaluate(False):
-            yield from _evaluated(again, call)
+            with _shallow():
+                found = list(_evaluated(again, call))
+            yield from found
+
+
+@contextlib.contextmanager
+def _shallow() -> Iterator[None]:
+    """End in RecursionError soon: what computes all the same may call itself without end.
+
+    A browser's stack ends before the usual limit is reached, and the whole interpreter with it.
+    """
+    usual = sys.getrecursionlimit()
+    depth = sum(1 for _ in traceback.walk_stack(None))
+    sys.setrecursionlimit(min(usual, depth + DEEPEST))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(usual)
 
 
 def _is_series(tree: ast.AST) -> bool:
