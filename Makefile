@@ -11,7 +11,7 @@ define NEW_ENOUGH
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help book serve test proofs lint machines mutants lab verify bench pdf constraints clean
+.PHONY: help book serve test proofs lint machines mutants lab verify bench pdf epub constraints clean
 .DELETE_ON_ERROR:
 
 help:  ## show this list
@@ -76,6 +76,10 @@ pdf: $(STAMP)  ## print the book to _build/attention-verified.pdf (several minut
 	@$(BIN)/python tools/browser.py
 	$(BIN)/python tools/build_book.py --if-changed
 	$(BIN)/python tools/print_pdf.py
+
+epub: $(STAMP)  ## write the book to _build/attention-verified.epub (a minute)
+	$(BIN)/python tools/build_book.py --if-changed
+	$(BIN)/python tools/make_epub.py
 
 constraints: $(STAMP)  ## print the exact versions that are installed
 	@$(BIN)/python -m pip freeze --all --exclude-editable | sed 's/+cpu//'

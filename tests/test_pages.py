@@ -45,8 +45,9 @@ LANDING_LIMIT = 600_000
 def docnames() -> list[str]:
     """Every page of the table of contents."""
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    chapters = [c["file"] for part in toc["parts"] for c in part["chapters"]]
-    return [toc["root"], *chapters]
+    chapters = [c for part in toc["parts"] for c in part["chapters"]]
+    below = [section["file"] for c in chapters for section in c.get("sections", ())]
+    return [toc["root"], *(c["file"] for c in chapters), *below]
 
 
 #: Display formulas whose left end cannot be seen or scrolled to.
@@ -184,6 +185,19 @@ def published(built_book, tmp_path_factory) -> Path:
     )
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     return folder / "_build" / "html"
+
+
+def test_a_published_book_links_to_itself_as_one_file(published, built_book):
+    """Where the workflow puts the two files; a book built at home says how to make them."""
+    files = [f"{build_book.ONE_FILE}.{kind}" for kind in ("pdf", "epub")]
+    page = soup(published / "book" / "index.html")
+    links = {link.get("href") for link in page.find_all("a")}
+    assert {f"{PUBLISHED}/{file}" for file in files} <= links
+    workflow = (ROOT / ".github" / "workflows" / "book.yml").read_text(encoding="utf-8")
+    copies = " ".join(f"_build/{file}" for file in files)
+    assert f"cp {copies} _build/html/" in workflow
+    at_home = soup(built_book / "book" / "index.html").get_text()
+    assert "make pdf and make epub" in " ".join(at_home.split())
 
 
 FEW = [name for name in docnames() if name.startswith("notebooks/")][:2]

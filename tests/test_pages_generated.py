@@ -40,7 +40,7 @@ def pages(tmp_path_factory):
     return {path.name: path.read_text(encoding="utf-8") for path in paths}
 
 
-@pytest.mark.parametrize("name", ["status.md", "graph.md", "code.md"])
+@pytest.mark.parametrize("name", ["status.md", "graph.md", "code.md", "files.md"])
 def test_every_claim_is_on_every_page(pages, name):
     for id in registry:
         assert f"<{id}>`" in pages[name], id

@@ -17,7 +17,11 @@ LINKS = {
     "claim": ("notebooks/softmax", "attention.html#claim-attention-shift-invariance", "constant"),
     "citation": ("notebooks/softmax", "../book/bibliography.html#id", "rank doubly expon"),
     "equation": ("notebooks/softmax", "#equation-eq-softmax-ratio", ""),
-    "entry": ("book/generated/code", "../api.html#attnverify.formulas", "attnverify.formulas"),
+    "entry": (
+        "book/generated/code",
+        "../api/collapse.html#attnverify.formulas",
+        "attnverify.formulas",
+    ),
 }
 
 

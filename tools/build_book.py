@@ -69,6 +69,7 @@ PYTHON = Path("_static", "python")
 URL_VARIABLE = "BOOK_REPOSITORY_URL"
 REF_VARIABLE = "BOOK_REPOSITORY_REF"
 ADDRESS_VARIABLE = "BOOK_ADDRESS"
+ONE_FILE = "attention-verified"
 SETTINGS = (URL_VARIABLE, REF_VARIABLE, ADDRESS_VARIABLE)
 
 
@@ -227,12 +228,20 @@ def address(variable: str) -> str:
     return url
 
 
+def one_file(published: str) -> str:
+    """Where the published book has itself as one file; the workflow puts the files there."""
+    links = (f"[{kind.upper()}]({published}/{ONE_FILE}.{kind})" for kind in ("pdf", "epub"))
+    return f"The whole book in one file: {', '.join(links)}."
+
+
 def build_config(folder: Path, cache: Path) -> Path:
     """`_config.yml` with this build's cache, and with what the addresses that are set bring."""
     config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     config["execute"] |= {"execute_notebooks": "cache", "cache": str(cache)}
     if published := address(ADDRESS_VARIABLE):
         config["html"]["baseurl"] = f"{published}/"
+        options = config["sphinx"]["config"]
+        options["myst_substitutions"] = {"one_file": one_file(published)}
     if url := address(URL_VARIABLE):
         config["repository"] = {
             "url": url,

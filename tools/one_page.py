@@ -23,7 +23,7 @@ OWN_PLACE = re.compile(r"url\(#([^)]*)\)")  # in a drawing: its marks and clips
 LEFT_OUT = re.compile(
     r'<details class="(?:admonition hide above-input|attnverify-details)">.*?</details>', re.S
 )
-ABOUT_THE_PACKAGE = ("book/api", "book/generated/code")
+ABOUT_THE_PACKAGE = ("book/api", "book/generated/code", "book/generated/files")
 SCRIPT = re.compile(r"<script\b.*?</script>", re.S)
 SOLUTION = re.compile(
     r'<details class="sd-sphinx-override[^>]*>\s*<summary[^>]*>\s*'

@@ -30,6 +30,7 @@ def write(evidence_file: Path, out: Path) -> list[Path]:
         "errata.md": errata.text(evidence),
         "graph.md": graph.text(evidence, link),
         "code.md": codeindex.text(),
+        "files.md": codeindex.files_text(),
         "findings.inc": findings.text(),  # a part of the landing page, and no page itself
     }
     pages |= proofs.texts()  # parts of a page, too

@@ -32,15 +32,15 @@ ENGINE = (GATHER, DERIVE)  # what gathers the evidence of every claim
 PLUMBING = (CATALOG, f"{PACKAGE}.evidence.forms")  # what every check is made of
 
 INTRO = """\
-# From claim to code and back
+# From claim to code
 
 The names on this page are read from the source of the checks, not written by hand. A name with an
 entry in the {doc}`API reference </book/api>` links to it. A method's owner is told from the name
-of the method, so the index may list a method too many.
+of the method, so the index may list a method too many. {doc}`files` leads back.
 """
 
 BACK = """\
-## From code to claim
+# From code to claim
 
 For every source file, the claims whose evidence is gathered again after an edit of it. *Engine*:
 every claim's. *Statements*: says what is claimed and computes nothing. A file with neither and
@@ -49,22 +49,27 @@ without claims serves the chapters, the figures, the command line or the book it
 
 
 def text() -> str:
-    """The page as MyST."""
-    lines = [INTRO, "## From claim to code", ""]
+    """The page from claims to code, as MyST."""
+    lines = [INTRO]
     for title, members in by_part(registry.values()).items():
-        lines += [f"### {escape(title)}", ""]
+        lines += [f"## {escape(title)}", ""]
         for claim in members:
             lines += _claim(claim)
+    return "\n".join(lines)
+
+
+def files_text() -> str:
+    """The page from code to claims, as MyST."""
     rows = ([f"`src/{file}`", role, _linked(ids)] for file, role, ids in files())
     table = pipe_table(("File", "Role", "Claims"), rows)
-    return "\n".join([*lines, BACK, *scrolling("Source files and the claims that use them", table)])
+    return "\n".join([BACK, *scrolling("Source files and the claims that use them", table)])
 
 
 def _claim(claim: Claim) -> list[str]:
     file = source_file(statement_modules()[claim.id].__name__)
     lines = [
         f"({anchor(claim.id, 'code')})=",
-        f"#### {escape(claim.title)}",
+        f"### {escape(claim.title)}",
         "",
         f"- Claim: {{claim}}`{claim.id} <{claim.id}>`, stated in `src/{file}`.",
         f"- {'Derivation' if claim.derived else 'Chapter'}: {{doc}}`/notebooks/{claim.notebook}`.",
