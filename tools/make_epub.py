@@ -74,12 +74,12 @@ def for_readers(page: str) -> str:
         folded.name = "div" if folded.name == "details" else "p"
     for element in soup.find_all(id=True):
         if element.name in AROUND and (heading := element.find(["h1", "h2", "h3", "h4", "h5"])):
-            _name(heading, element["id"])
+            _name(heading, str(element["id"]))
         elif element.name == "figure":
             element.wrap(Tag(name="div", attrs={"id": element["id"]}))
             del element["id"]
         elif element.name not in NAMED:
-            _mark(element, element["id"])
+            _mark(element, str(element["id"]))
             del element["id"]
     for element in soup.find_all(AROUND):
         element.unwrap()
