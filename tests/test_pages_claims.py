@@ -91,8 +91,9 @@ def test_a_link_opens_the_details_it_leads_into(browser, site):
 
 def test_every_evidence_link_of_a_box_leads_to_its_line(built_book):
     """Each claim's chapter prints its line, with the badge of the box and closed details."""
+    pages = {name: soup(built_book / "notebooks" / f"{name}.html") for name in CHAPTERS}
     for id, claim in registry.items():
-        page = soup(built_book / "notebooks" / f"{claim.notebook}.html")
+        page = pages[claim.notebook]
         box, line = page.find(id=anchor(id)), page.find(id=anchor(id, "evidence"))
         links = {a.get_text(): a["href"] for a in box.select(".attnverify-footer a")}
         assert links["evidence"] == f"#{anchor(id, 'evidence')}", id
