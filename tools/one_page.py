@@ -17,6 +17,8 @@ from pathlib import Path
 
 import yaml
 
+#: The files that are made of the one page, without their ending.
+ONE_FILE = "attention-verified"
 TAG = re.compile(r"<[a-zA-Z][^<>]*>")
 REFERENCE = re.compile(r'\b(id|for|href|xlink:href|src)="([^"]*)"')
 OWN_PLACE = re.compile(r"url\(#([^)]*)\)")  # in a drawing: its marks and clips
