@@ -216,7 +216,8 @@ def test_launch_links_open_files_that_exist(published):
 
 def head_of(path: Path) -> dict[str, str]:
     """What the head of a page says, by name: descriptions, addresses."""
-    page = BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
+    head = path.read_text(encoding="utf-8").partition("</head>")[0]
+    page = BeautifulSoup(head, "html.parser")
     tags = {m.get("name") or m.get("property"): m.get("content") for m in page.find_all("meta")}
     return tags | {" ".join(link["rel"]): link["href"] for link in page.head.find_all("link")}
 

@@ -69,6 +69,8 @@ def execute(path: Path) -> Executed:
         extra_arguments=QUIET,
         **manager,
     )
+    # What the kernel says of its language is not kept either: pages are equal, executed or reused.
+    notebook.metadata.pop("language_info", None)
     return Executed(path, notebook, done.time or 0.0, done.exc_string or "")
 
 
