@@ -53,7 +53,7 @@ lint: $(STAMP)  ## check style, format and types of the code
 machines: $(STAMP)  ## run every test as other machines would, with a table of them
 	@$(BIN)/python tools/browser.py
 	@$(BIN)/python tools/npm.py
-	$(BIN)/python tools/machines.py -n 2 $(ARGS)
+	$(BIN)/python tools/machines.py $(ARGS)
 
 mutants: $(STAMP)  ## plant errors in formulas and engine, count what catches them; ARGS='--sample 20'
 	$(BIN)/python tools/mutants.py --processes 2 $(ARGS)

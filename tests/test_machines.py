@@ -94,17 +94,50 @@ def test_the_comparison_can_fail(here):
         assert evidence(other, digits) != evidence(here, digits)
 
 
-def test_a_run_that_fails_names_some_tests_and_keeps_its_log(tmp_path, monkeypatch):
+@pytest.fixture
+def project(tmp_path, monkeypatch) -> Path:
+    """A project of twenty tests, of which twelve fail, and one more that looks at pages."""
     monkeypatch.setattr(machines, "ROOT", tmp_path)
     monkeypatch.setattr(machines, "LOGS", tmp_path / "logs")
+    monkeypatch.setattr(machines, "SEEN", tmp_path / "logs" / "seen.json")
+    monkeypatch.setattr(machines, "PAGES", tmp_path / "html")
+    monkeypatch.setattr(machines, "BROWSER_TESTS", ("test_look.py",))
     (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
+    (tmp_path / "html").mkdir()
+    (tmp_path / "html" / "page.html").write_text("<p>one</p>")
     (tmp_path / "tests").mkdir()
     lines = ["import pytest", "@pytest.mark.parametrize('n', range(20))", "def test_n(n):"]
-    test = tmp_path / "tests" / "test_some.py"
-    test.write_text("\n".join([*lines, "    assert n > 11, 'too small'\n"]))
-    passed, closing, seconds = machines.run_tests(Machine("a machine, mended"), ["-p", "no:xdist"])
-    assert not passed and seconds > 0
+    some = "\n".join([*lines, "    assert n > FROM, 'too small'\n"])
+    (tmp_path / "tests" / "test_some.py").write_text(some.replace("FROM", "11"))
+    (tmp_path / "tests" / "test_look.py").write_text("def test_it():\n    pass\n")
+    return tmp_path
+
+
+def test_a_run_that_fails_names_some_tests_and_keeps_its_log(project):
+    passed, closing = machines.run_tests(Machine("a machine, mended"), ["tests/test_some.py"])
+    assert not passed
     first, *named, last = closing.splitlines()
     assert "12 failed, 8 passed" in first and len(named) == machines.SHOWN
     assert last == "12 in all; see logs/a-machine-mended.log"
-    assert "too small" in (tmp_path / "logs" / "a-machine-mended.log").read_text()
+    assert "too small" in (project / "logs" / "a-machine-mended.log").read_text()
+
+
+def test_pages_are_looked_at_once_while_they_and_the_tests_stay(project):
+    """Again where a page, a test or the locale is another, and where the tests did not pass."""
+    some, look = project / "tests" / "test_some.py", project / "tests" / "test_look.py"
+    some.write_text(some.read_text().replace("11", "-1"))
+    one, other = Machine("one"), Machine("other")
+
+    def seen(machine: Machine) -> str:
+        return machines.run_all(machine)[1].splitlines()[1]
+
+    assert "1 passed" in seen(one)
+    assert seen(other) == "pages as on one: not looked at again"
+    assert "1 passed" in seen(Machine("abroad", {"LC_ALL": "C"}, elsewhere=True))
+    page = project / "html" / "page.html"
+    page.write_text("<p>two</p>")
+    assert "1 passed" in seen(other)
+    look.write_text("def test_it():\n    assert False\n")
+    passed, closing = machines.run_all(one)
+    assert not passed and "1 failed" in closing
+    assert "1 failed" in seen(other)

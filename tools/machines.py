@@ -3,11 +3,17 @@
 Each machine is emulated by what decides the last digits of a float or the order of a set: the
 instruction sets that torch, its matrix libraries, numpy and the C library may use, the number of
 threads, the hash seed, the locale, and the folder that the run starts from.
+
+Every machine builds the book by itself. Where its pages are, byte by byte, those for which the
+browser's tests passed on another machine, these tests are not run again, and the table says so. They
+are where the locale is another: a browser reads it.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import os
 import re
 import subprocess
@@ -17,9 +23,23 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from attnverify.files import write_text
+
 ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / "_build" / "machines"
 SHOWN = 8  # failed tests that are named; the log has all
+PAGES = ROOT / "_build" / "html"
+SEEN = LOGS / "pages-seen.json"  # the pages that passed in a browser last, and on which machine
+
+#: Files whose tests look at the built pages, in a browser, and at nothing else.
+BROWSER_TESTS = (
+    "test_accessibility.py",
+    "test_folding.py",
+    "test_interactive.py",
+    "test_pages_claims.py",
+    "test_pages_inpage.py",
+    "test_reader.py",
+)
 
 #: Every library at the plainest instruction set that it offers a switch for.
 PLAIN_KERNELS = {
@@ -75,26 +95,55 @@ def _from_anywhere(argument: str) -> str:
     return str(ROOT / argument) if named else argument
 
 
-def run_tests(machine: Machine, arguments: list[str]) -> tuple[bool, str, float]:
-    """Run pytest as ``machine`` would: (passed, its closing line, seconds)."""
-    command = [sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "pyproject.toml")]
+def run_tests(machine: Machine, arguments: list[str]) -> tuple[bool, str]:
+    """Run pytest as ``machine`` would: whether it passed, and what to say of it."""
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2"]
+    command += ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT)]
     found = [_from_anywhere(argument) for argument in arguments]
-    named = found if found != arguments else [*found, str(ROOT / "tests")]
-    command += ["--rootdir", str(ROOT), *named]
-    start = time.perf_counter()
+    if not any(argument.startswith(str(ROOT)) for argument in found):
+        found.append(str(ROOT / "tests"))
     with tempfile.TemporaryDirectory(prefix="another folder ") as folder:
         done = subprocess.run(
-            command,
+            [*command, *found],
             cwd=folder if machine.elsewhere else ROOT,
             env={**os.environ, **machine.environment},
             stdout=subprocess.PIPE,
             text=True,
             check=False,
         )
+    log = _log(machine)
+    with log.open("a", encoding="utf-8") as stream:
+        stream.write(done.stdout)
+    return done.returncode == 0, _closing(done.stdout, log)
+
+
+def _log(machine: Machine) -> Path:
     LOGS.mkdir(parents=True, exist_ok=True)
-    log = LOGS / f"{machine.name.replace(', ', ' ').replace(' ', '-')}.log"
-    log.write_text(done.stdout, encoding="utf-8")
-    return done.returncode == 0, _closing(done.stdout, log), time.perf_counter() - start
+    return LOGS / f"{machine.name.replace(', ', ' ').replace(' ', '-')}.log"
+
+
+def run_all(machine: Machine) -> tuple[bool, str]:
+    """Every test; those of a browser only where the pages are not as another machine's were."""
+    rest = [f"--ignore={ROOT / 'tests' / name}" for name in BROWSER_TESTS]
+    passed, closing = run_tests(machine, rest)
+    found = {**digests(PAGES), **digests(ROOT / "tests")}
+    seen = json.loads(SEEN.read_text(encoding="utf-8")) if SEEN.is_file() else {}
+    if found == seen.get("files") and not machine.elsewhere:
+        return passed, f"{closing}\npages as on {seen['machine']}: not looked at again"
+    good, second = run_tests(machine, [f"tests/{name}" for name in BROWSER_TESTS])
+    if good:
+        write_text(SEEN, json.dumps({"machine": machine.name, "files": found}))
+    return passed and good, f"{closing}\n{second}"
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Name and SHA-256 of each file below ``folder`` but the build's own marks."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+        if not path.name.startswith(".") and "__pycache__" not in path.parts
+    }
 
 
 def _closing(text: str, log: Path) -> str:
@@ -112,13 +161,16 @@ def main(arguments: list[str] | None = None) -> int:
     """Command line: exit code 0 if the tests pass on every machine."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     names = [machine.name for machine in MACHINES]
-    parser.add_argument("--machine", action="append", choices=names, help="only this one")
-    options, pytest_arguments = parser.parse_known_args(arguments)
+    parser.add_argument(
+        "--machine", action="append", choices=names, help="only this one, or these in turn"
+    )
+    options, narrowed = parser.parse_known_args(arguments)
     passed = True
-    for machine in MACHINES:
-        if options.machine and machine.name not in options.machine:
-            continue
-        good, closing, seconds = run_tests(machine, pytest_arguments)
+    for machine in map(find, options.machine or names):
+        _log(machine).unlink(missing_ok=True)
+        start = time.perf_counter()
+        good, closing = run_tests(machine, narrowed) if narrowed else run_all(machine)
+        seconds = time.perf_counter() - start
         passed &= good
         print(f"{machine.name:36} {seconds:7.1f} s  {closing}", flush=True)
     return 0 if passed else 1

@@ -22,7 +22,7 @@ from attnverify.evidence.words import checked
 from attnverify.vocabulary import KINDS, tally
 
 WORDS = {"pass": "", "fail": " ✗ fail", "unknown": " ? unknown"}
-HEADER = ("Claim", "Status", "Evidence", "Best ratio", "False at", "Twins", "Seconds", "Chapter")
+HEADER = ("Claim", "Status", "Evidence", "Best ratio", "False at", "Twins", "Chapter")
 
 INTRO = """\
 # Status of every claim
@@ -40,8 +40,8 @@ that the ratio is smaller than 1 by 2.0·10⁻⁹. Identities and counts have no
 gives, for each inequality, a factor of its right side with which it is certainly false: the best
 constant lies between this share of the stated one and the stated one. 0.9999 is the nearest factor
 that is told; where the factor is far below 1, no better constant is excluded. *Twins* says
-how many false neighbors were rejected. *Seconds* is the wall time of all checks of the claim; a
-notebook's derivations are counted for each of its claims.
+how many false neighbors were rejected. How long each check takes is no evidence and not told here;
+`attnverify verify` says it.
 """
 
 
@@ -76,7 +76,6 @@ def _row(claim: Claim, evidence: Evidence) -> list[str]:
         number(best_ratio(claim.id, records)),
         ", ".join(false_at(records)) or "–",
         f"{{twins}}`{rejected} of {len(twins)} <{claim.id}>`" if twins else "–",
-        f"{sum(r['seconds'] for r in records):.2f}" if records else "–",
         f"{{doc}}`{claim.notebook} </notebooks/{claim.notebook}>`",
     ]
 
@@ -118,6 +117,6 @@ def _produced_by(evidence: Evidence) -> list[str]:
         "## What produced it",
         "",
         *scrolling("Settings and versions", table),
-        "Equal settings give equal evidence, except for times.",
+        "Equal settings give equal evidence: the book built again has the same pages.",
         "",
     ]
