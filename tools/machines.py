@@ -5,8 +5,8 @@ instruction sets that torch, its matrix libraries, numpy and the C library may u
 threads, the hash seed, the locale, and the folder that the run starts from.
 
 Every machine builds the book by itself. Where its pages are, byte by byte, those for which the
-browser's tests passed on another machine, these tests are not run again, and the table says so. They
-are where the locale is another: a browser reads it.
+browser's tests passed on another machine, these tests are not run again, and the table says so.
+They are where the locale is another: a browser reads it.
 """
 
 from __future__ import annotations
