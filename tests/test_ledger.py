@@ -8,7 +8,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 from attnverify import InputError, ledger, symbolic
-from attnverify.evidence import box
+from attnverify.evidence import box, parsing
 
 x = sp.Symbol("x", real=True)
 CLAIM = "norms.square-variant"
@@ -257,3 +257,26 @@ def test_a_notebook_shows_every_box_of_a_cell_once(shell):
     with capture_output() as captured:
         shell.run_cell("first", store_history=True)
     assert len(captured.outputs) == 1
+
+
+@pytest.mark.parametrize(
+    ("failures", "raises"), [(parsing.TRIES - 1, False), (parsing.TRIES, True)]
+)
+def test_a_thread_that_parses_too_is_no_error(monkeypatch, failures, raises):
+    """An interpreter that mixes up two threads is asked again, and not for ever."""
+    real, left = parsing.ast.parse, iter(range(failures))
+
+    def parse(*arguments, **options):
+        if next(left, None) is not None:
+            raise SystemError("AST constructor recursion depth mismatch (before=60, after=161)")
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(parsing.ast, "parse", parse)
+    if raises:
+        with pytest.raises(SystemError):
+            parsing.parse("1 + 1")
+    else:
+        assert parsing.ast.unparse(parsing.parse("1 + 1", "eval")) == "1 + 1"
+    monkeypatch.undo()
+    with pytest.raises(SyntaxError):
+        parsing.parse("1 +")

@@ -28,6 +28,8 @@ from pagechecks import (
 )
 from visits import (
     FAINT,
+    MOST_MOVED,
+    MOVED,
     PHONE,
     SMALLEST_CONTRAST,
     STICKING_OUT,
@@ -66,12 +68,30 @@ def test_page_on_a_phone(browser, site, name, theme):
     with visiting(browser, site, PHONE, theme) as visit:
         page = visit.open(f"{name}.html").page
         assert page.evaluate("document.documentElement.dataset.theme") == theme
+        assert page.evaluate(MOVED) <= MOST_MOVED
         page.evaluate(OPEN_ALL)  # what is folded is read, too
         assert page.evaluate(STICKING_OUT) == []
         assert page.evaluate(CUT_OFF) == []
         assert page.evaluate(FAINT, SMALLEST_CONTRAST) == []
         assert visit.foreign == []
         assert visit.errors == []
+
+
+@pytest.mark.parametrize("name", ["notebooks/norms", "notebooks/localization", "book/formal"])
+def test_nothing_moves_on_a_desk(browser, site, name):
+    """The article has its place before what stands beside it has come."""
+    with visiting(browser, site) as visit:
+        assert visit.open(f"{name}.html").page.evaluate(MOVED) <= MOST_MOVED
+
+
+def test_what_moves_is_seen(browser, site):
+    with visiting(browser, site) as visit:
+        page = visit.open("book/index.html").page
+        page.evaluate("scrollTo(0, 0)")
+        page.evaluate("document.querySelector('main').prepend(document.createElement('hr'))")
+        page.evaluate("document.querySelector('main hr').style.height = '300px'")
+        page.wait_for_timeout(100)
+        assert page.evaluate(MOVED) > MOST_MOVED
 
 
 def test_landing_page_is_light(browser, site, built_book):

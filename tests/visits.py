@@ -101,6 +101,15 @@ def visiting(browser: Browser, site: str, size=DESK, theme: str = "light") -> It
         context.close()
 
 
+#: How much of what is shown has moved since the page came (Cumulative Layout Shift, web.dev/cls;
+#: shifts that a browser has seen are handed on within a frame).
+MOVED = """() => new Promise((done) => {
+  const sum = (list) => list.getEntries().reduce((all, e) => all + e.value, 0);
+  new PerformanceObserver((list) => done(sum(list))).observe({type: "layout-shift", buffered: true});
+  setTimeout(() => done(0), 300);
+})"""
+MOST_MOVED = 0.05
+
 #: Elements that stick out of the window, unless something around them scrolls or hides them.
 STICKING_OUT = """() => {
   const width = document.documentElement.clientWidth, found = [];

@@ -19,6 +19,8 @@ LOG = logging.getLogger(__name__)
 STARTS = 10  # of the math server, at most
 #: The branch of .ipynb files that .ci/push-notebooks makes.
 COLAB_BRANCH = "colab"
+#: Those of KaTeX's fonts that stand in nearly every formula.
+FONTS = ("Main-Regular", "Math-Italic")
 
 
 def node_binary() -> Path:
@@ -104,6 +106,16 @@ def point_to_notebooks(app, pagename, templatename, context, doctree) -> None:
         button["url"] = button["url"].replace(theirs, f"/blob/{COLAB_BRANCH}/{pagename}.ipynb")
 
 
+def preload_fonts(app, pagename, templatename, context, doctree) -> None:
+    """The letters of formulas load beside the styles: those that come later move the text."""
+    if app.builder.format != "html" or 'class="katex"' not in context.get("body", ""):
+        return
+    for name in FONTS:
+        file = context["pathto"](f"_static/katex/fonts/KaTeX_{name}.woff2", 1)
+        link = f'<link rel="preload" href="{file}" as="font" type="font/woff2" crossorigin />\n'
+        context["metatags"] = context.get("metatags", "") + link
+
+
 def setup(app: Sphinx) -> dict:
     """Connect the hooks."""
     if not sys.stdout.isatty():
@@ -122,4 +134,5 @@ def setup(app: Sphinx) -> dict:
     app.connect("builder-inited", check_math)
     app.connect("doctree-resolved", check_images)
     app.connect("html-page-context", point_to_notebooks, priority=900)  # the buttons are there
+    app.connect("html-page-context", preload_fonts)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -16,6 +16,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from attnverify.evidence.parsing import parse
+
 PACKAGE = __name__.partition(".")[0]
 SOURCE = Path(__file__).resolve().parents[2]
 CHECKS, CLAIMS, EXPERIMENTS = (f"{PACKAGE}.{name}" for name in ("checks", "claims", "experiments"))
@@ -177,7 +179,7 @@ class Sources:
 @cache
 def _parsed(content: bytes) -> ast.Module:
     """The syntax tree of a source file, without what only type checkers and editors see."""
-    tree = ast.parse(content)
+    tree = parse(content)
     for node in tree.body:
         if isinstance(node, ast.If) and _for_types(node.test):
             node.body = []

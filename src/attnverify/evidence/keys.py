@@ -7,7 +7,6 @@ kind of machine. A claim's statement is no input of its evidence; what the book 
 
 from __future__ import annotations
 
-import ast
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -29,6 +28,7 @@ from attnverify.evidence.closure import (
     names,
 )
 from attnverify.evidence.forms import Measured
+from attnverify.evidence.parsing import parse
 from attnverify.evidence.search import Settings
 from attnverify.experiments import EXPERIMENTS as TABLE
 
@@ -115,7 +115,7 @@ def starts_of_cells(cells: Iterable[str], sources: Sources) -> frozenset[str]:
 
     Something that cannot be told from the source leads to every file of the package.
     """
-    tree = ast.parse("\n".join(cells))
+    tree = parse("\n".join(cells))
     dotted = names(tree)
     found = {module for name in dotted for module in sources.resolve(name)}
     for name in dotted & set(LOOKUPS):

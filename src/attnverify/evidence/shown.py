@@ -19,6 +19,7 @@ from typing import Any
 import sympy as sp
 
 from attnverify.evidence import written
+from attnverify.evidence.parsing import parse
 
 #: Functions and methods that compute, and the object that stands for what they compute.
 STANDS_FOR = {
@@ -130,7 +131,7 @@ def _candidates(handed_in: Any, node: ast.expr | None, call: written.Call | None
     """The step as it is written, as it came, and as it is written with no arithmetic done."""
     again = None
     if call is not None and node is not None:
-        again = ast.Expression(_Unevaluated().visit(ast.parse(ast.unparse(node), mode="eval").body))
+        again = ast.Expression(_Unevaluated().visit(parse(ast.unparse(node), "eval").body))
         yield from _evaluated(again, call)
     yield handed_in
     if call is not None and again is not None and not _is_series(again):

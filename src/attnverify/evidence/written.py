@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import FrameType
 
+from attnverify.evidence.parsing import parse
+
 HANDING_IN = ("derived", "rejected")
 #: Names of what makes a number or a symbol of a literal, which is no work.
 LITERAL = ("sp", "sympy", "Integer", "Rational", "Float", "Symbol", "S", "sympify", "true", "false")
@@ -97,7 +99,7 @@ def one_line(text: str, node: ast.AST) -> str:
 @lru_cache(maxsize=64)
 def _parsed(text: str) -> ast.Module:
     try:
-        return ast.parse(text)
+        return parse(text)
     except (SyntaxError, ValueError):
         return ast.Module([], [])
 

@@ -28,19 +28,14 @@
     for (const details of computations()) details.open = shown;
   }
 
-  function addSwitch() {
-    const title = document.querySelector(".bd-article h1");
-    if (!title || !computations().length) return;
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "attnverify-code-switch";
-    button.textContent = "Show all code";
+  function workSwitch() {
+    const button = document.querySelector(".attnverify-code-switch");
+    if (!button) return;
     button.addEventListener("click", () => {
       const shown = button.getAttribute("aria-pressed") !== "true";
       remember(shown);
       show(button, shown);
     });
-    title.after(button);
     show(button, remembered());
   }
 
@@ -51,5 +46,5 @@
   }
 
   addEventListener("beforeprint", openForPrint);
-  addSwitch();
+  workSwitch();
 })();

@@ -56,7 +56,7 @@
   Search.htmlToText = (html, anchor) => {
     const page = new DOMParser().parseFromString(html, "text/html");
     const left = 
-      ".headerlink, script, style, .attnverify-cite, .attnverify-formal, .cell_input, .copybtn";
+      ".headerlink, script, style, .attnverify-cite, .attnverify-formal, .cell_input, button";
     page.querySelectorAll(left).forEach((e) => e.remove());
     page.querySelectorAll(".katex").forEach((e) => e.replaceWith(plain(e)));
     const place = anchor && page.getElementById(decodeURIComponent(anchor.slice(1)));
