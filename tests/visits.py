@@ -105,7 +105,8 @@ def visiting(browser: Browser, site: str, size=DESK, theme: str = "light") -> It
 #: shifts that a browser has seen are handed on within a frame).
 MOVED = """() => new Promise((done) => {
   const sum = (list) => list.getEntries().reduce((all, e) => all + e.value, 0);
-  new PerformanceObserver((list) => done(sum(list))).observe({type: "layout-shift", buffered: true});
+  const observer = new PerformanceObserver((list) => done(sum(list)));
+  observer.observe({type: "layout-shift", buffered: true});
   setTimeout(() => done(0), 300);
 })"""
 MOST_MOVED = 0.05
