@@ -1,5 +1,7 @@
 """The ledger takes only what sympy decides."""
 
+import os
+import subprocess
 import sys
 
 import pytest
@@ -280,3 +282,23 @@ def test_a_thread_that_parses_too_is_no_error(monkeypatch, failures, raises):
     monkeypatch.undo()
     with pytest.raises(SyntaxError):
         parsing.parse("1 +")
+
+
+SHOWN = """
+import sympy as sp
+from attnverify.evidence import shown
+T = sp.Symbol("T", positive=True)
+square = -(T - 1)**2
+with sp.evaluate(False):
+    side = (T - 1) * (T - 1) + square
+print(shown.step("centered", (side, 0), None, True))
+"""
+
+
+def test_a_formula_looks_the_same_in_every_process():
+    """sympy orders by a set where two sums differ by the order of their terms alone."""
+    command = [sys.executable, "-c", SHOWN]
+    seeds = [{**os.environ, "PYTHONHASHSEED": str(seed)} for seed in range(4)]
+    running = [subprocess.Popen(command, env=e, stdout=subprocess.PIPE, text=True) for e in seeds]
+    found = {process.communicate()[0] for process in running}
+    assert len(found) == 1 and r"- \left(T - 1\right)^{2}" in found.pop()

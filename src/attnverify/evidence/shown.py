@@ -174,12 +174,30 @@ def _evaluated(tree: ast.Expression, call: written.Call) -> Iterator[Any]:
 def _sides(found: Any) -> tuple[str, str, str]:
     """TeX of the left side, the relation and the right side; a bare statement is all left."""
     if isinstance(found, tuple):
-        return sp.latex(found[0]), "=", sp.latex(found[1])
+        return _tex(found[0]), "=", _tex(found[1])
     if isinstance(found, sp.core.relational.Relational):
-        return sp.latex(found.lhs), SYMBOLS[str(getattr(found, "rel_op", ""))], sp.latex(found.rhs)
+        return _tex(found.lhs), SYMBOLS[str(getattr(found, "rel_op", ""))], _tex(found.rhs)
     if found in (sp.true, sp.false):
         return "", "", ""
-    return sp.latex(found), "", ""
+    return _tex(found), "", ""
+
+
+def _tex(side: Any) -> str:
+    """TeX of one side; the same in every process.
+
+    With no arithmetic done there are sums that differ by the order of their terms alone. They look
+    the same, and sympy, to which they are not, would order what they stand in by a set: by the
+    hash seed. So one of them stands for all.
+    """
+    alike: dict[Any, list[sp.Expr]] = {}
+    for part in side.atoms(sp.Add) if isinstance(side, sp.Basic) else ():
+        alike.setdefault(sp.default_sort_key(part), []).append(part)
+    many = [parts for parts in alike.values() if len(parts) > 1]
+    first = {part: min(parts, key=sp.srepr) for parts in many for part in parts}
+    if not first:
+        return sp.latex(side)
+    with sp.evaluate(False):
+        return sp.latex(side.xreplace(first))
 
 
 def _lines(left: str, relation: str, right: str) -> str:
