@@ -9,7 +9,7 @@ from typing import Literal
 
 from attnverify.errors import InputError, nearest
 
-Kind = Literal["theorem", "lemma", "proposition", "counterexample", "experiment"]
+Kind = Literal["theorem", "lemma", "proposition", "counterexample", "experiment", "conjecture"]
 Assertion = Literal["holds", "fails"]
 
 
@@ -45,7 +45,7 @@ class Claim:
     title: str
     kind: Kind
     statement: str
-    notebook: str
+    notebook: str = ""
     sources: tuple[Source, ...] = ()
     here: str = ""
     uses: tuple[str, ...] = ()
@@ -81,14 +81,21 @@ class Registry(Mapping[str, Claim]):
 
     def __init__(self, claims: Iterable[Claim]) -> None:
         self._claims: dict[str, Claim] = {}
+        self.join(claims)
+
+    def join(self, claims: Iterable[Claim]) -> None:
+        """Add claims; raises InputError, and adds none, if one is known or uses an unknown one."""
+        joined = dict(self._claims)
         for claim in claims:
-            if claim.id in self._claims:
+            if claim.id in joined:
                 raise InputError(f"id: got {claim.id!r} twice, expected one claim an id")
-            self._claims[claim.id] = claim
-        for claim in self._claims.values():
+            joined[claim.id] = claim
+        for claim in joined.values():
             for other in (*claim.uses, claim.corrected_by, claim.sharpens, claim.reads):
-                if other is not None and other not in self._claims:
-                    raise InputError(f"{claim.id}: uses unknown claim {other!r}")
+                if other is not None and other not in joined:
+                    hint = nearest(other, joined)
+                    raise InputError(f"{claim.id}: uses unknown claim {other!r}{hint}")
+        self._claims = joined
 
     def __getitem__(self, id: str) -> Claim:
         if id not in self._claims:
