@@ -63,7 +63,7 @@ CHECKS = {{
 
 
 def answer(path: Path, settings: Settings, progress: Progress | None = None) -> Constant:
-    """The best constant that a file asks for; raises InputError with what is wrong with the file."""
+    """The best constant that a file asks for; raises InputError if it asks for none."""
     file = outside.read(path, "file")
     names = outside.executed(file)
     for name in NAMES:
