@@ -15,7 +15,6 @@ import make_epub
 import one_page
 
 XHTML = "{http://www.w3.org/1999/xhtml}"
-MATH = "{http://www.w3.org/1998/Math/MathML}math"
 CHAPTERS = ["notebooks/norms", "notebooks/path-theorem"]
 
 

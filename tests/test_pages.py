@@ -45,9 +45,8 @@ LANDING_LIMIT = 600_000
 def docnames() -> list[str]:
     """Every page of the table of contents."""
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    chapters = [c for part in toc["parts"] for c in part["chapters"]]
-    below = [section["file"] for c in chapters for section in c.get("sections", ())]
-    return [toc["root"], *(c["file"] for c in chapters), *below]
+    chapters = [c["file"] for part in toc["parts"] for c in part["chapters"]]
+    return [toc["root"], *chapters]
 
 
 #: Display formulas whose left end cannot be seen or scrolled to.

@@ -121,8 +121,13 @@ STICKING_OUT = """() => {
 FAINT = """(smallest) => {
   const canvas = document.createElement("canvas"); canvas.width = canvas.height = 1;
   const context = canvas.getContext("2d", {willReadFrequently: true});
-  const rgba = (color) => { context.clearRect(0, 0, 1, 1); context.fillStyle = color;
-    context.fillRect(0, 0, 1, 1); return [...context.getImageData(0, 0, 1, 1).data]; };
+  const known = new Map();
+  const rgba = (color) => {
+    if (!known.has(color)) {
+      context.clearRect(0, 0, 1, 1); context.fillStyle = color; context.fillRect(0, 0, 1, 1);
+      known.set(color, [...context.getImageData(0, 0, 1, 1).data]);
+    }
+    return known.get(color); };
   const light = (c) => { const f = c.slice(0, 3).map((v) => v / 255)
       .map((v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
     return 0.2126 * f[0] + 0.7152 * f[1] + 0.0722 * f[2]; };

@@ -41,6 +41,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import npm
 import page_python
 from execute_notebooks import cells, fill, read
+from one_page import ONE_FILE
 from slim_html import slim
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -69,7 +70,6 @@ PYTHON = Path("_static", "python")
 URL_VARIABLE = "BOOK_REPOSITORY_URL"
 REF_VARIABLE = "BOOK_REPOSITORY_REF"
 ADDRESS_VARIABLE = "BOOK_ADDRESS"
-ONE_FILE = "attention-verified"
 SETTINGS = (URL_VARIABLE, REF_VARIABLE, ADDRESS_VARIABLE)
 
 

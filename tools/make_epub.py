@@ -19,7 +19,7 @@ import yaml
 from bs4 import BeautifulSoup, Tag
 
 sys.path.insert(0, str(Path(__file__).parent))
-from one_page import Book, reading_order
+from one_page import ONE_FILE, Book, reading_order
 
 ROOT = Path(__file__).resolve().parents[1]
 STYLE = """
@@ -74,12 +74,12 @@ def for_readers(page: str) -> str:
         folded.name = "div" if folded.name == "details" else "p"
     for element in soup.find_all(id=True):
         if element.name in AROUND and (heading := element.find(["h1", "h2", "h3", "h4", "h5"])):
-            _name(heading, element["id"])
+            _name(heading, str(element["id"]))
         elif element.name == "figure":
             element.wrap(Tag(name="div", attrs={"id": element["id"]}))
             del element["id"]
         elif element.name not in NAMED:
-            _mark(element, element["id"])
+            _mark(element, str(element["id"]))
             del element["id"]
     for element in soup.find_all(AROUND):
         element.unwrap()
@@ -145,7 +145,7 @@ def write_epub(page: str, folder: Path, target: Path, pandoc: str) -> None:
 def main() -> int:
     """Join the pages, convert them, and say how long it took."""
     start = time.perf_counter()
-    folder, target = ROOT / "_build" / "html", ROOT / "_build" / "attention-verified.epub"
+    folder, target = ROOT / "_build" / "html", ROOT / "_build" / f"{ONE_FILE}.epub"
     page = Book(folder, reading_order(ROOT)).joined()
     write_epub(page, folder, target, pypandoc.get_pandoc_path())
     size = target.stat().st_size / 1e6

@@ -17,13 +17,15 @@ from pathlib import Path
 
 import yaml
 
+#: The files that are made of the one page, without their ending.
+ONE_FILE = "attention-verified"
 TAG = re.compile(r"<[a-zA-Z][^<>]*>")
 REFERENCE = re.compile(r'\b(id|for|href|xlink:href|src)="([^"]*)"')
 OWN_PLACE = re.compile(r"url\(#([^)]*)\)")  # in a drawing: its marks and clips
 LEFT_OUT = re.compile(
     r'<details class="(?:admonition hide above-input|attnverify-details)">.*?</details>', re.S
 )
-ABOUT_THE_PACKAGE = ("book/api", "book/generated/code", "book/generated/files")
+ABOUT_THE_PACKAGE = re.compile(r"book/(api|generated/(code|files)$)")
 SCRIPT = re.compile(r"<script\b.*?</script>", re.S)
 SOLUTION = re.compile(
     r'<details class="sd-sphinx-override[^>]*>\s*<summary[^>]*>\s*'
@@ -50,7 +52,7 @@ def reading_order(root: Path) -> list[str]:
     """The pages of the table of contents that are printed."""
     toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
     pages = [toc["root"], *(c["file"] for part in toc["parts"] for c in part["chapters"])]
-    return [page for page in pages if page not in ABOUT_THE_PACKAGE]
+    return [page for page in pages if not ABOUT_THE_PACKAGE.match(page)]
 
 
 def place(page: str, fragment: str = "") -> str:

@@ -13,7 +13,7 @@ from playwright.sync_api import sync_playwright
 
 sys.path.insert(0, str(Path(__file__).parent))
 import browser as browsers
-from one_page import Book, reading_order
+from one_page import ONE_FILE, Book, reading_order
 
 ROOT = Path(__file__).resolve().parents[1]
 FOOTER = """<div style="font: 8px sans-serif; width: 100%; text-align: center">
@@ -50,7 +50,7 @@ def main() -> int:
         print(f"make pdf needs one of: {', '.join(browsers.NAMES)}", file=sys.stderr)
         return 1
     start = time.perf_counter()
-    folder, target = ROOT / "_build" / "html", ROOT / "_build" / "attention-verified.pdf"
+    folder, target = ROOT / "_build" / "html", ROOT / "_build" / f"{ONE_FILE}.pdf"
     book = folder / "book.print.html"  # beside the pages, whose pictures and styles it uses
     print("Printing the book takes several minutes.", flush=True)
     try:

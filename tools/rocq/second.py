@@ -21,7 +21,7 @@ def check(copy: Path, allowed: Iterable[str]) -> None:
     done = prover.run("coqchk", "-silent", "-o", *prover.LOGICAL, *names, cwd=copy)
     if done.returncode:
         raise ProofError(f"coqchk: exit code {done.returncode}:\n{done.stderr[-2000:]}")
-    wrong = summary(done.stdout, tuple(allowed))
+    wrong = summary(done.stdout + done.stderr, tuple(allowed))  # the summary is on either
     if wrong:
         raise ProofError("\n".join(f"coqchk: {words}" for words in wrong))
 
