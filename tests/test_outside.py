@@ -37,11 +37,9 @@ def nothing_stays(monkeypatch):
     before = dict(CHECKS)
     monkeypatch.setattr(outside, "_FILES", {})
     monkeypatch.setattr(outside, "_DERIVE", {})
-    outside.ask.cache_clear()
     yield
     CHECKS.clear()
     CHECKS.update(before)
-    outside.ask.cache_clear()
 
 
 def written(folder: Path, text: str = MINE, name: str = "mine.py") -> str:

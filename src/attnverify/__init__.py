@@ -27,11 +27,12 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from attnverify.errors import InputError as InputError
     from attnverify.evidence import ledger as ledger
     from attnverify.evidence.conjecture import best_constant as best_constant
-    from attnverify.evidence.conjecture import number as number
     from attnverify.evidence.forms import Decision as Decision
     from attnverify.evidence.forms import Identity as Identity
     from attnverify.evidence.forms import Inequality as Inequality
     from attnverify.evidence.forms import Twin as Twin
+    from attnverify.evidence.numbers import number as number
+    from attnverify.evidence.verify import verify as verify
     from attnverify.formulas import centerbounds as centerbounds
     from attnverify.formulas import chisquare as chisquare
     from attnverify.formulas import collapse as collapse
@@ -60,18 +61,18 @@ __version__ = "0.1.0"
 
 #: Public names and what they stand for: a module, or "module:name".
 PUBLIC = {
+    "AttentionWeights": "attnverify.network.weights:AttentionWeights",
     "Claim": "attnverify.claims.model:Claim",
     "Decision": "attnverify.evidence.forms:Decision",
     "Identity": "attnverify.evidence.forms:Identity",
     "Inequality": "attnverify.evidence.forms:Inequality",
-    "AttentionWeights": "attnverify.network.weights:AttentionWeights",
     "InputError": "attnverify.errors:InputError",
     "LayerNorm": "attnverify.network.weights:LayerNorm",
     "MLP": "attnverify.network.weights:MLP",
+    "SelfAttentionNetwork": "attnverify.network.attention:SelfAttentionNetwork",
     "Source": "attnverify.claims.model:Source",
     "Twin": "attnverify.evidence.forms:Twin",
     "Verdict": "attnverify.verdict:Verdict",
-    "SelfAttentionNetwork": "attnverify.network.attention:SelfAttentionNetwork",
     "best_constant": "attnverify.evidence.conjecture:best_constant",
     "centerbounds": "attnverify.formulas.centerbounds",
     "chisquare": "attnverify.formulas.chisquare",
@@ -91,7 +92,7 @@ PUBLIC = {
     "ledger": "attnverify.evidence.ledger",
     "localization": "attnverify.formulas.localization",
     "norms": "attnverify.formulas.norms",
-    "number": "attnverify.evidence.conjecture:number",
+    "number": "attnverify.evidence.numbers:number",
     "ops": "attnverify.ops",
     "paths": "attnverify.network.paths",
     "softmax": "attnverify.formulas.softmax",
@@ -99,6 +100,7 @@ PUBLIC = {
     "stacks": "attnverify.network.stacks",
     "symbolic": "attnverify.symbolic",
     "trace": "attnverify.models.forward:trace",
+    "verify": "attnverify.evidence.verify:verify",
     "walk": "attnverify.formulas.walk",
 }
 

@@ -364,6 +364,7 @@ def conjecture(
         Path | None, typer.Option("--out", help="Write the claim to this file, which is not there.")
     ] = None,
     as_json: Json = False,
+    limit: Annotated[float, typer.Option(help="Seconds for the search.", min=1)] = 600,
 ) -> None:
     """Search for the best constant C of left <= C right, and propose a number of simple form."""
     if save is not None and save.exists():
@@ -371,20 +372,21 @@ def conjecture(
     from attnverify.evidence import conjecturefile
     from attnverify.evidence.search import Settings
 
-    settings = Settings(restarts=restarts, steps=steps, seed=seed)
     with printing.progress_bar() as bar:
-        task = bar.add_task(f"attacking {file.name}", total=None)
-        found = conjecturefile.answer(file, settings, lambda n: bar.update(task, advance=n))
-    if save is not None:
-        files.write_text(save, conjecturefile.as_claim(file, found))
+        bar.add_task(f"searching {file.name}", total=None)
+        settings = Settings(restarts=restarts, steps=steps, seed=seed)
+        answer = conjecturefile.answer(file, settings, limit)
+    found = answer.constant
     if as_json:
         print(printing.as_json(found.as_json()))
     else:
         words = f"{found} ({found.instances:,} instances, {found.seconds:.1f} s)"
         out.print(words, markup=False, highlight=False, soft_wrap=True)
     if save is not None:
+        files.write_text(save, answer.require_claim())
         to = printing.errors if as_json else out
-        to.print(f"claim in {save}; check it with: attnverify verify {save}", markup=False)
+        words = f"claim in {save}; check it with: attnverify verify {save}"
+        to.print(words, markup=False, soft_wrap=True)
     raise typer.Exit(0 if found.proposal else 1)
 
 

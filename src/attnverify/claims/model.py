@@ -83,9 +83,13 @@ class Registry(Mapping[str, Claim]):
         self._claims: dict[str, Claim] = {}
         self.join(claims)
 
-    def join(self, claims: Iterable[Claim]) -> None:
-        """Add claims; raises InputError, and adds none, if one is known or uses an unknown one."""
-        joined = dict(self._claims)
+    def join(self, claims: Iterable[Claim], instead_of: Iterable[str] = ()) -> None:
+        """Add claims, in the place of those of some ids.
+
+        Raises InputError, and changes nothing, if one is known or uses an unknown one.
+        """
+        leaving = set(instead_of)
+        joined = {id: claim for id, claim in self._claims.items() if id not in leaving}
         for claim in claims:
             if claim.id in joined:
                 raise InputError(f"id: got {claim.id!r} twice, expected one claim an id")

@@ -7,17 +7,22 @@ them.
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from attnverify.claims import PREFIXES
 from attnverify.errors import InputError, require
 from attnverify.evidence import outside
-from attnverify.evidence.conjecture import Constant, Progress, best_constant
+from attnverify.evidence.conjecture import Constant, best_constant
 from attnverify.evidence.search import Settings
+from attnverify.evidence.tried import require_sizes
+from attnverify.evidence.workers import Task, run_all
 
-NAMES = {"left": "left", "right": "right", "SIZES": "sizes"}
+NAMES = ("left", "right", "SIZES")
 OPTIONAL = ("build", "hypotheses")
 TAKEN = ("CLAIMS", "CHECKS", "CONSTANT")
 
@@ -62,41 +67,65 @@ CHECKS = {{
 """
 
 
-def answer(path: Path, settings: Settings, progress: Progress | None = None) -> Constant:
-    """The best constant that a file asks for; raises InputError if it asks for none."""
+@dataclass(frozen=True)
+class Answer:
+    """What was found, and the file as a claim: "" where no constant is proposed."""
+
+    constant: Constant
+    claim: str
+
+    def require_claim(self) -> str:
+        """The claim; raises InputError if there is none."""
+        given = str(self.constant)
+        require(bool(self.claim), "out", given, "a proposal to be written as a claim")
+        return self.claim
+
+
+def answer(path: Path, settings: Settings, limit: int | float = outside.LIMIT) -> Answer:
+    """The best constant that a file asks for, found in a process of its own.
+
+    Raises InputError if it asks for none, RunError after ``limit`` seconds.
+    """
     file = outside.read(path, "file")
+    task = Task(f"the search of {file.name}", _answer, (file, settings), limit)
+    (found,) = run_all([task], None, 1)
+    return found
+
+
+def _answer(file: outside.ClaimFile, settings: Settings) -> Answer:
     names = outside.executed(file)
     for name in NAMES:
-        require(name in names, "file", f"{file.name} without {name}", f"{', '.join(NAMES)}")
+        require(name in names, "file", f"{file.name} without {name}", ", ".join(NAMES))
     taken = [name for name in TAKEN if name in names]
     require(not taken, "file", f"{file.name} with {', '.join(taken)}", "a file that states nothing")
-    sizes = names["SIZES"]
-    shapes = isinstance(sizes, list | tuple) and sizes and all(isinstance(s, dict) for s in sizes)
-    require(bool(shapes), f"{file.name}: SIZES", repr(sizes), "as [{'u': (3,)}, {'u': (5,)}]")
-    given = {key: names[name] for name, key in NAMES.items()}
-    given |= {name: names[name] for name in OPTIONAL if name in names}
-    return best_constant(**given, settings=settings, progress=progress)
+    require_sizes(f"{file.name}: ", names["SIZES"])
+    options = {name: names[name] for name in OPTIONAL if name in names}
+    try:
+        found = best_constant(
+            names["left"], names["right"], names["SIZES"], **options, settings=settings
+        )
+    except InputError as error:
+        raise InputError(f"{file.name}: {error}") from error
+    return Answer(found, as_claim(file, found, options) if found.proposal else "")
 
 
-def as_claim(path: Path, constant: Constant) -> str:
-    """The file with the claim that its constant is the one proposed, and a near twin.
-
-    Raises InputError if none is proposed.
-    """
-    if constant.proposal is None:
-        raise InputError(f"out: got {constant}, expected a proposal to be written as a claim")
-    text = path.read_text(encoding="utf-8").rstrip()
-    names = outside.executed(outside.read(path, "file"))
-    options = "".join(f"\n            {name}={name}," for name in OPTIONAL if name in names)
-    name = "".join(c if c.isalnum() else "-" for c in path.stem.lower()).strip("-") or "mine"
-    return text + CLAIM.format(
-        found=str(constant),
-        constant=constant.proposal.constant,
-        name=name,
-        arrays="\n".join(_array(key, value) for key, value in constant.instance.items()),
-        options=options,
-        twin=constant.twin,
+def as_claim(file: outside.ClaimFile, found: Constant, options: Any = ()) -> str:
+    """The file with the claim that its constant is the one proposed, and a near twin."""
+    assert found.proposal is not None
+    return file.text.rstrip() + CLAIM.format(
+        found=str(found),
+        constant=found.proposal.constant,
+        name=prefix(file.name),
+        arrays="\n".join(_array(key, value) for key, value in found.instance.items()),
+        options="".join(f"\n            {name}={name}," for name in options),
+        twin=found.twin,
     )
+
+
+def prefix(file: str) -> str:
+    """The prefix of ids for a file's name: none of the book's, and one that ids may have."""
+    name = re.sub(r"[^a-z0-9]+", "-", Path(file).stem.lower()).strip("-")
+    return name if name[:1].isalpha() and name not in PREFIXES else f"my-{name}".rstrip("-")
 
 
 def _array(name: str, value: torch.Tensor) -> str:

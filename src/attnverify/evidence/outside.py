@@ -12,11 +12,11 @@ from __future__ import annotations
 import hashlib
 import linecache
 import re
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
@@ -24,18 +24,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import torch
-
 from attnverify.checks import CHECKS
 from attnverify.claims import PREFIXES, Claim, registry
 from attnverify.errors import InputError, require
 from attnverify.evidence import derive as derivations
-from attnverify.evidence import draw, ledger, run
-from attnverify.evidence.exact import compare, compare_identity
-from attnverify.evidence.forms import Check, Form, Identity, Inequality
+from attnverify.evidence import ledger, run
+from attnverify.evidence.forms import Form
 from attnverify.evidence.notebooks import Source
+from attnverify.evidence.tried import require_formulas
 from attnverify.evidence.workers import Task, run_all
-from attnverify.seeds import generator
 
 GROUP = "attnverify.claims"  # of entry points; the name of one is the prefix of its ids
 ID = re.compile(r"[a-z][a-z0-9-]*(\.[a-z0-9-]+)+")
@@ -48,13 +45,15 @@ TWIN = "a false neighbor that the check must reject, as check.times(0.99) or che
 class ClaimFile:
     """Where claims come from: name of the file or module, its text, and the text's SHA-256.
 
-    module: what to import, "" for a file, whose text is run.
+    module: what to import, "" for a file, whose text is run; place: its path, which tells an edited
+    file from another one of the same name.
     """
 
     name: str
     text: str
     sha256: str
     module: str = ""
+    place: str = field(default="", compare=False, repr=False)
 
 
 #: What was brought into this process: the file of each claim, by id.
@@ -71,7 +70,8 @@ def read(path: Path, argument: str = "claims") -> ClaimFile:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(f"{argument}: got {path}, which is no UTF-8, expected text") from error
-    return ClaimFile(path.name, text, hashlib.sha256(content).hexdigest())
+    digest = hashlib.sha256(content).hexdigest()
+    return ClaimFile(path.name, text, digest, place=str(path.resolve()))
 
 
 def installed(prefix: str) -> ClaimFile | None:
@@ -98,7 +98,7 @@ def file_of(id: str) -> ClaimFile | None:
     return _FILES.get(id)
 
 
-def examine(file: ClaimFile, limit: float = LIMIT) -> None:
+def examine(file: ClaimFile, limit: int | float = LIMIT) -> None:
     """Bring a file into a process of its own, and end that if it takes too long.
 
     Raises InputError as :func:`bring_in` does, and RunError after ``limit`` seconds.
@@ -110,20 +110,20 @@ def examine(file: ClaimFile, limit: float = LIMIT) -> None:
 def _examine(file: ClaimFile) -> None:
     for claim in bring_in(file):
         for name, check in CHECKS[claim.id].items():
-            _try(f"{claim.id}, check {name!r}", check)
+            require_formulas(f"{claim.id}, check {name!r}: ", check)
 
 
 def bring_in(file: ClaimFile) -> list[Claim]:
     """Add the claims and checks of a file to those of the book, in this process.
 
-    A file that is there already changes nothing. Raises InputError with what is wrong in the file:
-    nothing is added then.
+    A file that is there already changes nothing; one that was edited takes the place of what it
+    stated before. Raises InputError with what is wrong in the file: nothing changes then.
     """
-    known = [registry[id] for id, other in _FILES.items() if other == file]
-    if known:
-        return known
-    same = [other for other in _FILES.values() if other.name == file.name]
-    require(not same, "claims", f"two files {file.name}", "files of different names")
+    before = {id: other for id, other in _FILES.items() if other.name == file.name}
+    if file in before.values():
+        return [registry[id] for id in before]
+    others = [other for other in before.values() if other.place != file.place]
+    require(not others, "claims", f"two files {file.name}", "files of different names")
     names = executed(file)
     stated, checks = names.get("CLAIMS"), names.get("CHECKS")
     if not isinstance(stated, list | tuple) or not stated:
@@ -135,7 +135,10 @@ def bring_in(file: ClaimFile) -> list[Claim]:
         _require_checks(file, claim, checks)
     strange = sorted(set(checks) - {claim.id for claim in claims})
     require(not strange, f"{file.name}: CHECKS", strange, "ids of the file's own claims")
-    registry.join(claims)
+    registry.join(claims, instead_of=before)
+    for id, other in before.items():
+        del CHECKS[id], _FILES[id]
+        _DERIVE.pop(other, None)
     for claim in claims:
         CHECKS[claim.id] = dict(checks[claim.id])
         _FILES[claim.id] = file
@@ -153,7 +156,8 @@ def executed(file: ClaimFile) -> dict[str, Any]:
             return vars(import_module(file.module))
         lines = file.text.splitlines(keepends=True)
         linecache.cache[file.name] = (len(file.text), None, lines, file.name)
-        module = ModuleType(Path(file.name).stem)
+        module = ModuleType(f"attnverify claims of {Path(file.name).stem}")
+        sys.modules[module.__name__] = module  # where dataclasses look for names
         exec(compile(file.text, file.name, "exec"), vars(module))  # asked for by path
         return vars(module)
     except InputError:
@@ -199,40 +203,6 @@ def _require_checks(file: ClaimFile, claim: Claim, checks: dict[str, Any]) -> No
     require(any(check.twins for check in own.values()), where, "no twin", TWIN)
 
 
-def _try(where: str, check: Check) -> None:
-    """Evaluate a check once in every arithmetic it will meet; InputError names what fails."""
-    if isinstance(check, Inequality):
-        _try_inequality(where, check)
-    elif isinstance(check, Identity):
-        free = draw.exact_parameters(check, check.sizes[0], 0)
-        _tried(f"{where}: both sides", lambda: compare_identity(check, check.build(**free)))
-
-
-def _try_inequality(where: str, check: Inequality) -> None:
-    for sizes in check.sizes:
-        free = draw.parameters(sizes, 2, generator(0, "tried"), spread=False)
-        instance = _tried(f"{where}: build", lambda free=free: check.build(**free))
-        for side in ("left", "right"):
-            value = _tried(f"{where}: {side}", lambda s=side, i=instance: getattr(check, s)(**i))
-            batch = isinstance(value, torch.Tensor) and value.ndim and value.shape[0] == 2
-            given = (
-                f"shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else type(value)
-            )
-            require(bool(batch), f"{where}: {side}", given, "one value or more an instance")
-        words = f"{where}: in ball arithmetic"
-        _tried(words, lambda i=instance: compare(check, draw.single(i, 0)))
-
-
-def _tried(where: str, call: Any) -> Any:
-    try:
-        return call()
-    except Exception as error:  # whatever a formula raises is what is wrong with it
-        raise InputError(
-            f"{where}: got {type(error).__name__}: {error}, expected a formula of the parameters, "
-            "written with operators and av.ops"
-        ) from error
-
-
 def gather(file: ClaimFile, claim: str, settings: Any, kinds: Iterable[str]) -> run.ClaimEvidence:
     """As :func:`attnverify.evidence.run.gather`, in whatever process, for a claim of the file."""
     bring_in(file)
@@ -252,7 +222,7 @@ def derive(file: ClaimFile) -> derivations.NotebookRun:
     return derivations.NotebookRun(source, tuple(entries), error, time.perf_counter() - start)
 
 
-def tasks(claims: Iterable[Claim], settings: Any, kinds: Iterable[str], limit: float) -> list[Task]:
+def tasks(claims: Iterable[Claim], settings: Any, kinds: Iterable[str], limit: int | float) -> list[Task]:
     """The pieces of a run that claims from outside make; none for claims of the book."""
     found, files = [], dict.fromkeys(f for c in claims if (f := file_of(c.id)))
     numerical = [kind for kind in kinds if kind not in ("derived", "formal")]
@@ -265,21 +235,18 @@ def tasks(claims: Iterable[Claim], settings: Any, kinds: Iterable[str], limit: f
     return found
 
 
-@cache
-def ask(argument: str, limit: float = LIMIT) -> tuple[str, ...]:
+def ask(argument: str, limit: int | float = LIMIT) -> tuple[str, ...]:
     """Bring in what an argument of a command names; the ids that it stands for.
 
     A path of a file ("mine.py"), or an id or glob whose prefix an installed package has. For any
     other argument, (argument,).
     """
+    prefix = argument.split(".")[0]
     if argument.endswith(".py"):
         file = read(Path(argument), "id")
-    else:
-        prefix = argument.split(".")[0]
-        found = None if prefix in PREFIXES else installed(prefix)
-        if found is None:
-            return (argument,)
-        file = found
-    examine(file, limit)
+    elif prefix in PREFIXES or (file := installed(prefix)) is None:
+        return (argument,)
+    if file not in _FILES.values():
+        examine(file, limit)
     claims = bring_in(file)
     return tuple(claim.id for claim in claims) if argument.endswith(".py") else (argument,)

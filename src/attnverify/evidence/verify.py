@@ -102,7 +102,7 @@ def verify(
     progress: Progress = lambda message: None,
     notebooks_folder: Path | None = None,
     store: Store | None = None,
-    limit: float = outside.LIMIT,
+    limit: int | float = outside.LIMIT,
 ) -> Report:
     """Check the claims that match ``patterns`` (ids or globs; none means all).
 
@@ -155,12 +155,12 @@ def _judged(report: Report) -> Report:
     return report
 
 
-def _ids(patterns: Sequence[str], limit: float) -> list[str]:
+def _ids(patterns: Sequence[str], limit: int | float) -> list[str]:
     """The patterns; what names claims from outside brings them in."""
     return [id for pattern in patterns for id in outside.ask(pattern, limit)]
 
 
-def tasks_in(patterns: Sequence[str], kinds: Sequence[Kind], limit: float = outside.LIMIT) -> int:
+def tasks_in(patterns: Sequence[str], kinds: Sequence[Kind], limit: int | float = outside.LIMIT) -> int:
     """Number of pieces :func:`verify` reports progress for."""
     claims = registry.completed(registry.select(_ids(patterns, limit)))
     own = [c for c in claims if outside.file_of(c.id) is None]

@@ -37,7 +37,7 @@ class Task:
     name: str
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
-    limit: float | None = None
+    limit: int | float | None = None
 
     def __call__(self) -> Any:
         return self.function(*self.arguments)
