@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import attnverify as av
 from attnverify import InputError
 from attnverify.checks import CHECKS
 from attnverify.claims import Registry, registry
@@ -50,6 +51,42 @@ def written(folder: Path, text: str = MINE, name: str = "mine.py") -> str:
 
 def test_the_shortest_file_has_at_most_25_lines():
     assert len(MINE.splitlines()) <= 25
+
+
+def test_a_report_shows_itself(tmp_path):
+    """As a table in a notebook, and as lines where it is printed; a claim and the registry too."""
+    report = av.verify([written(tmp_path)], QUICK, ["sampled"], jobs=1)
+    shown, lines = report._repr_html_(), str(report).splitlines()
+    assert '<th scope="row">mine.lipschitz</th><td>partial</td><td>sam</td>' in shown
+    assert "1 claims: 1 partial" in lines[0] and lines[-1].startswith("mine.lipschitz  partial")
+    claim = report.claims[0]
+    assert "**Softmax is 1/2-Lipschitz** (`mine.lipschitz`, lemma)" in claim._repr_markdown_()
+    assert claim.statement in claim._repr_markdown_()
+    assert '<th scope="row">mine.lipschitz</th>' in registry._repr_html_()
+
+
+def test_an_edited_file_takes_the_place_of_what_it_stated(tmp_path):
+    """In one session, as in a notebook: the old text is not checked under the new one's name."""
+    path = written(tmp_path)
+    assert outside.ask(path) == ("mine.lipschitz",)
+    first = outside.file_of("mine.lipschitz")
+    written(tmp_path, MINE.replace("is 1/2-Lipschitz", "is Lipschitz"))
+    assert outside.ask(path) == ("mine.lipschitz",)
+    assert registry["mine.lipschitz"].title == "Softmax is Lipschitz"
+    assert outside.file_of("mine.lipschitz") != first
+    written(tmp_path, MINE.replace("mine.lipschitz", "mine.other"))
+    assert outside.ask(path) == ("mine.other",) and "mine.lipschitz" not in registry
+    assert "mine.lipschitz" not in CHECKS
+    (tmp_path / "elsewhere").mkdir()
+    with pytest.raises(InputError, match="got two files mine.py, expected files of different"):
+        outside.bring_in(outside.read(Path(written(tmp_path / "elsewhere", MINE))))
+
+
+def test_a_file_may_hold_dataclasses(tmp_path):
+    """These look for the module of a class by its name."""
+    start = "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+    text = start + MINE + "\n@dataclass\nclass Size:\n    n: int = 2\n"
+    assert outside.bring_in(outside.read(Path(written(tmp_path, text))))
 
 
 def test_a_claim_gets_every_kind_of_evidence_and_loses_its_twin(tmp_path):
@@ -139,6 +176,14 @@ SPOILED = {
         MINE.replace("    moved, ", "    lambda u, e: ops.sum(moved(u, e), 0), "),
         r"left: got shape \(\), expected one value or more an instance",
     ),
+    "sides that broadcast": (
+        MINE.replace("length(e) / 2,", "length(e)[..., None] * e,"),
+        r"right: got shape \(2, 2\), expected shape \(2,\), as of left",
+    ),
+    "sizes that are no list": (
+        MINE.replace('({"u": (2,), "e": (2,)}, {"u": (5,), "e": (5,)})', '{"u": (2,)}'),
+        "sizes: got {'u': .2,.}, expected shapes by name",
+    ),
     "torch alone": (
         MINE.replace("    moved, ", "    lambda u, e: moved(u, e).abs(), "),
         "in ball arithmetic: got AttributeError.*av.ops",
@@ -153,11 +198,9 @@ def test_a_file_that_is_no_claim_is_refused_by_name(tmp_path, what):
     with pytest.raises(InputError, match="(?s)" + message):
         outside._examine(outside.read(Path(path)))
     book = {id for id in registry if outside.file_of(id) is None}
-    assert "mine.lipschitz" not in registry or what in (
-        "no formula",
-        "one number a batch",
-        "torch alone",
-    )
+    tried = ("no formula", "one number a batch", "torch alone")  # refused by a process of its own
+    tried += ("sides that broadcast", "sizes that are no list")
+    assert "mine.lipschitz" not in registry or what in tried
     assert book >= set(CHECKS) - set(outside._FILES)
 
 

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from attnverify.errors import InputError, nearest
+from attnverify.tables import Table
 
 Kind = Literal["theorem", "lemma", "proposition", "counterexample", "experiment", "conjecture"]
 Assertion = Literal["holds", "fails"]
@@ -75,6 +76,10 @@ class Claim:
         """The word for what was done here, "proved" or, for an experiment, "measured"."""
         return "proved" if self.derived else "measured"
 
+    def _repr_markdown_(self) -> str:
+        source = f"\n\n*Source:* {self.source}" if self.source else ""
+        return f"**{self.title}** (`{self.id}`, {self.kind})\n\n{self.statement.strip()}{source}"
+
 
 class Registry(Mapping[str, Claim]):
     """All claims by id, in the order of the book; ids accept globs in :meth:`select`."""
@@ -100,6 +105,10 @@ class Registry(Mapping[str, Claim]):
                     hint = nearest(other, joined)
                     raise InputError(f"{claim.id}: uses unknown claim {other!r}{hint}")
         self._claims = joined
+
+    def _repr_html_(self) -> str:
+        rows = [(claim.id, claim.kind, claim.title) for claim in self.values()]
+        return Table(f"{len(rows)} claims", ("id", "kind", "title"), rows)._repr_html_()
 
     def __getitem__(self, id: str) -> Claim:
         if id not in self._claims:

@@ -222,7 +222,9 @@ def derive(file: ClaimFile) -> derivations.NotebookRun:
     return derivations.NotebookRun(source, tuple(entries), error, time.perf_counter() - start)
 
 
-def tasks(claims: Iterable[Claim], settings: Any, kinds: Iterable[str], limit: int | float) -> list[Task]:
+def tasks(
+    claims: Iterable[Claim], settings: Any, kinds: Iterable[str], limit: int | float
+) -> list[Task]:
     """The pieces of a run that claims from outside make; none for claims of the book."""
     found, files = [], dict.fromkeys(f for c in claims if (f := file_of(c.id)))
     numerical = [kind for kind in kinds if kind not in ("derived", "formal")]

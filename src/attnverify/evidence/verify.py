@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from attnverify import printing
 from attnverify.claims import Claim, registry
 from attnverify.environment import machine, versions
 from attnverify.evidence import derive, formal, notebooks, outside
@@ -19,6 +20,7 @@ from attnverify.evidence.search import Settings
 from attnverify.evidence.status import Standing, own, standings
 from attnverify.evidence.store import Store
 from attnverify.evidence.workers import Task, run_all
+from attnverify.tables import Table
 from attnverify.vocabulary import KINDS, Kind
 
 REPORT_VERSION = 2
@@ -48,6 +50,17 @@ class Report:
         outcomes = {r.outcome for records in self.records.values() for r in records}
         rejected = all(t.rejected for twins in self.twins.values() for t in twins)
         return outcomes == {"pass"} and rejected and not self.interrupted
+
+    def __str__(self) -> str:
+        return repr(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+    def table(self) -> Table:
+        """A line a claim, as the command prints them, under the verdict."""
+        rows = [printing.report_row(self, claim.id) for claim in self.claims]
+        return Table(printing.verdict(self), printing.COLUMNS, rows)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -160,7 +173,9 @@ def _ids(patterns: Sequence[str], limit: int | float) -> list[str]:
     return [id for pattern in patterns for id in outside.ask(pattern, limit)]
 
 
-def tasks_in(patterns: Sequence[str], kinds: Sequence[Kind], limit: int | float = outside.LIMIT) -> int:
+def tasks_in(
+    patterns: Sequence[str], kinds: Sequence[Kind], limit: int | float = outside.LIMIT
+) -> int:
     """Number of pieces :func:`verify` reports progress for."""
     claims = registry.completed(registry.select(_ids(patterns, limit)))
     own = [c for c in claims if outside.file_of(c.id) is None]
