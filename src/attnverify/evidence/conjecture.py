@@ -2,7 +2,7 @@
 
 The largest left/right that a search finds is a lower bound of C, certified in ball arithmetic at
 its instance. Nothing bounds C from above: a number of simple form that lies just above is proposed
-(:mod:`.numbers`), with how likely it is that one lies as near by chance.
+(:mod:`attnverify.evidence.numbers`), with how likely it is that one lies as near by chance.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def number(expression: sp.Expr | int | str, like: Any) -> Any:
     logarithms, pi and E; a text is evaluated by sympy. Raises InputError for anything else, such
     as 0.25, which is no exact number.
     """
-    e = sp.sympify(expression) if isinstance(expression, str | int) else expression
+    e: Any = sp.sympify(expression) if isinstance(expression, str | int) else expression
     if e.is_Rational:
         return ops.constant(int(e.p), like) / ops.constant(int(e.q), like)
     if e is sp.pi:

@@ -59,6 +59,7 @@ class ClaimFile:
 #: What was brought into this process: the file of each claim, by id.
 _FILES: dict[str, ClaimFile] = {}
 _DERIVE: dict[ClaimFile, Callable[[], Any]] = {}  # for a file that has derivations
+_IMPORTED: dict[str, str] = {}  # SHA-256 of the text that a module was imported from
 
 
 def read(path: Path, argument: str = "claims") -> ClaimFile:
@@ -151,9 +152,7 @@ def executed(file: ClaimFile) -> dict[str, Any]:
     """The names of a file after it ran; its lines are at hand for the ledger and tracebacks."""
     try:
         if file.module:
-            again = read(Path(str(find_spec(file.module).origin)))
-            require(again.sha256 == file.sha256, "claims", f"an edited {file.name}", "it as read")
-            return vars(import_module(file.module))
+            return vars(_imported(file))
         lines = file.text.splitlines(keepends=True)
         linecache.cache[file.name] = (len(file.text), None, lines, file.name)
         module = ModuleType(f"attnverify claims of {Path(file.name).stem}")
@@ -166,6 +165,15 @@ def executed(file: ClaimFile) -> dict[str, Any]:
         raise InputError(
             f"{file.name}: got {_at(error, file)}, expected a file that runs"
         ) from error
+
+
+def _imported(file: ClaimFile) -> ModuleType:
+    """The module, if its text is what was read, and was when this process imported it."""
+    spec = find_spec(file.module)
+    here = read(Path(str(spec and spec.origin))).sha256
+    same = _IMPORTED.setdefault(file.module, here) == here == file.sha256
+    require(same, "claims", f"{file.name}, edited since", "it as read (in a new session)")
+    return import_module(file.module)
 
 
 def _at(error: BaseException, file: ClaimFile) -> str:
@@ -196,7 +204,8 @@ def _require_checks(file: ClaimFile, claim: Claim, checks: dict[str, Any]) -> No
     """Every claim has a check, and one of them a twin: a check that cannot fail shows nothing."""
     own = checks.get(claim.id)
     where = f"{file.name}: CHECKS[{claim.id!r}]"
-    require(isinstance(own, dict) and bool(own), where, "no checks", "a dict: name to check")
+    if not isinstance(own, dict) or not own:
+        raise InputError(f"{where}: got no checks, expected a dict: name to check")
     for name, check in own.items():
         words = "av.Inequality, av.Identity or av.Decision"
         require(isinstance(check, Form), f"{where}[{name!r}]", type(check).__name__, words)

@@ -119,7 +119,7 @@ def verify(
 ) -> Report:
     """Check the claims that match ``patterns`` (ids or globs; none means all).
 
-    A path of a Python file stands for the claims that it states (:mod:`.outside`), each piece of
+    A path of a Python file stands for the claims that it states (:mod:`attnverify.evidence.outside`), each piece of
     which may take ``limit`` seconds.
     What they rest on and what corrects them is checked too: their statuses depend on it.
     settings: how hard to search; kinds: which evidence to gather; scheduler: address of a dask
