@@ -17,6 +17,7 @@ from attnverify.claims import Registry, registry
 from attnverify.errors import RunError
 from attnverify.evidence import outside, replay
 from attnverify.evidence.search import Settings, attack
+from attnverify.evidence.tried import require_sizes
 from attnverify.evidence.verify import verify
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -67,19 +68,26 @@ def test_a_report_shows_itself(tmp_path):
 
 def test_an_edited_file_takes_the_place_of_what_it_stated(tmp_path):
     """In one session, as in a notebook: the old text is not checked under the new one's name."""
-    path = written(tmp_path)
-    assert outside.ask(path) == ("mine.lipschitz",)
+
+    def brought_in(text: str, folder: Path = tmp_path) -> list[str]:
+        return [c.id for c in outside.bring_in(outside.read(Path(written(folder, text))))]
+
+    assert brought_in(MINE) == brought_in(MINE) == ["mine.lipschitz"]
     first = outside.file_of("mine.lipschitz")
-    written(tmp_path, MINE.replace("is 1/2-Lipschitz", "is Lipschitz"))
-    assert outside.ask(path) == ("mine.lipschitz",)
+    assert brought_in(MINE.replace("is 1/2-Lipschitz", "is Lipschitz")) == ["mine.lipschitz"]
     assert registry["mine.lipschitz"].title == "Softmax is Lipschitz"
     assert outside.file_of("mine.lipschitz") != first
-    written(tmp_path, MINE.replace("mine.lipschitz", "mine.other"))
-    assert outside.ask(path) == ("mine.other",) and "mine.lipschitz" not in registry
-    assert "mine.lipschitz" not in CHECKS
+    assert brought_in(MINE.replace("mine.lipschitz", "mine.other")) == ["mine.other"]
+    assert "mine.lipschitz" not in registry and "mine.lipschitz" not in CHECKS
     (tmp_path / "elsewhere").mkdir()
     with pytest.raises(InputError, match="got two files mine.py, expected files of different"):
-        outside.bring_in(outside.read(Path(written(tmp_path / "elsewhere", MINE))))
+        brought_in(MINE, tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize("sizes", [{"u": (2,)}, (), [3], [{}], [{"u": 2}], [{"u": (0,)}]])
+def test_sizes_are_shapes_by_name(sizes):
+    with pytest.raises(InputError, match=r"mine: sizes: got .*, expected shapes by name, as \("):
+        require_sizes("mine: ", sizes)
 
 
 def test_a_file_may_hold_dataclasses(tmp_path):
@@ -180,10 +188,6 @@ SPOILED = {
         MINE.replace("length(e) / 2,", "length(e)[..., None] * e,"),
         r"right: got shape \(2, 2\), expected shape \(2,\), as of left",
     ),
-    "sizes that are no list": (
-        MINE.replace('({"u": (2,), "e": (2,)}, {"u": (5,), "e": (5,)})', '{"u": (2,)}'),
-        "sizes: got {'u': .2,.}, expected shapes by name",
-    ),
     "torch alone": (
         MINE.replace("    moved, ", "    lambda u, e: moved(u, e).abs(), "),
         "in ball arithmetic: got AttributeError.*av.ops",
@@ -199,7 +203,7 @@ def test_a_file_that_is_no_claim_is_refused_by_name(tmp_path, what):
         outside._examine(outside.read(Path(path)))
     book = {id for id in registry if outside.file_of(id) is None}
     tried = ("no formula", "one number a batch", "torch alone")  # refused by a process of its own
-    tried += ("sides that broadcast", "sizes that are no list")
+    tried += ("sides that broadcast",)
     assert "mine.lipschitz" not in registry or what in tried
     assert book >= set(CHECKS) - set(outside._FILES)
 
@@ -214,12 +218,14 @@ def test_no_file_is_named(tmp_path, name, message):
 
 
 def test_a_file_that_never_ends_is_ended(tmp_path):
+    """Eight seconds, which a process needs to start on a busy machine."""
     path = written(tmp_path, "while True:\n    pass\n")
     with pytest.raises(RunError, match=r"reading mine.py: got no end within 8 s"):
         outside.examine(outside.read(Path(path)), limit=8)
 
 
 def test_a_piece_that_never_ends_is_ended(tmp_path):
+    """Twenty seconds: what is tried before ends, and the search, which is given 15 s, does not."""
     endless = MINE.replace("def moved(u, e):\n", "def moved(u, e):\n    while len(u) > 10: pass\n")
     with pytest.raises(RunError, match=r"mine.lipschitz: got no end within 15 s.*--limit"):
         verify([written(tmp_path, endless)], QUICK, jobs=2, limit=15)
@@ -266,7 +272,10 @@ def run_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[st
 
 
 def test_an_installed_package_offers_claims(tmp_path):
-    """Found by the prefix of their ids, in the processes that check them too."""
+    """Found by the prefix of their ids, in the processes that check them too.
+
+    Fifteen seconds for a command and two workers: nothing that this process knows helps them.
+    """
     installed_package(tmp_path)
     few = ("--samples", "50", "--restarts", "2", "--steps", "20", "--jobs", "2")
     done = run_command(tmp_path, "verify", "mine.*", *few, "--json", "report.json")
@@ -277,7 +286,10 @@ def test_an_installed_package_offers_claims(tmp_path):
 
 
 def test_the_command_takes_a_file_everywhere(tmp_path):
-    """List, show, attack, save and replay, from a folder that is not the repository."""
+    """List, show, attack, save and replay, from a folder that is not the repository.
+
+    Half a minute for five processes, each with the file in another one: every command is there.
+    """
     path = written(tmp_path)
     assert "mine.lipschitz" in run_command(tmp_path, "list", path).stdout
     shown = run_command(tmp_path, "show", "mine.lipschitz", "--claims", path, "--checks").stdout

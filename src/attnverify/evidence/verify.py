@@ -119,8 +119,8 @@ def verify(
 ) -> Report:
     """Check the claims that match ``patterns`` (ids or globs; none means all).
 
-    A path of a Python file stands for the claims that it states (:mod:`attnverify.evidence.outside`), each piece of
-    which may take ``limit`` seconds.
+    A path of a Python file stands for the claims that it states, each piece of which may take
+    ``limit`` seconds (:mod:`attnverify.evidence.outside`).
     What they rest on and what corrects them is checked too: their statuses depend on it.
     settings: how hard to search; kinds: which evidence to gather; scheduler: address of a dask
     scheduler, else ``jobs`` local processes (default: one a core); progress: called with the name
