@@ -65,10 +65,12 @@ def test_a_known_constant_is_found(name):
     check = asked(name)
     found = best_constant(check.left, check.right, check.sizes, settings=QUICK)
     print(f"{name}: {found}; {found.instances} instances, {found.seconds:.1f} s")
-    known = number(KNOWN[name], ops.balls(torch.ones(1)))
     assert found.proposal is not None and found.proposal.constant == sp.sympify(KNOWN[name])
-    assert flint.arb(found.lower) <= known and found.proposal.chance < numbers.BY_CHANCE
-    assert 0.99 <= found.twin < 1 and flint.arb(found.twin) * known < flint.arb(found.lower)
+    assert found.proposal.chance < numbers.BY_CHANCE and 0.99 <= found.twin < 1
+    with ops.precision(256):  # log 2 is attained to the last digit of a float
+        known = number(KNOWN[name], ops.balls(torch.ones(1)))
+        assert flint.arb(found.lower) <= known
+        assert flint.arb(found.twin) * known < flint.arb(found.lower)
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -86,8 +88,9 @@ def test_the_record_of_the_page_is_certified_again(name):
     assert (proposal.gap, proposal.chance) == pytest.approx(
         (found["proposal"]["gap"], found["proposal"]["chance"]), rel=1e-12
     )
-    known = number(KNOWN[name], ops.balls(torch.ones(1)))
-    assert flint.arb(found["twin"]) * known < flint.arb(lower)
+    with ops.precision(256):
+        known = number(KNOWN[name], ops.balls(torch.ones(1)))
+        assert flint.arb(found["twin"]) * known < flint.arb(lower) <= known
     page = (ROOT / "book" / "outside.md").read_text(encoding="utf-8")
     assert row(name) in page
 

@@ -23,7 +23,7 @@ from attnverify.evidence.exact import compare
 from attnverify.evidence.forms import Formula, Inequality, Instance, Sizes, unchanged
 from attnverify.evidence.numbers import Proposal, number, propose
 from attnverify.evidence.search import Settings, attack
-from attnverify.evidence.tried import require_formulas
+from attnverify.evidence.tried import require_formulas, require_sizes
 from attnverify.seeds import generator
 from attnverify.tables import Table
 
@@ -123,8 +123,8 @@ def best_constant(
     """
     start = time.perf_counter()
     settings = settings or Settings(restarts=32, steps=600)
-    given = tuple(sizes) if isinstance(sizes, list) else sizes
-    check = Inequality(left, right, given, build=build, hypotheses=hypotheses)  # pyright: ignore
+    require_sizes("", sizes)
+    check = Inequality(left, right, tuple(sizes), build=build, hypotheses=hypotheses)
     require_formulas("", check)
     factor = 2 * _about(check, settings)
     instance, instances = None, 0
