@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,8 @@ av.ledger.derived("softmax.total-variation", {"hostile": (sp.sqrt(4), 2)})
 
 def run(*command: str | Path, cwd: Path, path: Path | None = None, code: int = 0) -> str:
     """Standard output and error of a command that must end with this exit code."""
-    environment = {k: v for k, v in os.environ.items() if k != "ATTNVERIFY_NOTEBOOKS"}
+    ours = ("ATTNVERIFY_NOTEBOOKS", "PYTHONPATH")
+    environment = {k: v for k, v in os.environ.items() if k not in ours}
     environment |= {"PYTHONPATH": str(path)} if path else {}
     done = subprocess.run(
         list(map(str, command)), cwd=cwd, env=environment, capture_output=True, text=True
@@ -46,19 +48,46 @@ def run(*command: str | Path, cwd: Path, path: Path | None = None, code: int = 0
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory, root) -> Path:
-    """The package installed from a wheel that was built from a source distribution."""
+def wheel(tmp_path_factory, root) -> Path:
+    """The wheel that was built from a source distribution."""
     folder = tmp_path_factory.mktemp("wheel")
-    tree, made, target = folder / "tree", folder / "made", folder / "site"
+    tree, made = folder / "tree", folder / "made"
     ignored = shutil.ignore_patterns(".*", "_build", "build", "*.egg-info", "__pycache__", "tests")
     shutil.copytree(root, tree, ignore=ignored)
     run(sys.executable, "-c", BUILD, "build_sdist", made, cwd=tree)
     shutil.unpack_archive(next(made.glob("*.tar.gz")), folder / "unpacked")
     (unpacked,) = (folder / "unpacked").iterdir()
     run(sys.executable, "-c", BUILD, "build_wheel", made, cwd=unpacked)
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
-    run(*pip, "--no-compile", "--target", target, next(made.glob("*.whl")), cwd=folder)
+    return next(made.glob("*.whl"))
+
+
+PIP = ["install", "--quiet", "--no-deps", "--no-index", "--no-compile"]
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory) -> Path:
+    """The folder of the package installed from the wheel."""
+    target = tmp_path_factory.mktemp("target") / "site"
+    run(sys.executable, "-m", "pip", *PIP, "--target", target, wheel, cwd=target.parent)
     return target
+
+
+@pytest.fixture(scope="module")
+def fresh(wheel, tmp_path_factory) -> Path:
+    """The command of a fresh virtual environment with the wheel, outside the repository.
+
+    What the package requires comes from this environment, as a folder on the path: no hook of its
+    editable installation runs there. So nothing is fetched.
+    """
+    place = tmp_path_factory.mktemp("fresh") / "venv"
+    run(sys.executable, "-m", "venv", "--without-pip", place, cwd=place.parent)
+    (site,) = place.glob("lib/python*/site-packages")
+    (site / "required.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    python = place / "bin" / "python"
+    run(sys.executable, "-m", "pip", "--python", python, *PIP, wheel, cwd=place)
+    where = run(python, "-c", "import attnverify; print(attnverify.__file__)", cwd=place).strip()
+    assert Path(where).is_relative_to(site)
+    return place / "bin" / "attnverify"
 
 
 def test_the_wheel_has_every_notebook_with_its_digest(installed, root):
@@ -116,3 +145,28 @@ def test_an_altered_notebook_of_an_installation_is_refused(installed, tmp_path):
     said = run(*VERIFY, cwd=tmp_path, path=site, code=2)
     assert f"notebooks: got {NOTEBOOK} with SHA-256" in said and "Traceback" not in said
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.slow  # five processes: a claim from outside is met as its author would meet it
+def test_a_claim_from_outside_in_a_fresh_environment(fresh, root, tmp_path):
+    """Checked, its twin rejected, its worst instance replayed; a false one fails."""
+    text = (root / "book" / "examples" / "lipschitz.py").read_text(encoding="utf-8")
+    (tmp_path / "mine.py").write_text(text)
+    few = ["--samples", "200", "--restarts", "4", "--steps", "60"]
+    said = run(fresh, "verify", "mine.py", *few, "--json", "report.json", cwd=tmp_path)
+    (claim,) = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["claims"]
+    assert (claim["id"], claim["status"]) == ("mine.lipschitz", "partial")
+    assert {(e["kind"], e["outcome"]) for e in claim["evidence"]} == {
+        (kind, "pass") for kind in ("sampled", "attacked", "certified")
+    }
+    assert [t["rejected"] for t in claim["twins"]] == [True] and "1 of 1 twins rejected" in said
+    attack = ["attack", "mine.lipschitz", "--claims", "mine.py", "--save", "worst.json"]
+    run(fresh, *attack, *few[2:], cwd=tmp_path)
+    replay = [fresh, "replay", "worst.json", "--claims", "mine.py"]
+    assert "left <= right" in run(*replay, "--export", "certificate.json", cwd=tmp_path)
+    recheck = [sys.executable, root / "tools" / "recheck.py", "certificate.json"]
+    said = run(*recheck, cwd=tmp_path)  # in another interval arithmetic
+    assert "1 certificates rechecked, 0 do not come out" in said
+    (tmp_path / "mine.py").write_text(text.replace("length(e) / 2,", "length(e) / 2.1,"))
+    assert "failed" in run(fresh, "verify", "mine.py", *few, cwd=tmp_path, code=1)
+    assert "claims: got one with SHA-256" in run(*replay, cwd=tmp_path, code=2)

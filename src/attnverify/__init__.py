@@ -22,8 +22,17 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from attnverify import symbolic as symbolic
     from attnverify.book import figures as figures
     from attnverify.book import interactive as interactive
+    from attnverify.claims.model import Claim as Claim
+    from attnverify.claims.model import Source as Source
     from attnverify.errors import InputError as InputError
     from attnverify.evidence import ledger as ledger
+    from attnverify.evidence.conjecture import best_constant as best_constant
+    from attnverify.evidence.forms import Decision as Decision
+    from attnverify.evidence.forms import Identity as Identity
+    from attnverify.evidence.forms import Inequality as Inequality
+    from attnverify.evidence.forms import Twin as Twin
+    from attnverify.evidence.numbers import number as number
+    from attnverify.evidence.verify import verify as verify
     from attnverify.formulas import centerbounds as centerbounds
     from attnverify.formulas import chisquare as chisquare
     from attnverify.formulas import collapse as collapse
@@ -46,16 +55,25 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from attnverify.network.weights import MLP as MLP
     from attnverify.network.weights import AttentionWeights as AttentionWeights
     from attnverify.network.weights import LayerNorm as LayerNorm
+    from attnverify.verdict import Verdict as Verdict
 
 __version__ = "0.1.0"
 
 #: Public names and what they stand for: a module, or "module:name".
 PUBLIC = {
     "AttentionWeights": "attnverify.network.weights:AttentionWeights",
+    "Claim": "attnverify.claims.model:Claim",
+    "Decision": "attnverify.evidence.forms:Decision",
+    "Identity": "attnverify.evidence.forms:Identity",
+    "Inequality": "attnverify.evidence.forms:Inequality",
     "InputError": "attnverify.errors:InputError",
     "LayerNorm": "attnverify.network.weights:LayerNorm",
     "MLP": "attnverify.network.weights:MLP",
     "SelfAttentionNetwork": "attnverify.network.attention:SelfAttentionNetwork",
+    "Source": "attnverify.claims.model:Source",
+    "Twin": "attnverify.evidence.forms:Twin",
+    "Verdict": "attnverify.verdict:Verdict",
+    "best_constant": "attnverify.evidence.conjecture:best_constant",
     "centerbounds": "attnverify.formulas.centerbounds",
     "chisquare": "attnverify.formulas.chisquare",
     "claims": "attnverify.claims",
@@ -74,6 +92,7 @@ PUBLIC = {
     "ledger": "attnverify.evidence.ledger",
     "localization": "attnverify.formulas.localization",
     "norms": "attnverify.formulas.norms",
+    "number": "attnverify.evidence.numbers:number",
     "ops": "attnverify.ops",
     "paths": "attnverify.network.paths",
     "softmax": "attnverify.formulas.softmax",
@@ -81,6 +100,7 @@ PUBLIC = {
     "stacks": "attnverify.network.stacks",
     "symbolic": "attnverify.symbolic",
     "trace": "attnverify.models.forward:trace",
+    "verify": "attnverify.evidence.verify:verify",
     "walk": "attnverify.formulas.walk",
 }
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnverify import __version__, files, printing
-from attnverify.claims import registry
-from attnverify.errors import InputError, RunError
+from attnverify.claims import PREFIXES, registry
+from attnverify.errors import InputError, RunError, nearest
 from attnverify.printing import out
 from attnverify.vocabulary import KINDS, Kind
 
@@ -44,7 +44,15 @@ class Device(StrEnum):
     cuda = "cuda"
 
 
-Ids = Annotated[list[str] | None, typer.Argument(help="Claim ids or globs; all claims if omitted.")]
+Ids = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Claim ids, globs or Python files that state claims; all of the book if omitted."
+    ),
+]
+Claims = Annotated[
+    list[Path] | None, typer.Option("--claims", help="Python file of claims; may be repeated.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Seed = Annotated[int, typer.Option(help="Equal seeds give equal evidence.", min=0)]
 
@@ -81,7 +89,7 @@ def options(
 @app.command("list")
 def list_claims(ids: Ids = None, as_json: Json = False) -> None:
     """List the claims: id, kind, title, source."""
-    claims = registry.select(ids or [])
+    claims = registry.select(_brought_in(ids or []))
     if as_json:
         rows = [{"id": c.id, "kind": c.kind, "title": c.title, "source": c.source} for c in claims]
         print(printing.as_json(rows))
@@ -98,9 +106,10 @@ def show(
     checks: Annotated[
         bool, typer.Option("--checks", help="Also its checks and false twins (slower).")
     ] = False,
+    claims: Claims = None,
 ) -> None:
     """Show one claim: statement, source, what it rests on, its notebook."""
-    claim = registry[id]
+    claim = registry[_one(id, claims)]
     out.print(f"[bold]{claim.id}[/bold]  ({claim.kind})\n{claim.title}\n")
     out.print(claim.statement.strip(), markup=False)
     out.print(f"\nsource     {claim.source}", markup=False)
@@ -109,12 +118,41 @@ def show(
         + (f"; corrected by {claim.corrected_by}" if claim.corrected_by else "")
     )
     out.print(f"rests on   {', '.join(claim.uses) or 'nothing'}")
-    out.print(f"notebook   notebooks/{claim.notebook}.md")
+    out.print(
+        f"stated in  {claim.notebook}"
+        if claim.notebook.endswith(".py")
+        else f"notebook   notebooks/{claim.notebook}.md"
+    )
     _show_proofs(id)
     if checks:
         _show_checks(id)
     else:
         out.print(f"checks     attnverify show {id} --checks", highlight=False)
+
+
+def _brought_in(arguments: list[str], limit: float | None = None) -> list[str]:
+    """The ids and globs among the arguments; what names claims from outside brings them in."""
+    if all(
+        argument.split(".")[0] in PREFIXES and not argument.endswith(".py")
+        for argument in arguments
+    ):
+        return arguments  # of the book: nothing more to load
+    from attnverify.evidence import outside
+
+    seconds = outside.LIMIT if limit is None else limit
+    return [id for argument in arguments for id in outside.ask(argument, seconds)]
+
+
+def _one(id: str, claims: list[Path] | None) -> str:
+    """An id, after the files of claims were brought in."""
+    _brought_in([str(path) for path in claims or []])
+    _brought_in([id])
+    if id not in registry and id.split(".")[0] not in PREFIXES:
+        raise InputError(
+            f"id: got {id!r}, expected a claim id{nearest(id, registry)}; the file of a claim from "
+            "outside is named by --claims FILE"
+        )
+    return id
 
 
 def _show_proofs(id: str) -> None:
@@ -171,6 +209,9 @@ def verify(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Gather again what was gathered before.")
     ] = False,
+    limit: Annotated[
+        float, typer.Option(help="Seconds for a piece of a claim from outside.", min=1)
+    ] = 600,
 ) -> None:
     """Gather evidence for the claims and all they rest on, run the twins, derive the statuses.
 
@@ -184,17 +225,18 @@ def verify(
     from attnverify.evidence.verify import Interrupted, tasks_in
     from attnverify.evidence.verify import verify as run
 
+    asked = _brought_in(ids or [], limit)
     kinds: list[Kind] = [kind for kind in KINDS if not evidence or kind in evidence]
     settings = Settings(samples, restarts, steps, seed, str(device))
     with printing.progress_bar() as bar:
-        task = bar.add_task("checking", total=tasks_in(ids or [], kinds))
+        task = bar.add_task("checking", total=tasks_in(asked, kinds))
 
         def advance(name: str) -> None:
             bar.update(task, advance=1, description=name)
 
         try:
             report = run(
-                ids or [],
+                asked,
                 settings,
                 kinds,
                 scheduler=scheduler,
@@ -202,10 +244,11 @@ def verify(
                 progress=advance,
                 notebooks_folder=notebooks,
                 store=None if fresh else default(),
+                limit=limit,
             )
         except Interrupted as stopped:
             report = stopped.report
-    _hand_over(report, json_file, added=len(report.claims) - len(registry.select(ids or [])))
+    _hand_over(report, json_file, added=len(report.claims) - len(registry.select(asked)))
     raise typer.Exit(INTERRUPTED if report.interrupted else 0 if report.as_claimed else 1)
 
 
@@ -243,6 +286,7 @@ def attack(
     save: Annotated[
         Path | None, typer.Option(help="Save the worst instance here. Replaces instances only.")
     ] = None,
+    claims: Claims = None,
 ) -> None:
     """Search for a counterexample to a claim; the worst instance can be saved and replayed."""
     if save is not None:
@@ -252,7 +296,7 @@ def attack(
     from attnverify.evidence.search import attack as search
 
     _require_device(device)
-    name, inequality = _inequality(id, check)
+    name, inequality = _inequality(_one(id, claims), check)
     settings = Settings(restarts=restarts, steps=steps, seed=seed, device=str(device))
     with printing.progress_bar() as bar:
         task = bar.add_task(f"attacking {id}", total=(steps + 1) * len(inequality.sizes))
@@ -267,7 +311,9 @@ def attack(
         out.print(found.detail, markup=False)
     if save is not None and found.instance is not None:
         instances.save(save, id, name, found.instance)
-        out.print(f"saved to {save}; recheck with: attnverify replay {save}", markup=False)
+        named = "".join(f" --claims {path}" for path in claims or [])
+        words = f"saved to {save}; recheck with: attnverify replay {save}{named}"
+        out.print(words, markup=False, soft_wrap=True)
     raise typer.Exit(0 if found.outcome == "pass" else 1)
 
 
@@ -278,8 +324,10 @@ def replay(
         Path | None,
         typer.Option("--export", help="Also write it as a certificate for tools/recheck.py."),
     ] = None,
+    claims: Claims = None,
 ) -> None:
     """Recheck a saved instance from scratch in ball arithmetic."""
+    _brought_in([str(path) for path in claims or []])
     from attnverify.evidence import export as certificates
     from attnverify.evidence import replay as instances
 
@@ -304,6 +352,42 @@ def replay(
         highlight=False,
     )
     raise typer.Exit(0 if seen.outcome == "pass" or seen.attained else 1)
+
+
+@app.command()
+def conjecture(
+    file: Annotated[Path, typer.Argument(help="Python file with left, right and SIZES.")],
+    restarts: Annotated[int, typer.Option(min=1)] = 32,
+    steps: Annotated[int, typer.Option(min=1)] = 600,
+    seed: Seed = 0,
+    save: Annotated[
+        Path | None, typer.Option("--out", help="Write the claim to this file, which is not there.")
+    ] = None,
+    as_json: Json = False,
+    limit: Annotated[float, typer.Option(help="Seconds for the search.", min=1)] = 600,
+) -> None:
+    """Search for the best constant C of left <= C right, and propose a number of simple form."""
+    if save is not None and save.exists():
+        raise InputError(f"out: got {save}, which is there, expected a new file")
+    from attnverify.evidence import conjecturefile
+    from attnverify.evidence.search import Settings
+
+    with printing.progress_bar() as bar:
+        bar.add_task(f"searching {file.name}", total=None)
+        settings = Settings(restarts=restarts, steps=steps, seed=seed)
+        answer = conjecturefile.answer(file, settings, limit)
+    found = answer.constant
+    if as_json:
+        print(printing.as_json(found.as_json()))
+    else:
+        words = f"{found} ({found.instances:,} instances, {found.seconds:.1f} s)"
+        out.print(words, markup=False, highlight=False, soft_wrap=True)
+    if save is not None:
+        files.write_text(save, answer.require_claim())
+        to = printing.errors if as_json else out
+        words = f"claim in {save}; check it with: attnverify verify {save}"
+        to.print(words, markup=False, soft_wrap=True)
+    raise typer.Exit(0 if found.proposal else 1)
 
 
 @app.command()

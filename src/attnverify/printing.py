@@ -88,19 +88,10 @@ def progress_bar() -> Progress:
 
 def print_report(report: Report, to: Console) -> None:
     """The table of the claims, every piece that did not pass, the reasons, the verdict."""
-    from attnverify.evidence.margins import best_ratio, false_at
-
-    shown = table("claim", "status", "evidence", "best ratio", "false at", "twins")
+    shown = table(*COLUMNS)
     for claim in report.claims:
-        records, twins = report.records[claim.id], report.twins[claim.id]
-        status = report.standing[claim.id].status
-        rejected = f"{sum(t.rejected for t in twins)}/{len(twins)}"
-        word = f"[{STATUS_COLORS[status]}]{status}[/]"
-        as_stored = [record.as_json() for record in records]
-        ratio = best_ratio(claim.id, as_stored)
-        margin = "-" if ratio is None else f"{ratio:.6f}"
-        nearest = " ".join(false_at(as_stored)) or "-"
-        shown.add_row(claim.id, word, _kinds(records), margin, nearest, rejected)
+        first, status, *others = report_row(report, claim.id)
+        shown.add_row(first, f"[{STATUS_COLORS[status]}]{status}[/]", *others)
     to.print(shown)
     to.print(FALSE_AT, markup=False, highlight=False)
     for claim in report.claims:
@@ -119,6 +110,26 @@ def print_report(report: Report, to: Console) -> None:
     if report.interrupted:
         to.print("interrupted: what was not finished is not checked", style="red")
     to.print(verdict(report), markup=False)
+
+
+COLUMNS = ("claim", "status", "evidence", "best ratio", "false at", "twins")
+
+
+def report_row(report: Report, id: str) -> tuple[str, str, str, str, str, str]:
+    """What a report says about one claim, in the order of COLUMNS."""
+    from attnverify.evidence.margins import best_ratio, false_at
+
+    records, twins = report.records[id], report.twins[id]
+    as_stored = [record.as_json() for record in records]
+    ratio = best_ratio(id, as_stored)
+    return (
+        id,
+        report.standing[id].status,
+        _kinds(records),
+        "-" if ratio is None else f"{ratio:.6f}",
+        " ".join(false_at(as_stored)) or "-",
+        f"{sum(t.rejected for t in twins)}/{len(twins)}",
+    )
 
 
 def _origins(sources: Sequence[Source]) -> list[str]:

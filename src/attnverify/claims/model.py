@@ -8,8 +8,9 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from attnverify.errors import InputError, nearest
+from attnverify.tables import Table
 
-Kind = Literal["theorem", "lemma", "proposition", "counterexample", "experiment"]
+Kind = Literal["theorem", "lemma", "proposition", "counterexample", "experiment", "conjecture"]
 Assertion = Literal["holds", "fails"]
 
 
@@ -45,7 +46,7 @@ class Claim:
     title: str
     kind: Kind
     statement: str
-    notebook: str
+    notebook: str = ""
     sources: tuple[Source, ...] = ()
     here: str = ""
     uses: tuple[str, ...] = ()
@@ -75,20 +76,39 @@ class Claim:
         """The word for what was done here, "proved" or, for an experiment, "measured"."""
         return "proved" if self.derived else "measured"
 
+    def _repr_markdown_(self) -> str:
+        source = f"\n\n*Source:* {self.source}" if self.source else ""
+        return f"**{self.title}** (`{self.id}`, {self.kind})\n\n{self.statement.strip()}{source}"
+
 
 class Registry(Mapping[str, Claim]):
     """All claims by id, in the order of the book; ids accept globs in :meth:`select`."""
 
     def __init__(self, claims: Iterable[Claim]) -> None:
         self._claims: dict[str, Claim] = {}
+        self.join(claims)
+
+    def join(self, claims: Iterable[Claim], instead_of: Iterable[str] = ()) -> None:
+        """Add claims, in the place of those of some ids.
+
+        Raises InputError, and changes nothing, if one is known or uses an unknown one.
+        """
+        leaving = set(instead_of)
+        joined = {id: claim for id, claim in self._claims.items() if id not in leaving}
         for claim in claims:
-            if claim.id in self._claims:
+            if claim.id in joined:
                 raise InputError(f"id: got {claim.id!r} twice, expected one claim an id")
-            self._claims[claim.id] = claim
-        for claim in self._claims.values():
+            joined[claim.id] = claim
+        for claim in joined.values():
             for other in (*claim.uses, claim.corrected_by, claim.sharpens, claim.reads):
-                if other is not None and other not in self._claims:
-                    raise InputError(f"{claim.id}: uses unknown claim {other!r}")
+                if other is not None and other not in joined:
+                    hint = nearest(other, joined)
+                    raise InputError(f"{claim.id}: uses unknown claim {other!r}{hint}")
+        self._claims = joined
+
+    def _repr_html_(self) -> str:
+        rows = [(claim.id, claim.kind, claim.title) for claim in self.values()]
+        return Table(f"{len(rows)} claims", ("id", "kind", "title"), rows)._repr_html_()
 
     def __getitem__(self, id: str) -> Claim:
         if id not in self._claims:

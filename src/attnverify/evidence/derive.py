@@ -64,19 +64,24 @@ def _file(source: Source, number: int) -> str:
 
 
 def records(
-    claim: str, done: NotebookRun, recorded: pinned.Recorded | None = None
+    claim: str,
+    done: NotebookRun,
+    recorded: pinned.Recorded | None = None,
+    reviewed: bool = True,
 ) -> tuple[list[Record], list[TwinRecord]]:
     """What a notebook's run shows for one claim, if it is what was reviewed.
 
-    recorded: the reviewed derivations; by default those that come with the package.
+    recorded: the reviewed derivations; by default those that come with the package. reviewed:
+    whether there are any; else nobody but its author has read the derivation, which is said.
     """
     own = [e for e in done.entries if e.claim == claim]
     recorded = pinned.load() if recorded is None else recorded
     steps = [step.name for e in own if e.role == "derived" for step in e.steps]
     taken = given.in_words(tuple(pair for e in own if e.role == "derived" for pair in e.given))
     limits = f"given: {taken}" if taken else "given the hypotheses of the statement"
+    limits += "" if reviewed else "; not reviewed by the book"
     outcome, detail = _outcome(done, steps)
-    if outcome == "pass" and (changed := pinned.differences(claim, own, recorded)):
+    if outcome == "pass" and reviewed and (changed := pinned.differences(claim, own, recorded)):
         outcome, detail = "unknown", pinned.in_words(changed, done.notebook)
     record = Record(
         "derived", done.notebook, outcome, None, len(steps), done.seconds, limits, detail

@@ -18,6 +18,7 @@ import torch
 
 from attnverify.checks import checks_of
 from attnverify.errors import InputError, require, require_finite
+from attnverify.evidence import outside
 from attnverify.evidence.exact import Comparison, compare
 from attnverify.evidence.forms import Inequality, Instance
 from attnverify.files import read_json, write_text
@@ -33,6 +34,8 @@ def save(path: Path, claim: str, check: str, instance: Instance) -> None:
         for name, value in sorted(instance.items())
     }
     body = {"format": FORMAT, "claim": claim, "check": check, "arrays": arrays}
+    if file := outside.file_of(claim):
+        body["stated in"] = {"file": file.name, "sha256": file.sha256}
     write_text(path, json.dumps({**body, "sha256": _digest(body)}, indent=1) + "\n")
 
 
@@ -41,7 +44,10 @@ def _digest(body: dict[str, Any]) -> str:
 
 
 def load(path: Path) -> tuple[str, str, Instance]:
-    """(claim, check, instance) of a file; raises InputError that says what is wrong with it."""
+    """(claim, check, instance) of a file; raises InputError that says what is wrong with it.
+
+    An instance of a claim from outside is of the text that states it, and of no other.
+    """
     with read_json(path, "file", "replay file", LARGEST) as body:
         digest, form = body.pop("sha256", None), body.get("format")
         require(
@@ -55,7 +61,22 @@ def load(path: Path) -> tuple[str, str, Instance]:
             raise InputError(
                 f"file: got no claim, check or arrays in {path.name}, expected all three"
             )
+        _require_stated(claim, body.get("stated in"))
         return claim, check, {str(name): _tensor(name, array) for name, array in arrays.items()}
+
+
+def _require_stated(claim: str, stated: Any) -> None:
+    """The claim is the book's, or was brought in from the file that the replay file names."""
+    file = outside.file_of(claim)
+    if not isinstance(stated, dict):
+        return
+    name, sha256 = stated.get("file"), stated.get("sha256")
+    if file is None or file.sha256 != sha256:
+        came = "no such file" if file is None else f"one with SHA-256 {file.sha256}"
+        raise InputError(
+            f"claims: got {came}, expected the file {name} with SHA-256 {sha256}, which states "
+            f"{claim} (--claims {name})"
+        )
 
 
 def _tensor(name: str, array: Any) -> torch.Tensor:

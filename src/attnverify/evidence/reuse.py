@@ -44,8 +44,15 @@ class Reuse:
         Not after an edit of the package since the keys were made: nobody knows which text ran.
         """
         for piece in pieces:
-            if self.store and self._sources and complete(piece) and self._sources.unchanged():
-                self.store.put(self._keys[name_of(piece)], _value(piece))
+            key = self._keys.get(name_of(piece))  # none for a claim from outside
+            if (
+                key
+                and self.store
+                and self._sources
+                and complete(piece)
+                and self._sources.unchanged()
+            ):
+                self.store.put(key, _value(piece))
             yield piece
         if self.store:
             self.store.prune()

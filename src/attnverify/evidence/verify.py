@@ -9,9 +9,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from attnverify import printing
 from attnverify.claims import Claim, registry
 from attnverify.environment import machine, versions
-from attnverify.evidence import derive, formal, notebooks
+from attnverify.evidence import derive, formal, notebooks, outside
 from attnverify.evidence.records import Record, TwinRecord, require_kinds
 from attnverify.evidence.reuse import Reuse, name_of
 from attnverify.evidence.run import ClaimEvidence, gather
@@ -19,6 +20,7 @@ from attnverify.evidence.search import Settings
 from attnverify.evidence.status import Standing, own, standings
 from attnverify.evidence.store import Store
 from attnverify.evidence.workers import Task, run_all
+from attnverify.tables import Table
 from attnverify.vocabulary import KINDS, Kind
 
 REPORT_VERSION = 2
@@ -49,6 +51,17 @@ class Report:
         rejected = all(t.rejected for twins in self.twins.values() for t in twins)
         return outcomes == {"pass"} and rejected and not self.interrupted
 
+    def __str__(self) -> str:
+        return repr(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+    def table(self) -> Table:
+        """A line a claim, as the command prints them, under the verdict."""
+        rows = [printing.report_row(self, claim.id) for claim in self.claims]
+        return Table(printing.verdict(self), printing.COLUMNS, rows)
+
     def as_json(self) -> dict[str, Any]:
         return {
             "version": REPORT_VERSION,
@@ -63,8 +76,10 @@ class Report:
 
     def _claim_json(self, claim: Claim) -> dict[str, Any]:
         standing = self.standing[claim.id]
+        file = outside.file_of(claim.id)
         return {
             "id": claim.id,
+            **({"file": {"name": file.name, "sha256": file.sha256}} if file else {}),
             "kind": claim.kind,
             "title": claim.title,
             "source": claim.source,
@@ -100,9 +115,12 @@ def verify(
     progress: Progress = lambda message: None,
     notebooks_folder: Path | None = None,
     store: Store | None = None,
+    limit: int | float = outside.LIMIT,
 ) -> Report:
     """Check the claims that match ``patterns`` (ids or globs; none means all).
 
+    A path of a Python file stands for the claims that it states, each piece of which may take
+    ``limit`` seconds (:mod:`attnverify.evidence.outside`).
     What they rest on and what corrects them is checked too: their statuses depend on it.
     settings: how hard to search; kinds: which evidence to gather; scheduler: address of a dask
     scheduler, else ``jobs`` local processes (default: one a core); progress: called with the name
@@ -113,22 +131,24 @@ def verify(
     (Ctrl-C) raises :class:`Interrupted`, with the report so far.
     """
     require_kinds(kinds)
-    claims = registry.completed(registry.select(patterns))
+    claims = registry.completed(registry.select(_ids(patterns, limit)))
+    own = [c for c in claims if outside.file_of(c.id) is None]
     report = Report(claims, {c.id: [] for c in claims}, {c.id: [] for c in claims}, settings)
     tasks: list[Task] = []
     if "derived" in kinds:
-        report.derivations = [notebooks.load(n, notebooks_folder) for n in _deriving(claims)]
+        report.derivations = [notebooks.load(n, notebooks_folder) for n in _deriving(own)]
         tasks += [Task(f"notebook {s.notebook}", derive.run, (s,)) for s in report.derivations]
     numerical = _numerical(kinds)
     if numerical:
-        tasks += [Task(c.id, gather, (c.id, settings, numerical)) for c in claims]
+        tasks += [Task(c.id, gather, (c.id, settings, numerical)) for c in own]
+    brought = outside.tasks(claims, settings, kinds, limit)
     if "formal" in kinds:
         _read_proofs(report)
     here = store if scheduler is None and settings.device == "cpu" else None
     kept = Reuse(tasks, here)
     report.reused = len(kept.found)
     try:
-        with closing(run_all(kept.missing, scheduler, jobs)) as results:
+        with closing(run_all([*kept.missing, *brought], scheduler, jobs)) as results:
             for result in chain(kept.found, kept.keep(results)):
                 _take(report, result)
                 progress(name_of(result))
@@ -148,11 +168,20 @@ def _judged(report: Report) -> Report:
     return report
 
 
-def tasks_in(patterns: Sequence[str], kinds: Sequence[Kind]) -> int:
+def _ids(patterns: Sequence[str], limit: int | float) -> list[str]:
+    """The patterns; what names claims from outside brings them in."""
+    return [id for pattern in patterns for id in outside.ask(pattern, limit)]
+
+
+def tasks_in(
+    patterns: Sequence[str], kinds: Sequence[Kind], limit: int | float = outside.LIMIT
+) -> int:
     """Number of pieces :func:`verify` reports progress for."""
-    claims = registry.completed(registry.select(patterns))
-    notebooks = len(_deriving(claims)) if "derived" in kinds else 0
-    return notebooks + (len(claims) if _numerical(kinds) else 0)
+    claims = registry.completed(registry.select(_ids(patterns, limit)))
+    own = [c for c in claims if outside.file_of(c.id) is None]
+    notebooks = len(_deriving(own)) if "derived" in kinds else 0
+    found = notebooks + (len(own) if _numerical(kinds) else 0)
+    return found + len(outside.tasks(claims, None, kinds, limit))
 
 
 def _numerical(kinds: Sequence[str]) -> list[str]:
@@ -184,6 +213,7 @@ def _take(report: Report, result: ClaimEvidence | derive.NotebookRun) -> None:
         return
     for claim in report.claims:
         if claim.derived and claim.notebook == result.notebook:
-            records, twins = derive.records(claim.id, result)
+            reviewed = outside.file_of(claim.id) is None
+            records, twins = derive.records(claim.id, result, reviewed=reviewed)
             report.records[claim.id] += records
             report.twins[claim.id] += twins

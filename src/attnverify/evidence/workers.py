@@ -7,9 +7,11 @@ piece it was working on.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
+import time
 import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,11 +29,15 @@ Results = Generator[Any, None, None]
 
 @dataclass(frozen=True)
 class Task:
-    """A piece of a run: its name and the call that does it."""
+    """A piece of a run: its name and the call that does it.
+
+    limit: seconds after which a process of its own is ended, None for a piece that surely ends.
+    """
 
     name: str
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
+    limit: int | float | None = None
 
     def __call__(self) -> Any:
         return self.function(*self.arguments)
@@ -49,10 +55,10 @@ def run_all(tasks: Sequence[Task], scheduler: str | None, jobs: int | None) -> R
         from attnverify.evidence import cluster
 
         yield from cluster.run(tasks, scheduler)
-    elif jobs <= 1:
+    elif jobs <= 1 and all(task.limit is None for task in tasks):
         yield from (task() for task in tasks)
     else:
-        yield from _in_processes(tasks, jobs)
+        yield from _in_processes(tasks, max(jobs, 1))
 
 
 def _in_processes(tasks: Sequence[Task], jobs: int) -> Results:
@@ -63,8 +69,8 @@ def _in_processes(tasks: Sequence[Task], jobs: int) -> Results:
             workers[-1].give(next(waiting))
         busy = list(workers)
         while busy:
-            ready = wait([worker.connection for worker in busy])
-            for worker in [w for w in busy if w.connection in ready]:
+            ready = wait([worker.connection for worker in busy], _left(busy))
+            for worker in [w for w in busy if w.connection in ready or w.left <= 0]:
                 result = worker.take()
                 if (task := next(waiting, None)) is None:
                     busy.remove(worker)
@@ -74,6 +80,12 @@ def _in_processes(tasks: Sequence[Task], jobs: int) -> Results:
     finally:
         for worker in workers:
             worker.end()
+
+
+def _left(busy: Sequence[_Worker]) -> float | None:
+    """Seconds until the first of the pieces has to be done; None if none has to."""
+    least = min(worker.left for worker in busy)
+    return None if least == math.inf else max(least, 0)
 
 
 class _Worker:
@@ -87,13 +99,25 @@ class _Worker:
         far.close()  # the process alone holds its end, which closes when it dies
 
     def give(self, task: Task) -> None:
-        self.task = task
+        self.task, self.started = task, time.monotonic()
         try:
             self.connection.send(task)
         except OSError as error:
             raise self._died() from error
 
+    @property
+    def left(self) -> float:
+        """Seconds that the piece at hand may still take."""
+        if self.task.limit is None:
+            return math.inf
+        return self.started + self.task.limit - time.monotonic()
+
     def take(self) -> Any:
+        if self.left <= 0 and not self.connection.poll():
+            raise RunError(
+                f"{self.task.name}: got no end within {self.task.limit:g} s, expected one; "
+                "a larger --limit allows more"
+            )
         try:
             failed, value = self.connection.recv()
         except (EOFError, OSError) as error:

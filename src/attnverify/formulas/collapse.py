@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnverify import ops
+from attnverify.arrays import takes_input
 from attnverify.errors import require, require_tokens
 from attnverify.formulas import norms
 from attnverify.formulas.softmax import oscillation, variation_bound
@@ -151,6 +152,7 @@ def two_token_step(size, c, v):
     return v * size * variation_bound(4 * c * ops.square(size))
 
 
+@takes_input
 def sharp_bound(
     net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"]
 ) -> Float[Tensor, "{net.depth}+1 *batch"]:

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnverify import ops
+from attnverify.arrays import takes
 from attnverify.errors import require, require_finite
 from attnverify.formulas import walk
 
@@ -32,6 +33,7 @@ def distance_to_scalar(w):
     return squared_norm(w - mean * eye)
 
 
+@takes("w")
 def xi(w: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch"]:
     """tr W / sqrt(tr(W^2)) for symmetric W, at most sqrt(d) (Bao et al. 2024).
 
@@ -42,12 +44,14 @@ def xi(w: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch"]:
     return xi_general(w)
 
 
+@takes("w")
 def xi_general(w: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch"]:
     """tr W / ||W||_F for any W, at most sqrt(d); equal to xi for symmetric W."""
     w = rescaled(w)
     return walk.trace(w) / squared_norm(w).sqrt()
 
 
+@takes("w")
 def asymmetry(w: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch"]:
     """tr(W^2)/||W||_F^2 in [-1, 1]: 1 for symmetric W, -1 for skew-symmetric W.
 
@@ -57,6 +61,7 @@ def asymmetry(w: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch"]:
     return square_trace(w) / squared_norm(w)
 
 
+@takes("w")
 def effective_rank(w: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch"]:
     """tr(W^2)^2/tr(W^4) for symmetric W, between 1 and d."""
     require_symmetric("w", w, "the singular values of w")
@@ -65,6 +70,7 @@ def effective_rank(w: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch"]:
     return walk.trace(squared).square() / squared_norm(squared)
 
 
+@takes("query", "key")
 def eigenvalues(
     query: Float[Tensor, "*batch width key"], key: Float[Tensor, "*batch width key"]
 ) -> Tensor:

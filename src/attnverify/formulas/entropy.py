@@ -10,11 +10,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnverify import ops
+from attnverify.arrays import takes
 from attnverify.errors import require
 from attnverify.formulas import eigenspectrum as spectrum
 from attnverify.formulas.spectral import spectral_norm
 
 
+@takes("logits")
 def entropy(logits):
     """H = -sum p_j log p_j of p = softmax(logits); (..., T) -> (...)."""
     top = ops.amax(logits, -1, keepdims=True)
@@ -23,6 +25,7 @@ def entropy(logits):
     return ops.log(total) - ops.sum(weights * (logits - top), -1) / total
 
 
+@takes("logits")
 def deficit(logits):
     """log T - H, the relative entropy to the uniform row; (..., T) -> (...)."""
     return ops.log(ops.constant(logits.shape[-1], logits)) - entropy(logits)

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnverify import ops
+from attnverify.arrays import takes
 from attnverify.errors import require, require_tokens
 from attnverify.formulas.center import optimal_center
 from attnverify.formulas.pairwise import largest_distance
@@ -21,31 +22,37 @@ Center = Literal["optimal", "median", "mean"]
 LARGEST_OPTIMAL = 1 << 16  # entries of one input, for which the optimal center takes minutes
 
 
+@takes("A")
 def max_column_sum(A):
     """||A||_1: the largest column sum of absolute values; A (..., rows, columns) -> (...)."""
     return ops.amax(ops.sum(abs(A), -2), -1)
 
 
+@takes("A")
 def max_row_sum(A):
     """||A||_inf: the largest row sum of absolute values; A (..., rows, columns) -> (...)."""
     return ops.amax(ops.sum(abs(A), -1), -1)
 
 
+@takes("A")
 def composite(A):
     """||A||_{1,inf} = sqrt(||A||_1 ||A||_inf); not a norm (it is not subadditive)."""
     return ops.sqrt(composite_squared(A))
 
 
+@takes("A")
 def composite_squared(A):
     """||A||_1 ||A||_inf: the variant without the square root, homogeneous of degree 2."""
     return max_column_sum(A) * max_row_sum(A)
 
 
+@takes("X")
 def mean_centered(X):
     """X minus the mean of its rows (tokens)."""
     return X - ops.sum(X, -2, keepdims=True) / ops.constant(X.shape[-2], X)
 
 
+@takes("X")
 def diameter(X: ops.Array) -> ops.Array:
     """Largest Euclidean distance between two rows of X (..., tokens, width) -> (...).
 
@@ -55,11 +62,13 @@ def diameter(X: ops.Array) -> ops.Array:
     return largest_distance(X, 2)
 
 
+@takes("p", "q")
 def total_variation(p, q):
     """TV(p, q) = (1/2) sum_j |p_j - q_j| along the last axis."""
     return ops.sum(abs(p - q), -1) / ops.constant(2, p)
 
 
+@takes("P")
 def contraction(P):
     """Dobrushin coefficient max_{i,k} TV(P_i, P_k) of a row-stochastic P (..., n, m) -> (...).
 
@@ -68,6 +77,7 @@ def contraction(P):
     return largest_distance(P, 1) / 2
 
 
+@takes("X")
 def residual(
     X: Float[Tensor, "*batch tokens width"], center: Center = "optimal"
 ) -> Float[Tensor, "*batch tokens width"]:

@@ -10,8 +10,10 @@ from typing import Any
 import flint
 
 from attnverify import ops
+from attnverify.arrays import takes
 
 
+@takes("v")
 def oscillation(v):
     """osc(v) = max v - min v along the last axis."""
     return ops.amax(v, -1) + ops.amax(-v, -1)
@@ -31,16 +33,19 @@ def critical_float() -> float:
     return float(critical_oscillation())
 
 
+@takes("base", "e")
 def upper_deviation(base, e):
     """P_j - r_j for P = softmax(log r + e), r = softmax(base); shape of base."""
     return ops.softmax(base + e) - ops.softmax(base)
 
 
+@takes("base", "e")
 def upper_deviation_bound(base, e):
     """2 D r_j, D = osc(e): P_j <= (1 + 2 D) r_j while D <= x* (Dong et al. 2021, appendix)."""
     return 2 * oscillation(e)[..., None] * ops.softmax(base)
 
 
+@takes("base", "e")
 def lower_deviation_bound(base, e):
     """D r_j, D = osc(e): P_j >= (1 - D) r_j for every D (Dong et al. 2021, appendix)."""
     return oscillation(e)[..., None] * ops.softmax(base)
@@ -51,29 +56,34 @@ def variation_bound(D):
     return ops.tanh(D / ops.constant(4, D))
 
 
+@takes("u")
 def linearized(u):
     """(1 + u_i - mean(u)) / T, the linearization at equal logits; shape of u."""
     T, one = ops.constant(u.shape[-1], u), ops.constant(1, u)
     return (one + u - ops.sum(u, -1, keepdims=True) / T) / T
 
 
+@takes("u")
 def linearization_error(u):
     """|softmax(u)_i - (1 + u_i - mean(u)) / T| for each of the T entries; shape of u."""
     return abs(ops.softmax(u) - linearized(u))
 
 
+@takes("u")
 def piecewise_linear(u):
     """The linearization cut to [0, 1] (Bao et al. 2024); shape of u."""
     zero = 0 * u
     return -ops.maximum(-ops.maximum(linearized(u), zero), zero - ops.constant(1, u))
 
 
+@takes("u")
 def linearization_bound(u):
     """D^2 e^D / (2 T), D = osc(u); shape (...)."""
     D = oscillation(u)
     return ops.square(D) * ops.exp(D) / ops.constant(2 * u.shape[-1], u)
 
 
+@takes("u")
 def linearization_bound_sharp(u):
     """(e^D - 1 - D) / T, D = osc(u): the best bound in D alone that holds for every T."""
     D = oscillation(u)

@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attnverify import ops
+from attnverify.arrays import takes_input
 from attnverify.errors import require, require_tokens
 from attnverify.memory import require_memory
 from attnverify.network.weights import MLP, AttentionWeights, LayerNorm, Stack
@@ -102,6 +103,9 @@ class SelfAttentionNetwork(nn.Module):
         mask: Literal["causal"] | Bool[Tensor, "tokens tokens"] | None = None,
     ) -> None:
         super().__init__()
+        require(isinstance(skip, bool), "skip", repr(skip), "True or False")
+        named = mask is None or isinstance(mask, Tensor) or mask == "causal"
+        require(named, "mask", repr(mask), '"causal", a tensor or None')
         self.depth, self.heads, self.width, self.key_width = weights.W_Q.shape
         self.value_width = weights.W_V.shape[-1]
         self.skip, self.mask = skip, mask
@@ -138,8 +142,13 @@ class SelfAttentionNetwork(nn.Module):
 
         ``key_width`` and ``value_width`` default to width / heads, which must then be whole.
         """
-        for name, size in {"depth": depth, "heads": heads, "width": width}.items():
-            require(size >= 1, name, size, "a positive whole number")
+        sizes = {"depth": depth, "heads": heads, "width": width}
+        sizes |= {"key_width": key_width, "value_width": value_width, "mlp_width": mlp_width}
+        for name, size in sizes.items():
+            optional = size is None and name not in ("depth", "heads", "width")
+            whole = isinstance(size, int) and not isinstance(size, bool) and size >= 1
+            require(optional or whole, name, repr(size), "a positive whole number")
+        require(dtype.is_floating_point, "dtype", dtype, "a floating dtype")
         if key_width is None or value_width is None:
             require(
                 width % heads == 0,
@@ -229,6 +238,7 @@ class SelfAttentionNetwork(nn.Module):
         Y = mix(P, X, w.W_V, w.W_O) + layer_bias(w.b_V, w.W_O, w.b_O)
         return X + Y if self.skip else Y
 
+    @takes_input
     def forward(
         self, X: Float[Tensor, "*batch tokens width"]
     ) -> Float[Tensor, "*batch tokens width"]:
@@ -238,6 +248,7 @@ class SelfAttentionNetwork(nn.Module):
             X = self.layer(layer, X)
         return X
 
+    @takes_input
     def attention(
         self, X: Float[Tensor, "*batch tokens width"]
     ) -> Float[Tensor, "depth heads *batch tokens tokens"]:
@@ -251,6 +262,7 @@ class SelfAttentionNetwork(nn.Module):
             matrices[layer] = P
         return matrices
 
+    @takes_input
     def empty_attention(
         self, X: Float[Tensor, "*batch tokens width"]
     ) -> Float[Tensor, "depth heads *batch tokens tokens"]:
@@ -261,6 +273,7 @@ class SelfAttentionNetwork(nn.Module):
         require_memory("X", shape, X, "attention matrices", instead)
         return X.new_empty(shape)
 
+    @takes_input
     def layers(self, X: Float[Tensor, "*batch tokens width"]) -> Iterator[tuple[Tensor, Tensor]]:
         """For each layer, first to last: its input and its attention matrices there.
 
@@ -274,6 +287,7 @@ class SelfAttentionNetwork(nn.Module):
             if layer + 1 < self.depth:
                 X = self.layer(layer, X, P)
 
+    @takes_input
     def hidden(
         self, X: Float[Tensor, "*batch tokens width"]
     ) -> Float[Tensor, "{self.depth}+1 *batch tokens width"]:

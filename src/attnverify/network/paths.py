@@ -19,6 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnverify import ops
+from attnverify.arrays import takes_input
 from attnverify.errors import require, require_tokens
 from attnverify.network.attention import (
     SelfAttentionNetwork,
@@ -208,6 +209,7 @@ def _sums_of(depth: int, layers: Iterable[FixedLayer], X):
     return sums
 
 
+@takes_input
 def fixed_layers(
     net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"]
 ) -> Iterator[FixedLayer]:
@@ -238,6 +240,7 @@ def count(depth: int, heads: int, length: int) -> int:
     return math.comb(depth, length) * heads**length if 0 <= length <= depth else 0
 
 
+@takes_input
 def term(net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"], path: Path) -> Tensor:
     """One term of the decomposition; ``path`` has depth indices, 1..heads, 0 = skip."""
     require_tokens("X", X, net.width)
@@ -253,6 +256,7 @@ def term(net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"], pat
     return fixed.term(X, tuple(path))
 
 
+@takes_input
 def terms(
     net: SelfAttentionNetwork,
     X: Float[Tensor, "*batch tokens width"],
@@ -280,6 +284,7 @@ def _enumerate(fixed: FixedAttention, X: Tensor) -> Iterator[tuple[Path, Tensor]
         yield path, fixed.term(X, path)
 
 
+@takes_input
 def bias(
     net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"]
 ) -> Float[Tensor, "*batch tokens width"]:
@@ -291,6 +296,7 @@ def bias(
     return bias_vector(w["W_V"], w["W_O"], b, net.skip).expand(X.shape)
 
 
+@takes_input
 @torch.no_grad()
 def by_length(
     net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"]

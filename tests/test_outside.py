@@ -1,0 +1,304 @@
+"""Claims from outside the book: brought in, checked like its own, refused by name if spoiled."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import attnverify as av
+from attnverify import InputError
+from attnverify.checks import CHECKS
+from attnverify.claims import Registry, registry
+from attnverify.errors import RunError
+from attnverify.evidence import outside, replay
+from attnverify.evidence.search import Settings, attack
+from attnverify.evidence.tried import require_sizes
+from attnverify.evidence.verify import verify
+
+ROOT = Path(__file__).resolve().parents[1]
+MINE = (ROOT / "book" / "examples" / "lipschitz.py").read_text(encoding="utf-8")
+DERIVE = """
+import sympy as sp
+def derive():
+    p, q = sp.symbols("p q", positive=True)
+    av.ledger.derived("mine.lipschitz", {"square": ((p + q) ** 2, p**2 + 2 * p * q + q**2)})
+    av.ledger.rejected("mine.lipschitz", {"square": ((p + q) ** 2, p**2 + q**2)})
+"""
+QUICK = Settings(samples=100, restarts=4, steps=60)
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays(monkeypatch):
+    """What a test brings in is gone after it."""
+    monkeypatch.setattr(registry, "_claims", dict(registry._claims))
+    before = dict(CHECKS)
+    monkeypatch.setattr(outside, "_FILES", {})
+    monkeypatch.setattr(outside, "_DERIVE", {})
+    yield
+    CHECKS.clear()
+    CHECKS.update(before)
+
+
+def written(folder: Path, text: str = MINE, name: str = "mine.py") -> str:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_the_shortest_file_has_at_most_25_lines():
+    assert len(MINE.splitlines()) <= 25
+
+
+def test_a_report_shows_itself(tmp_path):
+    """As a table in a notebook, and as lines where it is printed; a claim and the registry too."""
+    report = av.verify([written(tmp_path)], QUICK, ["sampled"], jobs=1)
+    shown, lines = report._repr_html_(), str(report).splitlines()
+    assert '<th scope="row">mine.lipschitz</th><td>partial</td><td>sam</td>' in shown
+    assert "1 claims: 1 partial" in lines[0] and lines[-1].startswith("mine.lipschitz  partial")
+    claim = report.claims[0]
+    assert "**Softmax is 1/2-Lipschitz** (`mine.lipschitz`, lemma)" in claim._repr_markdown_()
+    assert claim.statement in claim._repr_markdown_()
+    assert '<th scope="row">mine.lipschitz</th>' in registry._repr_html_()
+
+
+def test_an_edited_file_takes_the_place_of_what_it_stated(tmp_path):
+    """In one session, as in a notebook: the old text is not checked under the new one's name."""
+
+    def brought_in(text: str, folder: Path = tmp_path) -> list[str]:
+        return [c.id for c in outside.bring_in(outside.read(Path(written(folder, text))))]
+
+    assert brought_in(MINE) == brought_in(MINE) == ["mine.lipschitz"]
+    first = outside.file_of("mine.lipschitz")
+    assert brought_in(MINE.replace("is 1/2-Lipschitz", "is Lipschitz")) == ["mine.lipschitz"]
+    assert registry["mine.lipschitz"].title == "Softmax is Lipschitz"
+    assert outside.file_of("mine.lipschitz") != first
+    assert brought_in(MINE.replace("mine.lipschitz", "mine.other")) == ["mine.other"]
+    assert "mine.lipschitz" not in registry and "mine.lipschitz" not in CHECKS
+    (tmp_path / "elsewhere").mkdir()
+    with pytest.raises(InputError, match="got two files mine.py, expected files of different"):
+        brought_in(MINE, tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize("sizes", [{"u": (2,)}, (), [3], [{}], [{"u": 2}], [{"u": (0,)}]])
+def test_sizes_are_shapes_by_name(sizes):
+    with pytest.raises(InputError, match=r"mine: sizes: got .*, expected shapes by name, as \("):
+        require_sizes("mine: ", sizes)
+
+
+def test_a_file_may_hold_dataclasses(tmp_path):
+    """These look for the module of a class by its name."""
+    start = "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+    text = start + MINE + "\n@dataclass\nclass Size:\n    n: int = 2\n"
+    assert outside.bring_in(outside.read(Path(written(tmp_path, text))))
+
+
+def test_a_claim_gets_every_kind_of_evidence_and_loses_its_twin(tmp_path):
+    report = verify([written(tmp_path)], QUICK, jobs=1)
+    (claim,) = report.claims
+    assert claim.id == "mine.lipschitz" and report.as_claimed
+    found = {record.kind: record for record in report.records[claim.id]}
+    assert set(found) == {"sampled", "attacked", "certified"}
+    assert 0.99 < found["attacked"].ratio < 1
+    assert [twin.rejected for twin in report.twins[claim.id]] == [True]
+    standing = report.standing[claim.id]
+    assert standing.status == "partial" and "no passing derived evidence" in standing.reasons[0]
+    stated = next(c for c in report.as_json()["claims"] if c["id"] == claim.id)["file"]
+    assert stated["name"] == "mine.py" and len(stated["sha256"]) == 64
+
+
+def test_with_a_derivation_it_is_verified_and_says_who_read_it(tmp_path):
+    report = verify([written(tmp_path, MINE + DERIVE)], QUICK, jobs=1)
+    assert report.standing["mine.lipschitz"].status == "verified"
+    derived = next(r for r in report.records["mine.lipschitz"] if r.kind == "derived")
+    assert "not reviewed" in derived.limits and derived.instances == 1
+    assert any(twin.check == "mine.py" for twin in report.twins["mine.lipschitz"])
+
+
+def test_a_false_derivation_fails(tmp_path):
+    wrong = MINE + DERIVE.replace("2 * p * q", "3 * p * q")
+    report = verify([written(tmp_path, wrong)], QUICK, ["derived"], jobs=1)
+    assert report.standing["mine.lipschitz"].status == "failed"
+
+
+def test_a_false_claim_fails_with_an_instance(tmp_path):
+    false = MINE.replace("length(e) / 2,", "length(e) / 2.1,").replace(
+        ".times(0.99)", ".times(0.9)"
+    )
+    report = verify([written(tmp_path, false)], QUICK, jobs=1)
+    assert report.standing["mine.lipschitz"].status == "failed" and not report.as_claimed
+
+
+def test_what_it_rests_on_is_checked_with_it(tmp_path):
+    text = MINE.replace('kind="lemma",', 'kind="lemma", uses=("norms.square-variant",),')
+    report = verify([written(tmp_path, text)], QUICK, ["sampled"], jobs=2)
+    assert {c.id for c in report.claims} >= {"mine.lipschitz", "norms.square-variant"}
+
+
+def test_an_instance_is_replayed_against_the_text_that_states_the_claim(tmp_path):
+    path = Path(written(tmp_path))
+    outside.ask(str(path))
+    check = CHECKS["mine.lipschitz"]["lipschitz"]
+    found = attack(check, QUICK, "mine.lipschitz/lipschitz")
+    replay.save(tmp_path / "worst.json", "mine.lipschitz", "lipschitz", found.instance)
+    claim, name, seen = replay.replay(tmp_path / "worst.json")
+    assert (claim, name, seen.outcome) == ("mine.lipschitz", "lipschitz", "pass")
+    body = json.loads((tmp_path / "worst.json").read_text())
+    assert body["stated in"]["file"] == "mine.py"
+    outside._FILES["mine.lipschitz"] = outside.ClaimFile("mine.py", "other", "0" * 64)
+    with pytest.raises(InputError, match="SHA-256 0000.*--claims mine.py"):
+        replay.replay(tmp_path / "worst.json")
+
+
+SPOILED = {
+    "nothing stated": ("x = 1\n", "got no claims, expected a list CLAIMS"),
+    "no text": ("\0", "ValueError|SyntaxError"),
+    "no import": (
+        MINE.replace("import attnverify as av\n", ""),
+        "NameError: name .av.*line 1[0-9]",
+    ),
+    "a slip": (MINE.replace("CLAIMS = [", "CLAIMS = [("), "SyntaxError.*line"),
+    "no checks": (MINE.split("CHECKS")[0], "got no checks, expected a dict CHECKS"),
+    "no twin": (MINE.replace(".times(0.99)", ""), "got no twin, expected a false neighbor"),
+    "a book's prefix": (MINE.replace("mine.lip", "softmax.lip"), "prefix other than 'softmax'"),
+    "no dot": (MINE.replace("mine.lip", "lip"), "expected an id as 'mine.lipschitz'"),
+    "no statement": (MINE.replace("statement=r", "statement='' and r"), "statement: got nothing"),
+    "an experiment": (MINE.replace('"lemma"', '"experiment"'), "kind: got 'experiment'"),
+    "uses unknown": (
+        MINE.replace('"lemma",', '"lemma", uses=("norms.diametre",),'),
+        "unknown claim 'norms.diametre'.*norms.diameter",
+    ),
+    "a check of nothing": (
+        MINE.replace("CHECKS = {", 'CHECKS = {"mine.other": {}, '),
+        r"CHECKS: got \['mine.other'\], expected ids of the file's own claims",
+    ),
+    "no formula": (
+        MINE.replace("    moved, lambda", "    lambda u, x: u, lambda"),
+        "'lipschitz': left: got TypeError.*expected a formula of the parameters",
+    ),
+    "one number a batch": (
+        MINE.replace("    moved, ", "    lambda u, e: ops.sum(moved(u, e), 0), "),
+        r"left: got shape \(\), expected one value or more an instance",
+    ),
+    "sides that broadcast": (
+        MINE.replace("length(e) / 2,", "length(e)[..., None] * e,"),
+        r"right: got shape \(2, 2\), expected shape \(2,\), as of left",
+    ),
+    "torch alone": (
+        MINE.replace("    moved, ", "    lambda u, e: moved(u, e).abs(), "),
+        "in ball arithmetic: got AttributeError.*av.ops",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SPOILED)
+def test_a_file_that_is_no_claim_is_refused_by_name(tmp_path, what):
+    text, message = SPOILED[what]
+    path = written(tmp_path, text)
+    with pytest.raises(InputError, match="(?s)" + message):
+        outside._examine(outside.read(Path(path)))
+    book = {id for id in registry if outside.file_of(id) is None}
+    tried = ("no formula", "one number a batch", "torch alone")  # refused by a process of its own
+    tried += ("sides that broadcast",)
+    assert "mine.lipschitz" not in registry or what in tried
+    assert book >= set(CHECKS) - set(outside._FILES)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("mine.txt", "ending in .py"), ("none.py", "which is not there")]
+)
+def test_no_file_is_named(tmp_path, name, message):
+    (tmp_path / "mine.txt").write_text("CLAIMS = []")
+    with pytest.raises(InputError, match=message):
+        outside.read(tmp_path / name)
+
+
+def test_a_file_that_never_ends_is_ended(tmp_path):
+    """Eight seconds, which a process needs to start on a busy machine."""
+    path = written(tmp_path, "while True:\n    pass\n")
+    with pytest.raises(RunError, match=r"reading mine.py: got no end within 8 s"):
+        outside.examine(outside.read(Path(path)), limit=8)
+
+
+def test_a_piece_that_never_ends_is_ended(tmp_path):
+    """Twenty seconds: what is tried before ends, and the search, which is given 15 s, does not."""
+    endless = MINE.replace("def moved(u, e):\n", "def moved(u, e):\n    while len(u) > 10: pass\n")
+    with pytest.raises(RunError, match=r"mine.lipschitz: got no end within 15 s.*--limit"):
+        verify([written(tmp_path, endless)], QUICK, jobs=2, limit=15)
+
+
+def test_two_claims_of_one_id_are_refused_and_none_is_added(tmp_path):
+    registry_before = set(registry)
+    outside.ask(written(tmp_path))
+    other = outside.read(Path(written(tmp_path, MINE + "# more\n", "other.py")))
+    with pytest.raises(InputError, match="got 'mine.lipschitz' twice"):
+        outside.bring_in(other)
+    assert set(registry) - registry_before == {"mine.lipschitz"}
+
+
+def test_a_registry_takes_all_or_nothing():
+    some = Registry([registry["norms.diameter"]])
+    with pytest.raises(InputError, match="twice"):
+        some.join([registry["norms.square-variant"], registry["norms.diameter"]])
+    assert list(some) == ["norms.diameter"]
+
+
+def installed_package(folder: Path, name: str = "mine") -> None:
+    """A package as pip leaves it, with an entry point."""
+    package = folder / "minepackage"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "bounds.py").write_text(MINE)
+    info = folder / "minepackage-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: minepackage\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(f"[{outside.GROUP}]\n{name} = minepackage.bounds\n")
+
+
+def run_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(ROOT / "src"), str(folder)])
+    return subprocess.run(
+        [sys.executable, "-m", "attnverify.cli", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_an_installed_package_offers_claims(tmp_path):
+    """Found by the prefix of their ids, in the processes that check them too.
+
+    Fifteen seconds for a command and two workers: nothing that this process knows helps them.
+    """
+    installed_package(tmp_path)
+    few = ("--samples", "50", "--restarts", "2", "--steps", "20", "--jobs", "2")
+    done = run_command(tmp_path, "verify", "mine.*", *few, "--json", "report.json")
+    assert done.returncode == 0, done.stderr
+    (claim,) = json.loads((tmp_path / "report.json").read_text())["claims"]
+    assert claim["file"]["name"] == "minepackage.bounds"
+    assert claim["twins"][0]["rejected"] and claim["status"] == "partial"
+
+
+def test_the_command_takes_a_file_everywhere(tmp_path):
+    """List, show, attack, save and replay, from a folder that is not the repository.
+
+    Half a minute for five processes, each with the file in another one: every command is there.
+    """
+    path = written(tmp_path)
+    assert "mine.lipschitz" in run_command(tmp_path, "list", path).stdout
+    shown = run_command(tmp_path, "show", "mine.lipschitz", "--claims", path, "--checks").stdout
+    assert "stated in  mine.py" in shown and "0.99 times the right side" in shown
+    few = ("--restarts", "4", "--steps", "40", "--save", "worst.json")
+    done = run_command(tmp_path, "attack", "mine.lipschitz", "--claims", path, *few)
+    assert done.returncode == 0 and f"replay worst.json --claims {path}" in " ".join(
+        done.stdout.split()
+    )
+    assert "left <= right" in run_command(tmp_path, "replay", "worst.json", "--claims", path).stdout
+    unknown = run_command(tmp_path, "show", "mine.lipschitz")
+    assert unknown.returncode == 2 and "--claims" in unknown.stderr
