@@ -16,7 +16,7 @@ from playwright.sync_api import Page
 import accessibility
 import npm
 from test_pages import docnames
-from visits import chromium
+from visits import PATIENCE, chromium
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(3000)]
 OTHERS = ["genindex", "search", "404"]
@@ -32,7 +32,9 @@ def axe() -> str:
 def page(axe: str) -> Iterator[Page]:
     """One page of one browser for all tests of this file."""
     with chromium() as started:
-        yield started.new_page()
+        opened = started.new_page()
+        opened.set_default_timeout(PATIENCE)
+        yield opened
 
 
 @pytest.mark.parametrize("name", [*docnames(), *OTHERS])

@@ -65,6 +65,7 @@ class Windows:
 
     def __init__(self, context: BrowserContext, site: str) -> None:
         self.site, self.wrong = site, []
+        context.set_default_timeout(PATIENCE)
         context.add_init_script(ONE_WORKER)
         context.on("request", self._request)
         context.on("console", self._console)

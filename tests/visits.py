@@ -25,6 +25,8 @@ ARGUMENTS = [
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
 ]
 PHONE, DESK = (390, 844), (1280, 900)
+#: Milliseconds after which a page is given up: a slow machine is no fault of a page.
+PATIENCE = 300_000
 SMALLEST_CONTRAST = 4.5
 
 
@@ -61,6 +63,7 @@ class Visit:
 
     def __init__(self, context: BrowserContext, site: str) -> None:
         self.site, self.foreign, self.errors, self.responses = site, [], [], []
+        context.set_default_timeout(PATIENCE)
         self.page = context.new_page()
         self.page.on("request", self._request)
         self.page.on("console", self._console)
