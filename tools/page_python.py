@@ -49,7 +49,7 @@ LIBRARIES = {
 }
 #: Parts of the libraries that no derivation needs.
 SKIPPED = {"tests", "benchmarks", "__pycache__", "cli"}
-UNUSED = ("testing", "crypto", "categories", "liealgebras", "diffgeom", "sandbox")
+UNUSED = ("testing", "crypto", "categories", "liealgebras", "diffgeom", "sandbox", "holonomic")
 UNUSED += tuple(f"parsing/{name}" for name in ("autolev", "c", "fortran", "latex"))
 UNUSED += tuple(  # simplify() asks for units
     f"physics/{name}"

@@ -15,8 +15,8 @@ from attnverify.book.pages.common import escape
 
 #: "Theorem 11.2": on a page the title of the claim shows when the pointer is on it.
 NUMBERED = re.compile(r"[A-Z][a-z]+ \d+(\.\d+)*")
-#: Drawings and programs have no words; of all other HTML the words stay, and what folds them.
-WORDLESS = re.compile(r"<(svg|script|style|template)\b.*?</\1\s*>", re.S)
+#: Drawings, programs and buttons have no words; of all other HTML the words stay, and what folds them.
+WORDLESS = re.compile(r"<(svg|script|style|template|button)\b.*?</\1\s*>", re.S)
 TAG = re.compile(r"<!--.*?-->|</?(?!/|details\b|summary\b)[^<>]*>", re.S)
 
 
@@ -82,7 +82,7 @@ def in_table(node: nodes.Node) -> bool:
 
 
 def words(text: str) -> str:
-    """HTML without drawings, programs and tags, but with what folds."""
+    """HTML without drawings, programs, buttons and tags, but with what folds."""
     return TAG.sub("", WORDLESS.sub("", text)).strip()
 
 
