@@ -15,7 +15,7 @@ from attnverify.book.pages.common import escape
 
 #: "Theorem 11.2": on a page the title of the claim shows when the pointer is on it.
 NUMBERED = re.compile(r"[A-Z][a-z]+ \d+(\.\d+)*")
-#: Drawings, programs and buttons have no words; of all other HTML the words stay, and what folds them.
+#: Drawings, programs and buttons have no words; of other HTML the words stay, and what folds them.
 WORDLESS = re.compile(r"<(svg|script|style|template|button)\b.*?</\1\s*>", re.S)
 TAG = re.compile(r"<!--.*?-->|</?(?!/|details\b|summary\b)[^<>]*>", re.S)
 
