@@ -117,6 +117,6 @@ def _produced_by(evidence: Evidence) -> list[str]:
         "## What produced it",
         "",
         *scrolling("Settings and versions", table),
-        "Equal settings give equal evidence: the book built again has the same pages.",
+        "Equal settings give equal evidence.",
         "",
     ]
