@@ -105,7 +105,7 @@ def _read(argument: str, value: Any) -> np.ndarray:
         _require_even(argument, value, "")
         value = [v.tolist() if isinstance(v, Tensor) else v for v in value]
     found = np.asarray(value)
-    computes = all(hasattr(entry, "__add__") for entry in found.flat) and found.dtype == object
+    computes = found.dtype == object and all(hasattr(entry, "__add__") for entry in found.flat)
     words = f"an array of {found.dtype}"
     require(found.dtype.kind in "fiub" or computes, argument, words, EXPECTED)
     return found
