@@ -233,6 +233,35 @@ def cells(path: Path) -> list[tuple[str, list[str]]]:
     return execute_notebooks.cells(execute_notebooks.read(path))
 
 
+PRINTS_IN_PIECES = """---
+kernelspec:
+  name: python3
+---
+
+```{code-cell} ipython3
+import time
+
+for letter in "ab":
+    print(letter, end="", flush=True)
+    time.sleep(0.4)  # longer than a kernel waits before it sends what was printed
+print("c")
+```
+"""
+
+
+def test_a_print_in_pieces_is_one_output(tmp_path):
+    """Where a kernel cuts a stream depends on the machine's speed; a page must not."""
+    import execute_notebooks
+
+    path = tmp_path / "pieces.md"
+    path.write_text(PRINTS_IN_PIECES, encoding="utf-8")
+    done = execute_notebooks.execute(path)
+    assert not done.error
+    assert [cell.outputs for cell in done.notebook.cells if cell.cell_type == "code"] == [
+        [{"output_type": "stream", "name": "stdout", "text": "abc\n"}]
+    ]
+
+
 def test_an_edit_deep_in_the_package_reaches_what_depends_on_it(tmp_path, sources):
     """Written down by hand, from the formulas that the claims and chapters are about."""
     ids, chapters = dependents(sources, edited(tmp_path / "entropy", "attnverify.formulas.entropy"))

@@ -67,6 +67,8 @@ def execute(path: Path) -> Executed:
         timeout=TIMEOUT,
         allow_errors=False,
         extra_arguments=QUIET,
+        # A print that comes in two pieces is one: where it is cut is a matter of time.
+        coalesce_streams=True,
         **manager,
     )
     # What the kernel says of its language is not kept either: pages are equal, executed or reused.
