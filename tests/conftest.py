@@ -74,6 +74,22 @@ def _fail_skip(report) -> None:
             report.longrepr = f"{report.nodeid}: unexpected skip ({reason}); see ALLOWED_SKIPS"
 
 
+@pytest.fixture
+def nothing_stays(monkeypatch):
+    """What a test brings in from outside is gone after it."""
+    from attnverify.checks import CHECKS
+    from attnverify.claims import registry
+    from attnverify.evidence import outside
+
+    monkeypatch.setattr(registry, "_claims", dict(registry._claims))
+    monkeypatch.setattr(outside, "_FILES", {})
+    monkeypatch.setattr(outside, "_DERIVE", {})
+    before = dict(CHECKS)
+    yield
+    CHECKS.clear()
+    CHECKS.update(before)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     """A test that is skipped fails unless it is listed."""

@@ -6,7 +6,7 @@ Times depend on the machine: ``python -m benchmarks`` checks them.
 import pytest
 import torch
 from benchmarks import __main__ as benchmarks
-from benchmarks import builds, suites, trees
+from benchmarks import builds, scale, suites, trees
 from benchmarks.memory import peak_bytes
 
 import attnverify as av
@@ -52,6 +52,13 @@ def test_peak_counts_what_lives_at_once():
     assert peak_bytes(lambda: outside.view(10, 100).t()) == 0
     assert peak_bytes(lambda: [outside + 1 for _ in range(3)]) == 24_000
     assert peak_bytes(lambda: [(outside + 1).sum() for _ in range(3)]) == 8_000 + 2 * 8 + 8
+
+
+def test_the_scale_of_a_small_model_is_measured():
+    """In a process of its own; at this size no bar is meant to be met."""
+    time, memory = scale.results((2, 2, 16, 8))
+    assert "2 layers, 2 heads, width 16, 8 tokens" in time.name and memory.met
+    assert time.bar == "<= 12" and memory.bar == "<= 16 GiB"
 
 
 def test_a_missed_bar_is_an_error(monkeypatch, capsys):
@@ -109,5 +116,5 @@ def test_the_table_of_suites(monkeypatch, tmp_path):
 
 
 def test_what_is_unknown_is_named():
-    with pytest.raises(SystemExit, match="expected some of package, commands, builds, suites"):
+    with pytest.raises(SystemExit, match="some of package, scale, commands, builds, suites"):
         benchmarks.main(["bulids"])

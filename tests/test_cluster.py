@@ -3,15 +3,23 @@
 import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import modelzoo
 from attnverify.errors import InputError, RunError
 from attnverify.evidence import cluster
+from attnverify.evidence.samples import Plan, sample
 from attnverify.evidence.search import Settings
 from attnverify.evidence.verify import Report, verify
 from attnverify.evidence.workers import Task
+from attnverify.models import texts
+from attnverify.models.over_texts import inspect_texts
+from attnverify.models.texts import Look
+from test_inspect import WORDS
 
 QUICK = Settings(samples=40, restarts=4, steps=20)
 IDS = ["paths.count", "norms.submultiplicative"]
@@ -49,6 +57,46 @@ def test_a_killed_worker_changes_nothing(dask):
     remote = verify(IDS, QUICK, scheduler=dask.scheduler_address, progress=kill_one)
     assert killed and evidence(remote) == evidence(local)
     assert remote.standing == local.standing
+
+
+def kill_once(dask) -> tuple[list[int], Callable]:
+    """What to call as pieces are finished: the first time, it kills a worker."""
+    killed: list[int] = []
+
+    def finished(name: str, result: object) -> None:
+        if not killed:
+            killed.append(dask.workers[0].pid)
+            os.kill(killed[0], signal.SIGKILL)
+
+    return killed, finished
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for p in folder.rglob("*.json")}
+
+
+def test_a_campaign_with_a_killed_worker_writes_what_one_machine_writes(dask, tmp_path):
+    plan = Plan("softmax.total-variation", 1200, 100)
+    killed, finished = kill_once(dask)
+    sample(plan, tmp_path / "here", jobs=1)
+    address = dask.scheduler_address
+    sample(plan, tmp_path / "there", scheduler=address, finished=finished)
+    assert killed and len(contents(tmp_path / "here")) == 15
+    assert contents(tmp_path / "there") == contents(tmp_path / "here")
+
+
+def test_texts_with_a_killed_worker_give_what_one_machine_gives(dask, tmp_path):
+    """Workers start anew and read a model: it buys that many reports are one machine's."""
+    modelzoo.model("bert").save_pretrained(tmp_path / "model")
+    (tmp_path / "model" / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    made = texts.campaign(
+        Look(tmp_path / "model"), {f"text {k}": "the path . " * k for k in (1, 2, 3)}
+    )
+    killed, finished = kill_once(dask)
+    inspect_texts(made, tmp_path / "here", jobs=1)
+    inspect_texts(made, tmp_path / "there", scheduler=dask.scheduler_address, finished=finished)
+    assert killed and len(contents(tmp_path / "here")) == 5
+    assert contents(tmp_path / "there") == contents(tmp_path / "here")
 
 
 def test_another_code_is_refused_by_name(dask, monkeypatch):

@@ -70,6 +70,10 @@ def reversed_term(self, X, path, term=FixedAttention.term):
     return term(self, X, path[::-1])
 
 
+def turned_round(tokens, like, window=None):
+    return np.tri(tokens).T > 0
+
+
 def largest_difference(p, q):
     return ops.amax(abs(p - q), -1)
 
@@ -79,7 +83,7 @@ SKIP = partial(attention.layers, True)
 ERRORS = {
     "the closing bias": (network, "layer_bias", lambda b_V, W_O, b_O: b_O, SKIP),
     "the order of layers in a path": (FixedAttention, "term", reversed_term, SKIP),
-    "the mask turned round": (ops, "causal", lambda n, like: np.tri(n).T > 0, collapse.masked),
+    "the mask turned round": (ops, "causal", turned_round, collapse.masked),
     "no total variation": (norms, "total_variation", largest_difference, entries.distances),
     "no root": (eigenspectrum, "covariance_root", lambda S, width: S, scores.roots),
     "columns for rows": (norms, "max_row_sum", norms.max_column_sum, entries.sizes),

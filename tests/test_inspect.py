@@ -2,7 +2,9 @@
 
 import copy
 import csv
+import dataclasses
 import io
+import itertools
 import json
 import subprocess
 import sys
@@ -17,7 +19,7 @@ import modelzoo
 from attnverify.claims import registry
 from attnverify.errors import InputError
 from attnverify.experiments.trained_encoder import margins, spectra
-from attnverify.models import command, load, page
+from attnverify.models import command, library, load, page
 from attnverify.models.columns import TABLES
 from attnverify.models.forward import Subject, trace
 from attnverify.models.inputs import Inputs
@@ -89,28 +91,46 @@ def test_layers_are_those_of_the_margins(bert, report):
         assert row["threshold"] == pytest.approx(margins.layer_threshold(c, v), rel=1e-9)
         assert row["diameter"] == pytest.approx(size, rel=1e-9)
         assert row["bound"] == pytest.approx(float((v * torch.tanh(c * size**2)).sum()), rel=1e-9)
-        assert row["factor"] <= row["bound"] * (1 + 1e-9) and row["why_no_bound"] is None
+        assert row["factor"] <= row["bound"] * (1 + 1e-9) and row["why_no_threshold"] is None
 
 
 @pytest.mark.parametrize(
     ("case", "reason"),
     [
         ("gpt2", "some attention weights are zero (a mask, or underflow)"),
-        ("llama", "some attention weights are zero (a mask, or underflow)"),
+        (
+            "llama",
+            "some attention weights are zero (a mask, or underflow); "
+            "positions are in the scores (rotary)",
+        ),
         ("vit", None),
     ],
 )
-def test_a_bound_only_where_its_hypotheses_hold(case, reason):
+def test_a_threshold_only_where_its_hypotheses_hold(case, reason):
     found = av.inspect(modelzoo.model(case), modelzoo.inputs(case))
     for row in found.layers:
-        assert row["why_no_bound"] == reason and (row["bound"] is None) == (reason is not None)
+        assert row["why_no_threshold"] == reason
+        assert (row["threshold"] is None) == (reason is not None)
+        assert row["factor"] <= row["bound"] * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("case", ["llama", "qwen3"])
-def test_one_token_sees_all_but_positions_are_in_the_scores(case):
+def test_without_a_threshold_the_bound_is_that_of_any_attention():
+    """The sum of the norms of the heads' value maps, from the whole matrices."""
+    model, tokens = modelzoo.model("llama"), modelzoo.inputs("llama")
+    found, report = trace(model, tokens[0]), av.inspect(model, tokens[:1])
+    for layer, row in zip(found.layers, report.layers, strict=True):
+        v = torch.linalg.matrix_norm(layer.heads.W_V @ layer.heads.W_O, ord=2)
+        assert row["bound"] == pytest.approx(float(v.sum()), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("case", "more"), [("llama", ""), ("qwen3", "; queries and keys are normalized")]
+)
+def test_one_token_sees_all_but_positions_are_in_the_scores(case, more):
     """A text of one token is full attention under any mask."""
     found = av.inspect(modelzoo.model(case), [5])
-    assert {row["why_no_bound"] for row in found.layers} == {"positions are in the scores (rotary)"}
+    reason = "positions are in the scores (rotary)" + more
+    assert {row["why_no_threshold"] for row in found.layers} == {reason}
     assert found.layers[0]["nearest"] is None and found.heads[0]["entropy"] is None
     dumps(found)
 
@@ -195,10 +215,43 @@ def test_only_chosen_layers_are_reported(bert):
         av.inspect(bert, [3, 4, 5], layers=[3])
 
 
+@pytest.mark.parametrize("case", modelzoo.CASES)
+@pytest.mark.parametrize("batch", [1, 2])
+def test_brief_shares_are_those_of_the_streams(case, batch):
+    """From the middle of the model, where half of the lengths of a path are still to come."""
+    given = modelzoo.inputs(case, batch=batch)
+    model = modelzoo.model(case)
+    full, brief = (av.inspect(model, given, brief=each) for each in (False, True))
+    assert [(r["length"], r["paths"]) for r in brief.lengths] == [
+        (r["length"], r["paths"]) for r in full.lengths
+    ]
+    # sums of at most 2 * 12 * 9 products behind 240 roundings, of parts up to 60 times the output
+    limit = 60 * (240 + 2 * 12 * 9) * 2.0**-53 * 4
+    for row, other in zip(brief.lengths, full.lengths, strict=True):
+        assert abs(row["share"] - other["share"]) <= limit
+    assert abs(sum(row["share"] for row in brief.lengths) - 1) <= limit
+
+
+def test_a_brief_report_has_the_same_shares_and_residuals(bert, report, tmp_path):
+    brief = av.inspect(bert, modelzoo.inputs("bert")[0], brief=True)
+    assert brief.proof["steps"] == report.proof["steps"]
+    assert 0 < brief.proof["largest_error_over_bound"] <= 1
+    residuals = [(row["layer"], row["residual"]) for row in report.layers]
+    assert [(row["layer"], row["residual"]) for row in brief.layers] == residuals
+    assert brief.heads == [] and brief.rollout is None
+    assert all(
+        set(row) == set(TABLES["layers"]) and row["diameter"] is None for row in brief.layers
+    )
+    assert "only shares and residuals were asked for" in str(brief)
+    names = {path.name for path in command.write(brief, tmp_path)}
+    assert {"lengths.csv", "layers.csv", "residual.svg", "inspect.html"} <= names
+    assert not {"heads.csv", "sink.svg", "factor.svg"} & names
+
+
 def test_torch_encoder_is_reported():
     found = av.inspect(modelzoo.encoder(), torch.randn(5, 12))
     assert found.model["family"] == "torch" and len(found.layers) == 2
-    assert all(row["bound"] is not None for row in found.layers)
+    assert all(row["why_no_threshold"] is None for row in found.layers)
 
 
 def test_float32_is_kept_if_asked(bert):
@@ -250,6 +303,43 @@ def test_tables_sort(report, tmp_path, browser):
             assert values == sorted(values, reverse=order)
         assert errors == []
         view.close()
+
+
+BOXES = """() => [...document.querySelectorAll(".figures svg")].map(svg => {
+  const box = each => { const r = each.getBoundingClientRect();
+    return [r.left, r.right, r.top, r.bottom]; };
+  const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+  const texts = [...svg.querySelectorAll("text")];
+  return {frame: box(svg), boxes: texts.map(box),
+          sizes: texts.map(text => scale * parseFloat(getComputedStyle(text).fontSize))}; })"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "low"), [(390, -0.577), (390, -8.51e-05), (1280, -0.577)])
+def test_letters_of_figures_are_readable_and_apart(report, tmp_path, browser, width, low):
+    """As many lengths as twelve layers have, with the longest numbers at the axis."""
+    names = [*range(13), "biases", "rounding"]
+    lengths = [{"length": n, "share": low if n == "biases" else 0.549, "paths": 1} for n in names]
+    many = dataclasses.replace(report, lengths=[row | {"share_whole": 0.0} for row in lengths])
+    (tmp_path / "page.html").write_text(page.page(many), encoding="utf-8")
+    view = browser.new_page(viewport={"width": width, "height": 800})
+    view.goto((tmp_path / "page.html").as_uri())
+    for drawn in view.evaluate(BOXES):
+        assert min(drawn["sizes"]) >= 9
+        left, right, top, bottom = drawn["frame"]
+        for a in drawn["boxes"]:
+            assert left <= a[0] and a[1] <= right and top <= a[2] and a[3] <= bottom + 1
+        for a, b in itertools.combinations(drawn["boxes"], 2):
+            across, down = min(a[1], b[1]) - max(a[0], b[0]), min(a[3], b[3]) - max(a[2], b[2])
+            assert across <= 0 or down <= 3  # a line's box is higher than its letters
+    view.close()
+
+
+def test_nearest_tokens_have_their_words(folder):
+    found = av.inspect(folder, text="the path s are short .")
+    words, (i, k) = found.inputs["words"], found.layers[0]["nearest"]
+    assert f"{i} {words[i - 1]}, {k} {words[k - 1]}</td>" in page.page(found)
+    assert all(isinstance(each, int) for each in found.layers[0]["nearest"]), "numbers in the JSON"
 
 
 def run_command(*arguments):
@@ -534,7 +624,7 @@ def test_layer_numbers():
 
 
 def test_transformers_is_optional(folder, monkeypatch):
-    monkeypatch.setattr(load.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(library.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(InputError, match="^model: got no package transformers, expected it .pip"):
         av.inspect(folder, [3, 4])
 

@@ -99,6 +99,7 @@ def project(tmp_path, monkeypatch) -> Path:
     """A project of twenty tests, of which twelve fail, and one more that looks at pages."""
     monkeypatch.setattr(machines, "ROOT", tmp_path)
     monkeypatch.setattr(machines, "LOGS", tmp_path / "logs")
+    monkeypatch.setattr(machines, "WORKERS", 0)  # a worker takes longer to start than these tests
     monkeypatch.setattr(machines, "SEEN", tmp_path / "logs" / "seen.json")
     monkeypatch.setattr(machines, "PAGES", tmp_path / "html")
     monkeypatch.setattr(machines, "BROWSER_TESTS", ("test_look.py",))
@@ -135,8 +136,11 @@ def test_pages_are_looked_at_once_while_they_and_the_tests_stay(project):
     assert seen(other) == "pages as on one: not looked at again"
     assert "1 passed" in seen(Machine("abroad", {"LC_ALL": "C"}, elsewhere=True))
     page = project / "html" / "page.html"
+    first = page.read_text()
     page.write_text("<p>two</p>")
     assert "1 passed" in seen(other)
+    page.write_text(first)
+    assert seen(other) == "pages as on one: not looked at again"
     look.write_text("def test_it():\n    assert False\n")
     passed, closing = machines.run_all(one)
     assert not passed and "1 failed" in closing

@@ -6,7 +6,7 @@ from torch import nn
 
 import modelzoo
 from attnverify.errors import InputError
-from attnverify.models import families, maps, spec
+from attnverify.models import families, maps, spec, streams
 from attnverify.models.forward import Subject, trace
 from attnverify.models.reconstruction import ReconstructionError
 from attnverify.models.streams import Streams, reconstruct
@@ -33,6 +33,44 @@ def test_all_paths_are_the_model(case, dtype):
     single = dtype == torch.float32 or hasattr(model.config, "rms_norm_eps")
     unit = 2.0**-24 if single else 2.0**-53
     assert streams.rest.abs().max() <= 120 * unit * found.output.abs().max()
+
+
+@pytest.mark.parametrize("case", modelzoo.CASES)
+def test_every_map_has_its_transpose(case):
+    """<M y, g> = <y, M^T g>, for streams of any number, at every step of every family."""
+    found = trace(modelzoo.model(case), modelzoo.inputs(case, batch=2))
+    generator = torch.Generator().manual_seed(0)
+    for layer in found.layers:
+        for block in layer.blocks:
+            for branch in block.branches:
+                y = torch.randn(3, *found.input.shape, generator=generator, dtype=torch.float64)
+                for step in branch.steps:
+                    after = step.linear(y)
+                    g = torch.randn(after.shape, generator=generator, dtype=torch.float64)
+                    sides = (after * g).sum(), (y * step.transposed(g)).sum()
+                    # at most 3 * 2 * 9 * 34 * 34 products, in another order
+                    size = (after.abs() * g.abs()).sum() + (
+                        y.abs() * step.transposed(g).abs()
+                    ).sum()
+                    assert abs(sides[0] - sides[1]) <= 2 * 3 * 2 * 9 * 34 * 34 * 2.0**-53 * size
+                    y = after
+
+
+@pytest.mark.parametrize("case", ["bert", "gpt_neox"])
+def test_streams_are_the_same_however_many_are_carried_at_a_time(case, monkeypatch):
+    """What is added up in another order differs by its rounding alone: four terms, here."""
+    found = trace(modelzoo.model(case), modelzoo.inputs(case))
+    seen = []
+    for together in (1, 3, 9):
+        monkeypatch.setattr(streams, "TOGETHER", together)
+        seen.append(reconstruct(found))
+    largest = max(float(each.abs().max()) for each in seen[0].sums)
+    for other in seen[1:]:
+        assert [c.place for c in other.checks] == [c.place for c in seen[0].checks]
+        # a product of 12 to 17 terms, 24 of them in a row, in another order at most
+        off = (other.sums - seen[0].sums).abs().max()
+        assert off <= 2 * 24 * 17 * 2.0**-53 * 60 * largest
+        assert max(check.ratio for check in other.checks) <= 1
 
 
 @pytest.mark.parametrize("case", ["gpt2", "llama", "bert", "phi"])

@@ -32,16 +32,7 @@ def derive():
 QUICK = Settings(samples=100, restarts=4, steps=60)
 
 
-@pytest.fixture(autouse=True)
-def nothing_stays(monkeypatch):
-    """What a test brings in is gone after it."""
-    monkeypatch.setattr(registry, "_claims", dict(registry._claims))
-    before = dict(CHECKS)
-    monkeypatch.setattr(outside, "_FILES", {})
-    monkeypatch.setattr(outside, "_DERIVE", {})
-    yield
-    CHECKS.clear()
-    CHECKS.update(before)
+pytestmark = pytest.mark.usefixtures("nothing_stays")
 
 
 def written(folder: Path, text: str = MINE, name: str = "mine.py") -> str:

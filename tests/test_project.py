@@ -286,6 +286,13 @@ def test_the_stamp_follows_what_the_book_depends_on(small_root, monkeypatch):
     assert not build_book.is_current(small_root)
 
 
+def test_parsed_pages_depend_on_every_part_of_the_extension():
+    """A part is named by a text, which no import tells."""
+    from attnverify.book.extension import PARTS
+
+    assert {f"attnverify.book.{part}" for part in PARTS} <= set(build_book.EXTENSION)
+
+
 def test_parsed_pages_are_those_of_a_good_build(tmp_path, monkeypatch):
     """After a failure, an interrupt or a change of the machinery none are left."""
     monkeypatch.setattr(build_book, "ROOT", tmp_path)
@@ -629,6 +636,32 @@ def test_an_unchanged_notebook_is_not_executed_again(tmp_path, monkeypatch):
     assert sorted(ran) == ["bad", "bad", "bad", "good", "good"]
 
 
+def test_a_cache_that_has_all_stays_and_another_one_is_emptied(tmp_path, monkeypatch):
+    """Prose is no reason to fill it again; a cell, a kernel or a broken filling is."""
+    store, page, cache = build_book.Store(tmp_path / "s"), tmp_path / "a.md", tmp_path / "cache"
+    monkeypatch.setattr(execute_notebooks, "ProcessPoolExecutor", Inline)
+    done = execute_notebooks.Executed(page, nbformat.v4.new_notebook(), 1.0, "")
+    monkeypatch.setattr(execute_notebooks, "execute", lambda path: done)
+    monkeypatch.setattr(execute_notebooks, "_outputs", lambda notebook: [])
+    monkeypatch.setattr(execute_notebooks, "_with_outputs", lambda path, _: done.notebook)
+
+    def stays(text: str) -> bool:
+        page.write_text(text)
+        mark = cache / "mark"
+        mark.touch()
+        assert execute_notebooks.fill(tmp_path, cache, store=store) == []
+        return mark.exists()
+
+    cache.mkdir()
+    assert not stays(HEAD + CELL % "1")
+    assert stays(HEAD + CELL % "1") and stays(HEAD + "Words.\n\n" + CELL % "1")
+    assert not stays(HEAD + CELL % "2")
+    assert not stays(HEAD.replace("Python 3", "Python") + CELL % "2")
+    (cache / execute_notebooks.WHOLE).unlink()
+    assert not stays(HEAD.replace("Python 3", "Python") + CELL % "2")
+    assert stays(HEAD.replace("Python 3", "Python") + CELL % "2")
+
+
 class Inline(Executor):
     """A pool that does the work at once, here."""
 
@@ -648,6 +681,7 @@ def test_kernels_share_nothing_but_imports(tmp_path):
     after = "import os, sys; print('x' in globals(), 'SEEN' in os.environ, hasattr(sys, 'seen'))"
     (tmp_path / "a.md").write_text(HEAD + CELL % f"x = 1; {before}")
     (tmp_path / "b.md").write_text(HEAD + CELL % after)
-    done = {d.path.stem: d for d in execute_notebooks._all(sorted(tmp_path.glob("*.md")), 1, None)}
+    paths = sorted(tmp_path.glob("*.md"))
+    done = {d.path.stem: d for d in execute_notebooks._all(paths, {}, 1, None)}
     assert done["a"].error == done["b"].error == ""
     assert done["b"].notebook.cells[-1].outputs[0].text == "False False False\n"

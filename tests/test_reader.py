@@ -74,10 +74,28 @@ def test_what_scrolls_can_be_reached_with_the_keyboard(browser, site):
     """A wide table is a stop where it scrolls, on a narrow screen, and none where it fits."""
     with visiting(browser, site, (200, 800)) as visit:
         page = visit.open("book/notation.html").page
-        table = page.locator("article table").first
-        assert table.get_attribute("tabindex") == "0"
+        page.wait_for_function("document.querySelector('article table').tabIndex === 0")
         page.set_viewport_size({"width": 1600, "height": 900})
         page.wait_for_function("!document.querySelector('article table[tabindex]')")
+
+
+#: Boxes of code that scroll, and how many of them are no stop.
+NO_STOPS = """() => {
+  const wide = [...document.querySelectorAll("article pre")]
+    .filter((e) => e.scrollWidth > e.clientWidth + 1);
+  return [wide.length, wide.filter((e) => e.tabIndex !== 0 && !e.querySelector("a")).length];
+}"""
+
+
+def test_every_box_that_scrolls_is_a_stop_for_whoever_presses_a_key(browser, site):
+    """Those far below are not measured while a chapter loads; a key does not wait for them."""
+    with visiting(browser, site, PHONE) as visit:
+        page = visit.page
+        page.goto(f"{site}/notebooks/collapse-width.html", wait_until="load")
+        page.keyboard.press("Tab")
+        page.wait_for_function("document.documentElement.dataset.scrollers === 'seen'")
+        wide, missed = page.evaluate(NO_STOPS)
+        assert wide > 10 and missed == 0
 
 
 def found(page, site: str, query: str) -> list[tuple[str, str]]:

@@ -61,7 +61,12 @@ CLAIMS = ("src", "formal", "constraints.txt")
 #: What the parsed pages depend on beside documents, outputs, claims and evidence.
 MACHINERY = ("_config.yml", "_toc.yml", "constraints.txt", "book/_ext", "book/references.bib")
 MACHINERY += ("tools",)
-EXTENSION = ("attnverify.book.extension", "attnverify.book.links", "attnverify.book.pages.tables")
+#: What reads pages: the extension names its parts by text, so imports do not tell them.
+EXTENSION = tuple(
+    f"attnverify.book.{path.stem}"
+    for path in sorted((ROOT / "src/attnverify/book").glob("*.py"))
+    if path.stem != "__init__"
+) + ("attnverify.book.inpage.buttons", "attnverify.book.pages.tables")
 SKIPPED = {"__pycache__", "generated", ".ipynb_checkpoints", ".jupyter_cache"}
 STAMP = ".book-stamp"
 LOCK = ".build.lock"
@@ -192,8 +197,7 @@ def generate_pages(evidence: Path, store: Store | None) -> None:
 
 
 def execute_notebooks(cache: Path, store: Store | None) -> None:
-    """Put all notebooks with outputs into an empty cache; StageError with what failed."""
-    shutil.rmtree(cache, ignore_errors=True)
+    """Have all notebooks with outputs in the cache, no others; StageError with what failed."""
     failed = fill(ROOT / "notebooks", cache, store=store)
     if failed:
         raise StageError("notebooks failed: " + "\n".join(failed))

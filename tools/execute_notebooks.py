@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
+from attnverify.files import write_text
 from forked_kernels import CAN_FORK, ForkingKernelManager, context
 
 TIMEOUT = 600  # seconds a cell
@@ -30,6 +32,8 @@ QUIET = ["--IPKernelApp.log_level=ERROR"]
 
 #: Beside the cache: digest of every notebook's outputs, by which book/_ext/changed.py knows them.
 OUTPUTS = "outputs.json"
+#: Beside the cache: digest of the keys of all that is in it. It is whole if this is there.
+WHOLE = "whole.json"
 
 
 @dataclass(frozen=True)
@@ -80,24 +84,41 @@ def fill(folder: Path, cache: Path, jobs: int | None = None, store: Any = None) 
     """Execute ``folder``'s notebooks into ``cache``; the tracebacks of those that failed.
 
     store: an :class:`attnverify.evidence.store.Store` for what need not be executed again. One
-    that failed is in neither.
+    that failed is in neither. A cache that has these outputs already stays; another one is emptied.
     """
     from jupyter_cache import get_cache
     from jupyter_cache.base import CacheBundleIn
 
+    paths = sorted(folder.glob("*.md"))
+    known = _keys(paths) if store else {}
+    whole = _digest({path.stem: [key, read(path).metadata] for path, key in known.items()})
+    if store and _text(cache / WHOLE) == whole:
+        print("    all are unchanged", flush=True)
+        return []
+    shutil.rmtree(cache, ignore_errors=True)
     bundles, failed, digests = get_cache(str(cache)), [], {}
-    for done in _all(sorted(folder.glob("*.md")), jobs, store):
+    for done in _all(paths, known, jobs, store):
         if done.error:
             failed.append(f"{done.path.name}:\n{done.error}")
             continue
-        outputs = json.dumps(_outputs(done.notebook), sort_keys=True)
-        digests[done.path.stem] = hashlib.sha256(outputs.encode()).hexdigest()
+        digests[done.path.stem] = _digest(_outputs(done.notebook))
         bundle = CacheBundleIn(
             done.notebook, str(done.path), data={"execution_seconds": done.seconds}
         )
         bundles.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
-    (cache / OUTPUTS).write_text(json.dumps(digests), encoding="utf-8")
+    write_text(cache / OUTPUTS, json.dumps(digests))
+    if store and not failed:
+        write_text(cache / WHOLE, whole)
     return failed
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _text(path: Path) -> str:
+    """What a file holds; "" if there is none."""
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 #: What the numerical libraries read when they start.
@@ -118,9 +139,10 @@ def one_thread() -> None:
         os.environ[name] = "1"  # for what a notebook starts
 
 
-def _all(paths: list[Path], jobs: int | None, store: Any) -> Iterator[Executed]:
-    """Every notebook: from the store, else executed and put there."""
-    known = _keys(paths) if store else {}
+def _all(
+    paths: list[Path], known: dict[Path, dict[str, Any]], jobs: int | None, store: Any
+) -> Iterator[Executed]:
+    """Every notebook: from the store (by its key), else executed and put there."""
     missing = []
     for path in paths:
         kept = store.get(known[path]) if store else None

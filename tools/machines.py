@@ -27,9 +27,10 @@ from attnverify.files import write_text
 
 ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / "_build" / "machines"
+WORKERS = 2  # as in the Makefile
 SHOWN = 8  # failed tests that are named; the log has all
 PAGES = ROOT / "_build" / "html"
-SEEN = LOGS / "pages-seen.json"  # the pages that passed in a browser last, and on which machine
+SEEN = LOGS / "pages-seen.json"  # digests of pages that passed in a browser: on which machine
 
 #: Files whose tests look at the built pages, in a browser, and at nothing else.
 BROWSER_TESTS = (
@@ -97,7 +98,7 @@ def _from_anywhere(argument: str) -> str:
 
 def run_tests(machine: Machine, arguments: list[str]) -> tuple[bool, str]:
     """Run pytest as ``machine`` would: whether it passed, and what to say of it."""
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "2"]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", str(WORKERS)]
     command += ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT)]
     found = [_from_anywhere(argument) for argument in arguments]
     if not any(argument.startswith(str(ROOT)) for argument in found):
@@ -126,24 +127,25 @@ def run_all(machine: Machine) -> tuple[bool, str]:
     """Every test; those of a browser only where the pages are not as another machine's were."""
     rest = [f"--ignore={ROOT / 'tests' / name}" for name in BROWSER_TESTS]
     passed, closing = run_tests(machine, rest)
-    found = {**digests(PAGES), **digests(ROOT / "tests")}
+    looked_at = f"{digest(PAGES)} {digest(ROOT / 'tests')}"
     seen = json.loads(SEEN.read_text(encoding="utf-8")) if SEEN.is_file() else {}
-    if found == seen.get("files") and not machine.elsewhere:
-        return passed, f"{closing}\npages as on {seen['machine']}: not looked at again"
+    if looked_at in seen and not machine.elsewhere:
+        return passed, f"{closing}\npages as on {seen[looked_at]}: not looked at again"
     good, second = run_tests(machine, [f"tests/{name}" for name in BROWSER_TESTS])
     if good:
-        write_text(SEEN, json.dumps({"machine": machine.name, "files": found}))
+        write_text(SEEN, json.dumps({looked_at: machine.name, **seen}))
     return passed and good, f"{closing}\n{second}"
 
 
-def digests(folder: Path) -> dict[str, str]:
-    """Name and SHA-256 of each file below ``folder`` but the build's own marks."""
+def digest(folder: Path) -> str:
+    """SHA-256 of the names and contents of all files below ``folder`` but the build's own marks."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {
+    contents = {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in files
         if not path.name.startswith(".") and "__pycache__" not in path.parts
     }
+    return hashlib.sha256(json.dumps(contents).encode()).hexdigest()
 
 
 def _closing(text: str, log: Path) -> str:

@@ -1,4 +1,4 @@
-"""What the theme and docutils get wrong for readers who hear the page or use a keyboard.
+"""What the theme and docutils get wrong, mostly for readers who hear the page or use a keyboard.
 
 Each mend is a text of the pages and what takes its place. axe-core looks at every page afterwards
 (tests/test_accessibility.py), so a mend that no longer fits its theme is noticed.
@@ -18,6 +18,13 @@ MENDS = (
     ),
     # The name hid what is folded, "The computation".
     ('<summary aria-label="Toggle hidden content">', "<summary>"),
+    # Until the theme's script ran there was no theme: no borders, then all moved by their width.
+    (
+        'document.documentElement.dataset.theme = localStorage.getItem("theme") || "auto";',
+        '{ const { dataset } = document.documentElement, dark = "(prefers-color-scheme: dark)";'
+        " dataset.theme ="
+        ' dataset.mode !== "auto" ? dataset.mode : matchMedia(dark).matches ? "dark" : "light"; }',
+    ),
     # A deprecated role, which a list cannot hold.
     (' role="doc-biblioentry"', ' role="listitem"'),
 )

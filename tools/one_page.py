@@ -27,6 +27,8 @@ LEFT_OUT = re.compile(
 )
 ABOUT_THE_PACKAGE = re.compile(r"book/(api|generated/(code|files)$)")
 SCRIPT = re.compile(r"<script\b.*?</script>", re.S)
+#: Paper takes the wide drawing of a figure.
+NARROW = re.compile(r"</?(?:picture|source)\b[^>]*>")
 SOLUTION = re.compile(
     r'<details class="sd-sphinx-override[^>]*>\s*<summary[^>]*>\s*'
     r'<span class="sd-summary-text">Solution</span>.*?</summary>(.*?)</details>',
@@ -108,7 +110,7 @@ class Book:
         text = self._read(page)
         article = text[text.index("<article") : text.index("</article>")]
         article = article[article.index(">") + 1 :]
-        article = SCRIPT.sub("", LEFT_OUT.sub("", article))
+        article = NARROW.sub("", SCRIPT.sub("", LEFT_OUT.sub("", article)))
         article = rewrite(article, page, set(self.order))
         before = len(self.solutions)
         article = SOLUTION.sub(self._numbered, article)

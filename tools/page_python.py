@@ -59,6 +59,10 @@ UNUSED += tuple(  # simplify() asks for units
 #: Parts of this package that one may need.
 PACKAGE = ("*.py", "claims/**/*.py", "evidence/*.py", "formulas/*.py", "network/*.py")
 PACKAGE += ("book/__init__.py", "book/inpage/*.py")
+#: Of these what starts processes or walks through torch's networks, and is no part of a formula.
+NATIVE = {"cli.py", "campaign.py", *(f"network/{name}.py" for name in ("deviations", "encoder"))}
+NATIVE |= {f"network/{name}.py" for name in ("decoder", "frozen", "stacks")}
+NATIVE |= {f"evidence/{name}.py" for name in ("cluster", "conjecturefile", "samples")}
 #: What is CPython's, is under the license whose text typing_extensions brings.
 PSF = "typing_extensions"
 NOTICE = """What Python in the pages consists of, and under which licenses, whose texts are beside
@@ -121,7 +125,9 @@ def library_files(name: str) -> Iterator[Source]:
 def package_files() -> Iterator[Source]:
     """The source files of this package that derivations may need."""
     top = ROOT / "src"
-    for path in sorted({p for pattern in PACKAGE for p in (top / "attnverify").glob(pattern)}):
+    own = top / "attnverify"
+    found = {path for pattern in PACKAGE for path in own.glob(pattern)}
+    for path in sorted(found - {own / name for name in NATIVE}):
         yield path.relative_to(top).as_posix(), path.read_bytes()
 
 

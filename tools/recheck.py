@@ -169,6 +169,8 @@ UNARY = {
     "log": logarithm,
     "log1p": lambda x: logarithm(1 + x),
     "tanh": tanh,
+    "sin": iv.sin,
+    "cos": iv.cos,
     "sqrt": square_root,
     "lambertw-1": lambert,
     "erf": error_function,

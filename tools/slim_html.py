@@ -6,6 +6,8 @@ Bootstrap's style rules, source maps, and loads the search index on every page. 
 - icons come from a font with only the glyphs that the pages use;
 - style rules whose classes occur in no page and no script are dropped;
 - the search index is loaded by the search page only;
+- figures have a second drawing for phones;
+- style sheets are one, and no script is waited for;
 - source maps and unused fonts are removed.
 
     python tools/slim_html.py HTML_FOLDER
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import re
 import sys
+from itertools import chain
 from pathlib import Path
 
 import tinycss2
@@ -22,16 +25,27 @@ from fontTools import subset
 from fontTools.ttLib import TTFont
 
 sys.path.insert(0, str(Path(__file__).parent))
+from bundle_styles import bundle
 from mend_html import mend
+from narrow_figures import split, with_narrow
 from size_images import with_sizes
 
-THEME_CSS = Path("_static/styles/pydata-sphinx-theme.css")
+STYLES = Path("_static")
+PICTURES = Path("_images")
+#: Sheets of which a page uses a small part; KaTeX's has classes that its script puts together.
+PURGED = ("styles/pydata-sphinx-theme.css", "sphinx-design.min.css", "mystnb.*.css")
 FONTS = Path("_static/vendor/fontawesome/webfonts")
 #: Scripts that only the search page needs; `Search` is what the theme asks for.
 SEARCH_SCRIPTS = re.compile(
     r'[ \t]*<script src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"></script>\n?'
 )
 ICON_SCRIPT = re.compile(r'[ \t]*<script defer[^>]*src="[^"]*fontawesome\.js[^"]*"></script>\n?')
+THEME_SCRIPT = Path("_static/scripts/pydata-sphinx-theme.js")
+#: The boxes that the theme measures while a page loads; scrollers.js does that when there is time.
+MEASURED = (
+    'document.querySelectorAll(["pre",".nboutput > .output_area",".cell_output > .output",'
+    '".jp-RenderedHTMLCommon",".pst-scrollable-table-container"].join(", "))'
+)
 WORD = re.compile(r"[A-Za-z0-9_-]+")
 CLASS = re.compile(r"\.((?:\\.|[\w-])+)")
 NEGATION = re.compile(r":not\([^()]*\)")
@@ -41,12 +55,23 @@ def trim_pages(root: Path) -> None:
     """Drop scripts that only icons or the search page need; mend; say how large pictures are."""
     for page in sorted(root.rglob("*.html")):
         text = mend(ICON_SCRIPT.sub("", page.read_text(encoding="utf-8")))
-        text = with_sizes(text, page.parent)
+        text = with_narrow(with_sizes(text, page.parent), page.parent)
         if page.name != "search.html":
             # The theme reads a global Search to offer results while typing.
             text = SEARCH_SCRIPTS.sub("", text)
             text = text.replace("</head>", "<script>var Search = null;</script></head>", 1)
         page.write_text(text, encoding="utf-8")
+
+
+def measure_nothing(root: Path) -> None:
+    """Keep the theme from measuring boxes; ValueError if its script is another one."""
+    script = root / THEME_SCRIPT
+    text = script.read_text(encoding="utf-8")
+    if text.count(MEASURED) != 1:
+        raise ValueError(
+            f"{THEME_SCRIPT}: got {text.count(MEASURED)} places that measure, expected 1"
+        )
+    script.write_text(text.replace(MEASURED, "[]"), encoding="utf-8")
 
 
 def used_words(root: Path) -> set[str]:
@@ -111,11 +136,10 @@ def subset_font(source: Path, wanted: set[int]) -> None:
     subset.save_font(font, source.with_suffix(".woff"), options)
 
 
-def slim(root: Path) -> None:
-    """Apply every step to the built book below root."""
-    trim_pages(root)
-    sheet = root / THEME_CSS
-    css = purge(sheet.read_text(encoding="utf-8"), used_words(root))
+def slim_icons(root: Path) -> None:
+    """Icon fonts with the glyphs that the theme's style sheet still shows, as woff."""
+    sheet = root / STYLES / PURGED[0]
+    css = sheet.read_text(encoding="utf-8")
     for font in sorted((root / FONTS).glob("*.ttf")):
         subset_font(font, glyphs(css))
     css = re.sub(
@@ -124,6 +148,19 @@ def slim(root: Path) -> None:
         css,
     )
     sheet.write_text(css, encoding="utf-8")
+
+
+def slim(root: Path) -> None:
+    """Apply every step to the built book below root."""
+    split(root / PICTURES)
+    trim_pages(root)
+    measure_nothing(root)
+    words = used_words(root)
+    for sheet in sorted(chain.from_iterable((root / STYLES).glob(name) for name in PURGED)):
+        css = purge(sheet.read_text(encoding="utf-8"), words)
+        sheet.write_text(css, encoding="utf-8")
+    slim_icons(root)
+    bundle(root)
     fonts = root / FONTS
     unwanted = {
         *root.rglob("*.map"),

@@ -52,6 +52,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from attnverify.network import paths as paths
     from attnverify.network import stacks as stacks
     from attnverify.network.attention import SelfAttentionNetwork as SelfAttentionNetwork
+    from attnverify.network.masks import Mask as Mask
     from attnverify.network.weights import MLP as MLP
     from attnverify.network.weights import AttentionWeights as AttentionWeights
     from attnverify.network.weights import LayerNorm as LayerNorm
@@ -69,6 +70,7 @@ PUBLIC = {
     "InputError": "attnverify.errors:InputError",
     "LayerNorm": "attnverify.network.weights:LayerNorm",
     "MLP": "attnverify.network.weights:MLP",
+    "Mask": "attnverify.network.masks:Mask",
     "SelfAttentionNetwork": "attnverify.network.attention:SelfAttentionNetwork",
     "Source": "attnverify.claims.model:Source",
     "Twin": "attnverify.evidence.forms:Twin",

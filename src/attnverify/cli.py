@@ -1,5 +1,5 @@
-"""The console command ``attnverify``: list, show, verify, attack, replay, derivations,
-certificates, experiment, inspect.
+"""The console command ``attnverify``: list, show, verify, sample, attack, replay,
+conjecture, derivations, certificates, experiment, inspect.
 
 Exit code 0: no check failed or stayed unknown; 1: some did; 2: wrong usage, or a run that could
 not be finished; 130: interrupted. Listing and showing load neither torch nor sympy.
@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attnverify import __version__, files, printing
 from attnverify.claims import PREFIXES, registry
-from attnverify.errors import InputError, RunError, nearest
+from attnverify.errors import InputError, RunError, nearest, require
 from attnverify.printing import out
 from attnverify.vocabulary import KINDS, Kind
 
 if TYPE_CHECKING:
     from attnverify.evidence.forms import Inequality
     from attnverify.evidence.verify import Report
+    from attnverify.models.texts import Look
 
 app = typer.Typer(
     name="attnverify",
@@ -53,6 +56,8 @@ Ids = Annotated[
 Claims = Annotated[
     list[Path] | None, typer.Option("--claims", help="Python file of claims; may be repeated.")
 ]
+Scheduler = Annotated[str | None, typer.Option(help="Address of a dask scheduler.")]
+Jobs = Annotated[int | None, typer.Option(help="Local processes (default: cores).", min=1)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Seed = Annotated[int, typer.Option(help="Equal seeds give equal evidence.", min=0)]
 
@@ -192,10 +197,8 @@ def verify(
     steps: Annotated[int, typer.Option(help="Gradient steps of every attack.", min=1)] = 300,
     seed: Seed = 0,
     device: Annotated[Device, typer.Option(help="Where to search.")] = Device.cpu,
-    scheduler: Annotated[str | None, typer.Option(help="Address of a dask scheduler.")] = None,
-    jobs: Annotated[
-        int | None, typer.Option(help="Local processes (default: cores).", min=1)
-    ] = None,
+    scheduler: Scheduler = None,
+    jobs: Jobs = None,
     json_file: Annotated[
         Path | None,
         typer.Option(
@@ -273,6 +276,54 @@ def _hand_over(report: Report, json_file: Path | None, added: int) -> None:
         to.print(f"{added} of them were not asked for: the others rest on them", markup=False)
     if failure is not None:
         raise failure
+
+
+@app.command()
+def sample(
+    id: Annotated[str, typer.Argument(help="Claim id.")],
+    folder: Annotated[Path, typer.Option("--out", help="Folder of the pieces and the report.")],
+    samples: Annotated[int, typer.Option(help="Random instances a check.", min=1)] = 10**9,
+    piece: Annotated[int, typer.Option(help="So many of them at a time.", min=1)] = 10**6,
+    seed: Seed = 0,
+    scheduler: Scheduler = None,
+    jobs: Jobs = None,
+    as_json: Json = False,
+    claims: Claims = None,
+) -> None:
+    """Sample a claim for hours, in pieces; the same command goes on where a run was ended.
+
+    Piece k, from 0, finds what verify CLAIM --evidence sampled --samples PIECE --seed SEED+k finds.
+    """
+    _one(id, claims)
+    from attnverify.evidence import samples as run
+
+    plan = run.Plan(id, samples, piece, seed)
+    files.require_writable("out", folder / run.REPORT)
+    with _pieces(plan.pieces) as finished:
+
+        def told(name: str, result: Any) -> None:
+            finished(name, result)
+            for line in run.violations(result):
+                printing.errors.print(f"fail: {name}, {line}", markup=False, style="red")
+
+        report = run.sample(plan, folder, scheduler=scheduler, jobs=jobs, finished=told)
+    printing.print_samples(report, printing.errors if as_json else out)
+    if as_json:
+        print(printing.as_json(report))
+    raise typer.Exit(0 if report["outcome"] == "pass" else 1)
+
+
+@contextmanager
+def _pieces(total: int) -> Iterator[Callable[[str, Any], None]]:
+    """A bar of pieces; an interrupt ends the run and says how it goes on."""
+    try:
+        with printing.progress_bar() as bar:
+            task = bar.add_task("pieces", total=total)
+            yield lambda name, result: bar.update(task, advance=1, description=name)
+    except KeyboardInterrupt:
+        words = "interrupted; finished pieces are kept: the same command goes on"
+        printing.errors.print(words, markup=False)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 @app.command()
@@ -460,6 +511,10 @@ def inspect_model(
     model: Annotated[Path, typer.Argument(help="Folder with config.json and safetensors.")],
     text: Annotated[Path | None, typer.Option(help="Text file; a shipped text if omitted.")] = None,
     tokens: Annotated[Path | None, typer.Option(help="File of token ids instead.")] = None,
+    texts: Annotated[
+        list[Path] | None,
+        typer.Option(help="Many texts: a folder of .txt, a file with one a line. Repeatable."),
+    ] = None,
     folder: Annotated[
         Path | None, typer.Option("--out", help="Write page, JSON, CSV and figures here.")
     ] = None,
@@ -467,13 +522,29 @@ def inspect_model(
     layers: Annotated[str | None, typer.Option(help='Layers to report, as "1,3-5".')] = None,
     dtype: Annotated[Precision, typer.Option(help="What the model runs in.")] = Precision.float64,
     device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.cpu,
+    brief: Annotated[
+        bool, typer.Option("--brief", help="Only shares and residuals: sooner.")
+    ] = False,
+    scheduler: Scheduler = None,
+    jobs: Jobs = None,
 ) -> None:
     """Trace a model of yours, prove the trace, and say what the theorems say about it.
 
-    Nothing is downloaded, no code of the folder runs.
+    Nothing is downloaded, no code of the folder runs. With --texts there is a report a text and a
+    table over all of them; the same command goes on where a run was ended.
     """
     _require_device(device)
     from attnverify.models import command
+
+    if texts:
+        if folder is None:
+            raise InputError("out: got none, expected a folder, which --texts needs")
+        require(text is None and tokens is None, "texts", "another text too", "--texts alone")
+        look = command.look(model, layers, dtype, device, brief)
+        _inspect_texts(look, texts, folder, scheduler, jobs, as_json)
+        return
+    alone = scheduler is None and jobs is None
+    require(alone, "scheduler or jobs", "one of them", "them with --texts alone")
 
     if folder is not None:
         files.require_writable("out", folder / command.JSON)
@@ -485,7 +556,7 @@ def inspect_model(
                 printing.errors.print(f"memory: {what}", markup=False, highlight=False)
             bar.update(task, completed=100 * share, description=what)
 
-        report = command.run(model, text, tokens, layers, dtype, device, advance)
+        report = command.run(model, text, tokens, layers, dtype, device, brief, advance)
     if folder is not None:
         command.write(report, folder)
     to = printing.errors if as_json else out
@@ -495,6 +566,30 @@ def inspect_model(
         to.print(line, markup=False, highlight=False, soft_wrap=True)
     if folder is not None:
         to.print(f"page in {folder / command.HTML}", markup=False, highlight=False)
+
+
+def _inspect_texts(
+    look: Look,
+    paths: list[Path],
+    folder: Path,
+    scheduler: str | None,
+    jobs: int | None,
+    as_json: bool,
+) -> None:
+    from attnverify.models import over_texts, texts
+
+    files.require_writable("out", folder / over_texts.REPORT)
+    campaign = texts.campaign(look, texts.read(paths))
+    with _pieces(len(campaign.tasks)) as finished:
+        report = over_texts.inspect_texts(
+            campaign, folder, scheduler=scheduler, jobs=jobs, finished=finished
+        )
+    to = printing.errors if as_json else out
+    if as_json:
+        print(printing.as_json(report))
+    for line in over_texts.lines(report):
+        to.print(line, markup=False, highlight=False, soft_wrap=True)
+    to.print(f"tables in {folder / over_texts.REPORT}", markup=False, highlight=False)
 
 
 def _inequality(id: str, name: str | None) -> tuple[str, Inequality]:

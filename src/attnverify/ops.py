@@ -93,6 +93,13 @@ def eye(size: int, like: Array) -> Array:
     return out
 
 
+def counting(size: int, like: Array) -> Array:
+    """0, 1, ..., size - 1 in the arithmetic of ``like``."""
+    if is_torch(like):
+        return torch.arange(size, dtype=like.dtype, device=like.device)
+    return np.array([constant(k, like) for k in range(size)], dtype=object)
+
+
 def transpose(x: Array) -> Array:
     """Last two axes exchanged."""
     return x.mT if is_torch(x) else np.swapaxes(x, -1, -2)
@@ -136,6 +143,11 @@ def maximum(a: Array, b: Array) -> Array:
     return torch.maximum(a, b) if is_torch(a) else np.frompyfunc(_larger, 2, 1)(a, b)
 
 
+def where(keep: Array, a: Array, b: Array) -> Array:
+    """The entries of ``a`` where ``keep`` (True/False) is true, those of ``b`` elsewhere."""
+    return torch.where(keep, a, b) if is_torch(a) else np.where(np.asarray(keep), a, b)
+
+
 def exp(x: Array) -> Array:
     return torch.exp(x) if is_torch(x) else _entrywise(lambda v: v.exp(), x)
 
@@ -158,6 +170,10 @@ def log1p(x: Array) -> Array:
 
 def sin(x: Array) -> Array:
     return torch.sin(x) if is_torch(x) else _entrywise(lambda v: v.sin(), x)
+
+
+def cos(x: Array) -> Array:
+    return torch.cos(x) if is_torch(x) else _entrywise(lambda v: v.cos(), x)
 
 
 def atan(x: Array) -> Array:
@@ -224,9 +240,14 @@ def softmax(x: Array, keep: Array | None = None) -> Array:
     return weights / sum(weights, axis=-1, keepdims=True)
 
 
-def causal(tokens: int, like: Array) -> Array:
-    """True where the key (column) does not come after the query (row); (tokens, tokens)."""
+def causal(tokens: int, like: Array, window: int | None = None) -> Array:
+    """True where the key (column) does not come after the query (row); (tokens, tokens).
+
+    With a window: where it is the query or one of the window - 1 keys before it.
+    """
     keep = np.tri(tokens, dtype=bool)
+    if window is not None:
+        keep &= ~np.tri(tokens, k=-window, dtype=bool)
     return torch.from_numpy(keep).to(like.device) if is_torch(like) else keep
 
 

@@ -127,6 +127,12 @@ class Node:
     def tanh(self) -> Node:
         return self._of("tanh")
 
+    def sin(self) -> Node:
+        return self._of("sin")
+
+    def cos(self) -> Node:
+        return self._of("cos")
+
     def erf(self) -> Node:
         return self._of("erf")
 

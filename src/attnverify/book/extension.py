@@ -36,6 +36,10 @@ STATIC = Path(__file__).parent / "static"
 PROOF_TYPE = {"counterexample": "example", "experiment": "example"}
 
 
+#: Extensions of their own.
+PARTS = ("citing", "finding", "folding", "holding", "inpage.buttons", "previews")
+
+
 class ClaimDirective(SphinxDirective):
     """``{claim} ID``: the box of a claim, numbered as a theorem, with its status and its links."""
 
@@ -192,7 +196,7 @@ def setup(app: Sphinx) -> dict:
     """Register the directives, the roles, the style sheet and the configuration value."""
     app.setup_extension("sphinx_proof")
     app.setup_extension("sphinxcontrib.bibtex")
-    for part in ("citing", "finding", "folding", "inpage.buttons", "previews"):
+    for part in PARTS:
         app.setup_extension(f"attnverify.book.{part}")
     app.add_config_value("attnverify_evidence", "_build/evidence.json", "env")
     app.add_directive("claim", ClaimDirective)

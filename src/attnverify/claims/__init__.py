@@ -24,6 +24,7 @@ PREFIXES = (
     "localization",
     "eigenspectrum",
     "entropy",
+    "modern",
     "experiment",
 )
 FILES = tuple(import_module(f"{__name__}.{prefix}") for prefix in PREFIXES)

@@ -38,7 +38,7 @@ MEASURED = f"{CHECKS}.measured"  # makes the checks of experiments, from their t
 LOOKUPS = {f"{CHECKS}.checks_of": CHECKS, f"{CHECKS}.CHECKS": CHECKS, f"{CHECKS}.FILES": CHECKS}
 LOOKUPS |= {f"{EXPERIMENTS}.{name}": EXPERIMENTS for name in ("run", "find", "committed")}
 LOOKUPS |= {f"{GATHER}.gather": CHECKS, f"{PACKAGE}.evidence.verify.verify": CHECKS}
-LOOKUPS |= {f"{PACKAGE}.evidence.replay.replay": CHECKS}
+LOOKUPS |= {f"{PACKAGE}.evidence.replay.replay": CHECKS, f"{GATHER}.sampled": CHECKS}
 LOOKUPS |= {f"{EXPERIMENTS}.EXPERIMENTS": EXPERIMENTS, f"{CLAIMS}.registry": CLAIMS}
 
 

@@ -29,6 +29,16 @@ LARGEST = 16 << 20  # bytes
 
 def save(path: Path, claim: str, check: str, instance: Instance) -> None:
     """Save one instance (float64 tensors without batch axis)."""
+    write_text(path, dumps(body_of(claim, check, instance)))
+
+
+def dumps(body: dict[str, Any]) -> str:
+    """The text of a replay file."""
+    return json.dumps(body, indent=1) + "\n"
+
+
+def body_of(claim: str, check: str, instance: Instance) -> dict[str, Any]:
+    """What a replay file holds, as JSON."""
     arrays = {
         name: {"shape": list(value.shape), "values": [float(v).hex() for v in value.flatten()]}
         for name, value in sorted(instance.items())
@@ -36,7 +46,7 @@ def save(path: Path, claim: str, check: str, instance: Instance) -> None:
     body = {"format": FORMAT, "claim": claim, "check": check, "arrays": arrays}
     if file := outside.file_of(claim):
         body["stated in"] = {"file": file.name, "sha256": file.sha256}
-    write_text(path, json.dumps({**body, "sha256": _digest(body)}, indent=1) + "\n")
+    return {**body, "sha256": _digest(body)}
 
 
 def _digest(body: dict[str, Any]) -> str:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import singledispatch
 
-import torch
-
 from attnverify.checks import checks_of
 from attnverify.evidence.certify import certify, certify_identity
 from attnverify.evidence.exact import compare
@@ -25,6 +23,7 @@ from attnverify.evidence.forms import (
 from attnverify.evidence.records import KINDS, Kind, Outcome, Record, TwinRecord, require_kinds
 from attnverify.evidence.search import Found, Settings, attack, sample
 from attnverify.experiments.engine import results
+from attnverify.threads import one_thread
 from attnverify.verdict import Verdict
 
 SAMPLED = "no counterexample among these instances"
@@ -50,9 +49,7 @@ def gather(claim: str, settings: Settings, kinds: Iterable[str] = KINDS) -> Clai
     """
     wanted = list(kinds)
     require_kinds(wanted)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with one_thread():
         records, twins = [], []
         for name, check in checks_of(claim).items():
             for kind, (step, limits) in evidence(check, settings, f"{claim}/{name}").items():
@@ -60,8 +57,19 @@ def gather(claim: str, settings: Settings, kinds: Iterable[str] = KINDS) -> Clai
                     records.append(_timed(kind, name, step, limits))
             twins += [_twin(claim, name, twin, settings) for twin in check.twins]
         return ClaimEvidence(claim, tuple(records), tuple(twins))
-    finally:
-        torch.set_num_threads(threads)
+
+
+def sampled(claim: str, settings: Settings) -> dict[str, Found]:
+    """What :func:`gather` samples by the settings' seed, by check, with the instances.
+
+    A decision that looks at cases of its own, the same for every seed, is left out.
+    """
+    with one_thread():
+        return {
+            name: evidence(check, settings, f"{claim}/{name}")["sampled"][0]()
+            for name, check in checks_of(claim).items()
+            if isinstance(check, Inequality | Identity)
+        }
 
 
 def _timed(kind: Kind, name: str, step: Callable[[], Found], limits: str) -> Record:

@@ -47,8 +47,8 @@ def run_all(tasks: Sequence[Task], scheduler: str | None, jobs: int | None) -> R
     """The results of the tasks, in the order in which they come.
 
     scheduler: address of a dask scheduler; jobs: number of local processes, by default one a core.
-    Raises :class:`RunError` if a piece dies. A caller that stops early closes the iterator, which
-    ends the processes at once.
+    Raises ``RunError`` if a piece dies. A caller that stops early closes the iterator, which ends
+    the processes at once.
     """
     jobs = min(jobs or os.cpu_count() or 1, len(tasks))
     if scheduler is not None:

@@ -15,6 +15,7 @@ from attnverify.experiments.engine.model import Settings as Settings
 from attnverify.experiments.engine.results import Result as Result
 from attnverify.experiments.engine.results import committed as committed
 from attnverify.experiments.trained_encoder import margins, spectra
+from attnverify.experiments.trained_models import looked, training
 
 #: The experiments by name, in the order of the book.
 EXPERIMENTS: dict[str, Experiment] = {
@@ -30,6 +31,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         locater.EXPERIMENT,
         spectra.EXPERIMENT,
         margins.EXPERIMENT,
+        training.EXPERIMENT,
+        looked.EXPERIMENT,
     )
 }
 

@@ -22,6 +22,7 @@ from attnverify.formulas import norms
 from attnverify.formulas.softmax import oscillation, variation_bound
 from attnverify.formulas.spectral import spectral_norm
 from attnverify.network.attention import SelfAttentionNetwork
+from attnverify.network.masks import Mask
 from attnverify.network.weights import MLP
 
 # ---------------------------------------------------------------- what a layer does
@@ -47,13 +48,19 @@ def network(X, W_QK, b_QK, W, key_width: int, skip: bool = False):
     return X
 
 
-def masked_layer(X, W_QK, key_width: int, causal: bool = True):
+def scores(X, W_QK, key_width: int):
+    """Logits x_i W_QK x_j^T / sqrt(d_qk) of one head, W_QK (..., width, width)."""
+    return X @ W_QK @ ops.transpose(X) / ops.root(key_width, X)
+
+
+def masked_layer(X, W_QK, key_width: int, causal: bool = True, window: int | None = None):
     """One head with W_V = I, in which token i sees the tokens j <= i alone; all with causal off.
 
-    X (..., tokens, width), W_QK (..., width, width); shape of X.
+    X (..., tokens, width), W_QK (..., width, width); shape of X. With a window it sees the last
+    ``window`` of them.
     """
-    scores = X @ W_QK @ ops.transpose(X) / ops.root(key_width, X)
-    return ops.softmax(scores, ops.causal(X.shape[-2], X) if causal else None) @ X
+    keep = ops.causal(X.shape[-2], X, window) if causal else None
+    return ops.softmax(scores(X, W_QK, key_width), keep) @ X
 
 
 # ---------------------------------------------------------------- bounds in the composite value
@@ -160,17 +167,20 @@ def sharp_bound(
 
     The last entry bounds diam(net(X)). Skip connections add 1 to the factor of a layer, an MLP
     multiplies it by its Lipschitz constant (1 more with a skip connection around it). Raises
-    InputError for layer norm and masks, for which the bound does not hold.
+    InputError for layer norm, masks and positions, for which the bound does not hold; with a mask
+    that hides padding alone, the diameters are those of the real tokens (claim modern.padding).
     """
     import torch
 
     require_tokens("X", X, net.width)
     require(net.norm is None, "net", "a network with layer norm", "one without")
-    require(net.mask is None, "net", "a network with a mask", "one without")
+    padding = isinstance(net.mask, Mask) and net.mask.hides_padding_alone
+    require(net.mask is None or padding, "net", "a network with a mask", "one of padding alone")
+    require(net.positions is None, "net", "a network with positions", "one without")
     w = net.weights
     c = rate(w["W_Q"] @ w["W_K"].mT, net.key_width)
     v = spectral_norm(w["W_V"] @ w["W_O"])
-    sizes = [norms.diameter(X)]
+    sizes = [norms.diameter(net.mask.real_alone(X) if isinstance(net.mask, Mask) else X)]
     for i in range(net.depth):
         size = sizes[-1] * (sharp_factor(sizes[-1], c[i], v[i]) + net.skip)
         sizes.append(size if net.mlp is None else size * (mlp_lipschitz(net.mlp.at(i)) + net.skip))

@@ -88,9 +88,10 @@ LAYERS = {
     ),
     "bound": Column(
         "sharp bound",
-        "the most this factor can be, from the norms of the heads and the diameter",
-        "collapse.sharp-layer",
-        f"{_WORST}; with positions, masks or norms in the scores there is none",
+        "the most this factor can be, from the norms of the heads and the diameter; with "
+        "positions, masks or norms in the scores their sum, whatever the diameter",
+        "modern.positions-end-cubic",
+        _WORST,
     ),
     "threshold": Column(
         "threshold",
@@ -104,8 +105,8 @@ LAYERS = {
         "collapse.threshold-heads",
         "that nothing collapses: tokens above the threshold may do so",
     ),
-    "why_no_bound": Column(
-        "no bound because", "the hypothesis of the sharp theorem that fails here", "", ""
+    "why_no_threshold": Column(
+        "no threshold because", "the hypotheses of the sharp theorem that fail here", "", ""
     ),
     "nearest": Column(
         "nearest tokens", "the two tokens of the stream nearest to each other, from 1", "", ""

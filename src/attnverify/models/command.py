@@ -10,7 +10,7 @@ from typing import Any
 
 from attnverify import files
 from attnverify.errors import InputError, require
-from attnverify.models import drawings, page
+from attnverify.models import drawings, page, texts
 from attnverify.models.load import ids_from
 from attnverify.models.report import Report, dumps, inspect
 from attnverify.models.words import summary
@@ -26,6 +26,7 @@ def run(
     layers: str | None,
     dtype: str,
     device: str,
+    brief: bool,
     progress: Callable[[str, float], None],
 ) -> Report:
     """The report on a folder's model at a text's or a file's tokens."""
@@ -35,11 +36,18 @@ def run(
         "dtype": dtype,
         "device": device,
         "layers": chosen,
+        "brief": brief,
         "progress": progress,
     }
     if tokens is not None:
         return inspect(model, ids_from(tokens), **options)
     return inspect(model, text=_text(text), **options)
+
+
+def look(model: Path, layers: str | None, dtype: str, device: str, brief: bool) -> texts.Look:
+    """How many texts are looked at, from the words of the command."""
+    chosen = None if layers is None else tuple(numbers(layers))
+    return texts.Look(model.absolute(), str(dtype), str(device), chosen, brief)
 
 
 def _text(file: Path | None) -> str:
@@ -48,10 +56,7 @@ def _text(file: Path | None) -> str:
 
         return passage(0, WORDS)
     require(file.is_file(), "text", f"no file {file}", "a text file")
-    try:
-        return file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"text: got {file}, which is no text ({error}), expected UTF-8") from error
+    return texts.content(file, "text")
 
 
 def numbers(layers: str) -> list[int]:
@@ -71,12 +76,13 @@ def numbers(layers: str) -> list[int]:
 
 def write(report: Report, folder: Path) -> list[Path]:
     """The page, the JSON, a CSV for each table, the figures; returns their paths."""
-    texts = {HTML: page.page(report), JSON: dumps(report), **drawings.figures(report)}
+    made = {HTML: page.page(report), JSON: dumps(report), **drawings.figures(report)}
     for name in ("lengths", "layers", "heads"):
-        texts[f"{name}.csv"] = as_csv(getattr(report, name))
-    for name, content in texts.items():
+        if rows := getattr(report, name):
+            made[f"{name}.csv"] = as_csv(rows)
+    for name, content in made.items():
         files.write_text(folder / name, content)
-    return [folder / name for name in texts]
+    return [folder / name for name in made]
 
 
 def as_csv(rows: list[dict[str, Any]]) -> str:

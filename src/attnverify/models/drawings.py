@@ -17,12 +17,13 @@ text{fill:#1d2430}.a{stroke:#8a93a3;stroke-width:1}.b{fill:#0072b2}.n{fill:#b34d
 @media (prefers-color-scheme:dark){text{fill:#e6e9ef}.b{fill:#56b4e9}.n{fill:#e69f00}
 .l{stroke:#56b4e9}.r{stroke:#e69f00}}
 </style>"""
-WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 640.0, 260.0, 56.0, 34.0, 40.0
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 640.0, 260.0, 72.0, 34.0, 40.0
 
 
 def figures(report: Report) -> dict[str, str]:
     """Name of the file to its SVG."""
-    lengths = [row for row in report.lengths if row["share"] is not None]
+    known = [row for row in report.lengths if row["share"] is not None]
+    lengths = [row for row in known if row["length"] != "rounding" and _drawn(row)]  # too small
     made = {
         "lengths.svg": bars(
             "Share of the output by path length",
@@ -42,8 +43,14 @@ def figures(report: Report) -> dict[str, str]:
         "moves": "Size of every head's output in its layer",
         "sink": "Attention to the first token",
     }.items():
-        made[f"{name}.svg"] = grid(title, report.heads, name)
+        if report.heads:
+            made[f"{name}.svg"] = grid(title, report.heads, name)
     return made
+
+
+def _drawn(row: dict[str, Any]) -> bool:
+    """Every length, and the biases of a model that has some."""
+    return row["paths"] is not None or row["share"] != 0.0
 
 
 def _frame(title: str, inside: Sequence[str], height: float = HEIGHT) -> str:
@@ -70,7 +77,9 @@ class _Scale:
         return HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM - TOP)
 
     def axis(self) -> str:
-        ticks = sorted({self.low, 0.0, self.high})
+        apart = 18  # as high as a letter on a phone
+        far = (tick for tick in (self.low, self.high) if abs(self(tick) - self(0.0)) > apart)
+        ticks = sorted({0.0, *far})
         parts = [_text(LEFT - 6, self(tick) + 4, f"{tick:.3g}", "end") for tick in ticks]
         zero = self(0.0)
         return "".join(parts) + f'<path class="a" d="M{LEFT:g},{zero:.1f}H{WIDTH - 8:g}"/>'
@@ -87,7 +96,8 @@ def _labels(labels: Sequence[str], places: Sequence[float]) -> list[str]:
     shown = [
         i for i, label in enumerate(labels) if i % every == 0 or not label.lstrip("-").isdigit()
     ]
-    return [_text(places[i], HEIGHT - 20, labels[i]) for i in shown]
+    lower = [i for i in shown if not labels[i].isdigit()]  # a word is wider than its place
+    return [_text(places[i], HEIGHT - (4 if i in lower else 20), labels[i]) for i in shown]
 
 
 def bars(title: str, labels: Sequence[str], values: Sequence[float]) -> str:
@@ -139,7 +149,7 @@ def grid(title: str, rows: Sequence[dict[str, Any]], name: str) -> str:
     sides = [
         _text(LEFT - 6, TOP + high * (i + 0.5) + 4, str(layer), "end")
         for i, layer in enumerate(layers)
-        if high >= 12 or i % 3 == 0
+        if high >= 18 or i % 3 == 0
     ]
     below = f"heads 1 to {heads}; layers down; full color: {largest:.3g}"
     return _frame(title, [*cells, *sides, _text((LEFT + WIDTH) / 2, end + 20, below)], end + 30)

@@ -64,13 +64,14 @@ class Subject:
             "dtype": str(first.dtype).removeprefix("torch."),
         }
 
-    def memory(self, inputs: Inputs) -> float:
+    def memory(self, inputs: Inputs, kept: int = 0) -> float:
         """Bytes that a run takes at most beside the model, as counted in the code and seen in runs.
 
         One layer: its weights twice in float64 and once more in absolute values; 16 arrays of the
         size of its attention matrices; the streams, one a length and three more, three times at
         their widest, with eight single activations; where rollout is compared, as many streams as
-        tokens, four times; and 16 MiB for all that is small.
+        tokens, four times; and 16 MiB for all that is small. kept: layers that stay until the
+        end, each with its weights twice, its attention matrices and 16 arrays at the widest.
         """
         batch, tokens = inputs.shape
         layers = self.architecture.layers
@@ -82,6 +83,7 @@ class Subject:
         heads = max(body.heads for body in bodies if isinstance(body, Attention))
         streams = 3 * (len(layers) + 3) + 8
         entries = 3 * weights + 16 * batch * heads * tokens**2 + streams * batch * tokens * widest
+        entries += kept * (2 * weights + batch * heads * tokens**2 + 16 * batch * tokens * widest)
         if fits(batch, tokens, masked=inputs.mask is not None):
             entries += 4 * tokens * tokens * widest
         return 8.0 * entries + 2.0**24

@@ -6,9 +6,7 @@ can run any program.
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +16,9 @@ from torch import nn
 
 from attnverify.errors import InputError, require
 from attnverify.files import read_json
+from attnverify.models import library
 from attnverify.models.families import require_family
 
-INSTALL = 'pip install "attnverify[models]"'
 PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 CONVERT = (
     'python -c "import torch; from safetensors.torch import save_file; '
@@ -58,11 +56,8 @@ class Folder:
 
     def model(self, dtype: Any) -> nn.Module:
         """The model without its head, in ``dtype``, every tensor accounted for."""
-        _require_transformers()
+        transformers = library.transformers()
         self._require_ties()
-        os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when transformers is imported
-        import transformers
-
         transformers.logging.set_verbosity_error()
         transformers.logging.disable_progress_bar()
         try:
@@ -125,11 +120,6 @@ class Folder:
             "a text that the tokenizer of the folder knows, or token ids (--tokens)",
         )
         return found.ids, list(found.tokens)
-
-
-def _require_transformers() -> None:
-    found = importlib.util.find_spec("transformers")
-    require(found is not None, "model", "no package transformers", f"it ({INSTALL})")
 
 
 def _no_weights(path: Path) -> str:

@@ -3,6 +3,7 @@
 Every map takes streams y (..., batch, tokens, width) and has
 
 - ``linear(y)``, its linear part, and ``shift``, what it adds (a tensor or 0.0);
+- ``transposed(g)``: the transpose of the linear part, <linear(y), g> = <y, transposed(g)>;
 - ``absolute(y)`` for y >= 0: the linear part with all entries replaced by their absolute values;
 - ``roundings`` m: an evaluation in floats of unit roundoff u, in any order of summation, is off by
   at most gamma_m (absolute(|y|) + |shift|), gamma_m = m u / (1 - m u), entry by entry (Higham,
@@ -41,6 +42,9 @@ class Dense:
     def linear(self, y: Tensor) -> Tensor:
         return y @ self.weight
 
+    def transposed(self, g: Tensor) -> Tensor:
+        return g @ self.weight.mT
+
     def absolute(self, y: Tensor) -> Tensor:
         return y @ self.weight.abs()
 
@@ -72,6 +76,15 @@ class Mix:
         apart = mixed.reshape(B, G, H // G, n, -1, width).permute(4, 0, 3, 1, 2, 5)
         return apart.reshape(*streams, B, n, H * width)
 
+    def transposed(self, g: Tensor) -> Tensor:
+        B, H, n, _ = self.P.shape
+        G = self.key_heads
+        streams, width = g.shape[:-3], g.shape[-1] // H
+        apart = g.reshape(-1, B, n, G, H // G, width).permute(1, 3, 4, 2, 0, 5)
+        values = self.P.reshape(B, G, H // G * n, n).mT @ apart.reshape(B, G, H // G * n, -1)
+        together = values.reshape(B, G, n, -1, width).permute(3, 0, 2, 1, 4)
+        return together.reshape(*streams, B, n, G * width)
+
     def absolute(self, y: Tensor) -> Tensor:
         return self.linear(y)  # P >= 0
 
@@ -86,6 +99,9 @@ class Gate:
 
     def linear(self, y: Tensor) -> Tensor:
         return y * self.factors
+
+    def transposed(self, g: Tensor) -> Tensor:
+        return g * self.factors
 
     def absolute(self, y: Tensor) -> Tensor:
         return y * self.factors.abs()
@@ -134,6 +150,10 @@ class Norm:
     def linear(self, y: Tensor) -> Tensor:
         y = y - y.mean(-1, keepdim=True) if self.centered else y
         return y / self.s * self.scale
+
+    def transposed(self, g: Tensor) -> Tensor:
+        g = g * self.scale / self.s
+        return g - g.mean(-1, keepdim=True) if self.centered else g
 
     def absolute(self, y: Tensor) -> Tensor:
         y = y + y.mean(-1, keepdim=True) if self.centered else y

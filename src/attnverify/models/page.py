@@ -20,6 +20,8 @@ TITLES = {
     "heads": "Head by head",
 }
 EMPTY = "\u2013"
+#: A cell of more letters than this has its lines broken.
+WORDS = 24
 
 
 def page(report: Report) -> str:
@@ -48,10 +50,22 @@ def body(report: Report) -> str:
         f'<div class="figures">{"".join(figures(report).values())}</div>',
     ]
     for name, title in TITLES.items():
-        rows: list[dict[str, Any]] = getattr(report, name)
+        rows: list[dict[str, Any]] = _named(getattr(report, name), report.inputs["words"])
+        if not rows:
+            continue
         parts += [f"<h2>{title}</h2>", _table(title, rows, TABLES[name])]
         parts.append(_legend(TABLES[name]))
     return "".join(parts)
+
+
+def _named(rows: list[dict[str, Any]], words: list[str] | None) -> list[dict[str, Any]]:
+    """Rows whose nearest tokens have their words beside their numbers, where words are known."""
+    if words is None or not rows or "nearest" not in rows[0]:
+        return rows
+    return [
+        row | {"nearest": row["nearest"] and [f"{i} {words[i - 1]}" for i in row["nearest"]]}
+        for row in rows
+    ]
 
 
 def _facts(report: Report) -> str:
@@ -89,7 +103,8 @@ def _cell(value: Any) -> str:
         text = f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
         return f'<td data-n="{value!r}">{text}</td>'
     text = ", ".join(str(each) for each in value) if isinstance(value, list) else str(value)
-    return f"<td>{escape(text)}</td>"
+    kind = ' class="words"' if len(text) > WORDS else ""
+    return f"<td{kind}>{escape(text)}</td>"
 
 
 def _legend(columns: dict[str, Column]) -> str:

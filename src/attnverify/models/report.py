@@ -9,22 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from attnverify import environment
 from attnverify.errors import InputError, require
 from attnverify.memory import readable, require_bytes
-from attnverify.models import layers, perhead, shares
+from attnverify.models import backward, layers, perhead, shares
 from attnverify.models.columns import TABLES
 from attnverify.models.forward import Subject
 from attnverify.models.inputs import Inputs
 from attnverify.models.load import Folder
 from attnverify.models.rollout import Rollout, fits
 from attnverify.models.streams import Streams
-from attnverify.models.trace import Layer
+from attnverify.models.trace import Layer, Step
 
 FORMAT = "attnverify inspect 1"
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
+BRIEF = "only shares and residuals were asked for"
 Progress = Callable[[str, float], None]
 
 
@@ -74,6 +75,7 @@ def inspect(
     dtype: str | None = "float64",
     device: str = "cpu",
     layers: Sequence[int] | None = None,
+    brief: bool = False,
     progress: Progress | None = None,
 ) -> Report:
     """What the theorems of the book say about a model at its inputs, proved by reconstruction.
@@ -83,8 +85,9 @@ def inspect(
     ids (tokens,) or (batch, tokens), embeddings ((batch,) tokens, width), pixels, or the model's
     keyword arguments, masks of padding included; or ``text``, for a folder with a tokenizer.
     dtype: what the model runs in, "float32" or "float64" (None: its own); everything else is
-    float64. layers: numbers from 1 of those to report, all if None. Nothing is changed in the
-    model, and nothing is downloaded.
+    float64. layers: numbers from 1 of those to report, all if None; brief: only shares by
+    length (without norms) and residuals by layer, as fully proved and sooner. Nothing is changed in
+    the model, and nothing is downloaded.
 
     Raises InputError for bad arguments and where memory lacks, ReconstructionError where the trace
     is not the model's own forward pass to rounding.
@@ -104,8 +107,21 @@ def inspect(
     require(isinstance(model, nn.Module), "model", type(model).__name__, "a module or a folder")
     subject = Subject.of(model, chosen, device)
     subject = replace(subject, notes=subject.notes + notes)
+    return on(subject, inputs, words, layers, brief, progress)
+
+
+def on(
+    subject: Subject,
+    inputs: Any,
+    words: list[str] | None = None,
+    layers: Sequence[int] | None = None,
+    brief: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """:func:`inspect` of a model that is ready, which may be looked at again; words: its tokens."""
     given = Inputs.of(subject.model, subject.architecture, inputs)
-    return _Run(subject, given, words, layers, progress or (lambda what, share: None)).report()
+    told = progress or (lambda what, share: None)
+    return _Run(subject, given, words, layers, brief, told).report()
 
 
 def _ids(folder: Folder, inputs: Any, text: str | None) -> tuple[Any, list[str] | None]:
@@ -128,8 +144,12 @@ class _Run:
         inputs: Inputs,
         words: list[str] | None,
         chosen: Sequence[int] | None,
+        brief: bool,
         progress: Progress,
     ) -> None:
+        self.brief = brief
+        self.kept: list[Layer] = []
+        self.middle: Tensor | None = None
         self.subject, self.inputs, self.words, self.progress = subject, inputs, words, progress
         self.depth = len(subject.architecture.layers)
         wrong = [n for n in chosen or () if not 1 <= n <= self.depth]
@@ -141,7 +161,7 @@ class _Run:
         self.sizes: dict[str, int] = {}
 
     def report(self) -> Report:
-        needed = self.subject.memory(self.inputs)
+        needed = self.subject.memory(self.inputs, self.depth - self.depth // 2 if self.brief else 0)
         instead = "fewer tokens or texts at once, or dtype float32"
         require_bytes("inputs", needed, self.subject.device, "working memory", instead)
         self.progress(f"at most {readable(needed)} beside the model", 0.0)
@@ -158,33 +178,56 @@ class _Run:
                 "words": self.words,
             },
             proof=self._proof(),
-            lengths=shares.rows(self.streams, self._valid(), self.sizes["heads"]),
+            lengths=self._lengths(final),
             layers=self.rows["layers"],
             heads=self.rows["heads"],
             rollout=rollout,
-            notes=self.subject.notes,
+            notes=self.subject.notes + ((BRIEF,) if self.brief else ()),
         )
 
     def _valid(self) -> torch.Tensor:
         assert self.streams is not None
         return self.streams.valid
 
+    def _lengths(self, final: Sequence[Step]) -> list[dict[str, Any]]:
+        assert self.streams is not None
+        if self.middle is None:
+            return shares.rows(self.streams, self._valid(), self.sizes["heads"])
+        g = backward.centered(self.streams.seen, self._valid())
+        functionals = backward.functionals(g, self.kept, final)
+        return shares.brief(self.streams, self.middle, functionals, g, self.sizes["heads"])
+
     def _layer(self, layer: Layer) -> None:
         if self.streams is None:
             self._start(layer)
         assert self.streams is not None
+        if self.brief and layer.number > self.depth // 2:
+            self._keep(layer)
         self.streams.advance(layer)
         if self.rollout is not None:
             self.rollout.advance(layer)
         if layer.number in self.chosen:
-            self.rows["layers"] += layers.rows(layer, self._valid())
-            self.rows["heads"] += perhead.rows(layer, self._valid())
+            self._measure(layer)
         self.progress(f"layer {layer.number}", layer.number / self.depth)
+
+    def _keep(self, layer: Layer) -> None:
+        """From the middle on layers are kept, for the way back, and lengths are one stream."""
+        assert self.streams is not None
+        if self.middle is None:
+            self.middle, self.streams = self.streams.lengths, self.streams.together()
+        self.kept.append(layer)
+
+    def _measure(self, layer: Layer) -> None:
+        if self.brief:
+            self.rows["layers"] += layers.residuals(layer, self._valid())
+            return
+        self.rows["layers"] += layers.rows(layer, self._valid())
+        self.rows["heads"] += perhead.rows(layer, self._valid())
 
     def _start(self, layer: Layer) -> None:
         X, heads = layer.input, layer.heads
         self.streams = Streams.of(X, self.inputs.valid(*X.shape[:2]).to(X.device))
-        if fits(*X.shape[:2], masked=self.inputs.mask is not None):
+        if not self.brief and fits(*X.shape[:2], masked=self.inputs.mask is not None):
             self.rollout = Rollout.of(X)
         self.sizes = {
             "layers": self.depth,

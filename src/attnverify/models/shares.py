@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from attnverify.formulas import norms
+from attnverify.models.backward import by_length
 from attnverify.models.streams import Streams
 
 Row = dict[str, Any]
@@ -30,10 +31,40 @@ def rows(streams: Streams, valid: Tensor, heads: int) -> list[Row]:
             "share": _over(both[0][i], both[0][-1]),
             "share_whole": _over(both[1][i], both[1][-1]),
             "norm": math.sqrt(square[i]),
-            "paths": math.comb(depth, name) * heads**name if isinstance(name, int) else None,
+            "paths": _paths(depth, name, heads),
         }
         for i, name in enumerate(names)
     ]
+
+
+def brief(
+    streams: Streams, middle: Tensor, functionals: Tensor, g: Tensor, heads: int
+) -> list[Row]:
+    """The same rows with shares alone, from the middle of the model (see ``backward``).
+
+    streams: at the output, all lengths as one; middle: S_0, S_1, ... at the middle; functionals:
+    those of g, the output with means removed, there.
+    """
+    square = float((g * streams.seen).sum())
+    found = by_length(middle, functionals)
+    depth = len(found) - 1
+    others = {"biases": streams.bias, "rounding": streams.rest}
+    parts: dict[Any, float] = dict(enumerate(found))
+    parts |= {name: float((part * g).sum()) for name, part in others.items()}
+    return [
+        {
+            "length": name,
+            "share": _over(value, square),
+            "share_whole": None,
+            "norm": None,
+            "paths": _paths(depth, name, heads),
+        }
+        for name, value in parts.items()
+    ]
+
+
+def _paths(depth: int, length: Any, heads: int) -> int | None:
+    return math.comb(depth, length) * heads**length if isinstance(length, int) else None
 
 
 def _products(parts: Tensor, Y: Tensor, valid: Tensor) -> tuple[tuple[list, list], list[float]]:

@@ -39,6 +39,9 @@ from attnverify.models.reconstruction import Check, compared
 from attnverify.models.trace import Block, Branch, Layer, Step, Trace
 
 HERE = unit_roundoff(torch.float64)
+TOGETHER = 4  # streams carried at a time: large products, and few arrays at their widest
+
+Totals = tuple[Tensor, Tensor]  # sum of the streams, and of their absolute values
 
 
 @dataclass
@@ -46,20 +49,24 @@ class Streams:
     """The streams at one place of a trace.
 
     sums (streams, batch, tokens, width): S_0, S_1, ..., and last the biases; rest and seen
-    (batch, tokens, width): what rounding has left, and the model's own values there; valid (batch,
-    tokens): False at padding.
+    (batch, tokens, width): what rounding has left, and the model's own values there; size, of the
+    same shape: the sum of the streams' absolute values; valid (batch, tokens): False at padding;
+    apart: False once all lengths are one stream.
     """
 
     sums: Tensor
     rest: Tensor
     seen: Tensor
+    size: Tensor
     valid: Tensor
+    apart: bool = True
     checks: list[Check] = field(default_factory=list)
 
     @classmethod
     def of(cls, X: Tensor, valid: Tensor) -> Streams:
         """At the input of the first layer: one path, of length 0."""
-        return cls(torch.stack([X, torch.zeros_like(X)]), torch.zeros_like(X), X, valid)
+        zero = torch.zeros_like(X)
+        return cls(torch.stack([X, zero]), zero, X, X.abs(), valid)
 
     @property
     def lengths(self) -> Tensor:
@@ -70,6 +77,12 @@ class Streams:
     def bias(self) -> Tensor:
         return self.sums[-1]
 
+    def together(self) -> Streams:
+        """All lengths as one stream from here on; everything is compared as before."""
+        sums = torch.stack([self.lengths.sum(0), self.bias])
+        rest, size = self.seen - sums.sum(0), _totals(sums)[1]
+        return Streams(sums, rest, self.seen, size, self.valid, False, self.checks)
+
     def advance(self, layer: Layer) -> None:
         """Through one layer; raises ReconstructionError where a step misses its bound."""
         for number, block in enumerate(layer.blocks, 1):
@@ -78,48 +91,76 @@ class Streams:
 
     def through_block(self, block: Block, place: str) -> None:
         ends = [self._end_of(branch, place) for branch in block.branches]
-        sums = _grown(self.sums) if any(b.attention for b in block.branches) else self.sums.clone()
-        for branch, end in zip(block.branches, ends, strict=True):
-            _add(sums, end.sums, longer=branch.attention)
+        longer = [self.apart and branch.attention for branch in block.branches]
+        sums = _grown(self.sums) if any(longer) else self.sums.clone()
+        for end, one in zip(ends, longer, strict=True):
+            _add(sums, end.sums, longer=one)
         at = [self, *ends]
         predicted = sum((each.rest for each in ends), self.rest)
         terms = len(at) + 1.0
         theirs = sum((each.seen.abs() for each in ends), self.seen.abs())
-        ours = sum(_absolute(each.sums) + each.rest.abs() for each in at)
+        ours = sum(each.size + each.rest.abs() for each in at)
         bound = gamma(terms, block.unit) * theirs + gamma(terms, HERE) * ours
-        self._arrive(f"{place}, sum", sums, block.seen, predicted, bound)
+        self.sums = sums
+        self._arrive(f"{place}, sum", _totals(sums), block.seen, predicted, bound)
         self.through(block.after, place)
 
     def _end_of(self, branch: Branch, place: str) -> Streams:
-        own = Streams(self.sums, self.rest, self.seen, self.valid, self.checks)
+        own = Streams(
+            self.sums, self.rest, self.seen, self.size, self.valid, self.apart, self.checks
+        )
         own.through(branch.steps, place)
         return own
 
     def through(self, steps: Sequence[Step], place: str) -> None:
-        """Through steps, one by one."""
-        for step in steps:
+        """Through steps; each is compared."""
+        if not steps:
+            return
+        self.sums, after = _carried(self.sums, steps)
+        for step, totals in zip(steps, after, strict=True):
             m, k = step.roundings, len(self.sums) + 1.0
-            before = _absolute(self.sums) + self.rest.abs()
+            before = self.size + self.rest.abs()
             theirs, ours = gamma(m, step.unit), gamma(m + k, HERE)
             bound = step.size(theirs * self.seen.abs() + ours * before, theirs + ours)
             predicted = step.linear(self.rest)
-            sums = step.carry(self.sums)
-            self._arrive(f"{place}, {step.name}", sums, step.seen, predicted, bound)
+            self._arrive(f"{place}, {step.name}", totals, step.seen, predicted, bound)
 
     def _arrive(
-        self, place: str, sums: Tensor, seen: Tensor, predicted: Tensor, bound: Tensor
+        self, place: str, totals: Totals, seen: Tensor, predicted: Tensor, bound: Tensor
     ) -> None:
         """Take the new values, and compare the rest with its prediction."""
-        rest = seen - sums.sum(0)
-        around = (len(sums) + 1) * HERE * (_absolute(sums) + seen.abs())
+        total, size = totals
+        rest = seen - total
+        around = (len(self.sums) + 1) * HERE * (size + seen.abs())
         bound = 2 * (bound + around) + torch.finfo(torch.float32).tiny * 2**20
         self.checks.append(compared(place, rest - predicted, bound))
-        self.sums, self.rest, self.seen = sums, rest, seen
+        self.rest, self.seen, self.size = rest, seen, size
 
 
-def _absolute(sums: Tensor) -> Tensor:
-    """The sum of the streams in absolute values, without an array of these."""
-    return torch.linalg.vector_norm(sums, ord=1, dim=0)
+def _carried(sums: Tensor, steps: Sequence[Step]) -> tuple[Tensor, list[Totals]]:
+    """The streams behind the last of the steps, and what they add up to behind each."""
+    ends: list[Tensor] = []
+    after: dict[int, Totals] = {}
+    parts = sums.split(TOGETHER)
+    for part in parts:
+        for i, step in enumerate(steps):
+            part = step.carry(part, biases=len(ends) + 1 == len(parts))
+            own = _totals(part)
+            after[i] = (after[i][0] + own[0], after[i][1] + own[1]) if i in after else own
+        ends.append(part)
+    return torch.cat(ends), list(after.values())
+
+
+def _totals(sums: Tensor) -> Totals:
+    """The sum of streams, and that of their absolute values.
+
+    One stream after the other: a norm along the first axis is several times slower.
+    """
+    total, size = sums[0].clone(), sums[0].abs()
+    for each in sums[1:]:
+        total += each
+        size += each.abs()
+    return total, size
 
 
 def _grown(sums: Tensor) -> Tensor:

@@ -40,11 +40,17 @@ class Step:
             y = map.linear(y)
         return y
 
-    def carry(self, streams: Tensor) -> Tensor:
-        """All streams one step on; the last one is that of the biases and gains the shifts."""
+    def transposed(self, g: Tensor) -> Tensor:
+        """The transpose of :meth:`linear` at g (..., batch, tokens, width of the output)."""
+        for map in reversed(self.maps):
+            g = map.transposed(g)
+        return g
+
+    def carry(self, streams: Tensor, biases: bool = True) -> Tensor:
+        """Streams one step on; with ``biases`` the last one is theirs and gains the shifts."""
         for map in self.maps:
             streams = map.linear(streams)
-            if isinstance(map.shift, Tensor):
+            if biases and isinstance(map.shift, Tensor):
                 streams[-1] += map.shift
         return streams
 

@@ -31,7 +31,8 @@ def found(report: Report) -> Iterator[str]:
     """What stands out in the tables."""
     yield _lengths(report.lengths)
     yield from _layers(report.layers)
-    yield from _heads(report.heads)
+    if report.heads:
+        yield from _heads(report.heads)
     if report.rollout and report.rollout["rank_correlation"] is not None:
         yield _rollout(report.rollout)
 
@@ -67,10 +68,15 @@ def _layers(rows: list[dict[str, Any]]) -> Iterator[str]:
             f"{below} are below the threshold of collapse, the nearest is "
             f"{low['over_threshold']:.3g} times it (layer {low['layer']})."
         )
-    for reason in dict.fromkeys(row["why_no_bound"] for row in rows):
+    for reason in dict.fromkeys(row["why_no_threshold"] for row in rows):
         if reason is not None:
-            where = [row["layer"] for row in rows if row["why_no_bound"] == reason]
-            yield f"No sharp bound at {len(where)} inputs of layers: {reason}."
+            where = [row for row in rows if row["why_no_threshold"] == reason]
+            most = max(where, key=lambda row: row["bound"])
+            yield (
+                f"No threshold at {len(where)} inputs of layers: {reason}. There attention "
+                f"multiplies the diameter by at most {most['bound']:.3g} (layer {most['layer']}), "
+                f"whatever the tokens are."
+            )
     measured = [row for row in rows if row["residual"] is not None]
     if measured:
         low = min(measured, key=lambda row: row["residual"])
@@ -103,7 +109,7 @@ def _heads(rows: list[dict[str, Any]]) -> Iterator[str]:
 def _rollout(found: dict[str, Any]) -> str:
     return (
         f"Attention rollout against the true parts of single tokens: rank correlation "
-        f"{found['rank_correlation']:.2f}, the same first token in {found['same_top']:.0%} of "
-        f"rows; a token keeps {found['own_true']:.2f} of its own place in truth, "
-        f"{found['own_rollout']:.2f} by rollout."
+        f"{found['rank_correlation']:.2f}; both give the most to the same input token in "
+        f"{found['same_top']:.0%} of rows; a token keeps {found['own_true']:.2f} of its own place "
+        f"in truth, {found['own_rollout']:.2f} by rollout."
     )

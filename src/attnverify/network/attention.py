@@ -21,17 +21,20 @@ from attnverify import ops
 from attnverify.arrays import takes_input
 from attnverify.errors import require, require_tokens
 from attnverify.memory import require_memory
+from attnverify.network.masks import Mask
+from attnverify.network.positions import Positions, scores
 from attnverify.network.weights import MLP, AttentionWeights, LayerNorm, Stack
 
 
-def logits(X, W_Q, b_Q, W_K, b_K):
+def logits(X, W_Q, b_Q, W_K, b_K, positions: Positions | None = None):
     """Attention logits of all heads.
 
     Shapes: X (..., tokens, width); W_Q, W_K (heads, width, key_width); b_Q, b_K (heads,
     key_width). Result (heads, ..., tokens, tokens), already divided by sqrt(key_width).
+    positions: those of one layer, if any.
     """
     queries, keys = _project(X, W_Q, b_Q), _project(X, W_K, b_K)
-    return queries @ ops.transpose(keys) / ops.root(W_Q.shape[-1], X)
+    return (scores if positions is None else positions.scores)(queries, keys)
 
 
 def mix(P, X, W_V, W_O):
@@ -86,10 +89,10 @@ def _join_rows(W_O):
 
 
 class SelfAttentionNetwork(nn.Module):
-    """A stack of self-attention layers, optionally with skip connections, MLPs, layer norm, mask.
+    """A stack of self-attention layers, optionally with skip connections, MLPs, norm, mask.
 
     One layer maps X (..., tokens, width) to the same shape:
-    Y = norm(skip * X + SA(X)); with an MLP then norm(skip * Y + MLP(Y)).
+    Y = norm(skip * X + SA(X)); with an MLP then norm(skip * Y + MLP(Y)). Logits may have positions.
     Parameters do not require gradients until ``requires_grad_()`` is called.
     """
 
@@ -100,12 +103,13 @@ class SelfAttentionNetwork(nn.Module):
         skip: bool = False,
         mlp: MLP | None = None,
         norm: LayerNorm | None = None,
-        mask: Literal["causal"] | Bool[Tensor, "tokens tokens"] | None = None,
+        mask: Literal["causal"] | Bool[Tensor, "tokens tokens"] | Mask | None = None,
+        positions: Positions | None = None,
     ) -> None:
         super().__init__()
         require(isinstance(skip, bool), "skip", repr(skip), "True or False")
-        named = mask is None or isinstance(mask, Tensor) or mask == "causal"
-        require(named, "mask", repr(mask), '"causal", a tensor or None')
+        named = mask is None or isinstance(mask, Tensor | Mask) or mask == "causal"
+        require(named, "mask", repr(mask), '"causal", a tensor, an av.Mask or None')
         self.depth, self.heads, self.width, self.key_width = weights.W_Q.shape
         self.value_width = weights.W_V.shape[-1]
         self.skip, self.mask = skip, mask
@@ -113,6 +117,10 @@ class SelfAttentionNetwork(nn.Module):
         self.weights = Stack(weights)
         self.mlp: Stack[MLP] | None = None
         self.norm: Stack[LayerNorm] | None = None
+        self.positions: Stack[Positions] | None = None
+        if positions is not None:
+            positions.check(self.depth, self.heads, self.key_width)
+            self.positions = Stack(positions)
         if mlp is not None:
             mlp.check(self.depth, self.width)
             self.mlp = Stack(mlp)
@@ -129,18 +137,21 @@ class SelfAttentionNetwork(nn.Module):
         key_width: int | None = None,
         value_width: int | None = None,
         *,
+        key_heads: int | None = None,
         skip: bool = False,
         bias: bool = True,
         mlp_width: int | None = None,
         norm: bool = False,
-        mask: Literal["causal"] | Bool[Tensor, "tokens tokens"] | None = None,
+        mask: Literal["causal"] | Bool[Tensor, "tokens tokens"] | Mask | None = None,
+        positions: Positions | None = None,
         scale: float = 1.0,
         seed: int = 0,
         dtype: torch.dtype = torch.float64,
     ) -> SelfAttentionNetwork:
         """Gaussian weights with standard deviation scale / sqrt(fan-in), biases likewise.
 
-        ``key_width`` and ``value_width`` default to width / heads, which must then be whole.
+        ``key_width`` and ``value_width`` default to width / heads, which must then be whole. With
+        ``key_heads`` below ``heads``, so many groups of heads in a row share keys and values.
         """
         sizes = {"depth": depth, "heads": heads, "width": width}
         sizes |= {"key_width": key_width, "value_width": value_width, "mlp_width": mlp_width}
@@ -156,6 +167,9 @@ class SelfAttentionNetwork(nn.Module):
                 f"{width} with {heads} heads",
                 "a multiple of heads, or key_width and value_width",
             )
+        groups = heads if key_heads is None else key_heads
+        whole = groups >= 1 and heads % groups == 0
+        require(whole, "key_heads", f"{groups} with {heads} heads", "a divisor of heads")
         key_width, value_width = key_width or width // heads, value_width or width // heads
         generator = torch.Generator().manual_seed(seed)
 
@@ -167,14 +181,17 @@ class SelfAttentionNetwork(nn.Module):
             draw = normal(*shape, fan_in=fan_in)
             return draw if bias else torch.zeros_like(draw)
 
-        L, H, d, k, v = depth, heads, width, key_width, value_width
+        def of_group(maps: Tensor) -> Tensor:
+            return maps.repeat_interleave(heads // groups, 1)
+
+        L, H, G, d, k, v = depth, heads, groups, width, key_width, value_width
         weights = AttentionWeights(
             W_Q=normal(L, H, d, k, fan_in=d),
             b_Q=bias_of(L, H, k, fan_in=d),
-            W_K=normal(L, H, d, k, fan_in=d),
-            b_K=bias_of(L, H, k, fan_in=d),
-            W_V=normal(L, H, d, v, fan_in=d),
-            b_V=bias_of(L, H, v, fan_in=d),
+            W_K=of_group(normal(L, G, d, k, fan_in=d)),
+            b_K=of_group(bias_of(L, G, k, fan_in=d)),
+            W_V=of_group(normal(L, G, d, v, fan_in=d)),
+            b_V=of_group(bias_of(L, G, v, fan_in=d)),
             W_O=normal(L, H, v, d, fan_in=H * v),
             b_O=bias_of(L, d, fan_in=H * v),
         )
@@ -190,14 +207,17 @@ class SelfAttentionNetwork(nn.Module):
         if norm:
             shape = (L, 1 if mlp is None else 2, d)
             layer_norm = LayerNorm(torch.ones(shape, dtype=dtype), torch.zeros(shape, dtype=dtype))
-        return cls(weights, skip=skip, mlp=mlp, norm=layer_norm, mask=mask)
+        return cls(weights, skip=skip, mlp=mlp, norm=layer_norm, mask=mask, positions=positions)
 
-    def keep(self, tokens: int) -> Bool[Tensor, "tokens tokens"] | None:
+    def keep(self, tokens: int) -> Bool[Tensor, "*batch tokens tokens"] | None:
         """Which keys (columns) each query (row) may attend to; None means all."""
         if self.mask is None:
             return None
+        if isinstance(self.mask, Mask):
+            return self.mask.keep(tokens, self.weights["b_O"])
         if isinstance(self.mask, str):
-            require(self.mask == "causal", "mask", repr(self.mask), '"causal", a tensor or None')
+            known = '"causal", a Mask, a tensor or None'
+            require(self.mask == "causal", "mask", repr(self.mask), known)
             return ops.causal(tokens, self.weights["b_O"])
         shape = tuple(self.mask.shape)
         require(shape == (tokens, tokens), "mask", f"shape {shape}", f"shape {(tokens, tokens)}")
@@ -209,7 +229,9 @@ class SelfAttentionNetwork(nn.Module):
     ) -> Float[Tensor, "heads *batch tokens tokens"]:
         """Attention matrices of one layer at its input X."""
         w = self.weights.at(layer)
-        return ops.softmax(logits(X, w.W_Q, w.b_Q, w.W_K, w.b_K), self.keep(X.shape[-2]))
+        positions = None if self.positions is None else self.positions.at(layer)
+        z = logits(X, w.W_Q, w.b_Q, w.W_K, w.b_K, positions)
+        return ops.softmax(z, self.keep(X.shape[-2]))
 
     def layer(
         self,

@@ -16,16 +16,16 @@ CLASS = "tag_derivation"
 
 
 def add_buttons(app: Sphinx, pagename, templatename, context, doctree) -> None:
-    """Load script and style on a page that has a derivation."""
+    """Load the script on a page that has a derivation; its style is on all, which share one."""
     if not app.config.attnverify_python or doctree is None:
         return
     if any(CLASS in box["classes"] for box in doctree.findall(nodes.container)):
         app.add_js_file("inpage.js", loading_method="defer")
-        app.add_css_file("inpage.css")
 
 
 def _static(app: Sphinx) -> None:
     app.config.html_static_path.append(str(STATIC))
+    app.add_css_file("inpage.css")
 
 
 def setup(app: Sphinx) -> dict:

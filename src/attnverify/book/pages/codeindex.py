@@ -62,7 +62,8 @@ def files_text() -> str:
     """The page from code to claims, as MyST."""
     rows = ([f"`src/{file}`", role, _linked(ids)] for file, role, ids in files())
     table = pipe_table(("File", "Role", "Claims"), rows)
-    return "\n".join([BACK, *scrolling("Source files and the claims that use them", table)])
+    box = scrolling("Source files and the claims that use them", table, "32% 10%")
+    return "\n".join([BACK, *box])
 
 
 def _claim(claim: Claim) -> list[str]:

@@ -129,9 +129,18 @@ def badge(status: str) -> str:
     )
 
 
-def scrolling(label: str, lines: Iterable[str]) -> list[str]:
-    """MyST lines in a box that scrolls sideways by itself, reachable by keyboard."""
-    start = f'<div class="attnverify-scroll" role="region" aria-label="{label}" tabindex="0">'
+def scrolling(label: str, lines: Iterable[str], widths: str = "") -> list[str]:
+    """MyST lines in a box that scrolls sideways by itself, reachable by keyboard.
+
+    widths: of a table's first two columns, as in "30% 10%". A long table needs them: a browser
+    shows it while it still comes, and each longer cell would move what is being read.
+    """
+    kind, style = "attnverify-scroll", ""
+    if widths:
+        first, second = widths.split()
+        kind += " attnverify-steady"
+        style = f' style="--first: {first}; --second: {second}"'
+    start = f'<div class="{kind}" role="region" aria-label="{label}" tabindex="0"{style}>'
     return [start, "", *lines, "", "</div>", ""]
 
 

@@ -45,7 +45,8 @@ def summary(known: Registered) -> str:
     ]
     rows = [row for claim in claims for row in _rows(claim, known)]
     header = ("Claim", "Registered as", "Formal statement", "False neighbors")
-    return "\n".join([*lines, *scrolling("Machine-checked claims", pipe_table(header, rows))])
+    table = scrolling("Machine-checked claims", pipe_table(header, rows), "38% 24%")
+    return "\n".join([*lines, *table])
 
 
 def _rows(claim: Claim, known: Registered) -> Iterable[list[str]]:

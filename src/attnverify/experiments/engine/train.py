@@ -42,8 +42,9 @@ Measure = Callable[[Parameters, int], Row]  # parameters, steps done -> one line
 class Plan:
     """How to train. Adam with decoupled weight decay (AdamW).
 
-    The learning rate rises linearly over the first ``warmup`` steps and then stays. Metrics are
-    taken before the first step, every ``measure_every`` steps and after the last one.
+    The learning rate rises linearly over the first ``warmup`` steps, stays, and falls linearly
+    over the last ``cooldown`` steps. Metrics are taken before the first step, every
+    ``measure_every`` steps and after the last one.
     """
 
     steps: int
@@ -53,6 +54,7 @@ class Plan:
     warmup: int = 0
     measure_every: int = 50
     checkpoint_every: int = 100
+    cooldown: int = 0
 
     def __post_init__(self) -> None:
         for name in ("steps", "measure_every", "checkpoint_every"):
@@ -61,7 +63,9 @@ class Plan:
 
     def rate(self, done: int) -> float:
         """Learning rate of the step after ``done`` steps."""
-        return self.learning_rate * min(1.0, (done + 1) / max(1, self.warmup))
+        up = (done + 1) / max(1, self.warmup)
+        down = (self.steps - done) / max(1, self.cooldown)
+        return self.learning_rate * min(1.0, up, down)
 
     def measured_at(self, done: int) -> bool:
         return done % self.measure_every == 0 or done == self.steps

@@ -1,0 +1,178 @@
+"""Samples of one claim in numbers that take hours: a campaign of pieces, each a known command.
+
+Piece k, from 0, finds exactly what ``attnverify verify CLAIM --evidence sampled --samples PIECE
+--seed S+k`` finds, S the seed of the whole; so anyone can repeat a single one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attnverify import files
+from attnverify.campaign import Campaign, Finished, ran
+from attnverify.checks import checks_of
+from attnverify.environment import versions
+from attnverify.errors import require
+from attnverify.evidence import outside, replay, run
+from attnverify.evidence.forms import Identity, Inequality
+from attnverify.evidence.search import Found, Settings
+from attnverify.evidence.workers import Task
+
+FORMAT = "attnverify sample 1"
+REPORT = "report.json"
+PIECES = "pieces"
+ORDER = ("pass", "unknown", "fail")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which claim, how many random instances a check, how many a piece, and the first seed."""
+
+    claim: str
+    samples: int
+    piece: int
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("samples", 1), ("piece", 1), ("seed", 0)):
+            value = getattr(self, name)
+            require(
+                isinstance(value, int) and value >= least, name, value, f"an integer >= {least}"
+            )
+        checks = checks_of(self.claim).values()
+        sampled = any(isinstance(check, Inequality | Identity) for check in checks)
+        require(sampled, "id", f"{self.claim!r}, which has no check that samples", "one that has")
+
+    @property
+    def pieces(self) -> int:
+        return -(-self.samples // self.piece)
+
+    def settings(self, number: int) -> Settings:
+        """Of a piece, numbered from 0; the last one takes what is left."""
+        size = min(self.piece, self.samples - number * self.piece)
+        return Settings(samples=size, seed=self.seed + number)
+
+    def command(self, number: int) -> str:
+        """The command that repeats a piece, with all else that there is to say of the claim."""
+        file, settings = outside.file_of(self.claim), self.settings(number)
+        what = self.claim if file is None else file.name
+        numbers = f"--samples {settings.samples} --seed {settings.seed}"
+        return f"attnverify verify {what} --evidence sampled {numbers}"
+
+    def campaign(self) -> Campaign:
+        """The pieces, and what they follow from."""
+        file = outside.file_of(self.claim)
+        settings: dict[str, Any] = {
+            "claim": self.claim,
+            "stated in": file and {"file": file.name, "sha256": file.sha256},
+            "samples": self.samples,
+            "piece": self.piece,
+            "seed": self.seed,
+        }
+        tasks = [
+            Task(f"piece {k + 1}", piece, (self.claim, self.settings(k), file))
+            for k in range(self.pieces)
+        ]
+        return Campaign("samples of a claim", settings, tasks)
+
+
+def piece(claim: str, settings: Settings, file: outside.ClaimFile | None) -> list[dict[str, Any]]:
+    """One piece, in whatever process: an entry for every check that samples."""
+    if file is not None:
+        outside.bring_in(file)
+    found = run.sampled(claim, settings)
+    return [_entry(claim, name, each) for name, each in found.items()]
+
+
+def _entry(claim: str, check: str, found: Found) -> dict[str, Any]:
+    kept = found.instance
+    return {
+        "check": check,
+        "outcome": found.outcome,
+        "ratio": found.ratio,
+        "cases": found.instances,
+        "undecided": found.instances - found.decided,
+        "detail": found.detail,
+        "instance": replay.body_of(claim, check, kept) if kept is not None else None,
+    }
+
+
+def sample(
+    plan: Plan,
+    folder: Path,
+    *,
+    scheduler: str | None = None,
+    jobs: int | None = None,
+    finished: Finished = lambda name, result: None,
+) -> dict[str, Any]:
+    """Do what of a plan is not done yet, write the report and the worst instances; the report.
+
+    folder: of the campaign, which gets ``report.json`` and ``worst-N.json``, a replay file for the
+    N-th check. scheduler, jobs, finished: as in :func:`attnverify.campaign.ran`. Equal plans give
+    equal files, byte by byte, wherever the pieces are computed.
+    """
+    with ran(
+        plan.campaign(), folder / PIECES, scheduler=scheduler, jobs=jobs, finished=finished
+    ) as results:
+        worst = merged(results)
+        checks = [_row(plan, number, each) for number, each in enumerate(worst.values(), 1)]
+        report = {
+            "format": FORMAT,
+            "environment": versions(),
+            **plan.campaign().settings,
+            "pieces": plan.pieces,
+            "outcome": max((row["outcome"] for row in checks), key=ORDER.index),
+            "checks": checks,
+        }
+        for row, each in zip(checks, worst.values(), strict=True):
+            if row["replay"] is not None:
+                files.write_text(folder / row["replay"], replay.dumps(each["instance"]))
+        files.write_text(folder / REPORT, json.dumps(report, indent=1, ensure_ascii=False) + "\n")
+    return report
+
+
+def merged(results: Iterable[list[dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """For every check its worst entry, of the piece ``number``, with the cases of all pieces.
+
+    The worst has the worst outcome, then the largest ratio; of equal ones the first.
+    """
+    worst: dict[str, dict[str, Any]] = {}
+    for number, entries in enumerate(results):
+        for entry in entries:
+            new = {**entry, "number": number}
+            old = worst.setdefault(entry["check"], new)
+            if old is new:
+                continue
+            sums = {key: old[key] + new[key] for key in ("cases", "undecided")}
+            worst[entry["check"]] = {**max(old, new, key=_badness), **sums}
+    return worst
+
+
+def _badness(entry: Mapping[str, Any]) -> tuple[int, float]:
+    ratio = entry["ratio"]
+    return ORDER.index(entry["outcome"]), float("-inf") if ratio is None else ratio
+
+
+def _row(plan: Plan, number: int, worst: Mapping[str, Any]) -> dict[str, Any]:
+    """What the report says of a check, from its worst entry."""
+    return {
+        "check": worst["check"],
+        "outcome": worst["outcome"],
+        "cases": worst["cases"],
+        "undecided": worst["undecided"],
+        "ratio": worst["ratio"],
+        "piece": worst["number"] + 1,
+        "detail": worst["detail"],
+        "repeat": plan.command(worst["number"]),
+        "replay": None if worst["instance"] is None else f"worst-{number}.json",
+    }
+
+
+def violations(entries: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The checks that a piece found violated, with what it says of them."""
+    failed = [entry for entry in entries if entry["outcome"] == "fail"]
+    return [f"{entry['check']}: {entry['detail'] or entry['ratio']}" for entry in failed]

@@ -1,0 +1,1 @@
+"""Three trained models of three families: which they are, and what the theorems say about each."""

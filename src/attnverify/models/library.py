@@ -1,0 +1,24 @@
+"""The package that reads models, imported in one way: offline and without a word of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import warnings
+from types import ModuleType
+
+from attnverify.errors import require
+
+INSTALL = 'pip install "attnverify[models]"'
+
+
+def transformers() -> ModuleType:
+    """The module ``transformers``; raises InputError where it is not installed."""
+    found = importlib.util.find_spec("transformers")
+    require(found is not None, "model", "no package transformers", f"it ({INSTALL})")
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when transformers is imported
+    with warnings.catch_warnings():
+        # In a notebook tqdm asks for widgets; no progress bar of it is ever shown here.
+        warnings.filterwarnings("ignore", "IProgress not found")
+        import transformers
+    return transformers

@@ -1,0 +1,198 @@
+"""Reports on many texts: each is that on its text, and one table is made of them."""
+
+import csv
+import io
+import json
+import shutil
+from statistics import median
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import attnverify as av
+import modelzoo
+from attnverify import cli
+from attnverify.errors import InputError, RunError
+from attnverify.models import over_texts, texts
+from attnverify.models.columns import TABLES
+from attnverify.models.texts import Look
+from attnverify.threads import one_thread
+from test_inspect import WORDS
+
+TEXTS = ["the path s are short .", "word0 word1 the the the", "path", "the word2 path . ."]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("model")
+    modelzoo.model("bert").save_pretrained(made)
+    (made / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    return made
+
+
+@pytest.fixture
+def lines(tmp_path):
+    file = tmp_path / "lines"
+    file.write_text("\n\n".join(TEXTS) + "\n")
+    return file
+
+
+def written(folder):
+    return {file.name: file.read_bytes() for file in sorted(folder.iterdir()) if file.is_file()}
+
+
+def look_at(folder, paths, out, **options):
+    made = texts.campaign(Look(folder), texts.read(paths))
+    return over_texts.inspect_texts(made, out, **options)
+
+
+@pytest.fixture(scope="module")
+def found(folder, tmp_path_factory):
+    """The merged report, by one process, and where it was written."""
+    place = tmp_path_factory.mktemp("found")
+    (place / "lines").write_text("\n".join(TEXTS))
+    return look_at(folder, [place / "lines"], place / "out", jobs=1), place / "out"
+
+
+def test_a_piece_is_the_report_on_its_text(folder, found):
+    for number, text in enumerate(TEXTS):
+        with one_thread():
+            alone = av.inspect(folder, text).as_json()
+        body = json.loads((found[1] / "pieces" / f"{number:06d}.json").read_text())
+        assert body["name"] == f"lines:{number + 1}"
+        assert body["result"] == json.loads(json.dumps(alone))
+
+
+def test_figures_are_the_spread_over_texts(folder, found):
+    reports = [av.inspect(folder, text) for text in TEXTS]
+    for row in found[0]["figures"]:
+        place = {key: row[key] for key in over_texts.PLACE if row[key] is not None}
+        values = [
+            each[row["figure"]]
+            for report in reports
+            for each in getattr(report, row["table"])
+            if all(each[key] == value for key, value in place.items())
+            and each[row["figure"]] is not None
+        ]
+        three = [row["smallest"], row["median"], row["largest"]]
+        assert three == pytest.approx(
+            [min(values), median(values), max(values)], rel=1e-9, abs=1e-12
+        )
+        assert row["texts"] == len(values) <= 4
+    heads = [r for r in found[0]["figures"] if r["table"] == "heads" and r["figure"] == "sink"]
+    assert [(r["layer"], r["head"]) for r in heads] == [(i, k) for i in (1, 2) for k in (1, 2, 3)]
+    worst = max(report.proof["largest_error_over_bound"] for report in reports)
+    assert 0 < found[0]["proof"]["largest_error_over_bound"] <= 1 and worst > 0
+    rows = {row["text"]: row for row in found[0]["texts"]}
+    assert found[0]["proof"]["largest_error_over_bound"] == max(
+        row["largest_error_over_bound"] for row in rows.values()
+    )
+    assert found[0]["proof"]["steps"] == sum(report.proof["steps"] for report in reports)
+    assert [row["tokens"] for row in rows.values()] == [r.inputs["tokens"] for r in reports]
+
+
+def test_main_figures_are_columns_of_a_report():
+    for table, (place, names) in over_texts.MAIN.items():
+        assert set(place) | set(names) <= set(TABLES[table])
+
+
+def test_tables_are_written(found):
+    report, out = found
+    assert json.loads((out / over_texts.REPORT).read_text()) == report
+    for name, rows in ((over_texts.TEXTS, "texts"), (over_texts.FIGURES, "figures")):
+        read = list(csv.DictReader(io.StringIO((out / name).read_text())))
+        assert len(read) == len(report[rows]) and list(read[0]) == list(report[rows][0])
+
+
+@pytest.mark.slow  # two processes that import torch: it buys that none of them shows in a figure
+def test_two_processes_write_what_one_writes(folder, lines, tmp_path):
+    look_at(folder, [lines], tmp_path / "one", jobs=1)
+    look_at(folder, [lines], tmp_path / "two", jobs=2)
+    for part in ("", "pieces"):
+        assert written(tmp_path / "one" / part) == written(tmp_path / "two" / part)
+
+
+def test_texts_of_files_and_lines(tmp_path, lines):
+    (tmp_path / "b.txt").write_text("second\nline")
+    (tmp_path / "a.txt").write_text("first")
+    assert texts.read([tmp_path]) == {"a.txt": "first", "b.txt": "second\nline"}
+    both = texts.read([tmp_path, lines])
+    assert list(both)[2:] == ["lines:1", "lines:3", "lines:5", "lines:7"]
+    with pytest.raises(InputError, match="^texts: got two texts lines:1, expected texts of diff"):
+        texts.read([lines, lines])
+
+
+def test_bad_texts_are_named(folder, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "blank").write_text("\n \n")
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    for name, message in (
+        ("empty", "which holds no .txt file, expected a folder of .txt files, or"),
+        ("blank", "which is empty, expected"),
+        ("none", "which is not there, expected"),
+        ("bytes", r"which is no text \(.*, expected UTF-8"),
+    ):
+        with pytest.raises(InputError, match=f"^texts: got .*{message}"):
+            texts.read([tmp_path / name])
+    for text, message in (
+        ("une autre langue ici", "^b: text: got 4 unknown tokens of 6"),
+        ("the " * 15, "^texts: got 17 tokens in b, expected at most 16, as the model takes"),
+    ):
+        with pytest.raises(InputError, match=message):
+            texts.campaign(Look(folder), {"a": "the", "b": text})
+
+
+def test_another_text_or_model_is_another_campaign(folder, lines, tmp_path):
+    copy = tmp_path / "model"
+    shutil.copytree(folder, copy)
+    look_at(copy, [lines], tmp_path / "out", jobs=1)
+    before = written(tmp_path / "out")
+    lines.write_text(lines.read_text().replace("word2", "word3"))
+    with pytest.raises(InputError, match="another campaign, with settings texts lines:7 [0-9a-f]"):
+        look_at(copy, [lines], tmp_path / "out", jobs=1)
+    lines.write_text(lines.read_text().replace("word3", "word2"))
+    (copy / "vocab.txt").write_text("\n".join([*WORDS, "more"]) + "\n")
+    with pytest.raises(InputError, match="another campaign, with settings model [0-9a-f]{64}, exp"):
+        look_at(copy, [lines], tmp_path / "out", jobs=1)
+    assert written(tmp_path / "out") == before
+
+
+def test_a_model_that_is_changed_during_a_run_is_told(folder, lines, tmp_path):
+    copy = tmp_path / "model"
+    shutil.copytree(folder, copy)
+    made = texts.campaign(Look(copy), texts.read([lines]))
+    (copy / "vocab.txt").write_text("\n".join([*WORDS, "more"]) + "\n")
+    with pytest.raises((InputError, RunError), match="^lines:1: model: got other files in"):
+        over_texts.inspect_texts(made, tmp_path / "out", jobs=1)
+
+
+def test_the_command(folder, lines, tmp_path):
+    words = ["inspect", str(folder), "--texts", str(lines), "--jobs", "1"]
+    done = CliRunner().invoke(cli.app, [*words, "--out", str(tmp_path / "out"), "--layers", "2"])
+    assert done.exit_code == 0, done.output
+    assert "88 steps over 4 texts" in done.output and "share of length 2" in done.output
+    report = json.loads((tmp_path / "out" / over_texts.REPORT).read_text())
+    assert {row["layer"] for row in report["figures"] if row["table"] != "lengths"} == {2}
+    for more, message in (
+        ([], "out: got none, expected a folder, which --texts needs"),
+        (["--out", str(tmp_path), "--text", "x"], "texts: got another text too"),
+    ):
+        failed = CliRunner().invoke(cli.app, [*words, *more])
+        assert isinstance(failed.exception, InputError) and message in str(failed.exception)
+    alone = CliRunner().invoke(cli.app, ["inspect", str(folder), "--jobs", "2"])
+    assert str(alone.exception).startswith("scheduler or jobs: got one of them")
+
+
+def test_figures_do_not_depend_on_the_number_of_threads(folder):
+    """What a piece finds is what one thread finds."""
+    threads = torch.get_num_threads()
+    made = texts.campaign(Look(folder), {"a": TEXTS[0]})
+    torch.set_num_threads(2)
+    try:
+        two = made.tasks[0]()
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
+    with one_thread():
+        assert two == made.tasks[0]()
