@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
 
-from bs4 import BeautifulSoup
+from bs4 import BeautifulSoup, Tag
 
 #: Elements that make a browser fetch something, with the attributes that name it.
 FETCHING = {
@@ -23,6 +23,8 @@ FETCHING = {
     "image": ("href", "xlink:href"),
     "use": ("href", "xlink:href"),
 }
+#: Elements whose text is no prose; an annotation is a formula's source, for those who copy it.
+NOT_PROSE = ["pre", "code", "script", "style", "annotation", "textarea"]
 #: <link rel=...> that a browser follows by itself; rel="license" and the like it does not.
 FOLLOWED = {
     "stylesheet",
@@ -92,10 +94,21 @@ def undescribed_images(page: BeautifulSoup) -> list[str]:
 
 
 def math_errors(page: BeautifulSoup) -> list[str]:
-    """Formulas that the renderer could not read, and formulas that nothing rendered."""
+    """Formulas that the renderer could not read, that nothing rendered, and TeX in running text.
+
+    The last is what is left of a formula that Markdown took for something else: a line of it that
+    begins with "+ " is an item of a list.
+    """
     found = [e.get("title", "") or e.get_text() for e in page.select(".katex-error, merror")]
     unrendered = [e for e in page.select("span.math, div.math") if not e.select(".katex")]
-    return found + [e.get_text()[:200] for e in unrendered if not e.select(".katex-error")]
+    found += [e.get_text()[:200] for e in unrendered if not e.select(".katex-error")]
+    return found + raw_tex(page.find("article"))
+
+
+def raw_tex(article: Tag | None) -> list[str]:
+    """Texts with a dollar sign or a backslash where neither code nor a formula is shown."""
+    texts = article.find_all(string=re.compile(r"[$\\]")) if article else []
+    return [str(text)[:200] for text in texts if not text.find_parent(NOT_PROSE)]
 
 
 def anchors(page: BeautifulSoup) -> set[str]:

@@ -309,6 +309,7 @@ BAD_PAGE = """<!doctype html><html data-theme="light"><head>
 <link rel="stylesheet" href="https://host.invalid/a.css">
 <style>@import "//host.invalid/b.css";</style></head>
 <body><article><img src="x.png" alt="x.png"><svg><path/></svg><span class="math">\\(a\\)</span>
+<ul><li>\\phi$</li></ul>
 <p style="color: #ccc; background: #fff">faint</p><a href="gone.html">gone</a>
 <div class="katex-display" dir="rtl"><div class="katex-html" style="overflow-x: auto"><span
 class="base" style="display: block; width: 2000px">x</span></div></div>
@@ -322,7 +323,7 @@ def test_the_checks_can_fail(browser, tmp_path):
     page = soup(tmp_path / "bad.html")
     assert len(remote_resources(page)) == 3
     assert len(undescribed_images(page)) == 2
-    assert len(math_errors(page)) == 1
+    assert len(math_errors(page)) == 3
     assert len(broken_links(tmp_path)) == 2
     assert remote_css("a{b:url('https://host.invalid/f.woff2')}")
     with serve(tmp_path) as address, visiting(browser, address, PHONE) as visit:

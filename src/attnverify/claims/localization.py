@@ -140,8 +140,8 @@ weights in pairs $\pm\mu$ the last two terms vanish, and the bound is that of
 {claim}`localization.middle-token`.
 
 With $W \ne 0$ the score of token $i$ in {claim}`localization.exact` has
-$\kappa = 8\, \bigl( g_i^3 \operatorname{tr}(S^3)
-+ \frac34 g_i h^2 \operatorname{tr}(S M M^\top) \bigr) / \operatorname{Var}^{3/2}$ with
+$\kappa = 8\, \bigl( g_i^3 \operatorname{tr}(S^3) + \frac34 g_i h^2
+\operatorname{tr}(S M M^\top) \bigr) / \operatorname{Var}^{3/2}$ with
 $S = \frac12 (M + M^\top)$. For symmetric $M \ne 0$ that is
 
 $$
@@ -219,8 +219,8 @@ around 0 and does not depend on the signs of the eigenvalues of $M$.
         statement=r"""
 For every $\eta$ and every $t \in (\frac12, 1]$ the contrast $\rho(t) - \rho(1 - t)$ is strictly
 increasing in $\xi$, with derivative
-$\frac{t - 1/2}{\sqrt v} \bigl[ \phi\bigl(\tfrac{\eta + (t - 1/2)\xi}{\sqrt v}\bigr)
-+ \phi\bigl(\tfrac{\eta - (t - 1/2)\xi}{\sqrt v}\bigr) \bigr]$, $v = 2t^2 - 2t + \frac7{12}$. It is
+$\frac{t - 1/2}{\sqrt v} \bigl[ \phi\bigl(\tfrac{\eta + (t - 1/2)\xi}{\sqrt v}\bigr) +
+\phi\bigl(\tfrac{\eta - (t - 1/2)\xi}{\sqrt v}\bigr) \bigr]$, $v = 2t^2 - 2t + \frac7{12}$. It is
 $0$ at $\xi = 0$ and tends to $\pm 1$ as $\xi \to \pm\infty$.
 """,
         here="statement and proof",

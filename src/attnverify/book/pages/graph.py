@@ -10,7 +10,6 @@ from attnverify.book.pages.common import (
     anchor,
     badge,
     by_part,
-    escape,
     scrolling,
 )
 from attnverify.claims import Claim, Registry, registry
@@ -107,9 +106,9 @@ def _in_words(evidence: Evidence) -> list[str]:
     lines = []
     for claim in registry.values():
         own = (
-            f"- []{{#{anchor(claim.id, 'graph')}}}{{claim}}`{escape(claim.title)} <{claim.id}>` "
+            f"- []{{#{anchor(claim.id, 'graph')}}}{{claim}}`{claim.title} <{claim.id}>` "
             f"({evidence.status(claim.id)})"
         )
-        used = [f"{{claim}}`{escape(registry[u].title)} <{u}>`" for u in claim.uses]
+        used = [f"{{claim}}`{registry[u].title} <{u}>`" for u in claim.uses]
         lines.append(f"{own} rests on {'; '.join(used) or 'no other claim'}.")
     return lines
