@@ -151,6 +151,17 @@ def test_what_has_no_number_to_scale_is_no_mutant(known, tests):
     assert trial.try_mutant(shape, known, Sources()).caught == "void"
 
 
+@pytest.mark.timeout(60)
+def test_a_child_does_not_wait_for_threads_that_a_fork_does_not_have():
+    ones, threads = torch.ones(1_000_000, dtype=torch.float64), torch.get_num_threads()
+    torch.set_num_threads(8)
+    try:
+        assert float((2 * ones).sum()) == 2e6  # its kernels have eight threads from here on
+        assert trial.in_child(lambda: float((2 * ones).sum()), 30) == 2e6
+    finally:
+        torch.set_num_threads(threads)
+
+
 def test_an_error_of_the_tool_is_not_taken_for_a_catch():
     def broken():
         raise ValueError("of the tool")

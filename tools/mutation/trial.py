@@ -12,6 +12,7 @@ from typing import Any
 
 import hypothesis  # noqa: F401  # with pytest imported before the fork: every child needs them
 import pytest
+import torch
 
 from attnverify.evidence.closure import Sources
 from mutation.pieces import ROOT, Piece, notices, tests_of
@@ -145,6 +146,8 @@ def _be_the_child(function: Callable[[], Any], seconds: int, far: int) -> None:
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, 1)
         os.dup2(nothing, 2)
+        # A fork has none of the threads of its parent: a kernel that waits for them never ends.
+        torch.set_num_threads(1)
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         try:
