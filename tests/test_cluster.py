@@ -27,9 +27,12 @@ IDS = ["paths.count", "norms.submultiplicative"]
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def dask():
-    """Two workers with two threads each, in processes that are replaced when they die."""
+    """Two workers with two threads each, in processes that are replaced when they die.
+
+    Each test has its own: a worker may not have come back when the next test begins.
+    """
     from distributed import LocalCluster
 
     with LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address=None) as made:
