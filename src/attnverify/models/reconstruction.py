@@ -25,11 +25,12 @@ class Check:
 def compared(place: str, error: Tensor, bound: Tensor) -> Check:
     """The check; raises ReconstructionError where an error exceeds its bound or is no number."""
     error, bound = error.abs(), bound.expand(error.shape)
-    if not bool(torch.isfinite(bound).all()):
+    # An extreme of numbers one of which is NaN is NaN.
+    if not all(bool(torch.isfinite(extreme)) for extreme in torch.aminmax(bound)):
         raise ReconstructionError(
             f"{place}: its roundings cannot be bounded in this dtype; use float64"
         )
-    ratios = (error / bound).nan_to_num(torch.inf)
+    ratios = error / bound
     where = int(ratios.argmax())
     ratio = float(ratios.flatten()[where])
     if not ratio <= 1:

@@ -36,17 +36,19 @@ NORMAL = torch.finfo(torch.float32).tiny
 def check(heads: Heads, valid: Tensor, place: str) -> Check:
     """The model's attention matrices against those of W_Q, W_K and the scale.
 
-    valid (batch, tokens): rows of padding are left out, which may attend to anything.
+    valid (batch, tokens): rows of padding are left out, which may attend to anything. In place
+    where it can be: these are the largest arrays of a report.
     """
     own, absolute, roundings = scores(heads)
-    seen = (heads.P > 0) & valid[:, None, :, None]
-    expected = torch.softmax(own.masked_fill(~seen, -torch.inf), -1).nan_to_num(0.0)
-    largest = absolute.masked_fill(~seen, 0.0).amax(-1, keepdim=True)
+    unseen = ~((heads.P > 0) & valid[:, None, :, None])
+    expected = torch.softmax(own.masked_fill_(unseen, -torch.inf), -1).nan_to_num_(0.0)
+    largest = absolute.masked_fill_(unseen, 0.0).amax(-1, keepdim=True)
     unit = max(heads.unit, SINGLE)
     E = 2 * gamma(roundings, heads.unit) * largest + 4 * unit * largest
     E = E + gamma(heads.P.shape[-1] + 6.0, unit)
-    bound = 2 * (expected * torch.expm1(E) + NORMAL)
-    return compared(place, torch.where(seen, heads.P - expected, 0.0), bound)
+    error = (heads.P - expected).masked_fill_(unseen, 0.0)
+    bound = expected.mul_(torch.expm1(E)).add_(NORMAL).mul_(2)
+    return compared(place, error, bound)
 
 
 def scores(heads: Heads) -> tuple[Tensor, Tensor, Tensor]:
@@ -56,7 +58,8 @@ def scores(heads: Heads) -> tuple[Tensor, Tensor, Tensor]:
     k, k_size, m_k = _vectors(heads, heads.W_K, heads.b_K, norms[1])
     roundings = m_q + m_k + q.shape[-1] + 8.0
     scale = heads.scale
-    return q @ k.mT * scale, q_size @ k_size.mT * scale, torch.as_tensor(roundings)
+    own, absolute = (q @ k.mT).mul_(scale), (q_size @ k_size.mT).mul_(scale)
+    return own, absolute, torch.as_tensor(roundings)
 
 
 def _vectors(

@@ -131,8 +131,8 @@ class Streams:
         """Take the new values, and compare the rest with its prediction."""
         total, size = totals
         rest = seen - total
-        around = (len(self.sums) + 1) * HERE * (size + seen.abs())
-        bound = 2 * (bound + around) + torch.finfo(torch.float32).tiny * 2**20
+        around = (size + seen.abs()).mul_((len(self.sums) + 1) * HERE)
+        bound = around.add_(bound).mul_(2).add_(torch.finfo(torch.float32).tiny * 2**20)
         self.checks.append(compared(place, rest - predicted, bound))
         self.rest, self.seen, self.size = rest, seen, size
 
@@ -157,9 +157,10 @@ def _totals(sums: Tensor) -> Totals:
     One stream after the other: a norm along the first axis is several times slower.
     """
     total, size = sums[0].clone(), sums[0].abs()
+    absolute = torch.empty_like(size)
     for each in sums[1:]:
         total += each
-        size += each.abs()
+        size += torch.abs(each, out=absolute)
     return total, size
 
 
