@@ -18,6 +18,7 @@ from attnverify.experiments import EXPERIMENTS, committed, find
 from attnverify.experiments.engine import agreement, results
 from attnverify.experiments.engine.model import Settings
 from attnverify.experiments.engine.tables import Table, plus_minus
+from attnverify.threads import one_thread
 from toy_experiment import TOY, register
 
 NAMES = list(EXPERIMENTS)
@@ -55,7 +56,7 @@ def test_the_criterion_comes_out_as_the_book_says(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_sample_of_the_table_comes_out_again(name):
-    with results.fixed_threads():
+    with one_thread():
         again = find(name).sample(committed(name).rows)
     by_chance = [each for each in again if each.chance]
     assert again and len(by_chance) == find(name).by_chance

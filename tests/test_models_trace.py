@@ -8,7 +8,7 @@ import modelzoo
 from attnverify.errors import InputError
 from attnverify.models import families, maps, spec, streams
 from attnverify.models.forward import Subject, trace
-from attnverify.models.reconstruction import ReconstructionError
+from attnverify.models.reconstruction import ReconstructionError, compared
 from attnverify.models.streams import Streams, reconstruct
 
 DTYPES = (torch.float64, torch.float32)
@@ -338,3 +338,12 @@ def test_rounding_of_a_norm(centered):
         bound = maps.gamma(exact.roundings, 2.0**-24) * exact.absolute(x.double().abs())
         assert (off <= bound).all()
         assert (off.max() >= 2.0**-20 * bound.max()) or offset == 1000.0
+
+
+@pytest.mark.parametrize("error, bound", [(torch.nan, 1.0), (1.0, torch.nan), (1.0, torch.inf)])
+def test_what_is_no_number_is_no_agreement(error, bound):
+    """Nor is one of many: an error and a bound of zero beside them would pass."""
+    errors, bounds = torch.tensor([0.0, error, 0.0]), torch.tensor([1.0, bound, 1.0])
+    with pytest.raises(ReconstructionError):
+        compared("here", errors, bounds)
+    assert compared("here", errors[:1], bounds[:1]).ratio == 0

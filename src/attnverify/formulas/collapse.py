@@ -131,13 +131,20 @@ def rate(W_QK, key_width: int):
     return spectral_norm(W_QK) / (ops.constant(4, W_QK) * ops.root(key_width, W_QK))
 
 
+def falls(size, c):
+    """t_h = tanh(c_h size^2), (..., heads): the total variation that a diameter allows a head.
+
+    size (...), c (..., heads). The bound of attnverify.formulas.softmax at osc = 4 c size^2.
+    """
+    return variation_bound(4 * c * ops.square(size)[..., None])
+
+
 def sharp_factor(size, c, v):
     """sum_h v_h tanh(c_h size^2): what a layer at most leaves of the diameter ``size``.
 
     c, v: (..., heads), rates and largest singular values of the value maps.
     """
-    # tanh(osc / 4) with osc = 4 c size^2: the total variation bound of attnverify.formulas.softmax
-    return ops.sum(v * variation_bound(4 * c * ops.square(size)[..., None]), -1)
+    return ops.sum(v * falls(size, c), -1)
 
 
 def threshold(qk_norm: float, value_norm: float, key_width: int) -> float:

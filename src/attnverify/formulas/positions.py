@@ -15,7 +15,7 @@ import torch
 
 from attnverify import ops
 from attnverify.formulas import norms
-from attnverify.formulas.collapse import sharp_factor
+from attnverify.formulas.collapse import rate, sharp_factor
 from attnverify.formulas.softmax import oscillation, variation_bound
 from attnverify.formulas.spectral import spectral_norm
 from attnverify.network.positions import scores
@@ -78,7 +78,7 @@ def score_map(W_Q, W_K):
 
 def sharp_layer_factor(X, W, W_Q, W_K):
     """The factor of the sharp theorem, which knows of no positions."""
-    c = spectral_norm(score_map(W_Q, W_K)) / ops.root(W_Q.shape[-1], X) / ops.constant(4, X)
+    c = rate(score_map(W_Q, W_K), W_Q.shape[-1])
     return sharp_factor(norms.diameter(X), c, spectral_norm(W))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 
 from attnverify import ops
+from attnverify.formulas.walk import traces
 from attnverify.network.positions import rotated
 
 
@@ -107,6 +108,5 @@ def mean_square_bound(Q, K):
 
 def score_moments(i, T, M):
     """Mean and variance of a score: i tr M and i T |M|_F^2 + i^2 tr(M^2), M = M(T - i)."""
-    trace = ops.sum(M * ops.eye(M.shape[-1], M), (-2, -1))
-    square = ops.sum(M * ops.transpose(M), (-2, -1))
-    return i * trace, i * T * ops.sum(ops.square(M), (-2, -1)) + i * i * square
+    trace, frobenius, square = traces(M, ops.eye(M.shape[-1], M))
+    return i * trace, i * T * frobenius + i * i * square

@@ -1,20 +1,14 @@
 """Heads bounded together: value maps on top of each other, and heads that share keys and values.
 
 Formulas work in any arithmetic of :mod:`attnverify.ops`. Of one layer: t (..., heads) with
-t_h = tanh(c_h diam(X)^2), the total variation that :func:`falls` allows head h; W (..., heads,
+t_h = tanh(c_h diam(X)^2), the total variation that ``collapse.falls`` allows head h; W (..., heads,
 width, size), its value maps. The factor of a layer is what it at most leaves of a diameter.
 """
 
 from __future__ import annotations
 
 from attnverify import ops
-from attnverify.formulas.softmax import variation_bound
 from attnverify.formulas.spectral import spectral_norm
-
-
-def falls(size, c):
-    """t_h = tanh(c_h size^2) from the diameter ``size`` (...) and the rates c (..., heads)."""
-    return variation_bound(4 * c * ops.square(size)[..., None])
 
 
 def along(t, W, y):

@@ -23,7 +23,7 @@ from attnverify.checks.instances import (
 )
 from attnverify.evidence.cover import certain
 from attnverify.evidence.forms import Check, Decision, Inequality
-from attnverify.formulas import collapse, norms, softmax
+from attnverify.formulas import collapse, norms
 from attnverify.formulas.spectral import spectral_norm
 from attnverify.verdict import Verdict
 
@@ -62,8 +62,8 @@ def _norm_over_heads(X, W_QK, b_QK, W, p: float = 1.01):
     """The bound of one layer with the p-norm over the heads in place of their sum."""
     size = norms.diameter(X)
     c = collapse.rate(W_QK[..., 0, :, :, :], KEY_WIDTH)
-    falls = softmax.variation_bound(4 * c * ops.square(size)[..., None])
-    falls, p = spectral_norm(W[..., 0, :, :, :]) * falls, ops.constant(p, X)
+    falls = spectral_norm(W[..., 0, :, :, :]) * collapse.falls(size, c)
+    p = ops.constant(p, X)
     return size * ops.exp(ops.log(ops.sum(ops.exp(p * ops.log(falls)), -1)) / p)
 
 

@@ -12,7 +12,7 @@ from flint import arb
 from attnverify import ops
 from attnverify.checks.definitions.agree import Pair, drawn, largest, table, total
 from attnverify.checks.modern.shared import grouped_layer
-from attnverify.formulas import stacked
+from attnverify.formulas import collapse, stacked
 from attnverify.formulas.spectral import spectral_norm
 
 
@@ -21,7 +21,7 @@ def heads(power: int = 1) -> Iterator[Pair]:
     H, d, m = 2, 3, 2
     W, y, rates = drawn(5, (H, d, m), (m,), (H,))
     c: Any = abs(rates)
-    (t,) = stacked.falls(ops.balls(np.array([0.75])), c)
+    (t,) = collapse.falls(ops.balls(np.array([0.75])), c)
     yield "t", t, table(lambda h: (arb(9) / 16 * c[h]).tanh(), H)
     pair = [total(W[h, i, k] * y[k] for k in range(m)) for h in range(H) for i in range(d)]
     lengths = [total(v * v for v in pair[h * d : (h + 1) * d]).sqrt() for h in range(H)]

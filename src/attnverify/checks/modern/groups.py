@@ -29,7 +29,7 @@ def _group_sizes(n: int, d: int, k: int, v: int, G: int, m: int) -> dict[str, tu
 
 def _group_falls(X, W_Q, W_K):
     W_QK = W_Q @ ops.transpose(stacked.repeat(W_K, W_Q.shape[-3] // W_K.shape[-3], -3))
-    return stacked.falls(norms.diameter(X), collapse.rate(W_QK, W_Q.shape[-1]))
+    return collapse.falls(norms.diameter(X), collapse.rate(W_QK, W_Q.shape[-1]))
 
 
 def _grouped(X, W_Q, W_K, W_V, W_O, **_):

@@ -28,7 +28,7 @@ def _output(X, W_QK, b_QK, W):
 
 def _falls(X, W_QK):
     """t_h of the first layer, (..., heads)."""
-    return stacked.falls(norms.diameter(X), collapse.rate(W_QK[..., 0, :, :, :], KEY_WIDTH))
+    return collapse.falls(norms.diameter(X), collapse.rate(W_QK[..., 0, :, :, :], KEY_WIDTH))
 
 
 def reading_along(size: float, written: list[list[float]], signs: list[int]) -> Instance:

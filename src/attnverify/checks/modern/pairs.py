@@ -72,7 +72,7 @@ def reach(bias: float, first: int = 3) -> Verdict:
             i = layer(V, y, bias, 2.0**-30, first)
             c = collapse.rate(i["W_QK"], KEY_WIDTH)
             size = norms.diameter(i["X"][None])
-            (bound,) = size * stacked.along(stacked.falls(size, c), V, y)
+            (bound,) = size * stacked.along(collapse.falls(size, c), V, y)
             written = collapse.layer(**i, key_width=KEY_WIDTH) @ y
             shares.append((written[0] - written[3]) / bound)
     worst = min(shares, key=float)

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from attnverify.environment import machine, versions
 from attnverify.errors import InputError, require
 from attnverify.experiments.engine.model import Experiment, Row, Settings
 from attnverify.files import write_text
+from attnverify.threads import one_thread
 
 FORMAT = "attnverify experiment 1"
 LARGEST = 16 << 20  # bytes
-THREADS = 1  # fixed: sums in another order round differently; and two threads wait on busy cores
 
 
 @dataclass(frozen=True)
@@ -53,7 +48,7 @@ def run(experiment: Experiment, settings: Settings | None = None) -> Result:
     if settings.folder is not None:
         settings.folder.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
-    with fixed_threads():
+    with one_thread():
         rows = experiment.run(settings)
     seconds = round(time.perf_counter() - start, 1)
     _require_finite(rows)
@@ -100,17 +95,6 @@ def _require_finite(rows: list[Row]) -> None:
             require(
                 finite, key, f"{value} in row {number}", "finite figures: it over- or underflowed"
             )
-
-
-@contextmanager
-def fixed_threads(count: int = THREADS) -> Iterator[None]:
-    """Compute with this many threads, and with the former number again afterwards."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(min(count, os.cpu_count() or 1))
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _command(experiment: Experiment, settings: Settings) -> str:
