@@ -16,7 +16,14 @@ from attnverify.evidence.records import Record, TwinRecord
 from attnverify.evidence.search import Settings
 from attnverify.evidence.status import own
 from attnverify.evidence.verify import Report, verify
-from attnverify.vocabulary import KINDS, MARKS, STATUS_COLORS, STATUSES, tally
+from attnverify.vocabulary import (
+    KINDS,
+    MARKS,
+    REPORT_VERSION,
+    STATUS_COLORS,
+    STATUSES,
+    tally,
+)
 
 QUICK = ["--samples", "40", "--restarts", "2", "--steps", "5", "--jobs", "1"]
 COUNT = ["verify", "paths.count", "--evidence", "certified", *QUICK]  # 4 claims, no search
@@ -93,7 +100,7 @@ def test_a_report_replaces_a_report_in_a_folder_that_is_made(run, tmp_path):
 
 def test_the_report_goes_to_standard_output(run):
     code, out, err = run(*COUNT, "--json", "-")
-    assert code == 0 and json.loads(out)["version"] == running.REPORT_VERSION
+    assert code == 0 and json.loads(out)["version"] == REPORT_VERSION
     assert "4 claims: 4 partial" in err
 
 

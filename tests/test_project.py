@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import tomllib
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,7 +25,6 @@ from packaging.version import Version
 
 import bookchain
 import build_book
-import evidence_files
 import execute_notebooks
 import page_python
 import slim_html
@@ -332,7 +331,8 @@ def test_a_text_is_made_again_when_what_it_depends_on_changes(tmp_path):
 
 def test_a_page_shows_the_claims_it_names_and_their_relations():
     """A page is read again when one of these, or what was found for it, is another."""
-    changed = extension("changed")
+    import changed
+
     found = changed.claims_of("See {claim}`norms.submultiplicative` in paths.py, e.g. here.")
     assert "norms.submultiplicative" in found and "norms.diameter" not in found
     refuted = next(c for c in registry.values() if c.corrected_by)
@@ -344,7 +344,9 @@ def test_a_page_shows_the_claims_it_names_and_their_relations():
 
 def test_formulas_are_rendered_once(tmp_path):
     """By source and mode, in this build and the next; one with an error each time."""
-    formulas, asked = extension("formulas"), []
+    import formulas
+
+    asked = []
 
     def render(latex: str, options=None) -> str:
         asked.append((latex, options))
@@ -360,91 +362,25 @@ def test_formulas_are_rendered_once(tmp_path):
     assert again.render("bad") == "katex-error" and len(asked) == 5
 
 
-def extension(name: str):
-    """A module of book/_ext."""
-    sys.path.insert(0, str(ROOT / "book" / "_ext"))
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.path.pop(0)
-
-
-FIRST = """# First
-
-```{prf:theorem} Old
-:label: old
-
-$x^2$
-```
-
-```{claim} norms.submultiplicative
-```
-
-```{evidence} norms.submultiplicative
-```
-"""
-SECOND = """# Second
-
-By {prf:ref}`new` and {prf:ref}`old`; {claim}`norms.submultiplicative`, {cite}`dong2021`.
-
-$$ y = x $$ (eq-y)
-
-```{bibliography}
-```
-"""
-NEW = "```{prf:theorem} New\n:label: new\n\n$x^3$\n```\n\n"
-
-
-@pytest.fixture
-def two_pages(tmp_path, monkeypatch) -> Path:
-    """A book of two pages, one with theorems and evidence, one that refers to them."""
-    for name in ("_config.yml", "book/_ext", "book/_static", "book/references.bib"):
-        source, target = ROOT / name, tmp_path / name
-        target.parent.mkdir(exist_ok=True)
-        copy = shutil.copytree if source.is_dir() else shutil.copy
-        copy(source, target)
-    toc = "format: jb-book\nroot: pages/first\noptions: {numbered: true}\nchapters:\n"
-    toc += "- file: pages/second\n"
-    (tmp_path / "_toc.yml").write_text(toc)
-    (tmp_path / "pages").mkdir()
-    (tmp_path / "pages" / "second.md").write_text(SECOND)
-    (tmp_path / "_build").mkdir()
-    evidence_files.write(tmp_path / "_build" / "evidence.json")
-    monkeypatch.setattr(build_book, "ROOT", tmp_path)
-    return tmp_path
-
-
-def pages_of(root: Path, first: str, fresh: bool) -> dict[str, bytes]:
-    """Every file of the built book; not strict, as the rest of the book is missing."""
-    (root / "pages" / "first.md").write_text(first)
-    folder = root / "_build" / "pages"
-    with build_book.parsed_pages(folder, fresh):
-        html = build_book.build_html(folder, folder / "executed", strict=False)
-        files = {p.relative_to(html).as_posix(): p for p in html.rglob("*") if p.is_file()}
-        return {name: path.read_bytes() for name, path in files.items()}
-
-
-@pytest.mark.slow
-def test_a_build_after_an_edit_equals_a_fresh_one(two_pages, monkeypatch, capfd):
-    """Byte for byte: also the numbers on the page that was not edited, and new evidence."""
-    monkeypatch.setenv(build_book.STORE, str(two_pages / "store"))
-    pages_of(two_pages, FIRST, fresh=True)
-    capfd.readouterr()
-    after = pages_of(two_pages, FIRST.replace("# First\n", f"# First\n\n{NEW}"), fresh=False)
-    log = capfd.readouterr().out
-    assert "1 changed" in log, log
-    evidence_files.write(
-        two_pages / "_build" / "evidence.json", {"norms.submultiplicative": "fail"}
+def test_a_command_ends_as_python_would_end_it(tmp_path):
+    """Its code, its words on the way out, and what it asked to have done at its end."""
+    (tmp_path / "ends.py").write_text(
+        "import atexit, sys\natexit.register(print, 'cleaned')\n"
+        "def main():\n    print('here', *sys.argv[1:])\n    exec(sys.argv[1])\n    return code\n"
+        "code = None\n"
     )
-    failed = pages_of(two_pages, (two_pages / "pages" / "first.md").read_text(), fresh=False)
-    assert b"failed" in failed["pages/first.html"] and b"failed" not in after["pages/first.html"]
-    monkeypatch.setenv(build_book.STORE, "none")
-    again = pages_of(two_pages, (two_pages / "pages" / "first.md").read_text(), fresh=True)
-    assert failed.keys() == again.keys()
-    assert {name for name in again if again[name] != failed[name]} <= {".buildinfo"}
-    assert (
-        b"Theorem 1.2" in again["pages/second.html"] or b"Theorem 2" in again["pages/second.html"]
-    )
+    ends = {"pass": (0, ""), "global code; code = 3": (3, ""), "sys.exit(4)": (4, "")}
+    ends |= {"sys.exit('words')": (1, "words\n"), "1 / 0": (1, "ZeroDivisionError")}
+    for what, (code, said) in ends.items():
+        done = subprocess.run(
+            [sys.executable, str(ROOT / "tools" / "run_main.py"), "ends", what],
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (code, f"here {what}\ncleaned\n"), done.stderr
+        assert said in done.stderr
 
 
 def test_the_repository_address_is_checked(tmp_path, monkeypatch):
@@ -662,6 +598,35 @@ def test_a_cache_that_has_all_stays_and_another_one_is_emptied(tmp_path, monkeyp
     assert stays(HEAD.replace("Python 3", "Python") + CELL % "2")
 
 
+def test_a_key_is_kept_by_all_that_it_follows_from(tmp_path, monkeypatch):
+    """Made once for a package and its cells; not kept if the package changed on the way."""
+    store, page, made = build_book.Store(tmp_path / "s"), tmp_path / "a.md", []
+    monkeypatch.setattr(execute_notebooks, "ProcessPoolExecutor", Inline)
+
+    def key(notebook: str, code: list) -> dict:
+        made.append(notebook)
+        return {"key": [notebook, code, len(made)]}
+
+    monkeypatch.setattr(execute_notebooks, "_key", key)
+
+    def keys(text: str, *digests: str) -> int:
+        page.write_text(text)
+        left = iter(digests)
+        execute_notebooks._keys([page], Inline(), store, lambda: next(left))
+        return len(made)
+
+    one, two = HEAD + CELL % "1", HEAD + CELL % "2"
+    assert [keys(one, "a", "a"), keys(one, "a"), keys(HEAD + "Words.\n" + CELL % "1", "a")] == [
+        1
+    ] * 3
+    assert [keys(two, "a", "a"), keys(one, "b", "c"), keys(one, "b", "b"), keys(one, "b")] == [
+        2,
+        3,
+        4,
+        4,
+    ]
+
+
 class Inline(Executor):
     """A pool that does the work at once, here."""
 
@@ -682,6 +647,8 @@ def test_kernels_share_nothing_but_imports(tmp_path):
     (tmp_path / "a.md").write_text(HEAD + CELL % f"x = 1; {before}")
     (tmp_path / "b.md").write_text(HEAD + CELL % after)
     paths = sorted(tmp_path.glob("*.md"))
-    done = {d.path.stem: d for d in execute_notebooks._all(paths, {}, 1, None)}
+    context = execute_notebooks.context()
+    with ProcessPoolExecutor(1, context, execute_notebooks.one_thread) as pool:
+        done = {d.path.stem: d for d in execute_notebooks._all(paths, {}, pool, None)}
     assert done["a"].error == done["b"].error == ""
     assert done["b"].notebook.cells[-1].outputs[0].text == "False False False\n"

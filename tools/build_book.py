@@ -1,9 +1,8 @@
 """Build the book: evidence, generated pages, strict HTML, swap. `make book` calls this.
 
 What was made before is reused while all that it depends on is unchanged: evidence, executed
-notebooks and rendered formulas from the store (:mod:`attnverify.evidence.store`), parsed pages from
-the last good build; every page is written again. `--fresh`, the default where CI is set, reuses
-nothing.
+notebooks and rendered formulas from the store (:mod:`attnverify.evidence.store`), parsed and
+written pages from the last good build. `--fresh`, the default where CI is set, reuses nothing.
 
 The new book is built in a folder of its own and takes the place of `_build/html` by a
 rename only when every stage succeeded, so a failed build leaves the previous one as it
@@ -17,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -27,11 +27,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 
 import filelock
 import yaml
 
+from attnverify.book.pages.common import read_evidence
 from attnverify.environment import installed, kind_of_machine
 from attnverify.evidence.closure import Sources
 from attnverify.evidence.store import VARIABLE as STORE
@@ -42,6 +44,7 @@ import npm
 import page_python
 from execute_notebooks import cells, fill, read
 from one_page import ONE_FILE
+from run_main import leave
 from slim_html import slim
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -145,8 +148,7 @@ def run_python(*arguments: str | Path, repeat: str = "") -> None:
 
 def run_main(module: str, *arguments: str | Path, repeat: str = "") -> None:
     """Run module.main(); the console scripts are not used, as they may not be on the path."""
-    start = f"import sys; from {module} import main; sys.exit(main())"
-    run_python("-c", start, *arguments, repeat=repeat)
+    run_python(Path(__file__).with_name("run_main.py"), module, *arguments, repeat=repeat)
 
 
 def kept(store: Store | None, what: str, depends: str, make: Callable[[], str]) -> str:
@@ -187,8 +189,8 @@ def generate_pages(evidence: Path, store: Store | None) -> None:
         run_python("-m", "attnverify.book.pages", "--evidence", evidence, "--out", folder)
         return json.dumps({p.name: p.read_text("utf-8") for p in sorted(folder.glob("*.*"))})
 
-    content = hashlib.sha256(evidence.read_bytes()).hexdigest()
-    depends = source_hash(ROOT, CLAIMS) + content
+    shown = json.dumps(asdict(read_evidence(evidence)), sort_keys=True)
+    depends = source_hash(ROOT, CLAIMS) + hashlib.sha256(shown.encode()).hexdigest()
     pages = json.loads(kept(store, "generated pages", depends, run))
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in pages.items():
@@ -198,14 +200,15 @@ def generate_pages(evidence: Path, store: Store | None) -> None:
 
 def execute_notebooks(cache: Path, store: Store | None) -> None:
     """Have all notebooks with outputs in the cache, no others; StageError with what failed."""
-    failed = fill(ROOT / "notebooks", cache, store=store)
+    package = functools.partial(source_hash, ROOT, CLAIMS)
+    failed = fill(ROOT / "notebooks", cache, store=store, package=package)
     if failed:
         raise StageError("notebooks failed: " + "\n".join(failed))
 
 
 @contextlib.contextmanager
 def parsed_pages(folder: Path, fresh: bool) -> Iterator[None]:
-    """Keep the parsed pages of the last good build, or start without any.
+    """Keep the parsed and written pages of the last good build, or start without any.
 
     The mark is taken away while a build is under way: one that failed or was interrupted may have
     read pages whose warnings would not come again.
@@ -295,8 +298,10 @@ def add_python(html: Path) -> None:
 
 
 def build_html(staging: Path, cache: Path, strict: bool = True) -> Path:
-    """Build below staging and return the folder of pages; every warning is an error if strict."""
-    shutil.rmtree(staging / "_build" / "html", ignore_errors=True)  # so that all are written
+    """Build below staging and return the folder of pages; every warning is an error if strict.
+
+    Pages that are there and would come out again are not written again.
+    """
     run_main(
         "jupyter_book.cli.main",
         "build",
@@ -313,6 +318,12 @@ def build_html(staging: Path, cache: Path, strict: bool = True) -> Path:
     if errors:
         raise StageError(f"math errors (katex-error) in {', '.join(sorted(errors))}")
     return html
+
+
+def copied(folder: Path, target: Path) -> Path:
+    """A copy of a folder, in the place of what was there."""
+    shutil.rmtree(target, ignore_errors=True)
+    return Path(shutil.copytree(folder, target))
 
 
 def swap(new: Path, current: Path) -> None:
@@ -369,7 +380,8 @@ def build(fresh: bool = False) -> Path:
             timed("execute the notebooks", execute_notebooks, pages / "executed", store)
             checked.result()
             python.result()
-        html = timed("build the pages", build_html, pages, pages / "executed")
+        written = timed("build the pages", build_html, pages, pages / "executed")
+        html = copied(written, pages / "trimmed")
         timed("trim styles, icons and scripts", slim, html)
         timed("add Python for the pages", add_python, html)
         (html / STAMP).write_text(stamp)
@@ -433,4 +445,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

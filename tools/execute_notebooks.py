@@ -10,12 +10,13 @@ package, so an older one would hide changes there.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,32 +81,44 @@ def execute(path: Path) -> Executed:
     return Executed(path, notebook, done.time or 0.0, done.exc_string or "")
 
 
-def fill(folder: Path, cache: Path, jobs: int | None = None, store: Any = None) -> list[str]:
+def fill(
+    folder: Path,
+    cache: Path,
+    jobs: int | None = None,
+    store: Any = None,
+    package: Callable[[], str] | None = None,
+) -> list[str]:
     """Execute ``folder``'s notebooks into ``cache``; the tracebacks of those that failed.
 
     store: an :class:`attnverify.evidence.store.Store` for what need not be executed again. One
     that failed is in neither. A cache that has these outputs already stays; another one is emptied.
+    package: gives the digest of all but its cells that a notebook's key follows from, by which keys
+    are kept, too; without it they are made anew.
     """
     from jupyter_cache import get_cache
     from jupyter_cache.base import CacheBundleIn
 
     paths = sorted(folder.glob("*.md"))
-    known = _keys(paths) if store else {}
-    whole = _digest({path.stem: [key, read(path).metadata] for path, key in known.items()})
-    if store and _text(cache / WHOLE) == whole:
-        print("    all are unchanged", flush=True)
-        return []
-    shutil.rmtree(cache, ignore_errors=True)
-    bundles, failed, digests = get_cache(str(cache)), [], {}
-    for done in _all(paths, known, jobs, store):
-        if done.error:
-            failed.append(f"{done.path.name}:\n{done.error}")
-            continue
-        digests[done.path.stem] = _digest(_outputs(done.notebook))
-        bundle = CacheBundleIn(
-            done.notebook, str(done.path), data={"execution_seconds": done.seconds}
-        )
-        bundles.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+    # No process is started before something is to be done.
+    with ProcessPoolExecutor(
+        jobs or os.cpu_count(), mp_context=context(), initializer=one_thread
+    ) as pool:
+        known = _keys(paths, pool, store, package) if store else {}
+        whole = _digest({path.stem: [key, read(path).metadata] for path, key in known.items()})
+        if store and _text(cache / WHOLE) == whole:
+            print("    all are unchanged", flush=True)
+            return []
+        shutil.rmtree(cache, ignore_errors=True)
+        bundles, failed, digests = get_cache(str(cache)), [], {}
+        for done in _all(paths, known, pool, store):
+            if done.error:
+                failed.append(f"{done.path.name}:\n{done.error}")
+                continue
+            digests[done.path.stem] = _digest(_outputs(done.notebook))
+            bundle = CacheBundleIn(
+                done.notebook, str(done.path), data={"execution_seconds": done.seconds}
+            )
+            bundles.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
     write_text(cache / OUTPUTS, json.dumps(digests))
     if store and not failed:
         write_text(cache / WHOLE, whole)
@@ -140,7 +153,7 @@ def one_thread() -> None:
 
 
 def _all(
-    paths: list[Path], known: dict[Path, dict[str, Any]], jobs: int | None, store: Any
+    paths: list[Path], known: dict[Path, dict[str, Any]], pool: Executor, store: Any
 ) -> Iterator[Executed]:
     """Every notebook: from the store (by its key), else executed and put there."""
     missing = []
@@ -151,27 +164,53 @@ def _all(
         else:
             yield Executed(path, _with_outputs(path, kept["outputs"]), kept["seconds"], "")
     print(f"    {len(paths) - len(missing)} of {len(paths)} are unchanged", flush=True)
-    if not missing:
-        return
-    jobs = jobs or os.cpu_count()
-    with ProcessPoolExecutor(jobs, mp_context=context(), initializer=one_thread) as pool:
-        running = [pool.submit(execute, path) for path in missing]
-        for task in as_completed(running):
-            done = task.result()
-            mark = " FAILED" if done.error else ""
-            print(f"    {done.path.stem}: {done.seconds:.1f} s{mark}", flush=True)
-            if store and not done.error:
-                value = {"outputs": _outputs(done.notebook), "seconds": done.seconds}
-                store.put(known[done.path], value)
-            yield done
+    running = [pool.submit(execute, path) for path in missing]
+    for task in as_completed(running):
+        done = task.result()
+        mark = " FAILED" if done.error else ""
+        print(f"    {done.path.stem}: {done.seconds:.1f} s{mark}", flush=True)
+        if store and not done.error:
+            value = {"outputs": _outputs(done.notebook), "seconds": done.seconds}
+            store.put(known[done.path], value)
+        yield done
 
 
-def _keys(paths: list[Path]) -> dict[Path, dict[str, Any]]:
+def _keys(
+    paths: list[Path], pool: Executor, store: Any, package: Callable[[], str] | None
+) -> dict[Path, dict[str, Any]]:
+    """The key of each notebook; those of a package that was seen before from the store."""
+    digest = package() if package else ""
+    asked = {
+        path: {"what": "key", "notebook": path.stem, "cells": cells(read(path)), "package": digest}
+        for path in paths
+    }
+    kept = {path: store.get(question) for path, question in asked.items()} if package else {}
+    known = {path: key for path, key in kept.items() if key is not None}
+    made = {
+        path: pool.submit(_key, path.stem, question["cells"])
+        for path, question in asked.items()
+        if path not in known
+    }
+    known |= {path: task.result() for path, task in made.items()}
+    if made and package and package() == digest:  # or nobody knows which text they are of
+        for path in made:
+            store.put(asked[path], known[path])
+    return known
+
+
+def _key(notebook: str, code: list[tuple[str, list[str]]]) -> dict[str, Any]:
+    """A notebook's key, in a process that has imported the checks."""
     from attnverify.evidence import keys
+
+    return keys.of_chapter(notebook, code, _sources())
+
+
+@functools.cache
+def _sources() -> Any:
+    """The package as it was when this process began to make keys."""
     from attnverify.evidence.closure import Sources
 
-    sources = Sources()
-    return {path: keys.of_chapter(path.stem, cells(read(path)), sources) for path in paths}
+    return Sources()
 
 
 def _outputs(notebook: NotebookNode) -> list[dict[str, Any]]:

@@ -137,6 +137,7 @@ def setup(app: Sphinx) -> dict:
     katex.STARTUP_TIMEOUT = katex.RENDER_TIMEOUT = 120.0
     app.setup_extension("formulas")
     app.setup_extension("changed")
+    app.setup_extension("written")
     app.setup_extension("downloads")
     app.setup_extension("published")
     app.connect("builder-inited", check_math)

@@ -1,9 +1,9 @@
 """Which pages are read again: those whose text, outputs, claims or evidence are not as they were.
 
 Sphinx compares times of files; here contents count. A page's key holds its source, the outputs of
-its notebook, and the claims it names with all that the registry and the evidence say of them. All
-pages are written again whatever was read, so that numbers and links stay right; the folder of
-parsed pages is kept only after a build without a warning (tools/build_book.py).
+its notebook, and the claims it names with all that the registry and the evidence say of them. What
+is written again follows from that (:mod:`written`). The folder of parsed pages is kept only after
+a build without a warning (tools/build_book.py).
 """
 
 from __future__ import annotations

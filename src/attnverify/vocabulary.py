@@ -14,6 +14,9 @@ from typing import Literal, get_args
 Kind = Literal["sampled", "attacked", "certified", "decided", "derived", "formal", "measured"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
+#: Of the file of evidence; readers take no other.
+REPORT_VERSION = 2
+
 Outcome = Literal["pass", "fail", "unknown"]
 
 #: What the evidence says of a claim; "did not come out" of the criterion of an experiment, which

@@ -21,9 +21,7 @@ from attnverify.evidence.status import Standing, own, standings
 from attnverify.evidence.store import Store
 from attnverify.evidence.workers import Task, run_all
 from attnverify.tables import Table
-from attnverify.vocabulary import KINDS, Kind
-
-REPORT_VERSION = 2
+from attnverify.vocabulary import KINDS, REPORT_VERSION, Kind
 
 Progress = Callable[[str], None]
 

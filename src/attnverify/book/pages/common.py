@@ -15,9 +15,15 @@ from attnverify import claims
 from attnverify.claims.model import Claim
 from attnverify.errors import InputError
 from attnverify.evidence.myst import escape as escape
-from attnverify.evidence.verify import REPORT_VERSION
 from attnverify.files import read_json
-from attnverify.vocabulary import KINDS, MARKS, STATUS_COLORS, STATUSES, UNCHECKED
+from attnverify.vocabulary import (
+    KINDS,
+    MARKS,
+    REPORT_VERSION,
+    STATUS_COLORS,
+    STATUSES,
+    UNCHECKED,
+)
 
 FIXED = "\N{NO-BREAK SPACE}"
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -57,6 +63,11 @@ def read_evidence(path: Path) -> Evidence:
         claims = {entry["id"]: entry for entry in body["claims"]}
         for entry in claims.values():
             _check_entry(entry)
+            # Pages tell no times of a run: they would be others after each.
+            entry["evidence"] = [
+                {name: value for name, value in record.items() if name != "seconds"}
+                for record in entry["evidence"]
+            ]
         return Evidence(dict(body["environment"]), dict(body["settings"]), claims)
 
 
