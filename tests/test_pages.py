@@ -239,7 +239,10 @@ def test_launch_links_open_files_that_exist(published):
     assert sorted(paths["colab"]) == sorted(f"{name}.ipynb" for name in FEW)
     assert sorted(paths["binder"]) == sorted(f"{name}.md" for name in FEW)
     assert [path for path in paths["binder"] if not (ROOT / path).is_file()] == []
-    assert [path for path in paths["colab"] if not (published / "_sources" / path).is_file()] == []
+    for path in paths["colab"]:
+        notebook = nbformat.read(published / "_sources" / path, as_version=4)
+        assert [cell["id"] for cell in notebook.cells][:2] == ["cell-0", "cell-1"]
+        assert "*A chapter of" in notebook.cells[1].source
 
 
 def head_of(path: Path) -> dict[str, str]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from docutils import nodes
 
 import build_book
+import changed
 import evidence_files
 import written
+from attnverify.book.pages.common import Evidence
 
 ROOT = Path(__file__).resolve().parents[1]
 FIRST = """# First
@@ -120,6 +124,66 @@ def test_only_what_can_have_changed_is_written_again(two_pages, monkeypatch):
     for pages in (edited, back):
         assert pages.keys() == again.keys()
         assert {name for name in again if again[name] != pages[name]} <= {".buildinfo"}
+
+
+TAKES_IN = "# First\n\n```{include} ../part.inc\n```\n\n```{literalinclude} ../code.py\n```\n"
+
+
+@pytest.mark.slow
+def test_a_page_is_read_again_if_what_it_takes_in_changed(two_pages, monkeypatch):
+    """By its content, whatever its time; also the status of a claim that only this names."""
+    monkeypatch.setenv(build_book.STORE, str(two_pages / "store"))
+    (two_pages / "part.inc").write_text("It is {status}`norms.diameter`.\n")
+    (two_pages / "code.py").write_text("old = 1\n")
+    first = pages_of(two_pages, TAKES_IN, fresh=True)["pages/first.html"]
+    assert b"old" in first and b"verified" in first
+    (two_pages / "code.py").write_text("new = 1\n")
+    os.utime(two_pages / "code.py", (0, 0))
+    assert b"new" in pages_of(two_pages, TAKES_IN, fresh=False)["pages/first.html"]
+    evidence_files.write(two_pages / "_build" / "evidence.json", {"norms.diameter": "fail"})
+    assert b"failed" in pages_of(two_pages, TAKES_IN, fresh=False)["pages/first.html"]
+
+
+@pytest.mark.slow
+def test_what_moves_to_an_earlier_page_is_not_there_twice(two_pages, monkeypatch, capfd):
+    monkeypatch.setenv(build_book.STORE, str(two_pages / "store"))
+    second = two_pages / "pages" / "second.md"
+    second.write_text(SECOND + "\n" + NEW)
+    pages_of(two_pages, FIRST, fresh=True)
+    second.write_text(SECOND)
+    capfd.readouterr()
+    moved = pages_of(two_pages, FIRST + "\n" + NEW, fresh=False)
+    said = "".join(capfd.readouterr())
+    assert "2 changed" in said and "uplicate" not in said
+    assert (
+        b'id="new"' in moved["pages/first.html"] and b'id="new"' not in moved["pages/second.html"]
+    )
+
+
+class FakePage:
+    """What :func:`changed.note` asks of an environment, with one page."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "build").mkdir()
+        (folder / "page.md").write_text("words")
+        self.found_docs, self.dependencies = {"page"}, {"page": {"taken.py", "build/out.svg"}}
+        self.srcdir, self.doctreedir = folder, folder / "build" / "trees"
+        self.config = SimpleNamespace(nb_execution_cache_path="")
+
+    def doc2path(self, docname: str) -> str:
+        return str(self.srcdir / f"{docname}.md")
+
+
+def test_a_page_is_read_again_if_a_file_was_written_while_it_was_read(tmp_path, monkeypatch):
+    page = FakePage(tmp_path)
+    monkeypatch.setattr(changed, "evidence_of", lambda env: Evidence())
+    for name, settled in [("page.md", 0), ("taken.py", 0), ("build/out.svg", 1)]:
+        for file in ("page.md", "taken.py", "build/out.svg"):
+            (tmp_path / file).touch()
+            time = changed.START + (9 if file == name else -9)
+            os.utime(tmp_path / file, (time, time))
+        changed.note(SimpleNamespace(), page)
+        assert len(page.attnverify_keys) == settled, name
 
 
 class Opaque:

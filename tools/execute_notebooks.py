@@ -142,8 +142,8 @@ def one_thread() -> None:
     """Kernels forked from here use one thread, whatever the build's environment says.
 
     With more, those of all cores would wait for one another, and a kernel would wait for ever for
-    the threads that the warm process has started and a fork does not have. Not by the environment
-    of the build: the keys of what is kept hold that.
+    the threads that the warm process has started and a fork does not have. Other parts of the build
+    keep the environment.
     """
     import torch
 

@@ -14,6 +14,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import NoReturn
 
 
@@ -41,6 +42,7 @@ def code_of(main: Callable[[], object]) -> int:
 
 
 if __name__ == "__main__":
-    sys.path.pop(0)  # the tools' folder, whose names are those of other modules, too
+    here = str(Path(__file__).resolve().parent)  # whose names are those of other modules, too
+    sys.path[:] = [folder for folder in sys.path if folder != here]
     module = sys.argv.pop(1)
     leave(code_of(lambda: import_module(module).main()))

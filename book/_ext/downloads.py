@@ -28,9 +28,19 @@ CELL = "cell_code"  # what myst-nb calls the node of a code cell
 
 def offer_notebook(app, pagename, templatename, context, doctree) -> None:
     """Put the page's .ipynb into the download menu (the theme does so for notebooks only)."""
-    if doctree is not None and context.get("page_source_suffix") == ".md":
+    if has_notebook(context, doctree):
         context["ipynb_source"] = f"{pagename}.ipynb"
+
+
+def write_notebook(app, pagename, templatename, context, doctree) -> None:
+    """Write what the menu offers."""
+    if has_notebook(context, doctree):
         write(app, pagename, doctree)
+
+
+def has_notebook(context: dict, doctree: nodes.document | None) -> bool:
+    """Whether a page comes from a source of the book."""
+    return doctree is not None and context.get("page_source_suffix") == ".md"
 
 
 def write(app: Sphinx, docname: str, doctree: nodes.document) -> None:
@@ -116,7 +126,9 @@ def entry(formatted, page: Page) -> str:
 
 
 def setup(app: Sphinx) -> dict:
-    """Connect the hook."""
+    """Connect the hooks."""
     # Before the theme's own header buttons (501), which read what this sets.
     app.connect("html-page-context", offer_notebook, priority=400)
+    # After its launch buttons (501), for which it puts the notebook with its outputs there.
+    app.connect("html-page-context", write_notebook, priority=900)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

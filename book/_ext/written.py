@@ -49,6 +49,8 @@ def shared(app: Sphinx, env: BuildEnvironment) -> str:
     domains["cite"] = cite = dict(env.domaindata["cite"])
     # The line of a citation, and that those of the page read last come last, nobody shows.
     cite["citation_refs"] = {r._replace(line=None) for r in map(_frozen, cite["citation_refs"])}
+    outputs = Path(env.doctreedir).parent / "jupyter_execute"
+    kept["glue"] = {str(p): p.read_text("utf-8") for p in outputs.rglob("*.glue.json")}
     kept["static"] = [_files(Path(app.confdir, top)) for top in app.config.html_static_path]
     return hashlib.sha256(json.dumps(plain(kept)).encode()).hexdigest()
 
