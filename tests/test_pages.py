@@ -242,7 +242,7 @@ def test_launch_links_open_files_that_exist(published):
     for path in paths["colab"]:
         notebook = nbformat.read(published / "_sources" / path, as_version=4)
         assert [cell["id"] for cell in notebook.cells][:2] == ["cell-0", "cell-1"]
-        assert "*A chapter of" in notebook.cells[1].source
+        assert "*A chapter of" in notebook.cells[0].source
 
 
 def head_of(path: Path) -> dict[str, str]:
