@@ -7,7 +7,7 @@ BAO = "bao2024"
 CLAIMS = [
     Claim(
         id="eigenspectrum.xi-bound",
-        title="Concentrated eigenspectra have the largest xi",
+        title="Concentrated eigenspectra have xi of the largest modulus",
         kind="theorem",
         statement=r"""
 Let $W \in \mathbb{R}^{d \times d}$ be symmetric and not zero, with eigenvalues of mean $m$ and

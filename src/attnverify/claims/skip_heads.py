@@ -7,7 +7,7 @@ DONG = "dong2021"
 MANY_HEADS = [
     Claim(
         id="skip.polynomial-rate-heads",
-        title="With skip connections and values below 1, decay is at most polynomial",
+        title="With skip connections, small values and bounded scores, decay is at most polynomial",
         kind="theorem",
         statement=r"""
 A skip connection in every layer, any number of heads and any biases, $0 < V < 1$, and in layer

@@ -263,8 +263,8 @@ forever.
         kind="counterexample",
         statement=r"""
 Let $X$ hold the corners of an equilateral triangle with positive sides, centered at the origin,
-$W_{QK} = qI$ with $q > 0$ (so $d_{qk} \ge 2$), $W_V = I$ and no biases. Every layer multiplies its
-input by
+$W_{QK} = qI$ with $q > 0$ (so $d_{qk}$ is at least the width), $W_V = I$ and no biases. Every
+layer multiplies its input by
 
 $$
 s(a) = \frac{e^{a} - e^{-a/2}}{e^{a} + 2 e^{-a/2}} < 1,

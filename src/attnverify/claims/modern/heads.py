@@ -61,7 +61,7 @@ $$
 Let the heads of a group $g$ share their key and value maps and biases, as in grouped-query and
 multi-query attention: $W_{K,h} = W_{K,g}$, $W_{V,h} = W_{V,g}$ for $h \in g$. This is a
 multi-head layer with $W_{QK,h} = W_{Q,h} W_{K,g}^\top$ and $W_h = W_{V,g} W_{O,h}$, so every
-statement about multi-head layers holds for it. Let $O_g$ be the output maps $W_{O,h}$, $h \in g$,
+bound for all multi-head layers holds for it. Let $O_g$ be the output maps $W_{O,h}$, $h \in g$,
 on top of each other. With $\delta$ and $t_h$ as in {claim}`modern.concatenated-heads`, for every
 $X$ and all biases
 

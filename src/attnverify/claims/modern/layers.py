@@ -26,9 +26,9 @@ $x$ in the length and $\lVert (I - \frac1d \mathbf 1 \mathbf 1^\top) \operatorna
 \rVert_2$ in place of $\max_k |g_k|$, with equality if both these lengths are $\rho$ and $x - y$ is
 a left singular vector of that matrix for its norm.
 
-With such a normalization in front of attention, all tokens of length at least $\rho$,
-$\delta = \operatorname{diam}(X)$ and $c_h = \lVert W_{QK,h} \rVert_2 / (4 \sqrt{d_{qk}})$, for all
-biases
+With such a normalization in front of attention, all tokens (for layer normalization their
+deviations) of length at least $\rho$, $\delta = \operatorname{diam}(X)$ and $c_h = \lVert W_{QK,h}
+\rVert_2 / (4 \sqrt{d_{qk}})$, for all biases
 
 $$
 \operatorname{diam}(\mathrm{SA}(N(X))) \le
@@ -37,10 +37,11 @@ $$
 
 attained for RMS norm without shift in width $d \ge 2$ at every $\rho > 0$ and $\delta \le 2\rho$.
 Let every layer be one head with $\lVert W_V \rVert_2 \le v$ and $c_h \le c$ behind a normalization
-with this $\lambda$, and let all its inputs keep $\lVert x \rVert_2 \ge \rho$. If
+with this $\lambda$, and let all its inputs keep these lengths. If
 $\lambda v \tanh(c \lambda^2 \delta^2) < 1$, the diameter tends to 0. If it is 1,
-$\delta \le 2\rho$ and $d \ge 2$, there are weights with $\lVert W_V \rVert_2 = v$, $c_h = c$ and
-two tokens at distance $\delta$ that stay at every depth.
+$\delta \le 2\rho$ and $d \ge 2$, there are an RMS norm without shift with this $\lambda$, weights
+with $\lVert W_V \rVert_2 = v$ and $c_h = c$, and two tokens at distance $\delta$ that stay at every
+depth.
 """,
         here="statement and proof",
         uses=("collapse.sharp-layer", "layernorm.left-factor"),
@@ -66,7 +67,7 @@ $$
 The maximum is at $a \tanh \frac a2 = 3$, where it is $1 + \frac a4 + \frac3{4a}$.
 
 No smaller $K$ will do, in any dimensions. Behind RMS norm without shift, with the $\lambda$ of
-{claim}`modern.rms-lipschitz` and $\gamma = \max_k |g_k|$, the block $f(N(x))$ has the Lipschitz
+{claim}`modern.rms-lipschitz` and $\gamma = \max_k |g_k|$, the block $f(N(x))$ has as a Lipschitz
 constant
 $K \sqrt d\, \gamma \lambda \lVert W_G \rVert_2 \lVert W_U \rVert_2 \lVert W_D \rVert_2$ on tokens
 of length at least $\rho$. These constants may stand for $\lambda_l$ in part 2 of
@@ -122,7 +123,8 @@ than $\rho$.
    Two tokens attain it for every $V$ and every depth. If $\lambda_l \le \Gamma/\rho_l$,
    $\mu_l \le \mu$ and $\rho_l^2 \ge \rho_0^2 + l m^2$, the sum is at most
    $\Gamma^3 \mu\, (\rho_0^{-3} + 2 m^{-2} \rho_0^{-1})$ at every depth: the tokens never collapse.
-   With streams as in part 1, the diameter relative to the longest token falls no faster than $1/L$.
+   With $\lVert x_L \rVert_2 \le \lVert x_0 \rVert_2 + L M$, too, the diameter relative to the
+   longest token falls no faster than $1/L$.
 """,
         here="statement and proof",
         uses=(

@@ -20,8 +20,8 @@ u_i = \binom{i-1}{m}, \qquad
 N(X) = \max_{i > m} \frac{\lVert x_i - x_1 \rVert_2}{u_i} .
 $$
 
-The first $m$ tokens stay equal, and so it remains with $m$ as long as
-$(x_{m+1} - x_1) W_V \ne 0$.
+The first $m$ tokens stay equal; $N$ has the $m$ of the input $X$ at every depth. The next token
+stays different as long as $(x_{m+1} - x_1) W_V \ne 0$.
 
 - *One layer.* If the logits of a row oscillate by at most $D$ over the tokens it sees,
 
@@ -54,8 +54,8 @@ $$
 So with $W_V = I$ every input collapses, and the ratio of successive diameters tends to
 $1/(m+1)$: to ½ exactly if $x_2 \ne x_1$. The tokens end on one line, equally spaced for $m = 1$.
 
-- *The condition.* For $m = 1$ and every $v \in (1, \sqrt2)$, two tokens with $W_V = vI$ and $a_0$
-  as near to equality in the condition as one wants keep the ratio $1/v$ forever.
+- *The condition.* For $m = 1$, width 2 or more and every $v \in (1, \sqrt2)$, two tokens with $W_V
+  = vI$ and $a_0$ as near to equality in the condition as one wants keep the ratio $1/v$ forever.
 """,
         sources=(KARAGODIN, WU),
         here="statement and proof",

@@ -51,11 +51,11 @@ one eigenvalue 1, which belongs to the vector $\mathbf 1$.
 - The tokens converge to one token $c$, and $\limsup_l \delta_l^{1/l} \le |\lambda_2(P_c)|$. Unless
   they become equal at some layer, $\liminf_l \delta_l^{1/l} \ge |\lambda_n(P_c)|$, which is
   positive if $P_c$ is invertible.
-- If $\lambda_2(P_{c_0}) \ne 0$ for some $c_0$, then for every $\varepsilon > 0$ there is an open
-  set of inputs, with points arbitrarily near to $n$ equal tokens $c_0$, for which
+- If $\lambda_2(P_{c_0}) \ne 0$ for some $c_0$, then for $0 < \varepsilon < |\lambda_2(P_{c_0})|$
+  there is an open set of inputs, with points arbitrarily near to $n$ equal tokens $c_0$, for which
   $\delta_l \ge C (|\lambda_2(P_{c_0})| - \varepsilon)^l$ at every depth with some $C > 0$. If
-  $\lambda_2(P_{c_0})$ is real and larger in modulus than the ones after it, then there is such
-  a set on which $\delta_{l+1}/\delta_l \to |\lambda_2(P_c)|$, $c$ the limit of the tokens.
+  $\lambda_2(P_{c_0})$ is real and larger in modulus than the ones after it, then there is such a
+  set on which $\delta_{l+1}/\delta_l \to |\lambda_2(P_c)|$, $c$ the limit of the tokens.
 - The two tokens above, with one head, $q_1 = q$, $v_1 = 1$, $\theta_1 = \theta$, attain the bound
   in every layer. For $q, m, \delta_0 > 0$ their $\delta_{l+1}/\delta_l$ falls (for $\theta = \pi$
   it is equal) to
