@@ -1,6 +1,8 @@
 """The network against torch's own attention, and the wording of its errors."""
 
 import copy
+import inspect
+import re
 
 import flint
 import numpy as np
@@ -13,7 +15,7 @@ from torch.nn.functional import scaled_dot_product_attention
 import attnverify as av
 from attnverify import ops
 from attnverify.errors import InputError, require_stochastic, require_tokens
-from attnverify.network import attention
+from attnverify.network import attention, drawn
 
 MASKS = {
     "none": None,
@@ -184,6 +186,19 @@ def test_sizes_are_positive(name):
     sizes = {"depth": 1, "heads": 1, "width": 2, name: 0}
     with pytest.raises(InputError, match=f"^{name}: got 0, expected a positive whole number"):
         av.SelfAttentionNetwork.random(**sizes)
+
+
+@pytest.mark.parametrize("size", [0, -1, True, 2.0, "2"])
+@pytest.mark.parametrize("name", [*inspect.signature(drawn.Sizes.of).parameters])
+def test_every_size_is_a_positive_whole_number(name, size):
+    """Asked of what checks them: here the types of a signature are checked before."""
+    sizes = {"depth": 2, "heads": 2, "width": 2, name: size}
+    message = f"^{name}: got {re.escape(repr(size))}, expected a positive whole number"
+    with pytest.raises(InputError, match=message):
+        drawn.Sizes.of(**sizes)
+    if type(size) in (int, bool):
+        with pytest.raises(InputError, match=message):
+            av.SelfAttentionNetwork.random(**sizes)
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,9 @@ def test_a_piece_that_vanishes_during_the_run_is_told(tmp_path):
         (toy("abcd", seed=1), "with pieces of 3, expected pieces of 4"),
         (toy("abd", seed=1), "with pieces 3 c, expected pieces 3 d"),
         (toy(seed=1, more=[1]), "with settings more none, expected settings more of 1"),
+        (toy(seed=1, more=None), "with settings more none, expected settings more null"),
+        (toy(seed=None), "with settings seed 1, expected settings seed null, or a new folder"),
+        (toy(), "with settings seed 1, expected settings seed none, or a new folder"),
     ],
 )
 def test_the_folder_of_another_campaign_is_refused_by_name(tmp_path, other, message):

@@ -70,6 +70,17 @@ def test_a_bad_target_is_told_before_the_run(run, not_run, tmp_path, target, mes
     assert (tmp_path / "text.txt").read_text() == "a letter"
 
 
+@pytest.mark.parametrize("mask, mode", [(0o077, 0o600), (0o022, 0o644), (0o002, 0o664)])
+def test_a_file_is_as_readable_as_the_umask_lets_it_be(tmp_path, mask, mode):
+    before = os.umask(mask)
+    try:
+        files.write_text(tmp_path / "report.json", "{}")
+    finally:
+        os.umask(before)
+    (file,) = tmp_path.iterdir()
+    assert file.name == "report.json" and file.stat().st_mode & 0o777 == mode
+
+
 def test_a_read_only_file_is_told(tmp_path, monkeypatch):
     """By the answer of the system, which says yes to everything where tests run as root."""
     file = tmp_path / "report.json"

@@ -11,9 +11,10 @@ import flint
 import pytest
 import sympy as sp
 import torch
+from typer.testing import CliRunner
 
 import attnverify as av
-from attnverify import InputError, ops
+from attnverify import InputError, cli, ops
 from attnverify.errors import RunError
 from attnverify.evidence import conjecturefile, numbers, outside
 from attnverify.evidence.conjecture import best_constant, certified
@@ -204,6 +205,35 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
     )
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("text.txt/claim.py", "where nothing can be written"),
+        ("text.txt", "which is there, expected a new file"),
+        ("-", "expected the name of a file"),
+    ],
+)
+def test_a_bad_target_is_told_before_the_search(tmp_path, monkeypatch, target, message):
+    (tmp_path / "text.txt").write_text("a letter")
+    monkeypatch.setattr(conjecturefile, "answer", lambda *a: pytest.fail("the search started"))
+    target = target if target == "-" else str(tmp_path / target)
+    done = CliRunner().invoke(cli.app, ["conjecture", str(EXAMPLE), "--out", target])
+    assert str(done.exception).startswith("out: got ") and message in str(done.exception)
+    assert (tmp_path / "text.txt").read_text() == "a letter"
+
+
+def test_the_folder_of_a_claim_is_made_before_the_search(tmp_path, monkeypatch):
+    claim = tmp_path / "new" / "claim.py"
+
+    def search(*arguments):
+        assert claim.parent.is_dir()
+        raise RunError("no end")
+
+    monkeypatch.setattr(conjecturefile, "answer", search)
+    done = CliRunner().invoke(cli.app, ["conjecture", str(EXAMPLE), "--out", str(claim)])
+    assert str(done.exception) == "no end" and not claim.exists()
 
 
 def test_no_proposal_is_no_claim(tmp_path):

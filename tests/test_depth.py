@@ -16,6 +16,12 @@ def test_the_threshold_of_equal_heads_is_that_of_one_head(heads):
     assert found == pytest.approx(collapse.threshold(2.0, 3.0, 9), rel=2.0**-45)
 
 
+def test_norms_and_rates_give_one_threshold():
+    q, v = torch.rand(2, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    found = rates.heads_threshold(q.tolist(), v.tolist(), 4)
+    assert found == rates.layer_threshold(q / 8, v) < math.inf
+
+
 def test_heads_without_scores_or_values_do_not_count():
     assert rates.heads_threshold([1.0, 0.0], [1.0, 5.0], 4) == math.inf
     assert rates.heads_threshold([1.0, 3.0], [1.0, 0.0], 4) == math.inf

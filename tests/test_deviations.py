@@ -1,5 +1,7 @@
 """Deviations of tokens from their center, against exact arithmetic at every size."""
 
+from dataclasses import replace
+
 import mpmath
 import pytest
 import torch
@@ -148,6 +150,21 @@ def test_large_logits_do_not_overflow():
     # scores of size s carry s 2^-53 roundings, which softmax passes on to its weights
     tolerance = 100 * 2.0**-53 * float(scores.abs().max())
     assert (out.values - expected).abs().max() <= tolerance * expected.abs().max()
+
+
+@pytest.mark.parametrize("center", [0.0, 1.0])
+def test_logits_that_are_no_number_are_refused(center):
+    """Of a pair of tokens, 1e400 - 1e400; what all queries share is 0 or 1e200."""
+    layer = small_layer("gelu", False)
+    eye = torch.eye(6, 3, dtype=torch.float64).expand(2, 6, 3)
+    layer = replace(layer, W_Q=eye, W_K=eye, b_Q=torch.zeros(2, 3, dtype=torch.float64))
+    rest = torch.zeros(3, 6, dtype=torch.float64)
+    rest[:, :2] = 1e200 * torch.tensor([[1, 1], [1, -1], [-2, 0]]).double()
+    X = Tokens(torch.full((6,), center, dtype=torch.float64), rest)
+    common, own = deviations._logits(layer, X)
+    assert torch.isfinite(common).all() and own.isnan().any()
+    with pytest.raises(deviations.Unresolved, match="a logit of nan"):
+        deviations.attention(layer, X)
 
 
 def test_logits_beyond_the_digits_are_refused():

@@ -132,7 +132,7 @@ def test_attention_stack_without_skip(minilm):
 
 
 def test_frozen_minilm(minilm):
-    """MLPs and layer norms frozen: 1e-12 relative.
+    """MLPs and layer norms frozen: 1.8e-12 relative.
 
     Between layer norms, which keep the size of a token, the chains of a layer have at most
     384 + 15 + 384 and 384 + 1,536 roundings of 2^-53: 6 (783 + 1,920) 2^-53 = 1.8e-12 if all had
@@ -141,7 +141,7 @@ def test_frozen_minilm(minilm):
     X = minilm.embed(TEXT)
     lengths, bias = frozen.by_length(minilm.network, X)
     output = minilm.network(X)
-    assert frozen.reconstruction_residual(output, lengths, bias) <= 1e-12
+    assert frozen.reconstruction_residual(output, lengths, bias) <= 1.8e-12
     assert frozen.reconstruction_residual(output, lengths, 0 * bias) > 0.1
 
 

@@ -268,10 +268,14 @@ def test_balls_that_agree_to_half_the_precision_pass_and_wider_ones_do_not(radiu
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_the_widest_difference_of_an_identity_counts(place):
-    radii = [arb(0, 1) if i == place else arb(0) for i in range(3)]
-    check = identity(lambda x: x * x - 1 + np.array(radii, dtype=object), "ball")
-    assert certify_identity(check, QUICK, "t").outcome == "unknown"
+@pytest.mark.parametrize("blur", [arb(0, 1), arb("nan")])
+def test_the_widest_difference_of_an_identity_counts(place, blur):
+    """NaN, too, wherever it stands among entries that agree."""
+    blurs = [blur if i == place else arb(0) for i in range(3)]
+    check = identity(lambda x: x * x - 1 + np.array(blurs, dtype=object), "ball")
+    found = certify_identity(check, QUICK, "t")
+    assert found.outcome == "unknown" and found.decided == 0
+    assert ("nan" in found.detail) is blur.is_nan()
 
 
 def test_an_unknown_identity_is_neither_passed_nor_rejected():

@@ -105,6 +105,24 @@ def test_tables_are_written(found):
         assert len(read) == len(report[rows]) and list(read[0]) == list(report[rows][0])
 
 
+def test_columns_of_the_tables_are_the_stated_ones(found):
+    for name, columns in over_texts.COLUMNS.items():
+        head = (found[1] / name).read_text().splitlines()[0]
+        assert head.split(",") == list(columns)
+
+
+@pytest.mark.parametrize("name", [over_texts.REPORT, *over_texts.COLUMNS])
+def test_a_table_of_somebody_else_is_told_before_the_run(folder, lines, tmp_path, name):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / name).write_text("text,mine\na,1\n")
+    words = ["inspect", str(folder), "--texts", str(lines), "--jobs", "1", "--out", str(out)]
+    failed = CliRunner().invoke(cli.app, words)
+    assert str(failed.exception).startswith(f"out: got {out / name}, which was not written by this")
+    assert (out / name).read_text() == "text,mine\na,1\n"
+    assert not (out / over_texts.PIECES).exists(), "before the run"
+
+
 @pytest.mark.slow  # two processes that import torch: it buys that none of them shows in a figure
 def test_two_processes_write_what_one_writes(folder, lines, tmp_path):
     look_at(folder, [lines], tmp_path / "one", jobs=1)

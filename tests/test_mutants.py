@@ -1,6 +1,7 @@
 """The tool that plants errors: its rules, that it leaves nothing behind, and a small sample."""
 
 import ast
+import shutil
 import textwrap
 from pathlib import Path
 
@@ -168,6 +169,56 @@ def test_an_error_of_the_tool_is_not_taken_for_a_catch():
 
     with pytest.raises(RuntimeError, match="a child of this run: ValueError: of the tool"):
         trial.in_child(broken, 10)
+
+
+def test_the_cause_of_an_error_of_the_tool_is_told(tmp_path, monkeypatch, capfd):
+    """Its traceback and an exit code; the outcomes so far stay on disk."""
+
+    def broken(mutant, known, sources) -> trial.Outcome:
+        if mutant == "bad":
+            raise ValueError("the cause")
+        return trial.Outcome("formulas", mutant, "survived")
+
+    monkeypatch.setattr(mutants, "WORK", tmp_path)
+    monkeypatch.setattr(mutants, "try_mutant", broken)
+    with pytest.raises(SystemExit, match="2 of 4 were not tried") as raised:
+        mutants.trials(["bad", "b", "c", "d"], [], None, 2)
+    assert "ValueError: the cause" in capfd.readouterr().err
+    assert "ended with [1, 0]" in str(raised.value)
+    kept = [o.name for file in sorted(tmp_path.iterdir()) for _, o in mutants._outcomes(file)]
+    assert kept == ["b", "d"]
+
+
+def test_outcomes_come_in_order_and_leave_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(mutants, "WORK", tmp_path)
+    monkeypatch.setattr(
+        mutants, "try_mutant", lambda mutant, *_: trial.Outcome("formulas", mutant, "survived")
+    )
+    assert [o.name for o in mutants.trials(["a", "b", "c"], [], None, 2)] == ["a", "b", "c"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_baseline_is_made_again_when_what_it_follows_from_changes(tmp_path, monkeypatch):
+    """The tool's own files, its settings, the versions; not the list of what is no error."""
+    folder, sources = tmp_path / "tools" / "mutation", Sources()
+    shutil.copytree(mutants.ROOT / "tools" / "mutation", folder)
+    for name, value in (("ROOT", tmp_path), ("WORK", tmp_path / "kept")):
+        monkeypatch.setattr(mutants, name, value)
+    monkeypatch.setattr(pieces, "all_names", lambda claims: [])
+
+    def kept() -> int:
+        mutants.baseline(sources)
+        return len(list((tmp_path / "kept").iterdir()))
+
+    assert kept() == 1
+    (folder / "equivalent.py").write_text("EQUIVALENT = {}")
+    assert kept() == 1
+    (folder / "pieces.py").write_text("QUICK = 1")
+    assert kept() == 2
+    monkeypatch.setattr(mutants, "BASELINE_SECONDS", 1)
+    assert kept() == 3
+    monkeypatch.setattr(mutants, "installed", lambda *_: {"torch": "0"})
+    assert kept() == 4
 
 
 def test_the_table_counts_by_area():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import json
 import os
 import re
 import shutil
@@ -29,6 +30,8 @@ import execute_notebooks
 import page_python
 import slim_html
 from attnverify.claims import registry
+from attnverify.evidence import notebooks
+from attnverify.evidence.closure import Sources
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -171,14 +174,22 @@ def small_root(tmp_path, monkeypatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(build_book.STORE, str(tmp_path / "store"))
     monkeypatch.setenv(page_python.WITHOUT, "1")
-    for stage in ("verify", "generate_pages", "execute_notebooks", "slim"):
+    monkeypatch.setattr(build_book, "verify", found)
+    for stage in ("generate_pages", "execute_notebooks", "slim"):
         monkeypatch.setattr(build_book, stage, lambda *arguments: None)
     return tmp_path
 
 
-def new_pages(staging: Path, cache: Path) -> Path:
-    """Stand-in for a build that succeeds."""
+def found(evidence: Path, store: object) -> None:
+    """Stand-in for the verification: its evidence follows from the sources."""
+    sources = build_book.source_hash(build_book.ROOT, build_book.CLAIMS)
+    evidence.write_text(json.dumps({"claims": [{"status": "verified"}], "sources": sources}))
+
+
+def new_pages(staging: Path, cache: Path, *evidence: Path) -> Path:
+    """Stand-in for a build that succeeds; its pages show the evidence that it gets."""
     (staging / "html").mkdir()
+    (staging / "html" / "shown").write_text("".join(path.read_text() for path in evidence))
     (staging / "html" / "index.html").write_text("new")
     return staging / "html"
 
@@ -193,12 +204,14 @@ STAGES = ["verify", "generate_pages", "execute_notebooks", "build_html", "slim"]
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_failed_build_keeps_the_previous_one(small_root, monkeypatch, capfd, stage):
-    """Whichever stage fails: exit code 1, the reason, and the old pages untouched."""
+    """Whichever stage fails: exit code 1, the reason, old pages and evidence untouched."""
+    before = (small_root / "_build" / "evidence.json").read_text()
     monkeypatch.setattr(build_book, "build_html", new_pages)
     monkeypatch.setattr(build_book, stage, failing)
     assert build_book.main([]) == 1
     assert "exit code 3" in capfd.readouterr().err
     assert (small_root / "_build" / "html" / "index.html").read_text() == "previous"
+    assert (small_root / "_build" / "evidence.json").read_text() == before
     assert {p.name for p in (small_root / "_build").iterdir()} == {
         "html",
         "evidence.json",
@@ -210,10 +223,10 @@ def test_two_builds_take_turns(small_root, monkeypatch, capfd):
     """The second waits, says so, and then finds the book of the first."""
     builds = []
 
-    def slow(staging: Path, cache: Path) -> Path:
+    def slow(*arguments: Path) -> Path:
         builds.append(threading.get_ident())
         time.sleep(1)
-        return new_pages(staging, cache)
+        return new_pages(*arguments)
 
     monkeypatch.setattr(build_book, "build_html", slow)
     with ThreadPoolExecutor(2) as pool:
@@ -259,8 +272,13 @@ def test_nothing_is_done_if_nothing_changed(small_root, monkeypatch, capfd):
 def test_a_fresh_build_uses_no_store(small_root, monkeypatch):
     """Neither this process nor those that it starts."""
     stores = []
+
+    def verify(evidence: Path, store: object) -> None:
+        stores.append(store)
+        found(evidence, store)
+
     monkeypatch.setattr(build_book, "build_html", new_pages)
-    monkeypatch.setattr(build_book, "verify", lambda _, store: stores.append(store))
+    monkeypatch.setattr(build_book, "verify", verify)
     assert build_book.main([]) == 0 and build_book.main(["--fresh"]) == 0
     assert stores[0].folder == small_root / "store" and stores[1] is None
     assert os.environ[build_book.STORE] == "none"
@@ -271,17 +289,79 @@ def test_the_stamp_follows_what_the_book_depends_on(small_root, monkeypatch):
     monkeypatch.setattr(build_book, "build_html", new_pages)
     (small_root / "book").mkdir()
     assert build_book.main([]) == 0 and build_book.is_current(small_root)
-    (small_root / "book" / "page.md").write_text("# New")
-    assert not build_book.is_current(small_root)
-    (small_root / "book" / "page.md").unlink()
-    assert build_book.is_current(small_root)
+    for name in ("book/page.md", "CHANGELOG.md", "LICENSE"):
+        (small_root / name).write_text("# New")
+        assert not build_book.is_current(small_root)
+        (small_root / name).unlink()
+        assert build_book.is_current(small_root)
     for name in (build_book.URL_VARIABLE, "MKL_CBWR"):
         monkeypatch.setenv(name, "https://github.com/example/example")
         assert not build_book.is_current(small_root)
         monkeypatch.delenv(name)
-    versions = build_book.installed("book", "encoder")
-    assert {"sphinx", "jupyter-book", "torch", "ipykernel"} <= set(versions)
-    monkeypatch.setattr(build_book, "installed", lambda *_: versions | {"sphinx": "0"})
+    installed = build_book.installed
+    for package in ("sphinx", "jupyter-book", "torch", "ipykernel", "transformers", "rxnmapper"):
+
+        def another(*extras: str, name: str = package) -> dict[str, str]:
+            versions = installed(*extras)
+            return versions | dict.fromkeys({name} & set(versions), "0")
+
+        monkeypatch.setattr(build_book, "installed", another)
+        assert not build_book.is_current(small_root), package
+
+
+def test_the_evidence_is_that_of_the_pages(small_root, monkeypatch):
+    """A failed build of an edit that is then undone leaves it; another file makes a new build."""
+    evidence, source = small_root / "_build" / "evidence.json", small_root / "src" / "a.py"
+    source.parent.mkdir()
+    source.write_text("a = 1")
+    monkeypatch.setattr(build_book, "build_html", new_pages)
+    assert build_book.main([]) == 0
+    first = evidence.read_text()
+    monkeypatch.setattr(build_book, "build_html", failing)
+    source.write_text("a = 2")
+    assert build_book.main([]) == 1
+    source.write_text("a = 1")
+    assert build_book.is_current(small_root) and evidence.read_text() == first
+    assert (small_root / "_build" / "html" / "shown").read_text() == first
+    evidence.write_text(first.replace("verified", "failed"))
+    assert not build_book.is_current(small_root)
+
+
+def test_the_pages_show_the_evidence_of_their_build(tmp_path):
+    """Which is in its place only when they are."""
+    written = build_book.build_config(tmp_path, tmp_path / "cache", tmp_path / "new.json")
+    options = yaml.safe_load(written.read_text(encoding="utf-8"))["sphinx"]["config"]
+    assert options["attnverify_evidence"] == str(tmp_path / "new.json")
+
+
+@pytest.mark.parametrize("undone", [False, True])
+def test_a_book_that_an_edit_overtook_is_not_up_to_date(small_root, monkeypatch, undone):
+    """Whether the edit is undone during the build or after it."""
+    source = small_root / "src" / "a.py"
+    source.parent.mkdir()
+    source.write_text("a = 1")
+
+    def edited(*arguments: Path) -> Path:
+        source.write_text("a = 2")
+        if undone:
+            source.write_text("a = 1")
+        return new_pages(*arguments)
+
+    monkeypatch.setattr(build_book, "build_html", edited)
+    assert build_book.main([]) == 0
+    source.write_text("a = 1")
+    assert not build_book.is_current(small_root)
+
+
+def test_notebooks_that_are_named_count(small_root, tmp_path, monkeypatch):
+    """Their derivations are the evidence's; without a name those of the checkout are."""
+    monkeypatch.setattr(build_book, "build_html", new_pages)
+    named = tmp_path / "named" / "norms.md"
+    named.parent.mkdir()
+    named.write_text("1")
+    monkeypatch.setenv(notebooks.NOTEBOOKS, str(named.parent))
+    assert build_book.main([]) == 0 and build_book.is_current(small_root)
+    named.write_text("2")
     assert not build_book.is_current(small_root)
 
 
@@ -314,6 +394,11 @@ def test_parsed_pages_are_those_of_a_good_build(tmp_path, monkeypatch):
         assert not found()
     (folder / "complete").unlink()  # as if killed on the way
     assert not found()
+    with build_book.parsed_pages(folder, fresh=False):
+        (tmp_path / "_config.yml").write_text("title: edited on the way")
+        (folder / "parsed").write_text("")
+    (tmp_path / "_config.yml").write_text("")
+    assert not found()
     (tmp_path / "_config.yml").write_text("title: another")
     assert not found()
 
@@ -322,11 +407,38 @@ def test_a_text_is_made_again_when_what_it_depends_on_changes(tmp_path):
     made = []
 
     def text(depends: str, store) -> str:
-        return build_book.kept(store, "text", depends, lambda: made.append(depends) or depends)
+        return build_book.kept(
+            store, "text", lambda: depends, lambda: made.append(depends) or depends
+        )
 
     store = build_book.Store(tmp_path)
     assert [text(d, store) for d in "aab"] == ["a", "a", "b"] and made == ["a", "b"]
     assert text("a", None) == "a" and made == ["a", "b", "a"]
+
+
+@pytest.mark.parametrize("undone", [False, True])
+def test_evidence_that_an_edit_overtook_is_not_kept(tmp_path, monkeypatch, undone):
+    """Whether the edit is undone during the run or after it: it is of the edited source."""
+    source, evidence = tmp_path / "src" / "a.py", tmp_path / "_build" / "evidence.json"
+    source.parent.mkdir()
+    source.write_text("a = 1")
+    monkeypatch.setattr(build_book, "ROOT", tmp_path)
+
+    def edited(*arguments: object) -> None:
+        source.write_text("a = 2")
+        evidence.write_text("of 2")
+        if undone:
+            source.write_text("a = 1")
+
+    store = build_book.Store(tmp_path / "store")
+    monkeypatch.setattr(build_book, "run_main", edited)
+    build_book.verify(evidence, store)
+    source.write_text("a = 1")
+    monkeypatch.setattr(build_book, "run_main", lambda *_: evidence.write_text("of 1"))
+    for _ in range(2):
+        build_book.verify(evidence, store)
+        assert evidence.read_text() == "of 1"
+    assert len(list(store.folder.iterdir())) == 1
 
 
 def test_a_page_shows_the_claims_it_names_and_their_relations():
@@ -598,6 +710,30 @@ def test_a_cache_that_has_all_stays_and_another_one_is_emptied(tmp_path, monkeyp
     assert stays(HEAD.replace("Python 3", "Python") + CELL % "2")
 
 
+@pytest.mark.parametrize("edit", ["package", "notebook"])
+def test_outputs_that_an_edit_overtook_are_not_kept(tmp_path, monkeypatch, edit):
+    """Neither in the store nor in a cache that counts as whole: nobody knows which text ran."""
+    store, page, cache = build_book.Store(tmp_path / "s"), tmp_path / "a.md", tmp_path / "cache"
+    page.write_text(HEAD + CELL % "1")
+    monkeypatch.setattr(execute_notebooks, "ProcessPoolExecutor", Inline)
+    monkeypatch.setattr(execute_notebooks, "_key", lambda notebook, code: {"what": "chapter"})
+    ran = []
+
+    def execute(path: Path) -> execute_notebooks.Executed:
+        ran.append(path)
+        if len(ran) == 1 and edit == "package":
+            context.setattr(Sources, "unchanged", lambda self: False)
+        elif len(ran) == 1:
+            page.write_text(HEAD + CELL % "2")
+        return execute_notebooks.Executed(path, execute_notebooks.read(path), 1.0, "")
+
+    monkeypatch.setattr(execute_notebooks, "execute", execute)
+    for times, whole in ((1, False), (2, True), (2, True)):
+        with monkeypatch.context() as context:
+            assert execute_notebooks.fill(tmp_path, cache, store=store) == []
+        assert len(ran) == times and (cache / execute_notebooks.WHOLE).is_file() == whole
+
+
 def test_a_key_is_kept_by_all_that_it_follows_from(tmp_path, monkeypatch):
     """Made once for a package and its cells; not kept if the package changed on the way."""
     store, page, made = build_book.Store(tmp_path / "s"), tmp_path / "a.md", []
@@ -649,6 +785,7 @@ def test_kernels_share_nothing_but_imports(tmp_path):
     paths = sorted(tmp_path.glob("*.md"))
     context = execute_notebooks.context()
     with ProcessPoolExecutor(1, context, execute_notebooks.one_thread) as pool:
-        done = {d.path.stem: d for d in execute_notebooks._all(paths, {}, pool, None)}
+        unedited = execute_notebooks.Unedited(paths)
+        done = {d.path.stem: d for d in execute_notebooks._all(paths, {}, pool, None, unedited)}
     assert done["a"].error == done["b"].error == ""
     assert done["b"].notebook.cells[-1].outputs[0].text == "False False False\n"

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import recheck
-from attnverify import ops
+from attnverify import cli, ops
 from attnverify.checks import CHECKS
 from attnverify.errors import InputError
 from attnverify.evidence import export, replay
@@ -363,3 +363,25 @@ def test_a_replay_file_that_cannot_be_written_down_is_told(saved, tmp_path, monk
     with pytest.raises(InputError, match="without a program"):
         export.write_saved(saved, tmp_path / "program.json")
     assert not (tmp_path / "program.json").exists()
+
+
+def test_an_export_replaces_certificates_and_nothing_else(saved, tmp_path):
+    before, notes = saved.read_bytes(), tmp_path / "notes.txt"
+    notes.write_text("a letter")
+    for same in (saved, tmp_path / "folder" / ".." / saved.name):
+        with pytest.raises(InputError, match=r"^export: got .*, the file with the instance"):
+            export.write_saved(saved, same)
+    with pytest.raises(InputError, match=r"^export: got .*notes.txt, which was not written by"):
+        export.write_saved(saved, notes)
+    assert saved.read_bytes() == before and notes.read_text() == "a letter"
+    for _ in range(2):
+        export.write_saved(saved, tmp_path / "new" / "program.json")
+
+
+def test_the_command_keeps_the_instance_that_it_replays(saved, monkeypatch, capsys):
+    before = saved.read_bytes()
+    monkeypatch.setattr(sys, "argv", ["attnverify", "replay", str(saved), "--export", str(saved)])
+    with pytest.raises(SystemExit) as exit:
+        cli.main()
+    assert exit.value.code == 2 and "export: got" in capsys.readouterr().err
+    assert saved.read_bytes() == before

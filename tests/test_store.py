@@ -8,6 +8,8 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,7 @@ from attnverify.evidence.search import Settings
 from attnverify.evidence.store import Store
 from attnverify.evidence.verify import verify
 from attnverify.evidence.workers import Task
+from attnverify.experiments.trained_models import folders
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = Settings(samples=20, restarts=2, steps=5)
@@ -75,6 +78,82 @@ def test_what_was_not_used_for_longest_goes_first(tmp_path):
     size = store._path({"k": 0}).stat().st_size
     store.prune(2 * size)
     assert [store.get({"k": k}) is not None for k in range(3)] == [False, True, True]
+
+
+def filled(folder: Path, entries: int) -> tuple[Store, list[Path], int]:
+    """A store with entries of one size, the first used longest ago; their files and the size."""
+    store = Store(folder)
+    for k in range(entries):
+        store.put({"k": k}, "x" * 100)
+    paths = [store._path({"k": k}) for k in range(entries)]
+    for age, path in enumerate(paths):
+        os.utime(path, (age, age))
+    return store, paths, paths[0].stat().st_size
+
+
+def refusing(real, refused: Path):
+    """A method of paths, or a function of one, that is refused for one path."""
+
+    def call(path, *given, **named):
+        if path == refused:
+            raise PermissionError(13, "refused", str(path))
+        return real(path, *given, **named)
+
+    return call
+
+
+def test_a_store_that_is_read_only_is_used(tmp_path, monkeypatch):
+    store, (path,), _ = filled(tmp_path, 1)
+    monkeypatch.setattr(os, "utime", refusing(os.utime, path))
+    assert store.get({"k": 0}) == "x" * 100
+
+
+def test_two_processes_prune_at_the_same_time(tmp_path, monkeypatch):
+    """What another one has removed since the folder was listed is gone and not counted."""
+    store, paths, size = filled(tmp_path, 3)
+    real = Path.glob
+    gone = tmp_path / "gone.json"
+    monkeypatch.setattr(Path, "glob", lambda self, pattern: [gone, *real(self, pattern)])
+    store.prune(2 * size)
+    assert [path.exists() for path in paths] == [False, True, True]
+
+
+def test_an_entry_that_cannot_be_removed_stays_and_counts(tmp_path, monkeypatch):
+    store, paths, size = filled(tmp_path, 3)
+    monkeypatch.setattr(Path, "unlink", refusing(Path.unlink, paths[0]))
+    store.prune(2 * size)
+    assert [path.exists() for path in paths] == [True, False, True]
+
+
+@pytest.mark.parametrize(("days", "kept"), [(0.9, True), (1.1, False)])
+def test_what_a_killed_writer_left_is_removed_after_a_day(tmp_path, days, kept):
+    """Until then it may become an entry, and counts as one."""
+    store, paths, size = filled(tmp_path, 2)
+    half = interrupted(tmp_path)
+    half.write_bytes(b"x" * size)
+    foreign = tmp_path / ".notes.json.swp"
+    foreign.write_text("")
+    then = time.time() - days * 24 * 3600
+    for path in (half, foreign):
+        os.utime(path, (then, then))
+    store.prune(2 * size)
+    assert half.exists() is kept and foreign.exists()
+    assert [path.exists() for path in paths] == [not kept, True]
+
+
+def interrupted(folder: Path) -> Path:
+    """The file that a writer leaves who is killed between its two steps."""
+    text = (
+        "import os, pathlib, sys\n"
+        "from attnverify.evidence.store import Store\n"
+        "os.replace = pathlib.Path.replace = lambda *_: os._exit(9)\n"
+        "Store(pathlib.Path(sys.argv[1])).put({'killed': 1}, 'x')"
+    )
+    before = set(folder.iterdir())
+    done = subprocess.run([sys.executable, "-c", text, str(folder)], check=False)
+    (left,) = set(folder.iterdir()) - before
+    assert done.returncode == 9
+    return left
 
 
 def test_a_store_that_cannot_be_written_costs_nothing(tmp_path):
@@ -194,11 +273,38 @@ def test_data_files_count(sources):
     assert not any(name.endswith("sorting.json") for name in found)
 
 
+def weights_of(name: str) -> str:
+    return f"experiments/weights/{name}.safetensors"
+
+
+def test_trained_weights_count(tmp_path, sources):
+    """Those that an experiment reads, its own and another's, though no text names the file."""
+    trained = {Path(n).stem for n in sources.files if n.startswith("experiments/weights/")}
+    assert {"circle", "small-decoder"} <= trained
+    for name in trained:
+        assert weights_of(name) in sources.reached(keys.starts_of_claim(f"experiment.{name}"))
+    ids, chapters = dependents(sources, edited(tmp_path, weights_of("small-decoder"), "x"))
+    assert ids == {"experiment.small-decoder", "experiment.three-models"}
+    assert chapters == {"trained-models", "path-accuracy"}  # looks them up by a variable
+
+
+def test_weights_that_a_cell_reads_count(sources):
+    """By a constant those alone, else all."""
+    cell = "from attnverify.experiments.engine import weights\nweights.committed({})"
+    one, every = (
+        sources.reached(keys.starts_of_cells([cell.format(name)], sources))
+        for name in ("'circle'", "name")
+    )
+    assert weights_of("circle") in one and weights_of("sorting") not in one
+    assert {weights_of("circle"), weights_of("sorting")} <= every
+
+
 def test_only_the_engine_looks_up_by_id(sources):
     """Tables are not followed. So whoever looks something up in one is listed here, and each is
     taken care of: the engine looks up the claim or experiment of the key, the ledger its own id,
-    the rest is reached by neither a claim nor a chapter."""
+    the rest is reached by neither a claim nor a chapter. Weights are found by their names."""
     wanted = {name for name, table in keys.LOOKUPS.items() if table != closure.CLAIMS}
+    wanted -= {f"{closure.EXPERIMENTS}.engine.weights.committed"}
     users = {m for m in sources.modules if sources.named(m) & wanted}
     claims = {m for id in registry for m in sources.reached(keys.starts_of_claim(id))}
     assert users & claims - closure.TABLES == {
@@ -323,6 +429,38 @@ def test_a_key_follows_from_settings_versions_and_machine(monkeypatch, sources):
     assert {"torch", "sympy", "numpy", "scipy", "python-flint", "mpmath", "python"} <= set(versions)
     monkeypatch.setattr(keys, "installed", lambda *_: versions | {"mpmath": "0"})
     assert key() != first
+
+
+def test_a_key_holds_the_packages_that_only_some_experiments_read(monkeypatch, sources):
+    """Also the one that no requirement leads to; what is not installed is left out."""
+    packages = keys.of_claim("experiment.three-models", SMALL, ["measured"], sources)["packages"]
+    assert {"transformers", "tokenizers", "rxnmapper"} <= set(packages)
+    assert set(environment.ALONE) == {folders.PACKAGE}
+
+    def absent(name: str):
+        raise environment.PackageNotFoundError(name)
+
+    monkeypatch.setattr(environment, "version", absent)
+    monkeypatch.setattr(environment, "distribution", absent)
+    assert set(environment.installed.__wrapped__("encoder", "models")) == {"python"}
+
+
+def test_what_a_claim_rests_on_is_an_input_of_its_derivation_and_chapter(monkeypatch, sources):
+    """A derivation takes nothing as given but what its claim uses. The statement is no input."""
+    claim = registry["norms.residual-centers"]
+    assert claim.notebook == "norms" and claim.uses
+
+    def found(**changes) -> list[dict]:
+        changed = {**registry, claim.id: replace(claim, **changes)}
+        monkeypatch.setattr(keys, "registry", changed)
+        makers = (keys.of_derivations, keys.of_chapter)
+        return [make(notebook, [], sources) for make in makers for notebook in ("norms", "walk")]
+
+    first = found()
+    assert found(statement="other", title="other") == first
+    assert found(uses=claim.uses[::-1]) == first
+    changed = [a != b for a, b in zip(first, found(uses=claim.uses[1:]), strict=True)]
+    assert changed == [True, False, True, False]
 
 
 # Reuse in a run

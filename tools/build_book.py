@@ -5,11 +5,11 @@ notebooks and rendered formulas from the store (:mod:`attnverify.evidence.store`
 written pages from the last good build. `--fresh`, the default where CI is set, reuses nothing.
 
 The new book is built in a folder of its own and takes the place of `_build/html` by a
-rename only when every stage succeeded, so a failed build leaves the previous one as it
-was. With BOOK_REPOSITORY_URL set (the publishing workflow fills in the hosting
-repository's own address) the pages get launch buttons; without it they have their
-downloads only. BOOK_ADDRESS says where the book will be published: canonical links, a sitemap and
-a feed of changes are made where it is set.
+rename only when every stage succeeded, and its evidence that of `_build/evidence.json`, so a
+failed build leaves the previous one as it was. With BOOK_REPOSITORY_URL set (the publishing
+workflow fills in the hosting repository's own address) the pages get launch buttons; without it
+they have their downloads only. BOOK_ADDRESS says where the book will be published: canonical
+links, a sitemap and a feed of changes are made where it is set.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -36,8 +35,11 @@ import yaml
 from attnverify.book.pages.common import read_evidence
 from attnverify.environment import installed, kind_of_machine
 from attnverify.evidence.closure import Sources
+from attnverify.evidence.notebooks import NOTEBOOKS
 from attnverify.evidence.store import VARIABLE as STORE
 from attnverify.evidence.store import Store, default
+from attnverify.files import write_text
+from attnverify.vocabulary import tally
 
 sys.path.insert(0, str(Path(__file__).parent))
 import npm
@@ -48,10 +50,13 @@ from run_main import leave
 from slim_html import slim
 
 ROOT = Path(__file__).resolve().parents[1]
-#: What a built page depends on; book/generated follows from these.
+#: What a built page depends on; book/generated follows from these. The feed is made from the
+#: changelog, and the license is beside the pages' Python.
 INPUTS = (
     "_config.yml",
     "_toc.yml",
+    "CHANGELOG.md",
+    "LICENSE",
     "constraints.txt",
     "book",
     "formal",
@@ -72,6 +77,7 @@ EXTENSION = tuple(
 ) + ("attnverify.book.inpage.buttons", "attnverify.book.pages.tables")
 SKIPPED = {"__pycache__", "generated", ".ipynb_checkpoints", ".jupyter_cache"}
 STAMP = ".book-stamp"
+EVIDENCE = "evidence.json"
 LOCK = ".build.lock"
 #: Where the pages look for Python, below the folder of pages.
 PYTHON = Path("_static", "python")
@@ -103,7 +109,8 @@ def source_hash(root: Path, names: tuple[str, ...] = INPUTS) -> str:
     """
     settings = {name: os.environ.get(name, "") for name in SETTINGS}
     settings["python"] = str(page_python.available())
-    parts = [settings, installed("book", "encoder"), kind_of_machine()]
+    settings["notebooks"] = named_notebooks()
+    parts = [settings, installed("book", "encoder", "models"), kind_of_machine()]
     digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
     for path in input_files(root, names):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0")
@@ -111,11 +118,30 @@ def source_hash(root: Path, names: tuple[str, ...] = INPUTS) -> str:
     return digest.hexdigest()
 
 
+def named_notebooks() -> str:
+    """Digest of the notebooks that the environment names in place of the checkout's; "" if none."""
+    if not (named := os.environ.get(NOTEBOOKS)):
+        return ""
+    paths = sorted((ROOT / named).glob("*.md"))
+    found = [(path.name, hashlib.sha256(path.read_bytes()).hexdigest()) for path in paths]
+    return hashlib.sha256(json.dumps(found).encode()).hexdigest()
+
+
+def last_written(root: Path) -> int:
+    """When an input was last written, in nanoseconds: it also tells an edit that was undone."""
+    return max((path.stat().st_mtime_ns for path in input_files(root, INPUTS)), default=0)
+
+
+def stamp_of(sources: str, evidence: Path) -> str:
+    """What the stamp of a book says: the digests of its sources and of its evidence."""
+    return f"{sources} {hashlib.sha256(evidence.read_bytes()).hexdigest()}"
+
+
 def is_current(root: Path) -> bool:
-    """True if `_build/html` was built from the sources as they are now."""
-    stamp = root / "_build" / "html" / STAMP
-    built = stamp.is_file() and (root / "_build" / "evidence.json").is_file()
-    return built and stamp.read_text() == source_hash(root)
+    """True if `_build/html` was built from the sources as they are now, with the evidence there."""
+    stamp, evidence = root / "_build" / "html" / STAMP, root / "_build" / EVIDENCE
+    built = stamp.is_file() and evidence.is_file()
+    return built and stamp.read_text() == stamp_of(source_hash(root), evidence)
 
 
 def run_python(*arguments: str | Path, repeat: str = "") -> None:
@@ -151,13 +177,19 @@ def run_main(module: str, *arguments: str | Path, repeat: str = "") -> None:
     run_python(Path(__file__).with_name("run_main.py"), module, *arguments, repeat=repeat)
 
 
-def kept(store: Store | None, what: str, depends: str, make: Callable[[], str]) -> str:
-    """A text that follows from what ``depends`` is the digest of: from the store, or made."""
-    key = {"what": what, "depends": depends}
+def kept(
+    store: Store | None, what: str, depends: Callable[[], str], make: Callable[[], str]
+) -> str:
+    """A text that follows from what ``depends`` gives the digest of: from the store, or made.
+
+    Not kept after an edit on the way: nobody knows which sources it is of.
+    """
+    written, digest = last_written(ROOT), depends()
+    key = {"what": what, "depends": digest}
     text = store.get(key) if store else None
     if text is None:
         text = make()
-        if store:
+        if store and (last_written(ROOT), depends()) == (written, digest):
             store.put(key, text)
     return text
 
@@ -170,8 +202,10 @@ def verify(evidence: Path, store: Store | None) -> None:
         run_main("attnverify.cli", "verify", "--json", evidence)
         return evidence.read_text(encoding="utf-8")
 
-    depends = source_hash(ROOT, CLAIMS) + derivations()
-    evidence.write_text(kept(store, "evidence", depends, run), encoding="utf-8")
+    def depends() -> str:
+        return source_hash(ROOT, CLAIMS) + derivations()
+
+    write_text(evidence, kept(store, "evidence", depends, run))
 
 
 def derivations() -> str:
@@ -190,7 +224,10 @@ def generate_pages(evidence: Path, store: Store | None) -> None:
         return json.dumps({p.name: p.read_text("utf-8") for p in sorted(folder.glob("*.*"))})
 
     shown = json.dumps(asdict(read_evidence(evidence)), sort_keys=True)
-    depends = source_hash(ROOT, CLAIMS) + hashlib.sha256(shown.encode()).hexdigest()
+
+    def depends() -> str:
+        return source_hash(ROOT, CLAIMS) + hashlib.sha256(shown.encode()).hexdigest()
+
     pages = json.loads(kept(store, "generated pages", depends, run))
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in pages.items():
@@ -211,10 +248,11 @@ def parsed_pages(folder: Path, fresh: bool) -> Iterator[None]:
     """Keep the parsed and written pages of the last good build, or start without any.
 
     The mark is taken away while a build is under way: one that failed or was interrupted may have
-    read pages whose warnings would not come again.
+    read pages whose warnings would not come again. It does not come back if what reads pages was
+    edited on the way.
     """
     mark = folder / "complete"
-    depends = source_hash(ROOT, MACHINERY) + Sources().digest(EXTENSION)
+    depends = machinery()
     if fresh or not mark.is_file() or mark.read_text() != depends:
         shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
@@ -224,7 +262,13 @@ def parsed_pages(folder: Path, fresh: bool) -> Iterator[None]:
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    mark.write_text(depends)
+    if machinery() == depends:
+        mark.write_text(depends)
+
+
+def machinery() -> str:
+    """Digest of what reads and writes pages."""
+    return source_hash(ROOT, MACHINERY) + Sources().digest(EXTENSION)
 
 
 def address(variable: str) -> str:
@@ -241,8 +285,9 @@ def one_file(published: str) -> str:
     return f"The whole book in one file: {', '.join(links)}."
 
 
-def build_config(folder: Path, cache: Path) -> Path:
-    """`_config.yml` with this build's cache, and with what the addresses that are set bring."""
+def build_config(folder: Path, cache: Path, evidence: Path | None = None) -> Path:
+    """`_config.yml` with this build's cache and evidence (by default that of the last good build),
+    and with what the addresses that are set bring."""
     config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     config["execute"] |= {"execute_notebooks": "cache", "cache": str(cache)}
     if published := address(ADDRESS_VARIABLE):
@@ -261,6 +306,8 @@ def build_config(folder: Path, cache: Path) -> Path:
             "notebook_interface": "jupyterlab",
         }
     config["sphinx"]["config"]["attnverify_python"] = page_python.available()
+    if evidence:
+        config["sphinx"]["config"]["attnverify_evidence"] = str(evidence)
     # Jupyter Book reads this path from the configuration file's own folder.
     extensions = config["sphinx"]["local_extensions"]
     config["sphinx"]["local_extensions"] = {k: str(ROOT / v) for k, v in extensions.items()}
@@ -297,7 +344,9 @@ def add_python(html: Path) -> None:
         page_python.prepare(html / PYTHON)
 
 
-def build_html(staging: Path, cache: Path, strict: bool = True) -> Path:
+def build_html(
+    staging: Path, cache: Path, evidence: Path | None = None, strict: bool = True
+) -> Path:
     """Build below staging and return the folder of pages; every warning is an error if strict.
 
     Pages that are there and would come out again are not written again.
@@ -309,7 +358,7 @@ def build_html(staging: Path, cache: Path, strict: bool = True) -> Path:
         "--path-output",
         staging,
         "--config",
-        build_config(staging, cache),
+        build_config(staging, cache, evidence),
         *(("-n", "-W", "--keep-going") if strict else ()),
         repeat="WARNING",
     )
@@ -344,10 +393,7 @@ def swap(new: Path, current: Path) -> None:
 def verdict(evidence: Path) -> str:
     """The closing line: how many claims have which status."""
     claims = json.loads(evidence.read_text(encoding="utf-8"))["claims"]
-    counts = Counter(claim["status"] for claim in claims)
-    order = ("verified", "refuted", "corrected", "did not come out", "partial", "failed")
-    shown = [f"{counts[s]} {s}" for s in (*order, *sorted(set(counts) - set(order))) if counts[s]]
-    return f"{len(claims)} claims: {', '.join(shown)}"
+    return f"{len(claims)} claims: {tally(claim['status'] for claim in claims)}"
 
 
 def timed(name: str, stage, *arguments):
@@ -369,9 +415,10 @@ def build(fresh: bool = False) -> Path:
     """All stages; returns the page to open."""
     if fresh:
         os.environ[STORE] = "none"  # for every process that is started from here, too
-    output, evidence = ROOT / "_build", ROOT / "_build" / "evidence.json"
+    output, pages = ROOT / "_build", ROOT / "_build" / "pages"
     fetch_python()  # before all that takes minutes
-    stamp, store, pages = source_hash(ROOT), default(), output / "pages"
+    written, sources, store = last_written(ROOT), source_hash(ROOT), default()
+    evidence = pages / EVIDENCE
     with parsed_pages(pages, fresh):
         # Neither needs the other, and each has stretches that keep one core busy.
         with ThreadPoolExecutor(2) as beside:
@@ -380,12 +427,14 @@ def build(fresh: bool = False) -> Path:
             timed("execute the notebooks", execute_notebooks, pages / "executed", store)
             checked.result()
             python.result()
-        written = timed("build the pages", build_html, pages, pages / "executed")
-        html = copied(written, pages / "trimmed")
+        made = timed("build the pages", build_html, pages, pages / "executed", evidence)
+        html = copied(made, pages / "trimmed")
         timed("trim styles, icons and scripts", slim, html)
         timed("add Python for the pages", add_python, html)
-        (html / STAMP).write_text(stamp)
+        if (last_written(ROOT), source_hash(ROOT)) == (written, sources):
+            (html / STAMP).write_text(stamp_of(sources, evidence))
         swap(html, output / "html")
+        evidence.replace(output / EVIDENCE)
     if store:
         store.prune()
     return output / "html" / "index.html"
@@ -440,7 +489,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     done = "Up to date" if current else f"Built in {time.perf_counter() - start:.1f} s"
     print(f"{done}. Open {page.as_uri()}")
-    print(verdict(ROOT / "_build" / "evidence.json"))
+    print(verdict(ROOT / "_build" / EVIDENCE))
     return 0
 
 

@@ -24,6 +24,7 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
+from attnverify.evidence.closure import Sources
 from attnverify.files import write_text
 from forked_kernels import CAN_FORK, ForkingKernelManager, context
 
@@ -45,6 +46,26 @@ class Executed:
     notebook: NotebookNode
     seconds: float
     error: str
+
+
+class Unedited:
+    """Whether the package and the notebooks are as they were when this was made.
+
+    It is made before the keys are: after an edit nobody knows which text outputs are of.
+    """
+
+    def __init__(self, paths: list[Path]) -> None:
+        self._sources, self._written = Sources(), {path: _written(path) for path in paths}
+
+    def __call__(self, *paths: Path) -> bool:
+        """Whether neither the package nor one of these notebooks was written since."""
+        same = all(_written(path) == self._written[path] for path in paths)
+        return same and self._sources.unchanged()
+
+
+def _written(path: Path) -> int | None:
+    """When a file was written, in nanoseconds; None if it is gone."""
+    return path.stat().st_mtime_ns if path.is_file() else None
 
 
 def read(path: Path) -> NotebookNode:
@@ -93,12 +114,13 @@ def fill(
     store: an :class:`attnverify.evidence.store.Store` for what need not be executed again. One
     that failed is in neither. A cache that has these outputs already stays; another one is emptied.
     package: gives the digest of all but its cells that a notebook's key follows from, by which keys
-    are kept, too; without it they are made anew.
+    are kept, too; without it they are made anew. What an edit overtakes is not kept.
     """
     from jupyter_cache import get_cache
     from jupyter_cache.base import CacheBundleIn
 
     paths = sorted(folder.glob("*.md"))
+    unedited = Unedited(paths)
     # No process is started before something is to be done.
     with ProcessPoolExecutor(
         jobs or os.cpu_count(), mp_context=context(), initializer=one_thread
@@ -110,7 +132,7 @@ def fill(
             return []
         shutil.rmtree(cache, ignore_errors=True)
         bundles, failed, digests = get_cache(str(cache)), [], {}
-        for done in _all(paths, known, pool, store):
+        for done in _all(paths, known, pool, store, unedited):
             if done.error:
                 failed.append(f"{done.path.name}:\n{done.error}")
                 continue
@@ -120,7 +142,7 @@ def fill(
             )
             bundles.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
     write_text(cache / OUTPUTS, json.dumps(digests))
-    if store and not failed:
+    if store and not failed and unedited(*paths):
         write_text(cache / WHOLE, whole)
     return failed
 
@@ -153,9 +175,13 @@ def one_thread() -> None:
 
 
 def _all(
-    paths: list[Path], known: dict[Path, dict[str, Any]], pool: Executor, store: Any
+    paths: list[Path],
+    known: dict[Path, dict[str, Any]],
+    pool: Executor,
+    store: Any,
+    unedited: Unedited,
 ) -> Iterator[Executed]:
-    """Every notebook: from the store (by its key), else executed and put there."""
+    """Every notebook: from the store (by its key), else executed and put there unless edited."""
     missing = []
     for path in paths:
         kept = store.get(known[path]) if store else None
@@ -169,7 +195,7 @@ def _all(
         done = task.result()
         mark = " FAILED" if done.error else ""
         print(f"    {done.path.stem}: {done.seconds:.1f} s{mark}", flush=True)
-        if store and not done.error:
+        if store and not done.error and unedited(done.path):
             value = {"outputs": _outputs(done.notebook), "seconds": done.seconds}
             store.put(known[done.path], value)
         yield done

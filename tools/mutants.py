@@ -16,15 +16,19 @@ import json
 import os
 import random
 import sys
+import traceback
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import NoReturn
 
 os.environ.update(OMP_NUM_THREADS="1", ATTNVERIFY_STORE="none")
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / name) for name in ("tools", "src", "tests", "book/_ext", "")]
 
+from attnverify.environment import installed, kind_of_machine  # noqa: E402
+from attnverify.evidence import notebooks  # noqa: E402
 from attnverify.evidence.closure import Sources  # noqa: E402
 from attnverify.files import write_text  # noqa: E402
 from mutation import engine, pieces, rules  # noqa: E402
@@ -45,11 +49,23 @@ def mutants(areas: Sequence[str]) -> list[rules.Mutant]:
     return [mutant for mutant in found if mutant.area in areas]
 
 
+def state_of(sources: Sources) -> str:
+    """Digest of what the baseline follows from: package, notebooks, this tool, versions, machine.
+
+    What is no error though it looks like one is named after the fact, so that list is no part.
+    """
+    tool = sorted((ROOT / "tools" / "mutation").glob("*.py"))
+    files = [path for path in tool if path.name != "equivalent.py"]
+    files += sorted(where.folder.glob("*.md")) if (where := notebooks.place()) else []
+    texts = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    versions = [installed("encoder", "models"), kind_of_machine()]
+    parts = [sources.digest(sources.files), texts, versions, BASELINE_SECONDS]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
 def baseline(sources: Sources, claims: Sequence[str] = ()) -> list[pieces.Piece]:
-    """Every piece without an error; kept under ``_build`` until a file of the package changes."""
-    text = [path.read_bytes() for path in sorted((ROOT / "notebooks").glob("*.md"))]
-    state = hashlib.sha256(b"".join([sources.digest(sources.files).encode(), *text])).hexdigest()
-    kept = WORK / f"baseline-{state[:16]}.json"
+    """Every piece without an error; kept under ``_build`` until what it follows from changes."""
+    kept = WORK / f"baseline-{state_of(sources)[:16]}.json"
     if kept.is_file():
         return [_piece(entry) for entry in json.loads(kept.read_text())]
     found = []
@@ -80,22 +96,39 @@ def trials(
     for share, file in zip(shares, files, strict=True):
         pid = os.fork()
         if pid == 0:
-            try:
-                _work(planted, share, known, sources, file)
-            finally:
-                os._exit(0)
+            _be_a_worker(planted, share, known, sources, file)
         workers.append(pid)
-    for pid in workers:
-        os.waitpid(pid, 0)
-    found = {}
+    codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in workers]
+    found = dict(pair for file in files for pair in _outcomes(file))
+    if any(codes) or len(found) != len(planted):
+        raise SystemExit(
+            f"mutants: {len(planted) - len(found)} of {len(planted)} were not tried "
+            f"(processes ended with {codes}); the outcomes of the others stay in {WORK}"
+        )
     for file in files:
-        for line in file.read_text().splitlines():
-            place, entry = json.loads(line)
-            found[place] = Outcome(**entry)
         file.unlink()
-    if len(found) != len(planted):
-        raise SystemExit(f"mutants: {len(planted) - len(found)} of {len(planted)} were not tried")
     return [found[place] for place in sorted(found)]
+
+
+def _outcomes(file: Path) -> Iterator[tuple[int, Outcome]]:
+    """The places and outcomes that a worker wrote; one that was ended leaves half a line."""
+    lines = file.read_text("utf-8").splitlines(keepends=True) if file.is_file() else []
+    for line in lines:
+        if line.endswith("\n"):
+            place, entry = json.loads(line)
+            yield place, Outcome(**entry)
+
+
+def _be_a_worker(planted, share, known, sources, file: Path) -> NoReturn:
+    """Work and end the process, whose exit code and traceback tell of an error of the tool."""
+    code = 1
+    try:
+        _work(planted, share, known, sources, file)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
 
 
 def _work(planted, share, known, sources, file: Path) -> None:

@@ -26,6 +26,7 @@ from attnverify.files import read_json, write_text
 FORMAT, PIECE = "attnverify campaign 1", "attnverify piece 1"
 NAME = "campaign.json"
 MOST = 100_000  # pieces, a file each
+MISSING = object()  # what stands under a key that is not there; None is a value of JSON
 
 Finished = Callable[[str, Any], None]
 
@@ -158,7 +159,7 @@ def _difference(a: Any, b: Any, where: str = "") -> tuple[str, str, str]:
     if a == b:
         return "", "", ""
     if isinstance(a, dict) and isinstance(b, dict):
-        pairs = ((str(key), a.get(key), b.get(key)) for key in [*b, *a])
+        pairs = ((str(key), a.get(key, MISSING), b.get(key, MISSING)) for key in [*b, *a])
     elif isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
         pairs = ((str(i + 1), x, y) for i, (x, y) in enumerate(zip(a, b, strict=True)))
     else:
@@ -170,4 +171,4 @@ def _difference(a: Any, b: Any, where: str = "") -> tuple[str, str, str]:
 def _short(value: Any) -> str:
     if isinstance(value, list | dict):
         return f"of {len(value)}"
-    return "none" if value is None else str(value)
+    return {MISSING: "none", None: "null"}.get(value, str(value))

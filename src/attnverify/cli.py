@@ -24,7 +24,10 @@ from attnverify.printing import out
 from attnverify.vocabulary import KINDS, Kind
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from attnverify.evidence.forms import Inequality
+    from attnverify.evidence.search import Settings
     from attnverify.evidence.verify import Report
     from attnverify.models.texts import Look
 
@@ -225,12 +228,27 @@ def verify(
     _require_device(device)
     from attnverify.evidence.search import Settings
     from attnverify.evidence.store import default
+
+    asked = _brought_in(ids or [], limit)
+    report = _gathered(
+        asked,
+        Settings(samples, restarts, steps, seed, str(device)),
+        [kind for kind in KINDS if not evidence or kind in evidence],
+        scheduler=scheduler,
+        jobs=jobs,
+        notebooks_folder=notebooks,
+        store=None if fresh else default(),
+        limit=limit,
+    )
+    _hand_over(report, json_file, added=len(report.claims) - len(registry.select(asked)))
+    raise typer.Exit(INTERRUPTED if report.interrupted else 0 if report.as_claimed else 1)
+
+
+def _gathered(asked: list[str], settings: Settings, kinds: list[Kind], **options: Any) -> Report:
+    """The report, under a bar of the pieces; after an interrupt what was gathered until then."""
     from attnverify.evidence.verify import Interrupted, tasks_in
     from attnverify.evidence.verify import verify as run
 
-    asked = _brought_in(ids or [], limit)
-    kinds: list[Kind] = [kind for kind in KINDS if not evidence or kind in evidence]
-    settings = Settings(samples, restarts, steps, seed, str(device))
     with printing.progress_bar() as bar:
         task = bar.add_task("checking", total=tasks_in(asked, kinds))
 
@@ -238,21 +256,9 @@ def verify(
             bar.update(task, advance=1, description=name)
 
         try:
-            report = run(
-                asked,
-                settings,
-                kinds,
-                scheduler=scheduler,
-                jobs=jobs,
-                progress=advance,
-                notebooks_folder=notebooks,
-                store=None if fresh else default(),
-                limit=limit,
-            )
+            return run(asked, settings, kinds, progress=advance, **options)
         except Interrupted as stopped:
-            report = stopped.report
-    _hand_over(report, json_file, added=len(report.claims) - len(registry.select(asked)))
-    raise typer.Exit(INTERRUPTED if report.interrupted else 0 if report.as_claimed else 1)
+            return stopped.report
 
 
 def _hand_over(report: Report, json_file: Path | None, added: int) -> None:
@@ -418,8 +424,9 @@ def conjecture(
     limit: Annotated[float, typer.Option(help="Seconds for the search.", min=1)] = 600,
 ) -> None:
     """Search for the best constant C of left <= C right, and propose a number of simple form."""
-    if save is not None and save.exists():
-        raise InputError(f"out: got {save}, which is there, expected a new file")
+    if save is not None:
+        require(not save.exists(), "out", f"{save}, which is there", "a new file")
+        files.require_writable("out", save)
     from attnverify.evidence import conjecturefile
     from attnverify.evidence.search import Settings
 
@@ -534,7 +541,7 @@ def inspect_model(
     table over all of them; the same command goes on where a run was ended.
     """
     _require_device(device)
-    from attnverify.models import command
+    from attnverify.models import command, outputs
 
     if texts:
         if folder is None:
@@ -547,7 +554,19 @@ def inspect_model(
     require(alone, "scheduler or jobs", "one of them", "them with --texts alone")
 
     if folder is not None:
-        files.require_writable("out", folder / command.JSON)
+        outputs.require_own(folder)
+    with _layers() as advance:
+        report = command.run(model, text, tokens, layers, dtype, device, brief, advance)
+    if folder is not None:
+        command.write(report, folder)
+    to = _tell(report.as_json(), command.lines(report), as_json)
+    if folder is not None:
+        to.print(f"page in {folder / outputs.HTML}", markup=False, highlight=False)
+
+
+@contextmanager
+def _layers() -> Iterator[Callable[[str, float], None]]:
+    """A bar that a run over a model's layers advances; the first word is of the memory it needs."""
     with printing.progress_bar() as bar:
         task = bar.add_task("reading", total=100)
 
@@ -556,16 +575,17 @@ def inspect_model(
                 printing.errors.print(f"memory: {what}", markup=False, highlight=False)
             bar.update(task, completed=100 * share, description=what)
 
-        report = command.run(model, text, tokens, layers, dtype, device, brief, advance)
-    if folder is not None:
-        command.write(report, folder)
+        yield advance
+
+
+def _tell(found: dict[str, Any], lines: list[str], as_json: bool) -> Console:
+    """Print the lines of a report, and before them its JSON if asked; returns where to go on."""
     to = printing.errors if as_json else out
     if as_json:
-        print(printing.as_json(report.as_json()))
-    for line in command.lines(report):
+        print(printing.as_json(found))
+    for line in lines:
         to.print(line, markup=False, highlight=False, soft_wrap=True)
-    if folder is not None:
-        to.print(f"page in {folder / command.HTML}", markup=False, highlight=False)
+    return to
 
 
 def _inspect_texts(
@@ -578,17 +598,13 @@ def _inspect_texts(
 ) -> None:
     from attnverify.models import over_texts, texts
 
-    files.require_writable("out", folder / over_texts.REPORT)
+    over_texts.require_own(folder)
     campaign = texts.campaign(look, texts.read(paths))
     with _pieces(len(campaign.tasks)) as finished:
         report = over_texts.inspect_texts(
             campaign, folder, scheduler=scheduler, jobs=jobs, finished=finished
         )
-    to = printing.errors if as_json else out
-    if as_json:
-        print(printing.as_json(report))
-    for line in over_texts.lines(report):
-        to.print(line, markup=False, highlight=False, soft_wrap=True)
+    to = _tell(report, over_texts.lines(report), as_json)
     to.print(f"tables in {folder / over_texts.REPORT}", markup=False, highlight=False)
 
 

@@ -6,6 +6,7 @@ import hashlib
 import os
 import platform
 import re
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+#: No requirement leads to these, as what they ask for is not needed: only their files are read.
+ALONE = ("rxnmapper",)
 PACKAGES = ("attnverify", "torch", "numpy", "sympy", "python-flint", "scipy")
 
 
@@ -69,9 +72,13 @@ def variables() -> dict[str, str]:
 def installed(*extras: str) -> dict[str, str]:
     """Versions of Python and of every installed package that the project's requirements lead to.
 
-    extras: optional groups of requirements to follow too. What is not installed is left out.
+    extras: optional groups of requirements to follow too. Those of :data:`ALONE` are there, too.
+    What is not installed is left out.
     """
     found = {"python": platform.python_version()}
+    for name in ALONE:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
     waiting = [("attnverify", extra) for extra in ("", *extras)]
     seen: set[tuple[str, str]] = set()
     while waiting:

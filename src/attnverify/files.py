@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,17 @@ LARGEST = 64 << 20  # bytes of a JSON file, unless its reader says otherwise
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write to a temporary file beside ``path``, then rename: never half a file."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    """Write to a temporary file beside ``path``, then rename: never half a file.
+
+    Who may read it follows from the umask, as for any new file; tempfile's are their owner's alone.
+    """
+    temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     try:
-        with os.fdopen(handle, "wb") as out:
+        with temporary.open("xb") as out:
             out.write(content)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -60,11 +62,12 @@ def read_json(
         ) from error
 
 
-def require_writable(argument: str, path: Path) -> None:
+def require_writable(argument: str, path: Path, own: Callable[[Path], bool] | None = None) -> None:
     """Make the folder of ``path`` and try to write there, before the work whose result it takes.
 
     Raises :class:`InputError` for a place where nothing can be written and for one that holds
-    something else: what is replaced is a JSON file of this program, or an empty file.
+    something else: what is replaced is an empty file, or one that ``own`` tells to be of this
+    program (by default a JSON file of it).
     """
     if path == Path("-"):
         raise InputError(f"{argument}: got -, expected the name of a file")
@@ -75,10 +78,10 @@ def require_writable(argument: str, path: Path) -> None:
     require_folder(argument, path.parent)
     if path.exists() and not os.access(path, os.W_OK):
         raise InputError(f"{argument}: got {path}, which is read-only, expected a writable file")
-    if path.exists() and not _own(path):
+    if path.exists() and path.stat().st_size > 0 and not (own or own_json)(path):
         raise InputError(
             f"{argument}: got {path}, which was not written by this program, "
-            "expected a new file or one of its own JSON files"
+            "expected a new file or one of its own"
         )
 
 
@@ -95,10 +98,8 @@ def require_folder(argument: str, folder: Path) -> None:
         ) from error
 
 
-def _own(path: Path) -> bool:
-    """Whether the file is empty or a JSON object that names this program."""
-    if path.stat().st_size == 0:
-        return True
+def own_json(path: Path) -> bool:
+    """Whether the file is a JSON object that names this program."""
     try:
         with read_json(path, "file", "JSON file") as body:
             if "environment" in body:  # a report

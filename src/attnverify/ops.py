@@ -10,7 +10,10 @@ then evaluated in three arithmetics:
 On numpy object arrays of ``attnverify.tracing.Node`` nothing is evaluated: the operations are
 written down, for another program to evaluate.
 
-Adding an arithmetic means adding it here and nowhere else.
+An arithmetic is added here, and in the few functions that ask :func:`is_torch` themselves because
+floats go another way: in :mod:`attnverify.formulas` the largest distance (``pairwise``), singular
+values (``spectral``), moduli of eigenvalues (``positions``) and a difference that cancels
+(``chisquare``), and some checks.
 """
 
 from __future__ import annotations

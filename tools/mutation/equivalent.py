@@ -14,7 +14,7 @@ EQUIVALENT: dict[str, str] = {
     "formulas.chisquare.distribution: constant: 2 -> 3": (
         "weights and x in another unit; all bounds are the same in every unit"
     ),
-    "formulas.chisquare.normal_bound: operator: one * 3 / 2 + 0 * r -> (one * 3 / 2) - (0 * r)": (
+    "formulas.chisquare.cubic: operator: one * 3 / 2 + 0 * r -> (one * 3 / 2) - (0 * r)": (
         "0 is added for its shape"
     ),
     "formulas.eigenspectrum.effective_rank: neighbor: "

@@ -8,7 +8,7 @@ import torch
 
 from attnverify import ops
 from attnverify.evidence.forms import Instance
-from attnverify.formulas import collapse, softmax
+from attnverify.formulas import collapse, norms, softmax
 from attnverify.formulas.softmax import oscillation
 from attnverify.formulas.spectral import spectral_norm
 
@@ -22,6 +22,19 @@ def layer_sizes(tokens: int, width: int, heads: int) -> dict[str, tuple[int, ...
     H, d = heads, width
     shape = {"u": (1, d)} if tokens == 2 else {"R": (tokens, d)}
     return {**shape, "x": (1, d), "W_QK": (H, d, d), "b_QK": (H, d), "W": (H, d, d), "s": (H,)}
+
+
+def network_sizes(
+    tokens: int, width: int, depth: int, heads: int, **more: tuple[int, ...]
+) -> dict[str, tuple[int, ...]]:
+    """Shapes of tokens and of a network's weights, and of what else is free."""
+    n, d, L, H = tokens, width, depth, heads
+    return {"X": (n, d), "W_QK": (L, H, d, d), "b_QK": (L, H, d), "W": (L, H, d, d), **more}
+
+
+def output_diameter(X, W_QK, b_QK, W):
+    """diam(SAN(X))."""
+    return norms.diameter(collapse.network(X, W_QK, b_QK, W, KEY_WIDTH))
 
 
 def bounded_layer(

@@ -15,6 +15,7 @@ from attnverify.checks.instances import (
     INSIDE,
     KEY_WIDTH,
     extremal_network,
+    network_sizes,
     unit_value_map,
     with_rate,
 )
@@ -82,11 +83,6 @@ NO_COLLAPSE = _kept(
 )
 
 
-def _sizes(tokens: int, width: int, depth: int, heads: int, **more: tuple[int, ...]):
-    n, d, L, H = tokens, width, depth, heads
-    return {"X": (n, d), "W_QK": (L, H, d, d), "b_QK": (L, H, d), "W": (L, H, d, d), **more}
-
-
 def skip_diameter(X, W_QK, b_QK, W):
     """diam of the output of layers with skip connections."""
     return norms.diameter(collapse.network(X, W_QK, b_QK, W, KEY_WIDTH, skip=True))
@@ -114,7 +110,7 @@ LOWER = (
     Inequality(
         left=_lowest(),
         right=skip_diameter,
-        sizes=(_sizes(2, 2, 1, 1), _sizes(2, 2, 1, 2), _sizes(4, 3, 1, 2)),
+        sizes=(network_sizes(2, 2, 1, 1), network_sizes(2, 2, 1, 2), network_sizes(4, 3, 1, 2)),
         extremal=(
             lambda: _shrinking(2.0, 1, 0.5),
             lambda: extremal_network(1.5, 1, -0.5, heads=3),
@@ -233,7 +229,7 @@ def _contracting(size: float, depth: int, v: float) -> dict[str, torch.Tensor]:
 RATE = Inequality(
     left=_inverse_square_growth,
     right=_slow_decay,
-    sizes=(_sizes(2, 2, 1, 1, v=(1,), s=(1,)), _sizes(3, 2, 3, 1, v=(1,), s=(1,))),
+    sizes=(network_sizes(2, 2, 1, 1, v=(1,), s=(1,)), network_sizes(3, 2, 3, 1, v=(1,), s=(1,))),
     build=_slow,
     hypotheses=_slow_hypotheses,
     extremal=(largest_start, lambda: slow_orbit(1), lambda: slow_orbit(64)),

@@ -10,7 +10,13 @@ import flint
 import torch
 
 from attnverify import ops
-from attnverify.checks.instances import INSIDE, KEY_WIDTH, extremal_network, with_rates
+from attnverify.checks.instances import (
+    INSIDE,
+    KEY_WIDTH,
+    extremal_network,
+    network_sizes,
+    with_rates,
+)
 from attnverify.evidence import cover
 from attnverify.evidence.forms import Check, Decision, Identity, Inequality, Instance
 from attnverify.evidence.rounding import gamma
@@ -63,11 +69,6 @@ def _constants(shift: float = 0.0) -> Verdict:
 
 SCALAR = "the scalar function; the step to networks is derived in the notebook"
 DECIMALS = Decision(_constants, SCALAR).but("K(1/2) < 3.2381", run=partial(_constants, 1e-4))
-
-
-def _sizes(tokens: int, width: int, depth: int, heads: int, **more: tuple[int, ...]):
-    n, d, L, H = tokens, width, depth, heads
-    return {"X": (n, d), "W_QK": (L, H, d, d), "b_QK": (L, H, d), "W": (L, H, d, d), **more}
 
 
 def _growth(X, W_QK, b_QK, W):
@@ -129,7 +130,7 @@ def _rate(V: str, y: float, depth: int) -> Inequality:
     return Inequality(
         left=_growth,
         right=_allowed(high),
-        sizes=(_sizes(2, 2, 1, 3), _sizes(3, 2, 3, 2), _sizes(4, 3, 1, 2)),
+        sizes=(network_sizes(2, 2, 1, 3), network_sizes(3, 2, 3, 2), network_sizes(4, 3, 1, 2)),
         build=_scaled_values(v),
         hypotheses=_values_below(v),
         extremal=(
@@ -157,7 +158,7 @@ def _close_hypotheses(X, W_QK, b_QK, W):
 CLOSE = Inequality(
     left=_growth,
     right=_allowed(START["high"]),
-    sizes=(_sizes(2, 2, 1, 3, s=(1,)), _sizes(3, 2, 3, 2, s=(1,))),
+    sizes=(network_sizes(2, 2, 1, 3, s=(1,)), network_sizes(3, 2, 3, 2, s=(1,))),
     build=_close,
     hypotheses=_close_hypotheses,
     extremal=(lambda: costly(V_STAR, 0.5 / V_STAR * (1 - 2.0**-20)),),

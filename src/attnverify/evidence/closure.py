@@ -23,6 +23,8 @@ SOURCE = Path(__file__).resolve().parents[2]
 CHECKS, CLAIMS, EXPERIMENTS = (f"{PACKAGE}.{name}" for name in ("checks", "claims", "experiments"))
 DEFINITIONS = ast.FunctionDef | ast.ClassDef
 TABLES = frozenset({PACKAGE, CHECKS, CLAIMS, EXPERIMENTS})
+#: Trained weights, which experiments read by name (``experiments.engine.weights.committed``).
+WEIGHTS = "experiments/weights/{}.safetensors"
 
 
 class Sources:
@@ -64,11 +66,17 @@ class Sources:
         if self.is_table(name):
             return above(name)
         if name not in self._direct:
-            here = self.files[name].parent.relative_to(self.top)
-            data = {(here / t).as_posix() for t in _texts(self._content(name))}
             modules = {m for dotted in self.named(name) for m in self.resolve(dotted)}
-            self._direct[name] = above(name) | modules | (data & set(self.files)) - self.modules
+            self._direct[name] = above(name) | modules | self._data(name)
         return self._direct[name]
+
+    def _data(self, name: str) -> set[str]:
+        """The data files that a module names: by their path from its folder, weights by name."""
+        here, texts = self.files[name].parent.relative_to(self.top), _texts(self._content(name))
+        found = {(here / text).as_posix() for text in texts}
+        if name.startswith(f"{EXPERIMENTS}."):
+            found |= {WEIGHTS.format(text) for text in texts}
+        return (found & set(self.files)) - self.modules
 
     def is_table(self, name: str) -> bool:
         """Whether a module dispatches by name, so that its imports are not followed."""

@@ -28,7 +28,7 @@ from attnverify.evidence.exact import compare
 from attnverify.evidence.forms import Check, Inequality, Instance
 from attnverify.evidence.replay import inequality, load
 from attnverify.evidence.search import Settings
-from attnverify.files import write_text
+from attnverify.files import require_writable, write_text
 from attnverify.tracing import Program, UntraceableError
 
 FORMAT = "attnverify program 1"
@@ -147,8 +147,14 @@ def write(ids: list[str], folder: Path, settings: Settings | None = None) -> dic
 
 
 def write_saved(file: Path, target: Path) -> None:
-    """Write the program of a replay file's instance; raises InputError where there is none."""
+    """Write the program of a replay file's instance; raises InputError where there is none.
+
+    And for a target that is the replay file itself, or that holds something else.
+    """
     claim, name, instance = load(file)
+    other = target.resolve() != file.resolve()
+    require(other, "export", f"{target}, the file with the instance", "another file")
+    require_writable("export", target)
     check = inequality(claim, name)
     reason = _write(target, Certificate(claim, name, None, "saved", check, instance))
     require(reason is None, "file", f"an instance without a program ({reason})", "another one")

@@ -1,8 +1,9 @@
 """The keys of finished work: everything that the evidence of a claim or a chapter follows from.
 
 A key holds the digest of the source files that are reached (:mod:`attnverify.evidence.closure`),
-the settings, the versions of all packages that the project's own requirements lead to, and the
-kind of machine. A claim's statement is no input of its evidence; what the book says of it is.
+the settings, the versions of all packages that the project's own requirements lead to and of those
+whose files alone are read, and the kind of machine. A claim's statement is no input of its
+evidence; what the book says of it is.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ MEASURED = f"{CHECKS}.measured"  # makes the checks of experiments, from their t
 #: Functions and tables that look something up by its id, and the tables they look in.
 LOOKUPS = {f"{CHECKS}.checks_of": CHECKS, f"{CHECKS}.CHECKS": CHECKS, f"{CHECKS}.FILES": CHECKS}
 LOOKUPS |= {f"{EXPERIMENTS}.{name}": EXPERIMENTS for name in ("run", "find", "committed")}
+#: For cells: the weights that a module reads by name are found by its texts (closure).
+LOOKUPS |= {f"{EXPERIMENTS}.engine.weights.committed": EXPERIMENTS}
 LOOKUPS |= {f"{GATHER}.gather": CHECKS, f"{PACKAGE}.evidence.verify.verify": CHECKS}
 LOOKUPS |= {f"{PACKAGE}.evidence.replay.replay": CHECKS, f"{GATHER}.sampled": CHECKS}
 LOOKUPS |= {f"{EXPERIMENTS}.EXPERIMENTS": EXPERIMENTS, f"{CLAIMS}.registry": CLAIMS}
@@ -55,23 +58,36 @@ def of_claim(id: str, settings: Settings, kinds: Sequence[str], sources: Sources
 
 
 def of_derivations(notebook: str, cells: Sequence[str], sources: Sources) -> dict[str, Any]:
-    """The key of the derivations of one notebook: its tagged cells, in order, and their record."""
+    """The key of the derivations of one notebook: its tagged cells, in order, and their record.
+
+    And what its claims rest on: a derivation may take nothing else as given.
+    """
     record = {f"evidence/derivations/{notebook}.json"}
     starts = {DERIVE} | starts_of_cells(cells, sources) | (record & set(sources.files))
     found = sources.digest(starts)
-    return _key("derivations", notebook=notebook, cells=list(cells), sources=found)
+    uses = _uses(notebook)
+    return _key("derivations", notebook=notebook, cells=list(cells), sources=found, uses=uses)
 
 
 def of_chapter(notebook: str, cells: Sequence[Any], sources: Sources) -> dict[str, Any]:
-    """The key of an executed notebook: its code cells (source, tags), in order."""
+    """The key of an executed notebook: its code cells (source, tags), in order.
+
+    The derivations are among the cells, so what its claims rest on counts here too.
+    """
     found = sources.digest(starts_of_cells([source for source, _ in cells], sources))
     code = [list(cell) for cell in cells]
-    extra = installed("book")
-    return _key("chapter", notebook=notebook, cells=code, sources=found, book=extra)
+    parts = {"cells": code, "sources": found, "uses": _uses(notebook), "book": installed("book")}
+    return _key("chapter", notebook=notebook, **parts)
+
+
+def _uses(notebook: str) -> dict[str, list[str]]:
+    """What every claim of a notebook rests on."""
+    return {c.id: sorted(c.uses) for c in registry.values() if c.notebook == notebook}
 
 
 def _key(what: str, **parts: Any) -> dict[str, Any]:
-    return {"what": what, **parts, "packages": installed("encoder"), "machine": kind_of_machine()}
+    packages = installed("encoder", "models")
+    return {"what": what, **parts, "packages": packages, "machine": kind_of_machine()}
 
 
 def starts_of_claim(id: str) -> frozenset[str]:

@@ -27,17 +27,18 @@ def enclosure(weights: np.ndarray, x: arb, accuracy: float = 1e-12) -> arb:
     period = (mean + high - x).max(x - mean + low)
     step = 2 * arb.pi() / arb(period.upper())
     terms = 8
-    while chisquare.truncation(weights, _array(terms * step)) > accuracy / 2:
+    while chisquare.truncation(weights, scalar(terms * step)) > accuracy / 2:
         terms *= 2
         if terms > MOST_TERMS:
             return arb(0.5, 0.5)  # nothing shown
     halves = ops.balls(np.arange(terms) + 0.5)
-    value = chisquare.partial_sum(weights, _array(x)[None], _array(step), halves)[0]
-    rest = chisquare.truncation(weights, _array(terms * step)) + (-level).exp()
+    value = chisquare.partial_sum(weights, scalar(x)[None], scalar(step), halves)[0]
+    rest = chisquare.truncation(weights, scalar(terms * step)) + (-level).exp()
     return arb(0.5) - value + arb(0, 1) * rest
 
 
-def _array(value: arb) -> np.ndarray:
+def scalar(value: arb) -> np.ndarray:
+    """A ball as an array without axes."""
     out = np.empty((), dtype=object)
     out[()] = value
     return out

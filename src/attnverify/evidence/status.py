@@ -19,10 +19,6 @@ class Standing:
     status: Status
     reasons: tuple[str, ...] = ()
 
-    @property
-    def as_claimed(self) -> bool:
-        return self.status != "failed"
-
 
 def required(claim: Claim) -> set[tuple[str, str]]:
     """The (kind, check) pairs that apply to a claim: its checks', the derivation, the theorems.

@@ -11,7 +11,8 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,10 @@ from attnverify.files import write_text
 VARIABLE = "ATTNVERIFY_STORE"  # environment: folder of the store, or "none" for no store
 FORMAT = "attnverify store 1"
 LARGEST = 512 << 20  # bytes kept; what was not used for longest goes first
+HALF_WRITTEN = f".{'?' * 64}.json.*"  # beside the entry that it becomes by a rename
+#: Seconds after which a file that is still half written is of a killed process. Writing one takes
+#: less than a second; a day also covers clocks that differ where machines share the folder.
+ABANDONED = 24 * 3600
 CHECKOUT = Path(__file__).resolve().parents[3]
 
 Key = Mapping[str, Any]
@@ -41,7 +46,8 @@ class Store:
             whole = entry["format"] == FORMAT and entry["sha256"] == digest(entry["value"])
             if not whole or entry["key"] != json.loads(_text(key)):
                 return None
-            os.utime(path)  # its last use, for prune
+            with contextlib.suppress(OSError):  # a store that is read-only is used all the same
+                os.utime(path)  # its last use, for prune
             return entry["value"]
         except (OSError, ValueError, KeyError, TypeError):
             return None
@@ -54,18 +60,39 @@ class Store:
             write_text(self._path(key), json.dumps(entry))
 
     def prune(self, largest: int = LARGEST) -> None:
-        """Remove the entries that were not used for longest until the rest is small enough."""
-        found = ((p.stat(), p) for p in self.folder.glob("*.json"))
-        files = [(stat.st_mtime, stat.st_size, path) for stat, path in found]
-        total = sum(size for _, size, _ in files)
-        for _, size, path in sorted(files):
+        """Remove the entries that were not used for longest until the rest is small enough.
+
+        And, before, what killed processes left half written. Other processes may do the same at
+        the same time; a file that cannot be removed stays, and counts.
+        """
+        end = time.time() - ABANDONED
+        half = [f for f in self._files(HALF_WRITTEN) if f[0] > end or not _removed(f[2])]
+        entries = sorted(self._files("*.json"))
+        total = sum(size for _, size, _ in [*half, *entries])
+        for _, size, path in entries:
             if total <= largest:
                 return
-            path.unlink(missing_ok=True)
-            total -= size
+            if _removed(path):
+                total -= size
+
+    def _files(self, pattern: str) -> Iterator[tuple[float, int, Path]]:
+        """Time of last use, size and path of the files that are still there when looked at."""
+        for path in self.folder.glob(pattern):
+            with contextlib.suppress(OSError):
+                stat = path.stat()
+                yield stat.st_mtime, stat.st_size, path
 
     def _path(self, key: Key) -> Path:
         return self.folder / f"{digest(key)}.json"
+
+
+def _removed(path: Path) -> bool:
+    """Whether the file is gone, by this or by another process."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True
 
 
 def digest(value: Any) -> str:

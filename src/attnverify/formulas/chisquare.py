@@ -187,9 +187,17 @@ def normal_bound(weights):
     of the two sides tends to 1 as r grows. (..., m) -> (...).
     """
     size = abs(weights) / ops.amax(abs(weights), -1, keepdims=True)
+    return cubic(ops.sum(size * size * size, -1), weights)
+
+
+def cubic(cubes, weights):
+    """``cubes`` B(3/2, r/4 - 3/2)/(12 pi) for stable rank r > 6, the integral of a cubic term.
+
+    cubes (...): a sum of third powers of the weights (..., m) over max|mu|^3.
+    """
     r, one = stable_rank(weights), ops.constant(1, weights)
     beta = ops.exp(ops.log_beta(one * 3 / 2 + 0 * r, r / 4 - one * 3 / 2))
-    return ops.sum(size * size * size, -1) * beta / (12 * ops.pi(weights))
+    return cubes * beta / (12 * ops.pi(weights))
 
 
 def symmetric_bound(weights):

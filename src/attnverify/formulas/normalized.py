@@ -20,6 +20,11 @@ def length_squared(X):
     return ops.sum(ops.square(X), -1)
 
 
+def largest_length(X):
+    """max_i |x_i|; (..., tokens, width) -> (...)."""
+    return ops.sqrt(ops.amax(length_squared(X), -1))
+
+
 def rms_norm(X, g, epsilon):
     """x diag(g) / sqrt(|x|^2 / d + epsilon) for each token; epsilon (..., 1, 1) or a number."""
     mean = length_squared(X)[..., None] / ops.constant(X.shape[-1], X)

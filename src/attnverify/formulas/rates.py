@@ -10,6 +10,8 @@ import math
 from collections.abc import Sequence
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from attnverify import ops
 from attnverify.errors import require
@@ -66,16 +68,23 @@ def heads_threshold(
         fine = all(math.isfinite(value) and value >= 0 for value in norms)
         require(fine, name, norms, "finite numbers >= 0")
     require(key_width >= 1, "key_width", key_width, "a positive whole number")
-    heads = [(q, v) for q, v in zip(qk_norms, value_norms, strict=True) if q > 0 and v > 0]
-    if sum(v for _, v in heads) <= 1:
-        return math.inf
+    q, v = torch.tensor([[*qk_norms], [*value_norms]], dtype=torch.float64)
+    return layer_threshold(q / (4 * math.sqrt(key_width)), v)
 
-    q, v = torch.tensor(heads, dtype=torch.float64).T
-    c = q / (4 * math.sqrt(key_width))
+
+def layer_threshold(c: Float[Tensor, " heads"], v: Float[Tensor, " heads"]) -> float:
+    """The same of rates and value norms: the root of sum_h v_h tanh(c_h size^2) = 1.
+
+    Heads without scores or values do not count.
+    """
+    counting = (c > 0) & (v > 0)
+    c, v = (each[counting].to("cpu", torch.float64) for each in (c, v))
 
     def factor(size: float) -> float:
         return float(sharp_factor(torch.tensor(size, dtype=torch.float64), c, v))
 
+    if factor(math.inf) <= 1:
+        return math.inf
     low, high = 0.0, 1.0
     while factor(high) < 1:
         low, high = high, 2 * high

@@ -22,6 +22,14 @@ def spectral_norm(A):
     return out[()]
 
 
+def thin_product(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
+    """A small matrix with the singular values of A B^T; A, B (..., width, columns) of floats.
+
+    From the triangles of their QR factors.
+    """
+    return torch.linalg.qr(A).R @ torch.linalg.qr(B).R.mT
+
+
 def _enclosure(A: np.ndarray) -> Any:
     """A ball around ||A||_2; where operations are only written down, the operation.
 

@@ -47,9 +47,7 @@ def shift_rate(theta, T):
 def cubic_term(weights):
     """|sum mu^3| B(3/2, r/4 - 3/2)/(12 pi max|mu|^3) for stable rank r > 6; (..., m) -> (...)."""
     size = weights / ops.amax(abs(weights), -1, keepdims=True)
-    r, one = chisquare.stable_rank(weights), ops.constant(1, weights)
-    beta = ops.exp(ops.log_beta(one * 3 / 2 + 0 * r, r / 4 - one * 3 / 2))
-    return abs(ops.sum(size * size * size, -1)) * beta / (12 * ops.pi(weights))
+    return chisquare.cubic(abs(ops.sum(size * size * size, -1)), weights)
 
 
 def quartic_term(weights):

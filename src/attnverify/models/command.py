@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from attnverify import files
 from attnverify.errors import InputError, require
-from attnverify.models import drawings, page, texts
+from attnverify.models import drawings, outputs, page, texts
 from attnverify.models.load import ids_from
 from attnverify.models.report import Report, dumps, inspect
 from attnverify.models.words import summary
 
-JSON, HTML = "inspect.json", "inspect.html"
 WORDS = 96  # of the shipped essay, where no text is given
 
 
@@ -75,26 +72,21 @@ def numbers(layers: str) -> list[int]:
 
 
 def write(report: Report, folder: Path) -> list[Path]:
-    """The page, the JSON, a CSV for each table, the figures; returns their paths."""
-    made = {HTML: page.page(report), JSON: dumps(report), **drawings.figures(report)}
-    for name in ("lengths", "layers", "heads"):
+    """The page, the JSON, a CSV for each table, the figures; returns their paths.
+
+    What an earlier report left there and this one lacks is removed, so that all files of the folder
+    are of one report. Raises InputError, before anything is changed, where a file is none of ours.
+    """
+    made = {outputs.HTML: page.page(report), outputs.JSON: dumps(report)}
+    made |= drawings.figures(report)
+    for name in outputs.TABLES:
         if rows := getattr(report, name):
-            made[f"{name}.csv"] = as_csv(rows)
+            made[f"{name}.csv"] = outputs.as_csv(rows)
+    outputs.require_own(folder)
+    outputs.remove(folder, keep=made)
     for name, content in made.items():
         files.write_text(folder / name, content)
     return [folder / name for name in made]
-
-
-def as_csv(rows: list[dict[str, Any]]) -> str:
-    """A table with its columns' names; none is an empty cell."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(
-        {k: " ".join(map(str, v)) if isinstance(v, list) else v for k, v in row.items()}
-        for row in rows
-    )
-    return out.getvalue()
 
 
 def lines(report: Report) -> list[str]:

@@ -18,6 +18,19 @@ text{fill:#1d2430}.a{stroke:#8a93a3;stroke-width:1}.b{fill:#0072b2}.n{fill:#b34d
 .l{stroke:#56b4e9}.r{stroke:#e69f00}}
 </style>"""
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 640.0, 260.0, 72.0, 34.0, 40.0
+FRAME = f'xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g}'
+
+#: Column to the title of its figure: a line over the layers, a field of layers and heads.
+LINES = {
+    "residual": "Relative residual where each layer begins",
+    "factor": "Diameter of attention's output over that of its input",
+}
+GRIDS = {
+    "moves": "Size of every head's output in its layer",
+    "sink": "Attention to the first token",
+}
+#: Every file that :func:`figures` may make.
+NAMES = tuple(f"{name}.svg" for name in ("lengths", *LINES, *GRIDS))
 
 
 def figures(report: Report) -> dict[str, str]:
@@ -31,21 +44,20 @@ def figures(report: Report) -> dict[str, str]:
             [row["share"] for row in lengths],
         )
     }
-    for name, title in {
-        "residual": "Relative residual where each layer begins",
-        "factor": "Diameter of attention's output over that of its input",
-    }.items():
+    for name, title in LINES.items():
         rows = [row for row in report.layers if row["text"] == 1 and row[name] is not None]
         if rows:
             labels = [str(row["layer"]) for row in rows]
             made[f"{name}.svg"] = line(title, labels, [row[name] for row in rows], "layer")
-    for name, title in {
-        "moves": "Size of every head's output in its layer",
-        "sink": "Attention to the first token",
-    }.items():
+    for name, title in GRIDS.items():
         if report.heads:
             made[f"{name}.svg"] = grid(title, report.heads, name)
     return made
+
+
+def is_ours(start: str) -> bool:
+    """Whether a file that starts so is one of these figures."""
+    return start.startswith(f"<svg {FRAME}") and STYLE in start
 
 
 def _drawn(row: dict[str, Any]) -> bool:
@@ -55,7 +67,7 @@ def _drawn(row: dict[str, Any]) -> bool:
 
 def _frame(title: str, inside: Sequence[str], height: float = HEIGHT) -> str:
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {height:g}" role="img" '
+        f'<svg {FRAME} {height:g}" role="img" '
         f'aria-label="{escape(title)}">{STYLE}<text x="{LEFT:g}" y="18" font-weight="600">'
         f"{escape(title)}</text>{''.join(inside)}</svg>\n"
     )

@@ -8,10 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnverify.experiments.trained_encoder.layer_bounds import thin_product
-from attnverify.experiments.trained_encoder.margins import layer_threshold
 from attnverify.formulas import collapse, norms
-from attnverify.formulas.spectral import spectral_norm
+from attnverify.formulas.rates import layer_threshold
+from attnverify.formulas.spectral import spectral_norm, thin_product
 from attnverify.models.columns import LAYERS
 from attnverify.models.trace import Heads, Layer
 

@@ -12,7 +12,7 @@ from typing import Any
 from attnverify import files
 from attnverify.campaign import Campaign, Finished, ran
 from attnverify.environment import versions
-from attnverify.models.command import as_csv
+from attnverify.models.outputs import as_csv, table_of
 
 FORMAT = "attnverify inspect texts 1"
 REPORT, TEXTS, FIGURES, PIECES = "texts.json", "texts.csv", "figures.csv", "pieces"
@@ -32,6 +32,26 @@ MAIN = {
     ),
 }
 PLACE = ("length", "layer", "head")
+
+#: Columns of the two tables, by which those of an earlier run are known.
+COLUMNS = {
+    TEXTS: (
+        *("text", "sha256", "tokens", "steps", "largest_error_over_bound", "at"),
+        *("rounding_of_output", "top_length", "top_share", "biases_share"),
+        *("least_residual", "least_residual_layer", "rollout_rank_correlation"),
+    ),
+    FIGURES: ("table", *PLACE, "figure", "smallest", "median", "largest", "texts"),
+}
+
+
+def require_own(folder: Path) -> None:
+    """Before a run: the report and its tables replace none but those of an earlier run.
+
+    Raises InputError (argument ``out``), also for a folder where nothing can be written.
+    """
+    files.require_writable("out", folder / REPORT)
+    for name, columns in COLUMNS.items():
+        files.require_writable("out", folder / name, table_of(columns))
 
 
 def inspect_texts(

@@ -19,6 +19,11 @@ TITLES = {
     "layers": "Layer by layer",
     "heads": "Head by head",
 }
+HEAD = (
+    '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+    '<meta name="viewport" content="width=device-width,initial-scale=1">'
+)
+KIND = ": inspection"  # how the title ends
 EMPTY = "\u2013"
 #: A cell of more letters than this has its lines broken.
 WORDS = 24
@@ -26,14 +31,17 @@ WORDS = 24
 
 def page(report: Report) -> str:
     """The whole page."""
-    title = f"{report.model['class']}, {report.model['layers']} layers: inspection"
+    title = f"{report.model['class']}, {report.model['layers']} layers{KIND}"
     return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_own('page.css')}</style></head><body>"
+        f"{HEAD}<title>{escape(title)}</title><style>{_own('page.css')}</style></head><body>"
         f"<main><h1>{escape(title)}</h1>{body(report)}</main><script>{_own('page.js')}</script>"
         "</body></html>\n"
     )
+
+
+def is_ours(start: str) -> bool:
+    """Whether a file that starts so is such a page."""
+    return start.startswith(f"{HEAD}<title>") and f"{KIND}</title>" in start
 
 
 def _own(name: str) -> str:

@@ -7,9 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnverify.experiments.trained_encoder.layer_bounds import thin_product
-from attnverify.formulas import eigenspectrum as spectrum
-from attnverify.formulas import norms, spread, walk
+from attnverify.formulas import norms, querykey, spread
+from attnverify.formulas.spectral import thin_product
 from attnverify.models.layers import attention_output, rates
 from attnverify.models.trace import Heads, Layer
 
@@ -32,21 +31,14 @@ def rows(layer: Layer, valid: Tensor) -> list[Row]:
 
 
 def weights(heads: Heads) -> dict[str, Tensor]:
-    """Figures of W_QK = W_Q W_K^T and of W = W_V W_O, each (heads,); nan where undefined.
-
-    tr W = tr(W_K^T W_Q), tr W^2 = tr((W_K^T W_Q)^2), ||W||_F^2 = tr(W_Q^T W_Q W_K^T W_K).
-    """
+    """Figures of W_QK = W_Q W_K^T and of W = W_V W_O, each (heads,); nan where undefined."""
     Q, K = heads.W_Q, heads.W_K
-    small = K.mT @ Q
-    trace, squares = walk.trace(small), spectrum.square_trace(small)
-    whole = ((Q.mT @ Q) * (K.mT @ K)).sum((-2, -1)).clamp_min(0)
     c, v = rates(heads)
-    ratio = _over(squares, whole)
     return {
-        "xi": _over(trace, torch.where(squares > 0, squares, torch.nan).sqrt()),
-        "xi_frobenius": _over(trace, whole.sqrt()),
-        "symmetry": ratio,
-        "asymmetry": ((1 - ratio) / 2).clamp_min(0).sqrt(),
+        "xi": querykey.xi(Q, K),
+        "xi_frobenius": querykey.xi_general(Q, K),
+        "symmetry": querykey.symmetry(Q, K),
+        "asymmetry": querykey.skew_share(Q, K),
         "rank": _rank(thin_product(Q, K), Q.shape[-2]),
         "query_key_norm": 4 * c / heads.scale,
         "value_norm": v,

@@ -21,6 +21,7 @@ from attnverify import ops
 from attnverify.arrays import takes_input
 from attnverify.errors import require, require_tokens
 from attnverify.memory import require_memory
+from attnverify.network import drawn
 from attnverify.network.masks import Mask
 from attnverify.network.positions import Positions, scores
 from attnverify.network.weights import MLP, AttentionWeights, LayerNorm, Stack
@@ -153,61 +154,16 @@ class SelfAttentionNetwork(nn.Module):
         ``key_width`` and ``value_width`` default to width / heads, which must then be whole. With
         ``key_heads`` below ``heads``, so many groups of heads in a row share keys and values.
         """
-        sizes = {"depth": depth, "heads": heads, "width": width}
-        sizes |= {"key_width": key_width, "value_width": value_width, "mlp_width": mlp_width}
-        for name, size in sizes.items():
-            optional = size is None and name not in ("depth", "heads", "width")
-            whole = isinstance(size, int) and not isinstance(size, bool) and size >= 1
-            require(optional or whole, name, repr(size), "a positive whole number")
-        require(dtype.is_floating_point, "dtype", dtype, "a floating dtype")
-        if key_width is None or value_width is None:
-            require(
-                width % heads == 0,
-                "width",
-                f"{width} with {heads} heads",
-                "a multiple of heads, or key_width and value_width",
-            )
-        groups = heads if key_heads is None else key_heads
-        whole = groups >= 1 and heads % groups == 0
-        require(whole, "key_heads", f"{groups} with {heads} heads", "a divisor of heads")
-        key_width, value_width = key_width or width // heads, value_width or width // heads
-        generator = torch.Generator().manual_seed(seed)
-
-        def normal(*shape: int, fan_in: int) -> Tensor:
-            draw = torch.randn(*shape, generator=generator, dtype=torch.float64)
-            return (draw * scale / fan_in**0.5).to(dtype)
-
-        def bias_of(*shape: int, fan_in: int) -> Tensor:
-            draw = normal(*shape, fan_in=fan_in)
-            return draw if bias else torch.zeros_like(draw)
-
-        def of_group(maps: Tensor) -> Tensor:
-            return maps.repeat_interleave(heads // groups, 1)
-
-        L, H, G, d, k, v = depth, heads, groups, width, key_width, value_width
-        weights = AttentionWeights(
-            W_Q=normal(L, H, d, k, fan_in=d),
-            b_Q=bias_of(L, H, k, fan_in=d),
-            W_K=of_group(normal(L, G, d, k, fan_in=d)),
-            b_K=of_group(bias_of(L, G, k, fan_in=d)),
-            W_V=of_group(normal(L, G, d, v, fan_in=d)),
-            b_V=of_group(bias_of(L, G, v, fan_in=d)),
-            W_O=normal(L, H, v, d, fan_in=H * v),
-            b_O=bias_of(L, d, fan_in=H * v),
+        sizes = drawn.Sizes.of(depth, heads, width, key_width, value_width, key_heads, mlp_width)
+        draw = drawn.Draw(seed, scale, bias, dtype)
+        return cls(
+            drawn.attention(draw, sizes),
+            skip=skip,
+            mlp=drawn.mlp(draw, sizes),
+            norm=drawn.norm(draw, sizes) if norm else None,
+            mask=mask,
+            positions=positions,
         )
-        mlp, layer_norm = None, None
-        if mlp_width is not None:
-            m = mlp_width
-            mlp = MLP(
-                W_1=normal(L, d, m, fan_in=d),
-                b_1=bias_of(L, m, fan_in=d),
-                W_2=normal(L, m, d, fan_in=m),
-                b_2=bias_of(L, d, fan_in=m),
-            )
-        if norm:
-            shape = (L, 1 if mlp is None else 2, d)
-            layer_norm = LayerNorm(torch.ones(shape, dtype=dtype), torch.zeros(shape, dtype=dtype))
-        return cls(weights, skip=skip, mlp=mlp, norm=layer_norm, mask=mask, positions=positions)
 
     def keep(self, tokens: int) -> Bool[Tensor, "*batch tokens tokens"] | None:
         """Which keys (columns) each query (row) may attend to; None means all."""

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from attnverify.errors import require, require_tokens
 from attnverify.formulas import normalized
 from attnverify.network.attention import SelfAttentionNetwork
+from attnverify.network.drawn import Draw
 from attnverify.network.weights import Stack
 
 
@@ -90,12 +91,11 @@ class Decoder(nn.Module):
         attention: options of ``SelfAttentionNetwork.random``, as ``key_heads`` and ``mask``.
         """
         net = SelfAttentionNetwork.random(depth, heads, width, bias=False, seed=seed, **attention)
-        draw, dtype = torch.Generator().manual_seed(seed + 1), net.weights["W_Q"].dtype
+        dtype = net.weights["W_Q"].dtype
+        draw = Draw(seed + 1, dtype=dtype)
 
         def normal(rows: int, columns: int) -> Tensor:
-            shape = (depth, rows, columns)
-            drawn = torch.randn(shape, generator=draw, dtype=torch.float64)
-            return (drawn / rows**0.5).to(dtype)
+            return draw.normal(depth, rows, columns, fan_in=rows)
 
         mlp = GatedMLP(normal(width, hidden), normal(width, hidden), normal(hidden, width))
         return cls(net, mlp, RMSNorm(torch.ones(depth, 2, width, dtype=dtype)), norms=norms)

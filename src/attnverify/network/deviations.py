@@ -158,7 +158,7 @@ def attention(layer: Layer, X: Tokens) -> Tokens:
     Raises Unresolved if a logit exceeds RESOLVED in absolute value, or is no number.
     """
     logits = _logits(layer, X)
-    largest = max(float(part.abs().max()) for part in logits)
+    largest = float(torch.stack([part.abs().max() for part in logits]).max())  # keeps NaN
     if not largest <= RESOLVED:
         raise Unresolved(f"a logit of {largest:.1e}, beyond {RESOLVED:.0e}")
     p, difference = _probabilities(*logits)

@@ -74,38 +74,36 @@ class Config:
             given = data.get(key, None if key == "model_type" else expected)
             require(given == expected, "path", f"{key} {given!r} in {file}", f"{key} {expected!r}")
         activation = data.get("hidden_act", "gelu")
-        require(
-            activation in sorted(ACTIVATIONS),
-            "path",
-            f"hidden_act {activation!r} in {file}",
-            f"one of {sorted(ACTIVATIONS)}",
-        )
-        size = {
-            name: _positive(data, key, file)
-            for name, key in {
-                "width": "hidden_size",
-                "heads": "num_attention_heads",
-                "depth": "num_hidden_layers",
-                "hidden": "intermediate_size",
-                "positions": "max_position_embeddings",
-                "types": "type_vocab_size",
-                "vocabulary": "vocab_size",
-            }.items()
-        }
-        require(
-            size["width"] % size["heads"] == 0,
-            "path",
-            f"hidden_size {size['width']} with {size['heads']} heads in {file}",
-            "a hidden_size that num_attention_heads divides",
-        )
+        known = f"one of {sorted(ACTIVATIONS)}"
+        given = f"hidden_act {activation!r} in {file}"
+        require(activation in sorted(ACTIVATIONS), "path", given, known)
         epsilon = data.get("layer_norm_eps", 1e-12)
-        require(
-            isinstance(epsilon, float) and 0 <= epsilon < 1,
-            "path",
-            f"layer_norm_eps {epsilon!r} in {file}",
-            "a number in [0, 1)",
-        )
-        return cls(epsilon=epsilon, activation=activation, **size)
+        small = isinstance(epsilon, float) and 0 <= epsilon < 1
+        require(small, "path", f"layer_norm_eps {epsilon!r} in {file}", "a number in [0, 1)")
+        return cls(epsilon=epsilon, activation=activation, **_sizes(data, file))
+
+
+def _sizes(data: dict[str, Any], file: Path) -> dict[str, int]:
+    """The sizes of a configuration by their names here."""
+    size = {
+        name: _positive(data, key, file)
+        for name, key in {
+            "width": "hidden_size",
+            "heads": "num_attention_heads",
+            "depth": "num_hidden_layers",
+            "hidden": "intermediate_size",
+            "positions": "max_position_embeddings",
+            "types": "type_vocab_size",
+            "vocabulary": "vocab_size",
+        }.items()
+    }
+    require(
+        size["width"] % size["heads"] == 0,
+        "path",
+        f"hidden_size {size['width']} with {size['heads']} heads in {file}",
+        "a hidden_size that num_attention_heads divides",
+    )
+    return size
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ from attnverify.checks.instances import (
     INSIDE,
     KEY_WIDTH,
     extremal_network,
+    network_sizes,
+    output_diameter,
     power,
     unit_value_map,
     with_rate,
@@ -28,16 +30,6 @@ from attnverify.formulas.spectral import spectral_norm
 from attnverify.verdict import Verdict
 
 arb = flint.arb
-
-
-def _sizes(tokens: int, width: int, depth: int, heads: int, **more: tuple[int, ...]):
-    n, d, L, H = tokens, width, depth, heads
-    return {"X": (n, d), "W_QK": (L, H, d, d), "b_QK": (L, H, d), "W": (L, H, d, d), **more}
-
-
-def output_diameter(X, W_QK, b_QK, W):
-    """diam(SAN(X))."""
-    return norms.diameter(collapse.network(X, W_QK, b_QK, W, KEY_WIDTH))
 
 
 # ------------------------------------------------------------------------------------- one layer
@@ -67,7 +59,7 @@ def _norm_over_heads(X, W_QK, b_QK, W, p: float = 1.01):
     return size * ops.exp(ops.log(ops.sum(ops.exp(p * ops.log(falls)), -1)) / p)
 
 
-LAYER_SIZES = (_sizes(2, 2, 1, 1), _sizes(2, 2, 1, 2), _sizes(4, 3, 1, 2))
+LAYER_SIZES = (network_sizes(2, 2, 1, 1), network_sizes(2, 2, 1, 2), network_sizes(4, 3, 1, 2))
 
 LAYER = (
     Inequality(
@@ -117,7 +109,7 @@ DEPTH = (
     Inequality(
         left=output_diameter,
         right=_iterated(collapse.iterate),
-        sizes=(_sizes(2, 2, 2, 1), _sizes(3, 2, 2, 3)),
+        sizes=(network_sizes(2, 2, 2, 1), network_sizes(3, 2, 2, 3)),
         extremal=(lambda: extremal_network(2.0**-10, 2, 1.0),),
     )
     .times(0.9999)
@@ -160,7 +152,7 @@ GLOBAL = (
     Inequality(
         left=output_diameter,
         right=_geometric(_one),
-        sizes=(_sizes(2, 2, 1, 1), _sizes(3, 2, 3, 1)),
+        sizes=(network_sizes(2, 2, 1, 1), network_sizes(3, 2, 3, 1)),
         build=_unit_values(),
         hypotheses=lambda X, W_QK, b_QK, W: [
             (spectral_norm(W), ops.full(tuple(W.shape[:-2]), 1, W))
@@ -217,7 +209,10 @@ THRESHOLD = (
     Inequality(
         left=lambda v, **i: output_diameter(**i),
         right=_geometric(_value_norm),
-        sizes=(_sizes(2, 2, 1, 1, v=(1,), s=(1,)), _sizes(3, 2, 3, 1, v=(1,), s=(1,))),
+        sizes=(
+            network_sizes(2, 2, 1, 1, v=(1,), s=(1,)),
+            network_sizes(3, 2, 3, 1, v=(1,), s=(1,)),
+        ),
         build=_below_threshold(1.0),
         hypotheses=_is_below,
         extremal=(lambda: _near_two(1.0, 1),),

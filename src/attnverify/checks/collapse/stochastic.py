@@ -131,7 +131,7 @@ def _deep_triangle(power: int = 2) -> Verdict:
                 s = families.triangle_factor(a)
                 expected, a = s * expected, a * s**power
                 off = norms.diameter(X - expected) / norms.diameter(expected)
-                off = off + abs(ops.sum(X, -2)).max() / norms.diameter(expected)
+                off = off + ops.amax(abs(ops.sum(X, -2)), -1) / norms.diameter(expected)
                 worst, cases = worst.max(off), cases + 1
                 if a[0] < arb(2) ** -150:
                     break

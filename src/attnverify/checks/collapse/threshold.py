@@ -16,6 +16,8 @@ from attnverify.checks.instances import (
     INSIDE,
     KEY_WIDTH,
     extremal_network,
+    network_sizes,
+    output_diameter,
     unit_value_map,
     with_rates,
 )
@@ -26,15 +28,6 @@ from attnverify.formulas.spectral import spectral_norm
 from attnverify.verdict import Verdict
 
 arb = flint.arb
-
-
-def _sizes(tokens: int, width: int, depth: int, heads: int, **more: tuple[int, ...]):
-    n, d, L, H = tokens, width, depth, heads
-    return {"X": (n, d), "W_QK": (L, H, d, d), "b_QK": (L, H, d), "W": (L, H, d, d), **more}
-
-
-def _output_diameter(X, W_QK, b_QK, W, **rest):
-    return norms.diameter(collapse.network(X, W_QK, b_QK, W, KEY_WIDTH))
 
 
 def _largest(W_QK, W):
@@ -61,9 +54,9 @@ def _largest_head(size, c, v, depth: int):
 
 RECURSION = (
     Inequality(
-        left=_output_diameter,
+        left=output_diameter,
         right=_bound(rates.recursion),
-        sizes=(_sizes(2, 2, 2, 2), _sizes(4, 3, 2, 3), _sizes(3, 2, 3, 1)),
+        sizes=(network_sizes(2, 2, 2, 2), network_sizes(4, 3, 2, 3), network_sizes(3, 2, 3, 1)),
         extremal=(
             lambda: extremal_network(1.5, 1, 1.0, heads=3),
             lambda: extremal_network(2.0, 4, 1.5, heads=3),
@@ -115,10 +108,10 @@ def _heads_at(reach: float, depth: int) -> Instance:
 
 BELOW = (
     Inequality(
-        left=_output_diameter,
+        left=output_diameter,
         right=_bound(rates.geometric),
         sizes=tuple(
-            _sizes(n, d, L, H, y=(H,), share=(H,), s=(1,))
+            network_sizes(n, d, L, H, y=(H,), share=(H,), s=(1,))
             for n, d, L, H in ((2, 2, 1, 3), (3, 2, 3, 2))
         ),
         build=_below(1.0),

@@ -13,6 +13,7 @@ from torch import Tensor
 from attnverify import ops
 from attnverify.checks.definitions import row as definitions
 from attnverify.checks.definitions.agree import by_definition
+from attnverify.evidence.cover import certain
 from attnverify.evidence.forms import Check, Decision, Inequality
 from attnverify.formulas import entropy, row, spread, walk
 from attnverify.verdict import Verdict
@@ -83,7 +84,7 @@ def _means(name: str) -> dict[str, tuple[float, float]]:
 
 
 def _below(figure: str, change: Callable = lambda bound, case: bound) -> Verdict:
-    """Simulated means against the bound; false only beyond 4 standard errors.
+    """Simulated means against the bound; false only beyond 4 standard errors, unknown for NaN.
 
     No ratio is handed on: near equality chance takes a mean above its bound.
     """
@@ -91,9 +92,11 @@ def _below(figure: str, change: Callable = lambda bound, case: bound) -> Verdict
     for name, case in ROWS.items():
         mean, error = _means(name)[figure]
         bound = change(case.bounds()[figure], case)
-        if mean - ERRORS * error > bound:
+        least = mean - ERRORS * error
+        holds = certain(least <= bound, least > bound)
+        if not holds:
             detail = f"{name}: mean {mean:.4g} (error {error:.1g}), bound {bound:.4g}"
-            return Verdict(False, detail, len(ROWS))
+            return Verdict(holds, detail, len(ROWS))
         worst = max(worst, mean / bound)
     return Verdict(True, f"largest ratio {worst:.4f}", len(ROWS))
 

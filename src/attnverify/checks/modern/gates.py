@@ -61,12 +61,9 @@ SIZES = (
 )
 
 
-def _radius(X):
-    return ops.sqrt(ops.amax(normalized.length_squared(X), -1))
-
-
 def _ball(X, W_G, W_U, W_D):
-    return norms.diameter(X) * normalized.gated_lipschitz(_radius(X), W_G, W_U, W_D)
+    size, radius = norms.diameter(X), normalized.largest_length(X)
+    return size * normalized.gated_lipschitz(radius, W_G, W_U, W_D)
 
 
 def _at_the_maximum(width: int = 1) -> Instance:

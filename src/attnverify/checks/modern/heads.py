@@ -9,17 +9,18 @@ import torch
 from attnverify import ops
 from attnverify.checks.definitions import stacked as definitions
 from attnverify.checks.definitions.agree import by_definition
-from attnverify.checks.instances import KEY_WIDTH, along_first_axis, power, two_tokens
+from attnverify.checks.instances import (
+    KEY_WIDTH,
+    along_first_axis,
+    network_sizes,
+    power,
+    two_tokens,
+)
 from attnverify.checks.modern import groups, pairs
 from attnverify.evidence.forms import Check, Decision, Inequality, Instance
 from attnverify.formulas import collapse, norms, stacked
 from attnverify.formulas.softmax import oscillation
 from attnverify.formulas.spectral import spectral_norm
-
-
-def _sizes(tokens: int, width: int, depth: int, heads: int, **more: tuple[int, ...]):
-    n, d, L, H = tokens, width, depth, heads
-    return {"X": (n, d), "W_QK": (L, H, d, d), "b_QK": (L, H, d), "W": (L, H, d, d), **more}
 
 
 def _output(X, W_QK, b_QK, W):
@@ -75,7 +76,7 @@ DIRECTION = (
     Inequality(
         left=_written_along,
         right=_along,
-        sizes=(_sizes(2, 2, 1, 2, y=(2,)), _sizes(4, 3, 1, 2, y=(3,))),
+        sizes=(network_sizes(2, 2, 1, 2, y=(2,)), network_sizes(4, 3, 1, 2, y=(3,))),
         extremal=(_three_heads,),
     )
     .times(0.9999)
@@ -116,7 +117,7 @@ STACKED = (
     Inequality(
         left=_diameter,
         right=_stacked,
-        sizes=(_sizes(2, 2, 1, 2, s=(2,)), _sizes(4, 3, 1, 2, s=(2,))),
+        sizes=(network_sizes(2, 2, 1, 2, s=(2,)), network_sizes(4, 3, 1, 2, s=(2,))),
         build=_positive,
         extremal=(
             lambda: _acute([[0.5, 0.0], [0.0, 1.0]]),
@@ -232,7 +233,7 @@ DEPTH = (
     Inequality(
         left=_diameter,
         right=_cubic,
-        sizes=(_sizes(2, 2, 1, 2), _sizes(4, 2, 2, 3)),
+        sizes=(network_sizes(2, 2, 1, 2), network_sizes(4, 2, 2, 3)),
         extremal=(partial(_orthogonal, 1), partial(_orthogonal, 2)),
     )
     .times(0.9999)

@@ -10,6 +10,7 @@ import flint
 import torch
 
 from attnverify import ops
+from attnverify.checks.definitions.agree import largest
 from attnverify.checks.modern.plane import flat, in_plane, mixed
 from attnverify.evidence.cover import certain
 from attnverify.evidence.forms import Decision
@@ -67,7 +68,7 @@ def _stays_geometric(middle: float) -> Verdict:
         states, _ = _plane_orbit(middle, ORBIT_LAYERS // 10)
         _, factor = _plane_orbit(1.0, 0)
         sizes, limit = [norms.diameter(X) for X in states], factor(ops.balls(torch.zeros(1)))
-        least = min((b / a for a, b in zip(sizes, sizes[1:], strict=False)), key=float)
+        least = -largest(-b / a for a, b in zip(sizes, sizes[1:], strict=False))
         holds = certain(least > limit, least < limit)
     return Verdict(holds, f"least ratio {least.str(6)}, limit {limit.str(6)}", len(sizes) - 1)
 

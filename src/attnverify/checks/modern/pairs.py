@@ -8,7 +8,7 @@ import numpy as np
 from flint import arb
 
 from attnverify import ops
-from attnverify.checks.definitions.agree import drawn, table
+from attnverify.checks.definitions.agree import drawn, largest, table
 from attnverify.checks.instances import KEY_WIDTH
 from attnverify.evidence.cover import certain
 from attnverify.formulas import collapse, norms, stacked
@@ -75,6 +75,6 @@ def reach(bias: float, first: int = 3) -> Verdict:
             (bound,) = size * stacked.along(collapse.falls(size, c), V, y)
             written = collapse.layer(**i, key_width=KEY_WIDTH) @ y
             shares.append((written[0] - written[3]) / bound)
-    worst = min(shares, key=float)
+    worst = -largest(-share for share in shares)
     holds = certain(worst > 1 - NEAR, worst < 1 - NEAR)
     return Verdict(holds, f"at least {worst.str(13)} of the bound", len(shares))

@@ -120,12 +120,8 @@ def _radius(g):
     return ops.root(g.shape[-1], g) * ops.amax(abs(g), -1)
 
 
-def _longest(X):
-    return ops.sqrt(ops.amax(normalized.length_squared(X), -1))
-
-
 def _attention_adds(X, W_QK, b_QK, W, g):
-    return _longest(collapse.layer(_normalized(X, g), W_QK, b_QK, W, KEY_WIDTH))
+    return normalized.largest_length(collapse.layer(_normalized(X, g), W_QK, b_QK, W, KEY_WIDTH))
 
 
 def _equal_tokens() -> Instance:
@@ -156,7 +152,7 @@ ATTENTION = (
 
 
 def _gated_adds(X, W_G, W_U, W_D, g):
-    return _longest(normalized.gated(_normalized(X, g), W_G, W_U, W_D))
+    return normalized.largest_length(normalized.gated(_normalized(X, g), W_G, W_U, W_D))
 
 
 def _gated_most(X, W_G, W_U, W_D, g):

@@ -156,9 +156,12 @@ def _bracket(low: float = 1.0, high: float = 1.0) -> Verdict:
             g = masks.growth(w, m, arb(1))
             u = masks.shape(400, m, g, w)
             for n in range(w + m, 401):
+                left = (g * low) ** (n - w - m + 1)
                 right = comb(w - 1, m) * (g * high) ** (n - m - 1)
-                if not ((g * low) ** (n - w - m + 1) < u[n - 1] < right):
-                    return Verdict(False, f"w = {w}, m = {m}, n = {n}", cases)
+                outside = u[n - 1] <= left or u[n - 1] >= right
+                holds = certain(left < u[n - 1] < right, outside)
+                if not holds:
+                    return Verdict(holds, f"w = {w}, m = {m}, n = {n}", cases)
                 cases += 1
     return Verdict(True, "strictly between both bounds", cases)
 

@@ -15,29 +15,18 @@ from jaxtyping import Complex, Float
 from torch import Tensor
 
 from attnverify.formulas import eigenspectrum as spectrum
+from attnverify.formulas import querykey
 
 Weights = Float[Tensor, "*heads width key_width"]
 
-
-def trace(W_Q: Weights, W_K: Weights) -> Float[Tensor, "*heads"]:
-    """tr(W_Q W_K^T)."""
-    return (W_Q * W_K).sum((-2, -1))
-
-
-def squared_norm(W_Q: Weights, W_K: Weights) -> Float[Tensor, "*heads"]:
-    """tr(W W^T) of W = W_Q W_K^T, by way of the k x k matrices W_Q^T W_Q and W_K^T W_K."""
-    return ((W_Q.mT @ W_Q) * (W_K.mT @ W_K)).sum((-2, -1))
-
-
-def xi(W_Q: Weights, W_K: Weights) -> Float[Tensor, "*heads"]:
-    """tr(W)/sqrt(tr(W W^T)): at most sqrt(k) in absolute value, when all k eigenvalues agree."""
-    return trace(W_Q, W_K) / squared_norm(W_Q, W_K).sqrt()
-
-
-def asymmetry(W_Q: Weights, W_K: Weights) -> Float[Tensor, "*heads"]:
-    """|A|^2 / |W|^2 for the antisymmetric part A: 0 symmetric, 1/2 like a random matrix."""
-    inner = W_K.mT @ W_Q
-    return (1 - spectrum.square_trace(inner) / squared_norm(W_Q, W_K)) / 2
+#: Of every head: tr W, |W|^2, tr(W)/|W| (at most sqrt(k), when all k eigenvalues agree), and
+#: |A|^2 / |W|^2 for the antisymmetric part A.
+STATISTICS = {
+    "trace": querykey.trace,
+    "squared_norm": querykey.squared_norm,
+    "xi": querykey.xi_general,
+    "asymmetry": querykey.skew_square,
+}
 
 
 def eigenvalues(W_Q: Weights, W_K: Weights) -> Complex[Tensor, "*heads key_width"]:
@@ -49,4 +38,5 @@ def regularizer(
     W_Q: Weights, W_K: Weights, kappa: Tensor, nu: Tensor, target: Tensor
 ) -> Float[Tensor, "*heads"]:
     """kappa tr(W W^T) + nu (tr W - target)^2 of every head (Bao, Hataya, Karakida 2024)."""
-    return kappa * squared_norm(W_Q, W_K) + nu * (trace(W_Q, W_K) - target) ** 2
+    size, trace = querykey.squared_norm(W_Q, W_K), querykey.trace(W_Q, W_K)
+    return kappa * size + nu * (trace - target) ** 2

@@ -101,7 +101,7 @@ class Replicas:
         W_Q, W_K = language.heads(parameters)
         row = {"loss": losses.mean((1, 2)), "entropy": entropy[..., 1:].mean((1, 2))}
         for name in ("xi", "trace", "squared_norm", "asymmetry"):
-            row[name] = getattr(eigenspectrum, name)(W_Q, W_K).mean((1, 2))
+            row[name] = eigenspectrum.STATISTICS[name](W_Q, W_K).mean((1, 2))
         first = slice(None, None, len(self.seeds))
         values = eigenspectrum.eigenvalues(W_Q[first], W_K[first]).real.flatten(1)
         out = {name: _rounded(value, 6) for name, value in row.items()}

@@ -9,22 +9,16 @@ from __future__ import annotations
 
 import math
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from attnverify.formulas import collapse, norms
 from attnverify.formulas.softmax import critical_float, oscillation
-from attnverify.formulas.spectral import spectral_norm
+from attnverify.formulas.spectral import spectral_norm, thin_product
 from attnverify.network.deviations import Layer, Tokens
 
 Rates = tuple[Float[Tensor, " heads"], Float[Tensor, " heads"]]
 SMALLEST = 1e-290  # a bound below this may have underflowed, and then bounds nothing
-
-
-def thin_product(A: Tensor, B: Tensor) -> Tensor:
-    """A small matrix with the singular values of A B^T; A, B (heads, width, key_width)."""
-    return torch.linalg.qr(A).R @ torch.linalg.qr(B).R.mT
 
 
 def rates(layer: Layer) -> Rates:

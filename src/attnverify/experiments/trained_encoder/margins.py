@@ -6,20 +6,18 @@ collapse for diameters below the one where the factor is 1, the threshold of the
 
 from __future__ import annotations
 
-import math
-
 import torch
-from scipy.optimize import root_scalar
 from torch import Tensor
 
 from attnverify.experiments.engine.answers import above, all_of, any_of, below
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.experiments.engine.rounding import significant
-from attnverify.experiments.trained_encoder.layer_bounds import rates, thin_product
+from attnverify.experiments.trained_encoder.layer_bounds import rates
 from attnverify.experiments.trained_encoder.passages import passage
 from attnverify.experiments.trained_encoder.spectra import encoder_of
 from attnverify.formulas import collapse, norms
-from attnverify.formulas.spectral import spectral_norm
+from attnverify.formulas.rates import layer_threshold
+from attnverify.formulas.spectral import spectral_norm, thin_product
 from attnverify.network.deviations import Layer
 from attnverify.network.encoder import Encoder
 from attnverify.verdict import Verdict
@@ -27,23 +25,6 @@ from attnverify.verdict import Verdict
 QUICK = {"passages": 2, "words": 24}
 FULL = {"passages": 5, "words": 96}
 DIGITS = 8  # of the figures of the table
-
-
-def layer_threshold(c: Tensor, v: Tensor) -> float:
-    """The diameter at which sum_h v_h tanh(c_h diam^2) is 1; infinite if it never gets there.
-
-    c, v (heads,): rates and value norms, as in :func:`attnverify.formulas.collapse.sharp_factor`.
-    """
-    if float(v[c > 0].sum()) <= 1:
-        return math.inf
-
-    def excess(log: float) -> float:
-        return float(collapse.sharp_factor(c.new_tensor(math.exp(log)), c, v)) - 1
-
-    # sum v_h c_h x^2 >= the factor, so it is below 1 at the left end; tanh(20) = 1 at the right
-    left = -math.log(float((v * c).sum())) / 2 - 1
-    right = math.log(20 / float(c[c > 0].min())) / 2
-    return math.exp(root_scalar(excess, bracket=(left, right), method="brentq", xtol=1e-12).root)
 
 
 @torch.no_grad()
@@ -119,8 +100,8 @@ def sample(rows: list[Row]) -> list[Rerun]:
     """Threshold, diameter and factor of every layer at the first passage again.
 
     Both rounded to 8 digits, so up to 1e-7 relative apart; a forward pass in float64 is good to
-    1e-12 (its derivation stands with the tests of the frozen encoder), singular values and the
-    root finder to the same.
+    2e-12 (its derivation stands with the tests of the frozen encoder), singular values and the
+    threshold to the same.
     """
     encoder = Encoder.bundled()
     states = encoder.network.hidden(encoder.embed(passage(0, FULL["words"])))

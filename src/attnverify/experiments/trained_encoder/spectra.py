@@ -15,8 +15,7 @@ from attnverify.experiments.engine.answers import all_of
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.experiments.engine.rounding import significant
 from attnverify.experiments.trained_encoder.soundness import require_sound
-from attnverify.formulas import eigenspectrum as spectrum
-from attnverify.formulas import walk
+from attnverify.formulas import querykey
 from attnverify.network.encoder import Encoder
 from attnverify.verdict import Verdict
 
@@ -30,16 +29,12 @@ def measures(
 ) -> dict[str, Float[Tensor, " heads"]]:
     """Each measure of W = query key^T for every head; nan where xi is undefined.
 
-    skew_share: ||(W - W^T)/2||_F / ||W||_F = sqrt((1 - tr(W^2)/||W||_F^2)/2), 0 for symmetric
-    and 1 for skew-symmetric W.
+    skew_share: ||(W - W^T)/2||_F / ||W||_F, 0 for symmetric and 1 for skew-symmetric W.
     """
-    small, whole = key.mT @ query, query @ key.mT
-    squares = spectrum.square_trace(small)
-    root = torch.where(squares > 0, squares, torch.nan).sqrt()
     return {
-        "xi": walk.trace(small) / root,
-        "xi_frobenius": spectrum.xi_general(whole),
-        "skew_share": ((1 - spectrum.asymmetry(whole)) / 2).sqrt(),
+        "xi": querykey.xi(query, key),
+        "xi_frobenius": querykey.xi_general(query, key),
+        "skew_share": querykey.skew_share(query, key),
     }
 
 
@@ -145,9 +140,9 @@ def sample(rows: list[Row]) -> list[Rerun]:
     """All heads of the first layer again.
 
     Stored to 8 digits, so up to 5e-8 relative. Each measure is a quotient of sums of at most
-    width^2 = 147,456 products; with rounding errors of random sign they are off by
-    sqrt(147,456) 2^-53 of the sum of the absolute products, which for xi may exceed the sum
-    itself: 1e-9 covers a factor 2 * 10^4.
+    32^2 products of two sums of 384; with rounding errors of random sign they are off by
+    sqrt(32^2 + 2 * 384) 2^-53 = 5e-15 of the sum of the absolute products, which may exceed the
+    sum itself: 1e-9 covers a factor 2 * 10^5.
     """
     stored = {r["head"]: r for r in rows if r["kind"] == "trained" and r["layer"] == 1}
     w, reruns = Encoder.bundled().network.weights, []

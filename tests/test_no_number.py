@@ -1,0 +1,140 @@
+"""What is no number is no agreement: decisions that are fed NaN stay unknown.
+
+Nor is it a rejection: a twin of such a decision must not come out false.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from flint import arb
+
+from attnverify.checks.localization import inversion, law, softmax_row
+from attnverify.checks.modern import orbits, pairs, rotary, windows
+from attnverify.checks.simulated import within
+from attnverify.checks.softmax import perturbation
+from attnverify.checks.walk import row
+from attnverify.formulas.softmax import critical_oscillation
+
+NAN = math.nan
+FIGURES = ("divergence", "variation", "entropy", "contrast")
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_one_deviation_that_is_no_number_leaves_all_unknown(place):
+    """Wherever it stands, beside one that is too large also."""
+    for other in (0.5, 9.0):
+        values = [other] * 3
+        values[place] = NAN
+        holds, largest = within(values, 4)
+        assert holds is None and math.isnan(largest)
+    assert within([0.5, 4.0], 4) == (True, 4.0)
+    assert within([0.5, math.inf, 1.0], 4) == (False, math.inf)
+
+
+def only_once(real, nothing, place: int):
+    """A function whose call of this number, from 0, gives nothing in place of its result."""
+    calls = iter(range(1_000_000))
+    return lambda *given, **named: nothing if next(calls) == place else real(*given, **named)
+
+
+@pytest.mark.parametrize("place", [0, 1, 4])
+def test_a_row_of_scores_that_is_no_number(place):
+    """In one of the five cases."""
+    no_row = torch.full((64, 8), NAN, dtype=torch.float64)
+    verdict = row._same_law(only_once(row._whole, no_row, place), 64)
+    assert verdict.holds is None and "nan" in verdict.argument
+
+
+@pytest.mark.parametrize("place", [0, 1, 4])
+def test_a_probability_that_is_no_number(monkeypatch, place):
+    nothing = torch.full((8,), NAN, dtype=torch.float64)
+    between = only_once(law.localization.between, nothing, place)
+    monkeypatch.setattr(law.localization, "between", between)
+    verdict = law._simulated(lambda case: case.weights, 200)
+    assert verdict.holds is None and verdict.ratio is None
+
+
+@pytest.mark.parametrize("place", [0, 1, 7])
+@pytest.mark.parametrize("moment", [0, 1])
+def test_a_moment_that_is_no_number(monkeypatch, place, moment):
+    """The mean or the variance of one of eight scores."""
+    monkeypatch.setattr(rotary, "SAMPLES", 2000)
+    nothing = [torch.tensor(0.0, dtype=torch.float64)] * 2
+    nothing[moment] = torch.tensor(NAN, dtype=torch.float64)
+    moments = only_once(rotary.rotary.score_moments, nothing, place)
+    monkeypatch.setattr(rotary.rotary, "score_moments", moments)
+    assert rotary._law(True).holds is None
+
+
+@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize("found", [(NAN, 0.0), (0.0, NAN)])
+def test_a_mean_or_an_error_that_is_no_number(monkeypatch, place, found):
+    """In one of the four cases; the others are far below their bounds."""
+    name = list(softmax_row.ROWS)[place]
+    means = lambda case: dict.fromkeys(FIGURES, found if case == name else (0.0, 0.0))  # noqa: E731
+    monkeypatch.setattr(softmax_row, "_means", means)
+    for figure in FIGURES:
+        verdict = softmax_row._below(figure)
+        assert verdict.holds is None and verdict.argument.startswith(f"{name}: ")
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_a_bound_that_is_no_number(monkeypatch, place):
+    monkeypatch.setattr(softmax_row, "_means", lambda case: {"variation": (0.0, 0.0)})
+    named = list(softmax_row.ROWS.values())[place]
+    verdict = softmax_row._below("variation", lambda v, case: NAN if case is named else v)
+    assert verdict.holds is None
+
+
+def test_figures_that_are_numbers_are_decided(monkeypatch):
+    """Beyond four standard errors above its bound a mean says no, up to that yes."""
+    for error, holds in ((0.0, False), (1e9, True)):
+        means = lambda case, e=error: {"variation": (1e3, e)}  # noqa: E731
+        monkeypatch.setattr(softmax_row, "_means", means)
+        assert softmax_row._below("variation").holds is holds
+
+
+@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("ball", [arb("nan"), arb(4, 8)])
+def test_a_share_that_is_not_known(monkeypatch, place, ball):
+    """Of one of three layers; a wide ball around 1, too, says nothing."""
+    size = np.array([ball], dtype=object)
+    along = only_once(pairs.stacked.along, size, place)
+    monkeypatch.setattr(pairs.stacked, "along", along)
+    assert pairs.reach(40.0).holds is None
+
+
+@pytest.mark.parametrize("place", [1, 3, 6])
+def test_a_ratio_of_distances_that_is_not_known(monkeypatch, place):
+    real = orbits._plane_orbit
+
+    def broken(middle, layers):
+        states, factor = real(middle, layers)
+        if layers:
+            states[place] = states[place] + arb("nan")
+        return states, factor
+
+    monkeypatch.setattr(orbits, "_plane_orbit", broken)
+    assert orbits._stays_geometric(1.0).holds is None
+
+
+@pytest.mark.parametrize("ball", [arb("nan"), arb(0.5, 0.5)])
+def test_an_enclosure_that_shows_nothing(ball):
+    """It holds every probability, and so the right one."""
+    assert inversion._enclosed(lambda found: ball).holds is None
+
+
+def test_a_wide_zero_is_not_a_zero():
+    """An end known to 2^-12 may lie beyond the right one."""
+    exact = critical_oscillation
+    assert perturbation._upper_lemma(exact).holds is True
+    assert perturbation._upper_lemma(lambda: exact() + arb(0, 2.0**-12)).holds is None
+
+
+def test_a_growth_that_is_no_number(monkeypatch):
+    monkeypatch.setattr(windows.masks, "growth", lambda *given: arb("nan"))
+    assert windows._bracket().holds is None
