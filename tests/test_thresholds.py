@@ -59,10 +59,8 @@ def test_landing_page_names_the_computed_sizes():
     assert (
         f"between {wide + 1} and {small:,} it is true for small scores, and for others open" in text
     )
-    assert (
-        f"true up to {true:,}, false for layers from {family:,} on, the narrowest of width" in text
-    )
-    assert f"of width {narrowest}, and between the two open" in text
+    assert f"true up to {true:,}, false for some layers from {family:,} on, the narrowest" in text
+    assert f"known of width {narrowest}, and between the two open" in text
 
 
 def test_the_threshold_of_two_tokens_is_named_where_that_family_is():
