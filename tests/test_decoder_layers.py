@@ -2,6 +2,7 @@
 
 import copy
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,10 +11,13 @@ from torch.nn import functional
 import attnverify as av
 from attnverify import InputError, ops
 from attnverify.checks.instances import INSIDE
-from attnverify.checks.modern import streams
+from attnverify.checks.modern import layers, streams
+from attnverify.evidence import draw
+from attnverify.evidence.exact import compare
 from attnverify.experiments.engine.rounding import share
 from attnverify.formulas import normalized
 from attnverify.network.decoder import Decoder, RMSNorm
+from attnverify.seeds import generator
 
 
 def gaussian(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -140,3 +144,23 @@ def test_the_stream_of_a_decoder_stays_between_its_bounds():
     most = most + 8 * norm(m["W_G"]) * norm(m["W_U"]) * norm(m["W_D"])
     grown = net.hidden(X).norm(dim=-1).diff(dim=0).abs().amax(-1)
     assert (grown <= most).all()
+
+
+def test_an_instance_with_a_negative_epsilon_refutes_nothing():
+    """RMS norm with it has no bound on sizes; the claim supposes epsilon >= 0."""
+    check = layers.RMS
+    X = torch.tensor([[-1.5, -0.75], [-1.25, -0.875]], dtype=torch.float64)
+    g = torch.tensor([1.0, 0.875], dtype=torch.float64)
+    e = torch.full((1, 1), -0.9375, dtype=torch.float64)
+    seen = compare(check, {"X": X, "g": g, "e": e})
+    assert (seen.outcome, seen.hypotheses) == ("unknown", "fail")
+    without = compare(replace(check, hypotheses=None), {"X": X, "g": g, "e": e})
+    assert without.outcome == "fail"
+    assert compare(check, {"X": X, "g": g, "e": abs(e)}).outcome == "pass"
+
+
+@pytest.mark.parametrize("check", [layers.RMS, layers.LAYER_NORM, layers.ATTENTION])
+def test_the_bounds_of_norms_suppose_epsilon(check):
+    free = draw.parameters(check.sizes[0], 1, generator(0, "t"), spread=False)
+    (one,) = (draw.single(check.build(**free), 0),)
+    assert compare(check, {**one, "e": -one["e"]}).hypotheses == "fail"

@@ -9,8 +9,11 @@ import torch
 from flint import arb
 
 from attnverify import ops
+from attnverify.checks.definitions.agree import agree
+from attnverify.errors import InputError
 from attnverify.evidence import draw
 from attnverify.evidence.certify import certify, certify_identity
+from attnverify.evidence.cover import both
 from attnverify.evidence.exact import compare, compare_identity
 from attnverify.evidence.forms import Identity, Inequality
 from attnverify.evidence.run import reject
@@ -313,3 +316,23 @@ def test_a_violation_that_only_balls_see_fails(search):
         SIZES,
     )
     assert search(check, QUICK, "t").outcome == "fail"
+
+
+def test_nothing_to_compare_is_no_agreement():
+    """Sides without entries, a decision without parts or cases."""
+    none = Inequality(lambda x: x[..., 5:], lambda x: 0 * x[..., 5:] - 1, ({"x": (2,)},))
+    with pytest.raises(InputError, match="left: got no entries, expected one value or more"):
+        compare(none, {"x": torch.ones(2, dtype=torch.float64)})
+    for arithmetic in ("rational", "ball"):
+        check = Identity(
+            lambda x: x[..., 5:],
+            lambda x: x[..., 5:],
+            lambda x: x,
+            ({"x": (2,)},),
+            arithmetic=arithmetic,
+        )
+        with pytest.raises(InputError, match="left: got no entries, expected one value or more"):
+            compare_identity(check, {"x": ops.balls(np.ones(2))})
+    assert both() == (None, 0)
+    assert agree(lambda: []).holds is None
+    assert agree(lambda: [("nothing", np.empty((0, 2)), np.empty((0, 2)))]).holds is None

@@ -4,8 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from attnverify.checks import CHECKS
 from attnverify.errors import InputError
+from attnverify.evidence import draw
 from attnverify.evidence.forms import Decision, Identity, Inequality
+from attnverify.evidence.tried import asking
+from attnverify.seeds import generator
 from attnverify.verdict import Verdict
 
 SIZES = ({"x": (1,)},)
@@ -32,3 +36,26 @@ def test_but_adds_one_twin_that_differs_in_the_named_fields_alone(check, changes
 def test_a_twin_that_changes_nothing_is_refused(check, changes):
     with pytest.raises(InputError, match="changes"):
         check.but("the claim itself")
+
+
+def test_formulas_of_the_book_compute_the_same_for_all_numbers():
+    """A branch on a comparison of balls would enclose nothing; what asks, encloses on every branch.
+
+    P(Q <= x) takes as many terms as its accuracy needs, which is asked of the numbers; each sum has
+    its own bound on what it leaves out (``evidence.quadrature.enclosure``).
+    """
+    asked = set()
+    for claim, checks in CHECKS.items():
+        for name, check in checks.items():
+            for form in (check, *(twin.check for twin in check.twins)):
+                if isinstance(form, Inequality):
+                    asked |= {(claim, name, side) for side in _asking(form)}
+    law = ("edgeworth", "gaussian", "middle-token", "near-middle")
+    expected = {(f"localization.{claim}", "bound", "left") for claim in law}
+    assert asked == expected
+
+
+def _asking(check):
+    for sizes in check.sizes:
+        free = draw.parameters(sizes, 1, generator(0, "asked"), spread=False)
+        yield from asking(check, draw.single(check.build(**free), 0))

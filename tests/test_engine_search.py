@@ -163,7 +163,56 @@ def test_floats_that_decide_need_a_right_side_above_underflow():
     assert seen.decided.tolist() == [True] + 5 * [False]
     seen = draw.ratios(replace(check, left=lambda x: x, right=lambda x: 0 * x + 1), {"x": x})
     assert seen.decided.tolist() == 4 * [True] + 2 * [False]
-    assert seen.open.tolist() == 4 * [False] + 2 * [True]
+    assert seen.lost.tolist() == [False, True, False, True, False, False]
+    assert seen.open.tolist() == [False, True, False, True, True, True]
+    two = Inequality(lambda x: x, lambda x: 0 * x + 1, ({"x": (2,)},))
+    assert draw.ratios(two, {"x": torch.tensor([[0.0, 0.5]]).double()}).open.tolist() == [True]
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        # true at 0 alone, to balls; to floats a left side of 0 wherever 1 + x is 1
+        (lambda x: ((1 + x) - 1) / x, lambda x: 0 * x + 0.5),
+        # exp(-800) is 0 in floats, before it is multiplied by exp(801)
+        (lambda x: ops.exp(0 * x - 800) * ops.exp(0 * x + 400) * ops.exp(0 * x + 401), None),
+    ],
+)
+def test_what_cancels_or_underflows_to_nothing_is_decided_in_balls(left, right):
+    right = right or (lambda x: 0 * x + 1)
+    tiny = lambda x: {"x": abs(x) * 2.0**-80}  # noqa: E731
+    check = Inequality(left, right, SIZES, build=tiny)
+    free = draw.parameters(SIZES[0], 200, generator(0, "t", "sampled", "0"), True)
+    assert (draw.ratios(check, tiny(**free)).value == 0).all()
+    assert sample(check, QUICK, "t").outcome == "fail"
+
+
+def test_instances_that_miss_the_hypotheses_are_not_counted():
+    """They are no instances, and a search that has no others shows nothing."""
+    never = Inequality(
+        lambda x: 0 * x + 0.5,
+        lambda x: 0 * x + 1,
+        SIZES,
+        hypotheses=lambda x: [(0 * x, x), (x, 0 * x - 1)],
+    )
+    found = sample(never, QUICK, "t")
+    assert (found.outcome, found.decided) == ("unknown", 0)
+    half = replace(never, hypotheses=lambda x: [(0 * x, x)])
+    free = draw.parameters(SIZES[0], 200, generator(0, "t", "sampled", "0"), True)
+    assert sample(half, QUICK, "t").decided == int((free["x"] >= 0).sum())
+    one = replace(never, hypotheses=lambda x: [(ops.constant(1, x), ops.constant(2, x))])
+    assert sample(one, QUICK, "t").decided == 200
+
+
+def test_a_hypothesis_that_floats_miss_by_rounding_is_decided_in_balls():
+    check = Inequality(
+        lambda x: 0 * x + 0.5,
+        lambda x: 0 * x + 1,
+        SIZES,
+        # equal in balls; floats round 0.1 + 0.2 up
+        hypotheses=lambda x: [(0 * x + 0.1 + 0.2, 0 * x + (0.3 if ops.is_torch(x) else 0.5))],
+    )
+    assert sample(check, QUICK, "t").decided == 200
 
 
 def test_one_entry_that_floats_leave_open_leaves_the_instance_open():
@@ -312,6 +361,49 @@ def test_a_bound_beyond_half_the_digits_is_too_wide_though_an_error_comes_near_i
     )
     found = sample_identity(coarse, QUICK, "t")
     assert found.outcome == "unknown" and "off by 2^-26 shows in" in found.detail
+
+
+def last_is(value):
+    """The entries of x, the last one changed."""
+    return lambda x: torch.cat([x[..., :-1], value(x[..., -1:])], -1)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "bound"),
+    [
+        # nothing on the right to plant an error in
+        (lambda x: 1e-3 * x, lambda x: 0 * x, lambda x: 10 + abs(x)),
+        (lambda x: 1e-20 * x, lambda x: 0 * x, lambda x: 0 * x + 1e300),
+        # one entry is wrong, under a bound that nothing exceeds; or is 0 under it
+        (lambda x: x, last_is(lambda x: x + 1), last_is(lambda x: 0 * x + 1e300)),
+        (last_is(lambda x: x / 1e9), last_is(lambda x: 0 * x), last_is(lambda x: 1 + abs(x))),
+        # one size is wrong
+        (
+            lambda x: x,
+            lambda x: x + (x.shape[-1] == 2),
+            lambda x: 0 * x + (1e300 if x.shape[-1] == 2 else 1e-300),
+        ),
+        # one size has no bound
+        (lambda x: x, lambda x: x, lambda x: 0 * x + (math.inf if x.shape[-1] == 2 else 1e-300)),
+    ],
+)
+def test_every_size_and_every_entry_notices_an_error(left, right, bound):
+    """Three sizes, so that one alone is less than half of the instances."""
+    sizes = ({"x": (3,)}, {"x": (2,)}, {"x": (4,)})
+    check = Identity(left, right, bound, sizes)
+    assert sample_identity(check, QUICK, "t").outcome == "unknown"
+    fair = Identity(lambda x: x * 3, lambda x: x + x + x, lambda x: 2.0**-50 * abs(x), sizes)
+    assert sample_identity(fair, QUICK, "t").outcome == "pass"
+
+
+def test_an_entry_that_is_always_zero_is_measured_by_the_largest():
+    zero = Identity(
+        lambda x: last_is(lambda v: v - v)(x) * 3,
+        lambda x: last_is(lambda v: 0 * v)(x + x + x),
+        lambda x: 2.0**-50 * abs(x).amax(-1, keepdim=True) + 0 * x,
+        ({"x": (3,)},),
+    )
+    assert sample_identity(zero, QUICK, "t").outcome == "pass"
 
 
 def test_a_bound_that_no_error_comes_near_is_too_wide():

@@ -302,3 +302,21 @@ def test_a_formula_looks_the_same_in_every_process():
     running = [subprocess.Popen(command, env=e, stdout=subprocess.PIPE, text=True) for e in seeds]
     found = {process.communicate()[0] for process in running}
     assert len(found) == 1 and r"- \left(T - 1\right)^{2}" in found.pop()
+
+
+@pytest.mark.parametrize("hand_in", [ledger.derived, ledger.rejected])
+@pytest.mark.parametrize("step", [(sp.nan, x), (x, x + sp.nan), (sp.oo - sp.oo, sp.Integer(0))])
+def test_no_number_is_neither_equal_nor_another(hand_in, step):
+    with pytest.raises(ledger.DerivationError):
+        hand_in(CLAIM, {"nothing": step})
+
+
+def test_two_infinities_are_equal_and_their_difference_is_not_asked_for():
+    assert ledger.decide((sp.oo, sp.Sum(1, (sp.Symbol("k"), 1, sp.oo)).doit())) is True
+    assert ledger.decide((sp.oo, -sp.oo)) is False
+
+
+@pytest.mark.parametrize("hand_in", [ledger.derived, ledger.rejected])
+def test_matrices_without_entries_are_no_step(hand_in):
+    with pytest.raises(ledger.DerivationError, match="expected entries to compare"):
+        hand_in(CLAIM, {"nothing": (sp.zeros(0, 2), sp.zeros(0, 2))})

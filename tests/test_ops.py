@@ -106,3 +106,19 @@ def test_digamma_of_floats_lies_in_the_balls(x):
     assert abs(found - float(ball.mid())) <= 64 * UNIT * max(1.0, abs(found))
     if x == 0.5:
         assert ball.overlaps(-flint.arb.const_euler() - 2 * flint.arb(2).log())
+
+
+def test_balls_in_falling_order_enclose_the_numbers_in_falling_order():
+    """However they overlap: of every choice of numbers in the balls, the k-th largest is inside."""
+    random = np.random.default_rng(0)
+    for _ in range(50):
+        middles, radii = random.integers(-8, 9, 6) / 4, random.integers(0, 9, 6) / 4
+        pairs = zip(middles, radii, strict=True)
+        balls = np.array([flint.arb(float(m), float(r)) for m, r in pairs], dtype=object)
+        ordered = ops.descending(balls)
+        for _ in range(20):
+            chosen = middles + radii * random.choice([-1, -0.5, 0, 1], 6)
+            for ball, value in zip(ordered, np.sort(chosen)[::-1], strict=True):
+                assert ball.contains(flint.arb(float(value)))
+    exact = ops.descending(ops.balls(np.array([[1.0, 3.0, 2.0], [0.0, -1.0, 4.0]])))
+    assert [[float(b) for b in row] for row in exact] == [[3, 2, 1], [4, 0, -1]]

@@ -179,6 +179,34 @@ SPOILED = {
         MINE.replace("length(e) / 2,", "length(e)[..., None] * e,"),
         r"right: got shape \(2, 2\), expected shape \(2,\), as of left",
     ),
+    "a choice by value": (
+        MINE.replace("    moved, ", "    lambda u, e: ops.where(moved(u, e) > 0, 1, 2) * 1.0, "),
+        "left: got a formula that asks for the value of a number.*as av.ops.maximum for a choice",
+    ),
+    "a midpoint": (
+        MINE.replace(
+            "length(e) / 2,",
+            "length(e) if ops.is_torch(e) else ops.balls([float(v) for v in length(e)]),",
+        ),
+        "right: got a formula that asks for the value of a number",
+    ),
+    "a twin's choice by value": (
+        MINE.replace(
+            ".times(0.99)",
+            ".but('one', left=lambda u, e: ops.where(length(e) == 0, 2, 1) + length(e))",
+        ),
+        "false twin 'one': left: got a formula that asks for the value of a number",
+    ),
+    "no entries": (
+        MINE.replace(
+            "    moved, lambda u, e: length(e) / 2", "    lambda u, e: u[..., 5:], length"
+        ),
+        r"left: got shape \(2, 0\), expected one value or more an instance",
+    ),
+    "a hypothesis in balls alone": (
+        MINE.replace("sizes=", "hypotheses=lambda u, e: [(u, u[0, 0].pi())], sizes="),
+        "hypotheses: got AttributeError.*av.ops",
+    ),
     "torch alone": (
         MINE.replace("    moved, ", "    lambda u, e: moved(u, e).abs(), "),
         "in ball arithmetic: got AttributeError.*av.ops",
@@ -194,7 +222,8 @@ def test_a_file_that_is_no_claim_is_refused_by_name(tmp_path, what):
         outside._examine(outside.read(Path(path)))
     book = {id for id in registry if outside.file_of(id) is None}
     tried = ("no formula", "one number a batch", "torch alone")  # refused by a process of its own
-    tried += ("sides that broadcast",)
+    tried += ("sides that broadcast", "a choice by value", "a midpoint", "no entries")
+    tried += ("a twin's choice by value", "a hypothesis in balls alone")
     assert "mine.lipschitz" not in registry or what in tried
     assert book >= set(CHECKS) - set(outside._FILES)
 

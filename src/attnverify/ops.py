@@ -138,8 +138,21 @@ def amax(x: Array, axis: int, keepdims: bool = False) -> Array:
 
 
 def descending(x: Array) -> Array:
-    """The last axis in falling order; balls that overlap keep an order of their own."""
-    return torch.sort(x, -1, descending=True).values if is_torch(x) else np.sort(x, -1)[..., ::-1]
+    """The last axis in falling order.
+
+    Of balls, the k-th encloses the k-th largest number, though overlapping ones have no order: it
+    lies between the k-th largest of the lower ends and the k-th largest of the upper ends.
+    """
+    if is_torch(x):
+        return torch.sort(x, -1, descending=True).values
+    entry = next(iter(np.asarray(x, dtype=object).flat))
+    if isinstance(entry, Node):
+        return np.apply_along_axis(lambda row: entry.descending(list(row)), -1, x)
+    if isinstance(entry, flint.arb):
+        ends = (_entrywise(end, x) for end in (flint.arb.lower, flint.arb.upper))
+        low, high = (np.sort(v, -1)[..., ::-1] for v in ends)
+        return np.frompyfunc(flint.arb.union, 2, 1)(low, high)
+    return np.sort(x, -1)[..., ::-1]
 
 
 def maximum(a: Array, b: Array) -> Array:
@@ -147,7 +160,11 @@ def maximum(a: Array, b: Array) -> Array:
 
 
 def where(keep: Array, a: Array, b: Array) -> Array:
-    """The entries of ``a`` where ``keep`` (True/False) is true, those of ``b`` elsewhere."""
+    """The entries of ``a`` where ``keep`` (True/False) is true, those of ``b`` elsewhere.
+
+    ``keep`` comes from places, as :func:`causal` does, and never from a comparison of numbers: one
+    of balls is false where it is undecided, and the other branch would be taken for certain.
+    """
     return torch.where(keep, a, b) if is_torch(a) else np.where(np.asarray(keep), a, b)
 
 

@@ -23,6 +23,14 @@ class UntraceableError(TypeError):
     """The formula needs the value of a number; the message says what for."""
 
 
+class ValueAskedError(UntraceableError):
+    """The formula would go another way for another number, or takes a ball for its midpoint.
+
+    Balls have no value to ask for: a comparison of two that overlap is false either way, and what
+    is computed on the branch that it leads to encloses nothing.
+    """
+
+
 class Program:
     """Lines of a straight-line program; equal lines are written once."""
 
@@ -155,9 +163,11 @@ class Node:
         return self.program.node("spectral", rows, columns, *(a.id for a in matrix.flat))
 
     def _asked(self, *_: Any) -> NoReturn:
-        raise UntraceableError("the formula branches on the value of a number")
+        raise ValueAskedError("the formula branches on the value of a number")
 
-    __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __float__ = __int__ = is_zero = _asked
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _asked
+    __bool__ = __float__ = __int__ = is_zero = _asked
+    __hash__ = object.__hash__
 
     _mpf_ = property(_asked)  # flint asks for it to make a ball of the number
 
@@ -165,3 +175,46 @@ class Node:
         if name.startswith("__"):
             raise AttributeError(name)
         raise UntraceableError(f"the formula uses {name} of a number")
+
+
+#: Attributes of balls that tell of the ball and do not enclose a function of the number in it.
+OF_THE_BALL = frozenset(
+    "abs_lower abs_upper bits contains contains_integer contains_interior fmpq fmpz imag "
+    "intersection is_exact is_finite is_integer is_nan is_zero lower man_exp mid mid_rad_10exp "
+    "overlaps rad real rel_accuracy_bits rel_one_accuracy_bits repr str unique_fmpz upper".split()
+)
+
+
+class Trial(Program):
+    """A program for :class:`Probe` entries: it holds what is done and cannot be evaluated."""
+
+    def node(self, *line: Any) -> Probe:
+        return Probe(self, super().node(*line).id)
+
+    def constant(self, value: Any) -> Probe:
+        return self.node("const", "any")
+
+
+class Probe(Node):
+    """A number that stands for any: a formula that takes it computes the same for all numbers.
+
+    It has every operation of balls, whether or not another program has it too.
+    """
+
+    def __pow__(self, exponent: Any) -> Any:
+        return self._of("pow")
+
+    def __rpow__(self, base: Any) -> Any:
+        return self._of("power of")
+
+    def descending(self, row: list[Probe]) -> list[Probe]:
+        """Numbers in falling order."""
+        ids = [entry.id for entry in row]
+        return [self.program.node("largest", place, *ids) for place in range(len(ids))]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name in OF_THE_BALL or not hasattr(flint.arb, name):
+            raise ValueAskedError(f"the formula uses {name} of a number")
+        return lambda *_: self._of(name)

@@ -90,10 +90,22 @@ def _width_times(w, v, less: int = 0):
 
 
 def _spread_bound(w, v):
-    """Relative error in |w|: H has entries at most 3 with 2d + 6 roundings, W 4d + 12 more."""
+    """Rounding of both sides, with a = max |w|, S = sum |w|, q = mean w^2, so that a^2 <= d q.
+
+    H is orthogonal, |H|_F = sqrt(d). Its entries are off by gamma times those of I + 2 |v||v|'/v'v,
+    whose Frobenius norm is at most sqrt(d) + 2; the two products with it by gamma |H| |w| |H|. So W
+    is off by e = gamma (d + 2 sqrt(d) + 4) a in that norm, and tr W by sqrt(d) e + gamma d a. The
+    mean of w is off by gamma S/d, m^2 + s^2 by 6 gamma q, |W|_F^2 = d q by 2 sqrt(d q) e + gamma
+    d q. Left: 2 S q times the error of tr W, and 6 gamma S^2 q. Right: S^2/d times that of |W|_F^2,
+    and 2 gamma S^2 q. Twice the sum covers the second order. gamma: d^2 terms in the longest sum,
+    and those of H, of the means and single operations.
+    """
     d = w.shape[-1]
-    size = (9 * d * abs(w).sum(-1)).square() * abs(w).sum(-1).square()
-    return 2 * gamma(16 * d + d * d + 60, w) * size * (d + 1)
+    step, a, S, q = gamma(d * d + 3 * d + 20, w), abs(w).amax(-1), abs(w).sum(-1), (w * w).mean(-1)
+    e = step * (d + 2 * d**0.5 + 4) * a
+    left = 2 * S * q * (d**0.5 * e + step * d * a) + 6 * step * S * S * q
+    right = S * S / d * (2 * (d * q).sqrt() * e + step * d * q) + 2 * step * S * S * q
+    return 2 * (left + right)
 
 
 def _variation(right: Callable = _width_times, twins=()) -> Identity:

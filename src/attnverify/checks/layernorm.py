@@ -30,6 +30,21 @@ def sigma_by_pairs(X, less: int = 0):
     return ops.sqrt(squares / ops.constant(2 * d * (d - less), X))[..., None]
 
 
+def _seven(X):
+    """7 and -7 in turn along the first row, 0 elsewhere; (rows, columns).
+
+    Exact draws lie between -3 and 3, so with it a row's first entry is not another row's.
+    """
+    n, d = X.shape[-2:]
+    signs = ops.stack([ops.constant(7 - 14 * (k % 2), X) for k in range(d)], 0)
+    return ops.eye(n, X)[:, :1] * signs
+
+
+def _tokens_apart(X, g, b):
+    """The first feature moved, so that the features of no token are all the same."""
+    return {"X": X + ops.transpose(_seven(ops.transpose(X))), "g": g, "b": b}
+
+
 def _centered_and_scaled(X, g):
     """X (I - 11^T/d) diag(g)."""
     d = X.shape[-1]
@@ -67,6 +82,7 @@ def _left_factor(right: Callable, twins=()) -> Identity:
         right,
         _factor_bound,
         sizes,
+        build=_tokens_apart,
         arithmetic="ball",
         twins=twins,
     )
@@ -112,6 +128,11 @@ def _feature_bound(Y, g, b):
     return (5 * step * size / s + 5 * n**0.5 * share) * abs(g) + 2 * step * abs(b)
 
 
+def _features_apart(Y, g, b):
+    """The first token moved, so that no feature is the same in all tokens."""
+    return {"Y": Y + _seven(Y), "g": g, "b": b}
+
+
 def _by_feature(right: Callable, left: Callable = layernorm.normalize_features, twins=()):
     sizes = tuple({"Y": (n, d), "g": (1, d), "b": (1, d)} for n, d in ((2, 3), (5, 3), (4, 6)))
     return Identity(
@@ -119,6 +140,7 @@ def _by_feature(right: Callable, left: Callable = layernorm.normalize_features, 
         right,
         _feature_bound,
         sizes,
+        build=_features_apart,
         arithmetic="ball",
         twins=twins,
     )

@@ -40,7 +40,10 @@ def certain(yes: object, no: object) -> bool | None:
 
 
 def both(*parts: tuple[bool | None, int]) -> tuple[bool | None, int]:
-    """All parts of an argument together: false if one is, unknown if one is, else true."""
+    """All parts of an argument together: false if one is, unknown if one is, else true.
+
+    No parts are no argument: unknown.
+    """
     answers = [answer for answer, _ in parts]
-    verdict = False if False in answers else None if None in answers else True
+    verdict = False if False in answers else None if None in answers or not parts else True
     return verdict, sum(used for _, used in parts)

@@ -66,27 +66,50 @@ class Ratios:
     """What floats see of a batch of instances.
 
     value: the largest left/right over the entries that floats decide, -inf if there is none;
-    decided: whether floats decide every entry; (batch,) both.
+    decided: whether floats decide every entry and see the hypotheses met; lost: whether a left side
+    came out as 0, or so near that its digits are gone; (batch,) each.
     """
 
     value: torch.Tensor
     decided: torch.Tensor
+    lost: torch.Tensor
+
+    def cpu(self) -> Ratios:
+        """The same on the CPU."""
+        return Ratios(self.value.cpu(), self.decided.cpu(), self.lost.cpu())
 
     @property
     def open(self) -> torch.Tensor:
         """Which instances floats do not put at left <= right in every entry; (batch,)."""
-        return ~self.decided | (self.value > 1)
+        return ~self.decided | self.lost | (self.value > 1)
 
 
 def ratios(check: Inequality, instance: Instance) -> Ratios:
     """left/right in floats. An entry is decided if it is a finite number and right is positive.
 
-    Not by a hair: a right side below 2^-960, near the smallest normal number 2^-1022, may have
-    lost its digits to underflow.
+    Not by a hair: a side below 2^-960, near the smallest normal number 2^-1022, may have lost its
+    digits to underflow. A left side may come out as 0 by cancellation, too, however large it is.
+    (If cancellation hides a violation, its error exceeds the right side. Then what it leaves is 0,
+    or as large as the last digit of what canceled; that is about the error, and so seen.)
     """
     batch = next(iter(instance.values())).shape[0]
     left, right = (f(**instance).reshape(batch, -1) for f in (check.left, check.right))
     positive = torch.isfinite(left) & torch.isfinite(right) & (right > UNDERFLOW)
     ratio = left / torch.where(positive, right, 1.0)
     decided = positive & torch.isfinite(ratio)
-    return Ratios(torch.where(decided, ratio, -torch.inf).amax(-1), decided.all(-1))
+    value = torch.where(decided, ratio, -torch.inf).amax(-1)
+    lost = (abs(left) < UNDERFLOW).any(-1)
+    return Ratios(value, decided.all(-1) & _supposed(check, instance, batch), lost)
+
+
+def _supposed(check: Inequality, instance: Instance, batch: int) -> torch.Tensor:
+    """Whether floats see the hypotheses met; where they do not, balls are asked. (batch,)"""
+    met = torch.ones(batch, dtype=torch.bool, device=next(iter(instance.values())).device)
+    if check.hypotheses is None:
+        return met
+    with torch.no_grad():
+        for smaller, larger in check.hypotheses(**instance):
+            below = torch.as_tensor(smaller <= larger, device=met.device)
+            alone = below.ndim > 0 and below.shape[0] == batch
+            met &= below.reshape(batch, -1).all(-1) if alone else below.all()
+    return met

@@ -8,6 +8,7 @@ import flint
 import numpy as np
 
 from attnverify import ops
+from attnverify.errors import require
 from attnverify.evidence.forms import Identity, Inequality, Instance
 from attnverify.evidence.records import Outcome
 from attnverify.evidence.shapes import require_instance
@@ -61,6 +62,7 @@ def _compare_at(check: Inequality, instance: Instance, bits: int) -> Comparison:
 
 def _compare_once(check: Inequality, exact: Instance, bits: int) -> Comparison:
     left, right = _flat(check.left(**exact)), _flat(check.right(**exact))
+    require(bool(left), "left", "no entries", "one value or more to compare")
     given = check.hypotheses(**exact) if check.hypotheses else ()
     pairs = [(a, b) for x, y in given for a, b in zip(_flat(x), _flat(y), strict=True)]
     hypotheses = _all([_below(a, b) for a, b in pairs])
@@ -102,15 +104,16 @@ def _largest_ratio(left: list[flint.arb], right: list[flint.arb]) -> flint.arb:
 
 def compare_identity(check: Identity, instance: Instance) -> tuple[Outcome, str]:
     """left == right at one exact instance, with the reason in words."""
+    left, right = check.left(**instance), check.right(**instance)
+    require(np.size(left) > 0 and np.size(right) > 0, "left", "no entries", "one value or more")
     if check.arithmetic == "rational":
-        left, right = check.left(**instance), check.right(**instance)
         differing = int(np.sum(np.asarray(left != right)))
         return (
             ("pass", "equal rationals")
             if differing == 0
             else ("fail", f"{differing} entries differ")
         )
-    difference = _flat(check.left(**instance) - check.right(**instance))
+    difference = _flat(left - right)
     if any(d != 0 for d in difference):
         return "fail", "entries certainly differ"
     sizes = [abs(d) for d in difference]

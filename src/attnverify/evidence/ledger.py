@@ -191,6 +191,8 @@ def _require_exact(claim: str, name: str, step: Any, call: written.Call | None) 
         raise DerivationError(
             f"{claim}, step {name!r}: got the float {min(inexact)}, expected exact numbers"
         )
+    if any(side.has(sp.nan) for side in sides):
+        raise DerivationError(f"{claim}, step {name!r}: got no number (nan), expected numbers")
 
 
 def _same(step: Any) -> bool:
@@ -262,6 +264,8 @@ def _decide_equal(left: Any, right: Any, rules: Rules | None) -> bool | None:
     if isinstance(left, sp.MatrixBase):
         return _decide_matrices(left, right, rules)
     difference = left - right
+    if difference is sp.nan:  # of no numbers, or of two infinities
+        return True if left == right and left is not sp.nan else None
     if not difference.is_commutative:
         return symbolic.equal(left, right, rules)
     if difference.has(sp.Sum) and symbolic.equal(left, right, rules):
@@ -279,6 +283,8 @@ def _decide_matrices(left: Any, right: Any, rules: Rules | None) -> bool | None:
     other = getattr(right, "shape", ())
     if left.shape != other:
         raise DerivationError(f"step: got shapes {left.shape} and {other}, expected equal ones")
+    if 0 in left.shape:
+        raise DerivationError(f"step: got shape {left.shape}, expected entries to compare")
     pairs = zip(left.flat(), right.flat(), strict=True)
     entries = [_decide_equal(a, b, rules) for a, b in pairs]
     return False if False in entries else None if None in entries else True

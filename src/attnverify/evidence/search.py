@@ -22,7 +22,7 @@ from attnverify.seeds import generator
 
 CHUNK = 1 << 16  # sampled instances a batch
 RECHECKED = 8192  # instances that floats leave open and balls decide, at most, a batch
-BEST = 8  # and so many of the largest ratios in any case
+BEST = 8  # and so many of the largest ratios of the others
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _decide(check: Inequality, free: Instance, device: str) -> Found:
     with torch.no_grad():
         instance = check.build(**{k: v.to(device) for k, v in free.items()})
         seen = draw.ratios(check, instance)
-    return _believe(check, instance, draw.Ratios(seen.value.cpu(), seen.decided.cpu()))
+    return _believe(check, instance, seen.cpu())
 
 
 def _believe(check: Inequality, instance: Instance, floats: draw.Ratios) -> Found:
@@ -115,7 +115,9 @@ def _believe(check: Inequality, instance: Instance, floats: draw.Ratios) -> Foun
     them decides, or is not looked at, counts as undecided.
     """
     left_open, total = int(floats.open.sum()), len(floats.open)
-    looked = _order(floats)[: max(min(left_open, RECHECKED), BEST)].tolist()
+    order = _order(floats)
+    open_first, closed = order[floats.open[order]], order[~floats.open[order]]
+    looked = [*open_first[:RECHECKED].tolist(), *closed[:BEST].tolist()]
     best, index, unsettled = None, None, []
     for i in looked:
         one = draw.single(instance, i)
@@ -131,16 +133,19 @@ def _believe(check: Inequality, instance: Instance, floats: draw.Ratios) -> Foun
             best, index = seen.midpoint, i
     above = floats.value > 1
     above[[i for i in looked if i not in unsettled]] = False
-    undecided = len(unsettled) + max(0, left_open - len(looked))
+    undecided = len(unsettled) + max(0, left_open - RECHECKED)
     one = None if index is None else draw.single(instance, index)
     outcome: Outcome = "unknown" if above.any() else "pass"
     return Found(outcome, best, one, total, total - undecided)
 
 
 def _order(floats: draw.Ratios) -> torch.Tensor:
-    """Instances by ratio, the largest first; any that floats leave open before all the others."""
+    """Instances by ratio, the largest first; any that floats do not decide before all the others.
+
+    Those of a left side that was lost come by their ratio, which is about 0.
+    """
     just_above = 1 + torch.finfo(torch.float64).eps
-    rank = torch.where(floats.open, floats.value.clamp_min(just_above), floats.value)
+    rank = torch.where(~floats.decided, floats.value.clamp_min(just_above), floats.value)
     return torch.argsort(rank, descending=True, stable=True)
 
 

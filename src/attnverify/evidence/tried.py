@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 from attnverify.errors import InputError, require
@@ -16,6 +17,7 @@ from attnverify.evidence import draw
 from attnverify.evidence.exact import compare, compare_identity
 from attnverify.evidence.forms import Check, Identity, Inequality, Instance
 from attnverify.seeds import generator
+from attnverify.tracing import Trial, ValueAskedError
 
 SIZES = "shapes by name, as ({'u': (3,)}, {'u': (5,)})"
 
@@ -26,7 +28,9 @@ def require_formulas(where: str, check: Check) -> None:
         require_sizes(where, check.sizes)
     if isinstance(check, Inequality):
         _require_inequality(where, check)
-    elif isinstance(check, Identity):
+    for twin in check.twins:
+        require_formulas(f"{where}false twin {twin.title!r}: ", twin.check)
+    if isinstance(check, Identity):
         free = draw.exact_parameters(check, check.sizes[0], 0)
         _tried(f"{where}both sides", lambda: compare_identity(check, check.build(**free)))
 
@@ -53,8 +57,43 @@ def _require_inequality(where: str, check: Inequality) -> None:
         shapes = [tuple(value.shape) for value in found]
         same = found[0].numel() == found[1].numel()
         require(same, f"{where}right", f"shape {shapes[1]}", f"shape {shapes[0]}, as of left")
+        _tried(f"{where}hypotheses", lambda i=instance: draw.ratios(check, i))
         words = f"{where}in ball arithmetic"
         _tried(words, lambda i=instance: compare(check, draw.single(i, 0)))
+        _require_straight(where, check, draw.single(instance, 0))
+
+
+def _require_straight(where: str, check: Inequality, instance: Instance) -> None:
+    """Refuse a formula that asks for the value of a number: in balls it would enclose nothing."""
+    for name in asking(check, instance):
+        require(
+            False,
+            f"{where}{name}",
+            "a formula that asks for the value of a number (a comparison, a midpoint, a float)",
+            "the same operations for all numbers, as av.ops.maximum for a choice",
+        )
+
+
+def asking(check: Inequality, instance: Instance) -> list[str]:
+    """Which formulas of a check ask for the value of a number, tried at one instance's shapes."""
+    trial = Trial()
+    probes = {name: _probes(trial, name, tuple(v.shape)) for name, v in instance.items()}
+    found = []
+    for name in ("left", "right", "hypotheses", "lower"):
+        formula = getattr(check, name)
+        try:
+            _ = formula and formula(**probes)
+        except ValueAskedError:
+            found.append(name)
+    return found
+
+
+def _probes(trial: Trial, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Numbers that stand for any, with the batch axis that formulas see."""
+    out = np.empty(shape, dtype=object)
+    for place in range(out.size):
+        out.flat[place] = trial.node("input", name, place)
+    return out[None]
 
 
 def _side(where: str, name: str, check: Inequality, instance: Instance) -> torch.Tensor:
@@ -62,7 +101,7 @@ def _side(where: str, name: str, check: Inequality, instance: Instance) -> torch
     value = _tried(f"{where}{name}", lambda: getattr(check, name)(**instance))
     tensor = isinstance(value, torch.Tensor)
     given = f"shape {tuple(value.shape)}" if tensor else type(value).__name__
-    batch = tensor and value.ndim > 0 and value.shape[0] == 2
+    batch = tensor and value.ndim > 0 and value.shape[0] == 2 and value.numel() > 0
     require(bool(batch), f"{where}{name}", given, "one value or more an instance")
     return value
 

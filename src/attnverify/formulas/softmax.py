@@ -22,8 +22,10 @@ def oscillation(v):
 def critical_oscillation(like: Any = None) -> Any:
     """x*, the positive root of e^x = 1 + 2x, as a ball: -1/2 - W_{-1}(-e^{-1/2} / 2).
 
-    like: an array of another exact arithmetic to have it in.
+    like: an array of another arithmetic to have it in.
     """
+    if like is not None and ops.is_torch(like):
+        return ops.constant(critical_float(), like)
     half = (flint.arb(1) if like is None else ops.constant(1, like)) / 2
     return -half - (-(-half).exp() / 2).lambertw(-1)
 

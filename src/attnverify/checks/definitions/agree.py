@@ -27,7 +27,8 @@ Pair = tuple[str, Any, Any]
 def agree(pairs: Callable[[], Iterable[Pair]]) -> Verdict:
     """Whether the sides of every pair (name, formula, definition) are equal, entry by entry.
 
-    False where shapes differ or two balls are apart, unknown where a difference stays wide.
+    False where shapes differ or two balls are apart, unknown where a difference stays wide, and
+    where there is nothing to compare.
     """
     wide, cases = [], 0
     with ops.precision(128):
@@ -41,6 +42,8 @@ def agree(pairs: Callable[[], Iterable[Pair]]) -> Verdict:
                 room = NEAR * (1 + abs(arb(b)).upper())
                 wide += [name] if not abs(arb(a) - arb(b)) < room else []
                 cases += 1
+    if not cases:
+        return Verdict(None, "nothing to compare", 0)
     return Verdict(None if wide else True, f"too wide: {wide}" if wide else "all agree", cases)
 
 

@@ -33,6 +33,11 @@ def _flat(e):
     return e[..., 0, 0]
 
 
+def epsilon_allowed(X, g, e, **more: Any):
+    """epsilon >= 0."""
+    return [(0 * e, e)]
+
+
 def shortest(X, deviations: Callable = lambda X: X):
     """The smallest squared length of a token (of its deviations)."""
     return -ops.amax(-normalized.length_squared(deviations(X)), -1)
@@ -69,6 +74,7 @@ RMS = (
         right=_rms_bound,
         sizes=SIZES,
         build=with_epsilon,
+        hypotheses=epsilon_allowed,
         extremal=(
             lambda: _tokens([[3.0, 4.0], [3.0, -4.0]], [0.5, -2.0]),
             lambda: _tokens([[3.0, 4.0], [-3.0, 4.0]], [2.0, 0.5], 0.0),
@@ -88,6 +94,7 @@ LAYER_NORM = (
         right=_layer_bound,
         sizes=SIZES,
         build=with_epsilon,
+        hypotheses=epsilon_allowed,
         extremal=(lambda: _tokens([[3.0, 1.0, 2.0], [1.0, 3.0, 2.0]], [2.0, 2.0, 0.5]),),
     )
     .times(0.9999)
@@ -133,6 +140,7 @@ ATTENTION = (
         right=_attention_bound,
         sizes=SA_SIZES,
         build=with_epsilon,
+        hypotheses=epsilon_allowed,
         extremal=(lambda: _reading(1.0, 0.5), lambda: _reading(0.25, 0.125)),
     )
     .times(0.9999)
