@@ -180,20 +180,23 @@ SPOILED = {
         r"right: got shape \(2, 2\), expected shape \(2,\), as of left",
     ),
     "a choice by value": (
-        MINE.replace("    moved, ", "    lambda u, e: ops.where(moved(u, e) > 0, 1, 2) * 1.0, "),
+        MINE.replace(
+            "    moved, ",
+            "    lambda u, e: ops.where(moved(u, e) > 0, moved(u, e), 0 * length(e)), ",
+        ),
         "left: got a formula that asks for the value of a number.*as av.ops.maximum for a choice",
     ),
     "a midpoint": (
         MINE.replace(
             "length(e) / 2,",
-            "length(e) if ops.is_torch(e) else ops.balls([float(v) for v in length(e)]),",
+            "length(e) if ops.is_torch(e) else length(e) * float(length(e)[0].mid()),",
         ),
         "right: got a formula that asks for the value of a number",
     ),
     "a twin's choice by value": (
         MINE.replace(
             ".times(0.99)",
-            ".but('one', left=lambda u, e: ops.where(length(e) == 0, 2, 1) + length(e))",
+            ".but('one', left=lambda u, e: ops.where(length(e) == 0, length(u), length(e)))",
         ),
         "false twin 'one': left: got a formula that asks for the value of a number",
     ),

@@ -7,6 +7,8 @@ Gauss-Legendre quadrature (Johansson 2018, acb.integral), which shares no formul
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from flint import acb, arb
 
@@ -16,8 +18,8 @@ from attnverify.formulas import chisquare
 MOST_TERMS = 1 << 16
 
 
-def enclosure(weights: np.ndarray, x: arb, accuracy: float = 1e-12) -> arb:
-    """A ball around P(Q <= x) of radius about ``accuracy``; weights: balls (m,), scalar x."""
+def enclosure(weights: np.ndarray, x: Any, accuracy: float = 1e-12) -> arb:
+    """A ball around P(Q <= x) of radius about ``accuracy``; weights: balls (m,), a ball x."""
     mean = np.sum(weights)
     level = (-arb(accuracy / 4).log()).upper()
     low, high = chisquare.reach(weights, level)
