@@ -7,12 +7,13 @@ has is refused. A piece whose worker dies is done again by another.
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, cast
 
-from attnverify.environment import code_digest, machine, versions
+from attnverify.environment import code_digest, machine, processor, variables, versions
 from attnverify.errors import InputError, RunError
 from attnverify.evidence.workers import Results, Task
 
@@ -23,6 +24,9 @@ CONNECT = 5  # seconds to reach the scheduler
 PATIENCE = 10  # seconds without a worker
 #: The precision of balls and the number of torch's threads belong to a process: one piece at a time
 _ALONE = threading.Lock()
+#: Variables that no piece follows: of threads, as a piece has one (dask sets them for its workers),
+#: of the order of hashes, which differs between any two runs, of figures and folders of chapters.
+FREE = re.compile(r"(OMP|KMP)_\w*|\w+_NUM_THREADS|PYTHONHASHSEED|MPL\w+|ATTNVERIFY_NOTEBOOKS")
 
 
 def run(tasks: Sequence[Task], address: str) -> Results:
@@ -89,9 +93,18 @@ def _answer(task: Task) -> tuple[str, dict[str, str], Any]:
 
 
 def identity() -> dict[str, str]:
-    """What must be equal for evidence to be equal: versions, the package's code, the machine."""
+    """What must be equal for evidence to be equal: versions, the package's code, the machine.
+
+    Of the machine all that the keys of finished work hold (:mod:`attnverify.evidence.keys`) but for
+    the number of cores and the variables of :data:`FREE`; and the instructions that torch uses,
+    which need not be all that the processor has.
+    """
+    import torch
+
     kind = {key: str(machine()[key]) for key in ("system", "architecture")}
-    return {**versions(), "code": code_digest(), **kind}
+    kind |= {"processor": processor(), "instructions": torch.backends.cpu.get_cpu_capability()}
+    settings = {name: value for name, value in variables().items() if not FREE.fullmatch(name)}
+    return {**versions(), "code": code_digest(), **kind, **settings}
 
 
 def _take(future: Future, task: Task) -> Any:
@@ -101,10 +114,10 @@ def _take(future: Future, task: Task) -> Any:
         said = str(error).splitlines()[0] if str(error) else ""
         raise RunError(f"{task.name}: {type(error).__name__}: {said}") from error
     here = identity()
-    for name in here:
-        if there.get(name) != here[name]:
+    for name in {**here, **there}:  # a variable may be set on one side only
+        if there.get(name) != here.get(name):
             raise InputError(
-                f"scheduler: got {name} {there.get(name)} on worker {worker}, "
-                f"expected {here[name]} as in this process"
+                f"scheduler: got {name} {there.get(name, 'unset')} on worker {worker}, "
+                f"expected {here.get(name, 'unset')} as in this process"
             )
     return value
