@@ -208,13 +208,29 @@ def test_a_folder_is_for_one_run_at_a_time(tmp_path):
     assert trained(tmp_path)[0] == trained()[0]
 
 
+KILLED = """
+import os, pathlib, sys
+from attnverify import files
+os.replace = pathlib.Path.replace = lambda *_: os._exit(9)
+files.write_bytes(pathlib.Path(sys.argv[1]), b"x" * 1000)
+"""
+
+
 def test_what_killed_writers_left_is_swept_and_nothing_else(tmp_path):
-    left = [tmp_path / f".{n}.a1b2c3_4" for n in (trainer.CHECKPOINT, trainer.METRICS, "toy.json")]
-    kept = [tmp_path / n for n in ("mine.txt", ".hidden", ".a.safetensors", "b.json.12345678")]
-    for path in [*left, *kept]:
+    """The writer itself leaves it: it is what names the file."""
+    for name in (trainer.CHECKPOINT, trainer.METRICS, "toy.json"):
+        command = [sys.executable, "-c", KILLED, str(tmp_path / name)]
+        assert subprocess.run(command, timeout=300, check=False).returncode == 9
+    left = list(tmp_path.iterdir())
+    end = "0123456789abcdef"
+    names = ("mine.txt", ".hidden", ".a.safetensors", f"b.json.{end}", f".mine.txt.{end}")
+    kept = [tmp_path / name for name in (*names, ".toy.json.swp", ".toy.json.12345678")]
+    for path in kept:
         path.write_text("x")
+    (tmp_path / f".link.json.{end}").symlink_to(tmp_path / "mine.txt")
     trained(tmp_path)
-    assert not any(path.exists() for path in left) and all(path.exists() for path in kept)
+    assert len(left) == 3 and not any(path.exists() for path in left)
+    assert all(path.exists() for path in [*kept, tmp_path / f".link.json.{end}"])
 
 
 def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path):
