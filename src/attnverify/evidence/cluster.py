@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from attnverify.environment import code_digest, machine, processor, variables, versions
 from attnverify.errors import InputError, RunError
 from attnverify.evidence.workers import Results, Task
+from attnverify.extras import hint
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -36,9 +37,9 @@ def run(tasks: Sequence[Task], address: str) -> Results:
     workers and a worker unlike this process, :class:`RunError` if a piece fails or all workers are
     lost.
     """
-    from distributed import wait
-
     with _connect(address) as client:
+        from distributed import wait
+
         _require_workers(client, InputError, f"scheduler: got {address}, which has no worker")
         pending = {client.submit(_answer, task, pure=False): task for task in tasks}
         while pending:
@@ -57,7 +58,8 @@ def _connect(address: str) -> Client:
         from distributed import Client
     except ImportError as error:
         raise InputError(
-            f"scheduler: got {address}, expected the extra 'cluster' to be installed"
+            f"scheduler: got {address!r} and no package {error.name}, "
+            f"expected it ({hint('cluster')})"
         ) from error
     try:
         with ThreadPoolExecutor(1) as thread:  # a notebook runs an event loop in this one
