@@ -33,7 +33,7 @@ def found(report: Report) -> Iterator[str]:
     yield from _layers(report.layers)
     if report.heads:
         yield from _heads(report.heads)
-    if report.rollout and report.rollout["rank_correlation"] is not None:
+    if report.rollout:
         yield _rollout(report.rollout)
 
 
@@ -107,6 +107,11 @@ def _heads(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _rollout(found: dict[str, Any]) -> str:
+    if found["rank_correlation"] is None:
+        return (
+            "Attention rollout is compared with nothing: no token of the output sees two tokens of "
+            "the input and has parts of them that do not vanish."
+        )
     return (
         f"Attention rollout against the true parts of single tokens: rank correlation "
         f"{found['rank_correlation']:.2f}; both give the most to the same input token in "

@@ -1,0 +1,67 @@
+"""Models and inputs of which little can be said: what is undefined is said, and nothing is NaN."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from torch import nn
+
+import attnverify as av
+from attnverify.models.drawings import figures
+from attnverify.models.page import page
+from attnverify.models.report import dumps
+
+
+def encoder(factor: float, norm_first: bool = False) -> nn.Module:
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(
+        8, 2, 16, dropout=0.0, batch_first=True, norm_first=norm_first
+    )
+    module = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.mul_(factor)
+    return module
+
+
+def tokens(count: int = 5) -> torch.Tensor:
+    return torch.randn(count, 8, generator=torch.Generator().manual_seed(1))
+
+
+#: Name to model and tokens.
+CASES = {
+    "weights all zero": (encoder(0.0), tokens()),
+    "weights all zero, norms before": (encoder(0.0, norm_first=True), tokens()),
+    "tokens all zero": (encoder(1.0), torch.zeros(5, 8)),
+    "tokens all zero, norms before": (encoder(1.0, norm_first=True), torch.zeros(5, 8)),
+    "one token": (encoder(1.0), tokens(1)),
+    "tokens all equal": (encoder(1.0), tokens(1).expand(5, 8).clone()),
+    "weights of size 1e-30": (encoder(1e-30), tokens()),
+}
+
+
+def refuse(name: str) -> None:
+    raise AssertionError(f"{name} in JSON")
+
+
+@pytest.mark.parametrize("brief", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_undefined_is_none(name, brief):
+    report = av.inspect(*CASES[name], brief=brief)
+    found = json.loads(dumps(report), parse_constant=refuse)
+    drawn = figures(report)
+    text = page(report) + "".join(drawn.values())
+    assert not any(word in text.lower() for word in (">nan<", "nan,", ":nan", ">inf<"))
+    if all(row["share"] is None for row in found["lengths"]):
+        assert "lengths.svg" not in drawn and "all equal: shares without" in str(report)
+    if found["rollout"] and found["rollout"]["rank_correlation"] is None:
+        assert "rollout is compared with nothing" in str(report)
+
+
+def test_rollout_of_an_output_without_parts_is_none():
+    """The final norm multiplies by zero, and nothing of any token is in the output."""
+    rollout = av.inspect(*CASES["weights all zero"]).rollout
+    assert rollout is not None and rollout["own_rollout"] > 0
+    assert [rollout[k] for k in ("rank_correlation", "same_top", "own_true")] == [None] * 3
