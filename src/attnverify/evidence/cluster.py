@@ -58,7 +58,7 @@ def _connect(address: str) -> Client:
         from distributed import Client
     except ImportError as error:
         raise InputError(
-            f"scheduler: got {address!r} and no package {error.name}, "
+            f"scheduler: got {address!r} and no package {error.name or 'distributed'}, "
             f"expected it ({hint('cluster')})"
         ) from error
     try:
