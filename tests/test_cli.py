@@ -13,7 +13,9 @@ import attnverify
 from attnverify import cli
 from attnverify.claims import registry
 from attnverify.evidence import replay
+from attnverify.experiments import EXPERIMENTS, committed
 from attnverify.experiments.engine import results
+from attnverify.verdict import Verdict
 from toy_experiment import TOY, at_most, register
 
 QUICK = ["--samples", "40", "--restarts", "4", "--steps", "40", "--jobs", "1"]
@@ -227,6 +229,37 @@ def test_an_experiment_that_comes_out_otherwise_exits_with_1(
     register(monkeypatch, judge=at_most(2), asserts=asserts)
     done = run("experiment", "toy", "--out", str(tmp_path))
     assert done.returncode == code and "criterion not met" in done.stdout
+
+
+@pytest.mark.parametrize("holds", [None, False])
+@pytest.mark.parametrize(
+    ("decides", "more", "code"), [(False, ["--quick"], 0), (False, [], 1), (True, ["--quick"], 1)]
+)
+def test_what_the_quick_setting_does_not_judge_is_measured(
+    run, monkeypatch, tmp_path, decides, more, code, holds
+):
+    """A criterion that is not met is no success but where the experiment says so beforehand."""
+    few = Verdict(holds, "too few rows", cases=0)
+    register(monkeypatch, judge=lambda rows: few, quick_decides=decides)
+    done = run("experiment", "toy", *more, "--out", str(tmp_path))
+    assert done.returncode == code, done.stdout
+    words = "criterion judged in the full setting only, without --quick; here: too few rows"
+    assert (words in done.stdout) is (code == 0)
+    assert ("not as the book says" in done.stdout) is (code == 1)
+    assert results.load(tmp_path / "toy.json").verdict["holds"] is (holds if code else None)
+
+
+FULL_ONLY = {"locater", "small-decoder", "sorting", "convex-hull", "memorization"}
+
+
+@pytest.mark.parametrize("name", ["locater", "small-decoder"])
+def test_experiments_that_ask_for_more_say_so(name):
+    """Their criteria are undecided on fewer rows than those of the full setting."""
+    experiment, rows = EXPERIMENTS[name], committed(name).rows
+    few = [{**row, "loss": row["loss"][:2]} for row in rows if "loss" in row]
+    few += [row for row in rows if row.get("kind") in ("decoder", "training")]
+    assert few and experiment.judge(few).holds is None
+    assert {name for name, each in EXPERIMENTS.items() if not each.quick_decides} == FULL_ONLY
 
 
 def test_verify_and_show_know_measured_evidence(run, monkeypatch):

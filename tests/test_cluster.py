@@ -8,8 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 import modelzoo
+from attnverify.environment import kind_of_machine
 from attnverify.errors import InputError, RunError
 from attnverify.evidence import cluster
 from attnverify.evidence.samples import Plan, sample
@@ -115,9 +117,50 @@ def test_another_version_is_refused_by_name(dask, monkeypatch):
         list(cluster.run([Task("a", os.getpid, ())], dask.scheduler_address))
 
 
+def test_a_worker_with_other_instructions_is_refused_by_name(monkeypatch):
+    """Set for the worker alone: torch takes its plainest kernels there, with other last digits."""
+    from distributed import LocalCluster
+
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as plain:
+        monkeypatch.delenv("ATEN_CPU_CAPABILITY")
+        here = torch.backends.cpu.get_cpu_capability()
+        name, expected = (
+            ("ATEN_CPU_CAPABILITY", "unset") if here == "DEFAULT" else ("instructions", here)
+        )
+        with pytest.raises(InputError, match=f"got {name} .* on worker tcp.*expected {expected} "):
+            list(cluster.run([Task("a", os.getpid, ())], plain.scheduler_address))
+
+
 def test_a_piece_that_fails_is_named(dask):
     with pytest.raises(RunError, match="^the piece: ValueError: invalid literal"):
         list(cluster.run([Task("the piece", int, ("x",))], dask.scheduler_address))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("MKL_CBWR", "COMPATIBLE"), ("GLIBC_TUNABLES", "glibc.cpu.x86_isa_level=1")]
+)
+def test_a_setting_of_one_side_is_another_identity(monkeypatch, name, value):
+    monkeypatch.delenv(name, raising=False)
+    before = cluster.identity()
+    monkeypatch.setenv(name, value)
+    assert cluster.identity() == {**before, name: value}
+
+
+@pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONHASHSEED"])
+def test_what_dask_sets_for_its_workers_is_no_difference(monkeypatch, name):
+    before = cluster.identity()
+    monkeypatch.setenv(name, "3")
+    assert cluster.identity() == before
+
+
+def test_all_of_the_machine_that_keys_hold_is_in_the_identity(monkeypatch):
+    """But for cores and free variables, what makes another key is another identity."""
+    monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
+    held = kind_of_machine()
+    held |= {k: v for k, v in held.pop("variables").items() if not cluster.FREE.fullmatch(k)}
+    del held["cores"]
+    assert held.items() <= cluster.identity().items()
 
 
 def test_a_piece_that_kills_every_worker_is_named(dask):

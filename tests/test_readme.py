@@ -1,7 +1,17 @@
 """What the README and the docstring of the package show runs as shown."""
 
 import re
+import sys
+import tomllib
 from pathlib import Path
+
+import pytest
+
+from attnverify.errors import InputError
+from attnverify.evidence import cluster
+from attnverify.evidence.workers import Task
+from attnverify.extras import INSTALL, hint
+from attnverify.models import library
 
 ROOT = Path(__file__).parents[1]
 
@@ -21,3 +31,25 @@ def test_every_command_of_the_readme_exists():
     commands = {c.name or c.callback.__name__ for c in cli.app.registered_commands}
     used = set(re.findall(r"bin/attnverify (\w+)", (ROOT / "README.md").read_text()))
     assert used == commands
+
+
+def test_every_hint_at_an_extra_is_the_one_that_works():
+    """The package is on no index: what a message or a page says is true in a clone."""
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    files = [ROOT / "README.md", *ROOT.glob("book/*.md"), *ROOT.glob("notebooks/*.md")]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    code = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("src/**/*.py"))
+    assert not re.findall(r"attnverify\[\w+\]", text + code)
+    shown = re.findall(re.escape(INSTALL).replace(r"\{\}", r"(\w+)"), text)
+    assert {library.EXTRA, "cluster"} == set(shown) <= set(known)
+    assert hint("models") == "pip install -e '.[models]' in the folder of your clone"
+
+
+def test_a_scheduler_without_dask_is_an_error_of_one_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(InputError) as told:
+        list(cluster.run([Task("a", print, ())], "tcp://127.0.0.1:8786"))
+    assert str(told.value) == (
+        "scheduler: got 'tcp://127.0.0.1:8786' and no package distributed, "
+        f"expected it ({hint('cluster')})"
+    )

@@ -115,6 +115,17 @@ def test_eigenvalues_are_those_of_the_full_matrix():
             assert abs(both[0] - both[1]) <= 7 * 100 * UNIT * power * norm**power
 
 
+@pytest.mark.parametrize(("width", "keys"), [(4, 2), (16, 8), (64, 16)])
+@pytest.mark.parametrize(("dtype", "scale"), [(torch.float32, 1e25), (torch.float64, 1e200)])
+def test_eigenvalues_of_a_product_that_overflows_are_refused(width, keys, dtype, scale):
+    """Finite matrices; LAPACK ends the process on some products with infinite entries."""
+    query, key = ((gaussian(width, keys, seed=i) * scale).to(dtype) for i in (0, 1))
+    with pytest.raises(InputError, match=f"^query: got a product key' query with .* {dtype}, "):
+        spectrum.eigenvalues(query, key)
+    wide = spectrum.eigenvalues(query.double() / scale, key.double() / scale)
+    assert torch.isfinite(wide).all()
+
+
 def test_covariance_root_squares_to_the_covariance():
     A = gaussian(4, 4)
     covariance = A @ A.mT + torch.eye(4, dtype=torch.float64)

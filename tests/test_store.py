@@ -118,6 +118,19 @@ def test_two_processes_prune_at_the_same_time(tmp_path, monkeypatch):
     assert [path.exists() for path in paths] == [False, True, True]
 
 
+def test_a_link_to_nothing_is_no_entry(tmp_path):
+    """In place of an entry it is made anew; elsewhere it is in nobody's way."""
+    store, paths, size = filled(tmp_path, 3)
+    paths[2].unlink()
+    for link in (paths[2], tmp_path / "a.json", tmp_path / f".{paths[2].name}.0123456789abcdef"):
+        link.symlink_to(tmp_path / "nothing")
+    assert store.get({"k": 2}) is None
+    store.prune(size)
+    assert [path.exists() for path in paths] == [False, True, False]
+    store.put({"k": 2}, "y")
+    assert store.get({"k": 2}) == "y" and not (tmp_path / "nothing").exists()
+
+
 def test_an_entry_that_cannot_be_removed_stays_and_counts(tmp_path, monkeypatch):
     store, paths, size = filled(tmp_path, 3)
     monkeypatch.setattr(Path, "unlink", refusing(Path.unlink, paths[0]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from attnverify import InputError
+from attnverify.evidence.closure import PACKAGE, SOURCE, Sources
 from attnverify.experiments.engine import stored
 from attnverify.experiments.engine import train as trainer
 from attnverify.experiments.engine.train import Plan, stream, train
@@ -144,6 +146,52 @@ def test_another_configuration_is_refused(tmp_path, changed):
         trained(tmp_path, **changed)
 
 
+def edited_package(folder: Path, monkeypatch, file: str) -> None:
+    """From now on the trainer sees a copy of the package with one file edited."""
+    shutil.copytree(SOURCE / PACKAGE, folder / PACKAGE)
+    with (folder / PACKAGE / file).open("a") as out:
+        out.write("# another formula\n")
+    monkeypatch.setattr(trainer, "Sources", lambda: Sources(folder))
+
+
+INSIDE = "attnverify.experiments.locater.replicas"
+
+
+@pytest.mark.parametrize(
+    ("module", "file", "resumed"),
+    [
+        (INSIDE, "experiments/locater/regularizer.py", False),  # it imports that
+        (INSIDE, "network/attention.py", False),
+        (INSIDE, "experiments/engine/train.py", False),
+        (INSIDE, "book/previews.py", True),
+        (__name__, "formulas/walk.py", False),  # from outside: who knows
+    ],
+)
+def test_a_checkpoint_of_other_code_is_refused(tmp_path, monkeypatch, module, file, resumed):
+    """What the step and its measurement reach counts, and nothing else of the package."""
+    for function in (loss, measure):
+        monkeypatch.setattr(function, "__module__", module)
+    rows = trained(tmp_path / "run")[0]
+    edited_package(tmp_path / "copy", monkeypatch, file)
+    if resumed:
+        assert trained(tmp_path / "run")[0] == rows
+        return
+    before = {p: p.read_bytes() for p in (tmp_path / "run").glob("*.*")}
+    with pytest.raises(InputError, match="^folder: got a checkpoint of other code in .* empty f"):
+        trained(tmp_path / "run")
+    assert {p: p.read_bytes() for p in (tmp_path / "run").glob("*.*")} == before
+
+
+def test_a_checkpoint_that_names_no_code_is_refused(tmp_path):
+    """As checkpoints did that were written before."""
+    trained(tmp_path)
+    tensors, words = stored.load(tmp_path / trainer.CHECKPOINT)
+    del words["code"]
+    stored.save(tmp_path / trainer.CHECKPOINT, tensors, words)
+    with pytest.raises(InputError, match="checkpoint of other code"):
+        trained(tmp_path)
+
+
 def rewritten(path: Path, tensors=None, **words) -> None:
     """The checkpoint with other tensors or words, and with the digest that belongs to them."""
     old, stated = stored.load(path)
@@ -208,13 +256,29 @@ def test_a_folder_is_for_one_run_at_a_time(tmp_path):
     assert trained(tmp_path)[0] == trained()[0]
 
 
+KILLED = """
+import os, pathlib, sys
+from attnverify import files
+os.replace = pathlib.Path.replace = lambda *_: os._exit(9)
+files.write_bytes(pathlib.Path(sys.argv[1]), b"x" * 1000)
+"""
+
+
 def test_what_killed_writers_left_is_swept_and_nothing_else(tmp_path):
-    left = [tmp_path / f".{n}.a1b2c3_4" for n in (trainer.CHECKPOINT, trainer.METRICS, "toy.json")]
-    kept = [tmp_path / n for n in ("mine.txt", ".hidden", ".a.safetensors", "b.json.12345678")]
-    for path in [*left, *kept]:
+    """The writer itself leaves it: it is what names the file."""
+    for name in (trainer.CHECKPOINT, trainer.METRICS, "toy.json"):
+        command = [sys.executable, "-c", KILLED, str(tmp_path / name)]
+        assert subprocess.run(command, timeout=300, check=False).returncode == 9
+    left = list(tmp_path.iterdir())
+    end = "0123456789abcdef"
+    names = ("mine.txt", ".hidden", ".a.safetensors", f"b.json.{end}", f".mine.txt.{end}")
+    kept = [tmp_path / name for name in (*names, ".toy.json.swp", ".toy.json.12345678")]
+    for path in kept:
         path.write_text("x")
+    (tmp_path / f".link.json.{end}").symlink_to(tmp_path / "mine.txt")
     trained(tmp_path)
-    assert not any(path.exists() for path in left) and all(path.exists() for path in kept)
+    assert len(left) == 3 and not any(path.exists() for path in left)
+    assert all(path.exists() for path in [*kept, tmp_path / f".link.json.{end}"])
 
 
 def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path):

@@ -480,7 +480,9 @@ def certificates(
 @app.command()
 def experiment(
     name: Annotated[str | None, typer.Argument(help="Experiment; lists them if omitted.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="The setting of the chapters.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="The setting of the chapters; some do not judge it.")
+    ] = False,
     device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.cpu,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal tables.", min=0)] = 0,
     folder: Annotated[
@@ -491,7 +493,11 @@ def experiment(
     ] = None,
     text: Annotated[Path | None, typer.Option(help="Text file of yours, likewise.")] = None,
 ) -> None:
-    """Measure again what the book reports; a run that was interrupted goes on where it was."""
+    """Measure again what the book reports; a run that was interrupted goes on where it was.
+
+    Exit code 1 if the criterion comes out otherwise than the book says, or stays undecided; 0 for
+    a quick run of an experiment that is judged in full only, which says so.
+    """
     from attnverify.experiments import Settings, find
     from attnverify.experiments.engine import command
 

@@ -13,6 +13,7 @@ from typing import Any
 from attnverify.errors import InputError
 
 LARGEST = 64 << 20  # bytes of a JSON file, unless its reader says otherwise
+RANDOM = 8  # bytes, two letters each, at the end of a temporary file's name
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -20,7 +21,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
     Who may read it follows from the umask, as for any new file; tempfile's are their owner's alone.
     """
-    temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
+    temporary = path.with_name(_temporary(path.name, os.urandom(RANDOM).hex()))
     try:
         with temporary.open("xb") as out:
             out.write(content)
@@ -28,6 +29,21 @@ def write_bytes(path: Path, content: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def half_written(folder: Path, name: str) -> Iterator[Path]:
+    """What writers that were killed, or are at work, have in a folder for files of this name.
+
+    name: may have the wildcards of a glob. Links and folders are not theirs.
+    """
+    for path in folder.glob(_temporary(name, "[0-9a-f]" * (2 * RANDOM))):
+        if path.is_file() and not path.is_symlink():
+            yield path
+
+
+def _temporary(name: str, end: str) -> str:
+    """The name that a file has until it is whole."""
+    return f".{name}.{end}"
 
 
 def write_text(path: Path, text: str) -> None:

@@ -204,6 +204,7 @@ ERRORS: list[tuple[str, str, str]] = [
     ("shapes", "given == length.least if length.fixed else", "True if length.fixed else"),
     ("shapes", "require(name in expected", "require(True"),
     ("shapes", "require(name in instance", "require(True"),
+    ("shapes", "require(m % n == 0", "require(True"),
     ("shapes", "require_finite(name, value)", "pass"),
     ("replay", "require(fits", "require(True"),
     ("verify", "and not self.interrupted", ""),

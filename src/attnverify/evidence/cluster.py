@@ -7,14 +7,16 @@ has is refused. A piece whose worker dies is done again by another.
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, cast
 
-from attnverify.environment import code_digest, machine, versions
+from attnverify.environment import code_digest, machine, processor, variables, versions
 from attnverify.errors import InputError, RunError
 from attnverify.evidence.workers import Results, Task
+from attnverify.extras import hint
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -23,6 +25,9 @@ CONNECT = 5  # seconds to reach the scheduler
 PATIENCE = 10  # seconds without a worker
 #: The precision of balls and the number of torch's threads belong to a process: one piece at a time
 _ALONE = threading.Lock()
+#: Variables that no piece follows: of threads, as a piece has one (dask sets them for its workers),
+#: of the order of hashes, which differs between any two runs, of figures and folders of chapters.
+FREE = re.compile(r"(OMP|KMP)_\w*|\w+_NUM_THREADS|PYTHONHASHSEED|MPL\w+|ATTNVERIFY_NOTEBOOKS")
 
 
 def run(tasks: Sequence[Task], address: str) -> Results:
@@ -32,9 +37,9 @@ def run(tasks: Sequence[Task], address: str) -> Results:
     workers and a worker unlike this process, :class:`RunError` if a piece fails or all workers are
     lost.
     """
-    from distributed import wait
-
     with _connect(address) as client:
+        from distributed import wait
+
         _require_workers(client, InputError, f"scheduler: got {address}, which has no worker")
         pending = {client.submit(_answer, task, pure=False): task for task in tasks}
         while pending:
@@ -53,7 +58,8 @@ def _connect(address: str) -> Client:
         from distributed import Client
     except ImportError as error:
         raise InputError(
-            f"scheduler: got {address}, expected the extra 'cluster' to be installed"
+            f"scheduler: got {address!r} and no package {error.name or 'distributed'}, "
+            f"expected it ({hint('cluster')})"
         ) from error
     try:
         with ThreadPoolExecutor(1) as thread:  # a notebook runs an event loop in this one
@@ -89,9 +95,18 @@ def _answer(task: Task) -> tuple[str, dict[str, str], Any]:
 
 
 def identity() -> dict[str, str]:
-    """What must be equal for evidence to be equal: versions, the package's code, the machine."""
+    """What must be equal for evidence to be equal: versions, the package's code, the machine.
+
+    Of the machine all that the keys of finished work hold (:mod:`attnverify.evidence.keys`) but for
+    the number of cores and the variables of :data:`FREE`; and the instructions that torch uses,
+    which need not be all that the processor has.
+    """
+    import torch
+
     kind = {key: str(machine()[key]) for key in ("system", "architecture")}
-    return {**versions(), "code": code_digest(), **kind}
+    kind |= {"processor": processor(), "instructions": torch.backends.cpu.get_cpu_capability()}
+    settings = {name: value for name, value in variables().items() if not FREE.fullmatch(name)}
+    return {**versions(), "code": code_digest(), **kind, **settings}
 
 
 def _take(future: Future, task: Task) -> Any:
@@ -101,10 +116,10 @@ def _take(future: Future, task: Task) -> Any:
         said = str(error).splitlines()[0] if str(error) else ""
         raise RunError(f"{task.name}: {type(error).__name__}: {said}") from error
     here = identity()
-    for name in here:
-        if there.get(name) != here[name]:
+    for name in {**here, **there}:  # a variable may be set on one side only
+        if there.get(name) != here.get(name):
             raise InputError(
-                f"scheduler: got {name} {there.get(name)} on worker {worker}, "
-                f"expected {here[name]} as in this process"
+                f"scheduler: got {name} {there.get(name, 'unset')} on worker {worker}, "
+                f"expected {here.get(name, 'unset')} as in this process"
             )
     return value

@@ -70,7 +70,8 @@ class Inequality(Form):
     pairs (smaller, larger), checked in ball arithmetic. extremal: exact instances at or near
     equality, as float64 arrays without batch axis. lower: where ``left`` is only an upper bound of
     what the statement bounds, a lower bound of it: twins, and how near to its constant a statement
-    is refuted, are judged by it alone.
+    is refuted, are judged by it alone. divides: pairs of arrays; the first length of the one
+    divides that of the other, as the number of key heads that of query heads.
     """
 
     left: Formula
@@ -80,6 +81,7 @@ class Inequality(Form):
     hypotheses: Formula | None = None
     extremal: tuple[Callable[[], Instance], ...] = ()
     lower: Formula | None = None
+    divides: tuple[tuple[str, str], ...] = ()
 
     kinds = ("sampled", "attacked", "certified")
 

@@ -6,7 +6,8 @@ what nobody claimed. An instance is accepted if ``sizes`` and ``build`` could ha
 * it has the names and ranks of the instances that ``build`` makes, and no others;
 * two lengths that agree wherever the check makes instances agree here (one *letter*);
 * a length that is the same wherever the check makes instances is the same here, and any other is
-  at least the smallest made. Extremal instances of the check count as made for the last two.
+  at least the smallest made. Extremal instances of the check count as made for the last two;
+* a length divides another where the check says so.
 
 Independent lengths must therefore differ somewhere in ``sizes``; if they do not, too much is
 refused, never too little.
@@ -96,6 +97,10 @@ def require_instance(check: Inequality, instance: Instance) -> None:
     found: dict[str, int] = {}
     for name, lengths in expected.items():
         _require_array(name, instance[name], lengths, found)
+    for few, many in check.divides:
+        n, m = len(instance[few]), len(instance[many])
+        words = f"a first length that divides that of {many}, {m}"
+        require(m % n == 0, few, f"shape {tuple(instance[few].shape)}", words)
 
 
 def _require_array(name: str, value: object, lengths: tuple[Length, ...], found: dict) -> None:

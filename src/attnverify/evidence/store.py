@@ -12,18 +12,18 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 
-from attnverify.files import write_text
+from attnverify.files import half_written, write_text
 
 VARIABLE = "ATTNVERIFY_STORE"  # environment: folder of the store, or "none" for no store
 FORMAT = "attnverify store 1"
 LARGEST = 512 << 20  # bytes kept; what was not used for longest goes first
-HALF_WRITTEN = f".{'?' * 64}.json.*"  # beside the entry that it becomes by a rename
+ENTRY = f"{'?' * 64}.json"
 #: Seconds after which a file that is still half written is of a killed process. Writing one takes
 #: less than a second; a day also covers clocks that differ where machines share the folder.
 ABANDONED = 24 * 3600
@@ -66,8 +66,9 @@ class Store:
         the same time; a file that cannot be removed stays, and counts.
         """
         end = time.time() - ABANDONED
-        half = [f for f in self._files(HALF_WRITTEN) if f[0] > end or not _removed(f[2])]
-        entries = sorted(self._files("*.json"))
+        found = self._files(half_written(self.folder, ENTRY))
+        half = [file for file in found if file[0] > end or not _removed(file[2])]
+        entries = sorted(self._files(self.folder.glob("*.json")))
         total = sum(size for _, size, _ in [*half, *entries])
         for _, size, path in entries:
             if total <= largest:
@@ -75,9 +76,13 @@ class Store:
             if _removed(path):
                 total -= size
 
-    def _files(self, pattern: str) -> Iterator[tuple[float, int, Path]]:
-        """Time of last use, size and path of the files that are still there when looked at."""
-        for path in self.folder.glob(pattern):
+    @staticmethod
+    def _files(paths: Iterable[Path]) -> Iterator[tuple[float, int, Path]]:
+        """Time of last use, size and path of the files that are still there when looked at.
+
+        A link to nothing is none of them.
+        """
+        for path in paths:
             with contextlib.suppress(OSError):
                 stat = path.stat()
                 yield stat.st_mtime, stat.st_size, path

@@ -76,14 +76,18 @@ def eigenvalues(
 ) -> Tensor:
     """The eigenvalues of W = query key' that can differ from zero, complex; (..., key).
 
-    They are those of the smaller key' query. Errors: InputError for two matrices of unlike shape
-    and for entries that are not finite.
+    They are those of the smaller key' query. Errors: InputError for two matrices of unlike shape,
+    for entries that are not finite, and where that product overflows.
     """
     shapes = f"shape {tuple(query.shape)}", f"shape {tuple(key.shape)}"
     require(query.shape == key.shape and query.ndim >= 2, "key", shapes[1], f"query's {shapes[0]}")
     require_finite("query", query)
     require_finite("key", key)
-    return torch.linalg.eigvals(key.mT @ query)
+    small = key.mT @ query
+    bad = int((~torch.isfinite(small)).sum())
+    given = f"a product key' query with {bad} entries beyond {small.dtype}"
+    require(bad == 0, "query", given, "smaller matrices, or a wider dtype")  # LAPACK would crash
+    return torch.linalg.eigvals(small)
 
 
 def rescaled(w: Tensor) -> Tensor:

@@ -37,13 +37,13 @@ def figures(report: Report) -> dict[str, str]:
     """Name of the file to its SVG."""
     known = [row for row in report.lengths if row["share"] is not None]
     lengths = [row for row in known if row["length"] != "rounding" and _drawn(row)]  # too small
-    made = {
-        "lengths.svg": bars(
+    made = {}
+    if lengths:
+        made["lengths.svg"] = bars(
             "Share of the output by path length",
             [str(row["length"]) for row in lengths],
             [row["share"] for row in lengths],
         )
-    }
     for name, title in LINES.items():
         rows = [row for row in report.layers if row["text"] == 1 and row[name] is not None]
         if rows:

@@ -8,14 +8,15 @@ import warnings
 from types import ModuleType
 
 from attnverify.errors import require
+from attnverify.extras import hint
 
-INSTALL = 'pip install "attnverify[models]"'
+EXTRA = "models"
 
 
 def transformers() -> ModuleType:
     """The module ``transformers``; raises InputError where it is not installed."""
     found = importlib.util.find_spec("transformers")
-    require(found is not None, "model", "no package transformers", f"it ({INSTALL})")
+    require(found is not None, "model", "no package transformers", f"it ({hint(EXTRA)})")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when transformers is imported
     with warnings.catch_warnings():
         # In a notebook tqdm asks for widgets; no progress bar of it is ever shown here.

@@ -13,6 +13,7 @@ from attnverify import files
 from attnverify.campaign import Campaign, Finished, ran
 from attnverify.environment import versions
 from attnverify.models.outputs import as_csv, table_of
+from attnverify.models.words import undecided
 
 FORMAT = "attnverify inspect texts 1"
 REPORT, TEXTS, FIGURES, PIECES = "texts.json", "texts.csv", "figures.csv", "pieces"
@@ -36,8 +37,8 @@ PLACE = ("length", "layer", "head")
 #: Columns of the two tables, by which those of an earlier run are known.
 COLUMNS = {
     TEXTS: (
-        *("text", "sha256", "tokens", "steps", "largest_error_over_bound", "at"),
-        *("rounding_of_output", "top_length", "top_share", "biases_share"),
+        *("text", "sha256", "tokens", "steps", "deciding_nothing", "largest_error_over_bound"),
+        *("at", "rounding_of_output", "top_length", "top_share", "biases_share"),
         *("least_residual", "least_residual_layer", "rollout_rank_correlation"),
     ),
     FIGURES: ("table", *PLACE, "figure", "smallest", "median", "largest", "texts"),
@@ -110,8 +111,7 @@ def _row(report: Mapping[str, Any]) -> Row:
     low = min(measured, key=lambda r: r["residual"], default={"layer": None, "residual": None})
     return {
         "tokens": report["inputs"]["tokens"],
-        **{key: proof[key] for key in ("steps", "largest_error_over_bound", "at")},
-        "rounding_of_output": proof["rounding_of_output"],
+        **proof,
         "top_length": top["length"],
         "top_share": top["share"],
         "biases_share": biases,
@@ -144,7 +144,7 @@ def _proof(rows: list[Row]) -> Row:
     worst = max(rows, key=lambda row: row["largest_error_over_bound"])
     return {
         "texts": len(rows),
-        "steps": sum(row["steps"] for row in rows),
+        **{key: sum(row[key] for row in rows) for key in ("steps", "deciding_nothing")},
         "largest_error_over_bound": worst["largest_error_over_bound"],
         "at": worst["at"],
         "text": worst["text"],
@@ -158,7 +158,7 @@ def lines(report: Mapping[str, Any]) -> list[str]:
     first = (
         f"Reconstruction: {proof['steps']} steps over {proof['texts']} texts compared with the "
         f"model's own forward pass in {model['dtype']}, largest error over its derived bound "
-        f"{largest:.3g} (at most 1), in {proof['text']} at {proof['at']}."
+        f"{largest:.3g} (at most 1), in {proof['text']} at {proof['at']}.{undecided(proof)}"
     )
     found = [first]
     for row in report["figures"]:

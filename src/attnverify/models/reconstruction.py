@@ -16,14 +16,22 @@ class ReconstructionError(RunError):
 
 @dataclass(frozen=True)
 class Check:
-    """Where a comparison was made, and the largest error there over its bound."""
+    """Where a comparison was made, and the largest error there over its bound.
+
+    idle: zeros in place of all that the model computed there would have passed as well, so that the
+    comparison decides nothing.
+    """
 
     place: str
     ratio: float
+    idle: bool = False
 
 
-def compared(place: str, error: Tensor, bound: Tensor) -> Check:
-    """The check; raises ReconstructionError where an error exceeds its bound or is no number."""
+def compared(place: str, error: Tensor, bound: Tensor, seen: Tensor) -> Check:
+    """The check; raises ReconstructionError where an error exceeds its bound or is no number.
+
+    seen: what the model computed there.
+    """
     error, bound = error.abs(), bound.expand(error.shape)
     # An extreme of numbers one of which is NaN is NaN.
     if not all(bool(torch.isfinite(extreme)) for extreme in torch.aminmax(bound)):
@@ -39,4 +47,4 @@ def compared(place: str, error: Tensor, bound: Tensor) -> Check:
             f"{float(error.flatten()[where]):.3g} where rounding explains "
             f"{float(bound.flatten()[where]):.3g} ({ratio:.3g} times)"
         )
-    return Check(place, ratio)
+    return Check(place, ratio, idle=not bool((seen.abs() > bound).any()))

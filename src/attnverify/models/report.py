@@ -34,8 +34,9 @@ class Report:
     """Everything that was found; tables are lists of rows, whose columns TABLES explains.
 
     model: family, sizes, dtype; inputs: number of texts and tokens, and the tokens if known;
-    proof: how many steps were compared with the model, the largest error over its bound, and the
-    rest that rounding left of the output; rollout: None for batches and long texts.
+    proof: how many steps were compared with the model, how many of them decide nothing since the
+    model's own values vanish there, the largest error over its bound, and the rest that rounding
+    left of the output; rollout: None for batches and long texts.
     """
 
     model: dict[str, Any]
@@ -243,6 +244,7 @@ class _Run:
         rest = float(self.streams.rest.abs().max())
         return {
             "steps": len(self.streams.checks),
+            "deciding_nothing": sum(check.idle for check in self.streams.checks),
             "largest_error_over_bound": worst.ratio,
             "at": worst.place,
             "rounding_of_output": rest / largest if largest > 0 else 0.0,

@@ -47,19 +47,22 @@ class Rollout:
         """How rollout orders the input tokens of each output token, against the true parts.
 
         size: the norms of the true parts. The rank correlation (Spearman) is the mean over output
-        tokens that see two input tokens or more; same_top: how often both name the same one.
+        tokens that see two input tokens or more; same_top: how often both name the same one. An
+        output token whose parts all vanish has no order and no share of its own: all are means over
+        the others, and None where there is none.
         """
         size = _through(final, self.parts)[:, 0].norm(dim=-1).T  # (output token, input token)
-        rows = [i for i in range(len(size)) if int((self.product[i] > 0).sum()) > 1]
+        some = size.sum(-1) > 0
+        rows = [i for i in range(len(size)) if some[i] and int((self.product[i] > 0).sum()) > 1]
         found = [_rank_correlation(self.product[i], size[i]) for i in rows]
         top = [bool(self.product[i].argmax() == size[i].argmax()) for i in rows]
-        own = (size.diagonal() / size.sum(-1)).mean()
+        own = (size.diagonal() / size.sum(-1))[some]
         return {
             "tokens": len(size),
             "rank_correlation": sum(found) / len(found) if found else None,
             "same_top": sum(top) / len(top) if top else None,
             "own_rollout": float(self.product.diagonal().mean()),
-            "own_true": float(own),
+            "own_true": float(own.mean()) if len(own) else None,
         }
 
 

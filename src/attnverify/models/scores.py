@@ -48,7 +48,7 @@ def check(heads: Heads, valid: Tensor, place: str) -> Check:
     E = E + gamma(heads.P.shape[-1] + 6.0, unit)
     error = (heads.P - expected).masked_fill_(unseen, 0.0)
     bound = expected.mul_(torch.expm1(E)).add_(NORMAL).mul_(2)
-    return compared(place, error, bound)
+    return compared(place, error, bound, heads.P)
 
 
 def scores(heads: Heads) -> tuple[Tensor, Tensor, Tensor]:

@@ -17,7 +17,8 @@ with m the roundings of the map, u the unit roundoff of the model, v = 2^-53 and
 streams, because y differs from M x + s by the first term; x is the sum of the streams and r up to k
 roundings, each stream after the step is off by m roundings of its own, and they are summed with k
 more. The whole is taken twice, as the bound is itself computed in floats of relative error below
-1, and an underflow loses less than m times the smallest normal number.
+1, and an underflow loses less than m times the smallest normal number of what the model worked in.
+Where that is all that a model's values come to, the comparison decides nothing, and says so.
 
 Every step of every layer must meet its bound. Nothing is multiplied up over depth: the worst case
 of a whole forward pass is astronomically large for real weights and would accept any adapter. What
@@ -39,6 +40,7 @@ from attnverify.models.reconstruction import Check, compared
 from attnverify.models.trace import Block, Branch, Layer, Step, Trace
 
 HERE = unit_roundoff(torch.float64)
+MOST = 2**20  # roundings of a step, for underflows
 TOGETHER = 4  # streams carried at a time: large products, and few arrays at their widest
 
 Totals = tuple[Tensor, Tensor]  # sum of the streams, and of their absolute values
@@ -102,6 +104,7 @@ class Streams:
         ours = sum(each.size + each.rest.abs() for each in at)
         bound = gamma(terms, block.unit) * theirs + gamma(terms, HERE) * ours
         self.sums = sums
+        bound += underflow(block.unit)
         self._arrive(f"{place}, sum", _totals(sums), block.seen, predicted, bound)
         self.through(block.after, place)
 
@@ -122,6 +125,7 @@ class Streams:
             before = self.size + self.rest.abs()
             theirs, ours = gamma(m, step.unit), gamma(m + k, HERE)
             bound = step.size(theirs * self.seen.abs() + ours * before, theirs + ours)
+            bound += underflow(step.unit)
             predicted = step.linear(self.rest)
             self._arrive(f"{place}, {step.name}", totals, step.seen, predicted, bound)
 
@@ -132,9 +136,14 @@ class Streams:
         total, size = totals
         rest = seen - total
         around = (size + seen.abs()).mul_((len(self.sums) + 1) * HERE)
-        bound = around.add_(bound).mul_(2).add_(torch.finfo(torch.float32).tiny * 2**20)
-        self.checks.append(compared(place, rest - predicted, bound))
+        bound = around.add_(bound).mul_(2)
+        self.checks.append(compared(place, rest - predicted, bound, seen))
         self.rest, self.seen, self.size = rest, seen, size
+
+
+def underflow(unit: float) -> float:
+    """What the underflows of a step lose at most, in the format of a unit roundoff."""
+    return MOST * torch.finfo(torch.float64 if unit <= HERE else torch.float32).tiny
 
 
 def _carried(sums: Tensor, steps: Sequence[Step]) -> tuple[Tensor, list[Totals]]:

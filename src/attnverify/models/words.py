@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,7 +23,18 @@ def proved(report: Report) -> str:
         f"compared with the model's own forward pass in {m['dtype']}, largest error over its "
         f"derived bound {p['largest_error_over_bound']:.3g} (at most 1), at {p['at']}. All paths "
         f"and biases together are the output up to {p['rounding_of_output']:.1e} of it, the "
-        "model's own rounding."
+        f"model's own rounding.{undecided(p)}"
+    )
+
+
+def undecided(proof: Mapping[str, Any]) -> str:
+    """What is said of steps whose comparison decides nothing; nothing where there are none."""
+    count = proof["deciding_nothing"]
+    if not count:
+        return ""
+    return (
+        f" But {count} of the steps decide nothing: the model's own values vanish there, or are no "
+        "larger than what rounding and underflow may change."
     )
 
 
@@ -33,7 +44,7 @@ def found(report: Report) -> Iterator[str]:
     yield from _layers(report.layers)
     if report.heads:
         yield from _heads(report.heads)
-    if report.rollout and report.rollout["rank_correlation"] is not None:
+    if report.rollout:
         yield _rollout(report.rollout)
 
 
@@ -107,6 +118,11 @@ def _heads(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _rollout(found: dict[str, Any]) -> str:
+    if found["rank_correlation"] is None:
+        return (
+            "Attention rollout is compared with nothing: no token of the output sees two tokens of "
+            "the input and has parts of them that do not vanish."
+        )
     return (
         f"Attention rollout against the true parts of single tokens: rank correlation "
         f"{found['rank_correlation']:.2f}; both give the most to the same input token in "

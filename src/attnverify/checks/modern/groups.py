@@ -82,6 +82,7 @@ def _of_groups(right: Callable[..., Any], *extremal: Callable[[], Instance]) -> 
         right=right,
         sizes=GROUP_SIZES,
         extremal=extremal,
+        divides=(("W_K", "W_Q"),),
     ).times(0.9999)
 
 

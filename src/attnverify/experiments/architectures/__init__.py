@@ -93,11 +93,13 @@ BOUNDS = ("from_input", "sharp", "printed", "corrected")
 def sizes(X: Tokens | None) -> dict[str, float | None]:
     """Relative residuals: mean center, bounds on the optimal one, and the root-free variant.
 
-    0 where the deviations are below the smallest float; None for tokens that are unknown.
+    0 where the deviations are below the smallest float; None for tokens that are unknown, and for
+    tokens that are zero, whose residual is relative to nothing.
     """
-    if X is None:
+    whole = 0.0 if X is None else float(norms.composite(X.values))
+    if X is None or whole == 0:
         return dict.fromkeys(MEASURED)
-    whole, largest = float(norms.composite(X.values)), X.deviations.abs().max()
+    largest = X.deviations.abs().max()
     if largest == 0:
         return dict.fromkeys(MEASURED, 0.0)
     R = X.deviations / largest  # products of two tiny sums would underflow
@@ -163,6 +165,8 @@ def _bounds(
         layer_bounds.residual_of_diameter(*before.deviations.shape),
     )
     size = layer_bounds.diameter(before)
+    if whole == 0:
+        return dict.fromkeys(BOUNDS)
     if size == 0:
         return {"from_input": K * chain / whole}
     steps = layer_bounds.composite_steps(layer, before)

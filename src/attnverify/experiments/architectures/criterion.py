@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import takewhile
 
 from attnverify.experiments.engine.answers import (
     Answer,
@@ -22,23 +23,37 @@ FALL = 1e3  # pure attention falls by this factor or more, with skip connections
 WITH_SKIP = ("attention + skip", "attention + skip + mlp + norm")
 
 
-def falls(rows: list[Row], name: str) -> dict[str, list[float]]:
+def falls(rows: list[Row], name: str, least: float = FALL) -> dict[str, list[float]]:
     """Model -> for each seed, relative residual of the input over that after the last layer.
 
     Bounds on the optimal center are used against the fall: its low end at the input, its high end
-    after the last layer. A value below SMALLEST counts as SMALLEST: it may have underflowed, and
-    then all that is known is that it is smaller. NaN where a value is unknown.
+    after the last layer. A value below SMALLEST may have underflowed, in a degenerate model at
+    once, and a floor of floats is no measurement. Then the fall is told that was seen before, down
+    to the last layer that is resolved, if it is by ``least`` or more; if not, nothing is known. NaN
+    where a value is unknown.
     """
     found: dict[str, list[float]] = {}
     for model in dict.fromkeys(row["model"] for row in rows if row["judged"]):
         own = [r for r in rows if r["model"] == model and r["variant"] == name]
-        first, last = own[0]["low"], own[-1]["high"]
-        found[model] = [_quotient(a, b) for a, b in zip(first, last, strict=True)]
+        layers = zip(*(row["high"] for row in own), strict=True)  # of every seed
+        found[model] = [_fall(a, b, least) for a, b in zip(own[0]["low"], layers, strict=True)]
     return found
 
 
+def _fall(first: float | None, layers: Sequence[float | None], least: float) -> float:
+    last = layers[-1]
+    if last is None or last >= SMALLEST:
+        return _quotient(first, last)
+    resolved = list(takewhile(lambda value: value is not None and value >= SMALLEST, layers))
+    seen = _quotient(first, resolved[-1] if resolved else None)
+    return seen if seen >= least else math.nan
+
+
 def largest_falls(rows: list[Row], name: str) -> dict[str, list[float]]:
-    """As :func:`falls`, but down to the lowest of all layers, and with the bounds' other ends."""
+    """As :func:`falls`, but down to the lowest of all layers, and with the bounds' other ends.
+
+    A value below SMALLEST counts as SMALLEST: the fall is at least that large.
+    """
     found: dict[str, list[float]] = {}
     for model in dict.fromkeys(row["model"] for row in rows if row["judged"]):
         own = [r for r in rows if r["model"] == model and r["variant"] == name]
@@ -60,12 +75,15 @@ def _all(found: dict[str, list[float]], holds: Callable[[float], Answer]) -> Ans
 
 def judge(rows: list[Row], least_fall: float = FALL, most_fall: float = FALL) -> Verdict:
     """Pure attention falls by 1,000 or more in every model and seed, with skips by less."""
-    pure = falls(rows, "attention")
+    pure = falls(rows, "attention", least_fall)
     skip = {name: largest_falls(rows, name) for name in WITH_SKIP}
     lasting = [_all(found, lambda v: below(v, most_fall)) for found in skip.values()]
     holds = all_of([_all(pure, lambda v: at_least(v, least_fall)), *lasting])
     if holds is None:
-        return Verdict(None, "not all residuals are known", cases=sum(map(len, pure.values())))
+        why = (
+            "not all residuals are known: they are undefined, or underflow before they have fallen"
+        )
+        return Verdict(None, why, cases=sum(map(len, pure.values())))
     least = min(min(values) for values in pure.values())
     most = max(max(values) for found in skip.values() for values in found.values())
     return Verdict(

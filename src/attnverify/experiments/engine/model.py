@@ -62,7 +62,8 @@ class Experiment:
     table of the full setting again, each figure with a derived tolerance; ``by_chance`` of them
     are of networks trained anew, which differ by chance
     (:mod:`attnverify.experiments.engine.agreement`). takes_model, takes_text: whether
-    ``Settings.model`` and ``Settings.text`` may be given.
+    ``Settings.model`` and ``Settings.text`` may be given. quick_decides: False if the rows of the
+    quick setting are too few for the criterion; it is then left undecided there, whatever it says.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Experiment:
     claim_id: str | None = None
     takes_text: bool = False
     by_chance: int = 0
+    quick_decides: bool = True
 
     @property
     def claim(self) -> str:

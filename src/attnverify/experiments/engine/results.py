@@ -53,6 +53,8 @@ def run(experiment: Experiment, settings: Settings | None = None) -> Result:
     seconds = round(time.perf_counter() - start, 1)
     _require_finite(rows)
     verdict = asdict(experiment.judge(rows))
+    if not judged(experiment, settings):
+        verdict["holds"] = None
     return Result(
         experiment.name,
         _command(experiment, settings),
@@ -63,6 +65,11 @@ def run(experiment: Experiment, settings: Settings | None = None) -> Result:
         verdict,
         rows,
     )
+
+
+def judged(experiment: Experiment, settings: Settings) -> bool:
+    """Whether the criterion is judged in this setting."""
+    return experiment.quick_decides or not settings.quick
 
 
 def require_fit(experiment: Experiment, settings: Settings) -> None:

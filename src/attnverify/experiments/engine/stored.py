@@ -14,11 +14,10 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from attnverify.errors import InputError, require
-from attnverify.files import write_bytes
+from attnverify.files import half_written, write_bytes
 
 LOCK, PROBE = ".lock", "probe"
-#: Names that are written here; what a killed writer leaves has a dot before and 8 letters after.
-WRITTEN = (PROBE, "*.safetensors", "*.jsonl", "*.json")
+WRITTEN = (PROBE, "*.safetensors", "*.jsonl", "*.json")  # names of the files that are written here
 Tensors = Mapping[str, Tensor]
 
 
@@ -112,6 +111,5 @@ def _try_to_write(folder: Path) -> None:
 def _sweep(folder: Path) -> None:
     """Remove temporary files; under the lock nobody can be writing them."""
     for name in WRITTEN:
-        for left in folder.glob(f".{name}.{'?' * 8}"):
-            if left.is_file() and not left.is_symlink():
-                os.unlink(left)
+        for left in half_written(folder, name):
+            os.unlink(left)

@@ -2,11 +2,11 @@
 
 The data of a step are a function of the seed and the step (:func:`stream`), so nothing about them
 needs saving. A checkpoint holds the parameters and the optimizer's state; its metadata hold the
-number of steps done, a digest of the configuration and one of the metrics so far; the file has a
-digest of all it holds (:mod:`attnverify.experiments.engine.stored`). Metrics are one JSON object a
-line. Both files are replaced as a whole, metrics first, so that a checkpoint never runs ahead of
-them; on resuming, lines after the checkpoint are dropped and measured again. One run at a time has
-the folder.
+number of steps done, digests of the configuration, of the code that trains and of the metrics so
+far; the file has a digest of all it holds (:mod:`attnverify.experiments.engine.stored`). Metrics
+are one JSON object a line. Both files are replaced as a whole, metrics first, so that a checkpoint
+never runs ahead of them; on resuming, lines after the checkpoint are dropped and measured again.
+One run at a time has the folder.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from attnverify.errors import require
+from attnverify.evidence.closure import Sources
 from attnverify.experiments.engine import stored
 from attnverify.experiments.engine.model import Progress, Row, silent
 from attnverify.files import write_text
@@ -95,9 +96,10 @@ def train(
     loss: of the parameters and the number of steps done, which decides the data. configuration:
     JSON values that, together with the plan and the parameters' shapes, must be the same to
     resume. folder: where the checkpoint and the metrics are, None to keep nothing; a folder that
-    holds a checkpoint is resumed from it. A row gets the number of steps done as "step". Raises
-    InputError for a checkpoint of another configuration, for files that are not as they were
-    written, and for a folder that another run is using.
+    holds a checkpoint is resumed from it, by the code that wrote it: see :func:`code_of`. A row
+    gets the number of steps done as "step". Raises InputError for a checkpoint of another
+    configuration or other code, for files that are not as they were written, and for a folder that
+    another run is using.
     """
     with nullcontext() if folder is None else stored.own(folder):
         return _train(parameters, loss, measure, plan, configuration or {}, folder, progress, what)
@@ -116,10 +118,11 @@ def _train(
     optimizer = torch.optim.AdamW(
         _leaves(parameters), lr=plan.learning_rate, betas=plan.betas, weight_decay=plan.weight_decay
     )
-    digest = _digest(parameters, plan, configuration)
-    done, rows = 0, []
+    digests, done, rows = {}, 0, []
     if folder is not None:
-        done, rows = _resume(folder, parameters, optimizer, digest, plan)
+        digests["configuration"] = _digest(parameters, plan, configuration)
+        digests["code"] = code_of(loss, measure)
+        done, rows = _resume(folder, parameters, optimizer, digests, plan)
     while True:
         progress(what, done / plan.steps)
         if plan.measured_at(done) and (not rows or rows[-1]["step"] < done):
@@ -127,7 +130,7 @@ def _train(
                 rows.append({"step": done, **measure(parameters, done)})
             _write_metrics(folder, rows)
         if plan.saved_at(done) and done > 0:
-            _write_checkpoint(folder, parameters, optimizer, done, digest, rows)
+            _write_checkpoint(folder, parameters, optimizer, done, digests, rows)
         if done == plan.steps:
             return rows
         _step(parameters, optimizer, loss, plan.rate(done), done)
@@ -157,6 +160,17 @@ def _digest(parameters: Parameters, plan: Plan, configuration: Mapping[str, Any]
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
+def code_of(*functions: Callable[..., Any]) -> str:
+    """SHA-256 of the package's files that the trainer and these functions depend on.
+
+    All of them for a function from outside the package: what it uses cannot be told. Its own text
+    is its author's to name, in the configuration.
+    """
+    sources = Sources()
+    starts = {__name__, *(function.__module__ for function in functions)}
+    return sources.digest(starts if starts <= sources.modules else sources.files)
+
+
 def _lines(rows: list[Row]) -> list[str]:
     return [json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows]
 
@@ -176,7 +190,7 @@ def _write_checkpoint(
     parameters: Parameters,
     optimizer: torch.optim.Optimizer,
     done: int,
-    configuration: str,
+    digests: Mapping[str, str],
     rows: list[Row],
 ) -> None:
     if folder is None:
@@ -184,7 +198,7 @@ def _write_checkpoint(
     tensors = {f"parameter/{name}": value for name, value in parameters.items()}
     for name, value in parameters.items():
         tensors |= {f"{key}/{name}": optimizer.state[value][key] for key in STATE}
-    words = {"step": str(done), "configuration": configuration, "metrics": _digest_of(_lines(rows))}
+    words = {"step": str(done), **digests, "metrics": _digest_of(_lines(rows))}
     stored.save(folder / CHECKPOINT, tensors, words)
 
 
@@ -192,7 +206,7 @@ def _resume(
     folder: Path,
     parameters: Parameters,
     optimizer: torch.optim.Optimizer,
-    configuration: str,
+    digests: Mapping[str, str],
     plan: Plan,
 ) -> tuple[int, list[Row]]:
     """Steps done and their metrics; nothing done if there is no checkpoint."""
@@ -200,12 +214,13 @@ def _resume(
     if not path.exists():
         return 0, []
     tensors, words = stored.load(path)
-    require(
-        words.get("configuration") == configuration,
-        "folder",
-        f"a checkpoint of another configuration in {folder}",
-        "an empty folder, or the configuration that wrote the checkpoint",
-    )
+    for name, digest in digests.items():
+        require(
+            words.get(name) == digest,
+            "folder",
+            f"a checkpoint of {'other' if name == 'code' else 'another'} {name} in {folder}",
+            f"an empty folder, or the {name} that wrote the checkpoint",
+        )
     done = _steps(words, plan)
     expected = {f"{key}/{name}" for name in parameters for key in ("parameter", *STATE)}
     require(set(tensors) == expected, "folder", f"{path.name} with other tensors", AGAIN)

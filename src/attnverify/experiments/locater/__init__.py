@@ -249,4 +249,5 @@ EXPERIMENT = Experiment(
         ("in none of the four cases is there a better point", partial(judge, among=_none)),
     ),
     takes_text=True,
+    quick_decides=False,
 )

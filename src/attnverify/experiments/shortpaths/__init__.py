@@ -298,6 +298,7 @@ def _experiment(name: str, limits: str) -> Experiment:
         limits=limits,
         sample=partial(_sample, name),
         by_chance=2,
+        quick_decides=False,  # Student's quantile is 7 for 3 networks, 2.6 for 16
         twins=(
             ("the longest paths are the more accurate ones", partial(judge, short=DEPTH, long=1)),
             (

@@ -142,6 +142,7 @@ EXPERIMENT = Experiment(
     twins=(("better than counting what follows three bytes", partial(judge, before=3)),),
     sample=sample,
     by_chance=1,
+    quick_decides=False,
     limits=(
         "One decoder of one size, trained for minutes on half a megabyte of text of one kind. "
         "Counting with more bytes before is better than this decoder on this text."

@@ -1,0 +1,116 @@
+"""Models and inputs of which little can be said: what is undefined is said, and nothing is NaN."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from torch import nn
+
+import attnverify as av
+from attnverify.models import maps, over_texts, words
+from attnverify.models.drawings import figures
+from attnverify.models.page import page
+from attnverify.models.reconstruction import ReconstructionError
+from attnverify.models.report import dumps
+from attnverify.models.streams import HERE, Streams
+from attnverify.models.trace import Step
+
+SINGLE = maps.unit_roundoff(torch.float32)
+
+
+def encoder(factor: float, norm_first: bool = False) -> nn.Module:
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(
+        8, 2, 16, dropout=0.0, batch_first=True, norm_first=norm_first
+    )
+    module = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.mul_(factor)
+    return module
+
+
+def tokens(count: int = 5) -> torch.Tensor:
+    return torch.randn(count, 8, generator=torch.Generator().manual_seed(1))
+
+
+#: Name to model and tokens.
+CASES = {
+    "weights all zero": (encoder(0.0), tokens()),
+    "weights all zero, norms before": (encoder(0.0, norm_first=True), tokens()),
+    "tokens all zero": (encoder(1.0), torch.zeros(5, 8)),
+    "tokens all zero, norms before": (encoder(1.0, norm_first=True), torch.zeros(5, 8)),
+    "one token": (encoder(1.0), tokens(1)),
+    "tokens all equal": (encoder(1.0), tokens(1).expand(5, 8).clone()),
+    "weights of size 1e-30": (encoder(1e-30), tokens()),
+}
+
+
+def refuse(name: str) -> None:
+    raise AssertionError(f"{name} in JSON")
+
+
+@pytest.mark.parametrize("brief", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_undefined_is_none(name, brief):
+    report = av.inspect(*CASES[name], brief=brief)
+    found = json.loads(dumps(report), parse_constant=refuse)
+    drawn = figures(report)
+    text = page(report) + "".join(drawn.values())
+    assert not any(word in text.lower() for word in (">nan<", "nan,", ":nan", ">inf<"))
+    if all(row["share"] is None for row in found["lengths"]):
+        assert "lengths.svg" not in drawn and "all equal: shares without" in str(report)
+    if found["rollout"] and found["rollout"]["rank_correlation"] is None:
+        assert "rollout is compared with nothing" in str(report)
+
+
+def test_rollout_of_an_output_without_parts_is_none():
+    """The final norm multiplies by zero, and nothing of any token is in the output."""
+    rollout = av.inspect(*CASES["weights all zero"]).rollout
+    assert rollout is not None and rollout["own_rollout"] > 0
+    assert [rollout[k] for k in ("rank_correlation", "same_top", "own_true")] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "some"),
+    [
+        ("weights all zero", "float64", True),
+        ("tokens all zero", "float64", True),
+        ("weights of size 1e-30", "float64", False),  # products of 1e-60 are resolved there
+        ("weights of size 1e-30", "float32", True),
+        ("one token", "float64", False),
+    ],
+)
+def test_steps_that_decide_nothing_are_counted_and_said(name, dtype, some):
+    report = av.inspect(*CASES[name], dtype=dtype)
+    count = report.proof["deciding_nothing"]
+    assert (0 < count < report.proof["steps"]) if some else count == 0
+    assert (f"But {count} of the steps decide nothing" in words.proved(report)) is some
+
+
+def test_they_are_added_up_over_texts():
+    reports = [av.inspect(*CASES[name]) for name in ("weights all zero", "one token")]
+    rows = [{"text": str(i), **over_texts._row(r.as_json())} for i, r in enumerate(reports)]
+    assert [*rows[0]] == [name for name in over_texts.COLUMNS["texts.csv"] if name != "sha256"]
+    whole = over_texts._proof(rows)
+    assert whole["deciding_nothing"] == reports[0].proof["deciding_nothing"] > 0
+    assert whole["steps"] == sum(report.proof["steps"] for report in reports)
+
+
+@pytest.mark.parametrize("size", [1e-40, 1e-250])
+def test_a_wrong_step_among_tiny_numbers_is_seen(size):
+    """In float64, where nothing underflows; in float32 it would, and the step decides nothing."""
+    X = tokens()[None].double()
+    weight = torch.eye(8, dtype=torch.float64) * size
+    valid = torch.ones(1, 5, dtype=torch.bool)
+    right, wrong = (Step("here", [maps.Dense(weight)], X * s, HERE) for s in (size, 2 * size))
+    streams = Streams.of(X, valid)
+    streams.through([right], "layer 1")
+    assert not streams.checks[0].idle
+    with pytest.raises(ReconstructionError, match="^layer 1, here: the adapter is not this model"):
+        Streams.of(X, valid).through([wrong], "layer 1")
+    coarse = Streams.of(X, valid)
+    coarse.through([Step("here", wrong.maps, wrong.seen, SINGLE)], "layer 1")
+    assert coarse.checks[0].idle
