@@ -298,7 +298,8 @@ def sample(
 ) -> None:
     """Sample a claim for hours, in pieces; the same command goes on where a run was ended.
 
-    Piece k, from 0, finds what verify CLAIM --evidence sampled --samples PIECE --seed SEED+k finds.
+    Piece k, counted from 1, finds what this does: verify CLAIM --evidence sampled --samples PIECE
+    --seed SEED+k-1.
     """
     _one(id, claims)
     from attnverify.evidence import samples as run
