@@ -124,6 +124,8 @@ def show(
     out.print(
         f"book says  the statement {claim.asserts}"
         + (f"; corrected by {claim.corrected_by}" if claim.corrected_by else "")
+        + (f"; criterion {claim.changed}" if claim.changed else ""),
+        soft_wrap=True,
     )
     out.print(f"rests on   {', '.join(claim.uses) or 'nothing'}")
     out.print(
