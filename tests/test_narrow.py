@@ -98,6 +98,20 @@ def test_a_legend_that_covers_something_moves_below_the_panel(how):
     plt.close(made)
 
 
+def test_a_legend_of_the_whole_figure_takes_no_height_from_its_panel():
+    made, panel = figures.axes("Drawn", "x", "y")
+    for k in range(6):
+        panel.plot([0, 1], [0, k], label=f"line {k}")
+    with narrow.stacked(made):
+        made.draw_without_rendering()
+        alone = panel.get_window_extent().height
+    made.legend(loc="outside lower center", ncols=2)
+    with narrow.stacked(made):
+        made.draw_without_rendering()
+        assert panel.get_window_extent().height > 0.9 * alone
+    plt.close(made)
+
+
 def test_a_legend_where_nothing_is_drawn_stays():
     made = drawn("a corner is empty")
     before = made.axes[0].get_legend()

@@ -73,13 +73,17 @@ def stacked(figure: Figure) -> Iterator[None]:
 
 
 def _move_legends(figure: Figure, panels: list[Axes]) -> None:
-    """Those that cover something get a place of their own, and the figure grows by it."""
+    """Those that cover something get a place of their own; the figure grows by it.
+
+    And by the legends that it has outside its panels.
+    """
     shown = [(part, legend) for part in panels if (legend := part.get_legend())]
     for _, legend in shown:
         legend.set_in_layout(False)  # a wide one would make its panel narrow
     figure.draw_without_rendering()
     covering = [part for part, legend in shown if legends.covers(legend, part)]
     width, height = figure.get_size_inches()
+    height += sum(each.get_window_extent().height / figure.dpi for each in figure.legends)
     figure.set_size_inches(width, height + sum(map(legends.below, covering)))
     for _, legend in shown:
         legend.set_in_layout(True)
