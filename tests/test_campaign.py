@@ -1,6 +1,7 @@
 """Runs in pieces: what is finished is kept, what is another campaign's is refused."""
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from attnverify import campaign
+from attnverify import campaign, cli
 from attnverify.campaign import Campaign, ran
 from attnverify.errors import InputError, RunError
 from attnverify.evidence import outside, replay, run, samples
@@ -153,6 +154,15 @@ def test_a_piece_is_what_verify_finds():
     ]
 
 
+def test_a_piece_is_repeated_by_the_rule_that_the_texts_give():
+    """Reports count pieces from 1, and so do the page and the help of the command."""
+    page = (ROOT / "book" / "outside.md").read_text(encoding="utf-8")
+    assert "counted from 1" in page and "plus *k* − 1" in page
+    for text in (cli.sample.__doc__, samples.__doc__):
+        told = " ".join(str(text).split())
+        assert "Piece k, counted from 1," in told and re.search(r"--seed S(EED)?\+k-1", told)
+
+
 def test_the_report_is_that_of_its_pieces(tmp_path):
     """Cases add up; the worst is the largest ratio of all pieces, and can be replayed."""
     plan = Plan(CLAIM, 200, 40, seed=3)
@@ -162,6 +172,7 @@ def test_the_report_is_that_of_its_pieces(tmp_path):
     ratios = [entries[0]["ratio"] for entries in pieces]
     assert row["ratio"] == max(ratios) and row["piece"] == ratios.index(max(ratios)) + 1
     assert row["cases"] == sum(entries[0]["cases"] for entries in pieces) >= 200
+    assert row["repeat"].endswith(f"--samples 40 --seed {3 + row['piece'] - 1}")
     assert (report["outcome"], report["pieces"]) == ("pass", 5)
     claim, check, seen = replay.replay(tmp_path / row["replay"])
     assert (claim, check, seen.outcome) == (CLAIM, row["check"], "pass")

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from attnverify.book.pages import findings
+from attnverify.checks.collapse import wide
 from attnverify.claims import registry
 from attnverify.formulas import heads
 
@@ -49,3 +50,11 @@ def test_the_curve_crosses_the_printed_bound_where_the_text_says():
     below, above = heads.dimension_factor(torch.full_like(d, 2.0**-40), d) / findings.PRINTED
     assert below < 1 < above
     assert "from width 15,874 on" in findings.text()
+
+
+def test_certified_is_said_of_the_widths_of_certificates():
+    details = [check.run().argument for check in wide.PRINTED.values()]
+    widths = {int(re.search(r"d = (\d+)", words)[1]) for words in details}
+    said = re.search(r"at the widths ([^.]*)\.", findings.text())
+    named = re.findall(r"[\d,⁰²]+(?=,| and|$)", said[1]) if said else []
+    assert {2**20 if name == "2²⁰" else int(name.replace(",", "")) for name in named} == widths

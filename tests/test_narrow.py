@@ -6,8 +6,10 @@ import re
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 from docutils import nodes
+from matplotlib.figure import Figure
 
 import narrow_figures
 from attnverify.book import figures, holding, narrow
@@ -54,6 +56,85 @@ def test_panels_stand_under_each_other_each_with_its_numbers(figure):
         assert all(panel.yaxis.get_tick_params()["labelleft"] for panel in figure.axes)
     assert [panel.get_ylabel() for panel in figure.axes] == ["y", "", "y"]
     assert not figure.axes[1].yaxis.get_tick_params()["labelleft"]
+
+
+def drawn(how: str) -> Figure:
+    """A figure with something everywhere, or with an empty corner."""
+    made, panel = figures.axes("Drawn", "x", "y")
+    x = np.linspace(0, 1, 200)
+    if how == "line":
+        panel.plot(x, 0.5 + 0.5 * np.sin(90 * x), label="a line")
+    elif how == "dots":
+        panel.plot(np.tile(x, 9), np.repeat(np.linspace(0, 1, 9), 200), ".", label="dots")
+    elif how == "scattered":
+        panel.scatter(np.tile(x, 9), np.repeat(np.linspace(0, 1, 9), 200), label="dots")
+    elif how == "bars":
+        panel.bar(x, 1, width=0.01, label="bars")
+    elif how == "image":
+        panel.imshow([[0.0, 1.0]], aspect="auto", extent=(0, 1, 0, 1))
+        panel.plot([], [], label="nothing")
+    else:
+        panel.plot([0, 1], [0, 1], label="a line")
+    panel.legend(loc="upper left")
+    return made
+
+
+@pytest.mark.parametrize("how", ["line", "dots", "scattered", "bars", "image"])
+def test_a_legend_that_covers_something_moves_below_the_panel(how):
+    """Below its labels, inside the figure, which grows; the wide drawing keeps its own."""
+    made = drawn(how)
+    (panel,), before = made.axes, made.axes[0].get_legend()
+    low = narrow.WIDTH * 3.6 / 6.4
+    with narrow.stacked(made):
+        made.draw_without_rendering()
+        legend = panel.get_legend()
+        box, labels = legend.get_window_extent(), panel.xaxis.label.get_window_extent()
+        assert legend is not before and box.y1 < labels.y0 and box.y0 >= 0
+        assert box.x0 >= 0 and box.x1 <= made.get_window_extent().x1
+        assert made.get_size_inches()[1] > max(low, narrow.LOW)
+        texts = [text.get_text() for text in legend.get_texts()]
+    assert panel.get_legend() is before and not before.get_frame_on()
+    assert texts == [text.get_text() for text in before.get_texts()]
+    plt.close(made)
+
+
+def test_a_legend_of_the_whole_figure_takes_no_height_from_its_panel():
+    made, panel = figures.axes("Drawn", "x", "y")
+    for k in range(6):
+        panel.plot([0, 1], [0, k], label=f"line {k}")
+    with narrow.stacked(made):
+        made.draw_without_rendering()
+        alone = panel.get_window_extent().height
+    made.legend(loc="outside lower center", ncols=2)
+    with narrow.stacked(made):
+        made.draw_without_rendering()
+        assert panel.get_window_extent().height > 0.9 * alone
+    plt.close(made)
+
+
+def test_a_legend_where_nothing_is_drawn_stays():
+    made = drawn("a corner is empty")
+    before = made.axes[0].get_legend()
+    with narrow.stacked(made):
+        assert made.axes[0].get_legend() is before
+        assert made.get_size_inches()[1] == narrow.LOW
+    plt.close(made)
+
+
+def test_a_wide_legend_leaves_its_panel_the_width():
+    """In two columns where these fit, or else in one; the panel is as wide as without it."""
+    for words, columns in (("short", 2), ("a label that says at length what it is", 1)):
+        made = drawn("line")
+        panel = made.axes[0]
+        for k in range(4):
+            panel.plot([0, 1], [0, k], label=f"{words} {k}")
+        panel.legend(ncols=2)
+        with narrow.stacked(made):
+            made.draw_without_rendering()
+            assert panel.get_window_extent().width > 0.75 * made.get_window_extent().width
+            left = {round(text.get_window_extent().x0) for text in panel.get_legend().get_texts()}
+            assert len(left) == columns
+        plt.close(made)
 
 
 def test_a_page_gets_both_drawings(tmp_path, figure):

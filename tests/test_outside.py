@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import attnverify as av
-from attnverify import InputError
+from attnverify import InputError, cli
 from attnverify.checks import CHECKS
 from attnverify.claims import Registry, registry
 from attnverify.errors import RunError
@@ -55,6 +56,15 @@ def test_a_report_shows_itself(tmp_path):
     assert "**Softmax is 1/2-Lipschitz** (`mine.lipschitz`, lemma)" in claim._repr_markdown_()
     assert claim.statement in claim._repr_markdown_()
     assert '<th scope="row">mine.lipschitz</th>' in registry._repr_html_()
+
+
+def test_without_settings_it_searches_as_the_command_does(tmp_path):
+    """What README and the page "Check a claim of your own" write is all that is needed."""
+    report = av.verify([written(tmp_path)], kinds=["sampled"], jobs=1)
+    stated = inspect.signature(cli.verify).parameters
+    shared = ("samples", "restarts", "steps", "seed")
+    assert report.settings == Settings(**{name: stated[name].default for name in shared})
+    assert report.records["mine.lipschitz"][0].outcome == "pass"
 
 
 def test_an_edited_file_takes_the_place_of_what_it_stated(tmp_path):

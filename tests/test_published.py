@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
@@ -12,7 +13,10 @@ from docutils import nodes
 from docutils.utils import new_document
 
 import changes
+import plain_formulas
 import published
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def page(*paragraphs: nodes.paragraph) -> nodes.document:
@@ -38,6 +42,65 @@ def test_a_description_is_made_of_sentences_without_formulas():
     cited = paragraph("It is as Name and others [Name et al., 2021] say, for all lengths of a row.")
     said = "It is as Name and others say, for all lengths of a row."
     assert published.description("Rows", page(text, cited)) == f"It is bounded. {said}"
+
+
+def test_a_chapter_is_described_by_its_result():
+    """Not by the number of its figure, nor by what is left of a sentence without its formulas."""
+    lead = nodes.strong("", "The result.")
+    shown = [
+        " One part is ",
+        nodes.math("", r"\sqrt2"),
+        " (",
+        nodes.reference("", "Fig. 2.1"),
+        ").",
+    ]
+    figure = paragraph(nodes.reference("", "Fig. 2.1"), " shows that it is so for every number.")
+    other = paragraph("The formulas of [Name et al., 2021] are for a symmetric matrix. It is so.")
+    chapter = page(paragraph(lead, *shown), figure, other)
+    assert published.description("Rows", chapter).startswith("Rows: One part is √2. An exe")
+    assert list(published.sentences(chapter)) == [figure.astext(), "It is so."]
+
+
+#: The opening sentence of every chapter.
+RESULTS = {
+    path.stem: re.search(r"^\*\*The result\.\*\* (.*)$", path.read_text(encoding="utf-8"), re.M)
+    for path in sorted((ROOT / "notebooks").glob("*.md"))
+}
+
+
+@pytest.mark.parametrize("chapter", RESULTS)
+def test_formulas_of_a_result_have_a_plain_text(chapter):
+    found = RESULTS[chapter]
+    assert found is not None
+    for tex in re.findall(r"\$([^$]+)\$", found[1]):
+        text = plain_formulas.plain(tex)
+        assert text and not re.search(r"[\\{}$\x00]|  ", text), (tex, text)
+
+
+@pytest.mark.parametrize(
+    ("tex", "text"),
+    [
+        (r"1/\sqrt2", "1/√2"),
+        (r"4\beta\rho^3/\sqrt{d_{qk}}", "4βρ³/√(d_qk)"),
+        (r"\lVert W_V \rVert_2 \le 0.62", "‖W_V‖₂ ≤ 0.62"),
+        (r"-\frac{T-1}2", "−(T−1)/2"),
+        (r"\delta \tanh(\delta^2/4)", "δ tanh(δ²/4)"),
+        (r"12\,\%", "12%"),
+    ],
+)
+def test_formulas_in_plain_text(tex, text):
+    assert plain_formulas.plain(tex) == text
+
+
+def test_what_has_no_plain_text_is_told():
+    for tex in (r"\unknown x", r"\frac1"):
+        with pytest.raises(plain_formulas.Unknown):
+            plain_formulas.plain(tex)
+    lead = nodes.strong("", "The result.")
+    chapter = page(
+        paragraph(lead, " It is ", nodes.math("", r"\unknown"), "."), paragraph("So it is.")
+    )
+    assert published.result(chapter) == ""
 
 
 def test_descriptions_are_neither_short_nor_long():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from attnverify.book.extension import STATIC
 from attnverify.book.pages.common import anchor
 from attnverify.claims import registry
 from pagechecks import soup
@@ -158,6 +159,31 @@ def test_excerpts_show_a_formula_once(browser, site):
         )
         assert text.count("tanh") == registry["softmax.total-variation"].statement.count("tanh")
         assert "Cite this" not in text and "@incollection" not in text
+
+
+#: MathML as KaTeX writes it, and what an excerpt of the search shows of it.
+MATH = {
+    "<msqrt><mi>d</mi></msqrt>": "√d",
+    "<mfrac><mn>1</mn><msqrt><mrow><mn>2</mn><mi>R</mi></mrow></msqrt></mfrac>": "1/√(2R)",
+    "<mroot><mi>n</mi><mn>4</mn></mroot>": "[4]√n",
+    "<msup><mi>d</mi><mrow><mn>1</mn><mi>/</mi><mn>4</mn></mrow></msup>": "d^(1/4)",
+    "<msub><mi>W</mi><mrow><mi>Q</mi><mi>K</mi></mrow></msub>": "W_QK",
+    "<msubsup><mi>x</mi><mi>i</mi><mo>⊤</mo></msubsup>": "x_i^⊤",
+    "<munderover><mo>∑</mo><mrow><mi>h</mi><mo>=</mo><mn>1</mn></mrow><mi>H</mi></munderover>": (
+        "∑_(h=1)^H"
+    ),
+}
+
+
+def test_excerpts_keep_roots_powers_and_indices(browser):
+    """The script alone, without a book: as it is loaded on the search page."""
+    page = browser.new_page()
+    page.add_script_tag(content="var Search = {_performSearch: () => []};")
+    page.add_script_tag(content=(STATIC / "search.js").read_text(encoding="utf-8"))
+    for math, text in MATH.items():
+        shown = f"<main><span class='katex'><math>{math}</math><b>again</b></span></main>"
+        assert page.evaluate("(html) => Search.htmlToText(html, '')", shown) == text
+    page.close()
 
 
 def test_every_claim_has_a_permanent_address(browser, site, built_book):

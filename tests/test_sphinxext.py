@@ -141,6 +141,7 @@ def test_every_claim_has_a_numbered_box(book, id):
     assert ("Source:" in text) == claim.published
     assert ("Related:" in text) == any(s.related for s in claim.sources)
     assert (f"{claim.done.capitalize()} here: {claim.here}" in text) == bool(claim.here)
+    assert claim.changed in text and ("after the full run" in text) >= bool(claim.afterwards)
     badge = found.select_one(".attnverify-badge")
     status = EXPECTED.standing[id].status
     assert " ".join(badge.get_text().split()[1:]) == status

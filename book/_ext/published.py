@@ -13,7 +13,7 @@ from __future__ import annotations
 import html
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -22,17 +22,23 @@ from matplotlib.figure import Figure
 from sphinx.application import Sphinx
 
 import changes
+import plain_formulas
 from attnverify import __version__
 from attnverify.claims import registry
 from attnverify.files import write_text
 
 #: Characters of a description: search engines cut longer ones.
 LONGEST, SHORTEST = 160, 50
+FEWEST = 3  # words of a sentence
 SUMMARY = "An executable book that verifies two papers about self-attention"
 PICTURE = "_static/book.png"
 SIZE = (1200, 630)  # pixels, what Open Graph readers expect
-SENTENCE = re.compile(r"(?<=[.!?])\s+")
+RESULT = "The result."  # the bold words of the first paragraph of a chapter
+SENTENCE = re.compile(r"(?<=[.!?])(?<!Fig\.)\s+")
 CITATION = re.compile(r" \[[^\[\]]*\d{4}[a-z]?\]")
+#: Words after which a citation is a noun, without which the sentence is none.
+BEFORE_NOUN = re.compile(r"\b(of|in|to|by|from|than|and|or|that|with|on|see|as|for|like)$")
+REFERENCE = re.compile(r" \((?:Fig\.|Theorem|Lemma|Proposition)[^()]*\)")
 FORMULA = "\N{OBJECT REPLACEMENT CHARACTER}"
 LOST = "404"
 
@@ -43,16 +49,46 @@ def address(app: Sphinx) -> str:
     return f"{base.rstrip('/')}/" if base else ""
 
 
-def _words(node: nodes.Node) -> str:
-    """Text of a paragraph, with a mark for each formula and without its bold lead."""
+def _words(node: nodes.Node, formula: Callable[[str], str] = lambda tex: FORMULA) -> str:
+    """Text of a paragraph without its bold lead; a mark for each formula unless it has a text."""
     if isinstance(node, nodes.Text):
         return str(node)
-    if isinstance(node, (nodes.math, nodes.raw, nodes.footnote_reference)):
+    if isinstance(node, nodes.math):
+        return formula(node.astext())
+    if isinstance(node, (nodes.raw, nodes.footnote_reference)):
         return FORMULA
     parts = [child for child in node.children if child.astext()]
     if isinstance(node, nodes.paragraph) and parts and isinstance(parts[0], nodes.strong):
         parts = parts[1:]
-    return "".join(map(_words, parts))
+    return "".join(_words(part, formula) for part in parts)
+
+
+def _in_text(tex: str) -> str:
+    try:
+        return plain_formulas.plain(tex)
+    except plain_formulas.Unknown:
+        return FORMULA
+
+
+def _without_citations(text: str) -> str:
+    """A citation is left out, or marked as a formula is where the sentence needs it."""
+
+    def left_out(match: re.Match[str]) -> str:
+        needed = BEFORE_NOUN.search(text[: match.start()])
+        return f" {FORMULA}" if needed else ""
+
+    return CITATION.sub(left_out, text)
+
+
+def result(doctree: nodes.document) -> str:
+    """What a chapter says first, after the words "The result."; empty for other pages."""
+    for paragraph in doctree.findall(nodes.paragraph):
+        lead = paragraph.children[0] if paragraph.children else None
+        if isinstance(lead, nodes.strong) and lead.astext() == RESULT:
+            text = " ".join(_words(paragraph, _in_text).split())
+            text = REFERENCE.sub("", _without_citations(text))
+            return "" if FORMULA in text else text
+    return ""
 
 
 def sentences(doctree: nodes.document) -> Iterator[str]:
@@ -60,15 +96,19 @@ def sentences(doctree: nodes.document) -> Iterator[str]:
     for paragraph in doctree.findall(nodes.paragraph):
         if isinstance(paragraph.parent, nodes.section):
             text = " ".join(_words(paragraph).split())
-            for sentence in SENTENCE.split(CITATION.sub("", text)):
-                if sentence[:1].isupper() and sentence[-1:] in ".!?" and FORMULA not in sentence:
+            for sentence in SENTENCE.split(_without_citations(text)):
+                ends = sentence[:1].isupper() and sentence[-1:] in ".!?"
+                if ends and FORMULA not in sentence and len(sentence.split()) >= FEWEST:
                     yield sentence
 
 
 def description(title: str, doctree: nodes.document | None) -> str:
-    """What a page is about, in its own first sentences; after its title where they say little."""
-    text = ""
-    for sentence in sentences(doctree) if doctree else ():
+    """What a page is about: a chapter's result, or the page's own first sentences.
+
+    Where these say little they come after the title.
+    """
+    text = result(doctree) if doctree else ""
+    for sentence in sentences(doctree) if doctree and not text else ():
         if text and len(text) + len(sentence) >= LONGEST:
             break
         text = f"{text} {sentence}".strip()

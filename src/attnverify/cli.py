@@ -124,6 +124,8 @@ def show(
     out.print(
         f"book says  the statement {claim.asserts}"
         + (f"; corrected by {claim.corrected_by}" if claim.corrected_by else "")
+        + (f"; criterion {claim.changed}" if claim.changed else ""),
+        soft_wrap=True,
     )
     out.print(f"rests on   {', '.join(claim.uses) or 'nothing'}")
     out.print(
@@ -298,7 +300,8 @@ def sample(
 ) -> None:
     """Sample a claim for hours, in pieces; the same command goes on where a run was ended.
 
-    Piece k, from 0, finds what verify CLAIM --evidence sampled --samples PIECE --seed SEED+k finds.
+    Piece k, counted from 1, finds what this does: verify CLAIM --evidence sampled --samples PIECE
+    --seed SEED+k-1.
     """
     _one(id, claims)
     from attnverify.evidence import samples as run

@@ -16,6 +16,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from attnverify.book import legends
+
 #: Inches, 96 CSS pixels each: what a phone of 390 pixels leaves, so that 7 points stay 9 pixels.
 WIDTH = 3.5
 #: A panel keeps its shape but for these: no flatter, and several no higher.
@@ -57,9 +59,10 @@ def stacked(figure: Figure) -> Iterator[None]:
         shares = part.get_shared_y_axes().joined(part, panels[0])
         if shares and part.get_ylabel() == "":
             part.set_ylabel(panels[0].get_ylabel())
-        if legend := part.get_legend():  # which may lie on curves now
+        if legend := part.get_legend():  # which may lie on the grid
             legend.set_frame_on(True)
             legend.get_frame().set(alpha=0.8, linewidth=0, facecolor="white")
+    _move_legends(figure, panels)
     try:
         yield
     finally:
@@ -67,6 +70,23 @@ def stacked(figure: Figure) -> Iterator[None]:
         figure.set_size_inches(*size)
         for part, state in zip(panels, kept, strict=True):
             _restore(part, state)
+
+
+def _move_legends(figure: Figure, panels: list[Axes]) -> None:
+    """Those that cover something get a place of their own; the figure grows by it.
+
+    And by the legends that it has outside its panels.
+    """
+    shown = [(part, legend) for part in panels if (legend := part.get_legend())]
+    for _, legend in shown:
+        legend.set_in_layout(False)  # a wide one would make its panel narrow
+    figure.draw_without_rendering()
+    covering = [part for part, legend in shown if legends.covers(legend, part)]
+    width, height = figure.get_size_inches()
+    height += sum(each.get_window_extent().height / figure.dpi for each in figure.legends)
+    figure.set_size_inches(width, height + sum(map(legends.below, covering)))
+    for _, legend in shown:
+        legend.set_in_layout(True)
 
 
 def _height(panels: int, width: float, height: float) -> float:
@@ -89,12 +109,13 @@ def _state(part: Axes) -> dict[str, Any]:
     legend = part.get_legend()
     framed = legend is not None and legend.get_frame_on()
     place, label = part.get_subplotspec(), part.get_ylabel()
-    return {"place": place, "label": label, "shown": shown, "framed": framed}
+    return {"place": place, "label": label, "shown": shown, "legend": legend, "framed": framed}
 
 
 def _restore(part: Axes, state: dict[str, Any]) -> None:
     part.set_subplotspec(state["place"])
     part.set_ylabel(state["label"])
     part.tick_params(**state["shown"])
+    part.legend_ = state["legend"]
     if legend := part.get_legend():
         legend.set_frame_on(state["framed"])

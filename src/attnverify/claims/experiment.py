@@ -1,7 +1,7 @@
 """Part IV: experiments.
 
-A claim is the criterion on the table of the full run. Which criteria were fixed before it, and
-which were changed after a look at data, the chapters say.
+A claim is the criterion on the table of the full run. What was changed of it after that run stands
+in ``afterwards``, and is shown beside the status; what was fixed after a pilot the chapters say.
 """
 
 from attnverify.claims.model import Claim, Source
@@ -31,6 +31,7 @@ Part 3 replaced one that had been fixed beforehand and that *Sorting* failed on 
         sources=(Source(DONG, "Section 4"),),
         uses=("paths.length-recursion",),
         notebook="path-accuracy",
+        afterwards="part 3",
     )
 
 
@@ -49,6 +50,8 @@ never down by that much, at any layer, in any stack and seed.
 """,
         sources=(Source(DONG, "Section 4.1 and Figure 2"),),
         notebook="architectures",
+        afterwards="with skip connections every layer is judged and not the last alone, "
+        "which is stricter",
     ),
     Claim(
         id="experiment.path-counts",
@@ -124,6 +127,7 @@ criterion on the same heads.
         sources=(Source(BAO, "the statistic ξ, there for symmetric W"),),
         here="the comparison",
         notebook="trained-models",
+        afterwards="the two measures",
     ),
     Claim(
         id="experiment.real-margins",
@@ -177,5 +181,6 @@ describes these texts.
         here="criterion and measurement",
         uses=("paths.length-recursion", "paths.skip-decomposition", "collapse.sharp-layer"),
         notebook="trained-models",
+        afterwards="0.2 in part 3, where 0.1 did not come out",
     ),
 ]

@@ -1,7 +1,7 @@
 """Samples of one claim in numbers that take hours: a campaign of pieces, each a known command.
 
-Piece k, from 0, finds exactly what ``attnverify verify CLAIM --evidence sampled --samples PIECE
---seed S+k`` finds, S the seed of the whole; so anyone can repeat a single one.
+Piece k, counted from 1, finds exactly what ``attnverify verify CLAIM --evidence sampled --samples
+PIECE --seed S+k-1`` finds, S the seed of the whole; so anyone can repeat a single one.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def environment() -> dict[str, str]:
 
 def verify(
     patterns: Sequence[str],
-    settings: Settings,
+    settings: Settings | None = None,
     kinds: Sequence[str] = KINDS,
     *,
     scheduler: str | None = None,
@@ -120,15 +120,16 @@ def verify(
     A path of a Python file stands for the claims that it states, each piece of which may take
     ``limit`` seconds (:mod:`attnverify.evidence.outside`).
     What they rest on and what corrects them is checked too: their statuses depend on it.
-    settings: how hard to search; kinds: which evidence to gather; scheduler: address of a dask
-    scheduler, else ``jobs`` local processes (default: one a core); progress: called with the name
-    of every finished piece; notebooks_folder: derivations to run in place of the package's own;
-    store: pieces that were found complete before are taken from it, unless something that they
-    depend on changed, and new ones are put there (not with a scheduler or on another device: their
-    machines are not this one). Equal settings give equal evidence, except for times. An interrupt
-    (Ctrl-C) raises :class:`Interrupted`, with the report so far.
+    settings: how hard to search (default: as hard as the command); kinds: which evidence to gather;
+    scheduler: address of a dask scheduler, else ``jobs`` local processes (default: one a core);
+    progress: called with the name of every finished piece; notebooks_folder: derivations to run in
+    place of the package's own; store: pieces that were found complete before are taken from it,
+    unless something that they depend on changed, and new ones are put there (not with a scheduler
+    or on another device: their machines are not this one). Equal settings give equal evidence,
+    except for times. An interrupt (Ctrl-C) raises :class:`Interrupted`, with the report so far.
     """
     require_kinds(kinds)
+    settings = settings or Settings()
     claims = registry.completed(registry.select(_ids(patterns, limit)))
     own = [c for c in claims if outside.file_of(c.id) is None]
     report = Report(claims, {c.id: [] for c in claims}, {c.id: [] for c in claims}, settings)

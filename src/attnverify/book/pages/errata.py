@@ -13,7 +13,8 @@ INTRO = """\
 One line for each published statement that fails as this book reads it, or that it sharpens or
 completes; a sharpened statement is not listed again among the completed ones. Everything is read
 from the registry of claims and from the evidence file of this book. The wording of a statement is
-this book's own; its box, one click away, says how the source was read. *Certified* means decided in
+this book's own; its box, one click away, says how the source was read. The papers' texts were not
+at hand when the experiments were designed ({doc}`/book/bibliography`). *Certified* means decided in
 exact or ball arithmetic, and shows that instance, not the statement in general.
 """
 

@@ -30,8 +30,10 @@ FINDINGS = (
     ),
     (
         "The printed theorem for many heads, as read here, is false for wide layers.",
-        "Above 1 the published bound is broken: from width 15,874 on, "
-        "{claim}`certified <collapse.multi-head-as-printed>`. The curve is the "
+        "Above 1 the published bound is broken: proved {claim}`from width 15,874 on "
+        "<collapse.multi-head-small-width>`, and {claim}`certified "
+        "<collapse.multi-head-as-printed>` at the widths 15,874, 16,000, 20,000 and 2²⁰. The curve "
+        "is the "
         "{claim}`corrected theorem <collapse.multi-head-dimension>`, in the limit of small scores.",
     ),
     (

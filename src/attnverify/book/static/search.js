@@ -38,19 +38,33 @@
     return [...theirs(query, ...rest), ...found]; // shown from the end
   };
 
-  /** A formula as one line of text: fractions, powers and indices with their signs. */
+  /** In parentheses unless it is one word, one number or one sign. */
+  const whole = (text) => (/^[\p{Letter}\p{Number}.]+$|^.$/u.test(text) ? text : `(${text})`);
+  const single = (text) => (/^[\d.]+$|^.$/u.test(text) ? text : `(${text})`);
+  const root = (text) => `√${single(text)}`;
+  const both = (x, low, high) => `${x}_${whole(low)}^${whole(high)}`;
+  const WRITTEN = {
+    mfrac: (over, under) => `${single(over)}/${under.startsWith("√") ? under : single(under)}`,
+    msup: (x, high) => `${x}^${whole(high)}`,
+    msub: (x, low) => `${x}_${whole(low)}`,
+    munder: (x, low) => `${x}_${whole(low)}`,
+    msubsup: both,
+    munderover: both,
+    msqrt: (...parts) => root(parts.join("")),
+    mroot: (x, index) => `[${index}]${root(x)}`,
+    annotation: () => "",
+  };
+  const written = (e) => {
+    if (e.nodeType === Node.TEXT_NODE) return e.data;
+    const parts = [...e.childNodes].map(written);
+    return (WRITTEN[e.localName] || ((...all) => all.join("")))(...parts);
+  };
+
+  /** A formula as one line of text: fractions, powers, indices and roots with their signs. */
   const plain = (katex) => {
     const math = katex.querySelector("math");
     if (!math) return katex.textContent;
-    math.querySelectorAll("annotation").forEach((e) => e.remove());
-    const signs = { mfrac: "/", msup: "^", msub: "_" };
-    for (const [tag, sign] of Object.entries(signs))
-      for (const e of math.querySelectorAll(tag)) {
-        for (const part of e.children)
-          if (tag === "mfrac" && part.textContent.length > 1) part.prepend("("), part.append(")");
-        e.children[0].after(sign);
-      }
-    return math.textContent.replace(/\u2061(?=[\p{Letter}\p{Number}])/gu, " ").replace(/[\u2061-\u2064]/g, "");
+    return written(math).replace(/\u2061(?=[\p{Letter}\p{Number}])/gu, " ").replace(/[\u2061-\u2064]/g, "");
   };
 
   Search.htmlToText = (html, anchor) => {
