@@ -207,7 +207,7 @@ class Probe(Node):
     def __rpow__(self, base: Any) -> Any:
         return self._of("power of")
 
-    def descending(self, row: list[Probe]) -> list[Probe]:
+    def descending(self, row: list[Any]) -> list[Node]:
         """Numbers in falling order."""
         ids = [entry.id for entry in row]
         return [self.program.node("largest", place, *ids) for place in range(len(ids))]

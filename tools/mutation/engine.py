@@ -167,7 +167,7 @@ ERRORS: list[tuple[str, str, str]] = [
         "(draw.ratios(check, check.build(**free)).decided)",
     ),
     ("ascent", "new = ~seen.decided & ~self.has_open", "new = seen.decided & ~seen.decided"),
-    ("floats", "if result.ratio > 1:", "if result.ratio > 1e3:"),
+    ("floats", "if worst > 1:", "if worst > 1e3:"),
     ("floats", "max(s.worst for s in seen)", "min(s.worst for s in seen)"),
     ("floats", "torch.where(bound >= 0, bound, 0.0)", "bound"),
     ("floats", "nan_to_num(ratio, nan=torch.inf)", "nan_to_num(ratio, nan=0.0)"),

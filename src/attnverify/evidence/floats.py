@@ -112,8 +112,9 @@ def _compared(error, right, bound) -> tuple[torch.Tensor, ...]:
 def _found(seen: list[_Seen]) -> Found:
     """All sizes together; each of them has to pass."""
     instances, decided = (sum(getattr(s, n) for s in seen) for n in ("instances", "decided"))
-    result = Found("pass", max(s.worst for s in seen), None, instances, decided)
-    if result.ratio > 1:
+    worst = max(s.worst for s in seen)
+    result = Found("pass", worst, None, instances, decided)
+    if worst > 1:
         return replace(result, outcome="fail")
     words = f"{instances - decided} of {instances} instances undecided"
     if any(2 * s.decided < s.instances for s in seen):

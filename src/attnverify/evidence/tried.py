@@ -15,14 +15,14 @@ import torch
 from attnverify.errors import InputError, require
 from attnverify.evidence import draw
 from attnverify.evidence.exact import compare, compare_identity
-from attnverify.evidence.forms import Check, Identity, Inequality, Instance
+from attnverify.evidence.forms import Form, Identity, Inequality, Instance
 from attnverify.seeds import generator
 from attnverify.tracing import Trial, ValueAskedError
 
 SIZES = "shapes by name, as ({'u': (3,)}, {'u': (5,)})"
 
 
-def require_formulas(where: str, check: Check) -> None:
+def require_formulas(where: str, check: Form) -> None:
     """Raise InputError that starts with ``where`` unless the formulas of a check can be used."""
     if isinstance(check, Inequality | Identity):
         require_sizes(where, check.sizes)
