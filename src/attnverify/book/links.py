@@ -88,7 +88,7 @@ class StatusRole(SphinxRole):
             return [nodes.literal("", self.text)], []
         shown: list[nodes.Node] = [status_badge(evidence_of(self.env).status(claim.id))]
         if claim.afterwards:
-            shown += [nodes.Text(" "), nodes.emphasis("", AFTERWARDS)]
+            shown += [nodes.Text(", "), nodes.emphasis("", AFTERWARDS), nodes.Text(":")]
         return shown, []
 
 
