@@ -173,7 +173,7 @@ def test_the_table_is_printed_although_it_cannot_be_written(monkeypatch, tmp_pat
 def test_a_second_run_replaces_the_table_and_sweeps(monkeypatch, tmp_path):
     register(monkeypatch)
     assert run(tmp_path)[0]
-    (tmp_path / ".toy.json.a1b2c3d4").write_text("half a ta")
+    (tmp_path / ".toy.json.a1b2c3d4e5f60718").write_text("half a ta")
     agrees, printed = run(tmp_path)
     assert agrees and "as the book says" in printed and "wrote" in printed
     assert {p.name for p in tmp_path.iterdir()} - {stored.LOCK} == {"toy.json"}
