@@ -8,7 +8,7 @@ from attnverify.checks import CHECKS
 from attnverify.errors import InputError
 from attnverify.evidence import draw
 from attnverify.evidence.forms import Decision, Identity, Inequality
-from attnverify.evidence.tried import asking
+from attnverify.evidence.tried import asking, asking_identity
 from attnverify.seeds import generator
 from attnverify.verdict import Verdict
 
@@ -59,3 +59,11 @@ def _asking(check):
     for sizes in check.sizes:
         free = draw.parameters(sizes, 1, generator(0, "asked"), spread=False)
         yield from asking(check, draw.single(check.build(**free), 0))
+
+
+def test_identities_of_the_book_compute_the_same_for_all_numbers():
+    for checks in CHECKS.values():
+        for check in checks.values():
+            for form in (check, *(twin.check for twin in check.twins)):
+                if isinstance(form, Identity) and form.arithmetic == "ball":
+                    assert not any(asking_identity(form, sizes) for sizes in form.sizes)

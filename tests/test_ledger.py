@@ -305,7 +305,17 @@ def test_a_formula_looks_the_same_in_every_process():
 
 
 @pytest.mark.parametrize("hand_in", [ledger.derived, ledger.rejected])
-@pytest.mark.parametrize("step", [(sp.nan, x), (x, x + sp.nan), (sp.oo - sp.oo, sp.Integer(0))])
+@pytest.mark.parametrize(
+    "step",
+    [
+        (sp.nan, x),
+        (x, x + sp.nan),
+        (sp.oo - sp.oo, sp.Integer(0)),
+        (sp.tan(sp.pi / 2), -sp.tan(sp.pi / 2)),
+        (sp.log(0), -sp.log(0)),
+        (sp.AccumBounds(-1, 1), sp.AccumBounds(-1, 1)),
+    ],
+)
 def test_no_number_is_neither_equal_nor_another(hand_in, step):
     with pytest.raises(ledger.DerivationError):
         hand_in(CLAIM, {"nothing": step})

@@ -120,5 +120,10 @@ def test_balls_in_falling_order_enclose_the_numbers_in_falling_order():
             chosen = middles + radii * random.choice([-1, -0.5, 0, 1], 6)
             for ball, value in zip(ordered, np.sort(chosen)[::-1], strict=True):
                 assert ball.contains(flint.arb(float(value)))
+    nothing = np.array([3.0, 1.0, np.nan, 2.0])
+    assert all(ball.is_nan() for ball in ops.descending(ops.balls(nothing)))
+    assert torch.isnan(ops.descending(torch.from_numpy(nothing))).all()
+    two = ops.descending(np.array([ops.balls(nothing), ops.balls(np.ones(4))]))
+    assert [ball.is_nan() for ball in two[:, 0]] == [True, False]
     exact = ops.descending(ops.balls(np.array([[1.0, 3.0, 2.0], [0.0, -1.0, 4.0]])))
     assert [[float(b) for b in row] for row in exact] == [[3, 2, 1], [4, 0, -1]]

@@ -155,6 +155,22 @@ def test_an_instance_is_replayed_against_the_text_that_states_the_claim(tmp_path
         replay.replay(tmp_path / "worst.json")
 
 
+IDENTITY = """
+import attnverify as av
+from attnverify import ops
+L = lambda x: x * x
+R = lambda x: x * x
+B = lambda x: 1e-15 * x * x
+SAME = av.Identity(L, R, B, sizes=({"x": (3,)},), arithmetic="ball")
+CLAIMS = [av.Claim(id="mine.same", title="The same", kind="lemma", statement="$x^2 = x^2$.")]
+CHECKS = {"mine.same": {"same": SAME.but("twice", right=lambda x: 2 * x * x)}}
+"""
+
+
+def test_a_plain_identity_is_accepted(tmp_path):
+    outside._examine(outside.read(Path(written(tmp_path, IDENTITY))))
+
+
 SPOILED = {
     "nothing stated": ("x = 1\n", "got no claims, expected a list CLAIMS"),
     "no text": ("\0", "ValueError|SyntaxError"),
@@ -210,6 +226,24 @@ SPOILED = {
         ),
         "false twin 'one': left: got a formula that asks for the value of a number",
     ),
+    "an identity that branches": (
+        IDENTITY.replace(
+            "L = lambda x: x * x", "L = lambda x: ops.where(x == 1, 1 + 0 * x, x * x)"
+        ),
+        "left: got a formula that asks for the value of a number",
+    ),
+    "an identity whose sides broadcast": (
+        IDENTITY.replace("R = lambda x: x * x", "R = lambda x: ops.sum(x * x, -1)"),
+        r"right: got shape \(2,\), expected shape \(2, 3\), as of left",
+    ),
+    "a bound that is a number": (
+        IDENTITY.replace("B = lambda x: 1e-15 * x * x", "B = lambda x: 1e-15"),
+        "bound: got float, expected a tensor",
+    ),
+    "numpy on floats": (
+        MINE.replace("length(e) / 2,", "ops.square(length(e)) if 0 else np.sqrt((e * e).sum(-1)),"),
+        "right: got (RuntimeError|NameError)",
+    ),
     "no entries": (
         MINE.replace(
             "    moved, lambda u, e: length(e) / 2", "    lambda u, e: u[..., 5:], length"
@@ -236,7 +270,7 @@ def test_a_file_that_is_no_claim_is_refused_by_name(tmp_path, what):
     book = {id for id in registry if outside.file_of(id) is None}
     tried = ("no formula", "one number a batch", "torch alone")  # refused by a process of its own
     tried += ("sides that broadcast", "a choice by value", "a midpoint", "no entries")
-    tried += ("a twin's choice by value", "a hypothesis in balls alone")
+    tried += ("a twin's choice by value", "a hypothesis in balls alone", "numpy on floats")
     assert "mine.lipschitz" not in registry or what in tried
     assert book >= set(CHECKS) - set(outside._FILES)
 

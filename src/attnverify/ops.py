@@ -11,7 +11,7 @@ On numpy object arrays of ``attnverify.tracing.Node`` nothing is evaluated: the 
 written down, for another program to evaluate.
 
 An arithmetic is added here, and in the few functions that ask :func:`is_torch` themselves because
-floats go another way: in :mod:`attnverify.formulas` the largest distance (``pairwise``), singular
+floats go another way: in ``attnverify.formulas`` the largest distance (``pairwise``), singular
 values (``spectral``), moduli of eigenvalues (``positions``) and a difference that cancels
 (``chisquare``), and some checks.
 """
@@ -144,14 +144,17 @@ def descending(x: Array) -> Array:
     lies between the k-th largest of the lower ends and the k-th largest of the upper ends.
     """
     if is_torch(x):
-        return torch.sort(x, -1, descending=True).values
+        unknown = torch.isnan(x).any(-1, keepdim=True)  # it may be the largest or the smallest
+        return torch.where(unknown, torch.nan, torch.sort(x, -1, descending=True).values)
     entry = next(iter(np.asarray(x, dtype=object).flat))
     if isinstance(entry, Node):
         return np.apply_along_axis(lambda row: entry.descending(list(row)), -1, x)
     if isinstance(entry, flint.arb):
         ends = (_entrywise(end, x) for end in (flint.arb.lower, flint.arb.upper))
         low, high = (np.sort(v, -1)[..., ::-1] for v in ends)
-        return np.frompyfunc(flint.arb.union, 2, 1)(low, high)
+        found = np.frompyfunc(lambda a, b: a.union(b), 2, 1)(low, high)
+        known = _entrywise(lambda v: v.is_finite(), x).all(-1)[..., None]  # no end to sort by else
+        return np.where(known, found, flint.arb.nan())
     return np.sort(x, -1)[..., ::-1]
 
 

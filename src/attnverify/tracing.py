@@ -204,6 +204,14 @@ class Probe(Node):
     def __pow__(self, exponent: Any) -> Any:
         return self._of("pow")
 
+    def __pos__(self) -> Node:
+        return self
+
+    def lambertw(self, branch: int = 0) -> Node:
+        return self._of("lambertw")
+
+    _mpf_ = property(lambda self: self.__getattr__("_mpf_"))
+
     def __rpow__(self, base: Any) -> Any:
         return self._of("power of")
 
@@ -213,8 +221,10 @@ class Probe(Node):
         return [self.program.node("largest", place, *ids) for place in range(len(ids))]
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("_"):  # flint asks for _mpf_, and leaves ball * number to the number
             raise AttributeError(name)
-        if name in OF_THE_BALL or not hasattr(flint.arb, name):
+        if name in OF_THE_BALL:
             raise ValueAskedError(f"the formula uses {name} of a number")
+        if not hasattr(flint.arb, name):
+            raise AttributeError(name)  # as of a ball; numpy and hasattr ask
         return lambda *_: self._of(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import flint
 import numpy as np
@@ -79,18 +80,23 @@ class Ratios:
         return Ratios(self.value.cpu(), self.decided.cpu(), self.lost.cpu())
 
     @property
-    def open(self) -> torch.Tensor:
+    def not_below(self) -> torch.Tensor:
         """Which instances floats do not put at left <= right in every entry; (batch,)."""
-        return ~self.decided | self.lost | (self.value > 1)
+        return ~self.decided | (self.value > 1)
+
+    @property
+    def open(self) -> torch.Tensor:
+        """Those, and where a left side was lost: what balls are to decide; (batch,)."""
+        return self.not_below | self.lost
 
 
 def ratios(check: Inequality, instance: Instance) -> Ratios:
     """left/right in floats. An entry is decided if it is a finite number and right is positive.
 
     Not by a hair: a side below 2^-960, near the smallest normal number 2^-1022, may have lost its
-    digits to underflow. A left side may come out as 0 by cancellation, too, however large it is.
-    (If cancellation hides a violation, its error exceeds the right side. Then what it leaves is 0,
-    or as large as the last digit of what canceled; that is about the error, and so seen.)
+    digits to underflow. A left side may come out as 0 by cancellation, too, however large it is;
+    that is *lost*. What cancels beside other summands is not seen here: so balls look at instances
+    over the whole range of ratios (:mod:`attnverify.evidence.search`).
     """
     batch = next(iter(instance.values())).shape[0]
     left, right = (f(**instance).reshape(batch, -1) for f in (check.left, check.right))
@@ -109,7 +115,14 @@ def _supposed(check: Inequality, instance: Instance, batch: int) -> torch.Tensor
         return met
     with torch.no_grad():
         for smaller, larger in check.hypotheses(**instance):
-            below = torch.as_tensor(smaller <= larger, device=met.device)
-            alone = below.ndim > 0 and below.shape[0] == batch
-            met &= below.reshape(batch, -1).all(-1) if alone else below.all()
+            below = _rows(smaller, batch) <= _rows(larger, batch)
+            met &= below.all(-1) if isinstance(below, torch.Tensor) else bool(np.all(below))
     return met
+
+
+def _rows(value: Any, batch: int) -> Any:
+    """A tensor as (batch, entries), or (1, entries) if it is one for all; numbers as they are."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    alone = value.ndim > 0 and value.shape[0] == batch
+    return value.reshape(batch if alone else 1, -1)

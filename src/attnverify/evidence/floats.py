@@ -40,17 +40,22 @@ class _Seen:
     noticed: torch.Tensor
 
     def __add__(self, other: _Seen) -> _Seen:
+        counts = [(s.planted, s.noticed) for s in (self, other)]
+        if self.planted.shape != other.planted.shape:  # the batch axis of one is not known
+            counts = [(a.sum()[None], b.sum()[None]) for a, b in counts]
         return _Seen(
             max(self.worst, other.worst),
             self.instances + other.instances,
             self.decided + other.decided,
-            self.planted + other.planted,
-            self.noticed + other.noticed,
+            counts[0][0] + counts[1][0],
+            counts[0][1] + counts[1][1],
         )
 
     @property
     def too_wide(self) -> str:
         """What shows that the bound is too wide, or "" if nothing does."""
+        if not self.planted.any():
+            return "no error can be planted, the right side is 0: put a term of the left side there"
         few = (2 * self.noticed < self.planted) | (self.planted == 0)
         if few.any():
             words = f"in {int(few.sum())} of {few.numel()} entries"
@@ -85,13 +90,14 @@ def _sample(check: Identity, settings: Settings, name: str, index: int, share: i
 
 def _look(check: Identity, instance: Instance, batch: int) -> _Seen:
     left, right, bound = (f(**instance) for f in (check.left, check.right, check.bound))
-    error, right, bound = torch.broadcast_tensors(abs(left - right), right, bound)
-    alone = error.shape[0] == batch  # else the batch is a later axis: all or none is decided
-    rows = [v.reshape(batch if alone else 1, -1) for v in (error, right, bound)]
-    ratio, finite, planted, noticed = _compared(*rows)
+    sides = torch.broadcast_tensors(abs(left - right), right, bound)
+    axes = [axis for axis, size in enumerate(sides[0].shape) if size == batch]
+    alone = axes[:1] == [0] or len(axes) == 1  # a network for all inputs may have other axes first
+    sides = [v.movedim(axes[0], 0) if alone else v[None] for v in sides]
+    ratio, finite, planted, noticed = _compared(*(v.reshape(len(v), -1) for v in sides))
     decided = int(finite.all(-1).sum()) if alone else batch * int(finite.all())
     worst = float(torch.nan_to_num(ratio, posinf=torch.inf).max())
-    if not alone:
+    if not alone:  # all or none is decided, and entries are counted together
         planted, noticed = (v.sum()[None, None] for v in (planted, noticed))
     return _Seen(worst, batch, decided, planted.sum(0).cpu(), noticed.sum(0).cpu())
 

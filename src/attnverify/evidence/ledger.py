@@ -191,8 +191,10 @@ def _require_exact(claim: str, name: str, step: Any, call: written.Call | None) 
         raise DerivationError(
             f"{claim}, step {name!r}: got the float {min(inexact)}, expected exact numbers"
         )
-    if any(side.has(sp.nan) for side in sides):
-        raise DerivationError(f"{claim}, step {name!r}: got no number (nan), expected numbers")
+    for symbol in (sp.nan, sp.zoo, sp.AccumBounds):
+        if any(side.has(symbol) for side in sides):
+            found = f"got no number ({symbol})"
+            raise DerivationError(f"{claim}, step {name!r}: {found}, expected numbers")
 
 
 def _same(step: Any) -> bool:

@@ -22,7 +22,8 @@ from attnverify.seeds import generator
 
 CHUNK = 1 << 16  # sampled instances a batch
 RECHECKED = 8192  # instances that floats leave open and balls decide, at most, a batch
-BEST = 8  # and so many of the largest ratios of the others
+BEST = 8  # and so many of the largest and of the smallest ratios of the others,
+SPREAD = 32  # and so many between: where cancellation hides a summand, floats may give any ratio
 
 
 @dataclass(frozen=True)
@@ -110,14 +111,13 @@ def _decide(check: Inequality, free: Instance, device: str) -> Found:
 def _believe(check: Inequality, instance: Instance, floats: draw.Ratios) -> Found:
     """What floats found, as balls see it: no ratio is reported before it was recomputed exactly.
 
-    Looks at everything that floats leave open and at the few largest below. Fails on a certain
-    violation; stays unknown if floats see a violation that balls do not settle. What neither of
-    them decides, or is not looked at, counts as undecided.
+    Looks at everything that floats leave open, RECHECKED instances at most, and at a few of the
+    others. Fails on a certain violation; stays unknown if floats see a violation that balls do not
+    settle. What neither of them decides counts as undecided, and what floats do not decide and was
+    not looked at.
     """
-    left_open, total = int(floats.open.sum()), len(floats.open)
-    order = _order(floats)
-    open_first, closed = order[floats.open[order]], order[~floats.open[order]]
-    looked = [*open_first[:RECHECKED].tolist(), *closed[:BEST].tolist()]
+    left_open, total = int(floats.not_below.sum()), len(floats.open)
+    looked = _looked_at(floats)
     best, index, unsettled = None, None, []
     for i in looked:
         one = draw.single(instance, i)
@@ -137,6 +137,15 @@ def _believe(check: Inequality, instance: Instance, floats: draw.Ratios) -> Foun
     one = None if index is None else draw.single(instance, index)
     outcome: Outcome = "unknown" if above.any() else "pass"
     return Found(outcome, best, one, total, total - undecided)
+
+
+def _looked_at(floats: draw.Ratios) -> list[int]:
+    """Which instances balls decide; none twice."""
+    order = _order(floats)
+    still_open, others = order[floats.open[order]], order[~floats.open[order]]
+    between = others[:: max(1, len(others) // SPREAD)][:SPREAD]
+    looked = torch.cat([still_open[:RECHECKED], others[:BEST], between, others[-BEST:]])
+    return list(dict.fromkeys(looked.tolist()))
 
 
 def _order(floats: draw.Ratios) -> torch.Tensor:

@@ -96,7 +96,7 @@ def train(
     loss: of the parameters and the number of steps done, which decides the data. configuration:
     JSON values that, together with the plan and the parameters' shapes, must be the same to
     resume. folder: where the checkpoint and the metrics are, None to keep nothing; a folder that
-    holds a checkpoint is resumed from it, by the code that wrote it: see :func:`code_of`. A row
+    holds a checkpoint is resumed from it, by the code that wrote it (``code_of``). A row
     gets the number of steps done as "step". Raises InputError for a checkpoint of another
     configuration or other code, for files that are not as they were written, and for a folder that
     another run is using.

@@ -19,8 +19,8 @@ from attnverify.formulas import querykey
 
 Weights = Float[Tensor, "*heads width key_width"]
 
-#: Of every head: tr W, |W|^2, tr(W)/|W| (at most sqrt(k), when all k eigenvalues agree), and
-#: |A|^2 / |W|^2 for the antisymmetric part A.
+#: Statistics of every head, by name; in this order tr W, |W|^2, tr(W)/|W| (at most sqrt(k), when
+#: all k eigenvalues agree), and |A|^2 / |W|^2 for the antisymmetric part A.
 STATISTICS = {
     "trace": querykey.trace,
     "squared_norm": querykey.squared_norm,
