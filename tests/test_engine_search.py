@@ -196,7 +196,8 @@ def test_what_cancels_beside_another_summand_is_met_over_the_whole_range_of_rati
 
     check = Inequality(left, lambda x: 0 * x + 1.5, SIZES)
     free = draw.parameters(SIZES[0], 2000, generator(0, "t", "sampled", "0"), True)
-    assert not draw.ratios(check, free).open.any() and (free["x"].abs() > 5.7).sum() > 20
+    false = (free["x"].abs() > 5.6).flatten()
+    assert false.sum() > 20 and not draw.ratios(check, free).open[false].any()
     assert sample(check, Settings(samples=2000, restarts=1, steps=1), "t").outcome == "fail"
 
 

@@ -152,9 +152,10 @@ def descending(x: Array) -> Array:
     if isinstance(entry, flint.arb):
         ends = (_entrywise(end, x) for end in (flint.arb.lower, flint.arb.upper))
         low, high = (np.sort(v, -1)[..., ::-1] for v in ends)
-        found = np.frompyfunc(lambda a, b: a.union(b), 2, 1)(low, high)
-        known = _entrywise(lambda v: v.is_finite(), x).all(-1)[..., None]  # no end to sort by else
-        return np.where(known, found, flint.arb.nan())
+        found = np.asarray(np.frompyfunc(lambda a, b: a.union(b), 2, 1)(low, high))
+        known = _entrywise(lambda v: v.is_finite(), x).all(-1)  # else there is no end to sort by
+        found[~known.astype(bool)] = flint.arb.nan()
+        return found
     return np.sort(x, -1)[..., ::-1]
 
 
