@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -33,6 +34,11 @@ def rounding_bound(net, X):
     return paths.FixedAttention.of(net, X).rounding_bound(X, number)
 
 
+def rounding_bounds(net, X):
+    number = (net.heads + net.skip) ** net.depth
+    return paths.FixedAttention.of(net, X).rounding_bounds(X, number)
+
+
 def grouped(net, X):
     """Sums of enumerated terms by length, (depth + 1, ..., tokens, width)."""
     sums = X.new_zeros(net.depth + 1, *X.shape)
@@ -61,13 +67,24 @@ def test_terms_and_bias_are_the_network(name, batch):
 @pytest.mark.parametrize("batch", [(), (2, 3)])
 @pytest.mark.parametrize("name", options)
 def test_sums_by_length_are_the_terms_grouped(name, batch):
-    """Both are roundings of one exact value: the bound on the total bounds each of its parts.
-
-    Every product chain of a length is one of the chains that rounding_bound adds up.
-    """
+    """Both are roundings of one exact value."""
     net, X = network(**options[name]), tokens(*batch, 4, 5)
     difference = (paths.by_length(net, X) - grouped(net, X)).abs()
-    assert (difference <= rounding_bound(net, X)).all()
+    assert (difference <= rounding_bounds(net, X)).all()
+
+
+@pytest.mark.parametrize("name", options)
+def test_the_bounds_by_length_add_up_to_the_whole(name):
+    """Without biases the absolute network is the sum of its lengths: each bound is a share of it.
+
+    Both are floats of one exact value, each off by a few thousand roundings at most, far below
+    1e-9 of it.
+    """
+    net, X = network(**options[name]), tokens(4, 5)
+    fixed = replace(paths.FixedAttention.of(net, X), b=torch.zeros_like(net.weights["b_O"]))
+    whole, parts = fixed.rounding_bound(X, 9), fixed.rounding_bounds(X, 9)
+    assert ((parts.sum(0) - whole).abs() <= 1e-9 * whole).all()
+    assert (parts[: net.depth if not net.skip else 0] == 0).all()
 
 
 @settings(deadline=None, max_examples=60)
@@ -100,7 +117,7 @@ def test_any_shape(depth, heads, width, sizes, n, batch, skip, bias, causal, see
     sums = paths.by_length(net, X)
     assert ((sums.sum(0) + bias_part - net(X)).abs() <= bound).all()
     assert ((sum_of_terms(net, X) + bias_part - net(X)).abs() <= bound).all()
-    assert ((sums - grouped(net, X)).abs() <= bound).all()
+    assert ((sums - grouped(net, X)).abs() <= rounding_bounds(net, X)).all()
 
 
 @pytest.mark.parametrize("large", [False, True])
@@ -109,7 +126,7 @@ def test_both_ways_to_take_the_lengths(monkeypatch, heads, large):
     """One length and a third of the heads at a time, and all at once: the same sums."""
     net, X = network(heads=heads, skip=True), tokens(2, 4, 5)
     monkeypatch.setattr(paths, "SMALL", 0 if large else 2**40)
-    assert ((paths.by_length(net, X) - grouped(net, X)).abs() <= rounding_bound(net, X)).all()
+    assert ((paths.by_length(net, X) - grouped(net, X)).abs() <= rounding_bounds(net, X)).all()
 
 
 def test_sums_by_length_are_exact_on_rationals():

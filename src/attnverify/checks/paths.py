@@ -190,8 +190,7 @@ def _decomposition_checks(skip: bool, neighbors: dict[str, Callable]) -> dict[st
 
 def _recursion(right: Callable, twins: tuple[Twin, ...] = ()) -> Identity:
     def bound(fixed: FixedAttention, X):
-        # one length is part of the whole sum, so the bound for the whole covers each
-        return fixed.rounding_bound(X, len(_paths_of(fixed)))
+        return fixed.rounding_bounds(X, len(_paths_of(fixed)))
 
     return Identity(
         left=_network(_grouped, True),

@@ -174,6 +174,21 @@ class FixedAttention:
         3 gamma_m; and the bound itself is computed in floats, with the same relative error at
         most, so 2 gamma_2m serves.
         """
+        factor, absolute = self._rounding(X, terms)
+        return factor * absolute.forward(abs(X.double()))
+
+    def rounding_bounds(self, X: Tensor, terms: int) -> Tensor:
+        """The same for each of ``by_length``, which holds no bias: (depth + 1, ..., tokens, width).
+
+        A sum over the paths of one length is a sum of product chains too, so that it is off by at
+        most gamma_m times itself in absolute values: far less than the bound for the whole network
+        where the weights are small and the paths long.
+        """
+        factor, absolute = self._rounding(X, terms)
+        return factor * absolute.by_length(abs(X.double()))
+
+    def _rounding(self, X: Tensor, terms: int) -> tuple[float, FixedAttention]:
+        """2 gamma_2m, and this network in absolute values: see :meth:`rounding_bound`."""
         width, value_width = self.W_V.shape[-2:]
         per_layer = width + self.P.shape[-1] + self.heads * value_width + 3
         m = self.depth * per_layer + terms + self.depth * (self.depth + 1)
@@ -184,8 +199,7 @@ class FixedAttention:
         require(2 * m * u < 1, "X", f"{X.dtype} with {m:,} roundings a chain", few)
         factor = 2 * (2 * m * u / (1 - 2 * m * u))
         W_V, W_O, b = (abs(v.double()) for v in (self.W_V, self.W_O, self.b))
-        absolute = FixedAttention(self.P.double(), W_V, W_O, b, self.skip)
-        return factor * absolute.forward(abs(X.double()))
+        return factor, FixedAttention(self.P.double(), W_V, W_O, b, self.skip)
 
 
 def bias_vector(W_V, W_O, b, skip: bool):
