@@ -9,8 +9,11 @@ import torch
 from torch import nn
 
 import attnverify as av
-from attnverify.models import maps, over_texts, words
-from attnverify.models.drawings import figures
+from attnverify import ops
+from attnverify.errors import InputError
+from attnverify.formulas import norms
+from attnverify.models import maps, outputs, over_texts, rollout, shares, words
+from attnverify.models.drawings import figures, grid
 from attnverify.models.page import page
 from attnverify.models.reconstruction import ReconstructionError
 from attnverify.models.report import dumps
@@ -61,16 +64,18 @@ def test_what_is_undefined_is_none(name, brief):
     text = page(report) + "".join(drawn.values())
     assert not any(word in text.lower() for word in (">nan<", "nan,", ":nan", ">inf<"))
     if all(row["share"] is None for row in found["lengths"]):
-        assert "lengths.svg" not in drawn and "all equal: shares without" in str(report)
+        assert "lengths.svg" not in drawn and "all equal, up to rounding: shares without" in str(
+            report
+        )
     if found["rollout"] and found["rollout"]["rank_correlation"] is None:
         assert "rollout is compared with nothing" in str(report)
 
 
 def test_rollout_of_an_output_without_parts_is_none():
     """The final norm multiplies by zero, and nothing of any token is in the output."""
-    rollout = av.inspect(*CASES["weights all zero"]).rollout
-    assert rollout is not None and rollout["own_rollout"] > 0
-    assert [rollout[k] for k in ("rank_correlation", "same_top", "own_true")] == [None] * 3
+    found = av.inspect(*CASES["weights all zero"]).rollout
+    assert found is not None and found["own_rollout"] > 0
+    assert [found[k] for k in ("rank_correlation", "same_top", "own_true")] == [None] * 3
 
 
 @pytest.mark.parametrize(
@@ -114,3 +119,59 @@ def test_a_wrong_step_among_tiny_numbers_is_seen(size):
     coarse = Streams.of(X, valid)
     coarse.through([Step("here", wrong.maps, wrong.seen, SINGLE)], "layer 1")
     assert coarse.checks[0].idle
+
+
+@pytest.mark.parametrize("brief", [False, True])
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("count", [6, 7, 11])
+def test_what_only_rounding_tells_apart_is_equal(count, norm_first, brief):
+    """Rounding alone makes tokens differ here: ratios of it would be shares like 20 and -7.6."""
+    report = av.inspect(encoder(1.0, norm_first), tokens(1).expand(count, 8).clone(), brief=brief)
+    assert all(row["share"] is None for row in report.lengths)
+    assert all(row["factor"] is None and row["nearest_distance"] is None for row in report.layers)
+    assert all(row["part"] is None and row["moves"] is None for row in report.heads)
+    assert not {"lengths.svg", "factor.svg", "moves.svg"} & set(figures(report))
+
+
+@pytest.mark.parametrize("size", [1e-3, 1e-6, 1e-9])
+def test_shares_of_nearly_equal_tokens(size):
+    """Against balls. Left: products of u times the sums with size times them, over size^2."""
+    draw = torch.Generator().manual_seed(0)
+    sums = torch.randn(3, 1, 1, 8, generator=draw, dtype=torch.float64)
+    sums = sums + size * torch.randn(3, 1, 7, 8, generator=draw, dtype=torch.float64)
+    Y, valid = sums.sum(0), torch.ones(1, 7, dtype=torch.bool)
+    streams = Streams(sums, torch.zeros_like(Y), Y, sums.abs().sum(0), valid)
+    found = [row["share"] for row in shares.rows(streams, valid, 2, HERE)]
+    with ops.precision(256):
+        *parts, whole = (norms.mean_centered(ops.balls(x)) for x in [*sums[:, 0], Y[0]])
+        stated = [float((part * whole).sum() / (whole * whole).sum()) for part in parts]
+    assert found[:3] == pytest.approx(stated, abs=100 * HERE / size)
+
+
+def test_equal_numbers_have_one_rank():
+    """Their order in memory is none: with values of zero all true parts but one are equal."""
+    a = torch.tensor([0.5, 0.1, 0.3, 0.1 * (1 + 1e-15)], dtype=torch.float64)
+    b = torch.tensor([2.0, 0.0, 0.0, 0.0], dtype=torch.float64)
+    assert rollout._ranks(a).tolist() == [1.5, -1.0, 0.5, -1.0]
+    assert rollout._ranks(b).tolist() == [1.5, -0.5, -0.5, -0.5]
+    # (2.25 + 0.5 - 0.25 + 0.5) / sqrt(4.5 * 3)
+    assert rollout._rank_correlation(a, b) == pytest.approx(3 / 13.5**0.5)
+    assert rollout._rank_correlation(torch.ones(4).double(), b) is None
+    for order in ([3, 1, 0, 2], [2, 3, 1, 0]):
+        assert rollout._rank_correlation(a[order], b[order]) == pytest.approx(3 / 13.5**0.5)
+
+
+def test_a_figure_that_is_defined_nowhere_is_not_drawn():
+    """And a cell of one that is undefined says so, in place of 0."""
+    assert not {"moves.svg", "sink.svg"} & set(figures(av.inspect(*CASES["one token"])))
+    rows = [{"layer": 1, "head": 1, "moves": None}, {"layer": 1, "head": 2, "moves": 0.0}]
+    drawn = grid("title", rows, "moves")
+    assert "layer 1, head 1: not defined<" in drawn and "layer 1, head 2: 0<" in drawn
+
+
+@pytest.mark.parametrize("content", [b"layer,value\r1,2\r", b'\x00\r\x02,"', b"layer,value\n1,2\n"])
+def test_a_table_of_somebody_else_is_refused(tmp_path, content):
+    (tmp_path / "layers.csv").write_bytes(content)
+    with pytest.raises(InputError, match="layers.csv, which was not written by this program"):
+        outputs.require_own(tmp_path)
+    assert (tmp_path / "layers.csv").read_bytes() == content

@@ -22,8 +22,17 @@ def centered(Y: Tensor, valid: Tensor) -> Tensor:
     """Y (batch, tokens, width) with the mean of each text's tokens removed; 0 at padding."""
     g = torch.zeros_like(Y)
     for text, keep in enumerate(valid):
-        g[text, keep] = norms.mean_centered(Y[text][keep])
+        g[text, keep] = twice_centered(Y[text][keep])
     return g
+
+
+def twice_centered(Y: Tensor) -> Tensor:
+    """Y (tokens, width) without the tokens' mean, and without what rounding has left of it.
+
+    Once is not enough for products with what has a large mean: u |Y| is left of it, which is not
+    small beside the rest where the tokens are nearly equal.
+    """
+    return norms.mean_centered(norms.mean_centered(Y))
 
 
 def functionals(g: Tensor, layers: Sequence[Layer], final: Sequence[Step]) -> Tensor:

@@ -163,7 +163,7 @@ HEADS = {
     ),
     "xi_frobenius": Column(
         "xi, Frobenius",
-        "tr W / ||W||_F, always defined",
+        "tr W / ||W||_F; none for W = 0 alone",
         "localization.asymmetric",
         _RANDOM,
     ),

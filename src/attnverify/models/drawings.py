@@ -50,7 +50,7 @@ def figures(report: Report) -> dict[str, str]:
             labels = [str(row["layer"]) for row in rows]
             made[f"{name}.svg"] = line(title, labels, [row[name] for row in rows], "layer")
     for name, title in GRIDS.items():
-        if report.heads:
+        if any(row[name] is not None for row in report.heads):
             made[f"{name}.svg"] = grid(title, report.heads, name)
     return made
 
@@ -152,10 +152,11 @@ def grid(title: str, rows: Sequence[dict[str, Any]], name: str) -> str:
     for row in rows:
         x, y = LEFT + step * (row["head"] - 1), TOP + high * layers.index(row["layer"])
         value = row[name] or 0.0
+        shown = "not defined" if row[name] is None else f"{value:.4g}"
         cells.append(
             f'<rect class="b" fill-opacity="{0.05 + 0.95 * value / largest:.3f}" x="{x:.1f}" '
             f'y="{y:.1f}" width="{step - 1:.1f}" height="{high - 1:.1f}"><title>layer '
-            f"{row['layer']}, head {row['head']}: {value:.4g}</title></rect>"
+            f"{row['layer']}, head {row['head']}: {shown}</title></rect>"
         )
     end = TOP + high * len(layers)
     sides = [

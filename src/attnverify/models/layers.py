@@ -16,6 +16,9 @@ from attnverify.models.trace import Heads, Layer
 
 Row = dict[str, Any]
 
+#: Units roundoff of the model, relative to tokens, up to which their differences are its rounding:
+#: those of equal tokens come to a few, as rows of a product may be summed in different orders.
+RESOLVED = 2**10
 MASKED = "some attention weights are zero (a mask, or underflow)"
 ROTATED = "positions are in the scores (rotary)"
 NORMED = "queries and keys are normalized"
@@ -77,6 +80,7 @@ def _row(layer: Layer, text: int, keep: Tensor, c: Tensor, v: Tensor, threshold:
     stream, X = layer.input[text][keep], layer.heads.input[text][keep]
     after = attention_output(layer)[text][keep]
     size, out = float(norms.diameter(X)), float(norms.diameter(after))
+    apart = differ(size**2, float(X.square().sum(-1).max()), layer.heads.unit)
     reason = unmet(layer.heads, text, keep)
     row: Row = {
         "text": text + 1,
@@ -85,18 +89,23 @@ def _row(layer: Layer, text: int, keep: Tensor, c: Tensor, v: Tensor, threshold:
         "stream_diameter": float(norms.diameter(stream)),
         "diameter": size,
         "attention_diameter": out,
-        "factor": out / size if size > 0 else None,
+        "factor": out / size if apart else None,
         "bound": any_attention(v),
         "threshold": None,
         "over_threshold": None,
         "why_no_threshold": reason,
-        **_nearest(stream),
+        **_nearest(stream, layer.heads.unit),
     }
     if reason is None:
         row["bound"] = float(collapse.sharp_factor(c.new_tensor(size), c, v))
         if math.isfinite(threshold):
             row |= {"threshold": threshold, "over_threshold": size / threshold}
     return row
+
+
+def differ(apart: float, whole: float, unit: float) -> bool:
+    """Whether tokens differ by more than rounding: squares of their differences and of them."""
+    return apart > (RESOLVED * unit) ** 2 * whole
 
 
 def attention_output(layer: Layer) -> Tensor:
@@ -111,7 +120,7 @@ def relative_residual(X: Tensor) -> float | None:
     return float(norms.mean_centered(X).norm()) / whole if whole > 0 else None
 
 
-def _nearest(X: Tensor) -> Row:
+def _nearest(X: Tensor, unit: float) -> Row:
     """The two tokens nearest to each other, and their distance over the diameter."""
     if len(X) < 2:
         return {"nearest": None, "nearest_distance": None}
@@ -119,5 +128,6 @@ def _nearest(X: Tensor) -> Row:
     largest = float(distance.max())
     distance.fill_diagonal_(math.inf)
     i, k = divmod(int(distance.argmin()), len(X))
-    share = float(distance.min()) / largest if largest > 0 else None
+    apart = differ(largest**2, float(X.square().sum(-1).max()), unit)
+    share = float(distance.min()) / largest if apart else None
     return {"nearest": [i + 1, k + 1], "nearest_distance": share}

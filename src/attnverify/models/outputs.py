@@ -53,7 +53,10 @@ def table_of(columns: Collection[str]) -> Callable[[Path], bool]:
 
     def own(path: Path) -> bool:
         first = _start(path).split("\n", 1)[0]
-        return sorted(next(csv.reader([first]), [])) == sorted(columns)
+        try:
+            return sorted(next(csv.reader([first]), [])) == sorted(columns)
+        except csv.Error:  # a line that ends with a carriage return alone, a file that is no text
+            return False
 
     return own
 

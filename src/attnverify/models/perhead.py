@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attnverify.formulas import norms, querykey, spread
 from attnverify.formulas.spectral import thin_product
-from attnverify.models.layers import attention_output, rates
+from attnverify.models.layers import attention_output, differ, rates
 from attnverify.models.trace import Heads, Layer
 
 Row = dict[str, Any]
@@ -84,10 +84,11 @@ def parts(layer: Layer, valid: Tensor) -> dict[str, Tensor]:
     """What each head adds to the attention's output, tokens' mean removed, (heads,).
 
     part: its projection on the whole, over the whole's square (all heads add up to 1 where rows of
-    attention add up to 1); moves: its norm over that of the whole.
+    attention add up to 1); moves: its norm over that of the whole. nan where the whole has equal
+    tokens, up to rounding.
     """
     heads, whole = layer.heads, attention_output(layer)
-    inner, square, total = [], [], 0.0
+    inner, square, total, kept = [], [], 0.0, 0.0
     for text, keep in enumerate(valid):
         X, out = heads.input[text][keep], norms.mean_centered(whole[text][keep])
         P = heads.P[text][:, keep][:, :, keep]
@@ -98,6 +99,8 @@ def parts(layer: Layer, valid: Tensor) -> dict[str, Tensor]:
         inner.append(torch.stack([(each * out).sum() for each in own]))
         square.append(torch.stack([each.square().sum() for each in own]))
         total += float(out.square().sum())
+        kept += float(whole[text][keep].square().sum())
+    total = total if differ(total, kept, heads.unit) else 0.0
     whole_size = torch.tensor(total, dtype=torch.float64)
     return {
         "part": _over(torch.stack(inner).sum(0), whole_size),

@@ -19,6 +19,7 @@ from attnverify.models.columns import TABLES
 from attnverify.models.forward import Subject
 from attnverify.models.inputs import Inputs
 from attnverify.models.load import Folder
+from attnverify.models.maps import unit_roundoff
 from attnverify.models.rollout import Rollout, fits
 from attnverify.models.streams import Streams
 from attnverify.models.trace import Layer, Step
@@ -192,11 +193,12 @@ class _Run:
 
     def _lengths(self, final: Sequence[Step]) -> list[dict[str, Any]]:
         assert self.streams is not None
+        unit = unit_roundoff(next(self.subject.model.parameters()).dtype)
         if self.middle is None:
-            return shares.rows(self.streams, self._valid(), self.sizes["heads"])
+            return shares.rows(self.streams, self._valid(), self.sizes["heads"], unit)
         g = backward.centered(self.streams.seen, self._valid())
         functionals = backward.functionals(g, self.kept, final)
-        return shares.brief(self.streams, self.middle, functionals, g, self.sizes["heads"])
+        return shares.brief(self.streams, self.middle, functionals, g, self.sizes["heads"], unit)
 
     def _layer(self, layer: Layer) -> None:
         if self.streams is None:

@@ -17,6 +17,7 @@ from torch import Tensor
 from attnverify.models.trace import Layer, Step
 
 LARGEST = 64  # tokens; as many streams are carried
+EQUAL = 2.0**-40  # relative difference up to which numbers have one rank: rounding
 
 
 @dataclass
@@ -48,13 +49,15 @@ class Rollout:
 
         size: the norms of the true parts. The rank correlation (Spearman) is the mean over output
         tokens that see two input tokens or more; same_top: how often both name the same one. An
-        output token whose parts all vanish has no order and no share of its own: all are means over
-        the others, and None where there is none.
+        output token whose parts all vanish has no order and no share of its own, and one that takes
+        all its input tokens for equal has no order: all are means over the others, and None where
+        there is none.
         """
         size = _through(final, self.parts)[:, 0].norm(dim=-1).T  # (output token, input token)
         some = size.sum(-1) > 0
         rows = [i for i in range(len(size)) if some[i] and int((self.product[i] > 0).sum()) > 1]
-        found = [_rank_correlation(self.product[i], size[i]) for i in rows]
+        ranked = (_rank_correlation(self.product[i], size[i]) for i in rows)
+        found = [value for value in ranked if value is not None]
         top = [bool(self.product[i].argmax() == size[i].argmax()) for i in rows]
         own = (size.diagonal() / size.sum(-1))[some]
         return {
@@ -77,9 +80,21 @@ def _through(steps: Any, y: Tensor) -> Tensor:
     return y
 
 
-def _rank_correlation(a: Tensor, b: Tensor) -> float:
-    """Spearman's, over the tokens that either gives weight to."""
+def _rank_correlation(a: Tensor, b: Tensor) -> float | None:
+    """Spearman's, over the tokens that either gives weight to; None where one has no order."""
     seen = (a > 0) | (b > 0)
-    ranks = [x[seen].argsort().argsort().double() for x in (a, b)]
-    first, second = (r - r.mean() for r in ranks)
-    return float((first * second).sum() / (first.norm() * second.norm()))
+    first, second = (_ranks(x[seen]) for x in (a, b))
+    size = float(first.norm() * second.norm())
+    return float((first * second).sum()) / size if size > 0 else None
+
+
+def _ranks(x: Tensor) -> Tensor:
+    """Ranks with mean 0; those that are equal but for rounding share the mean of theirs."""
+    order = x.argsort()
+    rise = x[order].diff() > EQUAL * x[order][1:]
+    group = torch.cat([rise.new_zeros(1), rise]).cumsum(0)
+    sizes = group.bincount()
+    mean = (sizes.cumsum(0) - (sizes + 1) / 2).double()  # from 0
+    ranks = torch.empty(len(x), dtype=torch.float64, device=x.device)
+    ranks[order] = mean[group]
+    return ranks - ranks.mean()

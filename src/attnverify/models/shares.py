@@ -8,27 +8,29 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnverify.formulas import norms
-from attnverify.models.backward import by_length
+from attnverify.models.backward import by_length, twice_centered
+from attnverify.models.layers import differ
 from attnverify.models.streams import Streams
 
 Row = dict[str, Any]
 
 
-def rows(streams: Streams, valid: Tensor, heads: int) -> list[Row]:
+def rows(streams: Streams, valid: Tensor, heads: int, unit: float) -> list[Row]:
     """A row for every length, one for the biases, one for the model's own rounding.
 
     share: <R S, R Y> / ||R Y||^2 with R the tokens' mean removed, text by text, of the tokens that
-    are no padding; Y the output. share_whole: the same without R. norm: ||S||_F.
+    are no padding; Y the output. share_whole: the same without R. norm: ||S||_F. unit: the model's
+    unit roundoff; no share where the tokens of Y are equal up to rounding.
     """
     parts = torch.cat([streams.sums, streams.rest[None]])
     both, square = _products(parts, streams.seen, valid)
     depth = len(streams.lengths) - 1
     names: list[Any] = [*range(depth + 1), "biases", "rounding"]
+    whole = both[0][-1] if differ(both[0][-1], both[1][-1], unit) else 0.0
     return [
         {
             "length": name,
-            "share": _over(both[0][i], both[0][-1]),
+            "share": _over(both[0][i], whole),
             "share_whole": _over(both[1][i], both[1][-1]),
             "norm": math.sqrt(square[i]),
             "paths": _paths(depth, name, heads),
@@ -38,14 +40,16 @@ def rows(streams: Streams, valid: Tensor, heads: int) -> list[Row]:
 
 
 def brief(
-    streams: Streams, middle: Tensor, functionals: Tensor, g: Tensor, heads: int
+    streams: Streams, middle: Tensor, functionals: Tensor, g: Tensor, heads: int, unit: float
 ) -> list[Row]:
     """The same rows with shares alone, from the middle of the model (see ``backward``).
 
     streams: at the output, all lengths as one; middle: S_0, S_1, ... at the middle; functionals:
-    those of g, the output with means removed, there.
+    those of g, the output with means removed, there. unit: as in :func:`rows`.
     """
     square = float((g * streams.seen).sum())
+    if not differ(square, float(streams.seen[streams.valid].square().sum()), unit):
+        square = 0.0
     found = by_length(middle, functionals)
     depth = len(found) - 1
     others = {"biases": streams.bias, "rounding": streams.rest}
@@ -73,7 +77,7 @@ def _products(parts: Tensor, Y: Tensor, valid: Tensor) -> tuple[tuple[list, list
     square = torch.zeros(len(parts), dtype=torch.float64)
     for text, keep in enumerate(valid):
         out = Y[text][keep]
-        middle = norms.mean_centered(out)
+        middle = twice_centered(out)
         for i, part in enumerate([*parts[:, text], Y[text]]):
             own = part[keep]
             whole[i] += float((own * out).sum())

@@ -51,7 +51,10 @@ def found(report: Report) -> Iterator[str]:
 def _lengths(rows: list[dict[str, Any]]) -> str:
     paths = [row for row in rows if row["paths"] is not None and row["share"] is not None]
     if not paths:
-        return "The tokens of the output are all equal: shares without their mean are undefined."
+        return (
+            "The tokens of the output are all equal, up to rounding: shares without their mean are "
+            "undefined."
+        )
     top = max(paths, key=lambda row: row["share"])
     total = sum(row["paths"] for row in paths)
     longest = paths[len(paths) // 2 + 1 :]
