@@ -165,6 +165,9 @@ def test_excerpts_show_a_formula_once(browser, site):
 MATH = {
     "<msqrt><mi>d</mi></msqrt>": "√d",
     "<mfrac><mn>1</mn><msqrt><mrow><mn>2</mn><mi>R</mi></mrow></msqrt></mfrac>": "1/√(2R)",
+    "<mfrac><mi>x</mi><mrow><msqrt><mi>d</mi></msqrt><mo>+</mo><mn>1</mn></mrow></mfrac>": (
+        "x/(√d+1)"
+    ),
     "<mroot><mi>n</mi><mn>4</mn></mroot>": "[4]√n",
     "<msup><mi>d</mi><mrow><mn>1</mn><mi>/</mi><mn>4</mn></mrow></msup>": "d^(1/4)",
     "<msub><mi>W</mi><mrow><mi>Q</mi><mi>K</mi></mrow></msub>": "W_QK",

@@ -44,7 +44,7 @@
   const root = (text) => `√${single(text)}`;
   const both = (x, low, high) => `${x}_${whole(low)}^${whole(high)}`;
   const WRITTEN = {
-    mfrac: (over, under) => `${single(over)}/${under.startsWith("√") ? under : single(under)}`,
+    mfrac: (over, under) => `${single(over)}/${/^√([\d.]+|.|\([^()]*\))$/u.test(under) ? under : single(under)}`,
     msup: (x, high) => `${x}^${whole(high)}`,
     msub: (x, low) => `${x}_${whole(low)}`,
     munder: (x, low) => `${x}_${whole(low)}`,
