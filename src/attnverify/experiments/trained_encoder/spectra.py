@@ -1,8 +1,8 @@
 """Query-key matrices of a trained encoder's heads against heads at their random initialization.
 
 For every head W = W_Q W_K^T: xi = tr W / sqrt(tr W^2), which is undefined for tr W^2 <= 0; the same
-with the Frobenius norm, tr W / ||W||_F, which is always defined and is xi for symmetric W; and the
-norm of the skew part over that of W. Traces of W and W^2 are those of the small W_K^T W_Q.
+with the Frobenius norm, tr W / ||W||_F, which is defined for all W but 0 and is xi for symmetric W;
+and the norm of the skew part over that of W. Traces of W and W^2 are those of the small W_K^T W_Q.
 """
 
 from __future__ import annotations
