@@ -15,6 +15,8 @@ import pytest
 from attnverify.errors import RunError
 from attnverify.evidence.workers import Task, run_all
 
+ROOT = Path(__file__).resolve().parents[1]
+
 #: Holds a lock while its process lives, for a minute. `exec` is a function that can be sent.
 HOLD = """
 import fcntl, sys, time
@@ -30,6 +32,23 @@ import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from attnverify.evidence.workers import Task, run_all
 list(run_all([Task(n, exec, (code,)) for n, code in {codes!r}.items()], None, 2))
+"""
+#: One notebook, and what executes all of a folder in processes of their own.
+NOTEBOOK = """---
+kernelspec: {{display_name: Python 3, language: python, name: python3}}
+jupytext: {{text_representation: {{format_name: myst}}}}
+---
+
+```{{code-cell}} ipython3
+{code}
+```
+"""
+BUILD = """
+import sys
+sys.path.insert(0, {tools!r})
+from pathlib import Path
+from execute_notebooks import fill
+fill(Path("."), Path("cache"), jobs=2)
 """
 
 
@@ -92,3 +111,22 @@ def test_no_process_outlives_its_parent(tmp_path, sent):
         parent.kill()
         _, said = parent.communicate()
     assert said.count("Traceback") == (sent == signal.SIGINT), said  # none from the processes
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
+def test_a_killed_build_leaves_no_process_behind(tmp_path, sent):
+    """None of those that execute notebooks, of which one waits for the next, and no kernel.
+
+    All of them have what the build writes to, so that its end comes when the last of them ends.
+    """
+    (tmp_path / "only.md").write_text(NOTEBOOK.format(code=HOLD.format(path=str(tmp_path / "a"))))
+    command = [sys.executable, "-c", BUILD.format(tools=str(ROOT / "tools"))]
+    build = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE)
+    try:
+        held = tmp_path / "a"
+        assert within(100, lambda: held.exists() and held.read_text() == "held")
+        os.kill(build.pid, sent)
+        build.communicate(timeout=30)  # of the minute that the notebook has
+        assert free(held)
+    finally:
+        build.kill()

@@ -25,6 +25,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from attnverify.evidence.closure import Sources
+from attnverify.evidence.workers import end_with_parent
 from attnverify.files import write_text
 from forked_kernels import CAN_FORK, ForkingKernelManager, context
 
@@ -123,7 +124,7 @@ def fill(
     unedited = Unedited(paths)
     # No process is started before something is to be done.
     with ProcessPoolExecutor(
-        jobs or os.cpu_count(), mp_context=context(), initializer=one_thread
+        jobs or os.cpu_count(), mp_context=context(), initializer=start_executing
     ) as pool:
         known = _keys(paths, pool, store, package) if store else {}
         whole = _digest({path.stem: [key, read(path).metadata] for path, key in known.items()})
@@ -158,6 +159,15 @@ def _text(path: Path) -> str:
 
 #: What the numerical libraries read when they start.
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+def start_executing() -> None:
+    """What a process does before its first notebook. A killed build leaves none behind.
+
+    The thread that waits for the end of the build holds nothing that a forked kernel could lack.
+    """
+    end_with_parent()
+    one_thread()
 
 
 def one_thread() -> None:

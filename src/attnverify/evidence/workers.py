@@ -155,7 +155,7 @@ def _interrupts_held() -> Iterator[None]:
 def _serve(connection: Connection) -> None:
     """Do the tasks that come through the connection until it is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     while True:
         try:
             task = connection.recv()
@@ -169,8 +169,12 @@ def _serve(connection: Connection) -> None:
         connection.send(answer)
 
 
-def _end_with_parent() -> None:
-    """However the parent ends, killed or not, this process ends with it."""
+def end_with_parent() -> None:
+    """From now on this process ends when the one that started it does, killed or not."""
+    threading.Thread(target=_wait_for_the_end, daemon=True).start()
+
+
+def _wait_for_the_end() -> None:
     parent = parent_process()
     assert parent is not None
     parent.join()
