@@ -241,8 +241,8 @@ SPOILED = {
         "bound: got float, expected a tensor",
     ),
     "numpy on floats": (
-        MINE.replace("length(e) / 2,", "ops.square(length(e)) if 0 else np.sqrt((e * e).sum(-1)),"),
-        "right: got (RuntimeError|NameError)",
+        "import numpy as np\n" + MINE.replace("length(e) / 2,", "np.sqrt((e * e).sum(-1)) / 2,"),
+        "right: got RuntimeError: Can't call numpy",
     ),
     "no entries": (
         MINE.replace(
