@@ -56,7 +56,7 @@ machines: $(STAMP)  ## run every test as other machines would, with a table of t
 	@$(BIN)/python tools/npm.py
 	$(BIN)/python tools/machines.py $(ARGS)
 
-mutants: $(STAMP)  ## plant errors in formulas and engine, count what catches them; ARGS='--sample 20'
+mutants: $(STAMP)  ## plant errors in formulas, engine, models and experiments, count what catches them; ARGS='--sample 20'
 	$(BIN)/python tools/mutants.py --processes 2 $(ARGS)
 
 lab: $(STAMP)  ## open the notebooks in JupyterLab

@@ -56,7 +56,9 @@ CASES = {
         {**SMALL, "use_parallel_residual": False, "attention_bias": False},
     ),
     "phi": ("PhiConfig", {**SMALL, "num_key_value_heads": 1, "partial_rotary_factor": 0.5}),
+    "phi, norms of heads": ("PhiConfig", {**SMALL, "qk_layernorm": True}),
     "roberta": ("RobertaConfig", SMALL),
+    "xlm-roberta": ("XLMRobertaConfig", {**SMALL, "pad_token_id": 1}),
     "distilbert": ("DistilBertConfig", DISTIL),
     "albert": ("AlbertConfig", {**SMALL, "embedding_size": 5, "num_hidden_layers": 3}),
     "albert, groups": (
@@ -103,11 +105,11 @@ def reference(model, arguments, dtype):
         return own(**given).last_hidden_state
 
 
-def encoder(norm_first: bool = False, **options) -> nn.TransformerEncoder:
+def encoder(norm_first: bool = False, batch_first: bool = True, **options) -> nn.TransformerEncoder:
     """A stack of torch's own layers."""
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(
-        12, 3, 17, batch_first=True, norm_first=norm_first, dropout=0.1, **options
+        12, 3, 17, batch_first=batch_first, norm_first=norm_first, dropout=0.1, **options
     )
     stack = nn.TransformerEncoder(layer, 2, nn.LayerNorm(12), enable_nested_tensor=False)
     return shaken(stack)

@@ -139,10 +139,15 @@ def test_whole_numbers_in_a_tensor_become_float64():
 
 PLAIN = """
 import attnverify as av
+import torch
 for name, value in {arguments}:
     try:
         if name == "X":
             av.SelfAttentionNetwork.random(1, 1, 2)(value)
+        elif name == "net":
+            av.paths.by_length(torch.tensor(value), torch.tensor(value))
+        elif name == "diameter":
+            av.norms.diameter(torch.tensor(value))
         else:
             av.SelfAttentionNetwork.random(**{{"depth": 1, "heads": 1, "width": 2, name: value}})
         print("accepted", name, value)
@@ -156,6 +161,10 @@ MISTAKES = {
     "depth": 2.5,
     "width": "3",
     "mlp_width": -1,
+    "seed": "a",
+    "scale": -1,
+    "net": [[1.0, 2.0]],
+    "diameter": [1.0, 2.0],
     "X": [1, 2],
 }
 
@@ -165,7 +174,41 @@ def test_what_types_refuse_here_is_named_in_a_plain_process():
     code = PLAIN.format(arguments=repr(list(MISTAKES.items())))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     lines = done.stdout.splitlines()
-    assert [line.split(": got ")[0] for line in lines] == list(MISTAKES)
+    names = ["X" if name == "diameter" else name for name in MISTAKES]  # as in diameter(X)
+    assert [line.split(": got ")[0] for line in lines] == names
     assert lines[-1] == "X: got shape (2,), expected shape (..., tokens, width)"
     with pytest.raises(InputError, match="dtype: got torch.int64, expected a floating dtype"):
         av.SelfAttentionNetwork.random(1, 1, 2, dtype=torch.int64)
+
+
+def test_weights_by_hand_are_those_of_numpy():
+    """Arrays and lists are taken, biases that are left out are 0; the network is its formula."""
+    generator = torch.Generator().manual_seed(0)
+    shapes = {"W_Q": (1, 2, 6, 3), "W_K": (1, 2, 6, 3), "W_V": (1, 2, 6, 3), "W_O": (1, 2, 3, 6)}
+    own = {
+        name: torch.randn(*shape, generator=generator, dtype=torch.float64)
+        for name, shape in shapes.items()
+    }
+    X = torch.randn(5, 6, generator=generator, dtype=torch.float64)
+    for weights in (
+        av.AttentionWeights(**{name: value.numpy() for name, value in own.items()}),
+        av.AttentionWeights(**{name: value.tolist() for name, value in own.items()}),
+    ):
+        net = av.SelfAttentionNetwork(weights, mask=torch.ones(5, 5).tril().bool().numpy())
+        expected = torch.zeros(5, 6, dtype=torch.float64)
+        for h in range(2):
+            W_Q, W_K, W_V, W_O = (own[name][0, h] for name in shapes)
+            scores = (X @ W_Q @ (X @ W_K).mT / 3**0.5).masked_fill(~net.keep(5), -torch.inf)
+            expected += scores.softmax(-1) @ X @ W_V @ W_O
+        # Products of 6, 3, 5 and 3 terms and two sums, in another order: 24 roundings of parts
+        # whose absolute values sum to at most 100 times the largest output here.
+        assert (net(X) - expected).abs().max() <= 24 * 2.0**-53 * 100 * expected.abs().max()
+        assert all(bool((net.weights[b] == 0).all()) for b in ("b_Q", "b_K", "b_V", "b_O"))
+    with pytest.raises(InputError, match="^weights.W_K: got NoneType, expected a tensor, a numpy"):
+        av.AttentionWeights(own["W_Q"])
+    with pytest.raises(InputError, match="^weights: got torch.float32 and torch.float64"):
+        mixed = av.AttentionWeights(**{**own, "W_O": own["W_O"].float()})
+        av.SelfAttentionNetwork(mixed)
+    for scale in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(InputError, match="^scale: got .*, expected a finite number"):
+            av.SelfAttentionNetwork.random(1, 2, 6, scale=scale)

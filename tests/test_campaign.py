@@ -190,6 +190,8 @@ def test_the_worst_piece_has_the_worst_outcome_before_the_largest_ratio():
     assert worst["cases"] == 12
     failed = [{**entry("fail", 0.5)[0], "cases": 4}]
     assert samples.merged([*pieces, failed, pieces[0]])["c"]["number"] == 3
+    more = [{**pieces[1][0], "undecided": 2}]
+    assert samples.merged([*pieces, more])["c"]["undecided"] == 5
 
 
 @pytest.mark.usefixtures("nothing_stays")

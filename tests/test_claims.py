@@ -49,6 +49,17 @@ def test_statements_speak_in_words(id):
     assert "`" not in re.sub(r"\{claim\}`[^`]+`", "", statement), "a bare code identifier"
 
 
+@pytest.mark.parametrize("symbol", ["g_i", "a_i"])
+def test_a_symbol_of_the_walk_is_defined_where_a_score_is_read(symbol):
+    """In the statement itself, in one of its own part that it names, or by a claim's name."""
+    defined = re.compile(rf"{symbol} =|the \${symbol}\$ of {{claim}}")
+    for entry in registry.select(["localization.*"]):
+        named = re.findall(r"\{claim\}`(localization\.[^`]+)`", entry.statement)
+        if re.search(rf"(?<![a-z]){symbol}", entry.statement):
+            texts = [entry.statement, *(registry[id].statement for id in named)]
+            assert any(map(defined.search, texts)), entry.id
+
+
 def test_unknown_ids_name_the_nearest_match():
     with pytest.raises(
         InputError, match=r"got 'paths.cuont', expected a claim id \(did you mean 'paths.count'"

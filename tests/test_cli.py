@@ -249,7 +249,7 @@ def test_what_the_quick_setting_does_not_judge_is_measured(
     assert results.load(tmp_path / "toy.json").verdict["holds"] is (holds if code else None)
 
 
-FULL_ONLY = {"locater", "small-decoder", "sorting", "convex-hull", "memorization"}
+FULL_ONLY = {"locater", "small-decoder", "sorting", "convex-hull", "real-spectra", "memorization"}
 
 
 @pytest.mark.parametrize("name", ["locater", "small-decoder"])

@@ -177,7 +177,10 @@ def test_a_scheduler_without_workers_is_an_error(monkeypatch):
             list(cluster.run([Task("a", os.getpid, ())], empty.scheduler_address))
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense//x:y", "127.0.0.1"])
+@pytest.mark.parametrize(
+    "address",
+    ["tcp://127.0.0.1:1", "nonsense//x:y", "127.0.0.1", "ucx://127.0.0.1:1", "tls://127.0.0.1:1"],
+)
 def test_an_address_without_a_scheduler_is_an_error(address, capfd):
     start = time.monotonic()
     with pytest.raises(InputError, match=f"^scheduler: got '{address}', where no dask scheduler"):

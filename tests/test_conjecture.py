@@ -123,8 +123,29 @@ def test_what_has_no_constant_is_refused():
         )
     with pytest.raises(InputError, match="left: got no positive value"):
         best_constant(lambda u: -u / u, lambda u: u / u, one, settings=QUICK)
-    with pytest.raises(InputError, match=r"right: got shape \(2, 1\), expected shape \(2, 1, 2\)"):
+    with pytest.raises(InputError, match=r"right: got shape \(8, 1\), expected shape \(8, 1, 2\)"):
         best_constant(lambda u: ops.stack([u, u], -1), lambda u: u / u, one, settings=QUICK)
+
+
+@pytest.mark.parametrize(
+    ("left", "where"),
+    [
+        (lambda u: ops.log(1 + abs(u)), "1000 times as large"),
+        (lambda u: ops.sqrt(abs(u)), "1000 times as large"),
+        (lambda u: 1 / ops.sqrt(abs(u)), "1000 times as small"),
+    ],
+)
+def test_a_quotient_that_keeps_growing_is_told(left, where):
+    found = best_constant(left, lambda u: u / u, [{"u": (1,)}], settings=QUICK)
+    assert found.proposal is None and found.twin is None
+    assert "the quotient still grows" in str(found) and where in str(found)
+    assert found.growth in found._repr_html_() and found.as_json()["growth"] == found.growth
+
+
+@pytest.mark.parametrize("left", [lambda u: abs(u), lambda u: 0 * u + 1])
+def test_a_quotient_that_ends_at_infinity_or_zero_is_not_called_growing(left):
+    found = best_constant(left, lambda u: 1 + abs(u), [{"u": (1,)}], settings=QUICK)
+    assert not found.growth and found.proposal is not None and found.proposal.constant == 1
 
 
 def test_a_proposal_is_the_least_likely_by_chance():
@@ -250,8 +271,8 @@ def test_a_search_that_never_ends_is_ended(tmp_path):
     path = tmp_path / "endless.py"
     text = EXAMPLE.read_text(encoding="utf-8")
     path.write_text(text.replace("    return", "    while len(u) > 9: pass\n    return", 1))
-    with pytest.raises(RunError, match=r"the search of endless.py: got no end within 6 s.*--limit"):
-        conjecturefile.answer(path, QUICK, limit=6)
+    with pytest.raises(RunError, match=r"the search of endless.py: got no end within 1 s.*--limit"):
+        conjecturefile.answer(path, QUICK, limit=1)
 
 
 @pytest.mark.parametrize(

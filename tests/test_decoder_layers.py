@@ -124,6 +124,14 @@ def test_a_decoder_is_its_layers_written_out(norms, mask):
     assert (net(X) - known).abs().max() <= limit < 1e-11
 
 
+def test_epsilon_is_that_of_llama_unless_told_otherwise():
+    from transformers import LlamaConfig
+
+    norm, x = RMSNorm(torch.full((4,), 2.0)), torch.full((1, 3, 4), 1e-3)
+    assert norm.epsilon == LlamaConfig().rms_norm_eps
+    assert torch.allclose(norm(x), 2 * x / (1e-6 + 1e-6) ** 0.5, rtol=1e-6, atol=0)
+
+
 def test_a_decoder_takes_bare_attention_and_shapes_that_fit():
     good = Decoder.random(1, 2, 4, 6)
     parts = {"mlp": good.mlp.at(), "norm": good.norm.at()}

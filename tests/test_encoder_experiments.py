@@ -1,6 +1,7 @@
 """The experiments on encoders: their parts, their criteria, and a model of the user's."""
 
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from attnverify.experiments.architectures import (
 from attnverify.experiments.architectures import (
     tables as architecture_tables,
 )
+from attnverify.experiments.engine import weights
 from attnverify.experiments.engine.model import Settings
 from attnverify.experiments.trained_encoder import (
     layer_bounds,
@@ -21,6 +23,7 @@ from attnverify.experiments.trained_encoder import (
     spectra,
 )
 from attnverify.formulas import collapse, norms, rates
+from attnverify.formulas.softmax import critical_float, oscillation
 from attnverify.network import stacks
 from attnverify.network.deviations import Layer, Tokens, apply
 from attnverify.network.encoder import Encoder
@@ -42,6 +45,10 @@ def test_passages():
     first, second = passages.passage(0, 20).split(), passages.passage(1, 20).split()
     assert first == text[:20] and len(second) == 20 and first != second
     assert " ".join(second) in " ".join(text)
+    places = [passages.passage(index, 96) for index in range(20)]
+    whole = " ".join(passages._with_documentation())
+    ends = [(whole.index(each), whole.index(each) + len(each)) for each in places]
+    assert all(a < b for (_, a), (b, _) in pairwise(ends)), "no two share a word"
     with pytest.raises(InputError, match="^length: got 100000, expected 1 to"):
         passages.passage(0, 100_000)
     with pytest.raises(InputError, match="^index: got -1"):
@@ -91,6 +98,31 @@ def test_bounds_hold_at_small_tokens(minilm):
     assert layer_bounds.composite_steps(layer, far) == {"printed": None, "corrected": None}
     same = Tokens.of(torch.ones(3, 384, dtype=torch.float64))
     assert layer_bounds.diameter(same) == 0
+
+
+def test_composite_bounds_end_where_their_condition_does(minilm):
+    """Scores of deviations grow with their square, so a factor puts their oscillation anywhere."""
+    X = minilm.embed(passages.passage(0, 10))
+    layer, R = Layer.of(minilm.network, 0), X - X.mean(0)
+    scores = collapse.scores_of_residual(R, layer.W_Q @ layer.W_K.mT, layer.W_Q.shape[-1])
+    unit = (critical_float() / float(oscillation(scores).max())) ** 0.5
+    for size, known in ((0.99, True), (1.01, False)):
+        steps = layer_bounds.composite_steps(layer, Tokens(X.mean(0), size * unit * R))
+        assert [value is not None for value in steps.values()] == [known, known]
+
+
+def test_bounds_of_a_layer_are_relative_to_its_output(minilm):
+    """The diameter's bound times K, over the composite value of what came out."""
+    X = Tokens.of(minilm.embed(passages.passage(0, 10)))
+    layer = Layer.of(minilm.network, 0)
+    after, own = apply(layer, X, architectures.ALL_PARTS["attention"]), layer_bounds.rates(layer)
+    found = architectures._bounds(layer, own, X, after, 7.0)
+    K = layer_bounds.residual_of_diameter(*X.values.shape)
+    whole = float(norms.composite(after.values))
+    assert found["from_input"] == pytest.approx(7 * K / whole)
+    sharp = layer_bounds.sharp_step(own, layer_bounds.diameter(X))
+    assert found["sharp"] == pytest.approx(K * sharp / whole)
+    assert float(norms.composite(after.deviations)) <= K * sharp
 
 
 @pytest.mark.parametrize(("qk", "value"), [(1.0, 2.0), (0.01, 1.5), (30.0, 100.0)])
@@ -160,7 +192,53 @@ def test_measures_of_a_product_that_vanishes_are_undefined():
 def test_outside_counts_undefined_heads_as_inside():
     heads = [{"kind": "trained", "xi": v} for v in (None, -3.0, 0.0, 1.0, 1.1)]
     rows = [*heads, {"kind": "random", "xi": [-1.0, 1.0]}]
-    assert spectra.outside(rows, "xi") == (2, 5)
+    rows = [row | {"model": "m", "judged": True} for row in rows]
+    other = [row | {"model": "other", "judged": False} for row in rows[:3]]
+    assert spectra.outside([*rows, *other], "xi") == (2, 5)
+    assert spectra.outside(
+        [*rows, *other, rows[-1] | other[0] | {"kind": "random", "xi": [0, 1]}], "xi", "other"
+    ) == (1, 3)
+
+
+def test_the_range_of_random_heads_is_the_central_95_percent():
+    """By whole matrices and sorted values; a place between two of them is divided by its distance.
+
+    Traces of 2 x 2 products and of 6 x 6 ones are the same but for rounding, which tr W^2 near 0
+    enlarges: its ends are far from such heads.
+    """
+    settings = Settings(seed=4)
+    found = spectra._random(torch.Size((3, 20, 6, 2)), settings)
+    random, values = torch.Generator().manual_seed(4), {name: [] for name in spectra.MEASURES}
+    for _ in range(spectra.QUICK_STACKS * 3):
+        Q, K = torch.randn(2, 20, 6, 2, generator=random, dtype=torch.float64)
+        for W in Q @ K.mT:
+            square, size = float((W @ W).trace()), float(W.norm())
+            if square > 0:
+                values["xi"].append(float(W.trace()) / square**0.5)
+            values["xi_frobenius"].append(float(W.trace()) / size)
+            values["skew_share"].append(float((W - W.mT).norm()) / 2 / size)
+    assert found["heads"] == len(values["skew_share"]) == 120
+    assert found["xi_undefined"] == 120 - len(values["xi"]) > 0
+    for name, each in values.items():
+        each.sort()
+        for share, end in zip((0.025, 0.975), found[name], strict=True):
+            place = share * (len(each) - 1)
+            low, part = int(place), place - int(place)
+            expected = (1 - part) * each[low] + part * each[low + 1]
+            assert end == pytest.approx(expected, rel=1e-7), name  # eight digits are stored
+
+
+def test_heads_of_a_decoder_are_those_of_its_layers():
+    """Scores of two tokens of the same place, head by head, from the weights as they are stored."""
+    kept = weights.committed("small-decoder")
+    query, key = spectra.heads_of(kept)
+    layer, own = "model.layers.2.self_attn", torch.Generator().manual_seed(0)
+    x, y = torch.randn(2, 64, dtype=torch.float64, generator=own)
+    q = (kept[f"{layer}.q_proj.weight"].double() @ x).reshape(4, 16)
+    k = (kept[f"{layer}.k_proj.weight"].double() @ y).reshape(2, 16)
+    for head in range(4):
+        score = x @ query[2, head] @ key[2, head].mT @ y
+        assert float(score) == pytest.approx(float(q[head] @ k[head // 2]), rel=1e-9)
 
 
 # ---------------------------------------------------------------- the criterion on architectures
@@ -206,6 +284,18 @@ def test_criterion_asks_every_seed(name, place):
     for end in ("low", "high"):
         last[end][place] = wrong
     assert architecture_criterion.judge(rows).holds is False
+
+
+def test_criterion_takes_the_unfavorable_end_of_every_enclosure():
+    """A fall counts down to the high end after it, a hold with skip connections to the low end."""
+    rows = table(1e-4, 0.5)
+    for name, end, value in (("attention", "high", 2e-3), ("attention + skip", "low", 0.5e-3)):
+        open_ended = [
+            row | {end: [value]} if row["variant"] == name and row["layer"] == 1 else row
+            for row in rows
+        ]
+        assert architecture_criterion.judge(rows).holds is True
+        assert architecture_criterion.judge(open_ended).holds is False
 
 
 def with_middle(*values):

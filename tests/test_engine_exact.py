@@ -11,8 +11,8 @@ from flint import arb
 from attnverify import ops
 from attnverify.checks.definitions.agree import agree
 from attnverify.errors import InputError
-from attnverify.evidence import draw
-from attnverify.evidence.certify import certify, certify_identity
+from attnverify.evidence import draw, rounding
+from attnverify.evidence.certify import certify, certify_identity, random_instances
 from attnverify.evidence.cover import both
 from attnverify.evidence.exact import compare, compare_identity
 from attnverify.evidence.forms import Identity, Inequality
@@ -305,6 +305,32 @@ def test_exact_draws_differ_and_are_small_rationals():
     assert list(one) != list(other)
     for x in (*one, *other):
         assert isinstance(x, flint.fmpq) and 8 % int(x.q) == 0 and abs(x) <= 3
+
+
+def test_no_exact_instance_is_looked_at_twice():
+    """Every draw of every size has a seed of its own; equal ones would count as evidence."""
+    seen: list[tuple] = []
+
+    def build(**free):
+        seen.append(tuple(str(v) for value in free.values() for v in value.flat))
+        return free
+
+    check = replace(identity(lambda x: x * x - 1), build=build, exact_draws=4)
+    check = replace(check, sizes=({"x": (7,)}, {"x": (7,)}))
+    certify_identity(check, QUICK, "t")
+    assert len(seen) == len(set(seen)) == 8
+    unequal = Inequality(lambda x: x[..., 0], lambda x: x[..., 0] + 1, ({"x": (7,)}, {"x": (7,)}))
+    found = random_instances(unequal, QUICK, "t")
+    assert len({tuple(one["x"].tolist()) for one in found}) == len(found) == 8
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_the_unit_roundoff_is_the_largest_error_of_rounding_to_nearest(dtype):
+    """1 + u lies between two floats and is rounded to 1, to even; anything above it is not."""
+    one = torch.ones((), dtype=dtype)
+    u = rounding.unit(one)
+    assert one + u == one and one + u * 1.01 > one
+    assert rounding.gamma(3, one) == 3 * u / (1 - 3 * u)
 
 
 @pytest.mark.parametrize("search", [sample, attack])

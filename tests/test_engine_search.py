@@ -10,7 +10,7 @@ from flint import arb
 from attnverify import ops
 from attnverify.errors import InputError
 from attnverify.evidence import draw
-from attnverify.evidence.ascent import ascend
+from attnverify.evidence.ascent import ascend, farther
 from attnverify.evidence.floats import sample_identity
 from attnverify.evidence.forms import Identity, Inequality
 from attnverify.evidence.records import KINDS, Record, require_kinds
@@ -77,6 +77,23 @@ def test_attack_finds_a_supremum_at_scale_infinity():
     )
     found = attack(check, QUICK, "t")
     assert found.outcome == "fail" and float(abs(found.instance["x"])) > 999
+
+
+@pytest.mark.parametrize("left", [lambda x, y: abs(x) + abs(y), lambda x, y: 0 * x + 0 * y + 1])
+@pytest.mark.parametrize("gap", [1e-5, 1e-9, 1e-11])
+def test_attack_looks_beyond_its_own_scales(left, gap):
+    """(|x| + |y|)/(1 + |x| + |y|) and 1/(1 + |x| + |y|): 1 is best, at infinity and at zero."""
+    right = lambda x, y: ops.constant(1 - gap, x) * (1 + abs(x) + abs(y))  # noqa: E731
+    check = Inequality(left, right, ({"x": (1,), "y": (1,)},))
+    assert attack(check, QUICK, "t").outcome == "fail"
+    true = replace(check, right=lambda x, y: 1 + abs(x) + abs(y))
+    assert attack(true, QUICK, "t").outcome == "pass"
+
+
+def test_what_is_not_better_farther_out_is_not_looked_at():
+    found, _ = ascend(peak(3.0), SIZES[0], 8, 50, generator(0, "t"), "cpu")
+    assert not len(farther(peak(3.0), found)["x"])
+    assert attack(peak(3.0), replace(QUICK, steps=50), "t").instances < 12 * 2 + 1
 
 
 def test_scales_stay_where_floats_have_digits():

@@ -93,6 +93,17 @@ def test_a_claim_is_no_better_than_what_it_rests_on(first, second, status):
     assert standings(registry, alone)[ids[1]].status == status
 
 
+@pytest.mark.parametrize("status", ["verified", "partial", "failed", "not checked", "refuted"])
+def test_only_a_verified_correction_corrects(status):
+    from attnverify.evidence.status import Standing
+
+    for claim in filter(lambda claim: claim.corrected_by, registry.values()):
+        alone = {id: Standing("verified") for id in registry}
+        alone |= {claim.id: Standing("refuted"), str(claim.corrected_by): Standing(status)}
+        found = standings(registry, alone)[claim.id].status
+        assert found == ("corrected" if status == "verified" else "refuted")
+
+
 @pytest.mark.parametrize(
     ("holds", "outcome", "decided"), [(True, "pass", 3), (False, "fail", 3), (None, "unknown", 0)]
 )

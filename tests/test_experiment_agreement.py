@@ -11,7 +11,7 @@ from rich.console import Console
 from scipy.stats import ttest_ind
 
 from attnverify import InputError
-from attnverify.experiments import EXPERIMENTS
+from attnverify.experiments import EXPERIMENTS, committed
 from attnverify.experiments.engine import agreement, command, results, rounding, stored, weights
 from attnverify.experiments.engine.model import Settings
 from attnverify.experiments.shortpaths import KEPT, again
@@ -77,12 +77,14 @@ def folder() -> Path:
 
 def test_the_weights_of_the_package_say_where_they_come_from():
     files = sorted(folder().iterdir())
-    assert [file.stem for file in files] == sorted([*WITH_WEIGHTS, "small-decoder"])
+    decoders = {"small-decoder": 1_000_000, "real-spectra": 200_000}
+    assert [file.stem for file in files] == sorted([*WITH_WEIGHTS, *decoders])
     sizes = {file.stem: file.stat().st_size for file in files}
-    assert sizes.pop("small-decoder") < 1_000_000 and sum(sizes.values()) < 3_000_000
+    assert all(sizes.pop(name) < most for name, most in decoders.items())
+    assert sum(sizes.values()) < 3_000_000
     for file in files:
         tensors, trained_by = weights.load(file)
-        assert trained_by == f"attnverify experiment {file.stem} --seed 0 --device cpu"
+        assert trained_by == committed(file.stem).command
         assert all(torch.isfinite(value).all() for value in tensors.values())
         if file.stem in WITH_WEIGHTS:
             assert {len(v) for v in tensors.values()} == {5 if file.stem == "circle" else KEPT}

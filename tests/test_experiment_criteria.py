@@ -7,6 +7,7 @@ quantile or an empty comparison would not show there.
 from __future__ import annotations
 
 import math
+import statistics
 
 import pytest
 
@@ -15,6 +16,7 @@ from attnverify.experiments import shortpaths as short
 from attnverify.experiments.engine.answers import above, all_of, any_of, at_least, at_most, below
 from attnverify.experiments.engine.model import Settings
 from attnverify.experiments.trained_encoder import margins, spectra
+from attnverify.experiments.trained_models import looked
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -187,11 +189,46 @@ def cells(**last):
         (cells(wide={"entropy": 0.55}), False),  # above 0.5 by 3.5 standard errors
         (cells(wide={"entropy": math.nan}), False),
         (cells()[:1], False),
-        ([cells()[0], cells(wide={"deviation": 5.0})[3]], False),  # no two of nearly one radius
+        ([cells()[0], cells(wide={"deviation": 3.15})[3]], True),
+        ([cells()[0], cells(wide={"deviation": 3.3})[3]], False),  # no two of nearly one radius
+        (cells(tight={"mean": 3.9, "entropy": 0.28}), False),
+        (cells(tight={"mean": 4.1, "entropy": 0.28}), True),  # no moderate size
+        (cells(tight={"mean": -1.0, "entropy": 0.28}), False),
+        (cells(tight={"mean": -0.9, "entropy": 0.28}), True),
+        (cells(tight={"mean": 4.1, "deviation": 1.1, "entropy": 0.28}), True),
+        (cells(wide={"deviation": 2.75, "residual": 0.2}), True),  # not spread enough for part 3
+        (cells(tight={"mean": 7.9, "contrast": 0.1}, wide={"deviation": 7.9}), False),
+        (cells(tight={"mean": 8.1, "contrast": 0.1}, wide={"deviation": 8.1}), True),
     ],
 )
 def test_phase_diagram(rows, holds):
     assert phase_diagram.judge(rows).holds is holds
+
+
+def test_a_cell_has_means_and_standard_errors_over_its_sequences():
+    """By the definitions, sequence after sequence, to half a unit of the last stored digit."""
+    X = phase_diagram.walks(7, seed=2)
+    row = phase_diagram.cell(X, 1.0, 2.0)
+    eigenvalues = 1.0 + 2.0 * phase_diagram.spectrum_shape(phase_diagram.WIDTH)
+    quantiles = [statistics.NormalDist().inv_cdf((k + 0.5) / 16) for k in range(16)]
+    own = [1 + 2 * q / statistics.pstdev(quantiles) for q in quantiles]
+    assert eigenvalues.tolist() == pytest.approx(own) and row["sequences"] == 7
+    assert float((eigenvalues - 1).square().mean()) == pytest.approx(4)
+    each = {name: [] for name in phase_diagram.FIGURES}
+    for tokens in X:
+        P = (tokens @ eigenvalues.diag() @ tokens.mT / (32 * 4)).softmax(-1)
+        rest = lambda Y: Y - Y.mean(0)  # noqa: E731
+        value = lambda Y: (Y.abs().sum(0).max() * Y.abs().sum(1).max()).sqrt()  # noqa: E731
+        share = [value(rest(Y)) / value(Y) for Y in (P @ tokens, tokens)]
+        contrast = float(P[-1, 24:].sum() - P[-1, :8].sum())
+        each["entropy"].append(float(-(P * P.log()).sum(-1).mean()) / math.log(32))
+        each["residual"].append(float(share[0] / share[1]))
+        each["contrast"].append(contrast)
+        each["strength"].append(abs(contrast))
+    for name, values in each.items():
+        assert row[name] == pytest.approx(statistics.mean(values), abs=0.6e-6), name
+        error = statistics.stdev(values) / math.sqrt(7)
+        assert row[f"{name}_error"] == pytest.approx(error, abs=0.6e-6), name
 
 
 # ---------------------------------------------------------------- LocAteR
@@ -207,6 +244,32 @@ def test_a_difference_of_seeds_has_its_upper_bound_above_its_mean():
     assert mean == 1 and high == pytest.approx(1 + 2.776 * 0.2**0.5, abs=1.4e-3)
     mean, high = locater.bound(other, row, "loss", 2)
     assert mean == -1 and high == pytest.approx(-1 + 2.776 * 0.2**0.5, abs=1.4e-3)
+
+
+def test_a_head_widens_on_every_text_or_not_at_all():
+    """Below 0.1 in the first layer and above 0.25 in the last, on the worst of the texts."""
+
+    def widening(first, last):
+        ends = ((1, first), (2, [0.0, 0.9]), (3, last))
+        rows = [
+            {"model": model, "kind": "head", "layer": layer, "head": 1, "entropy": entropy}
+            for layer, entropy in ends
+            for model in ("ALBERT", "encoder")
+        ]
+        return looked.widening(rows)
+
+    assert widening([0.05, 0.09], [0.3, 0.26]) == [1]
+    assert widening([0.05, 0.11], [0.3, 0.26]) == widening([0.05, 0.09], [0.3, 0.24]) == []
+
+
+def test_long_paths_are_longer_than_half_the_depth():
+    row = {"shares": [0.5, 0.3, 0.1, 0.06, 0.04], "paths": [1, 8, 24, 32, 16]}
+    assert looked.long_paths(row) == pytest.approx((0.1, 48 / 81))
+
+
+def test_the_error_of_a_perplexity_is_that_of_the_loss_to_first_order():
+    assert locater.perplexity(1.0, 0.1) == (2.71828, 0.272)  # e and 0.1 e
+    assert locater.perplexity(0.0, 0.1) == (1.0, 0.1)
 
 
 # ---------------------------------------------------------------- a trained encoder
@@ -231,12 +294,14 @@ def test_margins(values, wider, once):
 
 
 def heads(first, second, random=True):
+    """Those of the judged model, and others beside them."""
     found = [
-        {"kind": "trained", "xi_frobenius": a, "skew_share": b}
+        {"kind": "trained", "judged": True, "xi_frobenius": a, "skew_share": b}
         for a, b in zip(first, second, strict=True)
     ]
-    ends = {"kind": "random", "xi_frobenius": [-1.0, 1.0], "skew_share": [0.6, 0.8]}
-    return [*found, ends] if random else found
+    ends = {"kind": "random", "judged": True, "xi_frobenius": [-1.0, 1.0], "skew_share": [0.6, 0.8]}
+    other = [{**row, "judged": False, "xi_frobenius": 0.0} for row in found]
+    return [*other, *found, ends] if random else found
 
 
 @pytest.mark.parametrize(

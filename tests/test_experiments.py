@@ -39,7 +39,7 @@ def test_the_committed_table_is_of_the_full_setting(name):
     assert result.command.startswith(f"attnverify experiment {name} --seed")
     assert {"torch", "python", "attnverify"} <= set(result.versions)
     assert set(result.machine) == {"system", "architecture", "cores"}
-    assert 0 <= result.seconds < 40 * 60 and result.rows
+    assert result.seconds >= 0 and result.rows
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import myst_nb
 import pytest
 
+from attnverify.book.extension import STATIC
 from pagechecks import soup
 from visits import visiting
 
@@ -67,3 +69,33 @@ def test_what_is_folded_is_printed(browser, site):
         assert page.evaluate(opened)
         page.evaluate("dispatchEvent(new Event('afterprint'))")
         assert not any(is_open(page))
+
+
+LONG = "forall x, " * 60
+PRINTED = f"""<!doctype html><article class="bd-article"><div class="cell">
+<details class="hide above-input"><summary>Code</summary><pre>{LONG}</pre></details></div>
+<div class="attnverify-scroll"><pre>{LONG}</pre></div>
+<div class="katex-display"><span class="katex" style="display: block"><span class="katex-html"
+  style="display: block"><span class="base" style="display: inline-block; width: 120em">x</span>
+</span></span></div></article>"""
+#: What a sheet of A4 would cut off, show as a bar, or show only later.
+LOST_ON_PAPER = """() => [...document.querySelectorAll("pre, .base, .attnverify-scroll")]
+  .filter((e) => e.getBoundingClientRect().right > innerWidth || e.scrollWidth > e.clientWidth + 1
+  || getComputedStyle(e).backgroundImage !== "none" || getComputedStyle(e).opacity !== "1")
+  .map((e) => e.className || e.tagName)"""
+
+
+def test_paper_loses_nothing(browser):
+    """The scripts and styles alone, at the width of A4: code, formulas and statements are whole."""
+    page = browser.new_page(viewport={"width": 700, "height": 900})
+    page.set_content(PRINTED)
+    styles = [STATIC / "evidence.css", Path(myst_nb.__file__).parent / "static" / "mystnb.css"]
+    for style in styles:
+        page.add_style_tag(content=style.read_text(encoding="utf-8"))
+    page.add_script_tag(content=(STATIC / "folding.js").read_text(encoding="utf-8"))
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate(LOST_ON_PAPER) == []
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.eval_on_selector(".base", "(e) => e.getBoundingClientRect().right > innerWidth")
+    page.close()

@@ -172,8 +172,13 @@ def sample(tmp_path) -> Path:
         ],
         "definitions": [],
     }
-    (folder / "checked.json").write_text(record.text(body))
+    forge(folder / "checked.json", body)
     return folder
+
+
+def forge(path: Path, body: dict) -> None:
+    """Write a record with a digest of its own that fits."""
+    path.write_text(record.text({**body, "sha256": formal.seal(body)}))
 
 
 ZERO, SAME = "AttnVerify.Tiny.zero", "Exactly as registered."
@@ -237,7 +242,7 @@ def test_an_axiom_that_is_not_listed_is_told(sample):
 
 def test_a_record_of_another_claim_or_none_is_told(sample):
     path = sample / "checked.json"
-    path.write_text(path.read_text().replace('"paths.count"', '"paths.decomposition"'))
+    forge(path, json.loads(path.read_text().replace('"paths.count"', '"paths.decomposition"')))
     assert "has AttnVerify.Tiny.zero for paths.decomposition" in outcome(sample)[1]
     path.unlink()
     kind, detail, twins = outcome(sample)
@@ -252,10 +257,113 @@ def test_a_broken_record_is_refused(sample, text):
         formal.read(sample)
 
 
+EDITS = {
+    "statement": lambda body: body["theorems"][0].update(statement="0 = 1"),
+    "axioms": lambda body: body["theorems"][0].update(axioms=[]),
+    "negations": lambda body: body.update({"negations use": []}),
+    "definitions": lambda body: body["definitions"].append({"name": "a", "text": "b"}),
+    "prover": lambda body: body.update(prover="Coq 9"),
+    "neighbor": lambda body: body["neighbors"].pop(),
+    "axiom's type": lambda body: body["axioms"].update({"Logic.choice": "True"}),
+}
+
+
+@pytest.mark.parametrize("part", EDITS)
+def test_a_record_that_was_edited_by_hand_is_refused(sample, part):
+    path = sample / "checked.json"
+    body = json.loads(path.read_text())
+    EDITS[part](body)
+    path.write_text(record.text(body))
+    with pytest.raises(InputError, match=r"checked.json with contents that do not match its own"):
+        formal.read(sample)
+
+
+def test_sources_without_the_theory_or_its_imports_are_told(sample):
+    """Also of a negation and of a script; imports in comments do not count."""
+    base = sample / "Base.v"
+    base.write_text("(* From AttnVerify Require Import One. (* x *) *)\nDefinition one := 1.\n")
+    (sample / "Tiny.v").write_text(f"From AttnVerify Require Import\n  Base.\n{TINY}")
+    assert formal.compiled_from(sample, "neighbors/one.v") == {
+        "neighbors/one.v", "Tiny.v", "Base.v"
+    }  # fmt: skip
+    path = sample / "checked.json"
+    body = json.loads(path.read_text())
+    entries = [*body["theorems"], *body["neighbors"]]
+    whole = [["Base.v", "Tiny.v"]] * 2 + [["Base.v", "Tiny.v", "neighbors/one.v"]]
+
+    def given(sources: list[list[str]]) -> list[str]:
+        for entry, own in zip(entries, sources, strict=True):
+            entry |= {"sources": own, "sha256": formal.digest(sample, own)}
+        forge(path, body)
+        known = formal.read(sample)
+        return [formal.trouble(name, known) for name in (ZERO, *(n.name for n in known.neighbors))]
+
+    assert given(whole) == ["", "", ""]
+    for k, own in enumerate(whole):
+        for lacking in own:
+            rest = [name for name in own if name != lacking]
+            said = given([*whole[:k], rest, *whole[k + 1 :]])
+            assert [bool(words) for words in said] == [n == k for n in range(3)]
+            assert f"{lacking}: its sources are not what it is compiled from" in said[k]
+    assert given([["Base.v", "Tiny.v", "registered.toml"], *whole[1:]])[0] != ""
+    assert given([[], *whole[1:]])[0] != ""
+
+
+HOSTILE = {
+    "sources": lambda body: body["theorems"][0].update(sources=[1]),
+    "a source": lambda body: body["neighbors"][0].update(sources="Tiny.v"),
+    "a digest": lambda body: body["theorems"][0].update(sha256=None),
+    "a name": lambda body: body["theorems"][0].update(name=3),
+    "axioms": lambda body: body["theorems"][0].update(axioms="Logic.choice"),
+    "an axiom": lambda body: body["theorems"][0].update(axioms=[["Logic.choice"]]),
+    "an untold axiom": lambda body: body["theorems"][0].update(axioms=["Logic.other"]),
+    "negations": lambda body: body.update({"negations use": None}),
+    "a statement": lambda body: body["theorems"][0].update(statement=None),
+    "a definition": lambda body: body.update(definitions=[1]),
+    "prover": lambda body: body.update(prover=1),
+}
+
+
+@pytest.mark.parametrize("part", HOSTILE)
+def test_a_record_of_other_types_is_refused(sample, part):
+    path = sample / "checked.json"
+    body = json.loads(path.read_text())
+    HOSTILE[part](body)
+    forge(path, body)
+    with pytest.raises(InputError, match="checked.json"):
+        formal.read(sample)
+
+
+@pytest.mark.parametrize("name", ["checked.json", "registered.toml", "axioms.txt"])
+@pytest.mark.parametrize("content", [b"\xff", b"a = " + b"[" * 10**5, b"[" * 10**5])
+def test_a_file_that_is_hostile_is_refused(sample, name, content):
+    (sample / name).write_bytes(content)
+    if name == "axioms.txt" and content[0] < 128:
+        assert outcome(sample)[0] == "unknown"
+        return
+    with pytest.raises(InputError, match=name):
+        formal.read(sample)
+
+
+def test_a_foreign_axiom_is_told_before_anything_is_recorded():
+    """Of a theorem, and of the negations together."""
+    found = {"theorems": [{"name": "t", "axioms": ["a", "b"]}], "negations use": ["a", "c"]}
+    assert proofs._foreign(found, {"a": "", "b": "", "c": ""}) == []
+    assert proofs._foreign(found, {"a": "", "c": ""}) == [
+        "t: uses b, which axioms.txt does not list"
+    ]
+    assert proofs._foreign(found, {"a": "", "b": ""}) == [
+        "a negation of a neighbor: uses c, which axioms.txt does not list"
+    ]
+
+
 WRONG = {
     "[[theorem]]": "registered.toml: .*expected",
     LISTED.replace("[[theorem]]", "[[theorem]"): "registered.toml",
     LISTED.replace("says =", "sais ="): "registered.toml: .*says",
+    LISTED.replace('"1 for 0"', "1"): "registered.toml: says is no text",
+    "theorem = 1": "registered.toml: .*expected",
+    LISTED.replace("AttnVerify.Tiny.not_one", "not_one"): "expected AttnVerify.THEORY.THEOREM",
     LISTED.replace(f'name = "{ZERO}"', 'name = "Tiny.zero"'): "expected AttnVerify.THEORY.THEOREM",
     LISTED + LISTED: "twice",
     LISTED.replace(f'theorem = "{ZERO}"', 'theorem = "AttnVerify.Tiny.one"'): "a neighbor of",

@@ -74,6 +74,31 @@ def test_center_of_the_input_is_zero(d, n):
     assert float(norms.composite(X)) == 1
 
 
+SCORES = {"D": 1.25, "y": 0.25, "lead": 1.5, "m": 2, "w": 0.125}
+
+
+@pytest.mark.parametrize(("d", "zeros"), [(8, 30), (18, 40)])
+def test_residual_of_large_scores_is_enclosed(d, zeros):
+    """By the linear programs, exact to 1e-9 of a sum; the dense floats are off by some 1e-14."""
+    i = heads.large_family(d, zeros, 64, **SCORES, bias=64.0)
+    Y = collapse.layer(i["X"], i["W_QK"], i["b_QK"], i["W"], 64)
+    best = float(norms.composite(norms.residual(Y)))
+    right = collapse.cubic(
+        collapse.published_constant(i["X"], i["W_QK"], i["W"], 64), norms.composite(i["X"])
+    )
+    ratio, D = wide.large(d, zeros, 64, bias=64.0, **SCORES)
+    low, high = float(ratio.lower()), float(ratio.upper())
+    assert low * (1 - 1e-8) <= best / float(right) <= high * (1 + 1e-8)
+    assert (D - 1.25).contains(0)
+    assert float(norms.composite(norms.residual(i["X"]))) == pytest.approx(1, abs=1e-8)
+
+
+@pytest.mark.parametrize(("d", "zeros", "key"), [(18, 17, 64), (18, 40, 17)])
+def test_outside_its_hypotheses_the_lower_bound_is_refused(d, zeros, key):
+    with pytest.raises(ArithmeticError, match="outside the residual"):
+        wide.large(d, zeros, key, **SCORES)
+
+
 @pytest.mark.parametrize("d", [16, 64])
 def test_pair_is_the_dense_layer(d):
     i = collapse.many_heads_counterexample(d, 0.25)

@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
@@ -22,10 +23,11 @@ from attnverify.claims import registry
 from attnverify.errors import InputError
 from attnverify.experiments.trained_encoder import spectra
 from attnverify.formulas.rates import layer_threshold
-from attnverify.models import command, library, load, outputs, page
+from attnverify.models import command, library, outputs, page, perhead
 from attnverify.models.columns import TABLES
 from attnverify.models.forward import Subject, trace
 from attnverify.models.inputs import Inputs
+from attnverify.models.reading import ids_from
 from attnverify.models.report import Report, dumps
 from attnverify.models.rollout import Rollout
 from attnverify.models.streams import reconstruct
@@ -191,6 +193,35 @@ def test_causal_rows_count_their_own_keys():
     assert av.inspect(model, ids).heads[0]["entropy"] == pytest.approx(expected)
 
 
+def test_a_window_hides_the_first_token_and_the_weight_on_it():
+    """Rows whose window hides it are none of those the mean is over; token 1 has no other key."""
+    model, ids = modelzoo.model("mistral"), modelzoo.inputs("mistral", batch=1)
+    found = trace(model, ids)
+    rows = iter(av.inspect(model, ids).heads)
+    for layer in found.layers:
+        for P, row in zip(layer.heads.P[0].tolist(), rows, strict=False):
+            assert all(P[i][0] == 0 for i in range(3, 7)), "a window of three tokens"
+            # A mean of n numbers in [0, 1]: n roundings.
+            assert row["sink"] == pytest.approx((P[1][0] + P[2][0]) / 2, abs=4 * 2.0**-53)
+            own = sum(P[i][i] for i in range(1, 7)) / 6
+            assert row["itself"] == pytest.approx(own, abs=8 * 2.0**-53)
+    assert "from the others that see it" in TABLES["heads"]["sink"].meaning
+    assert "all but the first" in TABLES["heads"]["itself"].meaning
+
+
+def test_a_weight_that_underflows_is_one_of_zero_and_hides_nothing():
+    """Where another head sees the token. Row 2 of the first head is all on one key: entropy 0."""
+    P = torch.tensor([[[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.5, 0.5]]]).double()
+    found = perhead._attention_of(P)
+    assert torch.isnan(torch.stack([*found.values()])[..., 0]).all(), "token 1 sees one key"
+    assert {name: values[:, 1].tolist() for name, values in found.items()} == {
+        "entropy": [0.0, 1.0],
+        "entropy_floor": [0.0, 1.0],
+        "sink": [0.0, 0.5],
+        "itself": [1.0, 0.5],
+    }
+
+
 def test_parts_of_single_tokens_are_the_output(bert):
     """Summed over input tokens, with the biases, they are the model."""
     found = trace(bert, modelzoo.inputs("bert")[:1])
@@ -200,7 +231,7 @@ def test_parts_of_single_tokens_are_the_output(bert):
     whole = rollout.parts.sum(0) + streams.bias + streams.rest
     assert (whole - found.output).abs().max() <= 7 * 240 * 2.0**-53 * 10
     assert torch.allclose(rollout.product.sum(-1), torch.ones(7, dtype=torch.float64))
-    compared = rollout.compared(list(found.final))
+    compared = rollout.compared(list(found.final), 2.0**-53)
     assert -1 <= compared["rank_correlation"] <= 1 and 0 <= compared["same_top"] <= 1
 
 
@@ -496,13 +527,27 @@ def test_memory_grows_with_the_work(bert):
         ),
         (
             {"input_ids": torch.tensor([3]), "token_type_ids": torch.tensor([[7]])},
-            "^inputs: got input_ids, token_type_ids, which the model does not take",
+            "^inputs: got input_ids, token_type_ids, at which the model's own forward pass fails",
+        ),
+        ([10**30], "^inputs: got a whole number of more than 64 bits, expected"),
+        (torch.zeros(2, 11), "^inputs: got inputs_embeds of width 11, expected width 12"),
+        (
+            {"input_ids": [3, 4], "attention_mask": np.array([1.0, 0.5])},
+            "^inputs: got a mask of others, expected a mask of 0 and 1",
         ),
     ],
 )
 def test_bad_inputs(bert, inputs, message):
     with pytest.raises(InputError, match=message):
         av.inspect(bert, inputs)
+
+
+def test_masks_of_numpy_and_lists(bert):
+    ids, mask = [3, 4, 5], torch.tensor([[1, 1, 0]])
+    expected = av.inspect(bert, {"input_ids": torch.tensor([ids]), "attention_mask": mask})
+    for value in (mask.numpy(), mask.tolist(), mask[0].numpy(), mask.bool()[0]):
+        found = av.inspect(bert, {"input_ids": ids, "attention_mask": value})
+        assert found.lengths == expected.lengths and found.inputs["padding"] == 1
 
 
 def test_bad_models(bert):
@@ -521,9 +566,29 @@ def test_bad_models(bert):
         av.inspect(bert, text="words")
     with pytest.raises(InputError, match="^dtype: got 'float16', expected one of float32, float64"):
         av.inspect(bert, [3], dtype="float16")
-    stack = torch.nn.TransformerEncoderLayer(12, 3, 17)
-    with pytest.raises(InputError, match="^model: got batch_first=False"):
-        av.inspect(stack, torch.zeros(5, 12))
+    with torch.no_grad():
+        broken = modelzoo.model("gpt2")
+        broken.h[0].ln_1.bias[3] = torch.nan
+    with pytest.raises(InputError, match="^model: got 1 NaN or infinite entries in h.0.ln_1.bias"):
+        av.inspect(broken, [3])
+    for wrong in ("nowhere", "cuda:99"):
+        with pytest.raises(InputError, match=f"^device: got '{wrong}'"):
+            av.inspect(bert, [3], device=wrong)
+    for layers in ([True], [0], [3], 3):
+        with pytest.raises(InputError, match="^layers: got"):
+            av.inspect(bert, [3], layers=layers)
+    assert {row["layer"] for row in av.inspect(bert, [3, 4], layers=2).layers} == {2}
+
+
+@pytest.mark.parametrize("value", [torch.nan, -torch.inf])
+def test_weights_that_are_no_numbers_are_named(value):
+    """And not taken for padding, whose attention is NaN too."""
+    model = modelzoo.model("phi")
+    with torch.no_grad():
+        model.layers[1].mlp.fc1.weight[2, 3] = value
+    named = "^model: got 1 NaN or infinite entries in layers.1.mlp.fc1.weight, expected finite weig"
+    with pytest.raises(InputError, match=named):
+        av.inspect(model, [3, 4])
 
 
 def test_attention_that_hides_its_matrices(bert):
@@ -552,13 +617,16 @@ def without(name):
 SPOILED = {
     "family": (
         lambda f: changed_config(f, model_type="robertta"),
-        r"^model: got model_type 'robertta' in config.json \(did you mean 'roberta'\?\), expected",
+        "^model: got model_type 'robertta' in config.json, expected one of albert, bert",
     ),
     "no family": (lambda f: changed_config(f, model_type=None), "^model: got model_type None"),
-    "no config": (lambda f: (f / "config.json").unlink(), "^model: got .*which does not exist"),
+    "no config": (
+        lambda f: (f / "config.json").unlink(),
+        "^model: got .* without config.json, expected",
+    ),
     "config cut": (
         lambda f: (f / "config.json").write_text('{"model_type"'),
-        "^model: got config.json, which is truncated or no configuration",
+        "^model: got config.json, which is truncated or no JSON",
     ),
     "no weights": (
         lambda f: (f / "model.safetensors").unlink(),
@@ -578,7 +646,7 @@ SPOILED = {
     ),
     "shape": (
         lambda f: changed_config(f, intermediate_size=18),
-        "^model: got .*, which does not load",
+        "^model: got 6 tensors in .* of other shapes, the first .*intermediate",
     ),
 }
 
@@ -621,7 +689,8 @@ def test_tied_weights_that_differ(tmp_path):
 def test_code_of_the_folder_does_not_run(folder):
     (folder / "evil.py").write_text("open('ran', 'w')\nclass Model: pass\nConfig = Model\n")
     changed_config(folder, auto_map={"AutoModel": "evil.Model", "AutoConfig": "evil.Config"})
-    av.inspect(folder, [3, 4])
+    with pytest.raises(InputError, match="^model: got auto_map in config.json"):
+        av.inspect(folder, [3, 4])
     assert "evil" not in sys.modules and not (folder / "ran").exists()
 
 
@@ -637,7 +706,7 @@ def test_texts(folder, tmp_path):
     with pytest.raises(InputError, match="^inputs: got token id 23.*does the tokenizer belong"):
         av.inspect(folder, "extra")
     (folder / "vocab.txt").unlink()
-    with pytest.raises(InputError, match="got no tokenizer.json or vocab.txt"):
+    with pytest.raises(InputError, match="^text: got a text, and no tokenizer.json .*--tokens"):
         av.inspect(folder, "the path")
 
 
@@ -667,19 +736,30 @@ def test_files_of_token_ids(tmp_path):
     file = tmp_path / "ids"
     for content in ("[3, 4]", "3 4", "3\n4\n"):
         file.write_text(content)
-        assert load.ids_from(file) == [3, 4]
-    for content in ("three", "", "[3, null]", "[[3]]"):
+        assert ids_from(file) == [3, 4]
+    for content in (
+        "three",
+        "",
+        "[3, null]",
+        "[[3]]",
+        "[1.5, 2]",
+        "[true]",
+        '["3"]',
+        "1_0",
+        "[" * 10**5,
+    ):
         file.write_text(content)
         with pytest.raises(InputError, match="^tokens: got"):
-            load.ids_from(file)
+            ids_from(file)
     with pytest.raises(InputError, match="^tokens: got no file"):
-        load.ids_from(tmp_path / "none")
+        ids_from(tmp_path / "none")
 
 
 def test_layer_numbers():
     assert command.numbers("1,3-5") == [1, 3, 4, 5]
-    with pytest.raises(InputError, match="^layers: got 'a', expected layer numbers"):
-        command.numbers("a")
+    for wrong in ("a", "1-", "3-1", "0", "-1", "1,,2", "1_0", "1-99999", ""):
+        with pytest.raises(InputError, match="^layers: got .*, expected layer numbers"):
+            command.numbers(wrong)
 
 
 def test_transformers_is_optional(folder, monkeypatch):

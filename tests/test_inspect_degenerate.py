@@ -9,11 +9,14 @@ import torch
 from torch import nn
 
 import attnverify as av
+import modelzoo
 from attnverify import ops
 from attnverify.errors import InputError
 from attnverify.formulas import norms
 from attnverify.models import maps, outputs, over_texts, rollout, shares, words
+from attnverify.models import report as report_module
 from attnverify.models.drawings import figures, grid
+from attnverify.models.forward import trace
 from attnverify.models.page import page
 from attnverify.models.reconstruction import ReconstructionError
 from attnverify.models.report import dumps
@@ -21,6 +24,7 @@ from attnverify.models.streams import HERE, Streams
 from attnverify.models.trace import Step
 
 SINGLE = maps.unit_roundoff(torch.float32)
+SINGLE_NOTE = report_module.SINGLE
 
 
 def encoder(factor: float, norm_first: bool = False) -> nn.Module:
@@ -133,6 +137,69 @@ def test_what_only_rounding_tells_apart_is_equal(count, norm_first, brief):
     assert not {"lengths.svg", "factor.svg", "moves.svg"} & set(figures(report))
 
 
+@pytest.mark.parametrize("brief", [False, True])
+@pytest.mark.parametrize("case", ["llama", "qwen3", "gpt_neox", "phi"])
+def test_equal_tokens_of_a_model_that_computes_in_float32_inside(case, brief):
+    """In a float64 run; norms and softmax of the first two are float32, of the others the softmax.
+
+    Rows of attention then add up to 1 but for 2^-24, and that alone tells the tokens apart.
+    """
+    report = av.inspect(modelzoo.model(case), [5, 5, 5, 5], brief=brief)
+    assert report.model["dtype"] == "float64" and SINGLE_NOTE in report.notes
+    assert SINGLE_NOTE in str(report) and SINGLE_NOTE in page(report)
+    assert all(row["share"] is None for row in report.lengths)
+    assert report.proof["rounding_of_shares"] is None
+    assert all(row["factor"] is None and row["nearest_distance"] is None for row in report.layers)
+    assert all(row["part"] is None and row["moves"] is None for row in report.heads)
+    assert "shares without their mean are undefined" in str(report)
+    assert brief or "no head stands out" in str(report)
+
+
+@pytest.mark.parametrize("case", modelzoo.CASES)
+def test_float32_inside_is_seen_where_it_is(case):
+    """In the attention matrices and norms of the model, and never said of one that has none."""
+    model, ids = modelzoo.model(case), modelzoo.inputs(case, batch=1)
+    for layer in (found := trace(model, ids)).layers:
+        P = layer.heads.P
+        single = bool((P == P.float().double()).all())
+        assert layer.heads.softmax_unit == (SINGLE if single else HERE)
+        normed = hasattr(model.config, "rms_norm_eps")
+        assert layer.unit == (SINGLE if single or normed else HERE)
+    assert found.layers, case
+    for inputs, dtype in ((ids, "float64"), (ids, "float32")):
+        notes = av.inspect(model, inputs, dtype=dtype, brief=True).notes
+        inside = dtype == "float64" and found.layers[0].unit == SINGLE
+        assert (SINGLE_NOTE in notes) is inside
+    if case == "bert":  # weights of 1 and of 1/4 are float32 numbers by chance
+        assert SINGLE_NOTE not in av.inspect(model, [5]).notes
+        assert maps.rounded_to(torch.full((4, 4), 0.25).double()) == HERE
+
+
+def test_a_share_below_its_rounding_is_no_headline():
+    """Streams that cancel but for a part of what rounding left: the report says so, in words."""
+    draw = torch.Generator().manual_seed(0)
+    S = torch.randn(1, 5, 4, generator=draw, dtype=torch.float64)
+    Y = norms.mean_centered(torch.randn(1, 5, 4, generator=draw, dtype=torch.float64))
+    valid = torch.ones(1, 5, dtype=torch.bool)
+    for part, headline in ((0.25, None), (0.75, 1)):
+        sums = torch.stack([S, part * Y - S, 0 * S])
+        streams = Streams(sums, (1 - part) * Y, Y, sums.abs().sum(0), valid)
+        rounding = shares.rounding(streams)
+        assert rounding == pytest.approx(1 - part, rel=1e-12)
+        assert rounding is not None
+        rows = shares.rows(streams, valid, 2, HERE)
+        rows[0]["share"], rows[1]["share"] = 0.0, part
+        top = words.top_length(rows, rounding)
+        assert (top and top["length"]) == headline
+        said = words._lengths(rows, rounding)
+        assert said.startswith(
+            "Paths of length 1 carry the largest share"
+            if headline
+            else "No length has a share above what the model's rounding may be of it, 0.75 of what"
+        )
+        assert headline is None or said.endswith("; the model's rounding may be 0.25 of each.")
+
+
 @pytest.mark.parametrize("size", [1e-3, 1e-6, 1e-9])
 def test_shares_of_nearly_equal_tokens(size):
     """Against balls. Left: products of u times the sums with size times them, over size^2."""
@@ -152,13 +219,17 @@ def test_equal_numbers_have_one_rank():
     """Their order in memory is none: with values of zero all true parts but one are equal."""
     a = torch.tensor([0.5, 0.1, 0.3, 0.1 * (1 + 1e-15)], dtype=torch.float64)
     b = torch.tensor([2.0, 0.0, 0.0, 0.0], dtype=torch.float64)
-    assert rollout._ranks(a).tolist() == [1.5, -1.0, 0.5, -1.0]
-    assert rollout._ranks(b).tolist() == [1.5, -0.5, -0.5, -0.5]
+    assert rollout._ranks(a, HERE).tolist() == [1.5, -1.0, 0.5, -1.0]
+    assert rollout._ranks(b, HERE).tolist() == [1.5, -0.5, -0.5, -0.5]
     # (2.25 + 0.5 - 0.25 + 0.5) / sqrt(4.5 * 3)
-    assert rollout._rank_correlation(a, b) == pytest.approx(3 / 13.5**0.5)
-    assert rollout._rank_correlation(torch.ones(4).double(), b) is None
+    assert rollout._rank_correlation(a, b, HERE) == pytest.approx(3 / 13.5**0.5)
+    assert rollout._rank_correlation(torch.ones(4).double(), b, HERE) is None
     for order in ([3, 1, 0, 2], [2, 3, 1, 0]):
-        assert rollout._rank_correlation(a[order], b[order]) == pytest.approx(3 / 13.5**0.5)
+        assert rollout._rank_correlation(a[order], b[order], HERE) == pytest.approx(3 / 13.5**0.5)
+    # The roundings of a run in float32 give no order to numbers that are equal in it.
+    a[3] = 0.1 * (1 + 2.0**-20)
+    assert rollout._ranks(a, HERE).tolist() == [1.5, -1.5, 0.5, -0.5]
+    assert rollout._ranks(a, SINGLE).tolist() == [1.5, -1.0, 0.5, -1.0]
 
 
 def test_a_figure_that_is_defined_nowhere_is_not_drawn():

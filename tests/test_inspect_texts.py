@@ -1,5 +1,6 @@
 """Reports on many texts: each is that on its text, and one table is made of them."""
 
+import copy
 import csv
 import io
 import json
@@ -12,14 +13,16 @@ from typer.testing import CliRunner
 
 import attnverify as av
 import modelzoo
-from attnverify import cli
+from attnverify import campaign, cli
 from attnverify.errors import InputError, RunError
-from attnverify.models import over_texts, texts
+from attnverify.evidence import store
+from attnverify.models import outputs, over_texts, texts
 from attnverify.models.columns import TABLES
 from attnverify.models.texts import Look
 from attnverify.threads import one_thread
 from test_inspect import WORDS
 
+RANKED = {"rank_correlation": 0.5}
 TEXTS = ["the path s are short .", "word0 word1 the the the", "path", "the word2 path . ."]
 
 
@@ -64,6 +67,40 @@ def test_a_piece_is_the_report_on_its_text(folder, found):
         assert body["result"] == json.loads(json.dumps(alone))
 
 
+def test_forged_reports_are_done_again(folder, found, tmp_path):
+    """Sealed with the right digest: of another text, of nothing, with a part lost or doubled."""
+    shutil.copytree(found[1], tmp_path / "out")
+    before, path = written(found[1]), tmp_path / "out" / "pieces" / "000000.json"
+    honest, body = path.read_bytes(), json.loads(path.read_bytes())
+    other = json.loads((path.parent / "000002.json").read_bytes())["result"]
+
+    def edited(change) -> dict:
+        result = copy.deepcopy(body["result"])
+        change(result)
+        return result
+
+    forged = [
+        [],
+        {},
+        other,
+        edited(lambda r: r.update(more=1)),
+        edited(lambda r: r.pop("heads")),
+        edited(lambda r: r["layers"].append(r["layers"][0])),
+        edited(lambda r: r["lengths"][0].update(share="0.5")),
+        edited(lambda r: r["lengths"][0].update(share=float("nan"))),
+        edited(lambda r: r["proof"].update(largest_error_over_bound=7.0)),
+        edited(lambda r: r["inputs"].update(tokens=10**9)),
+    ]
+    made = texts.campaign(Look(folder), texts.read([found[1].parent / "lines"]))
+    reader = campaign._Pieces(made, path.parent)
+    for result in forged:
+        path.write_text(json.dumps(store.sealed(reader._head(0), "result", result)))
+        assert reader.get(0) is None, result
+    made = texts.campaign(Look(folder), texts.read([found[1].parent / "lines"]))
+    over_texts.inspect_texts(made, tmp_path / "out", jobs=1)
+    assert path.read_bytes() == honest and written(tmp_path / "out") == before
+
+
 def test_figures_are_the_spread_over_texts(folder, found):
     reports = [av.inspect(folder, text) for text in TEXTS]
     for row in found[0]["figures"]:
@@ -103,6 +140,45 @@ def test_tables_are_written(found):
     for name, rows in ((over_texts.TEXTS, "texts"), (over_texts.FIGURES, "figures")):
         read = list(csv.DictReader(io.StringIO((out / name).read_text())))
         assert len(read) == len(report[rows]) and list(read[0]) == list(report[rows][0])
+
+
+def test_a_row_has_the_largest_share_and_the_least_residual():
+    """On a made-up report: signs count, and the smallest of the residuals that are defined."""
+    lengths = [{"length": i, "share": s, "paths": 1} for i, s in enumerate((0.3, -0.9, 0.4))]
+    lengths += [{"length": name, "share": 0.6, "paths": None} for name in ("biases", "rounding")]
+    residuals = [0.5, None, 0.25, 0.75]
+    layers = [{"layer": i, "residual": r} for i, r in enumerate(residuals, 1)]
+    made = {"lengths": lengths, "layers": layers, "rollout": None, "inputs": {"tokens": 5}}
+    row = over_texts._row(made | {"proof": {"rounding_of_shares": 0.1}})
+    assert (row["top_length"], row["top_share"], row["biases_share"]) == (2, 0.4, 0.6)
+    assert (row["least_residual"], row["least_residual_layer"]) == (0.25, 3)
+    assert row["rollout_rank_correlation"] is None and row["tokens"] == 5
+    row = over_texts._row(made | {"proof": {"rounding_of_shares": 0.4}, "rollout": RANKED})
+    assert (row["top_length"], row["top_share"]) == (None, None), "no more than its rounding"
+    assert row["rollout_rank_correlation"] == 0.5
+    for layer in layers:
+        layer["residual"] = None
+    row = over_texts._row(made | {"proof": {"rounding_of_shares": None}})
+    assert (row["least_residual"], row["least_residual_layer"]) == (None, None)
+
+
+def test_no_cell_is_a_formula(folder, tmp_path):
+    """A file's name is a cell of texts.csv; numbers stay numbers, and JSON has the name itself."""
+    for start in "=+-@":
+        (tmp_path / f"{start}1+1.txt").write_text(TEXTS[2])
+    found = look_at(folder, [tmp_path], tmp_path / "out", jobs=1)
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "out" / over_texts.TEXTS).read_text())))
+    assert [row["text"] for row in rows] == [f"'{row['text']}" for row in found["texts"]]
+    assert outputs.as_csv([{"a": -1.5, "b": "\t=1", "c": "a=b"}]) == "a,b,c\n-1.5,'\t=1,a=b\n"
+
+
+def test_notes_of_every_text_are_kept(folder):
+    """What is seen in one text alone is said as well, once."""
+    made = texts.campaign(Look(folder), {"a": TEXTS[0], "b": TEXTS[1]})
+    reports = [task() for task in made.tasks]
+    reports[0]["notes"] = ["one", "both"]
+    reports[1]["notes"] = ["both"]
+    assert over_texts.merged(made, reports)["notes"] == ["one", "both"]
 
 
 def test_columns_of_the_tables_are_the_stated_ones(found):
@@ -154,8 +230,8 @@ def test_bad_texts_are_named(folder, tmp_path):
         with pytest.raises(InputError, match=f"^texts: got .*{message}"):
             texts.read([tmp_path / name])
     for text, message in (
-        ("une autre langue ici", "^b: text: got 4 unknown tokens of 6"),
-        ("the " * 15, "^texts: got 17 tokens in b, expected at most 16, as the model takes"),
+        ("une autre langue ici", "^b: got 4 unknown tokens of 6"),
+        ("the " * 15, "^b: got 17 tokens, expected at most 16, as the model takes"),
     ):
         with pytest.raises(InputError, match=message):
             texts.campaign(Look(folder), {"a": "the", "b": text})

@@ -189,10 +189,49 @@ def test_a_rejected_step_is_shown_as_false():
 def test_sides_that_look_alike_are_shown_as_they_are_written():
     """Without arithmetic where TeX tells them apart, else by their source."""
     (shown,) = ledger.derived(CLAIM, {"sum": (x + x, 2 * x)}).shown
-    assert shown == "$$\nx + x = 2 x\n$$"
+    assert shown == "$$\nx + x = 2\\,x\n$$"
     double = sp.Lambda(x, 2 * x)
     (shown,) = ledger.derived(CLAIM, {"call": (double(x), 2 * x)}).shown
-    assert shown == "`double(x)` $=$ `2 * x` $= 2 x$"
+    assert shown == "`double(x)` $=$ `2 * x` $= 2\\,x$"
+
+
+@pytest.mark.parametrize(
+    ("name", "tex"),
+    [
+        ("root", r"\mathrm{root}"),
+        ("root_k", r"\mathrm{root}_{k}"),
+        ("W_QK", "W_{QK}"),
+        ("D_top", r"D_{\mathrm{top}}"),
+        ("rho_inf", r"\rho_{\infty}"),
+        ("finf", r"f_{\infty}"),
+        ("xi1", r"\xi_{1}"),
+        ("one", r"\mathbf{1}"),
+        ("x1T", r"x_{1}^{\top}"),
+        ("x_i'", r"x_{i}^{\prime}"),
+        ("TV", r"\mathrm{TV}"),
+        ("xbar", r"\bar{x}"),
+    ],
+)
+def test_a_name_of_many_letters_is_no_product_of_letters(name, tex):
+    """As a symbol, as a function and as a factor: upright, its marks set, apart from the others."""
+    symbol, function, q = sp.Symbol(name), sp.Function(name), sp.Symbol("q", real=True)
+    (shown,) = ledger.derived(CLAIM, {"s": ((symbol + 1) * q, symbol * q + q)}).shown
+    assert f"{tex}\\,q" in shown or f"q\\,{tex}" in shown
+    (shown,) = ledger.derived(CLAIM, {"f": ((function(q) + 1) * q, function(q) * q + q)}).shown
+    assert rf"{tex}{{\left(q \right)}}" in shown
+
+
+def test_numbers_are_shown_with_what_they_are_the_values_of():
+    """A reader cannot learn from "1 = 0 does not hold" what was compared."""
+    root, four = sp.sqrt(2), sp.Integer(4)
+    (shown,) = ledger.rejected(CLAIM, {"r": (root**2, four - 3)}).shown
+    assert shown == r"`root**2` $= 2 \neq 1 =$ `four - 3`"
+    (shown,) = ledger.rejected(CLAIM, {"r": four <= root}).shown
+    assert shown == r"`four` $= 4 \nleq \sqrt{2} =$ `root`"
+    (shown,) = ledger.derived(CLAIM, {"d": root * root < 3}).shown
+    assert shown == r"`root * root` $= 2 < 3$"
+    (shown,) = ledger.rejected(CLAIM, {"r": 2 * sp.tanh(1) <= sp.tanh(1)}).shown
+    assert "`" not in shown  # the formula says what the source would
 
 
 def test_what_never_ends_without_arithmetic_is_given_up_early():
@@ -313,17 +352,20 @@ def test_a_formula_looks_the_same_in_every_process():
         (sp.oo - sp.oo, sp.Integer(0)),
         (sp.tan(sp.pi / 2), -sp.tan(sp.pi / 2)),
         (sp.log(0), -sp.log(0)),
+        (sp.zoo, sp.zoo),
+        (sp.zoo, sp.Integer(1)),
         (sp.AccumBounds(-1, 1), sp.AccumBounds(-1, 1)),
     ],
 )
 def test_no_number_is_neither_equal_nor_another(hand_in, step):
-    with pytest.raises(ledger.DerivationError):
+    with pytest.raises(ledger.DerivationError, match="got no number"):
         hand_in(CLAIM, {"nothing": step})
 
 
 def test_two_infinities_are_equal_and_their_difference_is_not_asked_for():
     assert ledger.decide((sp.oo, sp.Sum(1, (sp.Symbol("k"), 1, sp.oo)).doit())) is True
     assert ledger.decide((sp.oo, -sp.oo)) is False
+    assert ledger.decide((sp.zoo, sp.zoo)) is ledger.decide((x + sp.zoo, x + sp.zoo)) is None
 
 
 @pytest.mark.parametrize("hand_in", [ledger.derived, ledger.rejected])

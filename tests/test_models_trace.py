@@ -1,15 +1,21 @@
 """Models of every family as traces: proved by reconstruction, and refused where they are wrong."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import modelzoo
 from attnverify.errors import InputError
-from attnverify.models import families, maps, spec, streams
+from attnverify.models import families, maps, scores, spec, streams
 from attnverify.models.forward import Subject, trace
+from attnverify.models.inputs import Inputs
 from attnverify.models.reconstruction import ReconstructionError, compared
+from attnverify.models.record import Call, Record
 from attnverify.models.streams import Streams, reconstruct
+from attnverify.models.trace import Block, Branch, Step
 
 DTYPES = (torch.float64, torch.float32)
 
@@ -75,28 +81,103 @@ def test_streams_are_the_same_however_many_are_carried_at_a_time(case, monkeypat
 
 @pytest.mark.parametrize("case", ["gpt2", "llama", "bert", "phi"])
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_padding(case, side):
-    """A padded batch: the tokens that are no padding are those of the text alone."""
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_padding(case, side, dtype):
+    """A padded batch: the tokens that are no padding are those of the text alone.
+
+    Also in float64, where the mask of a row without keys overflows in the float32 softmax.
+    """
     model, ids = modelzoo.model(case), modelzoo.inputs(case, batch=2)
     mask = torch.ones_like(ids)
     mask[1, slice(0, 3) if side == "left" else slice(4, 7)] = 0
     positions = (mask.cumsum(-1) - 1).clamp_min(0)
     given = {"input_ids": ids, "attention_mask": mask, "position_ids": positions}
-    found = trace(model, given, torch.float32)
+    found = trace(model, given, dtype)
     reconstruct(found)
     assert torch.equal(found.valid, mask.bool())
-    alone = trace(model, ids[1:, mask[1].bool()], torch.float32)
+    alone = trace(model, ids[1:, mask[1].bool()], dtype)
     # As above: some 120 roundings a layer, twice, of values up to 4 times the largest output.
     off = (found.output[1][mask[1].bool()] - alone.output[0]).abs().max()
     assert off <= 4 * 2 * 2 * 120 * 2.0**-24 * alone.output.abs().max()
 
 
-def test_padding_that_is_nan():
-    """The mask of a row without keys overflows in the float32 softmax of a float64 model."""
-    mask = torch.tensor([[0, 0, 1, 1]])
-    given = {"input_ids": torch.tensor([[0, 0, 5, 6]]), "attention_mask": mask}
-    with pytest.raises(InputError, match="^model: got attention with NaN.*padding before a text"):
-        trace(modelzoo.model("phi"), given)
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padding_is_the_models_own(side):
+    """The model's output at the text is that of the model itself, in which nothing was mended.
+
+    Its softmax is float32, so float64 differs from float32 by roundings of float32: the margin of
+    test_padding. A row of padding that sees itself must not change a row of the text.
+    """
+    model, ids = modelzoo.model("mistral"), modelzoo.inputs("mistral", batch=2)
+    mask = torch.ones_like(ids)
+    mask[1, slice(0, 3) if side == "left" else slice(4, 7)] = 0
+    given = {"input_ids": ids, "attention_mask": mask}
+    found = trace(model, given)
+    reconstruct(found)
+    expected = modelzoo.reference(model, given, torch.float32)
+    off = (found.output - expected)[mask.bool()].abs().max()
+    assert off <= 4 * 2 * 2 * 120 * 2.0**-24 * expected.abs().max()
+
+
+def test_a_rotation_that_stretches_has_no_largest_text_and_no_memory():
+    """Longer than max_position_embeddings; after a longer text a shorter one is as before."""
+    scaled = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}
+    heads = {"num_attention_heads": 3, "num_key_value_heads": 3}
+    model = modelzoo.model("llama", rope_parameters=scaled, **heads)
+    ids = torch.randint(3, 23, (1, 40), generator=torch.Generator().manual_seed(0))
+    found = trace(model, ids)
+    reconstruct(found)
+    expected = modelzoo.reference(model, {"input_ids": ids}, torch.float64)
+    off = (found.output - expected).abs().max()
+    assert off <= 2 * 2 * 120 * 2.0**-24 * expected.abs().max()  # angles are float32
+    subject, outputs = Subject.of(model), []
+    for length in (20, 40, 20):
+        given = Inputs.of(subject.model, subject.architecture, ids[:, :length])
+        outputs.append(subject.follow(given, lambda layer: None)[-1].seen)
+    assert torch.equal(outputs[0], outputs[2])
+    plain = modelzoo.model("llama")
+    with pytest.raises(InputError, match="^inputs: got 40 tokens, expected at most 16"):
+        trace(plain, ids)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_tokens_before_texts(norm_first):
+    """torch's default order of axes: the trace is that of the same weights in the other order."""
+    first, second = (modelzoo.encoder(norm_first, batch_first=b) for b in (True, False))
+    X = torch.randn(2, 5, 12, generator=torch.Generator().manual_seed(1))
+    padding = np.array([[False] * 5, [False] * 3 + [True] * 2])
+    found = [
+        trace(stack, {"src": given, "src_key_padding_mask": padding})
+        for stack, given in ((first, X), (second, X.transpose(0, 1)))
+    ]
+    assert max(check.ratio for check in reconstruct(found[1]).checks) <= 1
+    assert torch.equal(found[0].output, found[1].output)
+    assert not second.layers[0].self_attn.batch_first  # the model itself is as it was
+    alone = trace(second.layers[0], X[0])
+    reconstruct(alone)
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+def test_attention_of_gpt2_in_another_order(inverse):
+    """reorder_and_upcast_attn scales before the product and in float32: the same function."""
+    options = {"reorder_and_upcast_attn": True, "scale_attn_by_inverse_layer_idx": inverse}
+    model, ids = modelzoo.model("gpt2", **options), modelzoo.inputs("gpt2")
+    found = trace(model, ids)
+    reconstruct(found)
+    expected = modelzoo.reference(model, {"input_ids": ids}, torch.float32)
+    off = (found.output - expected).abs().max()
+    assert off <= 4 * 2 * 2 * 120 * 2.0**-24 * expected.abs().max()
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -0.5])
+def test_attention_that_is_no_probability(value):
+    P, module = torch.full((1, 1, 2, 2), 0.5), nn.Identity()
+    P[0, 0, 1, 1] = value
+    record = Record({id(module): Call(P, (P, P))})
+    none = spec.Linear(P[0, 0], None)
+    body = spec.Attention(module, none, none, none, none, heads=1, key_heads=1, scale=1.0)
+    with pytest.raises(InputError, match="^model: got attention with NaN, negative or infinite en"):
+        record.matrices(body)
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
@@ -120,6 +201,28 @@ def test_one_torch_layer():
     found = trace(layer, torch.randn(5, 12))
     assert len(found.layers) == 1 and found.final == []
     reconstruct(found)
+
+
+@pytest.mark.parametrize("case", ["bert", "gpt2", "vit", "qwen3"])
+def test_dropout_is_off(case):
+    """Also in a model that is being trained, and drops a half of everything it can."""
+    names = ("hidden_dropout_prob", "attention_probs_dropout_prob", "attn_pdrop", "resid_pdrop")
+    model = modelzoo.model(case, **dict.fromkeys((*names, "attention_dropout"), 0.5))
+    ids = modelzoo.inputs(case)
+    expected = trace(model, ids).output
+    assert any(isinstance(m, nn.Dropout) and m.p == 0.5 for m in model.modules()) or case == "qwen3"
+    assert torch.equal(trace(model.train(), ids).output, expected) and model.training
+
+
+@pytest.mark.parametrize("padding", [0, 3])
+def test_positions_of_roberta_begin_behind_that_of_padding(padding):
+    """Of 16 positions as many are left as stand behind it: all run, and one more is refused."""
+    model, most = modelzoo.model("roberta", pad_token_id=padding), 16 - padding - 1
+    assert trace(model, [5] * most).output.shape[1] == most
+    with pytest.raises(
+        InputError, match=f"^inputs: got {most + 1} tokens, expected at most {most}"
+    ):
+        trace(model, [5] * (most + 1))
 
 
 def test_the_model_is_left_as_it_was():
@@ -212,6 +315,10 @@ def halves(part):
     return spec.Linear(weight, part.bias, part.module, part.columns)
 
 
+def off(part):
+    return spec.Linear((1 + 2.0**-40) * part.weight, part.bias, part.module, part.columns)
+
+
 def attention(**fields):
     return lambda block: replaced(block, spec.Attention, **fields)
 
@@ -224,6 +331,8 @@ WRONG = {
     "no rotation": ("llama", attention(rotary=lambda _: False)),
     "halves": ("mistral", attention(query=halves, key=halves)),
     "no norm of heads": ("qwen3", attention(norms=lambda _: None)),
+    "no layer norm of heads": ("phi, norms of heads", attention(norms=lambda _: None)),
+    "norms of heads exchanged": ("phi, norms of heads", attention(norms=lambda n: n[::-1])),
     "output bias": ("gpt2", lambda b: replaced(b, spec.Attention, output=without_bias)),
     "value bias": ("bert", lambda b: replaced(b, spec.Attention, value=without_bias)),
     "MLP bias": ("phi", lambda b: replaced(b, spec.MLP, down=without_bias)),
@@ -237,6 +346,12 @@ WRONG = {
     "wrong norm": ("llama", centered),
     "epsilon": ("gpt_neox", other_epsilon),
     "branch": ("gpt_neox", serial),
+    # A weight that is off by a relative 2^-40. The bound is some (4 m + 18) 2^-53 of an entry whose
+    # terms do not cancel, see below, with m = 17 roundings at most: 2^-46. One entry is enough.
+    "values by 2^-40": ("gpt2", attention(value=off)),
+    "output by 2^-40": ("gpt2", attention(output=off)),
+    "up by 2^-40": ("gpt2", lambda b: replaced(b, spec.MLP, up=off)),
+    "down by 2^-40": ("gpt2", lambda b: replaced(b, spec.MLP, down=off)),
 }
 
 
@@ -315,6 +430,86 @@ def test_a_wrong_final_norm_is_refused():
 def test_a_bound_is_infinite_where_nothing_is_known():
     assert maps.gamma(1.0, 2.0**-53) <= 2.0**-52
     assert maps.gamma(2.0**52, 2.0**-53) == torch.inf
+
+
+N, D = 5, 8
+POSITIVE = torch.rand(1, N, D, generator=torch.Generator().manual_seed(0)).double() + 0.5
+MAPS = {
+    "dense": maps.Dense(POSITIVE[0].T @ POSITIVE[0], POSITIVE[0, 0]),
+    "mix": maps.Mix(POSITIVE[:, None, :, :N] / POSITIVE[:, None, :, :N].sum(-1, True), 1),
+    "gate": maps.Gate(POSITIVE.flip(1)),
+    "norm": maps.Norm.at(POSITIVE, 1e-6, False, POSITIVE[0, 0], POSITIVE[0, 1]),
+}
+SINGLE = 2.0**-24
+
+
+def passes(step, relative):
+    """Whether a step whose largest output is off by so much is taken for the model's."""
+    seen = step.seen.clone()
+    seen.view(-1)[seen.argmax()] *= 1 + relative
+    try:
+        Streams.of(POSITIVE, torch.ones(1, N, dtype=torch.bool)).through(
+            [Step("here", step.maps, seen, step.unit)], "layer 1"
+        )
+    except ReconstructionError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("unit", [streams.HERE, SINGLE])
+@pytest.mark.parametrize("name", MAPS)
+def test_the_bound_of_a_step_is_no_wider_than_derived(name, unit):
+    """Where no terms cancel it is a number of units roundoff, twice, and no more.
+
+    All is positive, so |M| |x| + |s| = y. With m roundings and k = 3 (two streams and one) the
+    bound of the module's docstring is 2 (m u + (m + k) v + 2 k v) y to first order. The model's own
+    m roundings pass; twice the bound does not.
+    """
+    map = MAPS[name]
+    exact = Step("here", [map], map.linear(POSITIVE) + map.shift, unit)
+    m = float(torch.as_tensor(map.roundings).max())
+    assert passes(exact, 0.0) and passes(exact, m * unit)
+    assert not passes(exact, 2 * 2 * (m * unit + (m + 3 + 6) * streams.HERE))
+
+
+@pytest.mark.parametrize("unit", [streams.HERE, SINGLE])
+def test_the_bound_of_a_sum_is_no_wider_than_derived(unit):
+    """x + b of positive terms: 2 (3 u + 3 v + 6 v) of the sum, as above with three roundings."""
+    branch = Branch([Step("here", [MAPS["gate"]], MAPS["gate"].linear(POSITIVE), unit)])
+    total = POSITIVE + branch.steps[-1].seen
+    valid = torch.ones(1, N, dtype=torch.bool)
+    for relative in (0.0, 3 * unit, 2 * 2 * (3 * unit + 9 * streams.HERE)):
+        seen = total.clone()
+        seen[0, 1, 2] *= 1 + relative
+        arrived = Streams.of(POSITIVE, valid)
+        if relative <= 3 * unit:
+            arrived.through_block(Block([branch], seen, unit), "layer 1")
+            continue
+        with pytest.raises(ReconstructionError, match="^layer 1, sum: the adapter is not this"):
+            arrived.through_block(Block([branch], seen, unit), "layer 1")
+
+
+def test_the_bound_of_a_probability_is_no_wider_than_derived():
+    """Scores of zero: 2 gamma_(n + 6) of the float32 softmax is all that is left of the bound."""
+    ids, valid = modelzoo.inputs("bert", batch=1, tokens=N), torch.ones(1, N, dtype=torch.bool)
+    found = trace(modelzoo.model("bert"), ids).layers[0].heads
+    for relative in (0.0, (N + 6) * SINGLE, 2 * 2 * (N + 6) * SINGLE):
+        P = torch.full_like(found.P, 1 / N)
+        P[0, 1, 2, 3] *= 1 + relative
+        zero = {name: torch.zeros_like(getattr(found, name)) for name in ("W_Q", "b_Q")}
+        heads = replace(found, P=P, **zero)
+        if relative <= (N + 6) * SINGLE:
+            scores.check(heads, valid, "layer 1, scores")
+            continue
+        with pytest.raises(ReconstructionError, match="^layer 1, scores: the adapter is not this"):
+            scores.check(heads, valid, "layer 1, scores")
+
+
+def test_an_error_of_its_bound_is_the_most_that_passes():
+    one = torch.ones(3)
+    assert compared("here", one, one, seen=one).ratio == 1
+    with pytest.raises(ReconstructionError, match=r"off by 1 where rounding explains 1 \(1 times"):
+        compared("here", one * (1 + 2.0**-20), one, seen=one)
 
 
 def test_coarse_dtypes_are_refused():

@@ -1,6 +1,7 @@
 """The tool that plants errors: its rules, that it leaves nothing behind, and a small sample."""
 
 import ast
+import inspect
 import shutil
 import textwrap
 from pathlib import Path
@@ -10,6 +11,7 @@ import torch
 
 import mutants
 from attnverify.evidence.closure import Sources
+from attnverify.experiments import phase_diagram
 from attnverify.formulas import norms
 from mutation import engine, pieces, plant, rules, trial
 from mutation.equivalent import EQUIVALENT
@@ -146,10 +148,49 @@ def test_a_test_that_fails_without_the_error_too_catches_nothing(tests):
     assert trial.try_mutant(same, [], Sources()).caught == "survived"
 
 
+def test_a_test_that_only_planting_breaks_catches_nothing(tests):
+    text = mutant_of(COMPOSITE, f"({COMPOSITE})")
+    tests("import builtins", f"assert not hasattr(builtins, {rules.SCALED!r})")
+    assert trial.try_mutant(text, [], Sources()).caught == "survived"
+
+
+def test_a_default_is_the_function_that_the_module_has():
+    """A criterion asks which of two functions it was given; the text as it is changes nothing."""
+    source = Path(phase_diagram.__file__).read_text(encoding="utf-8")
+
+    def inside() -> list:
+        plant.plant(phase_diagram.__name__, source)
+        default = inspect.signature(phase_diagram.judge).parameters["localizing"].default
+        return [default is phase_diagram.concentrated, default.__name__]
+
+    assert trial.in_child(inside, 60) == [True, "concentrated"]
+
+
 def test_what_has_no_number_to_scale_is_no_mutant(known, tests):
     tests("pass")
     shape = mutant_of(COMPOSITE, f"{rules.SCALED}(None) or {COMPOSITE}")
     assert trial.try_mutant(shape, known, Sources()).caught == "void"
+
+
+def test_a_file_that_always_runs_out_of_time_catches_nothing(tests, monkeypatch):
+    """Nor does it hide what a later file sees; an endless loop of the error alone is caught."""
+    monkeypatch.setattr(trial, "TEST_SECONDS", 5)
+    changed = mutant_of(COMPOSITE, "composite_squared(A)")
+    tests("while True: pass")
+    assert trial.try_mutant(changed, [], Sources()).caught == "survived"
+    tests("while norms.composite(2 * torch.eye(2)) != 2: pass")
+    outcome = trial.try_mutant(changed, [], Sources())
+    assert outcome.caught == "tests" and "out of time" in outcome.by
+
+
+def test_models_and_experiments_are_met_by_tests_alone(root, known):
+    """Modules in folders have their dotted names; what draws or prints has no mutant."""
+    found = [m for m in mutants.mutants(rules.TESTED)]
+    modules = {m.module for m in found}
+    assert {"attnverify.models.report", "attnverify.experiments.engine.agreement"} <= modules
+    assert "attnverify.experiments.shortpaths" in modules
+    assert not {m.rpartition(".")[2] for m in modules} & set(rules.NO_MEASURE)
+    assert not any(trial.reached(m, known) for m in found)
 
 
 @pytest.mark.timeout(60)
@@ -232,9 +273,9 @@ def test_the_table_counts_by_area():
         trial.Outcome("engine", "e", "tests", "z"),
     ]
     expected = f"""\
-        area        planted  evidence  tests only  survived   caught
-        formulas          3         1           1         1    66.7%
-        engine            1         0           1         0   100.0%
+        area         planted  evidence  tests only  survived   caught
+        formulas           3         1           1         1    66.7%
+        engine             1         0           1         0   100.0%
         survived: c
         no error: {name} ({EQUIVALENT[name]})"""
     assert mutants.table(outcomes) == textwrap.dedent(expected)

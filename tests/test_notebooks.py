@@ -108,6 +108,16 @@ def test_cells_are_those_that_jupytext_reads(path):
     ]
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_no_cell_shows_what_it_changes(path):
+    """A cell that ends with a call that changes its object in place would print all of it."""
+    for cell in code_cells(path.read_text(encoding="utf-8")):
+        last = ast.parse(re.sub(r"(?m)^[%!].*", "", cell.source)).body[-1:]
+        for call in (node.value for node in last if isinstance(node, ast.Expr)):
+            function = getattr(call, "func", None)
+            assert not getattr(function, "attr", "").endswith("_"), cell.source
+
+
 def test_a_cell_inside_another_block_is_text():
     text = "````\n```{code-cell}\n1\n```\n````\n```{code-cell} x\n:tags: [a, 'b']\n\n2\n```\n"
     assert code_cells(text) == [Cell("2", ("a", "b"), 9)]
@@ -158,6 +168,9 @@ TRUE = "import attnverify as av, sympy as sp\nx = sp.Symbol('x')\n" + (
 )
 
 
+ZERO = "division by zero"
+
+
 def notebook(folder: Path, *cells: str, tags: str = f":tags: [{notebooks.TAG}]\n\n") -> Path:
     """Write n.md with these cells; returns the folder."""
     body = "\n".join(f"```{{code-cell}} ipython3\n{tags}{cell}\n```\n" for cell in cells)
@@ -176,6 +189,11 @@ def outcome(folder: Path) -> tuple[str, str]:
 
 def test_a_true_derivation_passes(tmp_path):
     assert outcome(notebook(tmp_path, TRUE)) == ("pass", "right")
+
+
+def test_an_error_after_the_steps_fails_them(tmp_path):
+    assert outcome(notebook(tmp_path, TRUE, "1 / 0")) == ("fail", "ZeroDivisionError: " + ZERO)
+    assert outcome(notebook(tmp_path, TRUE + "\n1 / 0"))[0] == "fail"
 
 
 def test_a_failing_derivation_is_reported(tmp_path):

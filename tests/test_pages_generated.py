@@ -13,7 +13,6 @@ import evidence_files
 from attnverify.book.pages import codeindex, errata, graph, status
 from attnverify.book.pages.__main__ import main, write
 from attnverify.book.pages.common import (
-    AFTERWARDS,
     anchor,
     by_part,
     escape,
@@ -335,16 +334,3 @@ def test_pages_know_no_times(tmp_path):
     file = evidence_files.write(tmp_path / "e.json")
     assert file.read_text().count('"seconds"') > 100
     assert "seconds" not in json.dumps(dict(read_evidence(file).claims))
-
-
-def test_what_was_changed_after_a_run_stands_beside_the_status(pages):
-    """In the row of the status page and in the chapter's line, for these experiments alone."""
-    changed = {claim.id for claim in registry.values() if claim.afterwards}
-    assert {
-        "experiment.three-models",
-        "experiment.sorting",
-        "localization.both-collapses",
-    } < changed
-    rows = [row for row in pages["status.md"].splitlines() if AFTERWARDS in row and "| " in row]
-    assert {id for id in registry if any(f"<{id}>`" in row for row in rows)} == changed
-    assert all(not registry[id].derived for id in changed)

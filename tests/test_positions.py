@@ -145,3 +145,31 @@ def test_moduli_in_balls_and_floats():
     # backward stable to 10 * 4 u (LAPACK Users' Guide, section 4.8).
     condition = float(torch.linalg.cond(torch.linalg.eig(P).eigenvectors))
     assert (abs(near) <= condition * (13 + 10 + 40) * 2.0**-53 * float(P.norm())).all()
+
+
+@pytest.mark.parametrize(
+    ("bias", "cubic"), [(lambda k: k / 2, True), (lambda k: abs(k) / 2, False)]
+)
+def test_biases_that_rise_evenly_change_no_contraction(bias, cubic):
+    """b_ij = f(i) + g(j) leaves omega = 0, the cubic bound; the distance of two tokens does not."""
+    with ops.precision(128):
+        X, W_Q, W_K = (ops.balls(randn(*s, seed=5)) for s in ((4, 3), (1, 3, 2), (1, 3, 2)))
+        b = ops.balls(np.array([[bias(k) for k in range(-3, 4)]]))
+        none = ops.balls(np.zeros((1, 2)))
+        maps = {"W_Q": W_Q, "W_K": W_K, "b_Q": none, "b_K": none, "bias": b}
+        omega, _ = formulas.parts(X, formulas.score_map(W_Q, W_K), **maps)
+        assert bool(omega[0] < 2.0**-90) == cubic and (cubic or omega[0] > 1)
+
+
+def test_opposite_tokens_decay_cubically_whatever_the_rotation():
+    """Half the difference of their logits is q delta^2 cos^2(theta/2) / (4 sqrt(d_qk))."""
+    delta, q, theta = 0.5, 2.0, 1.0
+    X, eye = (
+        torch.tensor([[delta / 2, 0.0], [-delta / 2, 0.0]]).double(),
+        torch.eye(2)[None].double(),
+    )
+    none, angles = torch.zeros(1, 2).double(), torch.tensor([[theta]]).double()
+    Y = formulas.layer(X, eye, W_Q=q * eye, W_K=eye, b_Q=none, b_K=none, angles=angles)
+    fall = np.tanh(q * delta**2 * np.cos(theta / 2) ** 2 / (4 * 2**0.5))
+    # a few dozen roundings of numbers below 1, and two weights that cancel to the share ``fall``
+    assert float(av.norms.diameter(Y)) == pytest.approx(delta * fall, rel=64 * 2.0**-53 / fall)

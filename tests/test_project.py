@@ -20,12 +20,14 @@ from types import SimpleNamespace
 import nbformat
 import pytest
 import yaml
+from jupyter_book.config import get_final_config
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import bookchain
 import build_book
+import downloads
 import execute_notebooks
 import page_python
 import slim_html
@@ -503,6 +505,31 @@ def test_the_repository_address_is_checked(tmp_path, monkeypatch):
     monkeypatch.delenv(build_book.URL_VARIABLE)
     config = build_book.build_config(tmp_path, tmp_path / "cache").read_text(encoding="utf-8")
     assert "launch_buttons" not in config and str(tmp_path / "cache") in config
+
+
+def test_a_job_that_runs_dependencies_may_write_nothing():
+    """What deploys or pushes runs no code but its own; a workflow's rights are those of reading."""
+    writing = {}
+    for path in sorted((ROOT / ".github" / "workflows").glob("*.yml")):
+        workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+        assert set(workflow["permissions"].values()) == {"read"}, path.name
+        for name, job in workflow["jobs"].items():
+            rights = job.get("permissions", workflow["permissions"])
+            if "write" in rights.values():
+                writing[name] = [step["run"].split()[0] for step in job["steps"] if "run" in step]
+    assert writing == {"colab": [".ci/push-notebooks"], "publish": []}
+
+
+@pytest.mark.parametrize("address", ["", "https://github.com/example/example"])
+def test_downloads_name_an_address_that_the_build_set_or_none(tmp_path, monkeypatch, address):
+    """Jupyter Book's own default is somebody else's address."""
+    monkeypatch.setenv(build_book.URL_VARIABLE, address)
+    written = build_book.build_config(tmp_path, tmp_path / "cache")
+    config, _ = get_final_config(user_yaml=written, cli_config={"latex_individualpages": False})
+    assert config["html_theme_options"]["repository_url"] == address
+    app = SimpleNamespace(config=SimpleNamespace(**config | {"project": "Book"}))
+    said = downloads.origin(app, SimpleNamespace(address="", url=""))
+    assert re.findall(r"git\+(.*?)`", said) == [address] * bool(address)
 
 
 def test_style_rules_are_kept_or_dropped():

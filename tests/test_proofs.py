@@ -14,7 +14,7 @@ import pytest
 
 import proofs
 from attnverify.evidence import formal
-from rocq import prover
+from rocq import prover, record
 
 pytestmark = pytest.mark.rocq
 
@@ -138,7 +138,11 @@ def edit(name: str, old: str, new: str) -> Callable[[Path], None]:
         path = folder / "formal" / name
         text = path.read_text(encoding="utf-8")
         assert old in text
-        path.write_text(text.replace(old, new, 1), encoding="utf-8")
+        text = text.replace(old, new, 1)
+        if name == formal.RECORD:  # with a digest that fits: the run itself must notice
+            body = json.loads(text)
+            text = record.text({**body, "sha256": formal.seal(body)})
+        path.write_text(text, encoding="utf-8")
 
     return change
 

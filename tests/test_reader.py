@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from attnverify.book.extension import STATIC
+from attnverify.book.finding import TOPICS
 from attnverify.book.pages.common import anchor
 from attnverify.claims import registry
 from pagechecks import soup
-from visits import PHONE, visiting
+from visits import FAINT, PHONE, SMALLEST_CONTRAST, visiting
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(3000)]
 PREVIEW = ".attnverify-preview"
@@ -131,6 +132,20 @@ def test_search_finds_a_claim_first(browser, site, query, id):
         assert visit.foreign == [] and visit.errors == []
 
 
+@pytest.mark.parametrize("query", ["rank collapse", "oversmoothing", "attention sink", "RoPE"])
+def test_search_finds_the_chapter_on_a_subject_first(browser, site, query):
+    """Its excerpt is prose; of pages further down none is loaded; found words are legible."""
+    with visiting(browser, site, theme="dark") as visit:
+        (address, excerpt), *_ = found(visit.page, site, query)
+        chapter = TOPICS[query.lower()][0]
+        assert address == f"notebooks/{chapter}.html"
+        assert ".ipynb" not in excerpt and "The computation" not in excerpt
+        faint = FAINT.replace("article *", "#search-results *")
+        assert visit.page.evaluate(faint, SMALLEST_CONTRAST) == []
+        pages = [r for r in visit.responses if "/notebooks/" in r.url or "/book/" in r.url]
+        assert len(pages) <= 6 and visit.errors == []
+
+
 def test_search_finds_a_claim_by_its_number(browser, site, built_book):
     title = soup(built_book / "notebooks" / "softmax.html").select_one(
         ".attnverify-claim .caption-number"
@@ -178,11 +193,46 @@ MATH = {
 }
 
 
-def test_excerpts_keep_roots_powers_and_indices(browser):
-    """The script alone, without a book: as it is loaded on the search page."""
+#: What Sphinx finds of a word, the best last: an entry of the reference, a page of it, a chapter.
+THEIRS = """var attnverifyClaims = [], Scorer = {};
+var attnverifyTopics = {"attention sink": [["notebooks/b", "B"], ["notebooks/a", "A"]]};
+var Search = {_performSearch: () => [
+    ["notebooks/a", "A", "", null, 15, ""], ["notebooks/c", "C", "", null, 5, ""],
+    ["book/api/d", "D", "", null, 15, ""], ["book/api/d", "d.e", "#d.e", "function", 11, ""],
+  ].map((item) => [...item.slice(0, 4), Scorer.score(item), ""]).sort((x, y) => x[4] - y[4])};"""
+
+
+def script_alone(browser):
+    """The script without a book, as it is loaded on the search page."""
     page = browser.new_page()
-    page.add_script_tag(content="var Search = {_performSearch: () => []};")
+    page.add_script_tag(content=THEIRS)
     page.add_script_tag(content=(STATIC / "search.js").read_text(encoding="utf-8"))
+    return page
+
+
+@pytest.mark.parametrize(
+    ("query", "order"),
+    [("Attention sink ", "B A C D d.e"), ("tokens", "A C D d.e"), ("d.e", "D A d.e C")],
+)
+def test_chapters_on_a_subject_come_first_and_the_package_last(browser, query, order):
+    """By the name that the literature has for it; who types a dot asks for the package."""
+    page = script_alone(browser)
+    found = page.evaluate("(query) => Search._performSearch(query).reverse()", query)
+    assert [title for _, title, *_ in found] == order.split()
+    page.close()
+
+
+def test_excerpts_begin_with_prose(browser):
+    """Neither with the page's buttons and contents nor with what a cell printed."""
+    page = script_alone(browser)
+    text = "<main>.ipynb Contents<article><h1>Title</h1><p>The result.</p>"
+    text += "<div class='cell_output'><pre>sink 0.2</pre></div></article></main>"
+    assert page.evaluate("(html) => Search.htmlToText(html, '')", text) == "The result."
+    page.close()
+
+
+def test_excerpts_keep_roots_powers_and_indices(browser):
+    page = script_alone(browser)
     for math, text in MATH.items():
         shown = f"<main><span class='katex'><math>{math}</math><b>again</b></span></main>"
         assert page.evaluate("(html) => Search.htmlToText(html, '')", shown) == text

@@ -19,6 +19,7 @@ from attnverify.experiments.circle.animation import moving_points
 from attnverify.experiments.engine.ensemble import Ensemble
 from attnverify.experiments.engine.model import Settings
 from attnverify.experiments.engine.rounding import share
+from attnverify.experiments.engine.train import stream
 from attnverify.experiments.shortpaths import lengths, tasks
 from attnverify.network import paths
 from pagechecks import remote_resources, undescribed_images
@@ -105,6 +106,7 @@ def test_memorized_labels_belong_to_their_windows():
     inputs, labels = task.draw(draws(5), 9)
     for window, each in zip(inputs[0].tolist(), labels[0].tolist(), strict=True):
         assert known[tuple(window)] == each
+    assert set(task.test[1].flatten().tolist()) == set(range(task.labels)) == set(range(10))
     windows, vocabulary = tasks.documentation_windows(16)
     assert int(windows.max()) < vocabulary
     with pytest.raises(InputError, match="count: got"):
@@ -246,6 +248,23 @@ def test_a_trainee_is_its_networks():
         assert (together[index] - logits).abs().max() <= limit < 1e-9
 
 
+def test_every_step_of_training_has_its_own_sequences():
+    """The loss of a step is the cross entropy of the sequences that its own random numbers draw."""
+    task = tasks.sorting(2, 0, 3)
+    trainee = shortpaths.Trainee(task, 2, 0)
+    loss, measure = shortpaths.goals(trainee, replace(TINY, batch=2), seed=5)
+    seen = []
+    for done in (0, 1):
+        inputs, labels = task.draw(stream(5, "sorting", done), 2)
+        logits = trainee.logits(trainee.weights, inputs).log_softmax(-1)
+        right = logits.gather(-1, labels[..., None])
+        seen.append(float(loss(trainee.weights, done)))
+        assert seen[-1] == pytest.approx(float(-right.mean((1, 2, 3)).sum()), rel=1e-5)  # float32
+    assert seen[0] != seen[1]
+    whole = trainee.losses(trainee.weights, *task.test).tolist()
+    assert measure(trainee.weights, 0) == {"loss": whole}
+
+
 class Interruption(Exception):
     """Stands for whatever ends a training run."""
 
@@ -322,6 +341,32 @@ def test_a_layer_is_rebuilt_from_its_numbers():
     X = torch.randn(9, 3, 2, generator=draws(7), dtype=torch.float64)
     torch.testing.assert_close(circle.rebuilt(row)(X), net(X), rtol=1e-12, atol=1e-12)
     assert circle.effective(net, "attention + skip") == {}
+
+
+def test_the_layer_with_the_least_loss_is_kept():
+    """Of each seed's restarts, and its error is the root mean square over the arcs."""
+    size = circle.Size(seeds=2, restarts=3, steps=2)
+    here, there = circle.arcs()[:-1], circle.arcs()[1:]
+    nets, errors = circle.layers("attention", size, Settings())
+    every, _ = circle.layers("attention", replace(size, seeds=6, restarts=1), Settings())
+    off = lambda net: float((net(here) - there).square().mean().sqrt())  # noqa: E731
+    least = [min(map(off, every[k : k + 3])) for k in (0, 3)]
+    assert errors == pytest.approx(least, rel=1e-5)  # trained in float32
+    assert [off(net) for net in nets] == pytest.approx(least, rel=1e-5)
+
+
+def test_a_run_is_measured_from_its_first_pair_to_its_last():
+    """By hand: the layer applied 50 times to two opposite points at a radius."""
+    net = av.SelfAttentionNetwork.random(1, 1, 2, 2, 2, skip=True, seed=0, scale=0.2)
+    X = torch.tensor([[-0.9, 0.0], [0.9, 0.0]], dtype=torch.float64)
+    sizes = []
+    for _ in range(51):
+        sizes.append(float((X[0] - X[1]).norm()))
+        X = net(X)
+    row = circle.measure(net, 0.9, False)
+    assert row["ratio"] == pytest.approx(sizes[50] / sizes[0], rel=1e-12)
+    assert abs(sizes[1] / sizes[0] - 1) > 1e-6, "else the first pair could be the second"
+    assert row["diameters"] == pytest.approx(sizes[::5], rel=5.1e-4)  # four digits
 
 
 def test_a_runaway_is_stopped():

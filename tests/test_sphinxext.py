@@ -13,7 +13,7 @@ from bs4 import BeautifulSoup
 import evidence_files
 from attnverify.book.figures import COLORS
 from attnverify.book.pages.__main__ import write
-from attnverify.book.pages.common import AFTERWARDS, anchor
+from attnverify.book.pages.common import anchor
 from attnverify.claims import registry
 from attnverify.evidence import formal
 from pagechecks import broken_links, soup, undescribed_images
@@ -27,7 +27,6 @@ html_theme = "basic"
 """
 PAGES = {
     "index": "# Book\n\n```{verdict}\n```\n\n{status}`paths.count`\n\n"
-    "{status}`experiment.sorting` it is\n\n"
     "```{toctree}\n:glob:\n:numbered:\n\nnotebooks/*\nbook/*\nbook/generated/*\n```\n",
     "book/evidence": "# Evidence\n\nSee {claim}`softmax.total-variation` and "
     "{claim}`this <norms.diameter>`. {api}`attnverify.formulas.norms.diameter`\n",
@@ -142,7 +141,6 @@ def test_every_claim_has_a_numbered_box(book, id):
     assert ("Source:" in text) == claim.published
     assert ("Related:" in text) == any(s.related for s in claim.sources)
     assert (f"{claim.done.capitalize()} here: {claim.here}" in text) == bool(claim.here)
-    assert claim.changed in text and ("after the full run" in text) >= bool(claim.afterwards)
     badge = found.select_one(".attnverify-badge")
     status = EXPECTED.standing[id].status
     assert " ".join(badge.get_text().split()[1:]) == status
@@ -358,10 +356,3 @@ def test_badges_tell_the_status_without_color(book):
     badge = box(book, "paths.count").select_one(".attnverify-badge")
     assert badge.find("span")["aria-hidden"] == "true"
     assert badge.get_text().split() == ["✓", "verified"]
-
-
-def test_a_badge_in_prose_says_that_a_criterion_was_changed(book):
-    """Of the two badges on the page, at the one whose claim says so."""
-    text = " ".join(soup(book / "index.html").get_text().split())
-    status = EXPECTED.standing["experiment.sorting"].status
-    assert text.count(AFTERWARDS) == 1 and f"{status}, {AFTERWARDS}: it is" in text

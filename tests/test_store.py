@@ -21,6 +21,7 @@ from attnverify.claims import registry
 from attnverify.evidence import closure, derive, keys, reuse
 from attnverify.evidence.closure import Sources
 from attnverify.evidence.forms import Measured
+from attnverify.evidence.ledger import Entry
 from attnverify.evidence.notebooks import Source
 from attnverify.evidence.records import Record, TwinRecord
 from attnverify.evidence.run import ClaimEvidence, gather
@@ -326,6 +327,29 @@ def test_only_the_engine_looks_up_by_id(sources):
     }
 
 
+@pytest.mark.parametrize(
+    ("cell", "reached"),
+    [
+        ("from attnverify.evidence.run import gather\ngather('walk.row', s)", "checks.walk"),
+        ("from attnverify.evidence.run import sampled\nsampled('walk.row', s)", "checks.walk"),
+        ("from attnverify.evidence.verify import verify\nverify('walk.row')", "checks.walk"),
+        ("from attnverify.evidence.replay import replay\nreplay(path)", "checks.walk"),
+        ("from attnverify.checks import checks_of\nchecks_of('walk.row')", "checks.walk"),
+        ("from attnverify.checks import CHECKS\nCHECKS['walk.row']", "checks.walk"),
+        ("from attnverify.checks import FILES\nFILES['walk.row']", "checks.walk"),
+        ("from attnverify.claims import registry\nregistry['walk.row']", "claims.walk"),
+        ("from attnverify import experiments\nexperiments.run('circle')", "circle"),
+        ("from attnverify import experiments\nexperiments.find('circle')", "circle"),
+        ("from attnverify import experiments\nexperiments.committed('circle')", "circle"),
+        ("from attnverify.experiments import EXPERIMENTS\nEXPERIMENTS['circle']", "circle"),
+    ],
+)
+def test_what_a_cell_looks_up_by_id_is_part_of_it(sources, cell, reached):
+    """Written down by hand: a table that is left out of the list would hide what is looked up."""
+    found = sources.reached(keys.starts_of_cells([cell], sources))
+    assert any(reached in name for name in found), sorted(found)
+
+
 # What an edit reaches
 
 
@@ -444,6 +468,52 @@ def test_a_key_follows_from_settings_versions_and_machine(monkeypatch, sources):
     assert key() != first
 
 
+def test_a_finding_that_turns_around_is_measured_again(monkeypatch, sources):
+    """What a claim asserts decides whether a criterion that fails is as the book says."""
+    claim = registry["experiment.circle"]
+
+    def key(asserts: str) -> dict:
+        changed = {**registry, claim.id: replace(claim, asserts=asserts)}
+        monkeypatch.setattr(keys, "registry", changed)
+        return keys.of_claim(claim.id, SMALL, ["measured"], sources)
+
+    assert key("holds") == key("holds") != key("fails")
+
+
+def test_a_chapter_is_run_again_with_another_package_of_the_book(monkeypatch, sources):
+    """Those that only the extra "book" asks for, as what draws and what executes notebooks."""
+    alone = set(environment.installed("book")) - set(environment.installed("encoder", "models"))
+    assert {"jupyter-cache", "myst-nb"} <= alone
+    before = keys.of_chapter("norms", [], sources)
+    real = keys.installed
+    newer = lambda *extras: {  # noqa: E731
+        name: "0" if name == "myst-nb" else version for name, version in real(*extras).items()
+    }
+    monkeypatch.setattr(keys, "installed", newer)
+    assert keys.of_chapter("norms", [], sources) != before
+
+
+def test_every_file_of_the_package_is_in_its_digest(tmp_path):
+    """Other weights, another name, a file more: each makes another campaign."""
+    for name in ("a.py", "deep/b.safetensors", "deep/c.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"content")
+    found = [environment.digest_of(tmp_path)]
+    (tmp_path / "deep" / "b.safetensors").write_bytes(b"Content")
+    found.append(environment.digest_of(tmp_path))
+    (tmp_path / "deep" / "c.json").rename(tmp_path / "deep" / "d.json")
+    found.append(environment.digest_of(tmp_path))
+    (tmp_path / "deep" / "d.json").rename(tmp_path / "d.json")
+    found.append(environment.digest_of(tmp_path))
+    (tmp_path / "empty.txt").touch()
+    found.append(environment.digest_of(tmp_path))
+    assert len(set(found)) == 5
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "a.pyc").touch()
+    assert environment.digest_of(tmp_path) == found[-1]
+    assert environment.code_digest() == environment.digest_of(closure.SOURCE / "attnverify")
+
+
 def test_a_key_holds_the_packages_that_only_some_experiments_read(monkeypatch, sources):
     """Also the one that no requirement leads to; what is not installed is left out."""
     packages = keys.of_claim("experiment.three-models", SMALL, ["measured"], sources)["packages"]
@@ -486,7 +556,7 @@ def test_a_second_run_is_taken_from_the_store(tmp_path, monkeypatch):
     assert first.reused == 0
     monkeypatch.setattr("attnverify.evidence.verify.run_all", lambda tasks, *_: (t for t in tasks))
     again = verify(["paths.stochastic-product"], SMALL, jobs=1, store=store)
-    assert again.reused == 2 and again.as_json() == first.as_json()
+    assert again.reused == 2 and again.as_json() == first.as_json() | {"reused": 2}
     monkeypatch.undo()
     fresh = verify(["paths.stochastic-product"], SMALL, jobs=1)
     assert fresh.reused == 0
@@ -501,6 +571,9 @@ def test_only_complete_evidence_is_kept():
     assert not any(reuse.complete(ClaimEvidence("x", (good, record), (twin,))) for record in bad)
     assert not reuse.complete(ClaimEvidence("x", (good,), (twin, kept)))
     assert not reuse.complete(derive.NotebookRun(Source("n", (), "", "0"), (), "", 0.0))
+    entry = Entry("paths.count", "derived", (), ())
+    runs = [derive.NotebookRun(Source("n", (), "", "0"), (entry,), e, 0.0) for e in ("", "x")]
+    assert [reuse.complete(run) for run in runs] == [True, False]
 
 
 def test_evidence_of_an_edited_package_is_not_kept(tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ import pytest
 from flint import arb
 
 from attnverify import ops
+from attnverify.checks.collapse import wide as collapse_wide
 from attnverify.formulas import gammaheads, heads
 from attnverify.formulas.softmax import critical_oscillation
 
@@ -46,21 +47,24 @@ def limit(entries: arb) -> arb:
     return gammaheads.factor(entries / 2)
 
 
-def test_landing_page_names_the_computed_sizes():
+def test_landing_page_and_table_name_the_computed_sizes():
     wide = last(true_at(lambda d: heads.dimension_factor(critical_oscillation(), d)))
     small = last(true_at(lambda d: heads.dimension_factor(arb(2) ** -40, d)))
     true, family = last(true_at(gammaheads.factor)), last(true_at(limit)) + 1
     # the largest n d of the family at width d: n even, n <= d
     narrowest = next(d for d in range(4, 1000) if (d - d % 2) * d >= family)
     assert (wide, small, true, family, narrowest) == (5206, 15_873, 15_873, 31_748, 179)
+    first = next(d for d in range(14_300, 14_400) if collapse_wide.large(d)[0] > 1)
     text = " ".join((ROOT / "book" / "index.md").read_text().split())
-    assert f"from width {small + 1:,} on" in text
     assert f"up to width {wide} <collapse.multi-head-small-width>" in text
-    assert (
-        f"between {wide + 1} and {small:,} it is true for small scores, and for others open" in text
-    )
-    assert f"true up to {true:,}, false for some layers from {family:,} on, the narrowest" in text
-    assert f"known of width {narrowest}, and between the two open" in text
+    assert f"false for some layers from {first:,} on" in text
+    assert f"known to violate it has width {narrowest}." in text
+    table = (ROOT / "notebooks" / "collapse-width.md").read_text().replace("\\,", ",")
+    first_row = f"| $d \\le {wide}$ | $d$ from {wide + 1} to {first - 1:,} | $d \\ge {first:,}$ |"
+    assert first_row in table
+    assert f"| without γ, small scores | $d \\le {small:,}$ | | $d \\ge {small + 1:,}$ |" in table
+    assert f"| $nd \\le {true:,}$ | all others | $nd \\ge {family:,}$ with even" in table
+    assert f"so from width {narrowest} on; $d \\ge {small + 1:,}$ with many tokens |" in table
 
 
 def test_the_threshold_of_two_tokens_is_named_where_that_family_is():

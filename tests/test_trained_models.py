@@ -61,7 +61,7 @@ def test_bytes_and_pieces_of_reactions_are_the_tokens():
     pieces = ["[Na+]", ".", "Br", "C", "%11", "[UNK]", ">>", "Cl", "c", "1", "c", "c", "1"]
     assert words[1:-1] == pieces
     for subject in inputs.SUBJECTS:
-        for index in range(looked.TEXTS[False]):
+        for index in range(len(inputs.REACTIONS)):
             ids, words = Folder.of(subject.folder()).encode(subject.text(index))
             assert len(ids) <= 64 and "[UNK]" not in words, "rollout is compared up to 64 tokens"
 

@@ -1,6 +1,7 @@
 """The processes of a run: none outlives its parent, none dies without a word."""
 
 import fcntl
+import math
 import multiprocessing
 import os
 import signal
@@ -8,12 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from multiprocessing.connection import wait
 from pathlib import Path
 
 import pytest
 
 from attnverify.errors import RunError
-from attnverify.evidence.workers import Task, run_all
+from attnverify.evidence.workers import Task, _Worker, run_all
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -30,7 +32,7 @@ time.sleep(60)
 RUN = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from attnverify.evidence.workers import Task, run_all
+from attnverify.evidence.workers import Task, _Worker, run_all
 list(run_all([Task(n, exec, (code,)) for n, code in {codes!r}.items()], None, 2))
 """
 #: One notebook, and what executes all of a folder in processes of their own.
@@ -75,6 +77,30 @@ def test_every_task_is_done_once(jobs):
     tasks = [Task(str(k), divmod, (k, 3)) for k in range(7)]
     assert sorted(run_all(tasks, None, jobs)) == sorted(divmod(k, 3) for k in range(7))
     assert list(run_all([], None, jobs)) == []
+
+
+def test_a_limit_is_counted_from_when_the_piece_begins():
+    """Not from when its process starts, which imports the package first."""
+    worker = _Worker()
+    try:
+        worker.give(Task("a", divmod, (7, 2), limit=60))
+        assert worker.left == math.inf
+        wait([worker.connection])
+        assert worker.starts() and 0 < worker.left <= 60 and not worker.starts()
+        assert worker.take() == (3, 1)
+    finally:
+        worker.end()
+
+
+def test_a_process_that_ran_code_from_outside_does_nothing_else():
+    limited = [Task(str(k), os.getpid, (), limit=60) for k in range(3)]
+    assert len(set(run_all(limited, None, 1))) == 3
+    assert not multiprocessing.active_children()
+
+
+def test_what_would_end_the_process_is_an_error_of_the_piece():
+    with pytest.raises(RunError, match="^a: got SystemExit, expected an end"):
+        list(run_all([Task("a", sys.exit, (3,), limit=60)], None, 1))
 
 
 def test_a_process_that_dies_is_told_by_its_piece():

@@ -45,7 +45,6 @@ h1, h2, h3, h4 { break-inside: avoid; margin-top: 1.2rem; }
 h1, h2, h3, h4, .cell_output .output, figcaption { break-after: avoid; }
 figure, .proof, tr, .katex-display { break-inside: avoid; }
 figcaption { break-before: avoid; }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 .headerlink, .copybtn, button, fieldset, .attnverify-cite, summary { display: none !important; }
 """
 

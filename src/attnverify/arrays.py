@@ -54,7 +54,10 @@ def takes_input(function: F) -> F:
 
     @functools.wraps(function)
     def call(net: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
-        return function(net, as_input("X", X, net.weights["b_O"]), *args, **kwargs)
+        weights: Any = getattr(net, "weights", None)
+        given, expected = type(net).__name__, "a network, as av.SelfAttentionNetwork"
+        require(weights is not None, "net", given, expected)
+        return function(net, as_input("X", X, weights["b_O"]), *args, **kwargs)
 
     return cast(F, call)
 

@@ -1,9 +1,10 @@
 """Long runs in pieces, each kept as soon as it is done: a run that was ended goes on where it was.
 
 The folder of a campaign holds ``campaign.json``, which says what it is, and a file a piece. All
-files are written by the process that started the run, whole or not at all; a file that is damaged
-or of another campaign is as good as none. What is made of the pieces reads them in their order, so
-it is the same wherever and in whatever order they were computed.
+files are written by the process that started the run, whole or not at all; a file that is damaged,
+of another campaign or with a result that its piece cannot have is as good as none. What is made of
+the pieces reads them in their order, so it is the same wherever and in whatever order they were
+computed.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from typing import Any
 
 from attnverify.errors import InputError, RunError, require
 from attnverify.evidence import cluster
-from attnverify.evidence.store import digest
+from attnverify.evidence.store import digest, opened, sealed
 from attnverify.evidence.workers import Task, run_all
 from attnverify.experiments.engine import stored
-from attnverify.files import read_json, write_text
+from attnverify.files import LARGEST, read_json, write_text
 
 FORMAT, PIECE = "attnverify campaign 1", "attnverify piece 1"
 NAME = "campaign.json"
@@ -29,6 +30,7 @@ MOST = 100_000  # pieces, a file each
 MISSING = object()  # what stands under a key that is not there; None is a value of JSON
 
 Finished = Callable[[str, Any], None]
+Possible = Callable[[int, Any], bool]
 
 
 @dataclass(frozen=True)
@@ -36,12 +38,14 @@ class Campaign:
     """What is to be done, in pieces whose results are JSON.
 
     what: kind of campaign; settings: JSON, all that the results follow from besides versions, code
-    and machine; tasks: the pieces, of different names.
+    and machine; tasks: the pieces, of different names, whose results are not null; possible:
+    whether a result can be that of the piece of this number, from 0. What it raises means no.
     """
 
     what: str
     settings: Mapping[str, Any]
     tasks: Sequence[Task]
+    possible: Possible = lambda number, result: True
 
     def __post_init__(self) -> None:
         names = [task.name for task in self.tasks]
@@ -81,7 +85,7 @@ def ran(
         pieces.require_same()
         for task, found in zip(campaign.tasks, pieces.all(), strict=True):
             if found is not None:
-                finished(task.name, found["result"])
+                finished(task.name, found)
         with closing(run_all(pieces.missing(), scheduler, jobs)) as results:
             for index, result in results:
                 pieces.put(index, result)
@@ -93,7 +97,7 @@ class _Pieces:
     """The files of a campaign in its folder."""
 
     def __init__(self, campaign: Campaign, folder: Path) -> None:
-        self.folder, self.tasks = folder, campaign.tasks
+        self.folder, self.tasks, self.possible = folder, campaign.tasks, campaign.possible
         self.identity = json.loads(json.dumps(campaign.identity()))
         self.digest = digest(self.identity)
 
@@ -110,26 +114,30 @@ class _Pieces:
     def path(self, index: int) -> Path:
         return self.folder / f"{index:06d}.json"
 
-    def all(self) -> Iterator[dict[str, Any] | None]:
-        """The files' contents in order, None where there is none to be believed."""
+    def all(self) -> Iterator[Any | None]:
+        """The files' results in order, None where there is none to be believed."""
         return (self.get(index) for index in range(len(self.tasks)))
 
-    def get(self, index: int) -> dict[str, Any] | None:
-        try:
-            body = json.loads(self.path(index).read_bytes())
-            mine = (body["format"], body["campaign"], body["name"]) == self._head(index)
-            return body if mine and body["sha256"] == digest(body["result"]) else None
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
+    def get(self, index: int) -> Any | None:
+        found = opened(self.path(index), self._head(index), "result", LARGEST)
+        return found if found is not None and self._possible(index, found) else None
 
-    def _head(self, index: int) -> tuple[str, str, str]:
-        return PIECE, self.digest, self.tasks[index].name
+    def _possible(self, index: int, result: Any) -> bool:
+        try:
+            return self.possible(index, result)
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError):
+            return False  # parts that are not what they should be
+
+    def _head(self, index: int) -> dict[str, str]:
+        return {"format": PIECE, "campaign": self.digest, "name": self.tasks[index].name}
 
     def put(self, index: int, result: Any) -> None:
-        form, campaign, name = self._head(index)
-        body = {"format": form, "campaign": campaign, "name": name, "sha256": digest(result)}
+        """Keep a result, as JSON gives it back; RunError for one that the piece cannot have."""
+        body = sealed(self._head(index), "result", result)
+        text = json.dumps(body, indent=1, ensure_ascii=False)
+        if not self._possible(index, json.loads(text)["result"]):
+            raise RunError(f"{self.tasks[index].name}: got a result that this piece cannot have")
         with stored.told(self.path(index)):
-            text = json.dumps({**body, "result": result}, indent=1, ensure_ascii=False)
             write_text(self.path(index), text + "\n")
 
     def missing(self) -> list[Task]:
@@ -143,7 +151,7 @@ class _Pieces:
         for task, found in zip(self.tasks, self.all(), strict=True):
             if found is None:
                 raise RunError(f"{task.name}: its file was changed or removed during the run")
-            yield found["result"]
+            yield found
 
 
 def _numbered(index: int, task: Task) -> tuple[int, Any]:

@@ -123,14 +123,13 @@ def show(
     out.print(f"\nsource     {claim.source}", markup=False)
     out.print(
         f"book says  the statement {claim.asserts}"
-        + (f"; corrected by {claim.corrected_by}" if claim.corrected_by else "")
-        + (f"; criterion {claim.changed}" if claim.changed else ""),
+        + (f"; corrected by {claim.corrected_by}" if claim.corrected_by else ""),
         soft_wrap=True,
     )
     out.print(f"rests on   {', '.join(claim.uses) or 'nothing'}")
     out.print(
         f"stated in  {claim.notebook}"
-        if claim.notebook.endswith(".py")
+        if claim.id.split(".")[0] not in PREFIXES
         else f"notebook   notebooks/{claim.notebook}.md"
     )
     _show_proofs(id)
@@ -180,10 +179,10 @@ def _show_proofs(id: str) -> None:
 
 def _show_checks(id: str) -> None:
     """The checks themselves are asked, which loads what they compute with."""
-    from attnverify.checks import checks_of
+    from attnverify.evidence.outside import checks_here
 
     table = printing.table("check", "form", "evidence", "false twins that it must reject")
-    for name, check in checks_of(id).items():
+    for name, check in checks_here(id).items():
         twins = "; ".join(t.title for t in check.twins) or "(run with the claim's other checks)"
         table.add_row(name, type(check).__name__.lower(), ", ".join(check.kinds), twins)
     out.print(table)
@@ -532,7 +531,8 @@ def inspect_model(
         typer.Option(help="Many texts: a folder of .txt, a file with one a line. Repeatable."),
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option("--out", help="Write page, JSON, CSV and figures here.")
+        Path | None,
+        typer.Option("--out", help="For page, JSON, CSV, figures; JSON and CSV of --texts."),
     ] = None,
     as_json: Json = False,
     layers: Annotated[str | None, typer.Option(help='Layers to report, as "1,3-5".')] = None,
@@ -618,10 +618,10 @@ def _inspect_texts(
 
 
 def _inequality(id: str, name: str | None) -> tuple[str, Inequality]:
-    from attnverify.checks import checks_of
     from attnverify.evidence.forms import Inequality
+    from attnverify.evidence.outside import checks_here
 
-    found = {n: c for n, c in checks_of(id).items() if isinstance(c, Inequality)}
+    found = {n: c for n, c in checks_here(id).items() if isinstance(c, Inequality)}
     if not found:
         raise InputError(
             f"id: got {id!r}, which has no inequality to attack, expected one that has"

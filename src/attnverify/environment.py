@@ -37,7 +37,11 @@ def machine() -> dict[str, str | int]:
 @cache
 def code_digest() -> str:
     """SHA-256 of the package's files, by name and content, as they are at the first call."""
-    root = Path(__file__).parent
+    return digest_of(Path(__file__).parent)
+
+
+def digest_of(root: Path) -> str:
+    """SHA-256 of all files of a folder, data too, by name and content."""
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:

@@ -10,6 +10,9 @@ if TYPE_CHECKING:  # errors are raised where no tensor is near, too
     import torch
 
 
+LONGEST = 300  # characters that are told of what code from outside says
+
+
 class InputError(ValueError):
     """A bad argument. The message names it, says what came and what was expected."""
 
@@ -22,6 +25,24 @@ def require(condition: bool, argument: str, given: object, expected: str) -> Non
     """Raise :class:`InputError` unless ``condition`` holds."""
     if not condition:
         raise InputError(f"{argument}: got {given}, expected {expected}")
+
+
+def in_words(error: BaseException) -> str:
+    """What code from outside raised, on one line that a terminal shows."""
+    try:
+        said = " ".join(str(error).split())
+    except Exception:  # its own __str__ fails
+        said = "without words"
+    return f"{type(error).__name__}: {said[:LONGEST]}{'...' if len(said) > LONGEST else ''}"
+
+
+def as_given(value: object) -> str:
+    """What code from outside handed in, on one line that a terminal shows."""
+    try:
+        said = " ".join(repr(value).split())
+    except Exception:  # its own __repr__ fails
+        return type(value).__name__
+    return f"{said[:LONGEST]}{'...' if len(said) > LONGEST else ''}"
 
 
 def require_tokens(argument: str, x: torch.Tensor, width: int | None = None) -> None:

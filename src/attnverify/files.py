@@ -63,7 +63,8 @@ def read_json(
     """
     expected = expected or f"an existing {what}"
     if not path.is_file():
-        raise InputError(f"{argument}: got {path}, which does not exist, expected {expected}")
+        why = "is no regular file" if path.exists() else "does not exist"
+        raise InputError(f"{argument}: got {path}, which {why}, expected {expected}")
     size = path.stat().st_size
     if size > largest:
         raise InputError(f"{argument}: got {size} bytes, expected at most {largest}")

@@ -28,6 +28,7 @@ import flint
 import numpy as np
 import torch
 
+from attnverify.errors import InputError
 from attnverify.tracing import Node
 
 Array = Any  # torch.Tensor | numpy.ndarray of flint.arb | numpy.ndarray of flint.fmpq
@@ -49,6 +50,11 @@ def precision(bits: int) -> Iterator[None]:
 
 
 def _entrywise(function: Callable[[Any], Any], x: Array) -> Array:
+    if isinstance(x, int | float | str | None):
+        raise InputError(
+            f"x: got {x!r}, expected an array; av.ops.constant({x!r}, X) is a number in the "
+            "arithmetic of the array X, and av.number('log(4)', X) one of simple form"
+        )
     return np.frompyfunc(function, 1, 1)(np.asarray(x, dtype=object))
 
 

@@ -75,8 +75,18 @@ def _swap(old: Any, new: Any) -> None:
 
 def _swap_code(old: types.FunctionType, new: types.FunctionType) -> None:
     if old.__code__.co_freevars == new.__code__.co_freevars:
-        old.__code__, old.__defaults__ = new.__code__, new.__defaults__
-        old.__kwdefaults__ = new.__kwdefaults__
+        old.__code__ = new.__code__
+        old.__defaults__ = new.__defaults__ and tuple(map(_known, new.__defaults__))
+        own = new.__kwdefaults__
+        old.__kwdefaults__ = own and {name: _known(value) for name, value in own.items()}
+
+
+def _known(value: Any) -> Any:
+    """A function or class of the executed text as the module has it, for who asks ``is``."""
+    if not callable(value):
+        return value
+    home = sys.modules.get(getattr(value, "__module__", None) or "")
+    return getattr(home, getattr(value, "__name__", ""), value)
 
 
 def _swap_class(old: type, new: type) -> None:

@@ -53,6 +53,17 @@ NO_FORMULA = {
 }
 
 
+#: Folders below attnverify that tests alone meet: what measures models, what runs experiments.
+TESTED = ("models", "experiments")
+
+#: Modules of these that measure nothing, and why.
+NO_MEASURE = {
+    "drawings": "draws",
+    "animation": "draws",
+    "page": "writes a page",
+    "command": "prints",
+}
+
 #: Modules of formulas/ that state no formula of a claim: algorithms, whose result is bracketed.
 METHODS = ("center", "centerbounds")
 
@@ -61,7 +72,8 @@ METHODS = ("center", "centerbounds")
 class Mutant:
     """One planted error: the module's whole text with it, where it is, and what it is.
 
-    area: "formulas" (what claims are stated in), "methods" (networks, algorithms) or "engine".
+    area: "formulas" (what claims are stated in), "methods" (networks, algorithms), "engine",
+    "models" or "experiments".
     """
 
     area: str
@@ -74,6 +86,8 @@ class Mutant:
 
 def of_file(path: Path, module: str) -> list[Mutant]:
     """All mutants of one module of formulas, in the order of the source."""
+    if _area(module) in TESTED and path.stem in NO_MEASURE:
+        return []
     text = path.read_text(encoding="utf-8")
     found = []
     for function, node, rule, new in _sites(ast.parse(text)):
@@ -95,8 +109,16 @@ def numbered(mutants: list[Mutant]) -> list[Mutant]:
     return out
 
 
+def module_of(path: Path, root: Path) -> str:
+    """The dotted name of a file below ``root``."""
+    parts = path.relative_to(root).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__")
+
+
 def _area(module: str) -> str:
     folder, _, name = module.removeprefix("attnverify.").partition(".")
+    if folder in TESTED:
+        return folder
     return "formulas" if folder == "formulas" and name not in METHODS else "methods"
 
 

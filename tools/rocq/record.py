@@ -28,7 +28,7 @@ def make(known: Registered, copy: Path) -> Entry:
     _require_theories([*theorems, *negations], theories)
     said = _statements(copy, theories, [*theorems, *negations])
     axioms = _axioms(copy, theories, theorems, negations)
-    return {
+    found = {
         "format": "attnverify formal 1",
         "prover": prover.version(),
         "axioms": dict(sorted({k: v for own in axioms.values() for k, v in own.items()}.items())),
@@ -37,6 +37,7 @@ def make(known: Registered, copy: Path) -> Entry:
         "neighbors": [_neighbor(n, said, needs, known.folder, copy) for n in known.neighbors],
         "definitions": definitions(copy, theories, theorems),
     }
+    return found | {"sha256": formal.seal(found)}
 
 
 def _statements(copy: Path, theories: Sequence[str], names: Sequence[str]) -> dict[str, str]:

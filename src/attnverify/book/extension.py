@@ -120,7 +120,6 @@ class ClaimDirective(SphinxDirective):
             text += f"{word}: {'; '.join(places)}. " if places else ""
         if claim.published and not claim.derived:
             text += "The criterion, and the reading of the source, are this book's. "
-        text += f"Criterion {escape(claim.changed)}. " if claim.changed else ""
         done = f"{claim.done.capitalize()} here"
         return text + (f"{done}: {escape(claim.here)}." if claim.here else "")
 

@@ -1,7 +1,8 @@
 """Search that finds claims: by id, number, title and the words of their formulas.
 
 Sphinx's search knows pages and headings. ``claims.js`` holds what is searched of each claim, and
-``search.js`` puts the claims that match before the pages. Both are loaded by the search page alone.
+the chapters on what a reader may call otherwise; ``search.js`` puts what matches before the pages.
+Both are loaded by the search page alone.
 """
 
 from __future__ import annotations
@@ -18,6 +19,16 @@ from attnverify.book.pages.common import anchor
 from attnverify.claims import Claim, registry
 
 DATA = "claims.js"
+COLLAPSE = ("collapse-summary", "collapse-composite", "collapse-relative")
+#: Names of a subject, as the literature has them, and the chapters on it.
+TOPICS = {
+    "rank collapse": COLLAPSE,
+    "oversmoothing": COLLAPSE,
+    "over-smoothing": COLLAPSE,
+    "attention sink": ("decoder-masks", "trained-models"),
+    "rope": ("decoder-positions",),
+    "rotary position embedding": ("decoder-positions",),
+}
 MATH = re.compile(r"\$\$(.+?)\$\$|\$(.+?)\$|```\{math\}(.+?)```", re.S)
 WORD = re.compile(r"[A-Za-z]{2,}")
 #: Commands that lay a formula out and say nothing of what it is about.
@@ -45,12 +56,28 @@ def entry(claim: Claim, env: BuildEnvironment) -> list | None:
     return [claim.id, name, claim.title, words, prose, page, anchor(claim.id)]
 
 
+def topics(env: BuildEnvironment) -> dict[str, list]:
+    """The address and the numbered title of each chapter on a subject."""
+
+    def titled(page: str) -> list[str]:
+        number = env.toc_secnumbers.get(page, {}).get("", ())
+        return [page, " ".join([*(f"{k}." for k in number), env.titles[page].astext()])]
+
+    pages = {name: [f"notebooks/{part}" for part in parts] for name, parts in TOPICS.items()}
+    return {
+        name: [titled(page) for page in found if page in env.titles]
+        for name, found in pages.items()
+    }
+
+
 def write_data(app: Sphinx, exception: Exception | None) -> None:
-    """Write what is searched of each claim."""
+    """Write what is searched of each claim, and the chapters on each subject."""
     if exception is None and app.builder.name == "html":
         found = [e for claim in registry.values() if (e := entry(claim, app.env))]
         path = Path(app.outdir, "_static", DATA)
-        path.write_text(f"var attnverifyClaims = {json.dumps(found)};\n", encoding="utf-8")
+        text = f"var attnverifyClaims = {json.dumps(found)};\n"
+        text += f"var attnverifyTopics = {json.dumps(topics(app.env))};\n"
+        path.write_text(text, encoding="utf-8")
 
 
 def add_scripts(app: Sphinx, pagename: str, templatename: str, context: dict, doctree) -> None:

@@ -14,7 +14,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxRole
 from sphinx.util.nodes import make_refnode
 
-from attnverify.book.pages.common import AFTERWARDS, Evidence, anchor, badge, read_evidence
+from attnverify.book.pages.common import Evidence, anchor, badge, read_evidence
 from attnverify.claims import Claim, registry
 from attnverify.errors import InputError
 
@@ -86,10 +86,7 @@ class StatusRole(SphinxRole):
         except InputError as error:
             LOG.error("%s", error, location=self.get_location(), type="attnverify", subtype="id")
             return [nodes.literal("", self.text)], []
-        shown: list[nodes.Node] = [status_badge(evidence_of(self.env).status(claim.id))]
-        if claim.afterwards:
-            shown += [nodes.Text(", "), nodes.emphasis("", AFTERWARDS), nodes.Text(":")]
-        return shown, []
+        return [status_badge(evidence_of(self.env).status(claim.id))], []
 
 
 class ApiRole(SphinxRole):

@@ -6,6 +6,7 @@ One file or folder a prefix of ids, as in :mod:`attnverify.claims`: the checks o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 
 from attnverify.claims import PREFIXES, registry
@@ -13,12 +14,12 @@ from attnverify.errors import require
 from attnverify.evidence.forms import Check
 
 FILES = tuple(import_module(f"{__name__}.{prefix}") for prefix in PREFIXES)
-CHECKS: dict[str, dict[str, Check]] = {
+CHECKS: dict[str, Mapping[str, Check]] = {
     id: checks for file in FILES for id, checks in file.CHECKS.items()
 }
 
 
-def checks_of(claim: str) -> dict[str, Check]:
+def checks_of(claim: str) -> Mapping[str, Check]:
     """The checks of a claim; raises InputError for an unknown id."""
     id = registry[claim].id
     where = f"src/attnverify/checks/{id.split('.')[0]}"

@@ -11,7 +11,7 @@ CLAIMS = [
         kind="theorem",
         statement=r"""
 Let $W \in \mathbb{R}^{d \times d}$ be symmetric and not zero, with eigenvalues of mean $m$ and
-standard deviation $s$, and $\xi = \operatorname{tr}(W)/\sqrt{\operatorname{tr}(W^2)}$. Then
+standard deviation $s$, and $\xi = \operatorname{tr}(W)/\lVert W \rVert_F$. Then
 $|\xi| \le \sqrt d$, with equality exactly when all eigenvalues are equal, and for $m \ne 0$
 
 $$

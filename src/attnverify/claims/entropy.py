@@ -100,7 +100,8 @@ the second. $\sigma_c$ is at most the $\sigma$ of {claim}`entropy.eigenspectrum`
 $\sigma/\sqrt d$ for $W = \alpha I$. The second floor is $\log T$ less at most $c(D) < D$,
 whatever $T$ is, for $D > 0$.
 """,
-        here="statement and proof",
+        sources=(Source(ZHAI, "Theorem 3.1, a tight floor in the spectral norm", related=True),),
+        here="centered tokens, the length of the query, exactness for every W, the second floor",
         uses=("entropy.lower-bound", "entropy.spread", "entropy.eigenspectrum"),
         sharpens="entropy.eigenspectrum",
         notebook="entropy-spread",

@@ -13,7 +13,8 @@ CLAIMS = [
         kind="theorem",
         statement=r"""
 Let tokens walk at random as in {claim}`walk.moments` and $T \ge 2$. Let
-$M = \Sigma^{1/2} W \Sigma^{1/2}$ and $h = \sqrt{(T^2 - 1)/12}$. Then $\omega_i - \bar\omega$ has
+$M = \Sigma^{1/2} W \Sigma^{1/2}$, $h = \sqrt{(T^2 - 1)/12}$ and, as there,
+$g_i = \tfrac12 (2i - T - 1)$. Then $\omega_i - \bar\omega$ has
 the law of $\sum_k \mu_k z_k^2$ with
 independent standard normal $z_k$, where $\mu_1, \dots, \mu_{2d}$ are the eigenvalues of
 
@@ -22,7 +23,7 @@ $$
 $$
 
 For symmetric $W$ they are $\tfrac12 w_k \bigl(g_i \pm \sqrt{g_i^2 + h^2}\bigr)$, with $w_k$ the
-eigenvalues of $M$ and $g_i^2 + h^2 = a_i T$.
+eigenvalues of $M$; with the $a_i$ of {claim}`walk.moments`, $g_i^2 + h^2 = a_i T$.
 """,
         here="statement and proof",
         uses=("walk.moments",),
@@ -167,8 +168,8 @@ and $r$ is at least $\operatorname{tr}(M^2)/\lVert M \rVert_2^2$ at every token.
         statement=r"""
 Let tokens walk at random as in {claim}`walk.moments`. Let $W \ne 0$ be symmetric, $\lambda > 0$,
 $M = \Sigma^{1/2} W \Sigma^{1/2}$,
-$\xi = \operatorname{tr}(M)/\sqrt{\operatorname{tr}(M^2)}$,
-$\eta = \lambda/(T\sqrt{\operatorname{tr}(M^2)})$ and $t_i = (i - \frac12)/T$. Let
+$\xi = \operatorname{tr}(M)/\lVert M \rVert_F$,
+$\eta = \lambda/(T\lVert M \rVert_F)$ and $t_i = (i - \frac12)/T$. Let
 $\rho^N_i$ be the normal approximation of
 $\rho_i = P(-\lambda < \omega_i - \bar\omega < (T-1)\lambda)$ and
 
@@ -315,11 +316,14 @@ $\frac14 \log T$ and the output's relative residual at least $\frac14$ of the in
    spectra ($s \ge 4|m|$);
 3. spread spectra with $s \ge 3$ show neither collapse either, and at equal radius in $[1, 8]$ they
    have the larger entropy.
+
+The criterion was registered as it stands before its one run, with the walks of seed 1. With those
+of seed 0 the radii of parts 2 and 3 had no end at first, and 3 of 3,190 pairs of cells beyond 8
+missed the margin.
 """,
         sources=(Source(BAO, "the two collapses reconciled by the eigenspectrum"),),
         here="the third part: avoiding both collapses does not need a concentrated spectrum",
         notebook="both-collapses",
-        afterwards="radii of parts 2 and 3 end at 8; beyond, 3 of 3,190 pairs of cells missed the "
-        "margin",
+        asserts="fails",
     ),
 ]

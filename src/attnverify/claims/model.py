@@ -39,8 +39,7 @@ class Claim:
     "fails" for a published statement that the book refutes or a finding that did not come out
     here; corrected_by: the id of the statement that replaces it; sharpens: the id of the
     published claim of which this is a sharper form; reads: the id of a refuted claim whose
-    published sentence this one reads in another way; afterwards: what of an experiment's criterion
-    was changed after the full run had been seen.
+    published sentence this one reads in another way.
     """
 
     id: str
@@ -55,7 +54,6 @@ class Claim:
     corrected_by: str | None = None
     sharpens: str | None = None
     reads: str | None = None
-    afterwards: str = ""
 
     @property
     def published(self) -> bool:
@@ -72,11 +70,6 @@ class Claim:
     def derived(self) -> bool:
         """Whether a derivation is asked for; the outcome of an experiment has none."""
         return self.kind != "experiment"
-
-    @property
-    def changed(self) -> str:
-        """What was changed of the criterion after the full run, in words; "" for nothing."""
-        return f"changed after the full run: {self.afterwards}" if self.afterwards else ""
 
     @property
     def done(self) -> str:

@@ -21,7 +21,7 @@ where $x^* = 1.25643\ldots$ is the positive root of $e^x = 1 + 2x$,
 $x^* = -\tfrac12 - W_{-1}\bigl(-\tfrac12 e^{-1/2}\bigr)$. The lower bound needs no condition.
 """,
         sources=(Source("dong2021", "appendix"),),
-        here="the closed form of x*, the condition being exactly what the upper bound needs",
+        here="the closed form of x*",
         notebook="softmax",
     ),
     Claim(

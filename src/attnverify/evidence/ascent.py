@@ -21,6 +21,8 @@ STEP = 0.3  # the first step size of Adam, which then falls to 0 along a cosine
 #: cancellation from numbers near 1, keeps 53 - 36 = 17 of its bits, and floats still lead uphill.
 FARTHEST = 12 * math.log(2)
 SCREENED = 16
+EXPONENTS = (*range(3, 13), *range(-12, -2))  # of 10, for scales beyond those of the ascent
+FAR = 8
 STEEP = 1e-3  # log(ratio) above, its tangent below: a restart at a ratio <= 0 has a slope too
 
 
@@ -66,6 +68,48 @@ def _screened(check: Inequality, sizes: Sizes, restarts: int, random, device: st
     with torch.no_grad():
         still_open = (~draw.ratios(check, check.build(**free)).decided).nonzero().flatten()
     return {k: v[still_open[:restarts]] for k, v in free.items()}
+
+
+def farther(check: Inequality, found: Instance) -> Instance:
+    """The best of the points that were found, far out and far in: those above it, to floats.
+
+    A supremum at infinity or at zero is only approached, and the ascent ends at 2^12. So the best
+    point is looked at with its parameters times 10^k, all together and each alone; of those with
+    a larger ratio the FAR largest farther out, and as many farther in.
+    """
+    with torch.no_grad():
+        seen = draw.ratios(check, check.build(**found)).value
+        best = int(torch.argmax(seen))
+        free, factors = scaled({k: v[best] for k, v in found.items()}, EXPONENTS)
+        made = [v.reshape(len(v), -1) for v in check.build(**free).values()]
+        whole = torch.stack([torch.isfinite(v).all(-1) for v in made]).all(0)
+        if not whole.any():
+            return {k: v[:0] for k, v in free.items()}
+        free, factors = {k: v[whole] for k, v in free.items()}, factors.to(whole.device)[whole]
+        far = draw.ratios(check, check.build(**free))
+        value = torch.where(far.decided & (far.value > seen[best]), far.value, -torch.inf)
+        order = torch.argsort(value, descending=True, stable=True)
+        order = order[torch.isfinite(value[order])]
+        out = factors[order] > 1
+        kept = torch.cat([order[out][:FAR], order[~out][:FAR]])
+        return {k: v[kept] for k, v in free.items()}
+
+
+def scaled(free: Instance, exponents: tuple[int, ...]) -> tuple[Instance, torch.Tensor]:
+    """One point times 10^k, for all its parameters together and for each alone; the factors."""
+    moved = [tuple(free), *((name,) for name in free if len(free) > 1)]
+    factors = torch.tensor([10.0**k for k in exponents], dtype=torch.float64)
+    batch = {
+        name: torch.cat(
+            [_times(value, factors if name in names else 1.0 + 0 * factors) for names in moved]
+        )
+        for name, value in free.items()
+    }
+    return batch, factors.repeat(len(moved))
+
+
+def _times(value: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
+    return value * factors.to(value.device).reshape(-1, *[1] * value.ndim)
 
 
 def _scale(name: str) -> str:

@@ -19,11 +19,13 @@ import torch
 from attnverify import ops
 from attnverify.errors import InputError, require
 from attnverify.evidence import draw
+from attnverify.evidence.ascent import scaled
 from attnverify.evidence.exact import compare
+from attnverify.evidence.fields import require_sizes
 from attnverify.evidence.forms import Formula, Inequality, Instance, Sizes, unchanged
-from attnverify.evidence.numbers import Proposal, number, propose
+from attnverify.evidence.numbers import NARROW, Proposal, number, propose
 from attnverify.evidence.search import Settings, attack
-from attnverify.evidence.tried import require_formulas, require_sizes
+from attnverify.evidence.tried import require_formulas
 from attnverify.seeds import generator
 from attnverify.tables import Table
 
@@ -41,7 +43,9 @@ class Constant:
     lower, upper: left/right at ``instance`` lies between these floats, so that C is at least
     ``lower``; instances: how many were looked at; proposal: None if no number of simple form is
     near; twin: a factor of the proposed constant with which the inequality is certainly false at
-    ``instance``, None without a proposal.
+    ``instance``, None without a proposal; growth: where the quotient still grows, in words, ""
+    if it is not seen to. There nothing is proposed: a proposal lies above what is certified by
+    less than the growth.
     """
 
     lower: float
@@ -51,9 +55,12 @@ class Constant:
     seconds: float
     proposal: Proposal | None
     twin: float | None
+    growth: str = ""
 
     def __str__(self) -> str:
         found = f"C >= {self.lower:.12g}, certified at an instance"
+        if self.growth:
+            return f"{found}; {self.growth}"
         if self.proposal is None:
             return f"{found}; no number of simple form is near enough above to be proposed"
         p = self.proposal
@@ -71,7 +78,7 @@ class Constant:
         rows = [
             ("certified", f"C ≥ {self.lower:.12g}"),
             ("at", "; ".join(_in_words(name, value) for name, value in self.instance.items())),
-            ("proposed", none if p is None else f"C = {p.constant}, {p.form}"),
+            ("proposed", self.growth or none if p is None else f"C = {p.constant}, {p.form}"),
         ]
         if p is not None:
             rows.append(("distance", f"{p.gap:.1e} of C above what is certified"))
@@ -88,6 +95,7 @@ class Constant:
             "ratio between": [self.lower.hex(), self.upper.hex()],
             "proposal": p and {**asdict(p), "constant": str(p.constant)},
             "twin": self.twin,
+            "growth": self.growth,
             "instances": self.instances,
             "seconds": round(self.seconds, 3),
             "instance": {
@@ -127,22 +135,40 @@ def best_constant(
     check = Inequality(left, right, tuple(sizes), build=build, hypotheses=hypotheses)
     require_formulas("", check)
     factor = 2 * _about(check, settings)
-    instance, instances = None, 0
+    best, instances = None, 0
     while True:
         require(factor < LARGEST, "right", f"left/right above {factor:.3g}", "a bounded quotient")
         found = attack(check.scaled(factor), settings, "best constant", progress)
         instances += found.instances
-        instance = found.instance if found.instance is not None else instance
+        best = found if found.instance is not None else best
         if found.outcome != "fail":
             break
         factor = 2 * max(factor, factor * (found.ratio or 1))
-    if instance is None:
+    if best is None or best.instance is None or best.free is None:
         raise InputError("left: got no instance that balls decide, expected one at least")
-    lower, upper = certified(check, instance)
-    proposal = propose(lower)
+    lower, upper = certified(check, best.instance)
+    growth = _growth(check, best.free, lower)
+    proposal = None if growth else propose(lower)
     twin = proposal and _twin(proposal, lower)
     seconds = time.perf_counter() - start
-    return Constant(lower, upper, instance, instances, seconds, proposal, twin)
+    return Constant(lower, upper, best.instance, instances, seconds, proposal, twin, growth)
+
+
+def _growth(check: Inequality, free: Instance, lower: float) -> str:
+    """Where the quotient is larger by NARROW still, 1000 times as far out or in; "" for nowhere."""
+    batch, factors = scaled(free, (3, -3))
+    instance = check.build(**batch)
+    for place, factor in enumerate(factors.tolist()):
+        try:
+            there = certified(check, draw.single(instance, place))[0]
+        except InputError:  # no instance, or none that balls decide
+            continue
+        if there > (1 + NARROW) * lower:
+            where = "1000 times as large" if factor > 1 else "1000 times as small"
+            return (
+                f"the quotient still grows, to {there:.6g} at arrays {where}: it may have no bound"
+            )
+    return ""
 
 
 def _about(check: Inequality, settings: Settings) -> float:

@@ -18,8 +18,8 @@ from attnverify.claims import PREFIXES
 from attnverify.errors import InputError, require
 from attnverify.evidence import outside
 from attnverify.evidence.conjecture import Constant, best_constant
+from attnverify.evidence.fields import require_sizes
 from attnverify.evidence.search import Settings
-from attnverify.evidence.tried import require_sizes
 from attnverify.evidence.workers import Task, run_all
 
 NAMES = ("left", "right", "SIZES")

@@ -64,7 +64,11 @@ def _compare_once(check: Inequality, exact: Instance, bits: int) -> Comparison:
     left, right = _flat(check.left(**exact)), _flat(check.right(**exact))
     require(bool(left), "left", "no entries", "one value or more to compare")
     given = check.hypotheses(**exact) if check.hypotheses else ()
-    pairs = [(a, b) for x, y in given for a, b in zip(_flat(x), _flat(y), strict=True)]
+    sides = [(_flat(smaller), _flat(larger)) for smaller, larger in given]
+    for a, b in sides:
+        words = f"a pair of {len(a)} and {len(b)} numbers"
+        require(len(a) == len(b), "hypotheses", words, "as many on both sides, as (0 * x, x)")
+    pairs = [pair for a, b in sides for pair in zip(a, b, strict=True)]
     hypotheses = _all([_below(a, b) for a, b in pairs])
     outcome = _all([_below(a, b) for a, b in zip(left, right, strict=True)])
     if hypotheses != "pass":

@@ -5,14 +5,18 @@ A file holds the exact inputs, and both sides and the hypotheses as one straight
 evaluates it in another interval arithmetic and shares no code with this package.
 
 The certificates are those of inequalities that need no search: the extremal instances, the random
-ones that a certificate adds, and the extremal instances of the false twins. A searched instance,
-saved in a replay file, is exported like them (:func:`write_saved`). What is not exported is listed
-with its reason, in the ``index.json`` beside the files.
+ones that a certificate adds, and the extremal instances that refute the false twins. A searched
+instance, saved in a replay file, is exported like them (:func:`write_saved`). The ``index.json``
+beside the files has what the second program demands: every file with its SHA-256, the number of
+instances of every inequality and false twin, and for each without a file the reason and the
+engine's verdict.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,12 +30,12 @@ from attnverify.errors import require
 from attnverify.evidence.certify import random_instances
 from attnverify.evidence.exact import compare
 from attnverify.evidence.forms import Check, Inequality, Instance
-from attnverify.evidence.replay import inequality, load
+from attnverify.evidence.replay import inequality, load, require_size
 from attnverify.evidence.search import Settings
 from attnverify.files import require_writable, write_text
 from attnverify.tracing import Program, UntraceableError
 
-FORMAT = "attnverify program 1"
+FORMAT, INDEX_FORMAT = "attnverify program 1", "attnverify index 2"
 MOST_LINES = 200_000  # of one program; the second program evaluates some 10^5 lines a second
 NO_INEQUALITY = {
     "Identity": "an identity: it has no ratio of two sides",
@@ -45,6 +49,9 @@ MEANING = {
 }
 
 
+Key = tuple[str, str, str | None]  # claim, check, title of a false twin
+
+
 @dataclass(frozen=True)
 class Certificate:
     """One exact instance of a check, or of one of its false twins, whose title is ``twin``."""
@@ -55,6 +62,10 @@ class Certificate:
     kind: str
     check: Inequality
     instance: Instance
+
+    @property
+    def key(self) -> Key:
+        return self.claim, self.name, self.twin
 
 
 def certificates(claim: str, settings: Settings) -> Iterator[Certificate]:
@@ -124,25 +135,38 @@ def outcome(certificate: Certificate) -> str:
 def write(ids: list[str], folder: Path, settings: Settings | None = None) -> dict[str, Any]:
     """Write the files of the selected claims into an empty or new folder, and return the index.
 
-    The index lists the files, and with reasons the certificates and checks that have none.
+    The index lists the files, the inequalities, and with reasons what has no file.
     """
     empty = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
     require(empty, "out", f"{folder}, which exists and holds something", "a new or empty folder")
     folder.mkdir(parents=True, exist_ok=True)
-    files: list[str] = []
-    left_out: list[dict[str, str | None]] = []
+    files: dict[str, str] = {}
+    inequalities: list[dict[str, Any]] = []
+    left_out: list[dict[str, Any]] = []
     for claim in registry.select(ids):
-        checks = CHECKS.get(claim.id, {}).items()
-        left_out += [_without(claim.id, n, c) for n, c in checks if _reason(c)]
+        checks = CHECKS.get(claim.id, {})
+        left_out += [
+            _entry(claim.id, n, None, reason=_reason(c), engine=None)
+            for n, c in checks.items()
+            if _reason(c)
+        ]
+        instances: Counter[Key] = Counter()
         for number, certificate in enumerate(certificates(claim.id, settings or Settings())):
             name = f"{claim.id}-{number:03}.json"
-            reason = _write(folder / name, certificate)
-            if reason is None:
-                files.append(name)
+            instances[certificate.key] += 1
+            found, content = _content(certificate)
+            if isinstance(content, dict):
+                files[name] = _write(folder / name, content)
             else:
-                left_out.append(_entry(certificate, reason))
-    index = {"format": f"{FORMAT}, index", "files": files, "not exported": left_out}
-    write_text(folder / "index.json", json.dumps(index, indent=1) + "\n")
+                left_out.append(_entry(*certificate.key, reason=content, engine=found))
+        inequalities += [_entry(*key, instances=instances[key]) for key in _keys(claim.id)]
+    index = {
+        "format": INDEX_FORMAT,
+        "files": files,
+        "inequalities": inequalities,
+        "not exported": left_out,
+    }
+    _write(folder / "index.json", index, indent=1)
     return index
 
 
@@ -156,31 +180,46 @@ def write_saved(file: Path, target: Path) -> None:
     require(other, "export", f"{target}, the file with the instance", "another file")
     require_writable("export", target)
     check = inequality(claim, name)
-    reason = _write(target, Certificate(claim, name, None, "saved", check, instance))
-    require(reason is None, "file", f"an instance without a program ({reason})", "another one")
+    require_size(check, instance)
+    _, content = _content(Certificate(claim, name, None, "saved", check, instance))
+    words = f"an instance without a program ({content})"
+    require(isinstance(content, dict), "file", words, "another one")
+    _write(target, content)
 
 
-def _write(path: Path, certificate: Certificate) -> str | None:
-    """Write one file, or say why there is none."""
-    expected = outcome(certificate)
-    if expected == "unknown":
-        return "the engine does not settle it"
+def _content(certificate: Certificate) -> tuple[str, dict[str, Any] | str]:
+    """What the engine finds, and the contents of the file, or why there is none."""
+    found = outcome(certificate)
+    if found == "unknown":
+        return found, "the engine does not settle it"
+    if certificate.twin is not None and found != "fail":
+        return found, "the false twin is not refuted by this instance"
     try:
-        content = program_of(certificate, expected)
+        return found, program_of(certificate, found)
     except UntraceableError as error:
-        return str(error)
-    write_text(path, json.dumps(content) + "\n")
-    return None
+        return found, str(error)
+
+
+def _write(path: Path, content: Any, indent: int | None = None) -> str:
+    """Write a JSON file; returns its SHA-256."""
+    text = json.dumps(content, indent=indent) + "\n"
+    write_text(path, text)
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 def _reason(check: Check) -> str | None:
     return NO_INEQUALITY.get(type(check).__name__)
 
 
-def _without(claim: str, name: str, check: Check) -> dict[str, str | None]:
-    return {"claim": claim, "check": name, "false twin": None, "reason": _reason(check)}
+def _keys(claim: str) -> Iterator[Key]:
+    """The inequalities of a claim, each followed by its false twins that are inequalities."""
+    for name, check in CHECKS.get(claim, {}).items():
+        if isinstance(check, Inequality):
+            yield claim, name, None
+            for twin in check.twins:
+                if isinstance(twin.check, Inequality):
+                    yield claim, name, twin.title
 
 
-def _entry(certificate: Certificate, reason: str) -> dict[str, str | None]:
-    where = {"claim": certificate.claim, "check": certificate.name}
-    return {**where, "false twin": certificate.twin, "reason": reason}
+def _entry(claim: str, check: str, twin: str | None, **others: Any) -> dict[str, Any]:
+    return {"claim": claim, "check": check, "false twin": twin, **others}

@@ -18,12 +18,13 @@ import torch
 
 from attnverify.evidence import draw
 from attnverify.evidence.forms import Identity, Instance
-from attnverify.evidence.search import CHUNK, Found, Settings
+from attnverify.evidence.search import CHUNK, Found, Settings, shortfall
 from attnverify.seeds import generator
 
 SHARED_CHUNK = 64  # inputs that share one drawn network
 PLANTED = 2.0**-26
 IDLE = 2.0**-20
+TOO_WIDE = "the rounding bound is too wide"
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def sample_identity(check: Identity, settings: Settings, name: str) -> Found:
 
     An instance whose bound overflows is undecided.
     """
-    share = -(-settings.samples // len(check.sizes))
+    share = settings.share(check.sizes)
     return _found([_sample(check, settings, name, i, share) for i in range(len(check.sizes))])
 
 
@@ -122,11 +123,11 @@ def _found(seen: list[_Seen]) -> Found:
     result = Found("pass", worst, None, instances, decided)
     if worst > 1:
         return replace(result, outcome="fail")
-    words = f"{instances - decided} of {instances} instances undecided"
+    words = shortfall(instances - decided, instances)
     if any(2 * s.decided < s.instances for s in seen):
         return replace(result, outcome="unknown", detail=words)
     for s in seen:
         if s.too_wide:
-            words = f"the rounding bound is too wide: {s.too_wide}"
+            words = f"{TOO_WIDE}: {s.too_wide}"
             return replace(result, outcome="unknown", detail=words)
-    return replace(result, detail=words if decided < instances else "")
+    return replace(result, detail=words)

@@ -3,13 +3,17 @@
 The theories, the list of registered theorems and the record lie in the folder ``formal``: beside
 the source in a checkout, inside the package where it was installed from a wheel. `make proofs`
 runs the proof assistant and compares the record with what it finds. Here nothing is compiled: a
-record is evidence as long as every file that a theorem was compiled from is, byte for byte, the one
-that the record names, and every axiom is on the list. Only the standard library is needed.
+record is evidence as long as it is whole, as it was written; as it names the theory of a theorem
+with all that it imports, byte for byte; and as every axiom is on the list. Its own SHA-256 catches
+edits by hand and no forgery: what is printed there is believed until the proof assistant runs
+again. Only the standard library is needed.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -28,6 +32,9 @@ LOGICAL = "AttnVerify"  # the name under which the prover knows the theories
 EXACT = ("Exactly as registered", "The negation of the registered statement")
 #: The same, or the same spelled out in other words, which are told.
 SAME = (*EXACT, "As registered")
+#: How a theory names those of the project that it is compiled from.
+IMPORT = re.compile(rf"From\s+{LOGICAL}\s+Require\s+(?:Import\s+|Export\s+)?([\w\s]+)\.(?=\s|$)")
+COMMENT = re.compile(r"\(\*(?:[^*(]|\*(?!\))|\((?!\*))*\*\)")  # one that holds no other
 AGAIN = "run `make proofs ARGS=--write`, read what differs and commit the record"
 
 
@@ -111,15 +118,22 @@ def read(folder: Path, *, recorded: bool = True) -> Registered:
     path = folder / LIST
     try:
         body = tomllib.loads(path.read_text(encoding="utf-8"))
-        theorems = tuple(Theorem(**entry) for entry in body.get("theorem", ()))
-        neighbors = tuple(Neighbor(**entry) for entry in body.get("neighbor", ()))
-    except (ValueError, TypeError) as error:
+        theorems = tuple(Theorem(**_texts(entry)) for entry in body.get("theorem", ()))
+        neighbors = tuple(Neighbor(**_texts(entry)) for entry in body.get("neighbor", ()))
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
             f"{path.name}: {error}, expected the tables of {FOLDER}/README.md"
         ) from None
     _require_consistent(theorems, neighbors)
     record = _record(folder / RECORD) if recorded else {}
     return Registered(folder, theorems, neighbors, allowed(folder), record)
+
+
+def _texts(entry: dict[str, Any]) -> dict[str, str]:
+    wrong = [key for key, value in entry.items() if not isinstance(value, str)]
+    if wrong:
+        raise TypeError(f"{wrong[0]} is no text")
+    return entry
 
 
 def _require_consistent(theorems: Iterable[Theorem], neighbors: Iterable[Neighbor]) -> None:
@@ -135,12 +149,17 @@ def _require_consistent(theorems: Iterable[Theorem], neighbors: Iterable[Neighbo
             )
         if bool(n.negation) == bool(n.script):
             raise InputError(f"{LIST}: neighbor {n.says!r}: expected a negation or a script")
+        if n.negation:
+            module(n.negation)
 
 
 def allowed(folder: Path) -> dict[str, str]:
     """The axioms that a theorem may use, each with what it says: lines "NAME  # words"."""
     path = folder / ALLOWED
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    except UnicodeDecodeError as error:
+        raise InputError(f"{ALLOWED}: {error}, expected lines NAME  # words in UTF-8") from None
     parts = (line.partition("#") for line in lines)
     return {name.strip(): words.strip() for name, _, words in parts if name.strip()}
 
@@ -150,12 +169,36 @@ def _record(path: Path) -> Mapping[str, Any]:
     if not path.is_file():
         return {}
     with read_json(path, "formal", "record of proofs", expected=AGAIN) as body:
-        for entry in [*body["theorems"], *body["neighbors"]]:
-            _ = entry["says"], entry["sources"], entry["sha256"]
-            _ = entry.get("name") or entry["script"]
-        _ = body["prover"], body["definitions"], body["axioms"], body["negations use"]
-        _ = [entry["axioms"] for entry in body["theorems"]]
+        theorems, neighbors = body["theorems"], body["neighbors"]
+        for entry in [*theorems, *neighbors]:
+            names = [entry["says"], entry["sha256"], entry.get("name") or entry["script"]]
+            _require(all(isinstance(name, str) for name in names), "an entry without names")
+            _require(_all_texts(entry["sources"]), "sources that are no names of files")
+        own = [e.get("name") or e["script"] for e in [*theorems, *neighbors]]
+        _require(len(set(own)) == len(own), "an entry that occurs twice")
+        named = [*(e["statement"] for e in theorems), *(e["claim"] for e in theorems)]
+        lists = [body["negations use"], *(e["axioms"] for e in theorems)]
+        _require(_all_texts([*named, body["prover"]]), "a theorem without claim or statement")
+        _require(all(map(_all_texts, lists)), "axioms that are no names")
+        _ = [entry["text"] for entry in body["definitions"]]
+        _require(all(name in body["axioms"] for own in lists for name in own), "axioms not told")
+        _require(body["sha256"] == seal(body), "contents that do not match its own SHA-256")
         return body
+
+
+def _require(fits: bool, given: str) -> None:
+    if not fits:
+        raise InputError(f"formal: got {RECORD} with {given}, expected it as written: {AGAIN}")
+
+
+def _all_texts(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def seal(record: Mapping[str, Any]) -> str:
+    """The SHA-256 of all that a record holds but its own."""
+    rest = {key: value for key, value in record.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(rest).encode()).hexdigest()
 
 
 def digest(folder: Path, names: Iterable[str]) -> str:
@@ -167,6 +210,21 @@ def digest(folder: Path, names: Iterable[str]) -> str:
             return ""
         total.update(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {name}\n".encode())
     return total.hexdigest()
+
+
+def compiled_from(folder: Path, file: str) -> set[str]:
+    """A theory or script with every theory that it imports, in one step or more."""
+    found, left = set(), {file}
+    while left:
+        name = left.pop()
+        found.add(name)
+        path = folder / name
+        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        while (plain := COMMENT.sub(" ", text)) != text:
+            text = plain
+        stems = [stem for words in IMPORT.findall(text) for stem in words.split()]
+        left |= {f"{stem}.v" for stem in stems} - found
+    return found
 
 
 def theorems_of(claim: str) -> list[Theorem]:
@@ -228,8 +286,14 @@ def trouble(name: str, known: Registered, claim: str = "") -> str:
     if claim and entry.get("claim") != claim:
         return f"{RECORD} has {name} for {entry.get('claim')}: {AGAIN}"
     sources = entry.get("sources") or ["none"]
-    if entry.get("sha256") != digest(known.folder, sources):
+    file = name.removeprefix(f"{FOLDER}/") if "script" in entry else f"{module(name)}.v"
+    lacking = sorted(compiled_from(known.folder, file) ^ set(sources))
+    if entry["sha256"] != digest(known.folder, sources):
         return f"{name}: one of {', '.join(sources)} is not what was checked: {AGAIN}"
+    if lacking:
+        return (
+            f"{name}: {', '.join(lacking)}: its sources are not what it is compiled from: {AGAIN}"
+        )
     used = known.record["negations use"] if "theorem" in entry else entry["axioms"]
     foreign = [] if "error" in entry else [axiom for axiom in used if axiom not in known.axioms]
     return f"{name}: {ALLOWED} does not list {', '.join(foreign)}" if foreign else ""

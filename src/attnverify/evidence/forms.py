@@ -166,4 +166,17 @@ class Measured(Form):
     kinds = ("measured",)
 
 
-Check = Inequality | Identity | Decision | Measured
+@dataclass(frozen=True)
+class Described(Form):
+    """What is said of a check that another process holds: its evidence and its twins' titles."""
+
+    kinds: tuple[str, ...]
+
+
+def described(check: Check) -> Described:
+    """A check without its formulas."""
+    twins = tuple(Twin(twin.title, Form(), twin.factor) for twin in check.twins)
+    return Described(check.kinds, twins=twins)
+
+
+Check = Inequality | Identity | Decision | Measured | Described

@@ -266,8 +266,8 @@ def _decide_equal(left: Any, right: Any, rules: Rules | None) -> bool | None:
     if isinstance(left, sp.MatrixBase):
         return _decide_matrices(left, right, rules)
     difference = left - right
-    if difference is sp.nan:  # of no numbers, or of two infinities
-        return True if left == right and left is not sp.nan else None
+    if difference is sp.nan:  # of no numbers, or of two infinities; zoo has no sign
+        return True if left == right and not left.has(sp.nan, sp.zoo) else None
     if not difference.is_commutative:
         return symbolic.equal(left, right, rules)
     if difference.has(sp.Sum) and symbolic.equal(left, right, rules):

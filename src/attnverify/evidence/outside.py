@@ -15,28 +15,33 @@ import re
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
-from attnverify.checks import CHECKS
-from attnverify.claims import PREFIXES, Claim, registry
-from attnverify.errors import InputError, require
+from attnverify.checks import CHECKS, checks_of
+from attnverify.claims import PREFIXES, Claim, Source, registry
+from attnverify.errors import InputError, as_given, in_words, require
 from attnverify.evidence import derive as derivations
 from attnverify.evidence import ledger, run
-from attnverify.evidence.forms import Form
-from attnverify.evidence.notebooks import Source
+from attnverify.evidence.fields import in_sizes, require_form
+from attnverify.evidence.forms import Check, Described, Identity, Inequality, described
+from attnverify.evidence.notebooks import Source as Derivation
 from attnverify.evidence.tried import require_formulas
 from attnverify.evidence.workers import Task, run_all
+
+T = TypeVar("T")
 
 GROUP = "attnverify.claims"  # of entry points; the name of one is the prefix of its ids
 ID = re.compile(r"[a-z][a-z0-9-]*(\.[a-z0-9-]+)+")
 LIMIT = 600.0  # seconds for a piece
+LARGEST = 1 << 20  # bytes of a file
 KINDS = ("theorem", "lemma", "proposition", "counterexample", "conjecture")
 TWIN = "a false neighbor that the check must reject, as check.times(0.99) or check.but(...)"
 
@@ -45,8 +50,9 @@ TWIN = "a false neighbor that the check must reject, as check.times(0.99) or che
 class ClaimFile:
     """Where claims come from: name of the file or module, its text, and the text's SHA-256.
 
-    module: what to import, "" for a file, whose text is run; place: its path, which tells an edited
-    file from another one of the same name.
+    name: ends in ".py" or begins with "module ", so that no notebook has it; module: what to
+    import, "" for a file, whose text is run; place: its path, which tells an edited file from
+    another one of the same name.
     """
 
     name: str
@@ -54,6 +60,15 @@ class ClaimFile:
     sha256: str
     module: str = ""
     place: str = field(default="", compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What a file states: its claims, their checks, and its derivations if it has any."""
+
+    claims: list[Claim]
+    checks: dict[str, Mapping[str, Check]]
+    derive: Callable[[], Any] | None
 
 
 #: What was brought into this process: the file of each claim, by id.
@@ -66,7 +81,12 @@ def read(path: Path, argument: str = "claims") -> ClaimFile:
     """A file of claims; nothing is executed. Raises InputError if it cannot be one."""
     require(path.suffix == ".py", argument, str(path), "a Python file, its name ending in .py")
     require(path.is_file(), argument, f"{path}, which is not there", "a Python file")
-    content = path.read_bytes()
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(LARGEST + 1)
+    except OSError as error:
+        raise InputError(f"{argument}: got {in_words(error)}, expected a Python file") from error
+    require(len(content) <= LARGEST, argument, f"{path}, of more", f"at most {LARGEST} bytes")
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -81,13 +101,27 @@ def installed(prefix: str) -> ClaimFile | None:
     require(len(found) < 2, "id", f"{prefix!r} from {len(found)} packages", "one package a prefix")
     if not found:
         return None
-    spec = find_spec(found[0].module)
+    spec = _located(found[0])
     if spec is None or not spec.origin:
         raise InputError(
-            f"id: got {prefix!r}, of module {found[0].module}, which is not there, expected the "
-            "module that the entry point names"
+            f"id: got {prefix!r}, of the entry point {as_given(found[0].value)}, which is not "
+            "there, expected the name of a module"
         )
-    return replace(read(Path(spec.origin), "id"), name=spec.name, module=spec.name)
+    return replace(read(Path(spec.origin), "id"), name=f"module {spec.name}", module=spec.name)
+
+
+def _located(point: EntryPoint) -> ModuleSpec | None:
+    """Where the module of an entry point lies; none of its packages is imported."""
+    first, *rest = point.value.split(":")[0].strip().split(".")
+    try:
+        spec = find_spec(first)
+        for part in rest:
+            if spec is None or not spec.submodule_search_locations:
+                return None
+            spec = PathFinder.find_spec(f"{spec.name}.{part}", spec.submodule_search_locations)
+    except (ImportError, ValueError):
+        return None
+    return spec
 
 
 def _points() -> Iterable[EntryPoint]:
@@ -99,19 +133,36 @@ def file_of(id: str) -> ClaimFile | None:
     return _FILES.get(id)
 
 
-def examine(file: ClaimFile, limit: int | float = LIMIT) -> None:
-    """Bring a file into a process of its own, and end that if it takes too long.
+def examine(file: ClaimFile, limit: int | float = LIMIT) -> list[Claim]:
+    """Bring a file into a process of its own, and what it states, without its code, into this one.
 
-    Raises InputError as :func:`bring_in` does, and RunError after ``limit`` seconds.
+    Nothing of the file runs here, so it changes no other claim. Raises InputError as
+    :func:`bring_in` does, and RunError after ``limit`` seconds.
     """
-    for _ in run_all([Task(f"reading {file.name}", _examine, (file,), limit)], None, 1):
-        pass
+    _replaced(file)
+    task = Task(f"reading {file.name}", _examine, (file,), limit)
+    ((claims, checks, derives),) = run_all([task], None, 1)
+    return _enter(file, Stated(claims, checks, dict if derives else None))
 
 
-def _examine(file: ClaimFile) -> None:
-    for claim in bring_in(file):
+def _examine(file: ClaimFile) -> tuple[list[Claim], dict[str, dict[str, Described]], bool]:
+    claims = bring_in(file)
+    for claim in claims:
         for name, check in CHECKS[claim.id].items():
-            require_formulas(f"{claim.id}, check {name!r}: ", check)
+            where = f"{claim.id}, check {name!r}: "
+            _plain(file, lambda w=where, c=check: require_formulas(w, c))
+    checks = {
+        claim.id: {name: described(check) for name, check in CHECKS[claim.id].items()}
+        for claim in claims
+    }
+    return claims, checks, file in _DERIVE
+
+
+def checks_here(claim: str) -> Mapping[str, Check]:
+    """The checks of a claim, of the book or not; the file of one from outside runs here."""
+    if file := file_of(claim):
+        bring_in(file)
+    return checks_of(claim)
 
 
 def bring_in(file: ClaimFile) -> list[Claim]:
@@ -120,12 +171,50 @@ def bring_in(file: ClaimFile) -> list[Claim]:
     A file that is there already changes nothing; one that was edited takes the place of what it
     stated before. Raises InputError with what is wrong in the file: nothing changes then.
     """
+    known = [registry[id] for id, other in _replaced(file).items() if other == file]
+    if known and not any(isinstance(c, Described) for c in CHECKS[known[0].id].values()):
+        return known
+    return _enter(file, _stated(file))
+
+
+def _replaced(file: ClaimFile) -> dict[str, ClaimFile]:
+    """What the file stated before, by id; raises InputError if another file has its name."""
     before = {id: other for id, other in _FILES.items() if other.name == file.name}
-    if file in before.values():
-        return [registry[id] for id in before]
     others = [other for other in before.values() if other.place != file.place]
     require(not others, "claims", f"two files {file.name}", "files of different names")
+    return before
+
+
+def _enter(file: ClaimFile, stated: Stated) -> list[Claim]:
+    before = _replaced(file)
+    registry.join(stated.claims, instead_of=before)
+    for id, other in before.items():
+        del CHECKS[id], _FILES[id]
+        _DERIVE.pop(other, None)
+    for claim in stated.claims:
+        CHECKS[claim.id] = stated.checks[claim.id]
+        _FILES[claim.id] = file
+    if stated.derive is not None:
+        _DERIVE[file] = stated.derive
+    return stated.claims
+
+
+def _stated(file: ClaimFile) -> Stated:
+    """Run a file; raises InputError with what is wrong in it."""
     names = executed(file)
+    return _plain(file, lambda: _read(file, names))
+
+
+def _plain(file: ClaimFile, call: Callable[[], T]) -> T:
+    try:
+        return call()
+    except InputError:
+        raise
+    except Exception as error:  # of a class of the file, which may answer anything with an error
+        raise InputError(f"{file.name}: got {_at(error, file)}, expected plain objects") from error
+
+
+def _read(file: ClaimFile, names: dict[str, Any]) -> Stated:
     stated, checks = names.get("CLAIMS"), names.get("CHECKS")
     if not isinstance(stated, list | tuple) or not stated:
         raise InputError(f"{file.name}: got no claims, expected a list CLAIMS of av.Claim")
@@ -134,18 +223,14 @@ def bring_in(file: ClaimFile) -> list[Claim]:
     claims = [_claim(file, claim) for claim in stated]
     for claim in claims:
         _require_checks(file, claim, checks)
-    strange = sorted(set(checks) - {claim.id for claim in claims})
-    require(not strange, f"{file.name}: CHECKS", strange, "ids of the file's own claims")
-    registry.join(claims, instead_of=before)
-    for id, other in before.items():
-        del CHECKS[id], _FILES[id]
-        _DERIVE.pop(other, None)
-    for claim in claims:
-        CHECKS[claim.id] = dict(checks[claim.id])
-        _FILES[claim.id] = file
-    if callable(names.get("derive")):
-        _DERIVE[file] = names["derive"]
-    return claims
+    strange = [id for id in checks if id not in [claim.id for claim in claims]]
+    require(not strange, f"{file.name}: CHECKS", as_given(strange), "ids of the file's own claims")
+    derive = names.get("derive")
+    return Stated(
+        claims,
+        {claim.id: dict(checks[claim.id]) for claim in claims},
+        derive if callable(derive) else None,
+    )
 
 
 def executed(file: ClaimFile) -> dict[str, Any]:
@@ -180,23 +265,37 @@ def _at(error: BaseException, file: ClaimFile) -> str:
     """An error with the line of the file that it comes from."""
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file.name]
     line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
-    return f"{type(error).__name__}: {error}" + (f" (line {line})" if line else "")
+    return in_words(error) + (f" (line {line})" if line else "")
 
 
 def _claim(file: ClaimFile, claim: Any) -> Claim:
     """The claim as the engine needs it, with the file in the place of a notebook."""
     where = f"{file.name}: CLAIMS"
-    require(isinstance(claim, Claim), where, type(claim).__name__, "av.Claim")
-    require(bool(ID.fullmatch(claim.id)), where, repr(claim.id), "an id as 'mine.lipschitz'")
+    require(type(claim) is Claim, where, type(claim).__name__, "av.Claim")
+    given = isinstance(claim.id, str) and bool(ID.fullmatch(claim.id))
+    require(given, where, as_given(claim.id), "an id as 'mine.lipschitz'")
     prefix = claim.id.split(".")[0]
     require(
         prefix not in PREFIXES, where, repr(claim.id), f"a prefix other than {prefix!r}, a book's"
     )
-    require(
-        claim.kind in KINDS, f"{claim.id}: kind", repr(claim.kind), f"one of {', '.join(KINDS)}"
-    )
+    for name in ("title", "statement", "here"):
+        value = getattr(claim, name)
+        require(type(value) is str, f"{claim.id}: {name}", as_given(value), "a text")
+    for name, kind in (("uses", str), ("sources", Source)):
+        value = getattr(claim, name)
+        each = type(value) is tuple and all(type(entry) is kind for entry in value)
+        expected = "a tuple of ids, as ('norms.diameter',)" if kind is str else "a tuple of Source"
+        require(each, f"{claim.id}: {name}", as_given(value), expected)
+    for name in ("corrected_by", "sharpens", "reads"):
+        value = getattr(claim, name)
+        known = value is None or type(value) is str
+        require(known, f"{claim.id}: {name}", as_given(value), "an id or None")
+    among = claim.kind in KINDS
+    require(among, f"{claim.id}: kind", as_given(claim.kind), f"one of {', '.join(KINDS)}")
     require(bool(claim.statement.strip()), f"{claim.id}: statement", "nothing", "what is claimed")
-    require(claim.asserts in ("holds", "fails"), f"{claim.id}: asserts", claim.asserts, "'holds'")
+    asserts = claim.asserts in ("holds", "fails")
+    words = "'holds' or 'fails'"
+    require(asserts, f"{claim.id}: asserts", as_given(claim.asserts), words)
     return replace(claim, notebook=file.name)
 
 
@@ -207,21 +306,36 @@ def _require_checks(file: ClaimFile, claim: Claim, checks: dict[str, Any]) -> No
     if not isinstance(own, dict) or not own:
         raise InputError(f"{where}: got no checks, expected a dict: name to check")
     for name, check in own.items():
-        words = "av.Inequality, av.Identity or av.Decision"
-        require(isinstance(check, Form), f"{where}[{name!r}]", type(check).__name__, words)
+        require(type(name) is str and bool(name), where, as_given(name), "a name of the check")
+        require_form(f"{where}[{name!r}]", check)
     require(any(check.twins for check in own.values()), where, "no twin", TWIN)
 
 
 def gather(file: ClaimFile, claim: str, settings: Any, kinds: Iterable[str]) -> run.ClaimEvidence:
-    """As :func:`attnverify.evidence.run.gather`, in whatever process, for a claim of the file."""
+    """As :func:`attnverify.evidence.run.gather`, in whatever process, for a claim of the file.
+
+    The limits of its evidence name the sizes that were looked at: a reader has not seen them.
+    """
     bring_in(file)
-    return run.gather(claim, settings, kinds)
+    try:
+        found = run.gather(claim, settings, kinds)
+    except Exception as error:  # whatever a formula or decision raises is what is wrong with it
+        said = str(error) if isinstance(error, InputError) else f"got {_at(error, file)}"
+        raise InputError(f"{claim}: {said}, in a check of {file.name}") from error
+    return replace(found, records=tuple(_with_sizes(claim, record) for record in found.records))
+
+
+def _with_sizes(claim: str, record: run.Record) -> run.Record:
+    check = CHECKS[claim][record.check]
+    if not isinstance(check, Inequality | Identity):
+        return record
+    return replace(record, limits=f"{record.limits}; sizes {in_sizes(check.sizes)}")
 
 
 def derive(file: ClaimFile) -> derivations.NotebookRun:
     """Run the derivations of a file; an error in them is their outcome."""
     bring_in(file)
-    source = Source(file.name, (), f"the file {file.name}", file.sha256)
+    source = Derivation(file.name, (), f"the file {file.name}", file.sha256)
     start, error = time.perf_counter(), ""
     with ledger.recording() as entries:
         try:
@@ -257,7 +371,6 @@ def ask(argument: str, limit: int | float = LIMIT) -> tuple[str, ...]:
         file = read(Path(argument), "id")
     elif prefix in PREFIXES or (file := installed(prefix)) is None:
         return (argument,)
-    if file not in _FILES.values():
-        examine(file, limit)
-    claims = bring_in(file)
+    known = [registry[id] for id, other in _FILES.items() if other == file]
+    claims = known or examine(file, limit)
     return tuple(claim.id for claim in claims) if argument.endswith(".py") else (argument,)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
+from types import NoneType
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from attnverify.errors import nearest, require
 from attnverify.vocabulary import KINDS as KINDS
 from attnverify.vocabulary import Kind as Kind
 from attnverify.vocabulary import Outcome as Outcome
+
+T = TypeVar("T")
 
 
 def require_kinds(kinds: Iterable[str]) -> None:
@@ -68,3 +72,26 @@ class TwinRecord:
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def read(kind: type[T], value: Any) -> T:
+    """A dataclass of plain fields from its JSON, where every field is, of its type, and no other.
+
+    Raises InputError for anything else; a NaN or an infinity is no number.
+    """
+    hints = get_type_hints(kind)
+    whole = isinstance(value, dict) and value.keys() == hints.keys()
+    whole = whole and all(_fits(value[name], hint) for name, hint in hints.items())
+    require(whole, kind.__name__, "other fields or types", ", ".join(hints))
+    return kind(**value)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    options = get_args(hint)
+    if get_origin(hint) is Literal:
+        return isinstance(value, str) and value in options
+    if options:
+        return any(_fits(value, option) for option in options)
+    if hint is float:
+        return type(value) in (int, float) and math.isfinite(value)
+    return value is None if hint in (None, NoneType) else type(value) is hint

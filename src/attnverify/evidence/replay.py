@@ -10,21 +10,22 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import operator
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from attnverify.checks import checks_of
 from attnverify.errors import InputError, require, require_finite
-from attnverify.evidence import outside
+from attnverify.evidence import draw, outside
 from attnverify.evidence.exact import Comparison, compare
 from attnverify.evidence.forms import Inequality, Instance
 from attnverify.files import read_json, write_text
+from attnverify.seeds import generator
 
 FORMAT = "attnverify instance 1"
 LARGEST = 16 << 20  # bytes
+AXES, LETTERS = 8, 200  # of an array, of a name
+LARGER, SMALL = 4, 256  # an instance has at most so many times the numbers of the check's own
 
 
 def save(path: Path, claim: str, check: str, instance: Instance) -> None:
@@ -67,20 +68,32 @@ def load(path: Path) -> tuple[str, str, Instance]:
         given = f"contents that do not match the digest in {path.name}"
         require(same, "file", given, "an unedited replay file")
         claim, check, arrays = (body.get(key) for key in ("claim", "check", "arrays"))
-        if not (isinstance(claim, str) and isinstance(check, str) and isinstance(arrays, dict)):
-            raise InputError(
-                f"file: got no claim, check or arrays in {path.name}, expected all three"
-            )
+        named = all(map(_is_name, (claim, check))) and isinstance(arrays, dict)
+        named = named and all(map(_is_name, arrays))
+        given = f"no claim, check or named arrays in {path.name}"
+        require(named, "file", given, "all three")
         _require_stated(claim, body.get("stated in"))
-        return claim, check, {str(name): _tensor(name, array) for name, array in arrays.items()}
+        return claim, check, instance_of(body)
+
+
+def instance_of(body: dict[str, Any]) -> Instance:
+    """The instance in a replay file's contents; raises InputError for an array that is none."""
+    return {str(name): _tensor(name, array) for name, array in body["arrays"].items()}
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and value.isprintable() and 0 < len(value) <= LETTERS
 
 
 def _require_stated(claim: str, stated: Any) -> None:
     """The claim is the book's, or was brought in from the file that the replay file names."""
     file = outside.file_of(claim)
-    if not isinstance(stated, dict):
+    if file is None and stated is None:
         return
-    name, sha256 = stated.get("file"), stated.get("sha256")
+    parts = stated if isinstance(stated, dict) else {}
+    name, sha256 = parts.get("file"), parts.get("sha256")
+    told = _is_name(name) and _is_name(sha256)
+    require(told, "file", f"no file and SHA-256 that state {claim}", "both, as it was saved")
     if file is None or file.sha256 != sha256:
         came = "no such file" if file is None else f"one with SHA-256 {file.sha256}"
         raise InputError(
@@ -92,18 +105,22 @@ def _require_stated(claim: str, stated: Any) -> None:
 def _tensor(name: str, array: Any) -> torch.Tensor:
     """The array that an entry describes: lengths, and as many hexadecimal floats as they ask."""
     try:
-        shape, values = array["shape"], [float.fromhex(v) for v in array["values"]]
-        lengths = [operator.index(n) for n in shape]
+        shape, words = array["shape"], array["values"]
+        if not isinstance(shape, list) or not isinstance(words, list) or len(shape) > AXES:
+            raise TypeError(f"no list of at most {AXES} lengths, or none of values")
+        if any(type(n) is not int for n in shape):
+            raise TypeError("a length that is no whole number")
+        values = [float.fromhex(word) for word in words]
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise InputError(
             f"{name}: got {reason}, expected a shape and hexadecimal floats"
         ) from error
-    fits = min(lengths, default=1) >= 1 and math.prod(lengths) == len(values)
+    fits = min(shape, default=1) >= 1 and math.prod(shape) == len(values)
     require(fits, name, f"{len(values)} values for shape {shape}", "one value an entry")
     tensor = torch.tensor(values, dtype=torch.float64)
     require_finite(name, tensor)
-    return tensor.reshape(lengths)
+    return tensor.reshape(shape)
 
 
 def replay(path: Path) -> tuple[str, str, Comparison]:
@@ -112,12 +129,28 @@ def replay(path: Path) -> tuple[str, str, Comparison]:
     Raises InputError if the file cannot be read or its instance is none of the check's.
     """
     claim, name, instance = load(path)
-    return claim, name, compare(inequality(claim, name), instance)
+    check = inequality(claim, name)
+    require_size(check, instance)
+    return claim, name, compare(check, instance)
+
+
+def require_size(check: Inequality, instance: Instance) -> None:
+    """Raise InputError for an instance far larger than any the check makes: it may take days."""
+    with torch.no_grad():
+        sizes = [draw.parameters(s, 1, generator(0, "sizes"), spread=False) for s in check.sizes]
+        made = [*(check.build(**free) for free in sizes), *(make() for make in check.extremal)]
+    most = max(SMALL, LARGER * max(map(_numbers, made)))
+    found = _numbers(instance)
+    require(found <= most, "file", f"an instance of {found} numbers", f"at most {most}")
+
+
+def _numbers(instance: Instance) -> int:
+    return sum(value.numel() for value in instance.values())
 
 
 def inequality(claim: str, name: str) -> Inequality:
     """The check that a replay file names; raises InputError if it is no inequality of the claim."""
-    check = checks_of(claim).get(name)
+    check = outside.checks_here(claim).get(name)
     if not isinstance(check, Inequality):
         raise InputError(f"check: got {name!r}, expected an inequality of {claim}")
     return check

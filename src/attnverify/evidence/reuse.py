@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from attnverify.evidence import derive, keys
+from attnverify.checks import checks_of
+from attnverify.claims import registry
+from attnverify.errors import require
+from attnverify.evidence import derive, keys, pinned, run
 from attnverify.evidence.closure import Sources
+from attnverify.evidence.forms import Identity, Inequality
 from attnverify.evidence.ledger import Entry, Step
-from attnverify.evidence.records import Record, TwinRecord
+from attnverify.evidence.records import Record, TwinRecord, read
 from attnverify.evidence.run import ClaimEvidence, gather
 from attnverify.evidence.store import Key, Store
 from attnverify.evidence.workers import Task
@@ -32,9 +37,9 @@ class Reuse:
     def _look_up(self, task: Task) -> None:
         if self.store and self._sources:
             self._keys[task.name] = key_of(task, self._sources)
-            value = self.store.get(self._keys[task.name])
-            if value is not None:
-                self.found.append(_piece(task, value))
+            piece = read_piece(task, self.store.get(self._keys[task.name]))
+            if piece is not None:
+                self.found.append(piece)
                 return
         self.missing.append(task)
 
@@ -88,15 +93,67 @@ def _value(piece: Piece) -> dict[str, Any]:
     return {"entries": [asdict(entry) for entry in piece.entries], "seconds": piece.seconds}
 
 
-def _piece(task: Task, value: dict[str, Any]) -> Piece:
-    if task.function is gather:
-        records = tuple(Record(**record) for record in value["records"])
-        return ClaimEvidence(task.name, records, tuple(TwinRecord(**t) for t in value["twins"]))
-    entries = tuple(map(_entry, value["entries"]))
-    return derive.NotebookRun(task.arguments[0], entries, "", value["seconds"])
+def read_piece(task: Task, value: Any) -> Piece | None:
+    """What a task found, from JSON; None unless it is complete and has all that the task finds.
+
+    A store is a folder that others may write to: what is in it is looked at like any input.
+    """
+    try:
+        piece = _evidence(task, value) if task.function is gather else _derivations(task, value)
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError):
+        return None  # parts that are not what they should be, None in place of all
+    return piece if complete(piece) else None
 
 
-def _entry(value: dict[str, Any]) -> Entry:
-    steps = tuple(Step(**step) for step in value["steps"])
+def _evidence(task: Task, value: Any) -> ClaimEvidence:
+    """Records of every check and kind that was asked for and every twin, once and in order."""
+    records = tuple(read(Record, each) for each in value["records"])
+    twins = tuple(read(TwinRecord, each) for each in value["twins"])
+    require(value.keys() == {"records", "twins"}, "entry", list(value), "records and twins")
+    claim, settings, kinds = task.arguments
+    checks = checks_of(claim)
+    steps = {name: run.evidence(check, settings, name) for name, check in checks.items()}
+    planned = [
+        (kind, name, limits)
+        for name, each in steps.items()
+        for kind, (_, limits) in each.items()
+        if kind in kinds
+    ]
+    same = planned == [(record.kind, record.check, record.limits) for record in records]
+    require(same, "records", len(records), "those of the claim's checks")
+    stated = [(name, t.title, t.factor) for name, check in checks.items() for t in check.twins]
+    same = stated == [(twin.check, twin.twin, twin.factor) for twin in twins]
+    require(same, "twins", len(twins), "those of the claim's checks")
+    for record in records:
+        check = checks[record.check]
+        right = record.instances >= record.decided >= 0
+        if record.kind == "sampled" and isinstance(check, Inequality | Identity):
+            right = right and record.instances == settings.cases(check.sizes)
+        require(right, "instances", record.instances, "as many as were asked for")
+    return ClaimEvidence(claim, records, twins)
+
+
+def _derivations(task: Task, value: Any) -> derive.NotebookRun:
+    """The entries of a notebook, which hand in every derivation as it is recorded."""
+    (source,) = task.arguments
+    entries, seconds = tuple(map(_entry, value["entries"])), value["seconds"]
+    whole = value.keys() == {"entries", "seconds"} and type(seconds) is float and seconds >= 0
+    require(whole, "entry", list(value), "entries and seconds")
+    for claim in registry.values():
+        if claim.derived and claim.notebook == source.notebook:
+            own = [entry for entry in entries if entry.claim == claim.id]
+            changed = pinned.differences(claim.id, own, pinned.load())
+            require(not changed, "entries", changed, "the recorded derivations")
+    return derive.NotebookRun(source, entries, "", seconds)
+
+
+def _entry(value: Any) -> Entry:
+    steps = tuple(read(Step, step) for step in value["steps"])
     given = tuple((key, text) for key, text in value["given"])
-    return Entry(value["claim"], value["role"], steps, given, tuple(value["place"]))
+    entry = Entry(value["claim"], value["role"], steps, given, tuple(value["place"]))
+    words = [entry.claim, entry.role, *(word for pair in given for word in pair)]
+    file, line = entry.place
+    plain = all(type(word) is str for word in [*words, file]) and type(line) is int
+    same = plain and json.loads(json.dumps(asdict(entry))) == value
+    require(same, "entry", list(value), "an entry of the ledger")
+    return entry

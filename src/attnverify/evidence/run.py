@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import singledispatch
 
 from attnverify.checks import checks_of
+from attnverify.errors import as_given, require
 from attnverify.evidence.certify import certify, certify_identity
 from attnverify.evidence.exact import compare
 from attnverify.evidence.floats import sample_identity
@@ -29,6 +30,8 @@ from attnverify.verdict import Verdict
 SAMPLED = "no counterexample among these instances"
 ATTACKED = "no counterexample found by this search"
 CERTIFIED = "these instances"
+
+OUTCOMES: dict[bool | None, Outcome] = {True: "pass", False: "fail", None: "unknown"}
 
 Step = tuple[Callable[[], Found], str]  # what gathers a piece of evidence, and its limits
 
@@ -144,13 +147,29 @@ def _(check: Identity, settings: Settings, label: str) -> tuple[bool, float | No
 
 @evidence.register(Decision)
 def _(check: Decision, settings: Settings, label: str) -> dict[Kind, Step]:
-    return {check.kind: (lambda: _found(check.run()), check.limits)}
+    return {check.kind: (lambda: _found(_decided(check)), check.limits)}
 
 
 @reject.register(Decision)
 def _(check: Decision, settings: Settings, label: str) -> tuple[bool, float | None, str]:
-    verdict = check.run()
+    verdict = _decided(check)
     return verdict.holds is False, verdict.ratio, verdict.argument
+
+
+def _decided(check: Decision) -> Verdict:
+    """What the computation came to; raises InputError unless it says for which cases."""
+    verdict = check.run()
+    require(isinstance(verdict, Verdict), "run", type(verdict).__name__, "av.Verdict")
+    require(verdict.holds in OUTCOMES, "run: holds", verdict.holds, "True, False or None")
+    named = isinstance(verdict.argument, str) and bool(verdict.argument.strip())
+    require(named, "run: argument", as_given(verdict.argument), "which cases it looked at, and how")
+    least = 0 if verdict.holds is False else 1  # the first case may be the one that differs
+    some = isinstance(verdict.cases, int) and verdict.cases >= least
+    expected = f"how many cases it looked at, at least {least}"
+    require(some, "run: cases", as_given(verdict.cases), expected)
+    ratio = verdict.ratio is None or isinstance(verdict.ratio, float | int)
+    require(ratio, "run: ratio", as_given(verdict.ratio), "a number or None")
+    return verdict
 
 
 @evidence.register(Measured)
@@ -173,7 +192,6 @@ def _judge(check: Measured) -> Verdict:
 
 def _found(verdict: Verdict) -> Found:
     """A verdict as the result of looking at all its cases; none is decided where it is unknown."""
-    outcomes: dict[bool | None, Outcome] = {True: "pass", False: "fail", None: "unknown"}
     decided = 0 if verdict.holds is None else verdict.cases
-    outcome = outcomes[verdict.holds]
+    outcome = OUTCOMES[verdict.holds]
     return Found(outcome, verdict.ratio, None, verdict.cases, decided, verdict.argument)

@@ -7,19 +7,23 @@ PIECE --seed S+k-1`` finds, S the seed of the whole; so anyone can repeat a sing
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from attnverify import files
 from attnverify.campaign import Campaign, Finished, ran
-from attnverify.checks import checks_of
 from attnverify.environment import versions
 from attnverify.errors import require
 from attnverify.evidence import outside, replay, run
+from attnverify.evidence.exact import compare
+from attnverify.evidence.floats import TOO_WIDE
 from attnverify.evidence.forms import Identity, Inequality
-from attnverify.evidence.search import Found, Settings
+from attnverify.evidence.records import Outcome, read
+from attnverify.evidence.search import Found, Settings, shortfall, violation
+from attnverify.evidence.store import digest
 from attnverify.evidence.workers import Task
 
 FORMAT = "attnverify sample 1"
@@ -43,8 +47,7 @@ class Plan:
             require(
                 isinstance(value, int) and value >= least, name, value, f"an integer >= {least}"
             )
-        checks = checks_of(self.claim).values()
-        sampled = any(isinstance(check, Inequality | Identity) for check in checks)
+        sampled = bool(_sampling(self.claim))
         require(sampled, "id", f"{self.claim!r}, which has no check that samples", "one that has")
 
     @property
@@ -59,7 +62,7 @@ class Plan:
     def command(self, number: int) -> str:
         """The command that repeats a piece, with all else that there is to say of the claim."""
         file, settings = outside.file_of(self.claim), self.settings(number)
-        what = self.claim if file is None else file.name
+        what = self.claim if file is None or file.module else file.name
         numbers = f"--samples {settings.samples} --seed {settings.seed}"
         return f"attnverify verify {what} --evidence sampled {numbers}"
 
@@ -77,7 +80,82 @@ class Plan:
             Task(f"piece {k + 1}", piece, (self.claim, self.settings(k), file))
             for k in range(self.pieces)
         ]
-        return Campaign("samples of a claim", settings, tasks)
+        return Campaign("samples of a claim", settings, tasks, self.possible)
+
+    def possible(self, number: int, entries: Any) -> bool:
+        """Whether a piece can find this: every check that samples, on as many cases as planned."""
+        checks, settings = _sampling(self.claim), self.settings(number)
+        return [entry["check"] for entry in entries] == list(checks) and all(
+            _possible(self.claim, checks[entry["check"]], settings, entry) for entry in entries
+        )
+
+
+def _sampling(claim: str) -> dict[str, Inequality | Identity]:
+    """The checks of a claim that sample, by name."""
+    checks = outside.checks_here(claim).items()
+    return {name: check for name, check in checks if isinstance(check, Inequality | Identity)}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a piece found of one check; instance: a replay file's contents, where one was kept."""
+
+    check: str
+    outcome: Outcome
+    ratio: float | None
+    cases: int
+    undecided: int
+    detail: str
+    instance: dict | None
+
+
+def _possible(claim: str, check: Inequality | Identity, settings: Settings, entry: Any) -> bool:
+    """Whether a piece can have this entry, with exactly the cases that were planned."""
+    ratio = entry["ratio"]
+    found = read(Entry, {**entry, "ratio": None if ratio == math.inf else ratio})
+    found = replace(found, ratio=ratio)
+    planned = found.cases == settings.cases(check.sizes)
+    planned = planned and 0 <= found.undecided <= found.cases
+    if isinstance(check, Identity):
+        return planned and _possible_of_identity(found)
+    return planned and _possible_of_inequality(claim, check, found)
+
+
+def _possible_of_identity(found: Entry) -> bool:
+    few = 2 * found.undecided > found.cases
+    words = shortfall(found.undecided, found.cases)
+    told = {
+        "pass": found.detail == words and not few,
+        "unknown": found.detail == words if few else found.detail.startswith(TOO_WIDE),
+        "fail": found.detail == "",
+    }[found.outcome]
+    if found.instance is not None or found.ratio is None or found.ratio < 0:
+        return False
+    return told and (found.outcome == "fail") == (found.ratio > 1)
+
+
+def _possible_of_inequality(claim: str, check: Inequality, found: Entry) -> bool:
+    """What is said of an instance is compared anew: the larger part of what is believed."""
+    seen = None
+    if found.instance is not None:
+        instance = replay.instance_of(found.instance)
+        seen = compare(check, instance)
+        if digest(replay.body_of(claim, found.check, instance)) != digest(found.instance):
+            return False
+    if found.ratio != (None if seen is None else _number(seen.midpoint)):
+        return False
+    if seen is not None and seen.outcome == "fail":
+        return found.outcome == "fail" and found.detail == violation(seen)
+    told = found.detail == shortfall(found.undecided, found.cases)
+    few = 2 * found.undecided > found.cases
+    if found.outcome == "unknown":
+        return told and found.undecided > 0
+    return told and found.outcome == "pass" and not few
+
+
+def _number(ratio: float | None) -> float | None:
+    """A ratio as JSON has it: none where balls enclose no number."""
+    return None if ratio is None or math.isnan(ratio) else ratio
 
 
 def piece(claim: str, settings: Settings, file: outside.ClaimFile | None) -> list[dict[str, Any]]:
@@ -93,7 +171,7 @@ def _entry(claim: str, check: str, found: Found) -> dict[str, Any]:
     return {
         "check": check,
         "outcome": found.outcome,
-        "ratio": found.ratio,
+        "ratio": _number(found.ratio),
         "cases": found.instances,
         "undecided": found.instances - found.decided,
         "detail": found.detail,

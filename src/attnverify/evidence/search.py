@@ -8,15 +8,16 @@ speaks of the instances that were decided, and of none if they are fewer than ha
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import torch
 
 from attnverify.errors import require
 from attnverify.evidence import draw
-from attnverify.evidence.ascent import Progress, ascend
+from attnverify.evidence.ascent import Progress, ascend, farther
 from attnverify.evidence.exact import Comparison, compare
-from attnverify.evidence.forms import Inequality, Instance
+from attnverify.evidence.forms import Inequality, Instance, Sizes
 from attnverify.evidence.records import Outcome
 from attnverify.seeds import generator
 
@@ -31,7 +32,8 @@ class Found:
     """Result of a search: outcome, largest believed ratio, its instance, how many were seen.
 
     decided: how many of the instances were decided, by floats or in balls; refuted_at: as in
-    :class:`attnverify.evidence.records.Record`.
+    :class:`attnverify.evidence.records.Record`; free: the parameters that the instance was built
+    from.
     """
 
     outcome: Outcome
@@ -41,6 +43,7 @@ class Found:
     decided: int
     detail: str = ""
     refuted_at: float | None = None
+    free: Instance | None = None
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,14 @@ class Settings:
         there = self.device == "cpu" or torch.cuda.is_available()
         require(there, "device", "'cuda'", "a machine with a CUDA device (or 'cpu')")
 
+    def share(self, sizes: Collection[Sizes]) -> int:
+        """How many random instances of each size are looked at: their number, rounded up."""
+        return -(-self.samples // len(sizes))
+
+    def cases(self, sizes: Collection[Sizes]) -> int:
+        """How many random instances of all sizes are looked at."""
+        return self.share(sizes) * len(sizes)
+
 
 NOTHING = Found("pass", None, None, 0, 0)
 
@@ -71,8 +82,7 @@ def sample(
     check: Inequality, settings: Settings, name: str, progress: Progress | None = None
 ) -> Found:
     """Random instances of every size; those that floats leave open are decided in balls."""
-    best = NOTHING
-    share = -(-settings.samples // len(check.sizes))
+    best, share = NOTHING, settings.share(check.sizes)
     for index, sizes in enumerate(check.sizes):
         random = generator(settings.seed, name, "sampled", str(index))
         for start in range(0, share, CHUNK):
@@ -94,9 +104,9 @@ def attack(
         found, still_open = ascend(
             check, sizes, settings.restarts, settings.steps, random, settings.device, progress
         )
-        best = _merge(best, _decide(check, found, settings.device))
-        if len(next(iter(still_open.values()))):
-            best = _merge(best, _decide(check, still_open, settings.device))
+        for points in (found, still_open, farther(check, found)):
+            if len(next(iter(points.values()))):
+                best = _merge(best, _decide(check, points, settings.device))
     return _settled(best)
 
 
@@ -105,16 +115,19 @@ def _decide(check: Inequality, free: Instance, device: str) -> Found:
     with torch.no_grad():
         instance = check.build(**{k: v.to(device) for k, v in free.items()})
         seen = draw.ratios(check, instance)
-    return _believe(check, instance, seen.cpu())
+    found, place = _believe(check, instance, seen.cpu())
+    return found if place is None else replace(found, free=draw.single(free, place))
 
 
-def _believe(check: Inequality, instance: Instance, floats: draw.Ratios) -> Found:
+def _believe(
+    check: Inequality, instance: Instance, floats: draw.Ratios
+) -> tuple[Found, int | None]:
     """What floats found, as balls see it: no ratio is reported before it was recomputed exactly.
 
     Looks at everything that floats leave open, RECHECKED instances at most, and at a few of the
     others. Fails on a certain violation; stays unknown if floats see a violation that balls do not
     settle. What neither of them decides counts as undecided, and what floats do not decide and was
-    not looked at.
+    not looked at. Also returns the place of the instance.
     """
     left_open, total = int(floats.not_below.sum()), len(floats.open)
     looked = _looked_at(floats)
@@ -126,7 +139,7 @@ def _believe(check: Inequality, instance: Instance, floats: draw.Ratios) -> Foun
             continue
         seen = compare(check, one)
         if seen.outcome == "fail":
-            return Found("fail", seen.midpoint, one, total, total, _words(seen))
+            return Found("fail", seen.midpoint, one, total, total, violation(seen)), i
         if seen.outcome == "unknown" and not seen.attained:
             unsettled.append(i)
         elif best is None or seen.midpoint > best:
@@ -136,7 +149,7 @@ def _believe(check: Inequality, instance: Instance, floats: draw.Ratios) -> Foun
     undecided = len(unsettled) + max(0, left_open - RECHECKED)
     one = None if index is None else draw.single(instance, index)
     outcome: Outcome = "unknown" if above.any() else "pass"
-    return Found(outcome, best, one, total, total - undecided)
+    return Found(outcome, best, one, total, total - undecided), index
 
 
 def _looked_at(floats: draw.Ratios) -> list[int]:
@@ -158,8 +171,14 @@ def _order(floats: draw.Ratios) -> torch.Tensor:
     return torch.argsort(rank, descending=True, stable=True)
 
 
-def _words(seen: Comparison) -> str:
+def violation(seen: Comparison) -> str:
+    """A certain violation in words."""
     return f"left/right = {seen.ratio.str(12)} at {seen.bits} bits"
+
+
+def shortfall(undecided: int, instances: int) -> str:
+    """What stayed undecided in words, "" if nothing did."""
+    return f"{undecided} of {instances} instances undecided" if undecided else ""
 
 
 def _merge(a: Found, b: Found) -> Found:
@@ -177,5 +196,4 @@ def _settled(found: Found) -> Found:
     if found.outcome == "fail" or not undecided:
         return found
     outcome = found.outcome if 2 * found.decided >= found.instances else "unknown"
-    words = f"{undecided} of {found.instances} instances undecided"
-    return replace(found, outcome=outcome, detail=words)
+    return replace(found, outcome=outcome, detail=shortfall(undecided, found.instances))

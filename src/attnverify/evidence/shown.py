@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import sympy as sp
+from sympy.printing.conventions import split_super_sub
+from sympy.printing.latex import LatexPrinter, accepted_latex_functions, translate
 
 from attnverify.evidence import written
 from attnverify.evidence.parsing import parse
@@ -39,6 +41,15 @@ NEGATED |= {r"\leq": r"\nleq", r"\geq": r"\ngeq", "": ""}
 OURS = "unevaluated "  # ends with a space, as no name of a notebook can
 LONGEST = 1500  # characters of TeX; nobody reads a longer side
 DEEPEST = 150  # calls within each other without arithmetic; formulas of the book need less than 70
+#: A column of ones, and names whose plain text can only write behind a letter what stands above
+#: or below it.
+ONES = ("one", "1")
+TRANSPOSED = re.compile(r"([A-Za-z]\d*)[tT]")
+COMMANDS = ("root", "sqrt", "frac", "re", "im")  # of TeX, but no names of functions
+INFINITE = re.compile(r"([A-Za-z])inf")
+#: Names of numbers, and of functions of them, that are written as they are shown.
+NUMBERS = (*written.LITERAL, *"sqrt pi E exp log sin cos tan sinh cosh tanh".split())
+WIDEST_SOURCE = 90  # characters of a side's source that is shown beside its value
 ONE_LINE = 56  # characters of TeX less its commands: what fits beside a side bar
 
 
@@ -93,6 +104,8 @@ def step(name: str, handed_in: Any, call: written.Call | None, holds: bool | Non
     TeX where the two sides can be told apart, else their source.
     """
     node = call.node(name) if call else None
+    if call and node and (told := _numbers(handed_in, node, call, holds)):
+        return told
     for candidate in _candidates(handed_in, node, call):
         try:
             left, relation, right = _sides(candidate)
@@ -102,6 +115,43 @@ def step(name: str, handed_in: Any, call: written.Call | None, holds: bool | Non
             relation = _marked(relation, holds)
             return f"$$\n{_lines(left, relation, right)}\n$$"
     return _source(handed_in, node, call, _marked("=", holds))
+
+
+def _numbers(handed_in: Any, node: ast.expr, call: written.Call, holds: bool | None) -> str:
+    """Markdown of a step of numbers alone, with what they are the values of; "" for any other."""
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        sources, relation = [node.left, *node.comparators], RELATIONS.get(type(node.ops[0]))
+    else:
+        sources, relation = getattr(node, "elts", []), None
+    texts = [_computed(call, source) for source in sources]
+    if len(texts) != 2 or not any(texts) or max(map(len, texts)) > WIDEST_SOURCE:
+        return ""
+    try:
+        plain = relation(*_values(sources, call), evaluate=False) if relation else handed_in
+        left, sign, right = _sides(plain)
+    except Exception:  # what has no value is shown as it is written
+        return ""
+    if left == right or not (_is_number(left) and _is_number(right)):
+        return ""
+    before, after = (f"`{text}`" if text else "" for text in texts)
+    shown = f"{'=' * bool(before)} {left} {_marked(sign, holds)} {right} {'=' * bool(after)}"
+    return f"{before} ${shown.strip()}$ {after}".strip()
+
+
+def _computed(call: written.Call, node: ast.expr) -> str:
+    """The source of a side that names something; "" for a number that is written as it is."""
+    return written.one_line(call.text, node) if written.names(node) - set(NUMBERS) else ""
+
+
+def _values(sources: list[ast.expr], call: written.Call) -> list[Any]:
+    """The sides of a relation, which came as true or false."""
+    return [
+        next(_evaluated(ast.Expression(parse(ast.unparse(s), "eval").body), call)) for s in sources
+    ]
+
+
+def _is_number(tex: str) -> bool:
+    return not re.search(r"[A-Za-z]", re.sub(r"\\[a-zA-Z]+", "", tex))
 
 
 def _marked(relation: str, holds: bool | None) -> str:
@@ -118,7 +168,7 @@ def _source(handed_in: Any, node: ast.expr | None, call: written.Call | None, eq
     if not (isinstance(node, ast.Tuple) and isinstance(handed_in, tuple)):
         return f"`{written.one_line(call.text, node)}`"
     left, right = (f"`{written.one_line(call.text, side)}`" for side in node.elts)
-    value = sp.latex(handed_in[1])
+    value = _printed(handed_in[1])
     return f"{left} ${equal}$ {right}" + (f" $= {value}$" if len(value) <= LONGEST / 10 else "")
 
 
@@ -195,9 +245,38 @@ def _tex(side: Any) -> str:
     many = [parts for parts in alike.values() if len(parts) > 1]
     first = {part: min(parts, key=sp.srepr) for parts in many for part in parts}
     if not first:
-        return sp.latex(side)
+        return _printed(side)
     with sp.evaluate(False):
-        return sp.latex(side.xreplace(first))
+        return _printed(side.xreplace(first))
+
+
+class _Printer(LatexPrinter):
+    """sympy's TeX, but a name of several letters does not look like a product of letters."""
+
+    def _deal_with_super_sub(self, string: str, style: str = "plain") -> str:
+        name, above = string.rstrip("'_"), [r"\prime"] * string.count("'")
+        if match := TRANSPOSED.fullmatch(name):
+            name, above = match[1], [r"\top"]
+        head, supers, subs = split_super_sub(INFINITE.sub(r"\1_inf", name))
+        head = r"\mathbf{1}" if head in ONES else _name(head or "")
+        parts = {"_": [s if s.isupper() else _name(s) for s in subs]}
+        parts["^"] = [*map(_name, supers), *above]
+        marks = (f"{sign}{{{' '.join(tex)}}}" for sign, tex in parts.items() if tex)
+        return head + "".join(marks)
+
+
+def _name(text: str) -> str:
+    """TeX of a part of a name: letters that sympy knows, a number, or an upright word."""
+    if text == "inf":
+        return r"\infty"
+    if text in accepted_latex_functions and text not in COMMANDS:
+        return f"\\{text}"
+    tex = translate(text)
+    return rf"\mathrm{{{text}}}" if tex == text and len(text) > 1 and text.isalpha() else tex
+
+
+def _printed(side: Any) -> str:
+    return _Printer({"mul_symbol": r"\,"}).doprint(side)
 
 
 def _lines(left: str, relation: str, right: str) -> str:
@@ -209,4 +288,4 @@ def _lines(left: str, relation: str, right: str) -> str:
 
 def _width(tex: str) -> int:
     """About how many characters wide a formula is."""
-    return len(re.sub(r"\\[a-zA-Z]+|[{}^_\\ ]", "", tex))
+    return len(re.sub(r"\\(?:[a-zA-Z]+|,)|[{}^_\\ ]", "", tex))

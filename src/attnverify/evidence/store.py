@@ -18,7 +18,8 @@ from typing import Any
 
 import platformdirs
 
-from attnverify.files import half_written, write_text
+from attnverify.errors import InputError
+from attnverify.files import half_written, read_json, write_text
 
 VARIABLE = "ATTNVERIFY_STORE"  # environment: folder of the store, or "none" for no store
 FORMAT = "attnverify store 1"
@@ -41,20 +42,15 @@ class Store:
     def get(self, key: Key) -> Any | None:
         """The value kept under a key, or None: not there, damaged, or of another format."""
         path = self._path(key)
-        try:
-            entry = json.loads(path.read_bytes())
-            whole = entry["format"] == FORMAT and entry["sha256"] == digest(entry["value"])
-            if not whole or entry["key"] != json.loads(_text(key)):
-                return None
+        value = opened(path, {"format": FORMAT, "key": key}, "value", LARGEST)
+        if value is not None:
             with contextlib.suppress(OSError):  # a store that is read-only is used all the same
                 os.utime(path)  # its last use, for prune
-            return entry["value"]
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
+        return value
 
     def put(self, key: Key, value: Any) -> None:
         """Keep a value (JSON); a full or read-only disk costs the entry, not the work."""
-        entry = {"format": FORMAT, "key": key, "sha256": digest(value), "value": value}
+        entry = sealed({"format": FORMAT, "key": key}, "value", value)
         with contextlib.suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
             write_text(self._path(key), json.dumps(entry))
@@ -98,6 +94,27 @@ def _removed(path: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+def sealed(head: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:
+    """A value under its name, after what it belongs to (``head``) and its digest."""
+    return {**head, "sha256": digest(value), name: value}
+
+
+def opened(path: Path, head: Mapping[str, Any], name: str, largest: int) -> Any | None:
+    """The value of a file that holds what :func:`sealed` makes of it and nothing else, or None.
+
+    None too for what is no regular file, JSON that is too deep to be read, and text that cannot be
+    written again. The digest finds damage and no forgery: who reads a value looks at its parts.
+    """
+    try:
+        with read_json(path, "file", "kept work", largest) as body:
+            if _text(body) == _text(sealed(head, name, body[name])):
+                json.dumps(body[name], ensure_ascii=False).encode()
+                return body[name]
+    except (InputError, OSError):
+        pass
+    return None
 
 
 def digest(value: Any) -> str:

@@ -69,6 +69,7 @@ class Report:
                 s.notebook: {"origin": s.origin, "sha256": s.sha256} for s in self.derivations
             },
             "interrupted": self.interrupted,
+            "reused": self.reused,
             "claims": [self._claim_json(claim) for claim in self.claims],
         }
 
@@ -104,7 +105,7 @@ def environment() -> dict[str, str]:
 
 
 def verify(
-    patterns: Sequence[str],
+    patterns: str | Sequence[str],
     settings: Settings | None = None,
     kinds: Sequence[str] = KINDS,
     *,
@@ -115,7 +116,7 @@ def verify(
     store: Store | None = None,
     limit: int | float = outside.LIMIT,
 ) -> Report:
-    """Check the claims that match ``patterns`` (ids or globs; none means all).
+    """Check the claims that match ``patterns`` (one or several ids or globs; none means all).
 
     A path of a Python file stands for the claims that it states, each piece of which may take
     ``limit`` seconds (:mod:`attnverify.evidence.outside`).
@@ -167,8 +168,9 @@ def _judged(report: Report) -> Report:
     return report
 
 
-def _ids(patterns: Sequence[str], limit: int | float) -> list[str]:
+def _ids(patterns: str | Sequence[str], limit: int | float) -> list[str]:
     """The patterns; what names claims from outside brings them in."""
+    patterns = [patterns] if isinstance(patterns, str) else patterns
     return [id for pattern in patterns for id in outside.ask(pattern, limit)]
 
 

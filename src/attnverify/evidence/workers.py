@@ -32,6 +32,8 @@ class Task:
     """A piece of a run: its name and the call that does it.
 
     limit: seconds after which a process of its own is ended, None for a piece that surely ends.
+    They are counted from when the process has imported what the call needs. Code from outside the
+    package has a limit; its process does nothing else afterwards, since it may have changed it.
     """
 
     name: str
@@ -71,11 +73,18 @@ def _in_processes(tasks: Sequence[Task], jobs: int) -> Results:
         while busy:
             ready = wait([worker.connection for worker in busy], _left(busy))
             for worker in [w for w in busy if w.connection in ready or w.left <= 0]:
+                if worker.starts():
+                    continue
                 result = worker.take()
-                if (task := next(waiting, None)) is None:
-                    busy.remove(worker)
-                else:
+                busy.remove(worker)
+                if worker.task.limit is not None:
+                    worker.end()
+                    workers.remove(worker)
+                if (task := next(waiting, None)) is not None:
+                    if worker not in workers:
+                        workers.append(worker := _Worker())
                     worker.give(task)
+                    busy.append(worker)
                 yield result
     finally:
         for worker in workers:
@@ -99,7 +108,7 @@ class _Worker:
         far.close()  # the process alone holds its end, which closes when it dies
 
     def give(self, task: Task) -> None:
-        self.task, self.started = task, time.monotonic()
+        self.task, self.started = task, math.inf
         try:
             self.connection.send(task)
         except OSError as error:
@@ -111,6 +120,17 @@ class _Worker:
         if self.task.limit is None:
             return math.inf
         return self.started + self.task.limit - time.monotonic()
+
+    def starts(self) -> bool:
+        """Whether the next message says that the piece is about to begin; its time starts now."""
+        if self.started < math.inf or self.left <= 0:
+            return False
+        try:
+            self.connection.recv()
+        except (EOFError, OSError) as error:
+            raise self._died() from error
+        self.started = time.monotonic()
+        return True
 
     def take(self) -> Any:
         if self.left <= 0 and not self.connection.poll():
@@ -161,11 +181,14 @@ def _serve(connection: Connection) -> None:
             task = connection.recv()
         except EOFError:
             return
+        connection.send(None)  # all that the task needs is imported
         try:
             answer = False, task()
         except Exception as error:
             error.add_note(f"in the piece {task.name}:\n{traceback.format_exc()}")
             answer = True, error
+        except BaseException as error:  # the end of a process is not for a task to ask for
+            answer = True, RunError(f"{task.name}: got {type(error).__name__}, expected an end")
         connection.send(answer)
 
 

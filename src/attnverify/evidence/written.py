@@ -86,9 +86,13 @@ def idle(call: Call | None, step: str) -> str:
         left, right = (one_line(call.text, side) for side in node.elts)
         if left == right:
             return "both are written alike"
-    names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-    names |= {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
-    return "" if names - set(LITERAL) else "no symbol and no computation is written"
+    return "" if names(node) - set(LITERAL) else "no symbol and no computation is written"
+
+
+def names(node: ast.AST) -> set[str]:
+    """The names and attributes that a source mentions."""
+    found = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    return found | {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
 
 
 def one_line(text: str, node: ast.AST) -> str:

@@ -35,7 +35,7 @@ def distance_to_scalar(w):
 
 @takes("w")
 def xi(w: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch"]:
-    """tr W / sqrt(tr(W^2)) for symmetric W, at most sqrt(d) (Bao et al. 2024).
+    """tr W / ||W||_F = tr W / sqrt(tr(W^2)) for symmetric W, at most sqrt(d) (Bao et al. 2024).
 
     With token covariance S pass S^(1/2) W S^(1/2). Errors: InputError unless W is symmetric (see
     :func:`xi_general`) and not zero.

@@ -153,10 +153,15 @@ def repeated_sums(A, rows, columns) -> tuple[Any, Any]:
 
 
 def head_sizes(i: dict[str, Any]) -> Any:
-    """||W_QK,h||_1 ||W_h||_{1,inf} of every head of a layer given by its distinct entries."""
-    features = np.full(i["X"].shape[-1], arb(1), dtype=object)
+    """||W_QK,h||_1 ||W_h||_{1,inf} of every head of a layer given by its distinct entries.
+
+    ``features``: how often a feature stands, as a row of the weights; once if it is not there.
+    """
+    once = np.full(i["X"].shape[-1], arb(1), dtype=object)
+    features = i.get("features", once)
+    query_keys, _ = repeated_sums(i["W_QK"], features, features)
     columns, rows = repeated_sums(i["W"], features, i["columns"])
-    return norms.max_column_sum(i["W_QK"]) * ops.sqrt(columns * rows)
+    return query_keys * ops.sqrt(columns * rows)
 
 
 def repeated_composite(A, rows, columns) -> Any:
@@ -187,3 +192,77 @@ def wide_family_ratio(d, n, w, bias):
     up, down, rest = ops.exp(w), ops.exp(-w), (n - 2) * ops.exp(-bias)
     moved = (up - down) / (up + down + rest)
     return moved / w * (y + 1 / y) * ops.sqrt(1 - (root - 1) / (n - 2)) / (8 * ops.root(2, d))
+
+
+# ---------------------------------------------------------------- the family with large scores
+
+
+#: The oscillation, below x*; how far e_1 raises itself; the logit of e_1 above that of a light
+#: token; the number of heavy rows; W_QK,2. They are chosen for width 14,330.
+LARGE_SCORES = {"D": 1.2564312, "y": 0.195, "lead": 9.555, "m": 100, "w": 2.0**-20}
+
+
+def large_family(
+    d: int, zeros: int, key_width: int, D: float, y: float, lead: float, m: int, w: float, bias=64.0
+) -> dict[str, Tensor]:
+    """Tokens e_1, ..., e_d and ``zeros`` times 0; two heads, no score oscillates by more than D.
+
+    With N = d - 1 - m light tokens e_j, j > m + 1, the scores are: head 1, D of each light token
+    with itself, y of e_1 with itself, (D - y)/m of each heavy token e_2, ..., e_(m+1) with e_1;
+    head 2, (w, -w) of e_1 with e_1 and e_2. Biases, as logits: head 1, ``lead`` + bias for e_1 and
+    bias for light tokens; head 2, bias for e_1 and e_2. W_1 = w sqrt(2d) e_1 e_1^T,
+    W_2 = D (e_1 - e_2) 1^T. Dense float64 tensors for small sizes; d_qk >= d makes any W_QK.
+    """
+    E, b, W = torch.zeros(2, d, d).double(), torch.zeros(2, d).double(), torch.zeros(2, d, d)
+    W, light = W.double(), range(m + 1, d)
+    E[0, 0, 0], E[0, 1 : m + 1, 0], E[0, light, light] = y, (D - y) / m, D
+    E[1, 0, 0], E[1, 0, 1], b[1, :2] = w, -w, bias
+    b[0, 0], b[0, m + 1 :] = lead + bias, bias
+    W[0, 0, 0], W[1, 0], W[1, 1] = w * (2 * d) ** 0.5, D, -D
+    X, root = torch.cat([torch.eye(d), torch.zeros(zeros, d)]).double(), key_width**0.5
+    return {"X": X, "W_QK": root * E, "b_QK": root * b, "W": W}
+
+
+def large_family_distinct(
+    d: int, zeros: int, key_width: int, D, y, lead, m: int, w, bias
+) -> dict[str, Any]:
+    """One token of each type of that layer, one of 0 and two output columns, in balls; m >= 2.
+
+    Types: e_1, e_2, a light token, all other light ones as keys, the other heavy tokens, 0. A light
+    token meets its own key and N - 1 others, so those are a type of their own, of which only keys
+    are used: as rows they are like the one light token, for which ``rows`` counts N. ``features``
+    counts the rows of a column of weights.
+    """
+    N, none = d - 1 - m, arb(0)
+    D, y, lead, w, bias = (arb(v) for v in (D, y, lead, w, bias))
+    E = np.full((2, 5, 5), none, dtype=object)
+    E[0, 0, 0], E[0, 1, 0], E[0, 4, 0], E[0, 2, 2] = y, (D - y) / m, (D - y) / m, D
+    E[1, 0, 0], E[1, 0, 1] = w, -w
+    b = np.array(
+        [[lead + bias, none, bias, bias, none], [bias, bias, none, none, none]], dtype=object
+    )
+    counts = [arb(c) for c in (1, 1, 1, N - 1, m - 1)]
+    b = b + np.array([c.log() - arb(zeros).log() for c in counts], dtype=object)
+    W = np.full((2, 5, 2), none, dtype=object)
+    W[0, 0, 0], W[1, 0], W[1, 1] = w * arb(2 * d).sqrt(), D, -D
+    root = arb(key_width).sqrt()
+    return {
+        "X": ops.balls(np.eye(6, 5)),
+        "W_QK": root * E,
+        "b_QK": root * b,
+        "W": W,
+        "rows": np.array([arb(c) for c in (1, 1, N, 0, m - 1, zeros)], dtype=object),
+        "columns": np.array([arb(1), arb(d - 1)], dtype=object),
+        "features": np.array(counts, dtype=object),
+    }
+
+
+def pinned_residual_squared(column, row, d, zeros):
+    """A lower bound of min over y of ||A - 1 y^T||^2_{1,inf}, A with d columns and rows of zeros.
+
+    column, row: the largest sums of absolute values of A; ``zeros`` rows of A are 0, at least half
+    of all. With F the largest column sum of A - 1 y^T: F >= column, and zeros |y_k| <= F for every
+    k, so the longest row keeps at least row - d F/zeros; it or a row of zeros keeps row/2. F times
+    the larger of the two is least at F = column if row >= 3 d column/zeros; else this is no bound.
+    """
+    return column * (row - d * column / zeros)

@@ -66,5 +66,10 @@ GATE, GATE_AT = "2.0421313", ("3.2436", "3.2437")
 
 def gated_lipschitz(radius, W_G, W_U, W_D):
     """K radius ||W_G|| ||W_U|| ||W_D||: Lipschitz constant of :func:`gated` on |x| <= radius."""
-    K = ops.constant(int(GATE.replace(".", "")), W_G) / ops.constant(10**7, W_G)
+    K = gate_constant(W_G)
     return K * radius * spectral_norm(W_G) * spectral_norm(W_U) * spectral_norm(W_D)
+
+
+def gate_constant(like):
+    """K, exactly its decimals."""
+    return ops.constant(int(GATE.replace(".", "")), like) / ops.constant(10**7, like)

@@ -59,6 +59,9 @@ def diameter(X: ops.Array) -> ops.Array:
     A seminorm that vanishes exactly when all tokens are equal; its cost is that of
     :func:`attnverify.formulas.pairwise.largest_distance`.
     """
+    tokens = getattr(X, "ndim", 0) >= 2
+    given = f"shape {tuple(X.shape)}" if hasattr(X, "shape") else type(X).__name__
+    require(tokens, "X", given, "an array of shape (..., tokens, width)")
     return largest_distance(X, 2)
 
 

@@ -138,14 +138,22 @@ HEADS = {
     ),
     "sink": Column(
         "weight on first",
-        "mean attention to the first token, from the others",
+        "mean attention to the first token, from the others that see it: none where a mask or a "
+        "window hides it from all",
         "",
         "how much it carries: values at the first token may be small",
     ),
-    "itself": Column("weight on itself", "mean attention of a token to itself", "", ""),
+    "itself": Column(
+        "weight on itself",
+        "mean attention to itself of a token that sees others too: under a causal mask all but the "
+        "first",
+        "",
+        "",
+    ),
     "entropy": Column(
         "entropy",
-        "of the rows, over the logarithm of the number of keys, mean: 1 is uniform",
+        "of the rows with two keys or more, over the logarithm of the number of keys, mean: 1 is "
+        "uniform",
         "entropy.spread",
         "how much a row carries: a uniform one may carry much through its values",
     ),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from attnverify import files
-from attnverify.errors import InputError, require
+from attnverify.errors import require
 from attnverify.models import drawings, outputs, page, texts
-from attnverify.models.load import ids_from
+from attnverify.models.reading import ids_from, text_of
 from attnverify.models.report import Report, dumps, inspect
 from attnverify.models.words import summary
 
@@ -52,21 +53,16 @@ def _text(file: Path | None) -> str:
         from attnverify.experiments.trained_encoder.passages import passage
 
         return passage(0, WORDS)
-    require(file.is_file(), "text", f"no file {file}", "a text file")
-    return texts.content(file, "text")
+    return text_of(file, "text", texts.LARGEST)
 
 
 def numbers(layers: str) -> list[int]:
     """Layer numbers of "1,3-5"; raises InputError."""
     found: list[int] = []
     for part in layers.split(","):
-        first, _, last = part.strip().partition("-")
-        try:
-            low = int(first)
-            high = int(last) if last else low
-        except ValueError as error:
-            expected = 'layer numbers such as "1,3-5"'
-            raise InputError(f"layers: got {layers!r}, expected {expected}") from error
+        ends = re.fullmatch(r"\s*([0-9]{1,4})\s*(?:-\s*([0-9]{1,4})\s*)?", part)
+        low, high = (0, 0) if ends is None else (int(ends[1]), int(ends[2] or ends[1]))
+        require(1 <= low <= high, "layers", repr(layers), 'layer numbers such as "1,3-5", from 1')
         found += range(low, high + 1)
     return found
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from torch import nn
 
-from attnverify.errors import InputError, nearest
+from attnverify.errors import InputError
+from attnverify.models.reading import shown
 from attnverify.models.spec import (
     MLP,
     Architecture,
@@ -47,6 +48,12 @@ def gpt2(model: Any) -> Architecture:
     return Architecture([*model.h], blocks, layer_norm(model.ln_f), c.n_positions, causal=True)
 
 
+def _rotated(config: Any) -> int | None:
+    """The largest number of tokens; none where the rotation is stretched to the text's length."""
+    dynamic = (config.rope_parameters or {}).get("rope_type") == "dynamic"
+    return None if dynamic else config.max_position_embeddings
+
+
 def llama(model: Any) -> Architecture:
     """Llama, Mistral, Qwen 2 and 3: RMS norm before, rotary, grouped keys, gated MLP."""
     c = model.config
@@ -70,11 +77,11 @@ def llama(model: Any) -> Architecture:
         ]
 
     final = rms_norm(model.norm)
-    return Architecture([*model.layers], blocks, final, c.max_position_embeddings, causal=True)
+    return Architecture([*model.layers], blocks, final, _rotated(c), causal=True)
 
 
 def bert(model: Any) -> Architecture:
-    """BERT and RoBERTa: layer norm after each sum, learned positions."""
+    """BERT, RoBERTa and XLM-RoBERTa: layer norm after each sum, learned positions."""
     c = model.config
 
     def blocks(layer: Any) -> list[Block]:
@@ -89,7 +96,7 @@ def bert(model: Any) -> Architecture:
         ]
 
     positions = c.max_position_embeddings
-    if c.model_type == "roberta":  # positions start behind the one of padding
+    if c.model_type in ("roberta", "xlm-roberta"):  # positions start behind the one of padding
         positions -= c.pad_token_id + 1
     return Architecture([*model.encoder.layer], blocks, None, positions, causal=c.is_decoder)
 
@@ -150,7 +157,7 @@ def gpt_neox(model: Any) -> Architecture:
         return [Block([first], (between, "input")), Block([second], (layer, "output"))]
 
     final = layer_norm(model.final_layer_norm)
-    return Architecture([*model.layers], blocks, final, c.max_position_embeddings, causal=True)
+    return Architecture([*model.layers], blocks, final, _rotated(c), causal=True)
 
 
 def phi(model: Any) -> Architecture:
@@ -175,7 +182,7 @@ def phi(model: Any) -> Architecture:
         return [Block([(before, attention), (before, mlp)], (layer, "output"))]
 
     final = layer_norm(model.final_layernorm)
-    return Architecture([*model.layers], blocks, final, c.max_position_embeddings, causal=True)
+    return Architecture([*model.layers], blocks, final, _rotated(c), causal=True)
 
 
 def vit(model: Any) -> Architecture:
@@ -209,15 +216,16 @@ FAMILIES: dict[str, Callable[[Any], Architecture]] = {
     "qwen3": llama,
     "roberta": bert,
     "vit": vit,
+    "xlm-roberta": bert,
 }
 
 
 def require_family(model_type: Any, where: str) -> str:
     """The model type, if there is an adapter for it; raises InputError with the nearest one."""
-    if model_type in FAMILIES:
+    if isinstance(model_type, str) and model_type in FAMILIES:
         return model_type
     raise InputError(
-        f"model: got model_type {model_type!r} in {where}{nearest(str(model_type), FAMILIES)}, "
+        f"model: got model_type {shown(model_type)} in {where}, "
         f"expected one of {', '.join(FAMILIES)}; another takes an adapter of about 20 lines "
         "(attnverify.models.families)"
     )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from attnverify.errors import InputError, RunError, require
 from attnverify.models.families import architecture_of
@@ -38,17 +38,21 @@ class Subject:
         """A copy of the model in ``dtype`` (None: its own, which must be float32 or float64).
 
         The head of a language model or classifier is left out. Raises InputError for a family
-        without an adapter and for a dtype too coarse for a proof.
+        without an adapter, for a dtype too coarse for a proof and for weights that are no numbers.
         """
         model = getattr(model, "base_model", model)
-        architecture_of(model)  # before the copy, which may be large
+        given = architecture_of(model)  # before the copy, which may be large
         own = next(model.parameters()).dtype
         expected = "float32 or float64, in which its roundings can be bounded"
         require((dtype or own) not in COARSE, "dtype", dtype or own, expected)
-        model = copy.deepcopy(model).to(device, dtype or own).eval().requires_grad_(False)
+        _require_numbers(model)
+        model = copy.deepcopy(model).to(_device(device), dtype or own).eval().requires_grad_(False)
         _make_visible(model)
         notes = () if own == (dtype or own) else (f"weights promoted from {own} to {dtype}",)
-        return cls(model, architecture_of(model), notes)
+        architecture = replace(architecture_of(model), tokens_first=given.tokens_first)
+        for layer in architecture.layers:
+            layer.register_forward_pre_hook(_with_own_keys, with_kwargs=True)
+        return cls(model, architecture, notes)
 
     @property
     def device(self) -> torch.device:
@@ -106,6 +110,7 @@ class Subject:
         # Blocks hold weights in float64, so those of one layer are made at a time.
         watched = [m for layer in self.architecture.layers for m in places(blocks(layer))]
         watched += [*self.architecture.layers, *([final.module] if final else [])]
+        _forget(self.model)
         with _hooks(watched, record.note), _hooks(self.architecture.layers, ended):
             with torch.no_grad(), _taken(inputs):
                 self.model(**inputs.arguments)
@@ -116,9 +121,15 @@ class Subject:
 
 def _make_visible(model: Any) -> None:
     """Ask for the implementation of attention that gives its matrices."""
+    part: Any
     for part in model.modules():
         if isinstance(part, nn.MultiheadAttention):
             part.register_forward_pre_hook(_with_weights, with_kwargs=True)
+            part.batch_first = True  # the same function; inputs are turned (Inputs)
+        if hasattr(part, "reorder_and_upcast_attn"):
+            cast(
+                Any, part
+            ).reorder_and_upcast_attn = False  # the same function, in the dtype of the run
     if isinstance(model, nn.TransformerEncoder):
         model.use_nested_tensor = False
     choose = getattr(model, "set_attn_implementation", None)
@@ -127,6 +138,52 @@ def _make_visible(model: Any) -> None:
             choose("eager")
         except ValueError as error:
             raise InputError(f"model: got no eager attention ({error}), expected it") from error
+
+
+def _with_own_keys(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """A mask that hides all keys from a token of padding lets it see itself.
+
+    Without a key its row is NaN where the mask is lower than the softmax's dtype can be, and what
+    it sends is NaN times 0. A token of the text sees itself in any case, so its row stays.
+    """
+
+    def mended(value: Any) -> Any:
+        square = isinstance(value, Tensor) and value.ndim == 4 and value.is_floating_point()
+        if not square or value.shape[-1] != value.shape[-2]:
+            return value
+        hidden = (value <= torch.finfo(value.dtype).min).all(-1, keepdim=True)
+        own = torch.eye(value.shape[-1], dtype=torch.bool, device=value.device)
+        return value.masked_fill(hidden & own, 0.0)
+
+    return tuple(map(mended, args)), {name: mended(value) for name, value in kwargs.items()}
+
+
+def _forget(model: nn.Module) -> None:
+    """Rotations that follow the longest text so far start anew, so that runs have no order."""
+    for part in model.modules():
+        if getattr(part, "rope_type", None) == "dynamic":
+            start: Any = part.original_inv_freq
+            part.register_buffer("inv_freq", start.clone(), persistent=False)
+            part.max_seq_len_cached = part.original_max_seq_len
+
+
+def _device(name: Any) -> torch.device:
+    try:
+        found = torch.device(name)
+        torch.empty(0, device=found)
+    except (RuntimeError, TypeError, AssertionError) as error:
+        raise InputError(f"device: got {name!r} ({error}), expected one that is there") from error
+    return found
+
+
+def _require_numbers(model: nn.Module) -> None:
+    """Weights of NaN would be taken for padding, and whole numbers for floats."""
+    for name, weight in model.named_parameters():
+        known = weight.dtype in (*COARSE, torch.float32, torch.float64)
+        given = f"{name} of dtype {weight.dtype}"
+        require(known, "model", given, "weights of float64, float32, bfloat16 or float16")
+        bad = int((~torch.isfinite(weight)).sum())
+        require(bad == 0, "model", f"{bad} NaN or infinite entries in {name}", "finite weights")
 
 
 def _with_weights(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
@@ -154,9 +211,10 @@ def _taken(inputs: Inputs) -> Iterator[None]:
     except (RunError, InputError):
         raise
     except (RuntimeError, IndexError, ValueError, TypeError) as error:
-        names = ", ".join(inputs.arguments)
+        names, words = ", ".join(inputs.arguments), f"{type(error).__name__}: {error}"
         raise InputError(
-            f"inputs: got {names}, which the model does not take ({error}), expected others"
+            f"inputs: got {names}, at which the model's own forward pass fails ({words}), "
+            "expected inputs that it runs at"
         ) from error
 
 

@@ -20,6 +20,7 @@ EXPECTED = (
     "pixels (batch, channels, height, width) or the model's keyword arguments"
 )
 DATA = ("input_ids", "inputs_embeds", "pixel_values", "src")
+BY_TOKEN = ("attention_mask", "token_type_ids", "position_ids", "src_key_padding_mask")
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,11 @@ class Inputs:
         require(len(names) == 1, "inputs", f"{sorted(given)}", f"exactly one of {DATA}")
         name = names[0]
         _require_known(model, given)
+        given = {key: _tensor(key, value) for key, value in given.items()}
+        if architecture.tokens_first and given[name].ndim == 3:
+            given[name] = given[name].transpose(0, 1)
         value = given[name] = _batched(name, given[name])
+        _require_width(model, architecture, name, value)
         if name == "input_ids":
             _require_ids(model, value)
         else:
@@ -63,15 +68,44 @@ class Inputs:
 def _named(model: nn.Module, inputs: Any) -> dict[str, Any]:
     """Inputs that came alone, under the name of the argument they must be."""
     require(not isinstance(inputs, str), "inputs", "a text", EXPECTED + "; a folder reads texts")
-    try:
-        value = inputs if isinstance(inputs, Tensor) else torch.as_tensor(np.asarray(inputs))
-    except (TypeError, ValueError) as error:
-        raise InputError(f"inputs: got {type(inputs).__name__}, expected {EXPECTED}") from error
+    value = _array(inputs)
     if isinstance(model, nn.TransformerEncoder | nn.TransformerEncoderLayer):
         return {"src": value}
     if not value.is_floating_point():
         return {"input_ids": value}
     return {"pixel_values" if value.ndim == 4 else "inputs_embeds": value}
+
+
+def _array(value: Any) -> Tensor:
+    if isinstance(value, Tensor):
+        return value
+    try:
+        return torch.as_tensor(np.asarray(value))
+    except (TypeError, ValueError, OverflowError) as error:
+        huge = isinstance(value, list) and any(type(v) is int and abs(v) >= 2**63 for v in value)
+        given = "a whole number of more than 64 bits" if huge else type(value).__name__
+        raise InputError(f"inputs: got {given}, expected {EXPECTED}") from error
+
+
+def _tensor(name: str, value: Any) -> Any:
+    """Lists and numpy arrays as tensors, with the axis of texts where it was left out."""
+    if not isinstance(value, np.ndarray | list | tuple) and name not in DATA:
+        return value[None] if name in BY_TOKEN and getattr(value, "ndim", 2) == 1 else value
+    found = _array(value)
+    return found[None] if name in BY_TOKEN and found.ndim == 1 else found
+
+
+def _require_width(model: Any, architecture: Architecture, name: str, value: Tensor) -> None:
+    """Embeddings are as wide as the model's own."""
+    if name == "src":
+        layer: Any = architecture.layers[0]
+        width = layer.self_attn.embed_dim
+    elif name == "inputs_embeds":
+        width = model.get_input_embeddings().embedding_dim
+    else:
+        return
+    given, expected = f"{name} of width {value.shape[-1]}", f"width {width}, the model's"
+    require(value.shape[-1] == width, "inputs", given, expected)
 
 
 def _require_known(model: nn.Module, given: Mapping[str, Any]) -> None:
@@ -125,7 +159,10 @@ def _mask(given: Mapping[str, Any], value: Tensor) -> Tensor | None:
     mask, padding = given.get("attention_mask"), given.get("src_key_padding_mask")
     if mask is None and padding is None:
         return None
-    valid = torch.as_tensor(mask).bool() if padding is None else ~torch.as_tensor(padding).bool()
+    told = torch.as_tensor(mask if padding is None else padding)
+    expected = "a mask of 0 and 1, or of False and True"
+    require(bool(((told == 0) | (told == 1)).all()), "inputs", "a mask of others", expected)
+    valid = told.bool() if padding is None else ~told.bool()
     shape, expected = tuple(valid.shape), tuple(value.shape[:2])
     require(shape == expected, "inputs", f"a mask of shape {shape}", f"shape {expected}")
     require(bool(valid.any(-1).all()), "inputs", "a text of padding alone", "tokens in each")

@@ -16,19 +16,21 @@ from attnverify.models.trace import Heads, Layer
 
 Row = dict[str, Any]
 
-#: Units roundoff of the model, relative to tokens, up to which their differences are its rounding:
-#: those of equal tokens come to a few, as rows of a product may be summed in different orders.
+#: Units roundoff, relative to tokens, up to which their differences are rounding: those of equal
+#: tokens come to a few, as rows of a product may be summed in different orders. The unit is the
+#: coarsest that was worked with so far: float32's behind the norms of Llama, in float64 too.
 RESOLVED = 2**10
 MASKED = "some attention weights are zero (a mask, or underflow)"
 ROTATED = "positions are in the scores (rotary)"
 NORMED = "queries and keys are normalized"
 
 
-def rows(layer: Layer, valid: Tensor) -> list[Row]:
-    """A row for every text of the batch."""
+def rows(layer: Layer, valid: Tensor, unit: float) -> list[Row]:
+    """A row for every text of the batch; unit: the coarsest roundoff so far, this layer's too."""
     c, v = rates(layer.heads)
     threshold = layer_threshold(c, v)
-    return [_row(layer, text, valid[text], c, v, threshold) for text in range(len(valid))]
+    texts = range(len(valid))
+    return [_row(layer, text, valid[text], c, v, threshold, unit) for text in texts]
 
 
 def residuals(layer: Layer, valid: Tensor) -> list[Row]:
@@ -76,11 +78,13 @@ def any_attention(v: Tensor) -> float:
     return float(v.sum())
 
 
-def _row(layer: Layer, text: int, keep: Tensor, c: Tensor, v: Tensor, threshold: float) -> Row:
+def _row(
+    layer: Layer, text: int, keep: Tensor, c: Tensor, v: Tensor, threshold: float, unit: float
+) -> Row:
     stream, X = layer.input[text][keep], layer.heads.input[text][keep]
     after = attention_output(layer)[text][keep]
     size, out = float(norms.diameter(X)), float(norms.diameter(after))
-    apart = differ(size**2, float(X.square().sum(-1).max()), layer.heads.unit)
+    apart = differ(size**2, float(X.square().sum(-1).max()), unit)
     reason = unmet(layer.heads, text, keep)
     row: Row = {
         "text": text + 1,
@@ -94,7 +98,7 @@ def _row(layer: Layer, text: int, keep: Tensor, c: Tensor, v: Tensor, threshold:
         "threshold": None,
         "over_threshold": None,
         "why_no_threshold": reason,
-        **_nearest(stream, layer.heads.unit),
+        **_nearest(stream, unit),
     }
     if reason is None:
         row["bound"] = float(collapse.sharp_factor(c.new_tensor(size), c, v))

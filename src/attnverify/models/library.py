@@ -17,9 +17,16 @@ def transformers() -> ModuleType:
     """The module ``transformers``; raises InputError where it is not installed."""
     found = importlib.util.find_spec("transformers")
     require(found is not None, "model", "no package transformers", f"it ({hint(EXTRA)})")
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when transformers is imported
+    # Whatever the environment says; read when transformers is imported.
+    os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
     with warnings.catch_warnings():
         # In a notebook tqdm asks for widgets; no progress bar of it is ever shown here.
         warnings.filterwarnings("ignore", "IProgress not found")
         import transformers
     return transformers
+
+
+def require_tokenizers() -> None:
+    """Raises InputError where the package that tokenizes is not installed."""
+    found = importlib.util.find_spec("tokenizers")
+    require(found is not None, "text", "no package tokenizers", f"it ({hint(EXTRA)})")

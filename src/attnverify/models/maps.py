@@ -168,6 +168,17 @@ def unit_roundoff(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).eps / 2
 
 
+def rounded_to(x: Tensor) -> float:
+    """The unit roundoff that the entries of x were rounded to, seen in the entries.
+
+    That of x's dtype, or float32's where all entries are float32 numbers, which a float64 is by
+    chance in one of 2^29. Entries that are bfloat16 numbers, as 0, 1 and 1/4, tell nothing.
+    """
+    single = x.dtype == torch.float64 and bool((x == x.float()).all())
+    coarser = single and bool((x == x.bfloat16()).all())
+    return unit_roundoff(torch.float32 if single and not coarser else x.dtype)
+
+
 def gamma(roundings: Roundings, unit: float) -> Tensor:
     """gamma_m = m u / (1 - m u); infinite for m u >= 1/4, beyond which nothing is claimed."""
     product = torch.as_tensor(roundings, dtype=torch.float64) * unit

@@ -18,6 +18,7 @@ from attnverify.models import drawings, page
 from attnverify.models.columns import TABLES
 
 JSON, HTML = "inspect.json", "inspect.html"
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # how a cell begins that a spreadsheet computes
 FIRST = 1 << 14  # bytes of a file that are looked at: a head of columns, a style, a title
 
 
@@ -37,15 +38,22 @@ def remove(folder: Path, keep: Collection[str]) -> None:
 
 
 def as_csv(rows: list[dict[str, Any]]) -> str:
-    """A table with its columns' names; none is an empty cell."""
+    """A table with its columns' names; none is an empty cell.
+
+    A name that a spreadsheet would take for a formula (``=1+1`` of a file ``=1+1``) gets a quote
+    before it; texts.json has the name itself.
+    """
     out = io.StringIO()
     writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(
-        {k: " ".join(map(str, v)) if isinstance(v, list) else v for k, v in row.items()}
-        for row in rows
-    )
+    writer.writerows({k: _cell(v) for k, v in row.items()} for row in rows)
     return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
 def table_of(columns: Collection[str]) -> Callable[[Path], bool]:

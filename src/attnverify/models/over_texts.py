@@ -13,7 +13,7 @@ from attnverify import files
 from attnverify.campaign import Campaign, Finished, ran
 from attnverify.environment import versions
 from attnverify.models.outputs import as_csv, table_of
-from attnverify.models.words import undecided
+from attnverify.models.words import top_length, undecided
 
 FORMAT = "attnverify inspect texts 1"
 REPORT, TEXTS, FIGURES, PIECES = "texts.json", "texts.csv", "figures.csv", "pieces"
@@ -38,7 +38,8 @@ PLACE = ("length", "layer", "head")
 COLUMNS = {
     TEXTS: (
         *("text", "sha256", "tokens", "steps", "deciding_nothing", "largest_error_over_bound"),
-        *("at", "rounding_of_output", "top_length", "top_share", "biases_share"),
+        *("at", "rounding_of_output", "rounding_of_shares"),
+        *("top_length", "top_share", "biases_share"),
         *("least_residual", "least_residual_layer", "rollout_rank_correlation"),
     ),
     FIGURES: ("table", *PLACE, "figure", "smallest", "median", "largest", "texts"),
@@ -83,11 +84,12 @@ def inspect_texts(
 def merged(campaign: Campaign, reports: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The report over all texts; ``reports`` are taken one at a time, in the texts' order."""
     values: dict[tuple[Any, ...], list[float]] = defaultdict(list)
-    rows, model, notes = [], {}, []
+    rows, model, notes = [], {}, {}
     digests = campaign.settings["texts"]
     for (name, sha256), report in zip(digests.items(), reports, strict=True):
         rows.append({"text": name, "sha256": sha256, **_row(report)})
-        model, notes = report["model"], report["notes"]
+        model = report["model"]
+        notes |= dict.fromkeys(report["notes"])  # what holds of one text alone is said, too
         for key, value in _figures(report):
             values[key].append(value)
     return {
@@ -101,11 +103,16 @@ def merged(campaign: Campaign, reports: Iterable[Mapping[str, Any]]) -> dict[str
     }
 
 
+def taken(report: Mapping[str, Any]) -> list[tuple[tuple[Any, ...], float]]:
+    """What :func:`merged` takes of a report: the largest error over its bound, then the figures."""
+    return [(("proof",), _row(report)["largest_error_over_bound"]), *_figures(report)]
+
+
 def _row(report: Mapping[str, Any]) -> Row:
     """The main figures of one text."""
     proof, rollout = report["proof"], report["rollout"] or {}
-    paths = [r for r in report["lengths"] if r["paths"] is not None and r["share"] is not None]
-    top = max(paths, key=lambda row: row["share"], default={"length": None, "share": None})
+    none = {"length": None, "share": None}
+    top = top_length(report["lengths"], proof["rounding_of_shares"]) or none
     biases = next(row["share"] for row in report["lengths"] if row["length"] == "biases")
     measured = [row for row in report["layers"] if row["residual"] is not None]
     low = min(measured, key=lambda r: r["residual"], default={"layer": None, "residual": None})

@@ -14,11 +14,16 @@ from attnverify.models.trace import Heads, Layer
 
 Row = dict[str, Any]
 
+FAR = 2.0**10  # a spread beyond what float64 resolves: a weight that underflows; the floor is 0
 
-def rows(layer: Layer, valid: Tensor) -> list[Row]:
-    """A row for every head; what depends on tokens is the mean over those of all texts."""
+
+def rows(layer: Layer, valid: Tensor, unit: float) -> list[Row]:
+    """A row for every head; what depends on tokens is the mean over those of all texts.
+
+    unit: the coarsest roundoff that was worked with so far.
+    """
     heads = layer.heads
-    values = {**weights(heads), **attention(heads, valid), **parts(layer, valid)}
+    values = {**weights(heads), **attention(heads, valid), **parts(layer, valid, unit)}
     lists = {name: value.tolist() for name, value in values.items()}
     return [
         {
@@ -53,7 +58,11 @@ def _rank(small: Tensor, width: int) -> Tensor:
 
 
 def attention(heads: Heads, valid: Tensor) -> dict[str, Tensor]:
-    """Entropy, its floor, and where attention goes, (heads,): means over rows with two keys."""
+    """Entropy, its floor, and where attention goes, (heads,): means over rows with two keys.
+
+    The keys of a row are the tokens that some head gives weight to: what a mask or a window hides
+    no head sees, and a weight that underflows in one head alone is one of zero.
+    """
     found = [_attention_of(heads.P[t][:, keep][:, :, keep]) for t, keep in enumerate(valid)]
     joined = {name: torch.cat([each[name] for each in found], -1) for name in found[0]}
     return {name: value.nanmean(-1) for name, value in joined.items()}
@@ -61,17 +70,17 @@ def attention(heads: Heads, valid: Tensor) -> dict[str, Tensor]:
 
 def _attention_of(P: Tensor) -> dict[str, Tensor]:
     """For every head and token of one text, P (heads, tokens, tokens); nan for rows of one key."""
-    seen = P > 0
+    seen = (P > 0).any(0)
     keys = seen.sum(-1)
-    logs = torch.where(seen, P, 1.0).log()
+    logs = torch.where(P > 0, P, 1.0).log()
     entropy = -(P * logs).sum(-1)
-    low = torch.where(seen, logs, torch.inf).amin(-1)
-    D = torch.where(seen, logs, -torch.inf).amax(-1) - low
+    D = P.amax(-1).log() - torch.where(seen, P, torch.inf).amin(-1).log()
+    D = D.clamp_max(FAR)
     most = keys.double().log()
     lack = torch.where(D > 0, spread.spread_constant(torch.where(D > 0, D, 1.0)), 0.0)
     several = keys > 1
-    first = several.clone()
-    first[:, :1] = False
+    first = seen[:, 0].clone()
+    first[0] = False
     return {
         "entropy": torch.where(several, entropy / most, torch.nan),
         "entropy_floor": torch.where(several, ((most - lack) / most).clamp_min(0), torch.nan),
@@ -80,7 +89,7 @@ def _attention_of(P: Tensor) -> dict[str, Tensor]:
     }
 
 
-def parts(layer: Layer, valid: Tensor) -> dict[str, Tensor]:
+def parts(layer: Layer, valid: Tensor, unit: float) -> dict[str, Tensor]:
     """What each head adds to the attention's output, tokens' mean removed, (heads,).
 
     part: its projection on the whole, over the whole's square (all heads add up to 1 where rows of
@@ -100,7 +109,7 @@ def parts(layer: Layer, valid: Tensor) -> dict[str, Tensor]:
         square.append(torch.stack([each.square().sum() for each in own]))
         total += float(out.square().sum())
         kept += float(whole[text][keep].square().sum())
-    total = total if differ(total, kept, heads.unit) else 0.0
+    total = total if differ(total, kept, unit) else 0.0
     whole_size = torch.tensor(total, dtype=torch.float64)
     return {
         "part": _over(torch.stack(inner).sum(0), whole_size),

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from attnverify.errors import InputError, require
 from attnverify.models import spec
-from attnverify.models.maps import Dense, Gate, Map, Mix, Norm, unit_roundoff
+from attnverify.models.maps import Dense, Gate, Map, Mix, Norm, rounded_to, unit_roundoff
 from attnverify.models.trace import Block, Branch, HeadNorm, Heads, Layer, Step, double
 
 HIDDEN = (
@@ -132,9 +132,7 @@ class Record:
             f"attention matrices of shape {shape}",
             f"shape (batch, {heads} heads, tokens, tokens)",
         )
-        expected = (
-            "entries >= 0 (padding before a text is NaN in some models in float64: use float32)"
-        )
+        expected = "finite entries >= 0"
         good = bool((P >= 0).all() and torch.isfinite(P).all())
         require(good, "model", "attention with NaN, negative or infinite entries", expected)
         return double(P)
@@ -180,6 +178,7 @@ class Record:
             key_heads=body.key_heads,
             scale=body.scale,
             unit=unit_roundoff(self.of(body.module).outputs[1].dtype),
+            softmax_unit=rounded_to(self.of(body.module).outputs[1]),
             rotation=self._rotation(body),
             norms=(_head_norm(body.norms[0]), _head_norm(body.norms[1])) if body.norms else None,
         )

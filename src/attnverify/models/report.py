@@ -27,6 +27,10 @@ from attnverify.models.trace import Layer, Step
 FORMAT = "attnverify inspect 1"
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 BRIEF = "only shares and residuals were asked for"
+SINGLE = (
+    "the model computes its softmax or its norms in float32, though it runs in float64: tokens "
+    "that differ by less than 2^10 units roundoff of float32 are taken as equal"
+)
 Progress = Callable[[str, float], None]
 
 
@@ -36,8 +40,8 @@ class Report:
 
     model: family, sizes, dtype; inputs: number of texts and tokens, and the tokens if known;
     proof: how many steps were compared with the model, how many of them decide nothing since the
-    model's own values vanish there, the largest error over its bound, and the rest that rounding
-    left of the output; rollout: None for batches and long texts.
+    model's own values vanish there, the largest error over its bound, the rest that rounding left
+    of the output, and the most it may be of a share; rollout: None for batches and long texts.
     """
 
     model: dict[str, Any]
@@ -76,7 +80,7 @@ def inspect(
     text: str | None = None,
     dtype: str | None = "float64",
     device: str = "cpu",
-    layers: Sequence[int] | None = None,
+    layers: Sequence[int] | int | None = None,
     brief: bool = False,
     progress: Progress | None = None,
 ) -> Report:
@@ -96,20 +100,21 @@ def inspect(
     """
     known = f"one of {', '.join(DTYPES)} or None"
     require(dtype is None or dtype in DTYPES, "dtype", repr(dtype), known)
-    chosen = None if dtype is None else DTYPES[dtype]
+    precision = None if dtype is None else DTYPES[dtype]
     words: list[str] | None = None
     notes: tuple[str, ...] = ()
     if isinstance(model, str | Path):
         folder = Folder.of(model)
         inputs, words = _ids(folder, inputs, text)
-        model = folder.model(chosen or torch.float32)
-        notes = folder.notes(chosen or torch.float32)
+        model = folder.model(precision or torch.float32)
+        notes = folder.notes(precision or torch.float32)
     elif text is not None:
         raise InputError("text: got a text for a module, expected inputs (a folder reads texts)")
     require(isinstance(model, nn.Module), "model", type(model).__name__, "a module or a folder")
-    subject = Subject.of(model, chosen, device)
+    subject = Subject.of(model, precision, device)
     subject = replace(subject, notes=subject.notes + notes)
-    return on(subject, inputs, words, layers, brief, progress)
+    chosen = [layers] if isinstance(layers, int) else layers
+    return on(subject, inputs, words, chosen, brief, progress)
 
 
 def on(
@@ -154,11 +159,15 @@ class _Run:
         self.middle: Tensor | None = None
         self.subject, self.inputs, self.words, self.progress = subject, inputs, words, progress
         self.depth = len(subject.architecture.layers)
+        listed = chosen is None or isinstance(chosen, list | tuple | range | set)
+        whole = listed and all(type(n) is int for n in chosen or ())
+        require(whole, "layers", repr(chosen), "a list of layer numbers, as [1, 3]")
         wrong = [n for n in chosen or () if not 1 <= n <= self.depth]
         require(not wrong, "layers", f"{wrong}", f"numbers from 1 to {self.depth}")
         self.chosen = set(chosen or range(1, self.depth + 1))
         self.streams: Streams | None = None
         self.rollout: Rollout | None = None
+        self.unit = unit_roundoff(next(subject.model.parameters()).dtype)
         self.rows: dict[str, list[dict[str, Any]]] = {"layers": [], "heads": []}
         self.sizes: dict[str, int] = {}
 
@@ -170,7 +179,9 @@ class _Run:
         final = list(self.subject.follow(self.inputs, self._layer))
         assert self.streams is not None
         self.streams.through(final, "end")
-        rollout = None if self.rollout is None else self.rollout.compared(final)
+        self.unit = max([self.unit, *(step.unit for step in final)])
+        rollout = None if self.rollout is None else self.rollout.compared(final, self.unit)
+        lengths = self._lengths(final)
         return Report(
             model={**self.subject.words(), **self.sizes},
             inputs={
@@ -179,12 +190,12 @@ class _Run:
                 "padding": int((~self._valid()).sum()),
                 "words": self.words,
             },
-            proof=self._proof(),
-            lengths=self._lengths(final),
+            proof=self._proof(lengths),
+            lengths=lengths,
             layers=self.rows["layers"],
             heads=self.rows["heads"],
             rollout=rollout,
-            notes=self.subject.notes + ((BRIEF,) if self.brief else ()),
+            notes=self._notes(),
         )
 
     def _valid(self) -> torch.Tensor:
@@ -193,12 +204,16 @@ class _Run:
 
     def _lengths(self, final: Sequence[Step]) -> list[dict[str, Any]]:
         assert self.streams is not None
-        unit = unit_roundoff(next(self.subject.model.parameters()).dtype)
+        heads = self.sizes["heads"]
         if self.middle is None:
-            return shares.rows(self.streams, self._valid(), self.sizes["heads"], unit)
+            return shares.rows(self.streams, self._valid(), heads, self.unit)
         g = backward.centered(self.streams.seen, self._valid())
         functionals = backward.functionals(g, self.kept, final)
-        return shares.brief(self.streams, self.middle, functionals, g, self.sizes["heads"], unit)
+        return shares.brief(self.streams, self.middle, functionals, g, heads, self.unit)
+
+    def _notes(self) -> tuple[str, ...]:
+        single = self.unit > unit_roundoff(next(self.subject.model.parameters()).dtype)
+        return (*self.subject.notes, *((SINGLE,) * single), *((BRIEF,) * self.brief))
 
     def _layer(self, layer: Layer) -> None:
         if self.streams is None:
@@ -207,6 +222,7 @@ class _Run:
         if self.brief and layer.number > self.depth // 2:
             self._keep(layer)
         self.streams.advance(layer)
+        self.unit = max(self.unit, layer.unit)
         if self.rollout is not None:
             self.rollout.advance(layer)
         if layer.number in self.chosen:
@@ -224,8 +240,8 @@ class _Run:
         if self.brief:
             self.rows["layers"] += layers.residuals(layer, self._valid())
             return
-        self.rows["layers"] += layers.rows(layer, self._valid())
-        self.rows["heads"] += perhead.rows(layer, self._valid())
+        self.rows["layers"] += layers.rows(layer, self._valid(), self.unit)
+        self.rows["heads"] += perhead.rows(layer, self._valid(), self.unit)
 
     def _start(self, layer: Layer) -> None:
         X, heads = layer.input, layer.heads
@@ -239,8 +255,9 @@ class _Run:
             "width": X.shape[-1],
         }
 
-    def _proof(self) -> dict[str, Any]:
+    def _proof(self, lengths: Sequence[dict[str, Any]]) -> dict[str, Any]:
         assert self.streams is not None
+        defined = any(row["share"] is not None for row in lengths)
         worst = max(self.streams.checks, key=lambda check: check.ratio)
         largest = float(self.streams.seen.abs().max())
         rest = float(self.streams.rest.abs().max())
@@ -250,6 +267,7 @@ class _Run:
             "largest_error_over_bound": worst.ratio,
             "at": worst.place,
             "rounding_of_output": rest / largest if largest > 0 else 0.0,
+            "rounding_of_shares": shares.rounding(self.streams) if defined else None,
         }
 
 

@@ -8,16 +8,17 @@ part of every output token, T_ij = what token j alone gives at place i, biases a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from attnverify.models.layers import RESOLVED
 from attnverify.models.trace import Layer, Step
 
 LARGEST = 64  # tokens; as many streams are carried
-EQUAL = 2.0**-40  # relative difference up to which numbers have one rank: rounding
 
 
 @dataclass
@@ -44,19 +45,19 @@ class Rollout:
         mean = layer.heads.P[0].mean(0)
         self.product = (mean + torch.eye(len(mean)).to(mean)) / 2 @ self.product
 
-    def compared(self, final: list[Step]) -> dict[str, Any]:
+    def compared(self, final: Sequence[Step], unit: float) -> dict[str, Any]:
         """How rollout orders the input tokens of each output token, against the true parts.
 
-        size: the norms of the true parts. The rank correlation (Spearman) is the mean over output
-        tokens that see two input tokens or more; same_top: how often both name the same one. An
-        output token whose parts all vanish has no order and no share of its own, and one that takes
-        all its input tokens for equal has no order: all are means over the others, and None where
-        there is none.
+        size: the norms of the true parts; unit: the coarsest roundoff of the run. The rank
+        correlation (Spearman) is the mean over output tokens that see two input tokens or more;
+        same_top: how often both name the same one. An output token whose parts all vanish has no
+        order and no share of its own, and one that takes all its input tokens for equal has no
+        order: all are means over the others, and None where there is none.
         """
         size = _through(final, self.parts)[:, 0].norm(dim=-1).T  # (output token, input token)
         some = size.sum(-1) > 0
         rows = [i for i in range(len(size)) if some[i] and int((self.product[i] > 0).sum()) > 1]
-        ranked = (_rank_correlation(self.product[i], size[i]) for i in rows)
+        ranked = (_rank_correlation(self.product[i], size[i], unit) for i in rows)
         found = [value for value in ranked if value is not None]
         top = [bool(self.product[i].argmax() == size[i].argmax()) for i in rows]
         own = (size.diagonal() / size.sum(-1))[some]
@@ -80,18 +81,18 @@ def _through(steps: Any, y: Tensor) -> Tensor:
     return y
 
 
-def _rank_correlation(a: Tensor, b: Tensor) -> float | None:
+def _rank_correlation(a: Tensor, b: Tensor, unit: float) -> float | None:
     """Spearman's, over the tokens that either gives weight to; None where one has no order."""
     seen = (a > 0) | (b > 0)
-    first, second = (_ranks(x[seen]) for x in (a, b))
+    first, second = (_ranks(x[seen], unit) for x in (a, b))
     size = float(first.norm() * second.norm())
     return float((first * second).sum()) / size if size > 0 else None
 
 
-def _ranks(x: Tensor) -> Tensor:
+def _ranks(x: Tensor, unit: float) -> Tensor:
     """Ranks with mean 0; those that are equal but for rounding share the mean of theirs."""
     order = x.argsort()
-    rise = x[order].diff() > EQUAL * x[order][1:]
+    rise = x[order].diff() > RESOLVED * unit * x[order][1:]
     group = torch.cat([rise.new_zeros(1), rise]).cumsum(0)
     sizes = group.bincount()
     mean = (sizes.cumsum(0) - (sizes + 1) / 2).double()  # from 0

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnverify.models.backward import by_length, twice_centered
+from attnverify.models.backward import by_length, centered, twice_centered
 from attnverify.models.layers import differ
 from attnverify.models.streams import Streams
 
@@ -19,8 +19,8 @@ def rows(streams: Streams, valid: Tensor, heads: int, unit: float) -> list[Row]:
     """A row for every length, one for the biases, one for the model's own rounding.
 
     share: <R S, R Y> / ||R Y||^2 with R the tokens' mean removed, text by text, of the tokens that
-    are no padding; Y the output. share_whole: the same without R. norm: ||S||_F. unit: the model's
-    unit roundoff; no share where the tokens of Y are equal up to rounding.
+    are no padding; Y the output. share_whole: the same without R. norm: ||S||_F. unit: the coarsest
+    unit roundoff of the run; no share where the tokens of Y are equal up to rounding.
     """
     parts = torch.cat([streams.sums, streams.rest[None]])
     both, square = _products(parts, streams.seen, valid)
@@ -65,6 +65,12 @@ def brief(
         }
         for name, value in parts.items()
     ]
+
+
+def rounding(streams: Streams) -> float | None:
+    """||R r||_F / ||R Y||_F with r what rounding has left: no share of it is larger in size."""
+    rest, out = (float(centered(x, streams.valid).norm()) for x in (streams.rest, streams.seen))
+    return _over(rest, out)
 
 
 def _paths(depth: int, length: Any, heads: int) -> int | None:

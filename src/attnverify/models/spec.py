@@ -135,7 +135,8 @@ class Architecture:
     """The layers in order (one module may stand for several), and the norm behind the last.
 
     blocks: from a layer's module to its blocks; positions: the largest number of tokens, if there
-    is one; causal: whether tokens see earlier ones alone.
+    is one; causal: whether tokens see earlier ones alone; tokens_first: inputs are (tokens, batch,
+    width).
     """
 
     layers: Sequence[nn.Module]
@@ -143,3 +144,4 @@ class Architecture:
     final: Norm | None = None
     positions: int | None = None
     causal: bool = False
+    tokens_first: bool = False

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from attnverify.campaign import Campaign
-from attnverify.errors import InputError, require
+from attnverify.errors import require
 from attnverify.evidence.workers import Task
-from attnverify.models import library, report
-from attnverify.models.families import architecture_of
+from attnverify.models import over_texts, report
 from attnverify.models.forward import Subject
 from attnverify.models.load import Folder
+from attnverify.models.reading import text_of
 from attnverify.threads import one_thread
 
+LARGEST = 64 << 20  # bytes of all texts of a folder, or of a file
 EXPECTED = "a folder of .txt files, or a file with one text a line"
 
 
@@ -50,32 +50,27 @@ def read(paths: Sequence[Path]) -> dict[str, str]:
 def _files(folder: Path) -> list[tuple[str, str]]:
     files = sorted(file for file in folder.glob("*.txt") if file.is_file())
     require(bool(files), "texts", f"{folder}, which holds no .txt file", EXPECTED)
-    return [(file.name, content(file, "texts")) for file in files]
+    total = sum(file.stat().st_size for file in files)
+    require(total <= LARGEST, "texts", f"{total:,} bytes in {folder}", f"at most {LARGEST:,}")
+    odd = [file.name for file in files if not file.name.isprintable()]
+    require(not odd, "texts", f"the file name {odd[:1]}", "a name that can be printed")
+    return [(file.name, text_of(file, "texts", LARGEST)) for file in files]
 
 
 def _lines(file: Path) -> list[tuple[str, str]]:
     require(file.is_file(), "texts", f"{file}, which is not there", EXPECTED)
-    lines = enumerate(content(file, "texts").splitlines(), 1)
+    odd = f"the file name {file.name!r}"
+    require(file.name.isprintable(), "texts", odd, "a name that can be printed")
+    lines = enumerate(text_of(file, "texts", LARGEST).splitlines(), 1)
     found = [(f"{file.name}:{number}", line) for number, line in lines if line.strip()]
     require(bool(found), "texts", f"{file}, which is empty", EXPECTED)
     return found
 
 
-def content(file: Path, argument: str) -> str:
-    """A text file's text; raises InputError for one that is no text."""
-    try:
-        return file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        given = f"{file}, which is no text ({error})"
-        raise InputError(f"{argument}: got {given}, expected UTF-8") from error
-
-
 def campaign(look: Look, texts: dict[str, str]) -> Campaign:
     """A piece a text; raises InputError that names the first text which the model cannot read."""
-    folder, own = Folder.of(look.model), digest(look.model)
-    most = _positions(folder)
-    for name, text in texts.items():
-        _require_readable(folder, name, text, most)
+    folder = Folder.of(look.model)
+    own, encoded = folder.digest(), folder.encode_all(texts)
     settings: dict[str, Any] = {
         "model": own,
         "dtype": look.dtype,
@@ -84,56 +79,44 @@ def campaign(look: Look, texts: dict[str, str]) -> Campaign:
         "brief": look.brief,
         "texts": {name: sha256(text) for name, text in texts.items()},
     }
-    tasks = [Task(name, piece, (look, own, text)) for name, text in texts.items()]
-    return Campaign("inspect texts", settings, tasks)
+    tasks = [Task(n, piece, (look, own, *e)) for n, e in zip(texts, encoded, strict=True)]
+
+    def as_planned(number: int, found: Any) -> bool:
+        return possible(found, encoded[number][1])
+
+    return Campaign("inspect texts", settings, tasks, as_planned)
 
 
 def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def digest(folder: Path) -> str:
-    """SHA-256 of the names and contents of a model's files."""
-    total = hashlib.sha256()
-    for file in sorted(folder.iterdir()):
-        if file.is_file() and not file.name.startswith("."):
-            with file.open("rb") as stream:
-                own = hashlib.file_digest(stream, "sha256").hexdigest()
-            total.update(f"{file.name} {own}\n".encode())
-    return total.hexdigest()
-
-
-def _positions(folder: Folder) -> int | None:
-    """The largest number of tokens, from the configuration: no weight is read."""
-    transformers = library.transformers()
-    config = transformers.AutoConfig.from_pretrained(str(folder.path), local_files_only=True)
-    with torch.device("meta"):
-        return architecture_of(transformers.AutoModel.from_config(config)).positions
-
-
-def _require_readable(folder: Folder, name: str, text: str, most: int | None) -> None:
-    try:
-        ids, _ = folder.encode(text)
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from error
-    given = f"{len(ids)} tokens in {name}"
-    require(most is None or len(ids) <= most, "texts", given, f"at most {most}, as the model takes")
-
-
-def piece(look: Look, own: str, text: str) -> dict[str, Any]:
+def piece(look: Look, own: str, ids: list[int], words: list[str]) -> dict[str, Any]:
     """The report on one text as JSON; one thread, so that its figures are the same everywhere."""
-    folder, subject = _loaded(look, own)
-    ids, words = folder.encode(text)
+    subject = _loaded(look, own)
     with one_thread():
         return report.on(subject, ids, words, look.layers, look.brief).as_json()
 
 
+def possible(found: Any, words: list[str]) -> bool:
+    """Whether a report can be that on a text of these tokens: whole, proved, of finite numbers."""
+    parts = {field.name: found[field.name] for field in fields(report.Report)}
+    made = report.Report(**{**parts, "notes": tuple(parts["notes"])})
+    same = json.loads(json.dumps(made.as_json(), allow_nan=False)) == found
+    inputs = found["inputs"]
+    same = same and (inputs["texts"], inputs["tokens"], inputs["words"]) == (1, len(words), words)
+    numbers = over_texts.taken(found)
+    places = [place for place, _ in numbers]
+    plain = all(type(value) in (int, float) for _, value in numbers)
+    return same and plain and len(set(places)) == len(places) and 0 <= numbers[0][1] <= 1
+
+
 @lru_cache(maxsize=1)
-def _loaded(look: Look, own: str) -> tuple[Folder, Subject]:
+def _loaded(look: Look, own: str) -> Subject:
     """The model that the campaign is about, read once a process."""
     folder = Folder.of(look.model)
-    same = digest(look.model) == own
+    same = folder.digest() == own
     require(same, "model", f"other files in {look.model}", "those that the run began with")
     dtype = report.DTYPES[look.dtype]
     subject = Subject.of(folder.model(dtype), dtype, look.device)
-    return folder, replace(subject, notes=subject.notes + folder.notes(dtype))
+    return replace(subject, notes=subject.notes + folder.notes(dtype))

@@ -24,10 +24,9 @@ def torch_encoder(model: nn.TransformerEncoder | nn.TransformerEncoderLayer) -> 
     alone = isinstance(model, nn.TransformerEncoderLayer)
     layers: list[Any] = [model] if alone else list(model.layers)
     final = None if alone or model.norm is None else layer_norm(model.norm)
-    for layer in layers:
-        batched = layer.self_attn.batch_first
-        require(batched, "model", "batch_first=False", "layers made with batch_first=True")
-    return Architecture(layers, _blocks, final)
+    orders = {layer.self_attn.batch_first for layer in layers}
+    require(len(orders) == 1, "model", "layers with and without batch_first", "one of them")
+    return Architecture(layers, _blocks, final, tokens_first=orders == {False})
 
 
 def _blocks(layer: Any) -> list[Block]:

@@ -113,7 +113,9 @@ class Heads:
     b_K (heads, key_width), W_V (heads, width, value_width), W_O (heads, value_width, width); heads
     that share keys and values have equal ones. scale: what the scores are multiplied by. rotation:
     cosines and sines (batch, tokens, rotated part of key_width) by which queries and keys are
-    rotated, if they are; norms: of queries and of keys. unit: the model's unit roundoff.
+    rotated, if they are; norms: of queries and of keys. unit: the model's unit roundoff;
+    softmax_unit: the one that P was rounded to, which is coarser where the softmax of a float64
+    model is taken in float32.
     """
 
     input: Tensor
@@ -127,6 +129,7 @@ class Heads:
     key_heads: int
     scale: float
     unit: float
+    softmax_unit: float
     rotation: tuple[Tensor, Tensor] | None = None
     norms: tuple[HeadNorm, HeadNorm] | None = None
 
@@ -147,6 +150,13 @@ class Layer:
     @property
     def output(self) -> Tensor:
         return self.blocks[-1].output
+
+    @property
+    def unit(self) -> float:
+        """The coarsest unit roundoff that any part of the layer worked with."""
+        rows = [row for b in self.blocks for row in (*(each.steps for each in b.branches), b.after)]
+        units = (step.unit for row in rows for step in row)
+        return max(self.heads.unit, self.heads.softmax_unit, *units)
 
 
 @dataclass(frozen=True)

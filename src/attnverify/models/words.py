@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attnverify.models.report import Report
 
 SILENT = 0.05  # of the norm of a layer's attention
+SHOWN = 0.0005  # what shows in a share of three digits
 
 
 def summary(report: Report) -> list[str]:
@@ -40,7 +41,7 @@ def undecided(proof: Mapping[str, Any]) -> str:
 
 def found(report: Report) -> Iterator[str]:
     """What stands out in the tables."""
-    yield _lengths(report.lengths)
+    yield _lengths(report.lengths, report.proof["rounding_of_shares"])
     yield from _layers(report.layers)
     if report.heads:
         yield from _heads(report.heads)
@@ -48,14 +49,31 @@ def found(report: Report) -> Iterator[str]:
         yield _rollout(report.rollout)
 
 
-def _lengths(rows: list[dict[str, Any]]) -> str:
+def top_length(
+    lengths: Iterable[Mapping[str, Any]], rounding: float | None
+) -> Mapping[str, Any] | None:
+    """The row of the length with the largest share; None where no share is more than rounding.
+
+    rounding: the most that the model's rounding may be of a share.
+    """
+    paths = [row for row in lengths if row["paths"] is not None and row["share"] is not None]
+    top = max(paths, key=lambda row: row["share"], default=None)
+    return None if top is None or top["share"] <= (rounding or 0.0) else top
+
+
+def _lengths(rows: list[dict[str, Any]], rounding: float | None) -> str:
     paths = [row for row in rows if row["paths"] is not None and row["share"] is not None]
     if not paths:
         return (
             "The tokens of the output are all equal, up to rounding: shares without their mean are "
             "undefined."
         )
-    top = max(paths, key=lambda row: row["share"])
+    top = top_length(rows, rounding)
+    if top is None:
+        return (
+            "No length has a share above what the model's rounding may be of it, "
+            f"{rounding or 0.0:.2g} of what distinguishes the tokens of the output."
+        )
     total = sum(row["paths"] for row in paths)
     longest = paths[len(paths) // 2 + 1 :]
     share = sum(row["share"] for row in longest)
@@ -69,6 +87,8 @@ def _lengths(rows: list[dict[str, Any]]) -> str:
         line += (
             f"; lengths from {longest[0]['length']} on, {of_paths:.1%} of all paths, {share:.3f}"
         )
+    if rounding is not None and rounding >= SHOWN:
+        line += f"; the model's rounding may be {rounding:.2g} of each"
     return line + "."
 
 
@@ -101,21 +121,25 @@ def _layers(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _heads(rows: list[dict[str, Any]]) -> Iterator[str]:
-    silent = [row for row in rows if row["moves"] is not None and row["moves"] < SILENT]
-    yield (
-        f"{len(silent)} of {len(rows)} heads could be silent on these tokens: their output is less "
-        f"than {SILENT:.0%} of their layer's attention"
-        + (": " if silent else "")
-        + ", ".join(f"{row['layer']}.{row['head']}" for row in silent[:12])
-        + (", ..." if len(silent) > 12 else "")
-        + "."
-    )
+    measured = [row for row in rows if row["moves"] is not None]
+    silent = [row for row in measured if row["moves"] < SILENT]
+    if not measured:
+        yield "What attention adds is equal for all tokens, up to rounding: no head stands out."
+    else:
+        yield (
+            f"{len(silent)} of {len(measured)} heads could be silent on these tokens: their output "
+            f"is less than {SILENT:.0%} of their layer's attention"
+            + (": " if silent else "")
+            + ", ".join(f"{row['layer']}.{row['head']}" for row in silent[:12])
+            + (", ..." if len(silent) > 12 else "")
+            + "."
+        )
     sinks = [row for row in rows if row["sink"] is not None]
     if sinks:
         most = max(sinks, key=lambda row: row["sink"])
         half = sum(row["sink"] > 0.5 for row in sinks)
         yield (
-            f"{half} of {len(rows)} heads give more than half of their attention to the first "
+            f"{half} of {len(sinks)} heads give more than half of their attention to the first "
             f"token; the most is {most['sink']:.3f} (layer {most['layer']}, head {most['head']})."
         )
 

@@ -10,21 +10,25 @@ SA(X) = sum_h P_h (X W_V,h + 1 b_V,h^T) W_O,h + 1 b_O^T.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Literal
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attnverify import ops
-from attnverify.arrays import takes_input
-from attnverify.errors import require, require_tokens
+from attnverify.arrays import as_array, takes_input
+from attnverify.errors import as_given, require, require_tokens
 from attnverify.memory import require_memory
 from attnverify.network import drawn
 from attnverify.network.masks import Mask
 from attnverify.network.positions import Positions, scores
 from attnverify.network.weights import MLP, AttentionWeights, LayerNorm, Stack
+
+Rows = np.ndarray | list[list[bool]]  # a mask that is no tensor yet
 
 
 def logits(X, W_Q, b_Q, W_K, b_K, positions: Positions | None = None):
@@ -104,17 +108,22 @@ class SelfAttentionNetwork(nn.Module):
         skip: bool = False,
         mlp: MLP | None = None,
         norm: LayerNorm | None = None,
-        mask: Literal["causal"] | Bool[Tensor, "tokens tokens"] | Mask | None = None,
+        mask: Literal["causal"] | Bool[Tensor, "tokens tokens"] | Mask | Rows | None = None,
         positions: Positions | None = None,
     ) -> None:
         super().__init__()
         require(isinstance(skip, bool), "skip", repr(skip), "True or False")
-        named = mask is None or isinstance(mask, Tensor | Mask) or mask == "causal"
-        require(named, "mask", repr(mask), '"causal", a tensor, an av.Mask or None')
+        expected = "AttentionWeights(W_Q=..., W_K=..., W_V=..., W_O=...)"
+        given = type(weights).__name__
+        require(isinstance(weights, AttentionWeights), "weights", given, expected)
+        if isinstance(mask, np.ndarray | list | tuple):
+            mask = torch.as_tensor(as_array("mask", mask)).bool()
+        named = isinstance(mask, Tensor | Mask | None) or as_given(mask) == repr("causal")
+        require(named, "mask", as_given(mask), '"causal", a tensor, an av.Mask or None')
+        weights.check()
         self.depth, self.heads, self.width, self.key_width = weights.W_Q.shape
         self.value_width = weights.W_V.shape[-1]
         self.skip, self.mask = skip, mask
-        weights.check()
         self.weights = Stack(weights)
         self.mlp: Stack[MLP] | None = None
         self.norm: Stack[LayerNorm] | None = None
@@ -143,7 +152,7 @@ class SelfAttentionNetwork(nn.Module):
         bias: bool = True,
         mlp_width: int | None = None,
         norm: bool = False,
-        mask: Literal["causal"] | Bool[Tensor, "tokens tokens"] | Mask | None = None,
+        mask: Literal["causal"] | Bool[Tensor, "tokens tokens"] | Mask | Rows | None = None,
         positions: Positions | None = None,
         scale: float = 1.0,
         seed: int = 0,
@@ -154,6 +163,10 @@ class SelfAttentionNetwork(nn.Module):
         ``key_width`` and ``value_width`` default to width / heads, which must then be whole. With
         ``key_heads`` below ``heads``, so many groups of heads in a row share keys and values.
         """
+        whole = isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**63
+        require(whole, "seed", as_given(seed), "a whole number from 0 on")
+        some = isinstance(scale, int | float) and 0 <= scale < math.inf
+        require(some, "scale", as_given(scale), "a finite number, 0 or larger")
         sizes = drawn.Sizes.of(depth, heads, width, key_width, value_width, key_heads, mlp_width)
         draw = drawn.Draw(seed, scale, bias, dtype)
         return cls(

@@ -6,6 +6,7 @@ means; a tensor that is asked for without biases is drawn all the same.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -67,6 +68,9 @@ class Draw:
         self, seed: int, scale: float = 1.0, bias: bool = True, dtype: torch.dtype = torch.float64
     ) -> None:
         require(dtype.is_floating_point, "dtype", dtype, "a floating dtype")
+        size = isinstance(scale, int | float) and 0 <= scale < math.inf
+        require(size, "scale", repr(scale), "a finite number that is not negative")
+        require(type(seed) is int, "seed", repr(seed), "a whole number")
         self.generator = torch.Generator().manual_seed(seed)
         self.scale, self.with_biases, self.dtype = scale, bias, dtype
 

@@ -26,8 +26,6 @@ from attnverify.vocabulary import (
 )
 
 FIXED = "\N{NO-BREAK SPACE}"
-#: Beside the status of an experiment whose claim says so.
-AFTERWARDS = "criterion changed after the run"
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 

@@ -30,17 +30,19 @@ FINDINGS = (
     ),
     (
         "The printed theorem for many heads, as read here, is false for wide layers.",
-        "Above 1 the published bound is broken: proved {claim}`from width 15,874 on "
-        "<collapse.multi-head-small-width>`, and {claim}`certified "
-        "<collapse.multi-head-as-printed>` at the widths 15,874, 16,000, 20,000 and 2²⁰. The curve "
-        "is the "
+        "Above 1 the published bound is broken: for small scores proved "
+        "{claim}`from width 15,874 on <collapse.multi-head-small-width>`, and {claim}`certified "
+        "<collapse.multi-head-as-printed>` at the widths 14,330, 15,874, 16,000, 20,000 and "
+        "2²⁰. At the first of them scores are larger. The curve is the "
         "{claim}`corrected theorem <collapse.multi-head-dimension>`, in the limit of small scores.",
     ),
     (
-        "The query-key spectrum decides which tokens are heard.",
-        "The larger $\\xi = \\operatorname{tr} W/\\sqrt{\\operatorname{tr} W^2}$, the more "
-        "the last token hears the {claim}`late tokens alone <localization.contrast>`, where tokens "
-        "walk at random. {claim}`Equal eigenvalues <eigenspectrum.xi-bound>` make it largest.",
+        "In a limit of random tokens, the query-key spectrum decides which are heard.",
+        "Tokens walk at random, softmax is taken as piecewise linear, scores as normal, and $W$ is "
+        "symmetric. The larger $\\xi = \\operatorname{tr} M/\\lVert M \\rVert_F$, the more the "
+        "last token hears the {claim}`late tokens alone <localization.contrast>`. "
+        "{claim}`Equal eigenvalues <eigenspectrum.xi-bound>` of $M$ ({doc}`notation`) make it "
+        "largest.",
     ),
 )
 

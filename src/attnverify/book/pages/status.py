@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from attnverify.book.pages.common import (
-    AFTERWARDS,
     Evidence,
     anchor,
     badge,
@@ -42,9 +41,7 @@ that the ratio is smaller than 1 by 2.0·10⁻⁹. Identities and counts have no
 gives, for each inequality, a factor of its right side with which it is certainly false: the best
 constant lies between this share of the stated one and the stated one. 0.9999 is the nearest factor
 that is told; where the factor is far below 1, no better constant is excluded. *Twins* says
-how many false neighbors were rejected. Of an experiment marked *criterion changed after the run*
-the box says what was changed; such a criterion describes its table and predicted nothing. How long
-each check takes is no evidence and not told here;
+how many false neighbors were rejected. How long each check takes is no evidence and not told here;
 `attnverify verify` says it.
 """
 
@@ -75,7 +72,7 @@ def _row(claim: Claim, evidence: Evidence) -> list[str]:
     kinds = ", ".join(filter(None, (_outcome(claim, kind, records) for kind in KINDS)))
     return [
         f"[]{{#{anchor(claim.id, 'status')}}}{{claim}}`{claim.id} <{claim.id}>`",
-        badge(status) + _mark(claim, records) + (f" *{AFTERWARDS}*" if claim.afterwards else ""),
+        badge(status) + _mark(claim, records),
         f"{{evidence}}`{kinds} <{claim.id}>`" if kinds else "–",
         number(best_ratio(claim.id, records)),
         ", ".join(false_at(records)) or "–",

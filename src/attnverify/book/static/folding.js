@@ -1,8 +1,9 @@
 // A switch that opens the code of all computations on a page, remembered for the next page.
-// What is folded is opened for printing, and closed again after it.
+// What is folded is opened for printing and closed again after it; formulas get as small as paper asks.
 "use strict";
 
 (() => {
+  const PAPER = 600; // CSS pixels that a sheet leaves a formula inside a box, of A4 the narrower
   const KEY = "attnverify-code";
   const computations = () =>
     document.querySelectorAll(".cell:not(.attnverify-draws) > details.above-input");
@@ -39,10 +40,21 @@
     show(button, remembered());
   }
 
+  /** How many times wider than the sheet the widest part of a formula is that does not break. */
+  function excess(formula) {
+    return Math.max(...[...formula.querySelectorAll(".base")].map((e) => e.offsetWidth)) / PAPER;
+  }
+
   function openForPrint() {
     const closed = [...document.querySelectorAll("details:not([open])")];
     for (const details of closed) details.open = true;
-    addEventListener("afterprint", () => closed.forEach((d) => { d.open = false; }), { once: true });
+    const formulas = [...document.querySelectorAll(".katex-display > .katex > .katex-html")];
+    const wide = formulas.map((e) => [e, excess(e)]).filter(([, times]) => times > 1);
+    for (const [formula, times] of wide) formula.style.fontSize = `${1 / times}em`;
+    addEventListener("afterprint", () => {
+      for (const details of closed) details.open = false;
+      for (const [formula] of wide) formula.style.fontSize = "";
+    }, { once: true });
   }
 
   addEventListener("beforeprint", openForPrint);

@@ -1,8 +1,11 @@
 "use strict";
-// The search page: claims that match by id, number, title or formula come before the pages, and an
-// excerpt shows each formula once. Wraps two functions of Sphinx's searchtools.js.
+// The search page: chapters on a subject that is named otherwise and claims that match by id, number,
+// title or formula come before the pages, what is about the package after them, and an excerpt shows
+// prose, with each formula once. Wraps two functions of Sphinx's searchtools.js.
 (() => {
-  const ID = 3000, TITLE = 2000, FORMULA = 1000;
+  const EXCERPTS = 6; // a page is loaded for each
+  const PACKAGE = /^book\/(api|generated)\//;
+  const SUBJECT = 4000, ID = 3000, TITLE = 2000, FORMULA = 1000;
   const words = (text) => text.toLowerCase().match(/[\p{Letter}\p{Number}]+/gu) || [];
   const escaped = (text) =>
     text.replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
@@ -27,15 +30,29 @@
     return all && exact ? FORMULA + 20 * hits + 10 * exact - typed.length / 10 : 0;
   };
 
+  // Sphinx's own hook. Who types a dot or an underscore looks for a name of the package.
+  let named = false;
+  Scorer.score = ([page, , , object, score]) =>
+    score - (named ? 0 : object ? 200 : PACKAGE.test(page) ? 100 : 0);
+
   const theirs = Search._performSearch;
   Search._performSearch = (query, ...rest) => {
+    named = /[._]/.test(query);
+    const subject = window.attnverifyTopics[query.toLowerCase().trim()] || [];
+    const first = subject.map(([page, title], k) =>
+      [page, escaped(title), "", null, SUBJECT - k, page]).reverse();
     const found = window.attnverifyClaims
       .map((claim) => [rank(query, claim), claim])
       .filter(([score]) => score > 0)
       .sort(([a], [b]) => a - b)
       .map(([score, [id, name, title, , , page, anchor]]) =>
         [page, escaped(`${name} (${title})`), `#${anchor}`, null, score, page]);
-    return [...theirs(query, ...rest), ...found]; // shown from the end
+    const others = theirs(query, ...rest).filter(([page, , anchor]) =>
+      anchor || !subject.some(([chapter]) => chapter === page));
+    const all = [...others, ...found, ...first]; // shown from the end
+    for (const item of all.slice(0, -EXCERPTS)) // a word in place of an excerpt
+      item[3] ||= PACKAGE.test(item[0]) ? "package" : item[2] ? "section" : "page";
+    return all;
   };
 
   /** In parentheses unless it is one word, one number or one sign. */
@@ -69,12 +86,12 @@
 
   Search.htmlToText = (html, anchor) => {
     const page = new DOMParser().parseFromString(html, "text/html");
-    const left = 
-      ".headerlink, script, style, .attnverify-cite, .attnverify-formal, .cell_input, button";
+    const left = ".headerlink, script, style, .attnverify-cite, .attnverify-formal, .cell_input, button, "
+      + "h1, summary, .cell_output pre, .attnverify-details, .attnverify-footer";
     page.querySelectorAll(left).forEach((e) => e.remove());
     page.querySelectorAll(".katex").forEach((e) => e.replaceWith(plain(e)));
     const place = anchor && page.getElementById(decodeURIComponent(anchor.slice(1)));
-    const main = place || page.querySelector("article, [role=main], main");
+    const main = place || page.querySelector("article") || page.querySelector("main");
     return main ? main.textContent.replace(/\s+/g, " ") : "";
   };
 })();

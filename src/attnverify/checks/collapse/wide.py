@@ -91,6 +91,27 @@ def pair(d: int, t) -> Layer:
     return _layer(i, left, 1)
 
 
+def large(
+    d: int, zeros: int = 10**13, key_width: int = 2**14, bias: float = 128.0, **scores: Any
+) -> tuple[arb, arb]:
+    """Left over right of the printed bound with gamma = 1, and D, of the family with large scores.
+
+    scores: its parameters where they are not :data:`attnverify.formulas.heads.LARGE_SCORES`.
+    Raises ArithmeticError where the residual's lower bound does not hold.
+    """
+    scores = heads.LARGE_SCORES | scores
+    i = heads.large_family_distinct(d, zeros, key_width, bias=bias, **scores)
+    Y = _output(i, key_width)
+    column, row = heads.repeated_sums(Y - Y[-1], i["rows"], i["columns"])
+    if not (row >= 3 * d * column / zeros and zeros >= d <= key_width):
+        raise ArithmeticError(f"d = {d}, {zeros} tokens 0: outside the residual's lower bound")
+    left = heads.pinned_residual_squared(column, row, d, zeros).union(column * row).sqrt()
+    sizes = heads.head_sizes(i) / arb(key_width).sqrt()
+    size = norms.composite(i["X"])  # every feature is 1 in one token, here as in the whole layer
+    bound = collapse.cubic(4 * len(sizes) * ops.amax(sizes, -1), size)
+    return left / bound, heads.largest_oscillation(i["X"], i["W_QK"], key_width)
+
+
 def _certified(run: Callable[[], Verdict], twin: str, other: Callable[[], Verdict]) -> Decision:
     return Decision(run, LIMITS, "certified").but(twin, run=other)
 
@@ -104,6 +125,15 @@ def _violates(words: str, make: Callable[[], Layer]) -> Verdict:
         holds = certain(met and ratio > 1 and with_gamma > 1, ratio < 1)
         text = f"{words}: left/right = {ratio.str(15)}, with gamma {with_gamma.str(15)}"
         return Verdict(holds, text, ratio=float(ratio.mid()))
+
+
+def _violates_first(d: int) -> Verdict:
+    """The printed bound with gamma = 1 is false at the layer with large scores, D <= x*."""
+    with ops.precision(BITS):
+        ratio, D = large(d)
+        holds = certain(D <= critical_oscillation() and ratio > 1, ratio < 1)
+        words = f"d = {d}: left/right = {ratio.str(15)}, D = {D.str(12)}"
+        return Verdict(holds, words, ratio=float(ratio.mid()))
 
 
 def _family(d: int, n: int, w: float) -> Callable[[], Verdict]:
@@ -142,6 +172,11 @@ TINY = 2.0**-20  # w: the scores of the narrowest instance oscillate by 2^-19
 NARROWEST = _certified(
     _family(15_874, 10**13, TINY), "d = 15873 does it too", _family(15_873, 10**13, TINY)
 )
+LARGE_SCORES = _certified(
+    partial(_violates_first, 14_330),
+    "d = 14329 does it too, by these parameters",
+    partial(_violates_first, 14_329),
+)
 REACHED = _certified(partial(_bounded, 1.0), "0.999 times the constant", partial(_bounded, 0.999))
 
 PRINTED: dict[str, Check] = {
@@ -159,6 +194,7 @@ PRINTED: dict[str, Check] = {
         _family(16_000, 33_000, 2.0**-6),
     ),
     "smallest width": NARROWEST,
+    "large scores": LARGE_SCORES,
 }
 SMALL_WIDTH: dict[str, Check] = {
     "width 5206": _certified(
@@ -172,4 +208,5 @@ SMALL_WIDTH: dict[str, Check] = {
         partial(_allowed, 15_874, _small),
     ),
     "width 15874": NARROWEST,
+    "width 14330": LARGE_SCORES,
 }

@@ -22,10 +22,18 @@ W = 2.0**-3
 SIZES = ((4, 8, 2.0), (9, 11, 4.0), (16, 14, 1.0))
 
 
+#: The same of the family with large scores: width (half a square), tokens 0, parameters.
+LARGE = (
+    (8, 10, {"D": 1.25, "y": 0.25, "lead": 1.5, "m": 2, "w": W}),
+    (18, 20, {"D": 1.0, "y": 0.5, "lead": 2.0, "m": 4, "w": W}),
+)
+
+
 def families(more: int = 0) -> Iterator[Pair]:
-    """Both families; the twin takes the closed forms for another number of tokens."""
+    """All families; the twin takes the closed forms for another number of tokens."""
     with ops.precision(wide.BITS):
         found = [pair for d, n, bias in SIZES for pair in _many(d, n, bias, more)]
+        found += [pair for d, zeros, scores in LARGE for pair in _large(d, zeros, scores, more)]
         dense = {k: ops.balls(v) for k, v in collapse.many_heads_counterexample(16, 0.25).items()}
         few = heads.pair_distinct(16, arb(1) / 4)
         found += _same("pair", dense, few, 1, [0, 1], [0] + [1] * 15)
@@ -41,6 +49,18 @@ def _many(d: int, n: int, bias: float, more: int) -> Iterator[Pair]:
     yield from _same(name, dense, few, heads.WIDE_KEY_WIDTH, rows, columns)
     ball = [np.array([arb(v)], dtype=object) for v in (d, n + more, W, bias)]
     yield f"{name}: ratio", heads.wide_family_ratio(*ball), [wide.family(d, n, W, bias).printed]
+
+
+def _large(d: int, zeros: int, scores: dict[str, Any], more: int) -> Iterator[Pair]:
+    """Distinct entries of the family with large scores against the dense layer."""
+    name, key, m = f"d = {d}, large scores", 64, scores["m"]
+    dense = heads.large_family(d, zeros, key, **scores, bias=2.0)
+    few = heads.large_family_distinct(d, zeros + more, key, **scores, bias=2.0)
+    rows = [0, 1] + [4] * (m - 1) + [2] * (d - 1 - m) + [5] * zeros
+    whole = {k: ops.balls(v) for k, v in dense.items()}
+    yield from _same(name, whole, few, key, rows, [0] + [1] * (d - 1))
+    D = heads.largest_oscillation(whole["X"], whole["W_QK"], key)
+    yield f"{name}: D", [heads.largest_oscillation(few["X"], few["W_QK"], key)], [D]
 
 
 def _same(

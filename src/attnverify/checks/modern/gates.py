@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import torch
 from flint import arb
@@ -17,7 +16,7 @@ from attnverify.formulas import normalized, norms
 from attnverify.verdict import Verdict
 
 WEIGHT = "0.528706"  # the share w of the proof, near sigma'(a)/K at the maximum
-DECIMALS = ("2.0421312", "2.0421313")
+BELOW = "2.0421312"  # the decimals of K without the last rounding up
 
 
 def _slopes(a: arb) -> tuple[arb, arb]:
@@ -38,7 +37,7 @@ def _constant(shift: float = 0.0) -> Verdict:
     For |a| >= 40 the second slope is at most 1 and the first at most 1 + 40 e^-40 < 1 + 2^-50 (at
     most 2^-50 in size below 0), so the form is at most (1 + 2^-49)/w + 1/(1 - w).
     """
-    low, high = (arb(d) - arb(shift) for d in DECIMALS)
+    low, high = (arb(d) - arb(shift) for d in (BELOW, normalized.GATE))
     with ops.precision(128):
         parts = [cover.positive(lambda a: high**2 - _form(a), arb(-40), arb(40))]
         w = arb(WEIGHT)
@@ -83,12 +82,8 @@ BALL = (
         extremal=(_at_the_maximum,),
     )
     .times(0.9999)
-    .but("2 in place of K", right=lambda **i: _ball(**i) * ops.constant(2, i["X"]) / _K(i["X"]))
+    .but("2 in place of K", right=lambda **i: _ball(**i) * 2 / normalized.gate_constant(i["X"]))
 )
-
-
-def _K(like: Any) -> Any:
-    return ops.constant(20421313, like) / ops.constant(10**7, like)
 
 
 CHECKS: dict[str, dict[str, Check]] = {

@@ -173,7 +173,7 @@ smaller limit holds for all $n$: two heads reach it as $D \to 0$ and $n \to \inf
     ),
     Claim(
         id="collapse.multi-head-small-width",
-        title="The widths at which the printed many-heads bound without γ is true",
+        title="Widths at which the printed many-heads bound without γ is true",
         kind="proposition",
         statement=r"""
 With $R$, $D$, $d$ and $K$ as in {claim}`collapse.multi-head-dimension` and
@@ -184,8 +184,9 @@ layer with $K(D, d) \le 4$:
 - at every width $d \le 5206$, for all $D \le x^*$;
 - at every width $d \le 15\,873$, for all $D \le D_d$ with a $D_d > 0$.
 
-At every width $d \ge 15\,874$ there are layers of two heads, with arbitrarily small $D$, for which
-it is false, with $\gamma = 1$ and with $\gamma$ as in version 2.
+At every width $d \ge 14\,330$ there are layers of two heads with $D \le x^*$ for which it is false.
+At every width $d \ge 15\,874$ there are such layers with arbitrarily small $D$, for which it is
+false with $\gamma$ as in version 2, too.
 """,
         here="statement and proof",
         uses=("collapse.multi-head-dimension", "collapse.multi-head-as-printed"),

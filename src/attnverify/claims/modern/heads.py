@@ -26,9 +26,10 @@ $$
    so is the second for $s_h^2 = t_h/v_h$ (over the heads with $t_h v_h > 0$), which is at least
    $1/\sqrt H$ of the sum. Both are smaller unless one unit vector $y$ has
    $\lVert W_h y \rVert_2 = v_h$ for all these heads.
-2. Two tokens $\pm\frac\delta2 e$ attain the first bound for all $W_h = e\, r_h^\top$ with a unit
-   vector $e$ and any $r_h$; and both, for some $s_h$, if all $t_h > 0$, $r_h \ne 0$ and no two
-   $r_h$ form an angle above 90°. Orthogonal $r_h$ give $\delta \sqrt{\sum_h t_h^2 v_h^2}$.
+2. Two tokens $\pm\frac\delta2 e$ with a unit vector $e$, $W_{QK,h} = \pm q_h e\, e^\top$ with
+   signs that depend on the $r_h$, and no query biases attain the first bound for all
+   $W_h = e\, r_h^\top$ with any $r_h$; and both, for some $s_h$, if all $t_h > 0$, $r_h \ne 0$ and
+   no two $r_h$ form an angle above 90°. Orthogonal $r_h$ give $\delta \sqrt{\sum_h t_h^2 v_h^2}$.
 3. For given $W_h$, $\lVert W_{QK,h} \rVert_2$, $\delta$, $d_{qk} \ge 2$ and a width of at least
    $H + 2$ no bound smaller than the first holds for all tokens, $W_{QK,h}$ and biases.
 4. With one $d_{qk}$ in all layers, {claim}`collapse.sharp-depth` holds with

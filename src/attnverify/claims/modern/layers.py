@@ -81,7 +81,7 @@ than $\rho$.
     ),
     Claim(
         id="modern.pre-norm-depth",
-        title="Pre-norm streams: the share of a new layer, and no collapse",
+        title="Pre-norm streams: the share of a new layer, and when distances stay",
         kind="theorem",
         statement=r"""
 1. Let $x_{l+1} = x_l + F_l$ be a token in a network with skip connections, $x_L \ne 0$ and
@@ -104,11 +104,12 @@ than $\rho$.
    So a new layer's share is below $s$ if $L > (M^2/s^2 - \lVert x_0 \rVert_2^2)/m^2$. With
    $m = M$ and $d \ge 2$ both bounds are attained at every depth: $F_l$ along the stream and
    orthogonal to it.
-2. Behind RMS norm with scale $g$, $\gamma = \max_k |g_k|$, and without biases,
+2. Behind RMS norm with scale $g$ and no shift, $\gamma = \max_k |g_k|$, and without biases,
    $M = \sqrt d\, \gamma \sum_h \lVert W_h \rVert_2$ will do for attention and
    $M = d \gamma^2 \lVert W_G \rVert_2 \lVert W_U \rVert_2 \lVert W_D \rVert_2$ for the MLP of
    {claim}`modern.gated-mlp`.
-3. Let $X_{l+1} = X_l + \mathrm{SA}_l(N_l(X_l))$ with normalizations and any biases, all tokens of
+3. Let $X_{l+1} = X_l + \mathrm{SA}_l(N_l(X_l))$, attention alone and without a mask, with
+   normalizations and any biases, all tokens of
    $X_l$ (for layer norm their deviations from their means) of length at least $\rho_l > 0$,
    $\lambda_l$ and $c_h^l$ as in {claim}`modern.rms-lipschitz` for $\rho_l$,
    $\lambda_l \sum_h \lVert W_h^l \rVert_2 \le V$, $0 < V < 1$, and
@@ -122,7 +123,8 @@ than $\rho$.
 
    Two tokens attain it for every $V$ and every depth. If $\lambda_l \le \Gamma/\rho_l$,
    $\mu_l \le \mu$ and $\rho_l^2 \ge \rho_0^2 + l m^2$, the sum is at most
-   $\Gamma^3 \mu\, (\rho_0^{-3} + 2 m^{-2} \rho_0^{-1})$ at every depth: the tokens never collapse.
+   $\Gamma^3 \mu\, (\rho_0^{-3} + 2 m^{-2} \rho_0^{-1})$ at every depth, so the diameters stay above
+   one positive number.
    With $\lVert x_L \rVert_2 \le \lVert x_0 \rVert_2 + L M$, too, the diameter relative to the
    longest token falls no faster than $1/L$.
 """,

@@ -5,7 +5,7 @@ from attnverify.claims.model import Claim, Source
 CLAIMS = [
     Claim(
         id="modern.positions-end-cubic",
-        title="Positions end the cubic rate",
+        title="Positions can end the cubic rate",
         kind="theorem",
         statement=r"""
 In head $h$ let the logit of query $i$ and key $j$ be
@@ -40,9 +40,9 @@ $$
 $$
 
 **Many layers.** Let every layer be one and the same head with $W_h = I$, without value and output
-biases. Let $\delta_l$ be the diameter after $l$ layers, $P_c$ the attention matrix of $n$ equal
-tokens $c$, and $\lambda_2(P_c), \dots, \lambda_n(P_c)$ its eigenvalues, by falling modulus, but for
-one eigenvalue 1, which belongs to the vector $\mathbf 1$.
+biases. Let $\delta_l$ be the diameter after $l$ layers, $P_c$ the attention matrix of $n \ge 2$
+equal tokens $c$, and $\lambda_2(P_c), \dots, \lambda_n(P_c)$ its eigenvalues, by falling modulus,
+but for one eigenvalue 1, which belongs to the vector $\mathbf 1$.
 
 - For every $c$ and $\zeta_c = \max_i \operatorname{osc}_j \bigl( \ell_{ij} - \ell_{ij}(c) \bigr)$,
   the second logit being that of equal tokens $c$,

@@ -161,6 +161,11 @@ def require_own(path: Path) -> None:
             ) from error
 
 
+def seed(name: str) -> int:
+    """The seed of the run whose table comes with the package."""
+    return committed(name).settings["seed"]
+
+
 def committed(name: str) -> Result:
     """The result of the full setting that comes with the package."""
     folder = resources.files("attnverify.experiments") / "results"

@@ -312,8 +312,8 @@ def _experiment(name: str, limits: str) -> Experiment:
             ("the shortest is best: length 0 before length 1", partial(judge, short=0, long=1)),
             ("better by a fifth of the tokens, also one path alone", partial(judge, least=0.2)),
             (
-                "drawn paths estimate the score three times as well as chance allows",
-                partial(judge, allowance=1 / 3),
+                "drawn paths estimate the score four times as well as chance allows",
+                partial(judge, allowance=1 / 4),
             ),
         ),
     )

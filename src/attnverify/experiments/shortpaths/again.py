@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from attnverify.experiments import shortpaths
-from attnverify.experiments.engine import agreement, rounding, weights
+from attnverify.experiments.engine import agreement, results, rounding, weights
 from attnverify.experiments.engine.model import Rerun, Row, Settings
 from attnverify.experiments.engine.train import Plan, train
 from attnverify.experiments.shortpaths import lengths
@@ -61,7 +61,7 @@ def near_ties(wide: Watch, narrow: Watch, share: float) -> int:
 
 def kept_trainee(name: str) -> tuple[shortpaths.Trainee, int]:
     """The kept networks with their weights and their tests, and the seed of their run."""
-    seed = shortpaths.seed_of(name, Settings(quick=False), shortpaths.FULL)
+    seed = shortpaths.seed_of(name, Settings(seed=results.seed(name)), shortpaths.FULL)
     task = TASKS[name](shortpaths.FULL.networks, seed, shortpaths.FULL.sequences)
     kept = weights.committed(name)
     count = len(kept["readout"])

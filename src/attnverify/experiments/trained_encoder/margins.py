@@ -97,7 +97,7 @@ def _thirty_fivefold(rows: list[Row]) -> Verdict:
 
 
 def sample(rows: list[Row]) -> list[Rerun]:
-    """Threshold, diameter and factor of every layer at the first passage again.
+    """Thresholds, diameter and factor of every layer at the first passage again.
 
     Both rounded to 8 digits, so up to 1e-7 relative apart; a forward pass in float64 is good to
     2e-12 (its derivation stands with the tests of the frozen encoder), singular values and the
@@ -109,7 +109,11 @@ def sample(rows: list[Row]) -> list[Rerun]:
     for row, X in zip(rows, states[:-1], strict=True):
         again = _row(encoder, row["layer"] - 1, [X])
         pairs = [("threshold", row["threshold"], again["threshold"])]
-        names = ("diameter", "factor", "measured_factor")
+        pairs += [
+            ("threshold of one head", *both)
+            for both in zip(row["head_thresholds"], again["head_thresholds"], strict=True)
+        ]
+        names = ("diameter", "over_threshold", "factor", "measured_factor")
         pairs += [(name, row[name][0], again[name][0]) for name in names]
         reruns += [
             Rerun(f"layer {row['layer']}, {name}", old, new, tolerance=1.1e-7 * old)

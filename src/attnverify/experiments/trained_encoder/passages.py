@@ -1,8 +1,12 @@
-"""Real English text: passages of the essay on heap queues by François Pinard."""
+"""Real English text: passages of the essay on heap queues by François Pinard.
+
+Behind its end come the documentation strings of the same Python, so that passages stay apart.
+"""
 
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from attnverify.errors import require
 from attnverify.experiments import texts
@@ -13,7 +17,18 @@ def words() -> list[str]:
 
     The same on every Python (:mod:`attnverify.experiments.texts`).
     """
-    paragraphs = re.split(r"\n\s*\n", texts.stored().essay)
+    return _prose(texts.stored().essay)
+
+
+@cache
+def _with_documentation() -> list[str]:
+    """The words of the essay and then those of every module's documentation strings, once each."""
+    every = dict.fromkeys(t for each in texts.stored().docstrings.values() for t in each)
+    return [*words(), *(word for text in every for word in _prose(text))]
+
+
+def _prose(text: str) -> list[str]:
+    paragraphs = re.split(r"\n\s*\n", text)
     return [word for each in paragraphs if _is_prose(each) for word in each.split()]
 
 
@@ -23,12 +38,12 @@ def _is_prose(paragraph: str) -> bool:
 
 
 def passage(index: int, length: int) -> str:
-    """``length`` consecutive words; passages of different index start at different places.
+    """``length`` consecutive words; passages start 97 words apart, in the essay and behind it.
 
     Raises InputError for a length that the text does not have.
     """
-    text = words()
+    text = _with_documentation()
     require(1 <= length <= len(text), "length", length, f"1 to {len(text)} words")
     require(index >= 0, "index", index, "a whole number >= 0")
-    start = (index * 97) % (len(text) - length + 1)  # a prime, so that starts spread
+    start = (index * 97) % (len(text) - length + 1)  # a prime, so that starts spread at last
     return " ".join(text[start : start + length])

@@ -7,14 +7,18 @@ and the norm of the skew part over that of W. Traces of W and W^2 are those of t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attnverify.experiments.engine import results, weights
 from attnverify.experiments.engine.answers import all_of
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.experiments.engine.rounding import significant
 from attnverify.experiments.trained_encoder.soundness import require_sound
+from attnverify.experiments.trained_models import decoder, training
 from attnverify.formulas import querykey
 from attnverify.network.encoder import Encoder
 from attnverify.verdict import Verdict
@@ -49,27 +53,67 @@ def encoder_of(settings: Settings) -> Encoder:
     return encoder
 
 
-def by_layer(encoder: Encoder) -> list[dict[str, Tensor]]:
-    """The measures of every layer's heads."""
-    w = encoder.network.weights
-    return [measures(Q, K) for Q, K in zip(w["W_Q"], w["W_K"], strict=True)]
+Heads = tuple[Tensor, Tensor]  # queries and keys, (layers, heads, width, key) each
 
 
-@torch.no_grad()
+def decoder_heads(seed: int, settings: Settings) -> Heads:
+    """The heads of a decoder that is trained from this seed, at equal positions of the tokens.
+
+    Heads that share a key have the same one. The heads alone are kept beside the table.
+    """
+    goals = training.Goals(seed, training.BATCH, decoder.CONTEXT, training.WATCHED)
+    found, _ = training.trained(goals, training.PLAN, settings)
+    return heads_of(found)
+
+
+def heads_of(parameters: Mapping[str, Tensor]) -> Heads:
+    """Queries and keys of every head of a decoder, from its weights as the library names them."""
+    heads = decoder.CONFIG["num_attention_heads"]
+    width = decoder.CONFIG["hidden_size"]
+    parts = []
+    for name in "qk":
+        stacked = torch.stack(
+            [
+                parameters[f"model.layers.{layer}.self_attn.{name}_proj.weight"]
+                for layer in range(decoder.CONFIG["num_hidden_layers"])
+            ]
+        )
+        own = stacked.unflatten(1, (-1, width // heads)).mT  # (layers, heads or keys, width, key)
+        parts.append(own.repeat_interleave(heads // own.shape[1], 1).double())
+    return parts[0], parts[1]
+
+
 def run(settings: Settings) -> list[Row]:
-    """A row for every head, and one for the central 95 percent of as many random heads or more."""
+    """For every model a row a head, and one for the central 95 percent of random heads.
+
+    Judged is the user's encoder if there is one, else a decoder that the full setting trains.
+    """
     encoder = encoder_of(settings)
+    own = encoder.network.weights["W_Q"].detach(), encoder.network.weights["W_K"].detach()
+    rows = _of_model("encoder", own, settings, judged=settings.model is not None)
+    if settings.model or settings.quick:
+        return rows
+    query, key = decoder_heads(settings.seed, settings)
+    weights.keep("real-spectra", settings, {"query": query.float(), "key": key.float()})
+    return [*rows, *_of_model("decoder", (query, key), settings, judged=True)]
+
+
+def _of_model(name: str, heads: Heads, settings: Settings, judged: bool) -> list[Row]:
+    """A row for every head, and one for as many random ones of their shape or more."""
+    about = {"model": name, "judged": judged}
     rows = [
         {
             "kind": "trained",
+            **about,
             "layer": layer,
             "head": head,
             **{name: significant(float(values[name][head - 1]), 8) for name in MEASURES},
         }
-        for layer, values in enumerate(by_layer(encoder), 1)
-        for head in range(1, encoder.network.heads + 1)
+        for layer, (Q, K) in enumerate(zip(*heads, strict=True), 1)
+        for values in [measures(Q, K)]
+        for head in range(1, len(Q) + 1)
     ]
-    return [*rows, _random(encoder.network.weights["W_Q"].shape, settings)]
+    return [*rows, about | _random(heads[0].shape, settings)]
 
 
 def _random(shape: torch.Size, settings: Settings) -> Row:
@@ -94,18 +138,24 @@ def _random(shape: torch.Size, settings: Settings) -> Row:
 # ---------------------------------------------------------------- the criterion
 
 
-def outside(rows: list[Row], name: str) -> tuple[int, int]:
-    """(trained heads outside the central 95 percent of random ones, all trained heads).
+def outside(rows: list[Row], name: str, model: str | None = None) -> tuple[int, int]:
+    """(heads outside the central 95 percent of random ones, all heads), of a model or the judged.
 
     A head whose xi is undefined does not count as outside.
     """
+    rows = _of(rows, model)
     low, high = next(row[name] for row in rows if row["kind"] == "random")
     values = [row[name] for row in rows if row["kind"] == "trained"]
     return sum(v is not None and not low <= v <= high for v in values), len(values)
 
 
+def _of(rows: list[Row], model: str | None = None) -> list[Row]:
+    return [row for row in rows if (row["judged"] if model is None else row["model"] == model)]
+
+
 def _most(rows: list[Row], *names: str, share: float = 0.5) -> Verdict:
-    """More than this share of the trained heads are outside, in each measure."""
+    """More than this share of the judged model's heads are outside, in each measure."""
+    rows = _of(rows)
     if {row["kind"] for row in rows} != {"trained", "random"}:
         return Verdict(None, "no trained heads beside random ones", cases=0)
     found = {name: outside(rows, name) for name in names}
@@ -130,29 +180,46 @@ def _in_xi(rows: list[Row]) -> Verdict:
 
 
 def _symmetric(rows: list[Row]) -> Verdict:
-    values = [row["skew_share"] for row in rows if row["kind"] == "trained"]
+    values = [row["skew_share"] for row in _of(rows) if row["kind"] == "trained"]
     near = sum(v is not None and v <= 0.1 for v in values)
     holds = 2 * near > len(values) if values else None
     return Verdict(holds, f"skew part at most a tenth: {near} of {len(values)}")
 
 
 def sample(rows: list[Row]) -> list[Rerun]:
-    """All heads of the first layer again.
+    """All heads of the encoder's first layer again, all of the decoder's, and the random range.
 
     Stored to 8 digits, so up to 5e-8 relative. Each measure is a quotient of sums of at most
     32^2 products of two sums of 384; with rounding errors of random sign they are off by
     sqrt(32^2 + 2 * 384) 2^-53 = 5e-15 of the sum of the absolute products, which may exceed the
     sum itself: 1e-9 covers a factor 2 * 10^5.
     """
-    stored = {r["head"]: r for r in rows if r["kind"] == "trained" and r["layer"] == 1}
-    w, reruns = Encoder.bundled().network.weights, []
-    again = measures(w["W_Q"][0], w["W_K"][0])
-    for head, row in stored.items():
+    w = Encoder.bundled().network.weights
+    reruns = _again(rows, "encoder", (w["W_Q"][:1], w["W_K"][:1]))
+    if any(row["model"] == "decoder" for row in rows):
+        kept = weights.committed("real-spectra")
+        reruns += _again(rows, "decoder", (kept["query"].double(), kept["key"].double()))
+        (old,) = (row for row in _of(rows, "decoder") if row["kind"] == "random")
+        own = Settings(quick=False, seed=results.seed("real-spectra"))
+        new = _random(kept["query"].shape, own)
         for name in MEASURES:
-            if row[name] is not None:
-                tolerance = abs(row[name]) * 5e-8 + 1e-9
-                value = float(again[name][head - 1])
-                reruns.append(Rerun(f"head {head}, {name}", row[name], value, tolerance))
+            for a, b in zip(old[name], new[name], strict=True):
+                reruns.append(Rerun(f"random, {name}", a, b, abs(a) * 1e-7 + 1e-9))
+    return reruns
+
+
+def _again(rows: list[Row], model: str, heads: Heads) -> list[Rerun]:
+    stored = {(r["layer"], r["head"]): r for r in _of(rows, model) if r["kind"] == "trained"}
+    reruns = []
+    for layer, (Q, K) in enumerate(zip(*heads, strict=True), 1):
+        again = measures(Q, K)
+        for head in range(1, len(Q) + 1):
+            for name in MEASURES:
+                old = stored[layer, head][name]
+                if old is not None:
+                    what = f"{model}, layer {layer}, head {head}, {name}"
+                    value = float(again[name][head - 1])
+                    reruns.append(Rerun(what, old, value, abs(old) * 5e-8 + 1e-9))
     return reruns
 
 
@@ -167,9 +234,11 @@ EXPERIMENT = Experiment(
     ),
     sample=sample,
     takes_model=True,
+    quick_decides=False,  # it trains no decoder
     limits=(
-        "One encoder of 72 heads, fine-tuned for sentence embeddings. Random heads are normal and "
-        "independent, as at initialization; nothing is said about the course of training. The "
+        "One small decoder of 16 heads, rotary positions left out; the encoder of 72 heads, "
+        "fine-tuned for sentence embeddings, is reported and not judged. Random heads are normal "
+        "and independent, as at initialization; nothing is said about the course of training. The "
         "tokens' covariance is taken as the identity."
     ),
 )

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from attnverify.experiments.engine import results
 from attnverify.experiments.engine.answers import above, all_of, at_most, below
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.experiments.engine.rounding import significant
@@ -157,7 +158,7 @@ def sample(rows: list[Row]) -> list[Rerun]:
 
 def _again(subject: Subject, rows: list[Row]) -> Iterator[Rerun]:
     index = TEXTS[False] - 1
-    fresh = rows_of(subject.name, [report(subject, index)])
+    fresh = rows_of(subject.name, [report(subject, results.seed(EXPERIMENT.name) + index)])
     for kind in ("text", *KINDS[:1], "head"):
         old = select(rows, kind, subject.name)
         old = old[-1:] if kind == "text" else old

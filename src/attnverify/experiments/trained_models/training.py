@@ -36,6 +36,18 @@ def run(settings: Settings) -> list[Row]:
     """Train, score the held-out text, count the baseline. Quick: a beginning and small tables."""
     plan = SHORT if settings.quick else PLAN
     goals = Goals(settings.seed, BATCH, 64 if settings.quick else CONTEXT, WATCHED)
+    found, metrics = trained(goals, plan, settings)
+    weights.keep(NAME, settings, found)
+    rows: list[Row] = [{"kind": "training", **line} for line in metrics]
+    rows.append(decoder_row(goals, found, 4 if settings.quick else None))
+    rows += baseline(2 if settings.quick else ORDERS)
+    if not settings.quick:
+        rows += [beginning(settings.seed + 1 + i) for i in range(BEGINNINGS)]
+    return rows
+
+
+def trained(goals: Goals, plan: Plan, settings: Settings) -> tuple[Parameters, list[Row]]:
+    """A decoder trained from the goals' seed, and the metrics of its training."""
     parameters, folder = goals.start(), settings.folder
     metrics = train(
         parameters,
@@ -47,14 +59,7 @@ def run(settings: Settings) -> list[Row]:
         progress=settings.progress,
         what="decoder",
     )
-    found = {name: value.detach() for name, value in parameters.items()}
-    weights.keep(NAME, settings, found)
-    rows: list[Row] = [{"kind": "training", **line} for line in metrics]
-    rows.append(decoder_row(goals, found, 4 if settings.quick else None))
-    rows += baseline(2 if settings.quick else ORDERS)
-    if not settings.quick:
-        rows += [beginning(settings.seed + 1 + i) for i in range(BEGINNINGS)]
-    return rows
+    return {name: value.detach() for name, value in parameters.items()}, metrics
 
 
 def decoder_row(goals: Goals, parameters: Parameters, pieces: int | None) -> Row:

@@ -1,0 +1,5 @@
+"""``python -m attnverify``: the console command."""
+
+from attnverify.cli import main
+
+main()

@@ -1,0 +1,65 @@
+"""Text into tokens, run as a program of its own: a tokenizer is a program that a folder brings.
+
+Its patterns can take for ever, and its library ends in a way of its own where one gives up. So it
+gets processor seconds and memory, and what it prints is nobody's. Nothing but the standard library
+and ``tokenizers`` is imported: no torch is waited for.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+
+def tokenizer(job: dict[str, Any]) -> Any:
+    """Of the files' texts, by the names of the files; never pads or truncates."""
+    import tokenizers
+
+    files = job["files"]
+    if "tokenizer.json" in files:
+        made = tokenizers.Tokenizer.from_str(files["tokenizer.json"])
+    elif "vocab.txt" in files:
+        words = {word: index for index, word in enumerate(files["vocab.txt"].splitlines())}
+        made = tokenizers.BertWordPieceTokenizer(words, lowercase=job["lowercase"])
+    else:
+        made = byte_pairs(json.loads(files["vocab.json"]), files["merges.txt"])
+    made.no_padding()
+    made.no_truncation()
+    return made
+
+
+def byte_pairs(vocabulary: dict[str, int], merges: str) -> Any:
+    """GPT-2's: pieces of words by its pattern, bytes in them, merges by rank."""
+    import tokenizers
+    from tokenizers import models, pre_tokenizers
+
+    lines = [line for line in merges.splitlines() if line and not line.startswith("#version")]
+    pairs: Any = [tuple(line.split(" ")) for line in lines]
+    made = tokenizers.Tokenizer(models.BPE(vocabulary, pairs))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.add_special_tokens(["<|endoftext|>"] if "<|endoftext|>" in vocabulary else [])
+    return made
+
+
+def main() -> None:
+    job = json.load(sys.stdin)
+    try:
+        import resource
+    except ImportError:  # Windows: the wall clock alone ends it
+        pass
+    else:
+        resource.setrlimit(resource.RLIMIT_CPU, (job["seconds"],) * 2)
+        resource.setrlimit(resource.RLIMIT_AS, (job["bytes"],) * 2)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    try:
+        made = tokenizer(job)
+        encoded = [made.encode(text) for text in job["texts"]]
+        found: Any = [[each.ids, each.tokens] for each in encoded]
+    except BaseException as error:  # what the library raises is no Exception where a pattern ends
+        found = f"{type(error).__name__}: {error}"
+    json.dump(found, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
