@@ -62,10 +62,10 @@ def test_a_false_step_is_called_false_and_the_next_check_starts_afresh():
     shown = session.check([FIRST], TRUE.replace("2 * x", "3 * x"))
     assert (shown.outcome, shown.number) == ("false", 2)
     assert shown.message == "norms.diameter, step 'square': false, expected true"
-    assert r"\left(x + 1\right)^{2} \neq x^{2} + 3 x + 1" in shown.boxes[0]
+    assert r"\left(x + 1\right)^{2} \neq x^{2} + 3\,x + 1" in shown.boxes[0]
     assert "✗ false" in shown.boxes[0] and "Does not hold" in shown.boxes[0]
     (box,) = session.check([FIRST], TRUE).boxes
-    assert r"\left(x + 1\right)^{2} = x^{2} + 2 x + 1" in box and "✓ identity" in box
+    assert r"\left(x + 1\right)^{2} = x^{2} + 2\,x + 1" in box and "✓ identity" in box
     session.check([FIRST], "x = 1")
     assert session.check([FIRST], TRUE).outcome == "holds"
 

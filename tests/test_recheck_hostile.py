@@ -110,9 +110,13 @@ def test_the_true_value_lies_in_every_interval(name, bits):
                     value = TRUE[name](flint.arb(min(max(float(point), ends[0]), ends[1])))
                     assert not value < exact(found.a) and not value > exact(found.b)
                 if ends[0] == ends[1]:  # and it is as narrow as its bits allow
-                    assert exact(found.b) - exact(found.a) <= (1 + abs(value)) * 2.0 ** (12 - bits)
+                    width = exact(found.b) - exact(found.a)
+                    assert width <= (1 + abs(value)) * 2.0 ** (LOST.get(name, 12) - bits)
 
 
+#: Bits that an interval may lose, where not 12: erf ends its sum 20 bits above the precision, and
+#: the remainder, at most 2^(20 - bits) times a value below 1, comes on top of the rounding.
+LOST = {"erf": 21}
 TRUE = {name: lambda x, name=name: getattr(x, name)() for name in recheck.UNARY}
 TRUE |= {"abs": abs, "neg": lambda x: -x, "lambertw-1": lambda x: x.lambertw(-1)}
 

@@ -22,7 +22,7 @@ ERRORS: list[tuple[str, str, str]] = [
     ("exact", 'return bool(near) and self.hypotheses == "pass"', "return bool(near)"),
     ("exact", 'if hypotheses != "pass":', 'if hypotheses == "fail":'),
     ("exact", 'if hypotheses != "pass":', 'if hypotheses == "unknown":'),
-    ("exact", "for x, y in given for", "for x, y in list(given)[:1] for"),
+    ("exact", "for a, b in sides for", "for a, b in sides[:1] for"),
     ("exact", "out = out.max(a / b)", "out = max(out, a / b)"),
     ("exact", "elif not a <= b:", "elif False:"),
     ("exact", "if b > 0:", "if not b <= 0:"),
@@ -85,9 +85,9 @@ ERRORS: list[tuple[str, str, str]] = [
     (
         "run",
         "return verdict.holds is False, verdict.ratio, verdict.argument\n\n\n"
-        "@evidence.register(Measured)",
+        "def _decided(",
         "return not verdict.holds, verdict.ratio, verdict.argument\n\n\n"
-        "@evidence.register(Measured)",
+        "def _decided(",
     ),
     ("run", "verdict.holds is check.expected", "verdict.holds is True"),
     ("run", "asserted = None if verdict.holds is None else", "asserted ="),

@@ -32,9 +32,9 @@ LOGICAL = "AttnVerify"  # the name under which the prover knows the theories
 EXACT = ("Exactly as registered", "The negation of the registered statement")
 #: The same, or the same spelled out in other words, which are told.
 SAME = (*EXACT, "As registered")
-#: How a theory names those of the project that it is compiled from.
-IMPORT = re.compile(rf"From\s+{LOGICAL}\s+Require\s+(?:Import\s+|Export\s+)?([\w\s]+)\.(?=\s|$)")
-COMMENT = re.compile(r"\(\*(?:[^*(]|\*(?!\))|\((?!\*))*\*\)")  # one that holds no other
+# How a theory names those of the project that it is compiled from.
+_IMPORT = re.compile(rf"From\s+{LOGICAL}\s+Require\s+(?:Import\s+|Export\s+)?([\w\s]+)\.(?=\s|$)")
+_COMMENT = re.compile(r"\(\*(?:[^*(]|\*(?!\))|\((?!\*))*\*\)")  # one that holds no other
 AGAIN = "run `make proofs ARGS=--write`, read what differs and commit the record"
 
 
@@ -220,9 +220,9 @@ def compiled_from(folder: Path, file: str) -> set[str]:
         found.add(name)
         path = folder / name
         text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-        while (plain := COMMENT.sub(" ", text)) != text:
+        while (plain := _COMMENT.sub(" ", text)) != text:
             text = plain
-        stems = [stem for words in IMPORT.findall(text) for stem in words.split()]
+        stems = [stem for words in _IMPORT.findall(text) for stem in words.split()]
         left |= {f"{stem}.v" for stem in stems} - found
     return found
 
