@@ -84,10 +84,8 @@ ERRORS: list[tuple[str, str, str]] = [
     ("run", "for search in (attack, sample)", "for search in ()"),
     (
         "run",
-        "return verdict.holds is False, verdict.ratio, verdict.argument\n\n\n"
-        "def _decided(",
-        "return not verdict.holds, verdict.ratio, verdict.argument\n\n\n"
-        "def _decided(",
+        "return verdict.holds is False, verdict.ratio, verdict.argument\n\n\ndef _decided(",
+        "return not verdict.holds, verdict.ratio, verdict.argument\n\n\ndef _decided(",
     ),
     ("run", "verdict.holds is check.expected", "verdict.holds is True"),
     ("run", "asserted = None if verdict.holds is None else", "asserted ="),
