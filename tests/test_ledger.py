@@ -8,9 +8,10 @@ import pytest
 import sympy as sp
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
+from sympy.core.parameters import global_parameters
 
 from attnverify import InputError, ledger, symbolic
-from attnverify.evidence import box, parsing
+from attnverify.evidence import box, parsing, shown
 
 x = sp.Symbol("x", real=True)
 CLAIM = "norms.square-variant"
@@ -245,6 +246,19 @@ def test_what_never_ends_without_arithmetic_is_given_up_early():
     (shown,) = ledger.derived(CLAIM, {"down": (down(sp.Integer(2)), x)}).shown
     assert shown == "`down(sp.Integer(2))` $=$ `x` $= x$"
     assert 100 < len(deepest) < 300 and sys.getrecursionlimit() > 500
+
+
+def test_printing_does_arithmetic_though_the_formula_is_built_without(monkeypatch):
+    """sympy's printer simplifies exponents; without arithmetic it called itself without end."""
+    found, doprint = [], shown._Printer.doprint
+
+    def watched(printer, side):
+        found.append(global_parameters.evaluate)
+        return doprint(printer, side)
+
+    monkeypatch.setattr(shown._Printer, "doprint", watched)
+    ledger.derived(CLAIM, {"square": ((x + 1) ** 2 + (1 + x), x**2 + 3 * x + 2)})
+    assert found and all(found)
 
 
 def test_wide_steps_take_two_lines():

@@ -247,7 +247,8 @@ def _tex(side: Any) -> str:
     if not first:
         return _printed(side)
     with sp.evaluate(False):
-        return _printed(side.xreplace(first))
+        replaced = side.xreplace(first)
+    return _printed(replaced)
 
 
 class _Printer(LatexPrinter):
@@ -276,7 +277,9 @@ def _name(text: str) -> str:
 
 
 def _printed(side: Any) -> str:
-    return _Printer({"mul_symbol": r"\,"}).doprint(side)
+    # sympy's printer simplifies exponents, which without arithmetic may never end
+    with sp.evaluate(True):
+        return _Printer({"mul_symbol": r"\,"}).doprint(side)
 
 
 def _lines(left: str, relation: str, right: str) -> str:
