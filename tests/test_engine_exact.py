@@ -106,6 +106,14 @@ def test_a_right_side_of_open_sign_is_not_dropped_from_the_ratio():
     assert compare(entries(equal, harmless), ONE).attained
 
 
+def test_an_entry_whose_sides_are_both_0_has_no_part_in_the_ratio():
+    zero, half = (arb(0), arb(0)), (arb(1), arb(2))
+    for pairs in ((zero, half), (half, zero)):
+        seen = compare(entries(*pairs), ONE)
+        assert seen.outcome == "pass" and seen.ratio == 0.5
+    assert compare(entries(zero), ONE).ratio == 0
+
+
 @pytest.mark.parametrize(
     ("radius", "attained"), [(0.0, False), (2.0**-50, True), (2.0**-39, False), (2.0**-20, False)]
 )

@@ -152,6 +152,20 @@ def test_a_byte_is_scored_once_with_half_a_context_before_it():
     assert int(flat[-1]) + 1 == (length - decoder.CONTEXT - 1) // half * half + decoder.CONTEXT + 1
 
 
+def test_metrics_of_the_training_are_of_text_that_is_held_out():
+    goals = decoder.Goals(3, batch=2, context=64, unseen=5)
+    held_out = corpus.corpus().held_out
+    assert torch.equal(goals.unseen.flatten()[:64], held_out[:64]) and goals.unseen.shape == (5, 65)
+    training_text = bytes(corpus.corpus().train.tolist())
+    assert not any(bytes(window.tolist()) in training_text for window in goals.unseen)
+    assert all(bytes(window.tolist()) in training_text for window in goals.pieces[:: 10**5])
+
+
+def few_long(lengths: int) -> list[int]:
+    """Three paths of length 0 and two of the greatest length."""
+    return [3, *[0] * (lengths - 2), 2]
+
+
 def test_criteria_are_undecided_without_their_rows_and_fail_on_wrong_ones():
     assert training.judge([]).holds is None and looked.judge([]).holds is None
     rows = committed("three-models").rows
@@ -163,5 +177,8 @@ def test_criteria_are_undecided_without_their_rows_and_fail_on_wrong_ones():
     assert looked.judge(near).holds is False
     flat = [row | {"entropy": [0.2] * 5} if row["kind"] == "head" else row for row in rows]
     assert looked.judge(flat).holds is False
+    # all parts of a share stay, but two paths in five are long, and most are not
+    few = [row | {"paths": few_long(len(row["paths"]))} if "paths" in row else row for row in rows]
+    assert looked.judge(few).holds is False
     missing = [row for row in rows if row["model"] != "ALBERT"]
     assert looked.judge(missing).holds is None
