@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from benchmarks.memory import peak_bytes
 from safetensors.torch import save_file
 from typer.testing import CliRunner
 
@@ -493,6 +494,17 @@ def test_memory_grows_with_the_work(bert):
         subject.memory(Inputs.of(subject.model, subject.architecture, [3] * n)) for n in (2, 16)
     )
     assert 0 < short < long
+
+
+def test_memory_that_is_asked_for_is_enough_and_not_far_too_much():
+    """Where attention matrices are most of it: three texts of 200 tokens, width 12, measured."""
+    model = modelzoo.model("bert, one layer", max_position_embeddings=200)
+    ids = torch.randint(3, 23, (3, 200), generator=torch.Generator().manual_seed(0))
+    subject = Subject.of(model)
+    needed = subject.memory(Inputs.of(subject.model, subject.architecture, ids))
+    for_small_things = 2**24
+    peak = peak_bytes(lambda: av.inspect(model, ids))
+    assert 0.4 <= peak / (needed - for_small_things) <= 1
 
 
 # ---------------------------------------------------------------- bad inputs
