@@ -157,6 +157,18 @@ def test_circle(rows, holds):
     assert circle.EXPERIMENT.judge(rows).holds is holds
 
 
+def test_the_reason_tells_the_worst_runs():
+    verdict = circle.judge(runs(stays=(0.9, 0.8, 0.95)))
+    assert verdict.cases == 5 and verdict.argument == (
+        "after 50 steps from radius 0.9: attention at most 1.0e-04, attention + skip at least "
+        "0.800 of the first diameter, 2 seeds"
+    )
+    assert circle.judge(runs(), start=1.1).cases == 0
+    assert circle.judge(runs(falls=(0.999e-3,))).holds and circle.judge(runs(stays=(0.501,))).holds
+    assert not circle.judge(runs(falls=(1e-3,))).holds  # at the boundary neither counts
+    assert not circle.judge(runs(stays=(0.5,))).holds
+
+
 def test_a_fall_to_equal_floats_is_known_to_their_resolution():
     assert "at most 9.1e-13" in circle.EXPERIMENT.judge(runs(falls=(0.0,))).argument
 

@@ -16,12 +16,14 @@ import attnverify as av
 from attnverify import InputError
 from attnverify.experiments import circle, committed, pathcounts, shortpaths
 from attnverify.experiments.circle.animation import moving_points
+from attnverify.experiments.engine import weights
 from attnverify.experiments.engine.ensemble import Ensemble
 from attnverify.experiments.engine.model import Settings
 from attnverify.experiments.engine.rounding import share
-from attnverify.experiments.engine.train import stream
+from attnverify.experiments.engine.train import Plan, stream
 from attnverify.experiments.shortpaths import lengths, tasks
 from attnverify.network import paths
+from attnverify.seeds import seed_for
 from pagechecks import remote_resources, undescribed_images
 
 TINY = shortpaths.Size(networks=2, steps=6, rate=2e-3, batch=4, sequences=5, paths=7)
@@ -333,6 +335,8 @@ def test_arcs_are_opposite_and_end_where_the_other_began():
     torch.testing.assert_close(pairs[:, 0], -pairs[:, 1])
     torch.testing.assert_close(pairs.square().sum(-1), torch.ones(circle.POINTS + 1, 2).double())
     torch.testing.assert_close(pairs[-1, 0], pairs[0, 1])
+    for k, (x, y) in enumerate(pairs[:, 1].tolist()):  # counterclockwise, from (1, 0)
+        assert (x, y) == pytest.approx((math.cos(k * math.pi / 50), math.sin(k * math.pi / 50)))
 
 
 def test_a_layer_is_rebuilt_from_its_numbers():
@@ -374,6 +378,189 @@ def test_a_runaway_is_stopped():
     row = circle.measure(grow, 1.0, True)
     assert row["ratio"] is None and row["stopped"] == len(row["path"]) // 4
     assert circle.ratios([row | {"variant": "a", "start": 1.0}], "a", 1.0) == [math.inf]
+
+
+def moved(by: float) -> av.SelfAttentionNetwork:
+    """A layer that adds a number to the first coordinate of every token."""
+    net = av.SelfAttentionNetwork.random(1, 1, 2, 2, 2, skip=True)
+    with torch.no_grad():
+        for value in net.parameters():
+            value.zero_()
+        net.weights["b_O"][0, 0] = by
+    return net
+
+
+def test_a_run_ends_before_it_is_farther_than_a_thousand():
+    """Tokens at -1 and 1, to the left by 333 a step: -1000 is not farther, -1333 is."""
+    states = circle.trajectory(moved(-333.0), 1.0, 9)
+    assert states[:, :, 0].tolist() == [[-1, 1], [-334, -332], [-667, -665], [-1000, -998]]
+    assert states[:, :, 1].abs().max() == 0
+    assert len(circle.trajectory(moved(-0.5), 1.0, 9)) == 10
+    row = circle.measure(moved(-333.0), 1.0, False)
+    assert row == {"ratio": None, "stopped": 4, "diameters": [2.0]}
+    assert circle.measure(moved(-0.5), 1.0, False)["stopped"] is None
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_a_row_of_the_circle_is_a_variant_a_seed_and_a_radius(quick, monkeypatch):
+    layers = [moved(0.0), moved(1.0)]
+    asked = []
+
+    def trained(variant, size, settings):
+        asked.append((variant, size, settings))
+        return layers, [0.25, 0.5]
+
+    def measure(net, start, draw):
+        return {"measured": [layers.index(net), start, draw]}
+
+    monkeypatch.setattr(circle, "layers", trained)
+    monkeypatch.setattr(circle, "measure", measure)
+    settings = Settings(quick=quick, seed=6)
+    rows = circle.run(settings)
+    size = circle.Size(3, 3, 600) if quick else circle.Size(5, 8, 4000)
+    assert asked == [(variant, size, settings) for variant in circle.VARIANTS]
+    places = list(itertools.product(circle.VARIANTS, (0, 1), (1.0, 0.9, 1.1)))
+    assert [(r["variant"], r["seed"], r["start"]) for r in rows] == places
+    for row in rows:
+        assert row["error"] == (0.25, 0.5)[row["seed"]]
+        assert row["measured"] == [row["seed"], row["start"], row["seed"] == 0]
+        assert ("layer" in row) == (row["variant"] == "attention")
+
+
+def test_positions_are_read_as_they_were_measured():
+    """To four decimals, of the first seed and one radius."""
+    net = av.SelfAttentionNetwork.random(1, 1, 2, 2, 2, skip=True, seed=0, scale=0.2)
+    drawn, other = circle.measure(net, 0.9, True), circle.measure(moved(0.0), 0.9, False)
+    rows = [
+        {"variant": "a", "start": 0.9} | other,
+        {"variant": "a", "start": 0.9} | drawn,
+        {"variant": "a", "start": 1.0, "path": [1.0] * 4},
+    ]
+    read = circle.positions(rows, 0.9)
+    expected = circle.trajectory(net, 0.9, circle.POINTS)
+    assert list(read) == ["a"] and read["a"].shape == (51, 2, 2)
+    torch.testing.assert_close(read["a"], expected, rtol=0, atol=0.5e-4 + 1e-15)
+
+
+def test_the_threshold_of_a_layer_is_that_of_its_products():
+    """Singular values as roots of eigenvalues; 100 roundings are room for two products."""
+    net = av.SelfAttentionNetwork.random(1, 1, 2, 7, 5, seed=4, scale=3.0)
+    w = {name: value[0].detach() for name, value in net.weights.items()}
+    products = [w["W_Q"][0] @ w["W_K"][0].mT, w["W_V"][0] @ w["W_O"][0]]
+    qk, value = (float(torch.linalg.eigvalsh(M @ M.mT)[-1]) ** 0.5 for M in products)
+    expected = (4 * 7**0.5 * math.atanh(1 / value) / qk) ** 0.5
+    found = circle.effective(net, "attention")["threshold"]
+    assert value > 1 and found == pytest.approx(expected, rel=100 * 2.0**-53)
+
+
+@pytest.mark.parametrize("variant", list(circle.VARIANTS))
+def test_how_the_layers_of_the_circle_are_trained(variant, tmp_path, monkeypatch):
+    """The plan, the first weights, the loss and where things go; the training itself is left out.
+
+    Sums of 200 squares in another order: 200 roundings.
+    """
+    told = {}
+
+    def train(parameters, loss, measure, plan, **options):
+        start = {name: value.clone() for name, value in parameters.items()}
+        figures = float(loss(start, 0)), measure(start, 0)
+        told.update(options, start=start, figures=figures, plan=plan)
+        return []
+
+    def progress(what: str, done: float) -> None:
+        raise AssertionError("nothing is trained here")
+
+    monkeypatch.setattr(circle, "train", train)
+    settings = Settings(seed=6, folder=tmp_path, progress=progress)
+    kept, errors = circle.layers(variant, circle.Size(seeds=2, restarts=2, steps=70), settings)
+    assert told["plan"] == Plan(70, learning_rate=0.01, warmup=7, measure_every=70)
+    assert told["folder"] == tmp_path / variant.replace(" + ", "-")
+    assert told["configuration"] == {"variant": variant, "seed": 6}
+    assert told["progress"] is progress and told["what"] == variant
+    seeds = [seed_for(6, "circle", variant, str(k)) % 2147483648 for k in range(4)]
+    width = 32 if "MLP" in variant else None
+    parts = {"skip": "skip" in variant, "mlp_width": width}
+    own = [av.SelfAttentionNetwork.random(1, 1, 2, 32, 32, seed=s, **parts) for s in seeds]
+    for name, value in told["start"].items():
+        assert torch.equal(value, torch.stack([net.get_parameter(name) for net in own])), name
+    here, there = circle.arcs()[:-1], circle.arcs()[1:]
+    off = [float((net(here) - there).square().mean()) for net in own]
+    rel = 200 * 2.0**-53
+    assert told["figures"] == (pytest.approx(sum(off), rel=rel), {"loss": pytest.approx(off, rel)})
+    least = [min(range(2 * k, 2 * k + 2), key=off.__getitem__) for k in (0, 1)]
+    assert errors == pytest.approx([off[k] ** 0.5 for k in least], rel=rel)
+    for net, k in zip(kept, least, strict=True):
+        assert torch.equal(net.get_parameter("weights.W_Q"), own[k].get_parameter("weights.W_Q"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_only_the_full_layers_with_skip_connection_are_written(tmp_path, monkeypatch):
+    """Five of forty; the other variants and the quick setting write no weights."""
+    monkeypatch.setattr(circle, "train", lambda *arguments, **options: [])
+    settings = Settings(quick=False, folder=tmp_path)
+    for variant, size in (
+        ("attention", circle.FULL),
+        ("attention + skip", circle.QUICK),
+        ("attention + skip + MLP", circle.FULL),
+    ):
+        circle.layers(variant, size, settings)
+        assert not list(tmp_path.iterdir())
+    kept, _ = circle.layers("attention + skip", circle.FULL, settings)
+    tensors, _ = weights.load(tmp_path / "circle.safetensors")
+    assert len(kept) == 5
+    for index, net in enumerate(kept):
+        for name, value in tensors.items():
+            assert torch.equal(value[index], net.get_parameter(name)), name
+
+
+def test_layers_of_attention_alone_are_run_again_from_their_numbers():
+    """Five steps; the tolerance is half a unit of the fourth digit and 1e-12 of the figure."""
+    net = av.SelfAttentionNetwork.random(1, 1, 2, 7, 7, seed=4)
+    numbers, X = circle.effective(net, "attention"), 0.9 * circle.arcs()[0]
+    for _ in range(5):
+        X = net(X)
+    place = {"variant": "attention", "seed": 3, "start": 0.9} | numbers
+    stored = (2.5, 0.0123, 1.108e-6)
+    rows = [place | {"diameters": [1.8, value, 7.0]} for value in stored]
+    stopped = place | {"diameters": [1.8]}
+    other = {"variant": "attention + MLP", "seed": 3, "start": 0.9, "diameters": [1.8, 1.0]}
+    found = circle._alone([stopped, other, *rows])
+    assert [r.stored for r in found] == list(stored)
+    assert {r.what for r in found} == {"seed 3, radius 0.9, diameter after 5 steps"}
+    halves = (0.5e-3, 0.5e-5, 0.5e-9)
+    expected = [half + 1e-12 * value for half, value in zip(halves, stored, strict=True)]
+    # a power and a sum: a few roundings, where one percent of the second term is 1e-11
+    assert [r.tolerance for r in found] == pytest.approx(expected, rel=1e-14, abs=0)
+    # the twelve numbers are rounded, as is every step: the 1e-12 above
+    assert [r.again for r in found] == pytest.approx([float((X[0] - X[1]).norm())] * 3, rel=1e-12)
+
+
+def test_layers_with_skip_connection_are_run_again_from_their_weights():
+    """By the formula of a layer; the tolerance is 2 * 50 * 41 * 2^-29 of what float32 is off by."""
+    kept = weights.committed("circle")
+    table = [r for r in committed("circle").rows if r["seed"] in (0, 4) and r["start"] == 0.9]
+    chosen = [row for row in table if row["variant"] == "attention + skip"]
+    found = circle._with_skip(table)
+    narrow = []
+    for row, again in zip(chosen, found, strict=True):
+        w = {n.removeprefix("weights."): v[row["seed"], 0].double() for n, v in kept.items()}
+        X = row["start"] * circle.arcs()[0]
+        for _ in range(50):
+            scores = (X @ w["W_Q"][0] + w["b_Q"][0]) @ (X @ w["W_K"][0] + w["b_K"][0]).mT
+            values = (X @ w["W_V"][0] + w["b_V"][0]) @ w["W_O"][0]
+            X = X + (scores / 32**0.5).softmax(-1) @ values + w["b_O"]
+        ratio = float((X[0] - X[1]).norm()) / (2 * row["start"])
+        net = circle._layer(kept, row["seed"]).float()
+        narrow.append(circle.measure(net, row["start"], False)["ratio"])
+        assert abs(again.again - ratio) <= again.tolerance and again.stored == row["ratio"]
+        assert again.what == (
+            f"attention + skip, seed {row['seed']}, radius {row['start']}, "
+            "last diameter over the first"
+        )
+    off = max(abs(n / r.again - 1) for n, r in zip(narrow, found, strict=True))
+    expected = [100 * 41 * 2.0**-29 * off * r.again for r in found]
+    # the difference of two floats that agree to off is known to 2^-52/off
+    assert [r.tolerance for r in found] == pytest.approx(expected, rel=2.0**-50 / off, abs=0)
 
 
 # ---------------------------------------------------------------- animations
