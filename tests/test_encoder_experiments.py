@@ -1,13 +1,14 @@
 """The experiments on encoders: their parts, their criteria, and a model of the user's."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 import torch
 
 from attnverify.errors import InputError
-from attnverify.experiments import architectures
+from attnverify.experiments import architectures, committed
 from attnverify.experiments.architectures import (
     criterion as architecture_criterion,
 )
@@ -23,9 +24,10 @@ from attnverify.experiments.trained_encoder import (
     spectra,
 )
 from attnverify.formulas import collapse, norms, rates
+from attnverify.formulas.centerbounds import optimal_residual_bounds
 from attnverify.formulas.softmax import critical_float, oscillation
 from attnverify.network import stacks
-from attnverify.network.deviations import Layer, Tokens, apply
+from attnverify.network.deviations import Layer, Parts, Tokens, Unresolved, apply
 from attnverify.network.encoder import Encoder
 from test_encoder import reference
 
@@ -241,6 +243,235 @@ def test_heads_of_a_decoder_are_those_of_its_layers():
         assert float(score) == pytest.approx(float(q[head] @ k[head // 2]), rel=1e-9)
 
 
+# ---------------------------------------------------------------- architectures
+
+
+def test_sizes_are_relative_to_the_whole_tokens():
+    """By the definitions, with deviations that are zero and a largest one that is negative.
+
+    Rows 4, 2, 2 and the column 8; the tokens (1, -3), (1, 3), (1, 3) have rows 4, columns 3 and 9.
+    """
+    center = torch.tensor([1.0, 1.0], dtype=torch.float64)
+    R = torch.tensor([[0.0, -4.0], [0.0, 2.0], [0.0, 2.0]], dtype=torch.float64)
+    found = architectures.sizes(Tokens(center, R))
+    low, high = optimal_residual_bounds(R)
+    expected = {"mean": 32**0.5 / 6, "low": low / 6, "high": high / 6, "root_free": 32 / 36}
+    assert found == pytest.approx(expected, rel=20 * 2.0**-53)  # two roots, products, quotients
+    assert architectures.sizes(Tokens(center, R - 2))["mean"] > 0  # no deviation is positive
+
+
+SMALL = stacks.Shape("small", width=8, embedding=8, heads=2, depth=3, hidden=12)
+
+
+def small_model(shape=SMALL):
+    return architectures.Model(
+        shape.name,
+        lambda seed: stacks.random_layers(shape, seed, 0.5),
+        lambda seed, text: stacks.random_embedding(shape, list(map(int, text.split())), seed),
+        judged=False,
+    )
+
+
+NAMES = ("attention + skip + norm", "attention")
+
+
+def test_a_trace_follows_every_variant_and_bounds_attention_alone():
+    """Layer by layer; the chain of diameters starts at the input of the first layer."""
+    rows = architectures.trace(small_model(), 4, "1 2 3 2", "cpu", NAMES)
+    start = Tokens.of(stacks.random_embedding(SMALL, [1, 2, 3, 2], 4))
+    states, expected, size = dict.fromkeys(NAMES, start), [], layer_bounds.diameter(start)
+    place = {"model": "small", "judged": False}
+    for index, layer in enumerate([None, *stacks.random_layers(SMALL, 4, 0.5)]):
+        before, bounds = states["attention"], {}
+        if layer:
+            states = {name: apply(layer, X, PARTS[name]) for name, X in states.items()}
+            own = layer_bounds.rates(layer)
+            size = layer_bounds.sharp_step(own, size)
+            bounds = architectures._bounds(layer, own, before, states["attention"], size)
+        for name, X in states.items():
+            more = bounds if name == "attention" else {}
+            entry = {"variant": name, "layer": index, **architectures.sizes(X), **more}
+            expected.append(place | entry)
+    assert rows == expected and set(architectures.BOUNDS) <= set(rows[-1])
+
+
+PARTS = {
+    "attention": Parts(skip=False, mlp=False, norm=False),
+    "attention + skip + norm": Parts(skip=True, mlp=False, norm=True),
+}
+
+
+def test_every_choice_of_parts_has_a_name():
+    found = {name: (p.skip, p.mlp, p.norm) for name, p in architectures.ALL_PARTS.items()}
+    assert found == {
+        "attention": (False, False, False),
+        "attention + norm": (False, False, True),
+        "attention + mlp": (False, True, False),
+        "attention + mlp + norm": (False, True, True),
+        "attention + skip": (True, False, False),
+        "attention + skip + norm": (True, False, True),
+        "attention + skip + mlp": (True, True, False),
+        "attention + skip + mlp + norm": (True, True, True),
+    }
+
+
+def test_attention_by_position_has_no_bounds():
+    shape = replace(SMALL, normalized=False, relative=True)
+    rows = architectures.trace(small_model(shape), 4, "1 2 3 2", "cpu", NAMES)
+    assert len(rows) == 8 and not any(set(architectures.BOUNDS) & set(row) for row in rows)
+
+
+def test_a_variant_ends_where_its_logits_are_not_resolved(monkeypatch):
+    """Attention alone in the second layer: unknown from there on, the other variant goes on."""
+    count = iter(range(99))
+
+    def stops(layer, X, parts):
+        if not parts.skip and next(count) == 1:
+            raise Unresolved("here")
+        return apply(layer, X, parts)
+
+    monkeypatch.setattr(architectures, "apply", stops)
+    rows = architectures.trace(small_model(), 4, "1 2 3 2", "cpu", NAMES)
+    known = [(r["layer"], r["variant"], r["mean"] is not None, "from_input" in r) for r in rows]
+    assert known == [
+        (layer, name, name != "attention" or layer < 2, name == "attention" and layer == 1)
+        for layer in range(4)
+        for name in NAMES
+    ]
+
+
+def test_a_bound_that_says_nothing_is_missing():
+    """Tokens that are equal, far, near, and so near that a bound may have underflowed."""
+    layer = next(stacks.random_layers(SMALL, 4, 0.5))
+    own, R = layer_bounds.rates(layer), torch.eye(8, dtype=torch.float64)[:3]
+    center = torch.arange(8, dtype=torch.float64)
+    K = layer_bounds.residual_of_diameter(3, 8)
+
+    def bounds(size):
+        before = Tokens(center, size * R)
+        after = apply(layer, before, PARTS["attention"])
+        return architectures._bounds(layer, own, before, after, 7.0), before, after
+
+    found, before, after = bounds(0.01)
+    whole = float(norms.composite(after.values))
+    steps = layer_bounds.composite_steps(layer, before)
+    assert found == {
+        "from_input": pytest.approx(7 * K / whole),
+        "sharp": pytest.approx(K * layer_bounds.sharp_step(own, 0.01 * 2**0.5) / whole),
+        "printed": pytest.approx(steps["printed"] / whole),
+        "corrected": pytest.approx(steps["corrected"] / whole),
+    }
+    missing = {size: [n for n, b in bounds(size)[0].items() if b is None] for size in (9, 1e-120)}
+    assert missing == {9: ["printed", "corrected"], 1e-120: ["sharp", "printed", "corrected"]}
+    assert list(bounds(0.0)[0]) == ["from_input"]
+    assert bounds(0.0)[0]["from_input"] == pytest.approx(7 * K / whole, rel=1e-2)
+
+
+def test_rows_of_seeds_are_joined_to_six_digits():
+    """A column of bounds is there if a seed has one."""
+    place = {"model": "m", "judged": True, "variant": "v", "layer": 2}
+    figures = {"mean": 1.23456789, "low": None, "high": 2e-300, "root_free": math.inf}
+    one = place | figures | {"sharp": None, "printed": None}
+    other = place | figures | {"mean": 1.0, "sharp": 0.123456789}
+    assert list(architectures._joined((one, other)).items()) == [
+        *place.items(),
+        ("mean", [1.23457, 1.0]),
+        ("low", [None, None]),
+        ("high", [2e-300, 2e-300]),
+        ("root_free", [None, None]),
+        ("sharp", [None, 0.123457]),
+    ]
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_every_seed_reads_a_passage_of_its_own(quick, monkeypatch):
+    told, count, words = [], 1 if quick else 5, 24 if quick else 96
+    names = architectures.MAIN if quick else tuple(architectures.ALL_PARTS)
+
+    def trace(model, seed, text, device, asked):
+        assert text == passages.passage(seed, words) and device == "cpu" and asked == names
+        place = {"model": model.name, "judged": True, "variant": "v"}
+        return [place | {"layer": layer, "mean": float(10 * seed + layer)} for layer in (0, 1)]
+
+    two = [replace(small_model(), name=name) for name in ("a", "b")]
+    monkeypatch.setattr(architectures, "trace", trace)
+    monkeypatch.setattr(architectures, "models", lambda settings: two)
+    progress = lambda what, done: told.append((what, done))  # noqa: E731
+    rows = architectures.run(Settings(quick=quick, seed=2, progress=progress))
+    seeds = range(2, 2 + count)
+    assert [(r["model"], r["layer"], r["mean"]) for r in rows] == [
+        (name, layer, [10.0 * seed + layer for seed in seeds]) for name in "ab" for layer in (0, 1)
+    ]
+    assert [what for what, _ in told] == [f"{name}, seed {seed}" for name in "ab" for seed in seeds]
+    steps = [k / (2 * count) for k in range(2 * count)]
+    assert [done for _, done in told] == pytest.approx(steps)
+
+
+def test_which_stacks_are_measured_and_judged(minilm, tmp_path, monkeypatch):
+    """Names, the layers' weights and the first input, of shapes that are smaller."""
+    small = [
+        replace(shape, width=24, embedding=min(shape.embedding, 24), hidden=5)
+        for shape in stacks.SHAPES
+    ]
+    monkeypatch.setattr(stacks, "SHAPES", small)
+    monkeypatch.setattr(stacks, "BERT", small[0])
+    monkeypatch.setattr(architectures, "encoder_of", lambda settings: minilm)
+    quick = architectures.models(Settings())
+    usual = ["BERT-base", "ALBERT-base", "XLNet-base"]
+    assert [m.name for m in quick] == [*usual, "MiniLM, trained"]
+    full = architectures.models(Settings(quick=False))
+    wide = ["BERT-base, deviation 0.04", "BERT-base, deviation 0.1"]
+    assert [m.name for m in full] == [*usual, "MiniLM, trained", *wide]
+    assert [m.judged for m in full] == [True] * 4 + [False] * 2
+    assert [m.fixed for m in full] == [False] * 3 + [True] + [False] * 2
+    (own,) = architectures.models(Settings(model=tmp_path))
+    assert own.name == tmp_path.name and own.fixed
+    text, shapes = "the path theorem", [*stacks.SHAPES, None, stacks.BERT, stacks.BERT]
+    ids = minilm.tokenizer.encode(text).ids
+    deviations = (0.02, 0.02, 0.02, None, 0.04, 0.1)
+    for model, shape, deviation in zip(full, shapes, deviations, strict=True):
+        if shape is None:
+            layer, X = Layer.of(minilm.network, 0), minilm.embed(text)
+        else:
+            layer = next(stacks.random_layers(shape, 3, deviation))
+            X = stacks.random_embedding(shape, ids, 3, deviation)
+        assert torch.equal(next(model.layers(3)).W_Q, layer.W_Q), model.name
+        assert torch.equal(model.input(3, text), X), model.name
+
+
+def test_the_trained_encoder_is_measured_again(minilm, monkeypatch):
+    """Two variants at the first passage; the tolerance is 5e-6 + 729e-9 of what is stored."""
+    own = committed("architectures").settings["seed"]
+
+    def trace(model, seed, text, device, names):
+        assert model.fixed and seed == own and text == passages.passage(own, 96)
+        assert names == ("attention", "attention + skip + mlp + norm") and device == "cpu"
+        return [
+            {"variant": name, "layer": layer, "mean": 1.0 + layer, "root_free": 4.0 + layer}
+            for layer in (0, 1)
+            for name in names
+        ]
+
+    monkeypatch.setattr(architectures, "encoder_of", lambda settings: minilm)
+    monkeypatch.setattr(architectures, "trace", trace)
+    names = ("attention", "attention + skip + mlp + norm")
+    rows = [
+        {"model": model, "variant": name, "layer": layer, "mean": [mean, 9.0], "root_free": [3, 9]}
+        for model, mean in (("MiniLM, trained", 2.0), ("BERT-base", 5.0))
+        for name in names
+        for layer in (0, 1)
+    ]
+    found = architectures.sample(rows)
+    assert [r[:3] for r in found] == [
+        (f"{name}, layer {layer}, {key}", stored, first + layer)
+        for layer in (0, 1)
+        for name in names
+        for key, stored, first in (("mean", 2.0, 1.0), ("root_free", 3, 4.0))
+    ]
+    # 5.729e-6 of 2 and of 3; two sums and a product of floats
+    assert [r.tolerance for r in found] == pytest.approx([1.1458e-5, 1.7187e-5] * 4, rel=1e-14)
+
+
 # ---------------------------------------------------------------- the criterion on architectures
 
 
@@ -325,6 +556,74 @@ def test_an_underflow_decides_nothing_by_itself(values, least, holds):
     assert ("underflow" in verdict.argument) is (holds is None)
 
 
+def test_a_fall_that_starts_unknown_or_unresolved_is_unknown():
+    """No layer is resolved, the input included."""
+    for first in (None, 0.0, 1e-300):
+        rows = with_middle(1e-5)
+        rows[0] |= {"low": [first], "high": [first]}
+        own = [row for row in rows if row["variant"] == "attention"]
+        assert math.isnan(architecture_criterion.falls(own, "attention")["m"][0])
+    assert math.isnan(architecture_criterion._fall(1.0, [0.0, 0.0], 1e3))
+
+
+def test_a_value_of_exactly_the_smallest_is_resolved():
+    small = layer_bounds.SMALLEST
+    assert architecture_criterion._fall(1.0, [1.0, small], 1e3) == 1 / small
+    assert architecture_criterion._fall(1.0, [1.0, small, 0.0], 1e3) == 1 / small
+    assert architecture_criterion._fall(2.0, [2.0, 4e-3, 0.0], 500.0) == 500.0
+    assert math.isnan(architecture_criterion._fall(2.0, [2.0, 4e-3, 0.0], 501.0))
+    rows = table(1.0, 0.0)
+    assert architecture_criterion.largest_falls(rows, "attention + skip") == {"m": [1 / small]}
+
+
+def test_the_reason_tells_the_least_and_the_largest_fall():
+    rows = table(1e-4, 0.5, full=0.25)
+    two = [{**row, "low": [*row["low"], 1.0], "high": [*row["high"], 1e-5]} for row in rows]
+    for row in two:
+        if row["layer"] == 0:
+            row["high"][1] = 1.0
+    verdict = architecture_criterion.judge(two)
+    assert verdict.holds and verdict.cases == 2 and verdict.ratio == pytest.approx(4e-3)
+    assert verdict.argument == (
+        "pure attention falls by 1.0e+04 or more, with skip connections by 4 at most"
+    )
+    assert architecture_criterion.judge(table(None, 0.5)).cases == 1
+
+
+def ends(name, *values, layer=1):
+    """One judged row of a variant with these values of the seeds."""
+    place = {"model": "m", "judged": True, "variant": name, "layer": layer}
+    return place | {"low": list(values), "high": list(values)}
+
+
+@pytest.mark.parametrize(
+    ("title", "rows", "holds"),
+    [
+        ("pure attention does not fall by 1,000", table(1.1e-3, 1.0), True),
+        ("pure attention does not fall by 1,000", table(0.9e-3, 1.0), False),
+        ("pure attention falls by 1e35 everywhere", table(0.9e-35, 1.0), True),
+        ("pure attention falls by 1e35 everywhere", table(1.1e-35, 1.0), False),
+        ("with skip connections it falls by 1,000 as well", table(1.0, 0.9e-3), True),
+        ("with skip connections it falls by 1,000 as well", table(1.0, 1.1e-3), False),
+        ("with skip connections it falls by less than 8", table(1e-4, 0.126), True),
+        ("with skip connections it falls by less than 8", table(1e-4, 0.124), False),
+        ("with skip connections the residual stays above 0.1", table(0.0, 0.11, 0.11), True),
+        ("with skip connections the residual stays above 0.1", table(1.0, 0.1, 0.11), False),
+        ("with skip connections the residual stays above 0.1", table(1.0, 0.11, 0.09), False),
+        ("with skip connections the residual stays above 0.1", table(1.0, None), None),
+        ("doubly exponential in every stack", [ends("attention", 1e-100, layer=6)], True),
+        ("doubly exponential in every stack", [ends("attention", 1e-100, 2e-100, layer=6)], False),
+        ("doubly exponential in every stack", [ends("attention", None, layer=6)], None),
+        ("doubly exponential in every stack", [ends("attention", 1e-200, layer=5)], None),
+        ("doubly exponential in every stack", [ends("attention + mlp", 1e-200, layer=6)], None),
+    ],
+)
+def test_false_neighbors_of_the_criterion(title, rows, holds):
+    """At both sides of each boundary, beside models that are not judged."""
+    other = [row | {"model": "x", "judged": False, "low": [1e-9], "high": [1e9]} for row in rows]
+    assert dict(architecture_criterion.TWINS)[title]([*other, *rows]).holds is holds
+
+
 def test_a_model_whose_attention_is_one_hot_at_once_decides_nothing(tmp_path):
     """Queries of the size that is still allowed: deviations are zero after the first layers."""
     model = reference(tmp_path, max_position_embeddings=128)
@@ -363,6 +662,38 @@ def test_curve_and_spread():
     assert architecture_tables.spread([0.5, 0.25]) == "0.25 .. 0.50"
     assert architecture_tables.spread([0.0, 0.0]) == "< 1e-308"
     assert architecture_tables.spread([0.5, None]) == "unresolved"
+
+
+def test_numbers_of_the_table_of_last_layers():
+    assert architecture_tables.spread([0.01]) == "0.01"
+    assert architecture_tables.spread([0.0099, 0.01]) == "1e-02 .. 0.01"
+    assert architecture_tables.spread([1e-308, 2e-20]) == "1e-308 .. 2e-20"
+    assert architecture_tables.spread([0.9e-308, 0.5]) == "< 1e-308 .. 0.50"
+
+
+def test_the_table_of_last_layers_has_a_line_a_variant():
+    """A model per column, in the order of the rows; a variant that no model has is left out."""
+    rows = [
+        {"model": model, "variant": variant, "layer": layer, "mean": [value], "low": [0.25]}
+        for model, variant, values in (
+            ("BERT-base, deviation 0.04", "attention", (1.0, 1e-5)),
+            ("m", "attention", (1.0, 0.125)),
+            ("m", "attention + skip", (1.0, 0.75)),
+        )
+        for layer, value in enumerate(values)
+    ]
+    cells = [[c.rstrip() for c in line.split(" | ")] for line in _lines(rows)]
+    assert cells == [
+        ["variant", "BERT-base σ = 0.04", "m"],
+        ["attention", "1e-05", "0.12"],
+        ["attention + skip", "", "0.75"],
+    ]
+    assert {len(line) for line in _lines(rows)} == {30 + 2 * (3 + 18)}
+    assert "0.25" in _lines(rows, "low")[1]
+
+
+def _lines(rows, key="mean"):
+    return list(architecture_tables.last_layers(rows, key))
 
 
 def test_sizes_at_the_ends():

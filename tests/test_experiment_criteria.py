@@ -335,6 +335,13 @@ def test_cells_to_measure_again_are_a_third_of_the_table_apart():
     assert all(abs(r.again - r.stored) <= 1.2e-6 and r.chance == 0 for r in rows)
 
 
+def test_the_neighbor_of_the_contrast_asks_spread_spectra_for_the_larger_one():
+    """Cells at one radius, with either kind's contrast the larger."""
+    swapped = cells(tight={"contrast": 0.1}, wide={"contrast": 0.4})[2:]
+    for rows, holds in ((cells(), False), (swapped, True)):
+        assert phase_diagram.judge(rows, localizing=phase_diagram.spread).holds is holds
+
+
 def test_the_reason_names_every_part_and_the_number_of_cells():
     verdict = phase_diagram.judge(cells(wide={"residual": 0.2}), compared=("entropy", "contrast"))
     assert verdict.argument == (
