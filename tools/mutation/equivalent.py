@@ -25,6 +25,18 @@ EQUIVALENT: dict[str, str] = {
     "flint.arb(1) if like is None else ops.constant(1, like) -> ops.constant(1, like)": (
         "a constant like None is a ball"
     ),
+    "experiments.architectures.sizes: constant: 0.0 -> 0.01": (
+        "the size of tokens that are unknown, which is not read"
+    ),
+    "experiments.phase_diagram.again: constant: 0 -> 1": (
+        "every row of a table has the same number of sequences"
+    ),
+    "experiments.phase_diagram.spectrum_shape: operator: q - q.mean() -> (q) + (q.mean())": (
+        "the quantiles are symmetric, so their mean is a rounding error"
+    ),
+    "experiments.phase_diagram.spectrum_shape: dropped term: q - q.mean() -> (q)": (
+        "the quantiles are symmetric, so their mean is a rounding error"
+    ),
     "evidence.draw: torch.isfinite(left) & torch.isfinite(right) & -> torch.isfinite(right) &": (
         "a left side that overflows gives an infinite ratio, which is not decided"
     ),
