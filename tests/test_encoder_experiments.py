@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -782,3 +783,113 @@ def test_degenerate_models_are_refused_by_name(tmp_path, spoil, message):
     for experiment in (architectures.EXPERIMENT, spectra.EXPERIMENT, margins.EXPERIMENT):
         with pytest.raises(InputError, match=f"^model: got .*{message}"):
             experiment.run(Settings(model=tmp_path))
+
+
+# ---------------------------------------------------------------- figures of the encoder
+
+
+def test_the_residual_of_tokens_is_bounded_by_their_diameter_by_hand():
+    """4 tokens of width 9: rows 3 (1 - 1/4) = 2.25, columns (4 * 3/2)^(1/2)."""
+    assert layer_bounds.residual_of_diameter(4, 9) == pytest.approx(math.sqrt(2.25 * 6**0.5))
+
+
+def test_a_diameter_is_that_of_the_deviations_however_small():
+    for size in (1.0, 1e-200, 1e200):
+        far = torch.tensor([[3.0, 0.0], [0.0, 4.0], [0.0, 0.0]], dtype=torch.float64) * size
+        assert layer_bounds.diameter(Tokens(torch.ones(2), far)) == pytest.approx(5 * size)
+    assert layer_bounds.diameter(Tokens(torch.ones(2), 0 * far)) == 0
+
+
+def test_a_range_of_margins_has_its_ratio_and_its_neighbor():
+    rows = [{"over_threshold": [40.0, 36.0]}, {"over_threshold": [50.0, None]}]
+    assert margins.judge(rows[:1]).ratio == pytest.approx(1 / 36)
+    assert margins.judge(rows[:1]).cases == 2 and margins.judge(rows).cases == 4
+    assert margins._thirty_fivefold(rows[:1]).holds is True
+    assert margins._thirty_fivefold([{"over_threshold": [40.0, 35.0]}]).holds is False
+    assert margins.judge([{"over_threshold": [0.0]}]).ratio is None
+
+
+def test_margins_again_are_equal_to_eight_digits(monkeypatch):
+    """Of the first passage in full, every layer: 1.1 10^-7 of the stored figure."""
+    figures = {name: [2.0, 9.0] for name in ("diameter", "over_threshold", "factor")}
+    row = {"threshold": 1.0, "head_thresholds": [3.0, 4.0], "measured_factor": [5.0], **figures}
+    asked = []
+
+    class Bundled:
+        network = SimpleNamespace(hidden=lambda words: ["first", "second", "output"])
+
+        @staticmethod
+        def embed(text):
+            return asked.append(text)
+
+    def again(encoder, index, inputs):
+        return row | {"threshold": (index, inputs)}
+
+    monkeypatch.setattr(margins.Encoder, "bundled", Bundled)
+    monkeypatch.setattr(margins, "_row", again)
+    found = margins.sample([row | {"layer": 1}, row | {"layer": 2}])
+    assert asked == [passages.passage(0, 96)]
+    assert [r.again for r in found[::7]] == [(0, ["first"]), (1, ["second"])]
+    stored = [1.0, 3.0, 4.0, 2.0, 2.0, 2.0, 5.0] * 2
+    assert [r.stored for r in found] == stored
+    assert [r.again for r in found[1:7]] == stored[1:7]
+    assert [r.tolerance for r in found] == pytest.approx([1.1e-7 * v for v in stored])
+
+
+def judged(values, low=-1.0, high=1.0):
+    """Heads of the judged model, all measures alike."""
+    kinds = [{"kind": "trained", **dict.fromkeys(spectra.MEASURES, v)} for v in values]
+    ends = {"kind": "random", **dict.fromkeys(spectra.MEASURES, [low, high])}
+    return [{"judged": True, "model": "m", **row} for row in (*kinds, ends)]
+
+
+def test_neighbors_of_the_criterion_on_heads():
+    """49 of 50 is no more than 0.98 of them; a tenth is near symmetric, and half is not most."""
+    assert spectra._nearly_all(judged([2.0] * 50)).holds is True
+    assert spectra._nearly_all(judged([2.0] * 49 + [0.0])).holds is False
+    assert spectra._in_xi(judged([2.0, 2.0, 0.0])).holds is True
+    assert spectra.judge(judged([2.0, 2.0, 0.0])).ratio == 3 / 4
+    assert spectra.judge(judged([0.0])).ratio is None
+    assert spectra._symmetric(judged([0.1, 0.1, 0.2])).holds is True
+    assert spectra._symmetric(judged([0.1, 0.2])).holds is False
+    assert spectra._symmetric(judged([0.1, 0.1, 0.101, 0.2, None])).holds is False
+    assert spectra._symmetric([]).holds is None
+
+
+def test_heads_again_are_equal_to_eight_digits():
+    """Of every layer and head: 5 10^-8 of the stored figure and 10^-9; undefined ones left out."""
+    Q, K = torch.randn(2, 2, 3, 6, 2, generator=torch.Generator().manual_seed(1)).double()
+    rows = [
+        {"kind": "trained", "judged": True, "model": "m", "layer": layer, "head": head}
+        | {"xi": None, "xi_frobenius": -10.0 * layer, "skew_share": float(head)}
+        for layer in (1, 2)
+        for head in (1, 2, 3)
+    ]
+    found = iter(spectra._again(rows, "m", (Q, K)))
+    for layer in (1, 2):
+        for head in (1, 2, 3):
+            W = Q[layer - 1, head - 1] @ K[layer - 1, head - 1].mT
+            trace, skew = next(found), next(found)
+            assert (trace.stored, skew.stored) == (-10.0 * layer, head)
+            # 36 products of sums of 2: some 40 roundings of numbers of their size
+            assert trace.again == pytest.approx(float(W.trace() / W.norm()), abs=1e-12)
+            assert skew.again == pytest.approx(float((W - W.mT).norm() / 2 / W.norm()), abs=1e-12)
+            assert trace.tolerance == pytest.approx(5e-7 * layer + 1e-9, rel=1e-12)
+            assert skew.tolerance == pytest.approx(5e-8 * head + 1e-9, rel=1e-12)
+    assert next(found, None) is None
+
+
+def test_passages_start_97_words_apart_and_wrap():
+    text = passages._with_documentation()
+    assert passages.passage(2, 5) == " ".join(text[194:199])
+    starts = len(text) - 5 + 1
+    index = starts // 97 + 1  # the first that wraps
+    start = 97 * index - starts
+    assert passages.passage(index, 5) == " ".join(text[start : start + 5])
+    assert passages.passage(3, len(text)) == " ".join(text)
+    assert passages.passage(0, 1) == text[0]
+
+
+def test_prose_has_more_than_forty_characters_mostly_letters():
+    assert passages._is_prose("ab " * 20 + "c") and not passages._is_prose("ab " * 20)
+    assert passages._is_prose("a" * 71 + "1" * 29) and not passages._is_prose("a" * 70 + "1" * 30)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -21,9 +22,9 @@ from attnverify.experiments.engine.ensemble import Ensemble
 from attnverify.experiments.engine.model import Settings
 from attnverify.experiments.engine.rounding import share
 from attnverify.experiments.engine.train import Plan, stream
-from attnverify.experiments.shortpaths import lengths, tasks
+from attnverify.experiments.shortpaths import again, lengths, tasks
 from attnverify.network import paths
-from attnverify.seeds import seed_for
+from attnverify.seeds import generator, seed_for
 from pagechecks import remote_resources, undescribed_images
 
 TINY = shortpaths.Size(networks=2, steps=6, rate=2e-3, batch=4, sequences=5, paths=7)
@@ -587,3 +588,191 @@ def test_bad_animations_are_refused():
         moving_points({}, "nothing at all to be seen", name="a")
     with pytest.raises(InputError, match="name: got 'a b'"):
         moving_points({"one": circle.arcs()}, "a description of it", name="a b")
+
+
+# ---------------------------------------------------------------- what a run is made of
+
+
+def test_a_trainee_starts_as_its_seeds_say():
+    """Of each network its own weights, W_O smaller by (2 * 6)^(1/2), the readout by width^(1/2)."""
+    for name in ("sorting", "convex-hull"):
+        task = tasks.TASKS[name](2, 3, 4)
+        trainee = shortpaths.Trainee(task, 2, 3)
+        random = generator(3, name, "embedding")
+        rows = {"sorting": 10, "convex-hull": 3}[name]
+        table = torch.randn(2, rows, 48, generator=random)
+        readout = torch.randn(2, 48, task.labels, generator=random) / math.sqrt(48)
+        torch.testing.assert_close(trainee.weights["embedding"], table, rtol=0, atol=0)
+        torch.testing.assert_close(trainee.weights["readout"], readout)
+        for index in range(2):
+            net = av.SelfAttentionNetwork.random(
+                6,
+                task.heads,
+                48,
+                skip=True,
+                bias=False,
+                seed=seed_for(3, name, str(index)) % 2**31,
+                dtype=torch.float32,
+            )
+            own = {key: w[index] for key, w in trainee.weights.items() if ".W_" in key}
+            for key, value in own.items():
+                smaller = math.sqrt(12) if key.endswith("W_O") else 1.0
+                start = net.weights[key.rpartition(".")[2]] / smaller
+                torch.testing.assert_close(value, start)
+        inputs = task.test[0]
+        if name == "sorting":
+            places = torch.randn(2, 8, 48, generator=random)
+            expected = torch.stack([table[i][inputs[i]] + places[i] for i in range(2)])
+        else:
+            x, y = inputs[..., 0, None], inputs[..., 1, None]
+            expected = x * table[:, None, None, 0] + y * table[:, None, None, 1]
+            expected = expected + table[:, None, None, 2]
+        torch.testing.assert_close(trainee.embed(trainee.weights, inputs), expected)
+
+
+def test_tasks_are_of_the_stated_sizes():
+    sizes = {
+        "sorting": (8, 10, 10, 2, 48),
+        "convex-hull": (10, 2, None, 3, 48),
+        "memorization": (16, 10, tasks.documentation_windows(16)[1], 2, 64),
+    }
+    for name, size in sizes.items():
+        task = tasks.TASKS[name](2, 0, 50)
+        assert (task.tokens, task.labels, task.vocabulary, task.heads, task.width) == size
+        assert task.test[1].shape == (2, 50, task.tokens)
+    assert set(tasks.sorting(1, 0, 50).test[0].flatten().tolist()) == set(range(10))
+    ends = tasks.convex_hull(1, 0, 50).test[0]
+    # of 1,000 coordinates none is within 0.1 of an end with probability 0.95^1000 < 10^-22
+    assert -1 <= float(ends.min()) < -0.9 and 0.9 < float(ends.max()) <= 1
+    assert abs(float(ends.mean())) < 0.2  # over 10 standard errors of (1/3/1000)^(1/2)
+
+
+def test_the_loss_is_measured_twenty_times_and_every_twenty_steps_at_most():
+    assert [replace(TINY, steps=n).every for n in (120, 419, 420, 800, 1500)] == [
+        20,
+        20,
+        21,
+        40,
+        75,
+    ]
+
+
+def test_drawn_paths_are_measured_one_by_one_and_summed():
+    """The same paths drawn again, read out by the definitions."""
+    net, X, readout, labels, (whole, rows) = small_measurement(5)
+    random, terms = draws(5), dict(paths.terms(net, X))
+    sums = torch.zeros_like(X)
+    for length, row in enumerate(rows):
+        number = 1 if length == 0 else 5
+        drawn = [terms[lengths.draw_path(net, length, random)] for _ in range(number)]
+        right = [((term @ readout).argmax(-1) == labels).double().mean() for term in drawn]
+        summed = (sum(drawn) @ readout).argmax(-1) == labels
+        sums = sums + sum(term for path, term in terms.items() if 3 - path.count(0) == length)
+        scores = [row["paths"] * float(lengths.score(term @ readout, labels)) for term in drawn]
+        spread = statistics.stdev(scores) if number > 1 else 0.0
+        assert row["length"] == length and row["sampled"] == number
+        assert row["alone"] == pytest.approx(float(sum(right)) / number)
+        assert row["sampled_accuracy"] == float(summed.double().mean())
+        assert row["up_to"] == float(((sums @ readout).argmax(-1) == labels).double().mean())
+        # numbers near 1 with some hundred roundings: 10^-9 is far above them
+        assert row["sampled_score"] == pytest.approx(statistics.mean(scores), abs=1e-9)
+        assert row["sampled_error"] == pytest.approx(spread / number**0.5, abs=1e-9)
+    off = abs(sums - net(X)).max()
+    assert whole["sum_error"] <= 1e-9 and off <= 1e-9
+
+
+def test_means_have_an_error_from_two_networks_on():
+    """Of 1 and 3: variance 2, over two networks."""
+    assert shortpaths.mean_and_error(torch.tensor([1.0, 3.0])) == pytest.approx((2.0, 1.0))
+    mean, error = shortpaths.mean_and_error(torch.tensor([5.0]))
+    assert mean == 5 and math.isnan(error)
+    # t_1(0.99) = tan(0.49 pi) = 31.82
+    assert shortpaths.exceeds(31.9, 1.0, 2) is True and shortpaths.exceeds(31.7, 1.0, 2) is False
+    assert shortpaths.exceeds(40.0, 1.0, 1) is None
+    rows = [
+        {"steps": steps, "length": length, "score": steps + length + sign}
+        for steps in (1, 2)
+        for length in range(7)
+        for sign in (-1.0, 1.0)
+    ]
+    assert shortpaths.summary(rows, "score") == [(2.0 + length, 1.0) for length in range(7)]
+
+
+def test_a_deviation_is_a_share_of_what_chance_allows():
+    """Two rows were drawn, so each may fail with half the probability; the larger share counts."""
+    row = {"sampled": 100, "sampled_score": 3.0, "score": 1.0, "spread": 1.0, "farthest": 2.0}
+    log = math.log(2 / (1e-3 / 2))
+    allowed = (2 * log / 3 + math.sqrt((2 * log / 3) ** 2 + 200 * log)) / 100
+    rows = [{"sum_share": 0.1}, row, row | {"sampled_score": 1.5}]
+    assert shortpaths.deviation(rows) == pytest.approx(2 / allowed)
+    # half the score is right: 1.5 and 0.75 of 1, and half of the distance is allowed
+    assert shortpaths.deviation(rows, lambda _: 0.5) == pytest.approx(0.5 / (0.5 * allowed))
+    single = row | {"sampled": 1, "sampled_score": 0.5}
+    assert shortpaths.deviation([*rows, single | {"score": 0.5}]) == pytest.approx(2 / allowed)
+    assert shortpaths.deviation([*rows, single]) == math.inf
+    assert shortpaths.deviation([single, *rows], lambda _: 2.0) < math.inf
+    assert math.isnan(shortpaths.deviation([single | {"score": 0.5}]))
+
+
+def test_neighbors_of_the_criterion_are_what_they_say():
+    twins = dict(shortpaths.SORTING.twins)
+    options = [twin.keywords for twin in twins.values()]
+    assert options[0] == {"short": 6, "long": 1} and options[3] == {"short": 0, "long": 1}
+    assert options[4] == {"least": 0.2} and options[5] == {"allowance": 0.25}
+    assert [options[1]["factor"]({"paths": n}) for n in (1, 4)] == [1, 0.25]
+    assert [options[2]["factor"]({"paths": n}) for n in (1, 2, 4)] == [1, 2, 2]
+    assert shortpaths.SORTING.by_chance == 2
+
+
+def test_figures_measured_again_may_be_off_by_rounding(monkeypatch):
+    """Of three networks' table the second one, 2 * 3 tokens: two logits tie within rounding.
+
+    A chain of 6 (2 * 48 + 8 + 3) = 642 roundings, so 2 * 642 / 2^29 of what float32 is off by.
+    """
+    share_of_narrow = 2 * 642 / 2**29
+    task = tasks.sorting(2, 0, 3)
+    trainee = shortpaths.Trainee(task, 2, 0)
+    assert again.roundings(trainee) == 642
+    near = torch.tensor([[1.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
+
+    def measured(trainee, index, size, seed, dtype, count):
+        count(near + (dtype == torch.float32) * 1e-3, torch.tensor([0, 1]))
+        much = 1.25 if dtype == torch.float32 else 1.0
+        figures = dict.fromkeys(again.FIGURES, -4.0 * much)
+        row = {"length": 1, "paths": 8, "sampled": 5, "accuracy": 0.5, "alone": 0.2}
+        return {"accuracy": 0.75, "chance": 0.3}, [row | figures]
+
+    monkeypatch.setattr(shortpaths, "measured", measured)
+    whole = {"accuracy": 0.7, "chance": 0.3}
+    old = {"length": 1, "paths": 8, "sampled": 5, "accuracy": 0.4, "alone": 0.1, "score": -4.1}
+    found = again._one(trainee, 1, 0, [whole, old])
+    seen = [(r.stored, r.again, r.tolerance) for r in found]
+    tokens = 3 * 8
+    assert seen == [
+        (0.3, 0.3, 0.0),
+        (0.7, 0.75, 1.5 / tokens),
+        (1, 1, 0.0),
+        (8, 8, 0.0),
+        (5, 5, 0.0),
+        (0.4, 0.5, 1.5 / tokens),
+        (0.1, 0.2, pytest.approx(1.5 / (5 * tokens))),
+        (-4.1, -4.0, pytest.approx(share_of_narrow * 0.25 * 4)),
+    ]
+
+
+def test_tokens_are_near_a_tie_up_to_twice_the_error_of_a_logit():
+    """The error is 0.5 times 0.25, so a gap of 0.25 is a tie and one of 0.3125 is none."""
+    wide, narrow = again.Watch(), again.Watch()
+    logits = torch.tensor([[2.0, 1.75, 1.75], [2.0, 1.6875, 0.0], [0.0, 2.0, 2.0]])
+    wide(logits.double(), torch.tensor([0, 0, 1]))
+    narrow(logits + torch.tensor([0.0, -0.25, 0.125]), torch.tensor([0, 0, 1]))
+    assert again.near_ties(wide, narrow, 0.5) == 2
+
+
+def test_a_loss_is_compared_at_its_own_step():
+    """The table of the full size has one every 75 steps, that before training first."""
+    rows = [{"steps": 1500, "loss": [9.0, 9.0, 1.0 + n, 9.0]} for n in (0, 1)]
+    rows += [{"steps": 1500, "length": 0}, {"steps": 3, "loss": [0.0] * 4}]
+    history = [{"step": 75, "loss": [0.0, 1.0]}, {"step": 150, "loss": [3.0, 5.0]}]
+    found = again._loss(rows, 150, history)
+    assert (found.stored, found.again) == (1.5, 4.0)

@@ -13,6 +13,7 @@ import torch
 from attnverify import InputError, inspect
 from attnverify.experiments import committed
 from attnverify.experiments.engine import weights
+from attnverify.experiments.engine.model import Settings
 from attnverify.experiments.engine.train import Plan
 from attnverify.experiments.trained_models import (
     corpus,
@@ -24,6 +25,7 @@ from attnverify.experiments.trained_models import (
     training,
 )
 from attnverify.models.load import Folder
+from attnverify.seeds import generator
 
 
 def test_no_document_is_learned_and_held_out():
@@ -182,3 +184,203 @@ def test_criteria_are_undecided_without_their_rows_and_fail_on_wrong_ones():
     assert looked.judge(few).holds is False
     missing = [row for row in rows if row["model"] != "ALBERT"]
     assert looked.judge(missing).holds is None
+
+
+# ---------------------------------------------------------------- what a training is made of
+
+
+def test_the_decoder_starts_normal_and_smaller_where_it_writes():
+    """Drawn again name by name: eight writers, two in each of four layers."""
+    module, random = decoder.model(), generator(7, decoder.NAME)
+    found = decoder.start(module, 7)
+    for name, value in module.named_parameters():
+        drawn = torch.randn(value.shape, generator=random)
+        inputs = value.shape[-1]
+        writes = name.endswith(("o_proj.weight", "down_proj.weight"))
+        expected = drawn / math.sqrt(8 * inputs if writes else inputs)
+        if "norm" in name:
+            expected = torch.ones(value.shape)
+        torch.testing.assert_close(found[name], expected)
+
+
+def test_texts_of_the_decoder_begin_every_1024_bytes():
+    held_out = bytes(corpus.corpus().held_out.tolist())
+    for index in range(3):
+        piece = held_out[1024 * index : 1024 * index + 64]
+        assert inputs.documentation(index) == piece.decode("ascii", "replace")
+
+
+def test_the_baseline_counts_at_the_bytes_that_the_decoder_is_scored_on(monkeypatch):
+    seen = {}
+
+    def bits_per_byte(tables, text, skip):
+        seen.update(tables=len(tables), places=range(skip, len(text)), text=text)
+        return [2.12345678, 3.0]
+
+    monkeypatch.setattr(ngram, "bits_per_byte", bits_per_byte)
+    rows = training.baseline(2)
+    assert rows == [
+        {"kind": "n-gram", "order": 1, "bits": 2.12346},
+        {"kind": "n-gram", "order": 2, "bits": 3.0},
+    ]
+    held_out = corpus.corpus().held_out
+    places = decoder.windows(torch.arange(held_out.numel()), decoder.CONTEXT, 64)[:, 65:]
+    assert list(seen["places"]) == places.flatten().tolist() and seen["tables"] == 2
+    assert seen["text"] == bytes(held_out[: len(seen["text"])].tolist())
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_a_run_trains_scores_and_counts(monkeypatch, quick):
+    """In the full setting six beginnings follow, from the seeds behind its own."""
+    calls = []
+
+    def goals(*options):
+        calls.append(options)
+
+    def trained(goals, plan, settings):
+        calls.append(plan)
+        return {}, [{"step": 0}]
+
+    monkeypatch.setattr(training, "Goals", goals)
+    monkeypatch.setattr(training, "trained", trained)
+    monkeypatch.setattr(training.weights, "keep", lambda *_: None)
+    monkeypatch.setattr(training, "decoder_row", lambda goals, found, pieces: {"pieces": pieces})
+    monkeypatch.setattr(training, "baseline", lambda orders: [{"orders": orders}])
+    monkeypatch.setattr(training, "beginning", lambda seed: {"seed": seed})
+    rows = training.run(Settings(quick=quick, seed=10))
+    first = {"kind": "training", "step": 0}
+    if quick:
+        assert calls == [(10, 8, 64, 8), training.SHORT]
+        assert rows == [first, {"pieces": 4}, {"orders": 2}]
+    else:
+        assert calls == [(10, 8, 128, 8), training.PLAN]
+        assert rows[:3] == [first, {"pieces": None}, {"orders": 6}]
+        assert rows[3:] == [{"seed": 11 + i} for i in range(6)]
+
+
+def test_a_beginning_is_the_last_metric_of_a_short_training(monkeypatch):
+    def train(start, loss, measure, plan):
+        goals = loss.__self__
+        sizes = goals.seed, goals.batch, goals.pieces.shape[1], len(goals.unseen)
+        assert sizes == (3, 8, 65, 32) and plan == training.SHORT
+        return [{"bits": 8.0}, {"bits": 7.0}, {"bits": 6.0}]
+
+    monkeypatch.setattr(training, "train", train)
+    assert training.beginning(3) == {"kind": "beginning", "seed": 3, "bits": 6.0}
+
+
+def scores(own, *others):
+    """The decoder's bits per byte, and those after 0, 1, .. bytes."""
+    rows = [{"kind": "n-gram", "order": n, "bits": bits} for n, bits in enumerate(others, 1)]
+    return [{"kind": "training", "bits": 0.0}, {"kind": "decoder", "bits": own}, *rows]
+
+
+def test_the_decoder_is_compared_with_counting_after_one_byte():
+    others = (5.0, 4.0, 3.0, 2.5, 2.0, 1.5)
+    assert training.judge(scores(3.9, *others)).holds is True
+    assert training.judge(scores(4.0, *others)).holds is False
+    assert training.judge(scores(3.0, *others)).ratio == 0.75
+    assert training.judge(scores(3.0, *others)).cases == 1
+    assert training.judge(scores(2.4, *others), before=3).holds is True
+    assert training.judge(scores(2.5, *others), before=3).holds is False
+    assert training.judge(scores(3.9, *others[:5])).holds is None
+    assert training.judge(scores(3.9, *others[:5])).cases == 0
+
+
+def test_the_committed_weights_may_score_otherwise_by_rounding(monkeypatch):
+    """4 (3 64 + 128 + 16 + 256 + 128) + 128 + 256 = 3264 roundings; half of 10^-5 is stored."""
+    seeds = []
+
+    def scored(module, parameters, pieces):
+        assert pieces == 8
+        narrow = next(iter(parameters.values())).dtype == torch.float32
+        return torch.tensor([[1.0, 2.0]], dtype=torch.float64) + narrow * torch.tensor([0.1, -0.25])
+
+    def beginning(seed):
+        seeds.append(seed)
+        return {"bits": float(seed % 3)}
+
+    monkeypatch.setattr(training, "scored", scored)
+    monkeypatch.setattr(training, "beginning", beginning)
+    rows = [{"kind": "decoder", "again": 1.25, "bits": 0.0}]
+    rows += [{"kind": "beginning", "bits": bits} for bits in (1.0, 2.0, 3.0)]
+    first, second = training.sample(rows)
+    assert training.roundings() == 3264 and seeds == [500, 501, 502, 503]
+    assert (first.stored, first.again) == (1.25, 1.5)
+    assert first.tolerance == pytest.approx(2 * 3264 / 2**29 * 0.25 + 5e-6, rel=1e-9)
+    assert (second.stored, second.again) == (2.0, 1.25)  # of 2, 0, 1, 2
+
+
+# ---------------------------------------------------------------- what is looked at
+
+
+def test_stored_figures_are_compared_one_by_one():
+    """Six digits: 5e-6 of the stored figure, and 10^-9; another word or a missing one differs."""
+    found = [
+        (r.stored, r.again, r.tolerance)
+        for r in looked._pairs("x", [-2.0, 0.0, None, "a", None, 1.0], [-3, 1, None, "b", 1.0, 1.0])
+    ]
+    assert found == [
+        (-2.0, -3, pytest.approx(1.0001e-5, rel=1e-12)),
+        (0.0, 1, 1e-9),
+        (0.0, 1.0, 0.0),
+        (0.0, 1.0, 0.0),
+        (1.0, 1.0, pytest.approx(5.001e-6, rel=1e-12)),
+    ]
+    assert [(r.stored, r.again) for r in looked._pairs("x", 4, 5)] == [(4, 5)]
+
+
+@pytest.mark.parametrize(("quick", "count"), [(True, 1), (False, 5)])
+def test_every_model_is_looked_at_with_its_texts(monkeypatch, quick, count):
+    told = []
+    monkeypatch.setattr(looked, "report", lambda subject, index: (subject.name, index))
+    monkeypatch.setattr(looked, "rows_of", lambda name, reports: [(name, reports)])
+    settings = Settings(quick=quick, seed=4, progress=lambda what, done: told.append((what, done)))
+    names = ["encoder", "ALBERT", "decoder"]
+    expected = [(name, [(name, 4 + i) for i in range(count)]) for name in names]
+    assert looked.run(settings) == expected
+    assert [done for _, done in told] == pytest.approx([k / (3 * count) for k in range(3 * count)])
+    assert told[0][0] == "encoder, text 1"
+
+
+def test_boundaries_of_the_criterion_on_three_models():
+    """Each part at both sides of its number; the decoder counts for bounds and thresholds alone."""
+    same = {"error_over_bound": 1.0, "shares": [0.8, 0.2], "paths": [1, 2], "same_top": 0.49}
+    rows = [{"kind": "text", "model": model, **same} for model in ("encoder", "ALBERT", "decoder")]
+    rows += [
+        {"kind": "layer", "model": model, "over_threshold": [20.5], "why": None}
+        for model in ("encoder", "ALBERT")
+    ]
+    rows += [{"kind": "layer", "model": "decoder", "over_threshold": [None], "why": "gates"}]
+    rows += [
+        {"kind": "head", "model": "ALBERT", "layer": layer, "head": 3, "entropy": [entropy]}
+        for layer, entropy in ((1, 0.09), (2, 0.26))
+    ]
+    found = looked.judge(rows)
+    assert found.holds is True and found.ratio == 1.0 and found.cases == 3
+    for place, key, value in (
+        (2, "error_over_bound", 1.001),
+        (1, "shares", [0.79, 0.21]),
+        (0, "shares", [1.21, -0.21]),
+        (0, "paths", [1, 1]),
+        (1, "same_top", 0.5),
+        (3, "over_threshold", [20.0]),
+        (4, "over_threshold", [30.0, 20.0]),
+        (5, "why", None),
+        (6, "entropy", [0.1]),
+        (7, "entropy", [0.25]),
+    ):
+        spoiled = [row | {key: value} if n == place else row for n, row in enumerate(rows)]
+        assert looked.judge(spoiled).holds is False, (place, key)
+    for key, value in {"shares": [0.5, 0.5], "paths": [2, 1], "same_top": 0.9}.items():
+        other = [row | {key: value} if n == 2 else row for n, row in enumerate(rows)]
+        assert looked.judge(other).holds is True, key
+
+
+def test_folders_are_kept_in_the_checkout_or_in_the_cache_of_the_user(monkeypatch, tmp_path):
+    file = tmp_path / "src" / "attnverify" / "experiments" / "trained_models" / "folders.py"
+    monkeypatch.setattr(folders, "__file__", str(file))
+    monkeypatch.setattr(folders.platformdirs, "user_cache_dir", lambda name: f"/cache/{name}")
+    assert folders.root() == Path("/cache/attnverify/models")
+    (tmp_path / "pyproject.toml").touch()
+    assert folders.root() == tmp_path / "_build" / "models"

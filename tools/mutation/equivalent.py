@@ -40,4 +40,7 @@ EQUIVALENT: dict[str, str] = {
     "evidence.draw: torch.isfinite(left) & torch.isfinite(right) & -> torch.isfinite(right) &": (
         "a left side that overflows gives an infinite ratio, which is not decided"
     ),
+    "experiments.shortpaths.longest: constant: 0 -> 1": (
+        "without rows no number of steps is compared with any row"
+    ),
 }
