@@ -543,7 +543,7 @@ def test_layers_with_skip_connection_are_run_again_from_their_weights():
     chosen = [row for row in table if row["variant"] == "attention + skip"]
     found = circle._with_skip(table)
     narrow = []
-    for row, again in zip(chosen, found, strict=True):
+    for row, anew in zip(chosen, found, strict=True):
         w = {n.removeprefix("weights."): v[row["seed"], 0].double() for n, v in kept.items()}
         X = row["start"] * circle.arcs()[0]
         for _ in range(50):

@@ -59,10 +59,12 @@ UNUSED += tuple(  # simplify() asks for units
 #: Parts of this package that one may need.
 PACKAGE = ("*.py", "claims/**/*.py", "evidence/*.py", "formulas/*.py", "network/*.py")
 PACKAGE += ("book/__init__.py", "book/inpage/*.py")
-#: Of these what starts processes or walks through torch's networks, and is no part of a formula.
+#: Of these what starts processes, reads files of others or walks through torch's networks, and is
+#: no part of a formula.
 NATIVE = {"cli.py", "campaign.py", *(f"network/{name}.py" for name in ("deviations", "encoder"))}
 NATIVE |= {f"network/{name}.py" for name in ("decoder", "frozen", "stacks")}
-NATIVE |= {f"evidence/{name}.py" for name in ("cluster", "conjecturefile", "samples")}
+NATIVE |= {f"evidence/{name}.py" for name in ("cluster", "conjecture", "conjecturefile", "samples")}
+NATIVE |= {f"evidence/{name}.py" for name in ("agree", "export", "outside", "tried", "workers")}
 #: What is CPython's, is under the license whose text typing_extensions brings.
 PSF = "typing_extensions"
 NOTICE = """What Python in the pages consists of, and under which licenses, whose texts are beside
