@@ -553,8 +553,8 @@ def test_layers_with_skip_connection_are_run_again_from_their_weights():
         ratio = float((X[0] - X[1]).norm()) / (2 * row["start"])
         net = circle._layer(kept, row["seed"]).float()
         narrow.append(circle.measure(net, row["start"], False)["ratio"])
-        assert abs(again.again - ratio) <= again.tolerance and again.stored == row["ratio"]
-        assert again.what == (
+        assert abs(anew.again - ratio) <= anew.tolerance and anew.stored == row["ratio"]
+        assert anew.what == (
             f"attention + skip, seed {row['seed']}, radius {row['start']}, "
             "last diameter over the first"
         )
