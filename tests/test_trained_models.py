@@ -334,10 +334,10 @@ def test_stored_figures_are_compared_one_by_one():
 def test_every_model_is_looked_at_with_its_texts(monkeypatch, quick, count):
     told = []
     monkeypatch.setattr(looked, "report", lambda subject, index: (subject.name, index))
-    monkeypatch.setattr(looked, "rows_of", lambda name, reports: [(name, reports)])
+    monkeypatch.setattr(looked, "rows_of", lambda name, reports: [{name: reports}])
     settings = Settings(quick=quick, seed=4, progress=lambda what, done: told.append((what, done)))
     names = ["encoder", "ALBERT", "decoder"]
-    expected = [(name, [(name, 4 + i) for i in range(count)]) for name in names]
+    expected = [{name: [(name, 4 + i) for i in range(count)]} for name in names]
     assert looked.run(settings) == expected
     assert [done for _, done in told] == pytest.approx([k / (3 * count) for k in range(3 * count)])
     assert told[0][0] == "encoder, text 1"
