@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from attnverify.errors import InputError
+from attnverify.errors import InputError, require
 from attnverify.evidence.records import Outcome, Record, TwinRecord
 from attnverify.files import read_json
 
@@ -187,8 +187,7 @@ def _record(path: Path) -> Mapping[str, Any]:
 
 
 def _require(fits: bool, given: str) -> None:
-    if not fits:
-        raise InputError(f"formal: got {RECORD} with {given}, expected it as written: {AGAIN}")
+    require(fits, "formal", f"{RECORD} with {given}", f"it as written: {AGAIN}")
 
 
 def _all_texts(values: Any) -> bool:

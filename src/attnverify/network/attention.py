@@ -10,7 +10,6 @@ SA(X) = sum_h P_h (X W_V,h + 1 b_V,h^T) W_O,h + 1 b_O^T.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Literal
 
@@ -163,10 +162,6 @@ class SelfAttentionNetwork(nn.Module):
         ``key_width`` and ``value_width`` default to width / heads, which must then be whole. With
         ``key_heads`` below ``heads``, so many groups of heads in a row share keys and values.
         """
-        whole = isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**63
-        require(whole, "seed", as_given(seed), "a whole number from 0 on")
-        some = isinstance(scale, int | float) and 0 <= scale < math.inf
-        require(some, "scale", as_given(scale), "a finite number, 0 or larger")
         sizes = drawn.Sizes.of(depth, heads, width, key_width, value_width, key_heads, mlp_width)
         draw = drawn.Draw(seed, scale, bias, dtype)
         return cls(

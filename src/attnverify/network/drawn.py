@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attnverify.errors import require
+from attnverify.errors import as_given, require
 from attnverify.network.weights import MLP, AttentionWeights, LayerNorm
 
 
@@ -69,8 +69,9 @@ class Draw:
     ) -> None:
         require(dtype.is_floating_point, "dtype", dtype, "a floating dtype")
         size = isinstance(scale, int | float) and 0 <= scale < math.inf
-        require(size, "scale", repr(scale), "a finite number that is not negative")
-        require(type(seed) is int, "seed", repr(seed), "a whole number")
+        require(size, "scale", as_given(scale), "a finite number, 0 or larger")
+        whole = type(seed) is int and 0 <= seed < 2**63
+        require(whole, "seed", as_given(seed), "a whole number from 0 on")
         self.generator = torch.Generator().manual_seed(seed)
         self.scale, self.with_biases, self.dtype = scale, bias, dtype
 
