@@ -15,7 +15,7 @@ from pathlib import Path
 from reprlib import Repr
 from typing import Any
 
-from attnverify.errors import InputError, require
+from attnverify.errors import InputError, in_words, require
 
 #: Bytes of a file that is read whole; of others 128 MiB.
 LARGEST = {"config.json": 1 << 20, "tokenizer_config.json": 1 << 20}
@@ -40,8 +40,7 @@ def reading(argument: str, what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        words = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        given = f"{what}, which does not load ({words})"
+        given = f"{what}, which does not load ({in_words(error)})"
         raise InputError(f"{argument}: got {given}, expected a whole one") from error
 
 
