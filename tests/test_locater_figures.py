@@ -6,6 +6,7 @@ import itertools
 import math
 import statistics
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
@@ -116,6 +117,8 @@ def test_pieces_of_text_are_of_the_known_part():
     pieces = ["zz", "a", "b"] + [""] * 7 + ["yy"]
     source = TextSource.of(pieces, symbols=9)
     assert "".join(source.alphabet[k] for k in source.unseen) == "zz\n\nyy".replace("\n", UNKNOWN)
+    known = "a\n\nb" + "\n\n" * 7
+    assert "".join(source.alphabet[k] for k in source.known) == known.replace("\n", UNKNOWN)
     source = TextSource(source.alphabet, torch.arange(5), source.unseen)
     drawn = source.batch(100, 3, generator(0, "windows")).tolist()
     assert {tuple(piece) for piece in drawn} == {(0, 1, 2), (1, 2, 3)}
@@ -167,6 +170,8 @@ def test_the_figures_of_a_case_are_those_of_its_models_alone():
     case = Case("hidden Markov", True, Plan(4, 0.03), 8, batch=3, context=5, held_out=7)
     points, seeds = (Point(0.5, 0.25), Point(0.25, 2.0), Point(0.0, 0.0)), (7, 8)
     replicas = Replicas(case, points, seeds, MarkovSource(UNEVEN))
+    plain = Replicas(replace(case, mlp=False), points, seeds, MarkovSource(UNEVEN))
+    assert plain.shape == language.Shape(2, 5, 2, 2, 8, None)
     assert replicas.shape == language.Shape(2, 5, 2, 2, 8, 32) and replicas.shape.key_width == 4
     words = UNEVEN.draw(7, 6, generator(0, "held-out words"))
     assert torch.equal(replicas.floor, UNEVEN.best_loss(words))
