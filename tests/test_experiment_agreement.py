@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import math
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,20 @@ def test_chance_allows_what_students_test_allows():
     assert p == pytest.approx(1e-3, rel=1e-9) and found.chance == 1e-3
 
 
+def test_two_groups_of_two_networks_by_hand():
+    """Variances 1/4 and 1/16 with a degree of freedom each, so (1/4 + 1/16)/2 for one network and
+    as much for a difference of two means of two. Student's law with 2 degrees of freedom is
+    1/2 + t/(2 sqrt(2 + t^2)), which at t = a sqrt(2/(1 - a^2)) is (1 + a)/2: here a = 0.9.
+    """
+    groups = agreement.Group(1.0, 0.5, 2), agreement.Group(2.0, 0.25, 2)
+    found = agreement.compared("x", *groups, level=0.1)
+    expected = 0.9 * math.sqrt(2 / (1 - 0.81)) * math.sqrt((1 / 4 + 1 / 16) / 2)
+    assert found.tolerance == pytest.approx(expected, rel=1e-9)  # scipy's quantile
+    assert (found.what, found.stored, found.again, found.chance) == ("x", 1.0, 2.0, 0.1)
+    of = agreement.Group.of([1.0, 2.0, 6.0])
+    assert of == (3.0, pytest.approx(math.sqrt(7), rel=1e-15), 3)
+
+
 def test_all_comparisons_together_raise_a_false_alarm_once_in_ten_thousand_at_most():
     assert agreement.ALARM == 1e-4
     count = sum(experiment.by_chance for experiment in EXPERIMENTS.values())
@@ -54,6 +70,13 @@ def test_float64_is_within_its_share_of_what_float32_is_off_by():
     assert all(abs(a - b) <= off * a for a, b in zip(wide, other, strict=True))
     assert 0 < off < 1e-10
     assert rounding.relative([0.0, 2.0], [5.0, 2.5]) == 0.25
+    assert rounding.relative([4.0, -2.0, 8.0], [4.25, -2.5, 8.0]) == 0.25
+    assert rounding.share(200) == 400 * 2.0**-29
+
+
+def test_figures_of_tables_have_so_many_digits():
+    assert [rounding.significant(1234.5678, n) for n in (2, 6)] == [1200.0, 1234.57]
+    assert {rounding.significant(x, 3) for x in (None, math.nan, math.inf, -math.inf)} == {None}
 
 
 def test_ties_within_rounding_are_counted():
@@ -108,6 +131,19 @@ def test_weights_are_written_beside_the_table(tmp_path):
     tensors, trained_by = weights.load(tmp_path / "toy.safetensors")
     assert trained_by == "attnverify experiment toy --seed 4 --device cpu"
     assert torch.equal(tensors["a"], torch.ones(2))
+    weights.keep("toy", Settings(folder=tmp_path, seed=5), {"a": torch.ones(2)})
+    again = weights.load(tmp_path / "toy.safetensors")[1]
+    assert again == "attnverify experiment toy --quick --seed 5 --device cpu"
+
+
+def test_a_digest_is_of_parts_with_their_lengths():
+    """Words first, then names, types and shapes before bits, each after its length in 8 bytes."""
+    tensors = {"b": torch.tensor([[1.0, 2.0]]), "a": torch.tensor([3], dtype=torch.uint8)}
+    parts = [b"x=1", b"y=2", b"a: torch.uint8 (1,)", bytes([3]), b"b: torch.float32 (1, 2)"]
+    parts.append(tensors["b"].numpy().tobytes())
+    content = b"".join(bytes([0] * 7 + [len(part)]) + part for part in parts)
+    expected = hashlib.sha256(content).hexdigest()
+    assert stored.digest(tensors, {"y": "2", "x": "1"}) == expected
 
 
 # ---------------------------------------------------------------- the folder of a run
@@ -147,8 +183,27 @@ def test_a_bad_folder_is_refused_before_the_run(monkeypatch, tmp_path):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(stored, "write_bytes", full)
-    with pytest.raises(InputError, match="^folder: got .*No space left on device"):
+    with pytest.raises(
+        InputError, match="^folder: got .*/e, where probe .*No space left on device"
+    ):
         run(tmp_path / "e")
+
+
+def test_a_folder_is_locked_at_once_and_left_without_the_probe(monkeypatch, tmp_path):
+    asked, locked = [], stored.filelock.FileLock
+
+    def lock(path, timeout):
+        asked.append((path, timeout))
+        return locked(path, timeout=timeout)
+
+    monkeypatch.setattr(stored.filelock, "FileLock", lock)
+    with stored.own(tmp_path / "a"):
+        assert asked == [(tmp_path / "a" / ".lock", 0)]
+        assert {p.name for p in (tmp_path / "a").iterdir()} <= {".lock"}
+    (tmp_path / "file").write_text("")
+    refused = "^folder: got .*/file, where .lock cannot be written"
+    with pytest.raises(InputError, match=refused), stored.own(tmp_path / "file"):
+        pass
 
 
 def test_wrong_settings_leave_no_folder_behind(monkeypatch, tmp_path):

@@ -53,6 +53,15 @@ def test_nothing_is_decided_by_what_overflowed():
         assert {test(value, 1.0) for test in (above, below, at_least)} == {None}
     assert above(2.0, 1.0) and not above(1.0, 1.0) and at_least(1.0, 1.0) and not below(1.0, 1.0)
     assert below(0.5, 1.0) and not at_least(0.5, 1.0) and above(1.0, math.inf) is None
+    around = (0.5, 1.0, 1.5)
+    for test, expected in (
+        (above, [False, False, True]),
+        (below, [True, False, False]),
+        (at_least, [False, True, True]),
+        (at_most, [True, True, False]),
+    ):
+        found = [test(value, 1.0) for value in around]
+        assert all(a is b for a, b in zip(found, expected, strict=True)), test.__name__
     assert at_most(1.0, 1.0) and not at_most(math.inf, 1.0) and at_most(math.nan, 1.0) is None
 
 

@@ -114,6 +114,24 @@ def test_a_result_survives_the_file(tmp_path):
     assert '\n  {"value": 1},\n' in file.read_text(), "one row a line"
 
 
+def test_a_result_says_how_to_measure_it_again(tmp_path):
+    """What the user gave is named without its folder."""
+    (tmp_path / "model").mkdir()
+    own = replace(TOY, takes_model=True, takes_text=True, quick_decides=False)
+    given = {"model": tmp_path / "model", "text": tmp_path / "own.txt"}
+    full = results.run(own, Settings(quick=False, seed=4, device="cpu", **given))
+    names = {"model": "model", "text": "own.txt"}
+    assert full.settings == {"quick": False, "seed": 4, "device": "cpu"} | names
+    words = "attnverify experiment toy --seed 4 --device cpu --model model --text own.txt"
+    assert full.command == words and full.verdict["holds"] is True
+    quick = results.run(own)
+    assert quick.command == "attnverify experiment toy --quick --seed 0 --device cpu"
+    assert quick.settings == {"quick": True, "seed": 0, "device": "cpu"}
+    assert quick.verdict["holds"] is None, "the quick setting decides nothing here"
+    assert quick.rows == full.rows == [{"value": value} for value in (1, 2, 3)]
+    assert results.seed("locater") == committed("locater").settings["seed"]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -164,6 +182,13 @@ def test_tables_are_told_in_both_forms():
         (1.0, 0.0, "1 ± 0"),
         (123.4, 25.0, "123 ± 25"),
         (0.5, 0.012, "0.500 ± 0.012"),
+        (5.0, 10.0, "5 ± 10"),
+        (5.0, 9.5, "5.0 ± 9.5"),
+        (5.0, 1.0, "5.0 ± 1.0"),
+        (5.0, 0.99, "5.00 ± 0.99"),
+        (5.0, 0.1, "5.00 ± 0.10"),
+        (5.0, 0.099, "5.000 ± 0.099"),
+        (5.0, 0.0012, "5.000 ± 0.001"),
     ],
 )
 def test_errors_have_two_digits(value, error, shown):

@@ -236,9 +236,9 @@ def trained(points: tuple[Point, ...], seeds: tuple[int, ...]) -> list[dict]:
 
 
 def test_the_entropy_of_a_table_leaves_the_first_place_out(monkeypatch):
-    """Where a row has one key, the relative entropy is 1 by convention and says nothing."""
+    """Where a row has one key, the relative entropy is 0 whatever the weights are."""
     replicas = Replicas(CASE, (Point(0.0, 0.0),), (7,), MarkovSource(SOURCE))
-    entropy = torch.tensor([1.0, 0.5, 0.25, 0.75]).expand(1, 3, 4)
+    entropy = torch.tensor([0.0, 0.5, 0.25, 0.75]).expand(1, 3, 4)
     monkeypatch.setattr(language, "predict", lambda *_: (torch.zeros(1, 3, 4), entropy))
     assert replicas.measure(replicas.start(), 0)["entropy"] == [0.5]
 

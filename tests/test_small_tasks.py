@@ -62,6 +62,21 @@ def test_an_ensemble_is_its_networks(options):
         )
 
 
+def test_an_ensemble_of_one_and_weights_that_are_not_given():
+    """What is left out is the first network's; products summed in another order, as above."""
+    several = nets(2)
+    X = torch.randn(2, 4, 5, 6, generator=draws(0), dtype=torch.float64)
+    (alone,) = Ensemble(several[:1]).outputs(Ensemble(several[:1]).initial, X[:1])
+    torch.testing.assert_close(alone, several[0](X[0]), rtol=1e-12, atol=1e-12)
+    values = {name: w for name, w in Ensemble(several).initial.items() if name == "weights.W_V"}
+    assert len(values) == 1
+    found = Ensemble(several).outputs(values, X)
+    mixed = Ensemble(several).network(values, 1)
+    torch.testing.assert_close(found[1], mixed(X[1]), rtol=1e-12, atol=1e-12)
+    assert torch.equal(mixed.weights.W_Q, several[0].weights.W_Q)
+    assert torch.equal(mixed.weights.W_V, several[1].weights.W_V)
+
+
 def test_an_ensemble_needs_networks_of_one_shape():
     with pytest.raises(InputError, match="networks: got none"):
         Ensemble([])

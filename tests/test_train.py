@@ -305,3 +305,51 @@ def test_progress_and_warmup():
     trained(progress=lambda what, done: seen.append(done))
     assert seen == [k / PLAN.steps for k in range(PLAN.steps + 1)]
     assert [PLAN.rate(k) for k in (0, 3, 9)] == [0.0125, 0.05, 0.05]
+
+
+def test_the_rate_rises_stays_and_falls():
+    """Up by quarters of 0.5 to the 4th step, down by halves over the last two; then without."""
+    plan = Plan(8, 0.5, warmup=4, cooldown=2)
+    assert [plan.rate(k) for k in range(8)] == [0.125, 0.25, 0.375, 0.5, 0.5, 0.5, 0.5, 0.25]
+    assert [Plan(3, 0.5).rate(k) for k in range(3)] == [0.5, 0.5, 0.5]
+
+
+def test_metrics_and_checkpoints_come_at_their_steps_and_at_the_end():
+    plan = Plan(7, 0.5, measure_every=3, checkpoint_every=2)
+    assert [k for k in range(8) if plan.measured_at(k)] == [0, 3, 6, 7]
+    assert [k for k in range(8) if plan.saved_at(k)] == [0, 2, 4, 6, 7]
+
+
+def test_the_first_step_may_be_saved_and_resumed(tmp_path):
+    plan = Plan(3, 0.05, measure_every=1, checkpoint_every=1)
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path, plan, interrupted_at(1))
+    made = []
+
+    def counting(parameters, step):
+        made.append(step)
+        return loss(parameters, step)
+
+    rows, parameters = trained(tmp_path, plan, counting)
+    assert made == [1, 2] and rows == trained(plan=plan)[0]
+    assert [row["step"] for row in rows] == [0, 1, 2, 3]
+
+
+def test_the_steps_are_those_of_adam(tmp_path):
+    """By hand, in the order of AdamW's operations: decay, moments, step. float32 entries of size 1
+    and 5 steps of some 20 roundings: 1e-5 is 80 units."""
+    plan = Plan(5, 0.05, weight_decay=0.5, betas=(0.75, 0.5), warmup=2)
+    rows, parameters = trained(plan=plan)
+    value = {name: v.clone().requires_grad_() for name, v in start().items()}
+    first, second = ({name: torch.zeros_like(v) for name, v in value.items()} for _ in range(2))
+    for k, rate in enumerate((0.025, 0.05, 0.05, 0.05, 0.05)):
+        slopes = torch.autograd.grad(loss(value, k), list(value.values()))
+        for (name, v), g in zip(value.items(), slopes, strict=True):
+            first[name] = 0.75 * first[name] + 0.25 * g
+            second[name] = 0.5 * second[name] + 0.5 * g**2
+            size = (second[name] / (1 - 0.5 ** (k + 1))).sqrt() + 1e-8
+            with torch.no_grad():
+                v.copy_(v * (1 - rate * 0.5) - rate * first[name] / (1 - 0.75 ** (k + 1)) / size)
+    for name, v in value.items():
+        assert torch.allclose(parameters[name], v, rtol=0, atol=1e-5)
+    assert [row["step"] for row in rows] == [0, 5]

@@ -64,7 +64,7 @@ class LanguageModel(nn.Module):
         """Logits for the next symbol, and the entropy of attention in each row.
 
         Entropy: of the rows of all attention matrices, averaged over layers and heads, relative
-        to log t at the t-th place, so 0 is one key alone and 1 uniform (1 at the first place).
+        to log t at the t-th place, so 0 is one key alone (as at the first place) and 1 uniform.
         """
         X = self.symbols[words] + self.places[: words.shape[-1]]
         entropies = []
