@@ -496,6 +496,28 @@ def test_memory_grows_with_the_work(bert):
     assert 0 < short < long
 
 
+def test_memory_of_a_kept_layer_is_counted_array_by_array(bert):
+    """Each kept layer: its weights twice, its attention matrices, 16 arrays at the widest."""
+    subject = Subject.of(bert)
+    inputs = Inputs.of(subject.model, subject.architecture, [[3, 4, 5], [6, 7, 8]])
+    layer, heads = subject.architecture.layers[0], bert.config.num_attention_heads
+    weights = sum(p.numel() for p in layer.parameters())
+    widest = max(bert.config.intermediate_size, bert.config.hidden_size)
+    entries = 2 * weights + 2 * heads * 3**2 + 16 * 2 * 3 * widest
+    assert subject.memory(inputs, kept=3) - subject.memory(inputs) == 3 * 8 * entries
+
+
+def test_memory_is_quadratic_in_tokens_as_the_attention_matrices_are(bert):
+    """Its second difference over 2, 3, 4 tokens: 16 arrays of attention and rollout's streams."""
+    subject = Subject.of(bert)
+    few, more, most = (
+        subject.memory(Inputs.of(subject.model, subject.architecture, [3] * n)) for n in (2, 3, 4)
+    )
+    heads = bert.config.num_attention_heads
+    widest = max(bert.config.intermediate_size, bert.config.hidden_size)
+    assert most - 2 * more + few == 8 * 2 * (16 * heads + 4 * widest)
+
+
 def test_memory_that_is_asked_for_is_enough_and_not_far_too_much():
     """Where attention matrices are most of it: three texts of 200 tokens, width 12, measured."""
     model = modelzoo.model("bert, one layer", max_position_embeddings=200)
