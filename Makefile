@@ -38,8 +38,8 @@ serve: $(STAMP)  ## serve the built book on this machine, for derivations that r
 	$(BIN)/python tools/serve.py
 
 test: $(STAMP)  ## run every test (two at a time); ARGS='-k name' narrows it
-	@$(BIN)/python tools/browser.py
-	@$(BIN)/python tools/npm.py
+	@$(BIN)/python -m attnverify.book.build.browser
+	@$(BIN)/python -m attnverify.book.build.npm
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 proofs:  ## check the formal proofs again (needs Rocq); ARGS=--coqchk twice, ARGS=--write records
@@ -52,12 +52,12 @@ lint: $(STAMP)  ## check style, format and types of the code
 	$(BIN)/basedpyright
 
 machines: $(STAMP)  ## run every test as other machines would, with a table of them
-	@$(BIN)/python tools/browser.py
-	@$(BIN)/python tools/npm.py
-	$(BIN)/python tools/machines.py $(ARGS)
+	@$(BIN)/python -m attnverify.book.build.browser
+	@$(BIN)/python -m attnverify.book.build.npm
+	$(BIN)/python maintenance/machines.py $(ARGS)
 
 mutants: $(STAMP)  ## plant errors in formulas, engine, models and experiments, count what catches them; ARGS='--sample 20'
-	$(BIN)/python tools/mutants.py --processes 2 $(ARGS)
+	$(BIN)/python maintenance/mutants.py --processes 2 $(ARGS)
 
 lab: $(STAMP)  ## open the notebooks in JupyterLab
 	$(BIN)/python -m pip install --quiet -c constraints.txt jupyterlab
@@ -70,17 +70,17 @@ verify: $(STAMP)  ## check every claim and write _build/evidence.json
 	$(BIN)/attnverify verify --json _build/evidence.json $(if $(FRESH),--fresh)
 
 bench: $(STAMP)  ## run the benchmarks (half an hour); ARGS='package commands' narrows it
-	@$(BIN)/python tools/browser.py
-	$(BIN)/python -m benchmarks $(ARGS)
+	@$(BIN)/python -m attnverify.book.build.browser
+	cd maintenance && ../$(BIN)/python -m benchmarks $(ARGS)
 
 pdf: $(STAMP)  ## print the book to _build/attention-verified.pdf (several minutes)
-	@$(BIN)/python tools/browser.py
+	@$(BIN)/python -m attnverify.book.build.browser
 	$(BIN)/python tools/build_book.py --if-changed
-	$(BIN)/python tools/print_pdf.py
+	$(BIN)/python -m attnverify.book.build.print_pdf
 
 epub: $(STAMP)  ## write the book to _build/attention-verified.epub (a minute)
 	$(BIN)/python tools/build_book.py --if-changed
-	$(BIN)/python tools/make_epub.py
+	$(BIN)/python -m attnverify.book.build.make_epub
 
 constraints: $(STAMP)  ## print the exact versions that are installed
 	@$(BIN)/python -m pip freeze --all --exclude-editable | sed 's/+cpu//'

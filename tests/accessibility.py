@@ -15,7 +15,7 @@ from playwright.sync_api import Page
 from visits import DESK, PHONE
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-import npm
+from attnverify.book.build import npm
 
 AXE = "axe-core@4.14.1"
 SCREENS = {"desktop": DESK, "phone": PHONE}

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "book" / "_ext")]
-sys.path.append(str(ROOT))  # for benchmarks, wherever the run starts from
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "maintenance")]
 
 #: As `make book` would see it: without what this run sets, and without what tests start (a cluster
 #: sets the number of threads and the hash seed of its workers for good). The book depends on it.
@@ -77,13 +76,13 @@ def _fail_skip(report) -> None:
 @pytest.fixture
 def nothing_stays(monkeypatch):
     """What a test brings in from outside is gone after it."""
-    from attnverify.checks import CHECKS
-    from attnverify.claims import registry
-    from attnverify.evidence import outside
+    from attnverify.topics import registry
+    from attnverify.topics.lookup import CHECKS
+    from attnverify.verification import claim_files
 
     monkeypatch.setattr(registry, "_claims", dict(registry._claims))
-    monkeypatch.setattr(outside, "_FILES", {})
-    monkeypatch.setattr(outside, "_DERIVE", {})
+    monkeypatch.setattr(claim_files, "_FILES", {})
+    monkeypatch.setattr(claim_files, "_DERIVE", {})
     before = dict(CHECKS)
     yield
     CHECKS.clear()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from attnverify.checks import checks_of
-from attnverify.claims import registry
-from attnverify.evidence.records import KINDS, Record, TwinRecord
-from attnverify.evidence.search import Settings
-from attnverify.evidence.status import own, required, standings
-from attnverify.evidence.verify import Report
+from attnverify.checking.records import KINDS, Record, TwinRecord
+from attnverify.checking.search import Settings
+from attnverify.topics import registry
+from attnverify.topics.lookup import checks_of
+from attnverify.verification.status import own, required, standings
+from attnverify.verification.verify import Report
 
 
 def report(outcomes: dict[str, str] | None = None, let_pass: tuple[str, ...] = ()) -> Report:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from attnverify.evidence.written import one_line
+from attnverify.derivation.step_source import one_line
 
 
 def falsified(cell: str) -> str | None:

@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
-from downloads import DOWNLOADS
+from attnverify.book.sphinx.downloads import DOWNLOADS
 
 #: Reads what every notebook program reads: CommonMark, tables and formulas. What was escaped stays
 #: a token of its own, so that a mark in plain text is one that was left over.

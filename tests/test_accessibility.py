@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Page
 
 import accessibility
-import npm
+from attnverify.book.build import npm
 from test_pages import docnames
 from visits import PATIENCE, chromium
 

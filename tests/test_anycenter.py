@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from attnverify import ops
-from attnverify.formulas import heads, norms
-from attnverify.formulas.anycenter import least_composite
+from attnverify.arithmetic import ops
+from attnverify.mathematics import heads, norms
+from attnverify.mathematics.anycenter import least_composite
 
 
 def drawn(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -13,8 +13,9 @@ import pytest
 import torch
 
 import attnverify as av
-from attnverify import InputError, ops
-from attnverify.arrays import PrecisionWarning, as_array, as_input
+from attnverify import InputError
+from attnverify.arithmetic import ops
+from attnverify.arithmetic.arrays import PrecisionWarning, as_array, as_input
 
 X = [[1, 2], [3, 5], [0, -1]]
 TENSOR = torch.tensor(X, dtype=torch.float64)

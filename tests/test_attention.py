@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
 
 import attnverify as av
-from attnverify import ops
-from attnverify.errors import InputError, require_stochastic, require_tokens
-from attnverify.network import attention, drawn
+from attnverify.arithmetic import ops
+from attnverify.mathematics import attention, drawn
+from attnverify.support.errors import InputError, require_stochastic, require_tokens
 
 MASKS = {
     "none": None,

@@ -5,11 +5,11 @@ Times depend on the machine: ``python -m benchmarks`` checks them.
 
 import pytest
 import torch
+
+import attnverify as av
 from benchmarks import __main__ as benchmarks
 from benchmarks import builds, scale, suites, trees
 from benchmarks.memory import peak_bytes
-
-import attnverify as av
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import torch
 
 from attnverify import SelfAttentionNetwork
-from attnverify.checks import biases
-from attnverify.evidence.exact import compare
+from attnverify.checking.ball_comparison import compare
+from attnverify.topics.shared import biases
 
 NAMES = ("W_Q", "b_Q", "W_K", "b_K", "W_V", "b_V", "W_O", "b_O")
 

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from attnverify.checks import CHECKS
-from attnverify.claims import registry
-from attnverify.evidence import formal
-from attnverify.evidence.search import Settings
+from attnverify.checking.search import Settings
+from attnverify.topics import registry
+from attnverify.topics.lookup import CHECKS
+from attnverify.verification import formal
 
 # The first of these tests may have to build the book.
 pytestmark = pytest.mark.timeout(3000)

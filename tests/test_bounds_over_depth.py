@@ -2,9 +2,9 @@
 
 import torch
 
-from attnverify.checks.collapse import depth
-from attnverify.evidence.exact import compare
-from attnverify.formulas import collapse, norms
+from attnverify.checking.ball_comparison import compare
+from attnverify.mathematics import collapse, norms
+from attnverify.topics.collapse.checks import depth
 
 
 def test_a_negative_gamma_is_refused_where_no_layer_bounds_it():

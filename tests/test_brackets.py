@@ -10,15 +10,15 @@ import torch
 import evidence_files
 from attnverify.book.pages import status
 from attnverify.book.pages.common import Evidence, read_evidence
-from attnverify.checks import CHECKS
-from attnverify.errors import InputError
-from attnverify.evidence.certify import certify
-from attnverify.evidence.exact import compare
-from attnverify.evidence.forms import Inequality
-from attnverify.evidence.margins import best_ratio, false_at
-from attnverify.evidence.records import Record
-from attnverify.evidence.run import reject
-from attnverify.evidence.search import Settings
+from attnverify.checking.ball_comparison import compare
+from attnverify.checking.certify import certify
+from attnverify.checking.check import Inequality
+from attnverify.checking.gather import reject
+from attnverify.checking.records import Record
+from attnverify.checking.search import Settings
+from attnverify.support.errors import InputError
+from attnverify.topics.lookup import CHECKS
+from attnverify.verification.margins import best_ratio, false_at
 
 INEQUALITIES = [
     pytest.param(check, id=f"{id}/{name}")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-import bundle_styles
+from attnverify.book.html import bundle_styles
 
 HEAD = """<html><head><link href="{up}_static/styles/theme.css?digest=1" rel="stylesheet" />
 <link rel="icon" href="{up}_static/favicon.svg"/>

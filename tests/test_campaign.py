@@ -11,14 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from attnverify import campaign, cli
-from attnverify.campaign import Campaign, ran
-from attnverify.errors import InputError, RunError
-from attnverify.evidence import outside, replay, run, samples
-from attnverify.evidence.samples import Plan
-from attnverify.evidence.search import Settings
-from attnverify.evidence.workers import Task
+from attnverify import cli
+from attnverify.checking import gather
+from attnverify.checking.search import Settings
 from attnverify.experiments.engine import stored
+from attnverify.runtime import campaign
+from attnverify.runtime.campaign import Campaign, ran
+from attnverify.runtime.workers import Task
+from attnverify.support.errors import InputError, RunError
+from attnverify.verification import claim_files, long_sampling, replay
+from attnverify.verification.long_sampling import Plan
 
 ROOT = Path(__file__).resolve().parents[1]
 CLAIM = "softmax.total-variation"
@@ -147,8 +149,8 @@ def test_a_piece_is_what_verify_finds():
     assert [plan.settings(k).samples for k in range(plan.pieces)] == [40, 40, 20]
     assert plan.command(2) == f"attnverify verify {CLAIM} --evidence sampled --samples 20 --seed 7"
     settings = Settings(samples=20, seed=7, restarts=1, steps=1)
-    expected = run.gather(CLAIM, settings, ["sampled"]).records
-    found = samples.piece(CLAIM, plan.settings(2), None)
+    expected = gather.gather(CLAIM, settings, ["sampled"]).records
+    found = long_sampling.piece(CLAIM, plan.settings(2), None)
     assert [(e["check"], e["outcome"], e["ratio"], e["cases"], e["detail"]) for e in found] == [
         (r.check, r.outcome, r.ratio, r.instances, r.detail) for r in expected
     ]
@@ -158,7 +160,7 @@ def test_a_piece_is_repeated_by_the_rule_that_the_texts_give():
     """Reports count pieces from 1, and so do the page and the help of the command."""
     page = (ROOT / "book" / "outside.md").read_text(encoding="utf-8")
     assert "counted from 1" in page and "plus *k* − 1" in page
-    for text in (cli.sample.__doc__, samples.__doc__):
+    for text in (cli.sample.__doc__, long_sampling.__doc__):
         told = " ".join(str(text).split())
         assert "Piece k, counted from 1," in told and re.search(r"--seed S(EED)?\+k-1", told)
 
@@ -166,8 +168,8 @@ def test_a_piece_is_repeated_by_the_rule_that_the_texts_give():
 def test_the_report_is_that_of_its_pieces(tmp_path):
     """Cases add up; the worst is the largest ratio of all pieces, and can be replayed."""
     plan = Plan(CLAIM, 200, 40, seed=3)
-    report = samples.sample(plan, tmp_path, jobs=1)
-    pieces = [samples.piece(CLAIM, plan.settings(k), None) for k in range(5)]
+    report = long_sampling.sample(plan, tmp_path, jobs=1)
+    pieces = [long_sampling.piece(CLAIM, plan.settings(k), None) for k in range(5)]
     (row,) = report["checks"]
     ratios = [entries[0]["ratio"] for entries in pieces]
     assert row["ratio"] == max(ratios) and row["piece"] == ratios.index(max(ratios)) + 1
@@ -185,13 +187,13 @@ def test_the_worst_piece_has_the_worst_outcome_before_the_largest_ratio():
 
     pieces = [entry("pass", 0.9), entry("unknown", None, 3), entry("pass", 0.95)]
     pieces = [[{**e[0], "cases": 4}] for e in pieces]
-    worst = samples.merged(pieces)["c"]
+    worst = long_sampling.merged(pieces)["c"]
     assert (worst["outcome"], worst["number"], worst["undecided"]) == ("unknown", 1, 3)
     assert worst["cases"] == 12
     failed = [{**entry("fail", 0.5)[0], "cases": 4}]
-    assert samples.merged([*pieces, failed, pieces[0]])["c"]["number"] == 3
+    assert long_sampling.merged([*pieces, failed, pieces[0]])["c"]["number"] == 3
     more = [{**pieces[1][0], "undecided": 2}]
-    assert samples.merged([*pieces, more])["c"]["undecided"] == 5
+    assert long_sampling.merged([*pieces, more])["c"]["undecided"] == 5
 
 
 @pytest.mark.usefixtures("nothing_stays")
@@ -200,14 +202,14 @@ def test_one_violation_fails_and_is_kept(tmp_path):
     text = (ROOT / "book" / "examples" / "lipschitz.py").read_text(encoding="utf-8")
     file = tmp_path / "mine.py"
     file.write_text(text.replace("length(e) / 2,", "length(e) / 3,"))
-    (claim,) = outside.bring_in(outside.read(file))
-    report = samples.sample(Plan(claim.id, 400, 200), tmp_path / "out", jobs=1)
+    (claim,) = claim_files.bring_in(claim_files.read(file))
+    report = long_sampling.sample(Plan(claim.id, 400, 200), tmp_path / "out", jobs=1)
     (row,) = report["checks"]
     assert report["outcome"] == "fail" and row["outcome"] == "fail" and row["ratio"] > 1
     assert row["repeat"].startswith("attnverify verify mine.py --evidence sampled --samples 200")
     assert replay.replay(tmp_path / "out" / row["replay"])[2].outcome == "fail"
-    entries = samples.piece(claim.id, Settings(samples=200), outside.file_of(claim.id))
-    assert samples.violations(entries)
+    entries = long_sampling.piece(claim.id, Settings(samples=200), claim_files.file_of(claim.id))
+    assert long_sampling.violations(entries)
 
 
 def test_bad_plans_are_named():
@@ -236,6 +238,6 @@ def test_a_killed_command_goes_on_and_gives_the_same_files(tmp_path):
     assert process.returncode == -signal.SIGKILL and 2 <= left < 200
     again = subprocess.run(command(folder, "--json"), capture_output=True, text=True, timeout=300)
     assert again.returncode == 0, again.stderr
-    whole = samples.sample(Plan(CLAIM, 4000, 20), tmp_path / "whole", jobs=1)
+    whole = long_sampling.sample(Plan(CLAIM, 4000, 20), tmp_path / "whole", jobs=1)
     assert json.loads(again.stdout) == whole and "200 pieces" in again.stderr
     assert contents(folder) == contents(tmp_path / "whole")

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from benchmarks.center import full_program
 
-from attnverify.formulas import center
+from attnverify.mathematics import center
+from benchmarks.center import full_program
 
 
 def rows(*shape, seed=0):

@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
-from attnverify.errors import InputError
-from attnverify.formulas import norms
-from attnverify.formulas.center import TOLERANCE
-from attnverify.formulas.centerbounds import optimal_residual_bounds
+from attnverify.mathematics import norms
+from attnverify.mathematics.center import TOLERANCE
+from attnverify.mathematics.centerbounds import optimal_residual_bounds
+from attnverify.support.errors import InputError
 
 
 def cases():

@@ -8,9 +8,9 @@ import pytest
 from bs4 import BeautifulSoup
 from pybtex.database import parse_string
 
-from attnverify.book import citing, finding, previews
 from attnverify.book.pages.common import anchor
-from attnverify.claims import registry
+from attnverify.book.sphinx import citing, finding, previews
+from attnverify.topics import registry
 
 BASE = "https://x.invalid/book/"
 

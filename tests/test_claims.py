@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from attnverify import InputError
-from attnverify.checks import CHECKS
-from attnverify.claims import Claim, Registry, registry
+from attnverify.topics import Claim, Registry, registry
+from attnverify.topics.lookup import CHECKS
 
 ROOT = Path(__file__).parents[1]
 
@@ -109,7 +109,7 @@ def test_an_id_may_not_come_twice():
 
 
 def test_a_prefix_is_one_file_of_statements_and_one_of_checks():
-    """``softmax.*`` is stated in claims/softmax.py and checked in checks/softmax."""
+    """``softmax.*`` is stated in topics/softmax/claims.py and checked in checks/softmax."""
     for part in ("claims", "checks"):
         package = importlib.import_module(f"attnverify.{part}")
         for prefix in {id.split(".")[0] for id in registry}:

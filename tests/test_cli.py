@@ -11,11 +11,11 @@ import torch
 
 import attnverify
 from attnverify import cli
-from attnverify.claims import registry
-from attnverify.evidence import replay
 from attnverify.experiments import EXPERIMENTS, committed
 from attnverify.experiments.engine import results
-from attnverify.verdict import Verdict
+from attnverify.support.verdict import Verdict
+from attnverify.topics import registry
+from attnverify.verification import replay
 from toy_experiment import TOY, at_most, register
 
 QUICK = ["--samples", "40", "--restarts", "4", "--steps", "40", "--jobs", "1"]

@@ -8,15 +8,12 @@ import sys
 
 import pytest
 
-from attnverify import cli, files
-from attnverify.claims import registry
-from attnverify.errors import InputError
-from attnverify.evidence import verify as running
-from attnverify.evidence.records import Record, TwinRecord
-from attnverify.evidence.search import Settings
-from attnverify.evidence.status import own
-from attnverify.evidence.verify import Report, verify
-from attnverify.vocabulary import (
+from attnverify import cli
+from attnverify.checking.records import Record, TwinRecord
+from attnverify.checking.search import Settings
+from attnverify.support import files
+from attnverify.support.errors import InputError
+from attnverify.support.vocabulary import (
     KINDS,
     MARKS,
     REPORT_VERSION,
@@ -24,6 +21,10 @@ from attnverify.vocabulary import (
     STATUSES,
     tally,
 )
+from attnverify.topics import registry
+from attnverify.verification import verify as running
+from attnverify.verification.status import own
+from attnverify.verification.verify import Report, verify
 
 QUICK = ["--samples", "40", "--restarts", "2", "--steps", "5", "--jobs", "1"]
 COUNT = ["verify", "paths.count", "--evidence", "certified", *QUICK]  # 4 claims, no search

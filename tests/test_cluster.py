@@ -11,16 +11,16 @@ import pytest
 import torch
 
 import modelzoo
-from attnverify.environment import kind_of_machine
-from attnverify.errors import InputError, RunError
-from attnverify.evidence import cluster
-from attnverify.evidence.samples import Plan, sample
-from attnverify.evidence.search import Settings
-from attnverify.evidence.verify import Report, verify
-from attnverify.evidence.workers import Task
-from attnverify.models import texts
-from attnverify.models.over_texts import inspect_texts
-from attnverify.models.texts import Look
+from attnverify.checking.search import Settings
+from attnverify.inspection import texts
+from attnverify.inspection.over_texts import inspect_texts
+from attnverify.inspection.texts import Look
+from attnverify.runtime import cluster
+from attnverify.runtime.workers import Task
+from attnverify.support.environment import kind_of_machine
+from attnverify.support.errors import InputError, RunError
+from attnverify.verification.long_sampling import Plan, sample
+from attnverify.verification.verify import Report, verify
 from test_inspect import WORDS
 
 QUICK = Settings(samples=40, restarts=4, steps=20)

@@ -10,10 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import attnverify as av
-from attnverify import InputError, ops
-from attnverify.formulas import collapse, layernorm, norms
-from attnverify.formulas.families import unconditional_ratio
-from attnverify.network.weights import MLP, normalize
+from attnverify import InputError
+from attnverify.arithmetic import ops
+from attnverify.mathematics import collapse, layernorm, norms
+from attnverify.mathematics.families import unconditional_ratio
+from attnverify.mathematics.weights import MLP, normalize
 
 U = 2.0**-48  # a sum of at most 2^5 products, relative to the sum of their sizes
 

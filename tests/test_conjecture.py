@@ -14,13 +14,15 @@ import torch
 from typer.testing import CliRunner
 
 import attnverify as av
-from attnverify import InputError, cli, ops
-from attnverify.errors import RunError
-from attnverify.evidence import conjecturefile, numbers, outside
-from attnverify.evidence.conjecture import best_constant, certified
-from attnverify.evidence.forms import Inequality
-from attnverify.evidence.numbers import number, propose
-from attnverify.evidence.search import Settings
+from attnverify import InputError, cli
+from attnverify.arithmetic import ops
+from attnverify.checking import closed_forms
+from attnverify.checking.check import Inequality
+from attnverify.checking.closed_forms import number, propose
+from attnverify.checking.search import Settings
+from attnverify.support.errors import RunError
+from attnverify.verification import claim_files, conjecture_file
+from attnverify.verification.conjecture import best_constant, certified
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "book" / "examples"
@@ -41,7 +43,7 @@ KNOWN = {
 
 def asked(name: str) -> Inequality:
     """The question of a file of the page, which names no constant."""
-    names = outside.executed(outside.read(EXAMPLES / f"{name}.py"))
+    names = claim_files.executed(claim_files.read(EXAMPLES / f"{name}.py"))
     return Inequality(names["left"], names["right"], tuple(names["SIZES"]))
 
 
@@ -67,7 +69,7 @@ def test_a_known_constant_is_found(name):
     found = best_constant(check.left, check.right, check.sizes, settings=QUICK)
     print(f"{name}: {found}; {found.instances} instances, {found.seconds:.1f} s")
     assert found.proposal is not None and found.proposal.constant == sp.sympify(KNOWN[name])
-    assert found.proposal.chance < numbers.BY_CHANCE and 0.99 <= found.twin < 1
+    assert found.proposal.chance < closed_forms.BY_CHANCE and 0.99 <= found.twin < 1
     with ops.precision(256):  # log 2 is attained to the last digit of a float
         known = number(KNOWN[name], ops.balls(torch.ones(1)))
         assert flint.arb(found.lower) <= known
@@ -238,7 +240,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 )
 def test_a_bad_target_is_told_before_the_search(tmp_path, monkeypatch, target, message):
     (tmp_path / "text.txt").write_text("a letter")
-    monkeypatch.setattr(conjecturefile, "answer", lambda *a: pytest.fail("the search started"))
+    monkeypatch.setattr(conjecture_file, "answer", lambda *a: pytest.fail("the search started"))
     target = target if target == "-" else str(tmp_path / target)
     done = CliRunner().invoke(cli.app, ["conjecture", str(EXAMPLE), "--out", target])
     assert str(done.exception).startswith("out: got ") and message in str(done.exception)
@@ -252,7 +254,7 @@ def test_the_folder_of_a_claim_is_made_before_the_search(tmp_path, monkeypatch):
         assert claim.parent.is_dir()
         raise RunError("no end")
 
-    monkeypatch.setattr(conjecturefile, "answer", search)
+    monkeypatch.setattr(conjecture_file, "answer", search)
     done = CliRunner().invoke(cli.app, ["conjecture", str(EXAMPLE), "--out", str(claim)])
     assert str(done.exception) == "no end" and not claim.exists()
 
@@ -261,7 +263,7 @@ def test_no_proposal_is_no_claim(tmp_path):
     text = "def left(u):\n    return u * 0.3183731 / u\n\n\ndef right(u):\n    return u / u\n\n\n"
     path = tmp_path / "none.py"
     path.write_text(text + 'SIZES = [{"u": (1,)}]\n', encoding="utf-8")
-    found = conjecturefile.answer(path, QUICK)
+    found = conjecture_file.answer(path, QUICK)
     assert found.constant.proposal is None
     with pytest.raises(InputError, match="out: got C >= 0.3183731.*expected a proposal"):
         found.require_claim()
@@ -272,7 +274,7 @@ def test_a_search_that_never_ends_is_ended(tmp_path):
     text = EXAMPLE.read_text(encoding="utf-8")
     path.write_text(text.replace("    return", "    while len(u) > 9: pass\n    return", 1))
     with pytest.raises(RunError, match=r"the search of endless.py: got no end within 1 s.*--limit"):
-        conjecturefile.answer(path, QUICK, limit=1)
+        conjecture_file.answer(path, QUICK, limit=1)
 
 
 @pytest.mark.parametrize(
@@ -281,7 +283,9 @@ def test_a_search_that_never_ends_is_ended(tmp_path):
     + [("größe.py", "gr-e"), ("_.py", "my")],
 )
 def test_ids_are_made_of_the_files_name(file, expected):
-    assert conjecturefile.prefix(file) == expected and outside.ID.fullmatch(f"{expected}.bound")
+    assert conjecture_file.prefix(file) == expected and claim_files.ID.fullmatch(
+        f"{expected}.bound"
+    )
 
 
 SPOILED = {
@@ -302,11 +306,11 @@ def test_a_file_that_asks_for_nothing_is_refused(tmp_path, what):
     path = tmp_path / "spoiled.py"
     path.write_text(EXAMPLE.read_text(encoding="utf-8").replace(old, new, 1), encoding="utf-8")
     with pytest.raises(InputError, match=message):
-        conjecturefile._answer(outside.read(path), QUICK)
+        conjecture_file._answer(claim_files.read(path), QUICK)
 
 
 def test_forms_have_each_number_once_and_rounded_up():
-    for form in numbers.FORMS:
-        values = numbers.numbers(form)
+    for form in closed_forms.FORMS:
+        values = closed_forms.numbers(form)
         assert len({number for _, number in values}) == len(values)
         assert all(sp.Float(value, 40) >= sp.N(number, 40) for value, number in values)

@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from benchmarks.memory import peak_bytes
 
 import attnverify as av
-from attnverify import InputError, memory, ops
-from attnverify.evidence import rounding
-from attnverify.formulas import norms, pairwise
-from attnverify.network import frozen, paths
+from attnverify import InputError
+from attnverify.arithmetic import ops, rounding
+from attnverify.mathematics import frozen, norms, pairwise, paths
+from attnverify.support import memory
+from benchmarks.memory import peak_bytes
 
 
 def rows(*shape, seed=0):

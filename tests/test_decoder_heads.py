@@ -4,8 +4,9 @@ import pytest
 import torch
 
 import attnverify as av
-from attnverify import InputError, ops
-from attnverify.formulas import stacked
+from attnverify import InputError
+from attnverify.arithmetic import ops
+from attnverify.mathematics import stacked
 
 
 def gaussian(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -9,15 +9,16 @@ import torch
 from torch.nn import functional
 
 import attnverify as av
-from attnverify import InputError, ops
-from attnverify.checks.instances import INSIDE
-from attnverify.checks.modern import layers, streams
-from attnverify.evidence import draw
-from attnverify.evidence.exact import compare
+from attnverify import InputError
+from attnverify.arithmetic import ops
+from attnverify.checking import sampling
+from attnverify.checking.ball_comparison import compare
 from attnverify.experiments.engine.rounding import share
-from attnverify.formulas import normalized
-from attnverify.network.decoder import Decoder, RMSNorm
-from attnverify.seeds import generator
+from attnverify.mathematics import normalized
+from attnverify.mathematics.decoder import Decoder, RMSNorm
+from attnverify.support.seeds import generator
+from attnverify.topics.modern.checks import layers, streams
+from attnverify.topics.shared.instances import INSIDE
 
 
 def gaussian(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -169,6 +170,6 @@ def test_an_instance_with_a_negative_epsilon_refutes_nothing():
 
 @pytest.mark.parametrize("check", [layers.RMS, layers.LAYER_NORM, layers.ATTENTION])
 def test_the_bounds_of_norms_suppose_epsilon(check):
-    free = draw.parameters(check.sizes[0], 1, generator(0, "t"), spread=False)
-    (one,) = (draw.single(check.build(**free), 0),)
+    free = sampling.parameters(check.sizes[0], 1, generator(0, "t"), spread=False)
+    (one,) = (sampling.single(check.build(**free), 0),)
     assert compare(check, {**one, "e": -one["e"]}).hypotheses == "fail"

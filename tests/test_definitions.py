@@ -7,16 +7,19 @@ import pytest
 import torch
 from flint import arb
 
-from attnverify import ops
-from attnverify.checks import CHECKS
-from attnverify.checks.definitions import attention, collapse, rows, scores
-from attnverify.checks.definitions import norms as entries
-from attnverify.checks.definitions.agree import agree, by_definition, drawn, within
-from attnverify.evidence.forms import Decision
-from attnverify.formulas import collapse as formulas
-from attnverify.formulas import eigenspectrum, norms, softmax
-from attnverify.network import attention as network
-from attnverify.network.paths import FixedAttention
+from attnverify.arithmetic import ops
+from attnverify.checking.check import Decision
+from attnverify.checking.definition_agreement import agree, by_definition, drawn, within
+from attnverify.mathematics import attention as network
+from attnverify.mathematics import collapse as formulas
+from attnverify.mathematics import eigenspectrum, norms, softmax
+from attnverify.mathematics.paths import FixedAttention
+from attnverify.topics.attention import definitions as attention
+from attnverify.topics.collapse.definitions import layers
+from attnverify.topics.localization.definitions import scores
+from attnverify.topics.lookup import CHECKS
+from attnverify.topics.norms import definitions as entries
+from attnverify.topics.softmax import definitions as rows
 
 
 def comparison(left, right):
@@ -62,7 +65,7 @@ def test_every_comparison_has_a_twin():
 
 def test_a_twin_that_is_right_is_not_rejected():
     """by_definition makes its twin by changing the definition; no change, no rejection."""
-    check = by_definition(collapse.recursion, "nothing changed", power=3)
+    check = by_definition(layers.recursion, "nothing changed", power=3)
     assert check.twins[0].check.run().holds is True
 
 
@@ -83,11 +86,11 @@ SKIP = partial(attention.layers, True)
 ERRORS = {
     "the closing bias": (network, "layer_bias", lambda b_V, W_O, b_O: b_O, SKIP),
     "the order of layers in a path": (FixedAttention, "term", reversed_term, SKIP),
-    "the mask turned round": (ops, "causal", turned_round, collapse.masked),
+    "the mask turned round": (ops, "causal", turned_round, layers.masked),
     "no total variation": (norms, "total_variation", largest_difference, entries.distances),
     "no root": (eigenspectrum, "covariance_root", lambda S, width: S, scores.roots),
     "columns for rows": (norms, "max_row_sum", norms.max_column_sum, entries.sizes),
-    "the key width": (ops, "root", lambda value, like: value, collapse.published),
+    "the key width": (ops, "root", lambda value, like: value, layers.published),
     "no clipping": (softmax, "piecewise_linear", softmax.linearized, rows.linear),
 }
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attnverify import InputError, collapse
-from attnverify.formulas import rates, temperature, trade
+from attnverify.mathematics import rates, temperature, trade
 
 
 @pytest.mark.parametrize("heads", [1, 3])

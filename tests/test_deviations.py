@@ -6,10 +6,10 @@ import mpmath
 import pytest
 import torch
 
-from attnverify.errors import InputError
-from attnverify.network import deviations
-from attnverify.network.deviations import Layer, Parts, Relative, Tokens
-from attnverify.network.encoder import Encoder
+from attnverify.mathematics import deviations
+from attnverify.mathematics.deviations import Layer, Parts, Relative, Tokens
+from attnverify.mathematics.encoder import Encoder
+from attnverify.support.errors import InputError
 
 CUBIC = mpmath.mpf(0.044715)
 ACTIVATIONS = {

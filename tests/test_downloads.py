@@ -11,8 +11,8 @@ from pybtex.database import parse_file
 from pybtex.richtext import Text
 
 import evidence_files
-from attnverify.claims import Claim, registry
-from attnverify.evidence.myst import code_cells
+from attnverify.derivation.myst import code_cells
+from attnverify.topics import Claim, registry
 from notebookreading import formulas, notebook, raw, tokens
 from test_pages import docnames
 

@@ -12,10 +12,10 @@ import torch
 from transformers import BertConfig, BertModel
 
 import attnverify as av
-from attnverify.errors import InputError
-from attnverify.network import encoder as encoders
-from attnverify.network import frozen
-from attnverify.network.encoder import Encoder
+from attnverify.mathematics import encoder as encoders
+from attnverify.mathematics import frozen
+from attnverify.mathematics.encoder import Encoder
+from attnverify.support.errors import InputError
 
 TEXT = "The path decomposition splits a transformer into short and long paths."
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "path", "##s", "are", "short", "."]

@@ -8,28 +8,18 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from attnverify.errors import InputError
 from attnverify.experiments import architectures, committed
-from attnverify.experiments.architectures import (
-    criterion as architecture_criterion,
-)
-from attnverify.experiments.architectures import (
-    tables as architecture_tables,
-)
+from attnverify.experiments.architectures import criterion as architecture_criterion
+from attnverify.experiments.architectures import tables as architecture_tables
 from attnverify.experiments.engine import weights
 from attnverify.experiments.engine.model import Settings
-from attnverify.experiments.trained_encoder import (
-    layer_bounds,
-    margins,
-    passages,
-    spectra,
-)
-from attnverify.formulas import collapse, norms, rates
-from attnverify.formulas.centerbounds import optimal_residual_bounds
-from attnverify.formulas.softmax import critical_float, oscillation
-from attnverify.network import stacks
-from attnverify.network.deviations import Layer, Parts, Tokens, Unresolved, apply
-from attnverify.network.encoder import Encoder
+from attnverify.experiments.trained_encoder import layer_bounds, margins, passages, spectra
+from attnverify.mathematics import collapse, norms, rates, stacks
+from attnverify.mathematics.centerbounds import optimal_residual_bounds
+from attnverify.mathematics.deviations import Layer, Parts, Tokens, Unresolved, apply
+from attnverify.mathematics.encoder import Encoder
+from attnverify.mathematics.softmax import critical_float, oscillation
+from attnverify.support.errors import InputError
 from test_encoder import reference
 
 

@@ -8,16 +8,16 @@ import pytest
 import torch
 from flint import arb
 
-from attnverify import ops
-from attnverify.checks.definitions.agree import agree
-from attnverify.errors import InputError
-from attnverify.evidence import draw, rounding
-from attnverify.evidence.certify import certify, certify_identity, random_instances
-from attnverify.evidence.cover import both
-from attnverify.evidence.exact import compare, compare_identity
-from attnverify.evidence.forms import Identity, Inequality
-from attnverify.evidence.run import reject
-from attnverify.evidence.search import Settings, attack, sample
+from attnverify.arithmetic import ops, rounding
+from attnverify.arithmetic.interval_cover import both
+from attnverify.checking import sampling
+from attnverify.checking.ball_comparison import compare, compare_identity
+from attnverify.checking.certify import certify, certify_identity, random_instances
+from attnverify.checking.check import Identity, Inequality
+from attnverify.checking.definition_agreement import agree
+from attnverify.checking.gather import reject
+from attnverify.checking.search import Settings, attack, sample
+from attnverify.support.errors import InputError
 
 QUICK = Settings(samples=40, restarts=4, steps=10)
 SIZES = ({"x": (1,)},)
@@ -228,7 +228,7 @@ def test_certificates_report_the_largest_ratio():
 
 
 def test_nothing_to_certify_is_unknown(monkeypatch):
-    monkeypatch.setattr("attnverify.evidence.certify.SAMPLED_INSTANCES", 0)
+    monkeypatch.setattr("attnverify.checking.certify.SAMPLED_INSTANCES", 0)
     check = Inequality(lambda x: 0 * x, lambda x: 0 * x + 1, SIZES)
     assert certify(check, QUICK, "t", []).outcome == "unknown"
 
@@ -263,7 +263,7 @@ def test_identities_are_decided_exactly(arithmetic):
 def test_one_entry_that_differs_is_enough():
     for arithmetic in ("rational", "ball"):
         check = identity(lambda x: x * x - 1, arithmetic)
-        given = draw.exact_parameters(check, {"x": (3,)}, seed=1)
+        given = sampling.exact_parameters(check, {"x": (3,)}, seed=1)
         last = np.array([0, 0, 1], dtype=object)
         for sign in (1, -1):
             wrong = replace(check, right=lambda x, e=sign * last: x * x - 1 + e)
@@ -309,7 +309,7 @@ def test_a_single_bad_draw_decides_for_an_identity():
 
 def test_exact_draws_differ_and_are_small_rationals():
     check = identity(lambda x: x)
-    one, other = (draw.exact_parameters(check, {"x": (40,)}, seed)["x"] for seed in (1, 2))
+    one, other = (sampling.exact_parameters(check, {"x": (40,)}, seed)["x"] for seed in (1, 2))
     assert list(one) != list(other)
     for x in (*one, *other):
         assert isinstance(x, flint.fmpq) and 8 % int(x.q) == 0 and abs(x) <= 3

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from attnverify.checks import CHECKS
-from attnverify.errors import InputError
-from attnverify.evidence import draw
-from attnverify.evidence.forms import Decision, Identity, Inequality
-from attnverify.evidence.tried import asking, asking_identity
-from attnverify.seeds import generator
-from attnverify.verdict import Verdict
+from attnverify.checking import sampling
+from attnverify.checking.check import Decision, Identity, Inequality
+from attnverify.checking.preflight import asking, asking_identity
+from attnverify.support.errors import InputError
+from attnverify.support.seeds import generator
+from attnverify.support.verdict import Verdict
+from attnverify.topics.lookup import CHECKS
 
 SIZES = ({"x": (1,)},)
 FORMS = [
@@ -57,8 +57,8 @@ def test_formulas_of_the_book_compute_the_same_for_all_numbers():
 
 def _asking(check):
     for sizes in check.sizes:
-        free = draw.parameters(sizes, 1, generator(0, "asked"), spread=False)
-        yield from asking(check, draw.single(check.build(**free), 0))
+        free = sampling.parameters(sizes, 1, generator(0, "asked"), spread=False)
+        yield from asking(check, sampling.single(check.build(**free), 0))
 
 
 def test_identities_of_the_book_compute_the_same_for_all_numbers():

@@ -5,15 +5,16 @@ import json
 import pytest
 import torch
 
-from attnverify.checks import CHECKS
-from attnverify.errors import InputError
-from attnverify.evidence import draw, export, replay
-from attnverify.evidence.certify import certify
-from attnverify.evidence.exact import compare
-from attnverify.evidence.forms import Inequality
-from attnverify.evidence.search import Settings
-from attnverify.evidence.shapes import require_instance, signature
-from attnverify.seeds import generator
+from attnverify.checking import sampling
+from attnverify.checking.ball_comparison import compare
+from attnverify.checking.certify import certify
+from attnverify.checking.check import Inequality
+from attnverify.checking.instance_shapes import require_instance, signature
+from attnverify.checking.search import Settings
+from attnverify.support.errors import InputError
+from attnverify.support.seeds import generator
+from attnverify.topics.lookup import CHECKS
+from attnverify.verification import certificate_export, replay
 
 INEQUALITIES = [
     pytest.param(check, id=f"{id}/{name}")
@@ -26,8 +27,8 @@ REGISTRY = pytest.mark.parametrize("check", INEQUALITIES)
 
 def made(check, index=0):
     """An instance of the check's own making."""
-    free = draw.parameters(check.sizes[index], 1, generator(0, "forge"), spread=False)
-    return draw.single(check.build(**free), 0)
+    free = sampling.parameters(check.sizes[index], 1, generator(0, "forge"), spread=False)
+    return sampling.single(check.build(**free), 0)
 
 
 def stretched(instance, at, length):
@@ -184,7 +185,7 @@ def test_key_heads_that_do_not_divide_query_heads_are_refused(name, keys, querie
     with pytest.raises(InputError, match=words):
         replay.replay(file)
     with pytest.raises(InputError, match=words):
-        export.write_saved(file, tmp_path / "certificate.json")
+        certificate_export.write_saved(file, tmp_path / "certificate.json")
     assert not (tmp_path / "certificate.json").exists()
 
 

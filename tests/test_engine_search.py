@@ -7,17 +7,17 @@ import pytest
 import torch
 from flint import arb
 
-from attnverify import ops
-from attnverify.errors import InputError
-from attnverify.evidence import draw
-from attnverify.evidence.ascent import ascend, farther
-from attnverify.evidence.floats import sample_identity
-from attnverify.evidence.forms import Identity, Inequality
-from attnverify.evidence.records import KINDS, Record, require_kinds
-from attnverify.evidence.run import gather, reject
-from attnverify.evidence.search import BEST, SPREAD, Settings, attack, sample
-from attnverify.evidence.verify import verify
-from attnverify.seeds import generator
+from attnverify.arithmetic import ops
+from attnverify.checking import sampling
+from attnverify.checking.ascent import ascend, farther
+from attnverify.checking.check import Identity, Inequality
+from attnverify.checking.float_identity import sample_identity
+from attnverify.checking.gather import gather, reject
+from attnverify.checking.records import KINDS, Record, require_kinds
+from attnverify.checking.search import BEST, SPREAD, Settings, attack, sample
+from attnverify.support.errors import InputError
+from attnverify.support.seeds import generator
+from attnverify.verification.verify import verify
 
 QUICK = Settings(samples=200, restarts=12, steps=200)
 SIZES = ({"x": (1,)},)
@@ -176,14 +176,14 @@ def test_what_floats_leave_open_is_decided_in_balls(value, side):
 def test_floats_that_decide_need_a_right_side_above_underflow():
     x = torch.tensor([[1.0], [0.0], [-1.0], [2.0**-1000], [torch.nan], [torch.inf]]).double()
     check = Inequality(lambda x: 0 * x + 2.0**-1000, lambda x: x, SIZES)
-    seen = draw.ratios(check, {"x": x})
+    seen = sampling.ratios(check, {"x": x})
     assert seen.decided.tolist() == [True] + 5 * [False]
-    seen = draw.ratios(replace(check, left=lambda x: x, right=lambda x: 0 * x + 1), {"x": x})
+    seen = sampling.ratios(replace(check, left=lambda x: x, right=lambda x: 0 * x + 1), {"x": x})
     assert seen.decided.tolist() == 4 * [True] + 2 * [False]
     assert seen.lost.tolist() == [False, True, False, True, False, False]
     assert seen.open.tolist() == [False, True, False, True, True, True]
     two = Inequality(lambda x: x, lambda x: 0 * x + 1, ({"x": (2,)},))
-    assert draw.ratios(two, {"x": torch.tensor([[0.0, 0.5]]).double()}).open.tolist() == [True]
+    assert sampling.ratios(two, {"x": torch.tensor([[0.0, 0.5]]).double()}).open.tolist() == [True]
 
 
 @pytest.mark.parametrize(
@@ -199,8 +199,8 @@ def test_what_cancels_or_underflows_to_nothing_is_decided_in_balls(left, right):
     right = right or (lambda x: 0 * x + 1)
     tiny = lambda x: {"x": abs(x) * 2.0**-80}  # noqa: E731
     check = Inequality(left, right, SIZES, build=tiny)
-    free = draw.parameters(SIZES[0], 200, generator(0, "t", "sampled", "0"), True)
-    assert (draw.ratios(check, tiny(**free)).value == 0).all()
+    free = sampling.parameters(SIZES[0], 200, generator(0, "t", "sampled", "0"), True)
+    assert (sampling.ratios(check, tiny(**free)).value == 0).all()
     assert sample(check, QUICK, "t").outcome == "fail"
 
 
@@ -212,15 +212,15 @@ def test_what_cancels_beside_another_summand_is_met_over_the_whole_range_of_rati
         return abs(x) * ((e + 1) - e) / 4 + 0 * x + 0.1
 
     check = Inequality(left, lambda x: 0 * x + 1.5, SIZES)
-    free = draw.parameters(SIZES[0], 2000, generator(0, "t", "sampled", "0"), True)
+    free = sampling.parameters(SIZES[0], 2000, generator(0, "t", "sampled", "0"), True)
     false = (free["x"].abs() > 5.6).flatten()
-    assert false.sum() > 20 and not draw.ratios(check, free).open[false].any()
+    assert false.sum() > 20 and not sampling.ratios(check, free).open[false].any()
     assert sample(check, Settings(samples=2000, restarts=1, steps=1), "t").outcome == "fail"
 
 
 def test_zeros_beyond_what_balls_look_at_stay_decided(monkeypatch):
     """A zero is a number that floats decide; only where one was lost it is wrong."""
-    monkeypatch.setattr("attnverify.evidence.search.RECHECKED", 20)
+    monkeypatch.setattr("attnverify.checking.search.RECHECKED", 20)
     check = Inequality(lambda x: 0 * x, lambda x: 0 * x + 1, SIZES)
     found = sample(check, QUICK, "t")
     assert (found.outcome, found.decided) == ("pass", 200)
@@ -237,8 +237,8 @@ def test_sides_of_a_hypothesis_are_compared_by_instance(sides):
         SIZES,
         hypotheses=lambda x: [(smaller(x), larger(x + 1))],
     )
-    free = draw.parameters(SIZES[0], 200, generator(0, "t", "sampled", "0"), True)
-    assert draw.ratios(check, free).decided.all()
+    free = sampling.parameters(SIZES[0], 200, generator(0, "t", "sampled", "0"), True)
+    assert sampling.ratios(check, free).decided.all()
 
 
 def test_instances_that_miss_the_hypotheses_are_not_counted():
@@ -252,7 +252,7 @@ def test_instances_that_miss_the_hypotheses_are_not_counted():
     found = sample(never, QUICK, "t")
     assert (found.outcome, found.decided) == ("unknown", 0)
     half = replace(never, hypotheses=lambda x: [(0 * x, x)])
-    free = draw.parameters(SIZES[0], 200, generator(0, "t", "sampled", "0"), True)
+    free = sampling.parameters(SIZES[0], 200, generator(0, "t", "sampled", "0"), True)
     assert sample(half, QUICK, "t").decided == int((free["x"] >= 0).sum())
     one = replace(never, hypotheses=lambda x: [(ops.constant(1, x), ops.constant(2, x))])
     assert sample(one, QUICK, "t").decided == 200
@@ -272,9 +272,9 @@ def test_a_hypothesis_that_floats_miss_by_rounding_is_decided_in_balls():
 def test_one_entry_that_floats_leave_open_leaves_the_instance_open():
     check = Inequality(lambda x: 0 * x, lambda x: x, ({"x": (2,)},))
     rows = torch.tensor([[1.0, 1.0], [1.0, -1.0], [torch.nan, 1.0]]).double()
-    assert draw.ratios(check, {"x": rows}).decided.tolist() == [True, False, False]
+    assert sampling.ratios(check, {"x": rows}).decided.tolist() == [True, False, False]
     check = replace(check, left=lambda x: 0 * x + torch.tensor([0.5, 2.0]).double())
-    assert draw.ratios(check, {"x": rows[:1]}).value.tolist() == [2.0]
+    assert sampling.ratios(check, {"x": rows[:1]}).value.tolist() == [2.0]
 
 
 def undecidable(share: float) -> Inequality:
@@ -323,7 +323,9 @@ def test_a_search_that_decides_less_than_half_is_unknown():
 
 def test_what_floats_see_violated_and_balls_leave_open_is_unknown():
     """One instance above 1 in floats is enough, whatever the others say."""
-    top = float(draw.parameters(SIZES[0], 200, generator(0, "t", "sampled", "0"), True)["x"].max())
+    top = float(
+        sampling.parameters(SIZES[0], 200, generator(0, "t", "sampled", "0"), True)["x"].max()
+    )
     check = Inequality(
         lambda x: torch.where(x >= top, 2.0, 0.5) + 0 * x if ops.is_torch(x) else 0 * x + arb(1, 1),
         lambda x: 0 * x + 1,
@@ -335,10 +337,12 @@ def test_what_floats_see_violated_and_balls_leave_open_is_unknown():
 
 
 def test_more_than_can_be_rechecked_is_undecided(monkeypatch):
-    monkeypatch.setattr("attnverify.evidence.search.RECHECKED", 20)
+    monkeypatch.setattr("attnverify.checking.search.RECHECKED", 20)
     check = Inequality(lambda x: 0 * x + 0.5, in_floats(math.nan), SIZES)
     beyond = int(
-        (draw.parameters(SIZES[0], 200, generator(0, "t", "sampled", "0"), True)["x"] > 0.5).sum()
+        (
+            sampling.parameters(SIZES[0], 200, generator(0, "t", "sampled", "0"), True)["x"] > 0.5
+        ).sum()
     )
     found = sample(replace(check, left=lambda x: ops.full(tuple(x.shape), 0.5, x)), QUICK, "t")
     assert beyond > 25 and found.decided == 200 - (beyond - 20)
@@ -352,8 +356,10 @@ def test_more_than_can_be_rechecked_is_undecided(monkeypatch):
 
 def test_the_open_instances_are_looked_at_before_the_largest_ratios(monkeypatch):
     """The only violation is where floats give NaN; every other ratio is the same."""
-    monkeypatch.setattr("attnverify.evidence.search.BEST", 1)
-    top = float(draw.parameters(SIZES[0], 200, generator(0, "t", "sampled", "0"), True)["x"].max())
+    monkeypatch.setattr("attnverify.checking.search.BEST", 1)
+    top = float(
+        sampling.parameters(SIZES[0], 200, generator(0, "t", "sampled", "0"), True)["x"].max()
+    )
     check = Inequality(
         lambda x: 0 * x + (0.5 if ops.is_torch(x) else 2 if x.flat[0] >= top else 0.5),
         lambda x: torch.where(x >= top, torch.nan, 1.0) + 0 * x if ops.is_torch(x) else 0 * x + 1,
@@ -509,7 +515,7 @@ def test_a_relative_error_of_half_the_digits_fails(error):
 
 def test_one_wrong_entry_of_one_instance_fails():
     top = float(
-        draw.parameters({"x": (3,)}, 200, generator(0, "t", "sampled", "0"), True)["x"].max()
+        sampling.parameters({"x": (3,)}, 200, generator(0, "t", "sampled", "0"), True)["x"].max()
     )
     wrong = replace(IDENTITY, right=lambda x: x * x - 1 + torch.where(x == top, 0.5, 0.0))
     assert sample_identity(wrong, QUICK, "t").outcome == "fail"
@@ -593,7 +599,7 @@ def test_floats_decide_an_entry_only_where_both_sides_have_digits():
     pairs = [(1, 2), (1, 2.0**-959), (1, inf), (inf, 1), (torch.nan, 1), (1, 0), (1, -1)]
     pairs += [(2.0**-970, 2.0**-961)]
     check = Inequality(left=lambda x: x[..., 0], right=lambda x: x[..., 1], sizes=({"x": (2,)},))
-    seen = draw.ratios(check, {"x": torch.tensor(pairs, dtype=torch.float64)})
+    seen = sampling.ratios(check, {"x": torch.tensor(pairs, dtype=torch.float64)})
     assert seen.decided.tolist() == [True, True] + 6 * [False]
     assert seen.value.tolist() == [0.5, 2.0**959] + 6 * [-inf]
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from attnverify.checks import checks_of
-from attnverify.claims import registry
-from attnverify.evidence.forms import Decision, Measured
-from attnverify.evidence.records import Record, TwinRecord
-from attnverify.evidence.run import evidence, reject
-from attnverify.evidence.search import Settings
-from attnverify.evidence.status import own, required, standings
-from attnverify.verdict import Verdict
+from attnverify.checking.check import Decision, Measured
+from attnverify.checking.gather import evidence, reject
+from attnverify.checking.records import Record, TwinRecord
+from attnverify.checking.search import Settings
+from attnverify.support.verdict import Verdict
+from attnverify.topics import registry
+from attnverify.topics.lookup import checks_of
+from attnverify.verification.status import own, required, standings
 from evidence_files import report
 
 CLAIM = registry["norms.submultiplicative"]
@@ -86,7 +86,7 @@ def test_missing_records_and_twins_are_partial():
     ],
 )
 def test_a_claim_is_no_better_than_what_it_rests_on(first, second, status):
-    from attnverify.evidence.status import Standing
+    from attnverify.verification.status import Standing
 
     ids = ["paths.stochastic-product", "paths.decomposition"]
     alone = {ids[0]: Standing(first), ids[1]: Standing(second)}
@@ -95,7 +95,7 @@ def test_a_claim_is_no_better_than_what_it_rests_on(first, second, status):
 
 @pytest.mark.parametrize("status", ["verified", "partial", "failed", "not checked", "refuted"])
 def test_only_a_verified_correction_corrects(status):
-    from attnverify.evidence.status import Standing
+    from attnverify.verification.status import Standing
 
     for claim in filter(lambda claim: claim.corrected_by, registry.values()):
         alone = {id: Standing("verified") for id in registry}

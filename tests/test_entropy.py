@@ -11,9 +11,10 @@ from hypothesis.extra import numpy as hnp
 from scipy.special import softmax as scipy_softmax
 from scipy.stats import entropy as scipy_entropy
 
-from attnverify import InputError, ops
-from attnverify.formulas import eigenspectrum as spectrum
-from attnverify.formulas import entropy, softmax
+from attnverify import InputError
+from attnverify.arithmetic import ops
+from attnverify.mathematics import eigenspectrum as spectrum
+from attnverify.mathematics import entropy, softmax
 
 UNIT = 2.0**-53  # unit roundoff of float64
 ROWS = hnp.arrays(

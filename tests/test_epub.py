@@ -11,8 +11,7 @@ from xml.etree import ElementTree
 import pypandoc
 import pytest
 
-import make_epub
-import one_page
+from attnverify.book.build import make_epub, one_page
 
 XHTML = "{http://www.w3.org/1999/xhtml}"
 CHAPTERS = ["notebooks/norms", "notebooks/path-theorem"]

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from attnverify import ops
-from attnverify.checks import CHECKS
-from attnverify.claims import registry
-from attnverify.evidence import cover, formal
-from attnverify.evidence.exact import compare
-from attnverify.evidence.forms import Decision, Inequality, Twin
-from attnverify.evidence.records import Record, TwinRecord
-from attnverify.evidence.run import gather, reject
-from attnverify.evidence.search import Settings, attack, sample
-from attnverify.evidence.status import Standing, own, standings
-from attnverify.verdict import Verdict
+from attnverify.arithmetic import interval_cover, ops
+from attnverify.checking.ball_comparison import compare
+from attnverify.checking.check import Decision, Inequality, Twin
+from attnverify.checking.gather import gather, reject
+from attnverify.checking.records import Record, TwinRecord
+from attnverify.checking.search import Settings, attack, sample
+from attnverify.support.verdict import Verdict
+from attnverify.topics import registry
+from attnverify.topics.lookup import CHECKS
+from attnverify.verification import formal
+from attnverify.verification.status import Standing, own, standings
 
 QUICK = Settings(samples=400, restarts=12, steps=200)
 FEW = Settings(samples=100, restarts=4, steps=10)
@@ -154,9 +154,9 @@ def test_missing_evidence_is_partial():
 
 
 def test_cover_decides_signs():
-    assert cover.positive(lambda x: x * x + 1, flint.arb(-3), flint.arb(3))[0] is True
-    assert cover.positive(lambda x: x - 1, flint.arb(0), flint.arb(3))[0] is False
-    assert cover.positive(lambda x: x * x, flint.arb(-1), flint.arb(2.5))[0] is not True
+    assert interval_cover.positive(lambda x: x * x + 1, flint.arb(-3), flint.arb(3))[0] is True
+    assert interval_cover.positive(lambda x: x - 1, flint.arb(0), flint.arb(3))[0] is False
+    assert interval_cover.positive(lambda x: x * x, flint.arb(-1), flint.arb(2.5))[0] is not True
 
 
 def one_part_differs(side, other) -> bool:

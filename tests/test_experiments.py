@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from attnverify import InputError
-from attnverify.checks import checks_of
-from attnverify.claims import registry
-from attnverify.evidence.run import gather
-from attnverify.evidence.search import Settings as Search
-from attnverify.evidence.status import own, required
+from attnverify.checking.gather import gather
+from attnverify.checking.search import Settings as Search
 from attnverify.experiments import EXPERIMENTS, committed, find
 from attnverify.experiments.engine import agreement, results
 from attnverify.experiments.engine.model import Settings
 from attnverify.experiments.engine.tables import Table, plus_minus
-from attnverify.threads import one_thread
+from attnverify.support.threads import one_thread
+from attnverify.topics import registry
+from attnverify.topics.lookup import checks_of
+from attnverify.verification.status import own, required
 from toy_experiment import TOY, register
 
 NAMES = list(EXPERIMENTS)

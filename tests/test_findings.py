@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from attnverify.book.pages import findings
-from attnverify.checks.collapse import wide
-from attnverify.claims import registry
-from attnverify.formulas import heads
+from attnverify.mathematics import heads
+from attnverify.topics import registry
+from attnverify.topics.collapse.checks import wide
 
 SVG = "{http://www.w3.org/2000/svg}"
 

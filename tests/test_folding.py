@@ -7,7 +7,7 @@ from pathlib import Path
 import myst_nb
 import pytest
 
-from attnverify.book.extension import STATIC
+from attnverify.book.sphinx.extension import STATIC
 from pagechecks import soup
 from visits import visiting
 

@@ -13,12 +13,12 @@ import pytest
 
 import proofs
 from attnverify.book.pages import proofs as pages
-from attnverify.claims import registry
-from attnverify.errors import InputError
-from attnverify.evidence import formal
-from attnverify.evidence.formal import Theorem
-from attnverify.evidence.records import Record
-from attnverify.evidence.words import CHECKED, DIFFERS, checked
+from attnverify.checking.records import Record
+from attnverify.support.errors import InputError
+from attnverify.topics import registry
+from attnverify.verification import formal
+from attnverify.verification.formal import Theorem
+from attnverify.verification.formal_words import CHECKED, DIFFERS, checked
 from rocq import prover, record, scan, scripts, second
 from rocq.prover import ProofError
 
@@ -382,7 +382,7 @@ def test_a_wrong_list_is_refused(sample, text):
 
 def test_claims_are_partial_when_a_theory_is_edited(tmp_path, monkeypatch):
     """The whole way: a copy of the project's theories, one edited, and the status of a claim."""
-    from attnverify.evidence.status import own, required
+    from attnverify.verification.status import own, required
 
     copy = tmp_path / "formal"
     shutil.copytree(KNOWN.folder, copy)
@@ -531,8 +531,8 @@ def test_show_prints_the_formal_statement(capsys, monkeypatch):
 
 def test_a_run_of_formal_evidence_alone():
     """It takes no task of its own, and it is told in the report with its twins."""
-    from attnverify.evidence.search import Settings
-    from attnverify.evidence.verify import tasks_in, verify
+    from attnverify.checking.search import Settings
+    from attnverify.verification.verify import tasks_in, verify
 
     first = KNOWN.theorems[0]
     report = verify([first.claim], Settings(), ["formal"])

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attnverify as av
-from attnverify.errors import InputError
-from attnverify.network import frozen, paths, weights
+from attnverify.mathematics import frozen, paths, weights
+from attnverify.support.errors import InputError
 
 
 def network(depth=3, activation="gelu", dtype=torch.float64, **options):

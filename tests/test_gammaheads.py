@@ -5,9 +5,9 @@ import pytest
 import torch
 from flint import arb
 
-from attnverify import ops
-from attnverify.checks.collapse import withgamma
-from attnverify.formulas import collapse, gammaheads, norms
+from attnverify.arithmetic import ops
+from attnverify.mathematics import collapse, gammaheads, norms
+from attnverify.topics.collapse.checks import withgamma
 
 KEY = gammaheads.KEY_WIDTH
 TYPES = [0, 1, 2, 3, 4, 3, 4, 3]  # of up to 8 tokens: signs +, -, +, -, +, -, +, -

@@ -7,9 +7,9 @@ import pytest
 import torch
 from flint import arb
 
-from attnverify import ops
-from attnverify.checks.collapse import wide
-from attnverify.formulas import collapse, gammaheads, heads, norms
+from attnverify.arithmetic import ops
+from attnverify.mathematics import collapse, gammaheads, heads, norms
+from attnverify.topics.collapse.checks import wide
 
 KEY = heads.WIDE_KEY_WIDTH
 

@@ -21,10 +21,10 @@ from safetensors.torch import save_file
 import attnverify as av
 import modelzoo
 from attnverify import cli
-from attnverify.errors import InputError
-from attnverify.models import configuration, library, load
-from attnverify.models.load import Folder
-from attnverify.models.reading import ids_from, regular
+from attnverify.inspection import configuration, library, load
+from attnverify.inspection.load import Folder
+from attnverify.inspection.reading import ids_from, regular
+from attnverify.support.errors import InputError
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "path", "##s", "are", "short", "."]
 
@@ -387,7 +387,7 @@ def test_a_name_that_is_no_text(folder, tmp_path):
     folder.rename(odd)
     assert outcome(lambda: av.inspect(odd, [3])) is None
     assert outcome(lambda: av.inspect(odd / "none", [3])) is None
-    from attnverify.models import texts
+    from attnverify.inspection import texts
 
     (odd / os.fsdecode(b"\xfe.txt")).write_text("the path")
     assert outcome(lambda: texts.read([odd])) is None

@@ -9,7 +9,8 @@ import sys
 import pytest
 
 import attnverify
-from attnverify import evidence, lazy
+from attnverify import verification
+from attnverify.support import lazy
 
 HEAVY = ["torch", "numpy", "scipy", "matplotlib"]
 EXACT = ["flint", "sympy"]  # sympy loads flint by itself where it is installed
@@ -22,8 +23,8 @@ COMMAND = "import sys; from attnverify import cli; sys.argv = ['attnverify', {}]
         ("import attnverify", [*HEAVY, *EXACT, "rich"]),
         ("from attnverify import claims; claims.registry['paths.count']", [*HEAVY, *EXACT, "rich"]),
         ("from attnverify import ledger; ledger.derived", HEAVY),
-        ("import attnverify; attnverify.symbolic.equal; attnverify.ledger", HEAVY),
-        ("from attnverify.evidence import workers", [*HEAVY, *EXACT]),
+        ("import attnverify; attnverify.derivation.noncommuting.equal; attnverify.ledger", HEAVY),
+        ("from attnverify.verification import workers", [*HEAVY, *EXACT]),
         (COMMAND.format("'--help'"), [*HEAVY, *EXACT]),
         (COMMAND.format("'list', 'paths.*'"), [*HEAVY, *EXACT]),
         (COMMAND.format("'show', 'paths.count'"), [*HEAVY, *EXACT]),
@@ -51,7 +52,7 @@ def stated(package) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("package", [attnverify, evidence])
+@pytest.mark.parametrize("package", [attnverify, verification])
 def test_type_checkers_see_the_table_of_public_names(package):
     assert stated(package) == package.PUBLIC
     for name in package.PUBLIC:
@@ -59,10 +60,10 @@ def test_type_checkers_see_the_table_of_public_names(package):
 
 
 def test_a_public_name_is_the_module_itself():
-    import attnverify.formulas.norms
+    import attnverify.mathematics.norms
 
-    assert attnverify.norms is sys.modules["attnverify.formulas.norms"]
-    assert attnverify.spectrum is sys.modules["attnverify.formulas.eigenspectrum"]
+    assert attnverify.norms is sys.modules["attnverify.mathematics.norms"]
+    assert attnverify.spectrum is sys.modules["attnverify.mathematics.eigenspectrum"]
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -10,8 +10,8 @@ import pytest
 
 from attnverify.book.inpage.absent import LIBRARIES, AbsentError, standing_in
 from attnverify.book.inpage.session import Session
-from attnverify.evidence import notebooks
-from attnverify.formulas import softmax
+from attnverify.derivation import notebook_sources
+from attnverify.mathematics import softmax
 
 FEW = ("norms", "attention", "path-theorem")
 
@@ -19,7 +19,7 @@ FEW = ("norms", "attention", "path-theorem")
 ALONE = """
 import json, sys
 from attnverify.book.inpage.absent import LIBRARIES, standing_in
-from attnverify.evidence.notebooks import load
+from attnverify.derivation.notebook_sources import load
 
 class Blocked:
     def find_spec(self, name, path=None, target=None):
@@ -48,7 +48,7 @@ def test_derivation_cells_run_without_the_libraries():
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert {k: v for k, v in found["ended"].items() if v != "holds"} == {}
-    assert len(found["ended"]) == sum(len(notebooks.load(name).cells) for name in FEW) > 20
+    assert len(found["ended"]) == sum(len(notebook_sources.load(name).cells) for name in FEW) > 20
     assert found["loaded"] == []
 
 

@@ -13,25 +13,25 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from benchmarks.memory import peak_bytes
 from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 import attnverify as av
 import modelzoo
 from attnverify import cli
-from attnverify.claims import registry
-from attnverify.errors import InputError
 from attnverify.experiments.trained_encoder import spectra
-from attnverify.formulas.rates import layer_threshold
-from attnverify.models import command, library, outputs, page, perhead
-from attnverify.models.columns import TABLES
-from attnverify.models.forward import Subject, trace
-from attnverify.models.inputs import Inputs
-from attnverify.models.reading import ids_from
-from attnverify.models.report import Report, dumps
-from attnverify.models.rollout import Rollout
-from attnverify.models.streams import reconstruct
+from attnverify.inspection import command, library, outputs, page, perhead
+from attnverify.inspection.columns import TABLES
+from attnverify.inspection.forward import Subject, trace
+from attnverify.inspection.inputs import Inputs
+from attnverify.inspection.reading import ids_from
+from attnverify.inspection.report import Report, dumps
+from attnverify.inspection.rollout import Rollout
+from attnverify.inspection.streams import reconstruct
+from attnverify.mathematics.rates import layer_threshold
+from attnverify.support.errors import InputError
+from attnverify.topics import registry
+from benchmarks.memory import peak_bytes
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "path", "##s", "are", "short", "."]
 WORDS += [f"word{i}" for i in range(12)]
@@ -481,7 +481,7 @@ def test_command_says_what_is_wrong(tmp_path):
 
 
 def test_memory_is_asked_for_before_the_run(bert, monkeypatch):
-    from attnverify import memory
+    from attnverify.support import memory
 
     monkeypatch.setattr(memory, "available", lambda device: 1000.0)
     with pytest.raises(InputError, match="^inputs: got .* of working memory, expected at most the"):

@@ -26,7 +26,7 @@ from flint import arb
 
 import attnverify as av
 import modelzoo
-from attnverify.models.columns import TABLES
+from attnverify.inspection.columns import TABLES
 
 U = 2.0**-53
 ROTARY, NORMED = "positions are in the scores (rotary)", "queries and keys are normalized"

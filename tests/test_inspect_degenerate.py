@@ -10,18 +10,18 @@ from torch import nn
 
 import attnverify as av
 import modelzoo
-from attnverify import ops
-from attnverify.errors import InputError
-from attnverify.formulas import norms
-from attnverify.models import maps, outputs, over_texts, rollout, shares, words
-from attnverify.models import report as report_module
-from attnverify.models.drawings import figures, grid
-from attnverify.models.forward import trace
-from attnverify.models.page import page
-from attnverify.models.reconstruction import ReconstructionError
-from attnverify.models.report import dumps
-from attnverify.models.streams import HERE, Streams
-from attnverify.models.trace import Step
+from attnverify.arithmetic import ops
+from attnverify.inspection import maps, outputs, over_texts, rollout, shares, words
+from attnverify.inspection import report as report_module
+from attnverify.inspection.drawings import figures, grid
+from attnverify.inspection.forward import trace
+from attnverify.inspection.page import page
+from attnverify.inspection.reconstruction import ReconstructionError
+from attnverify.inspection.report import dumps
+from attnverify.inspection.streams import HERE, Streams
+from attnverify.inspection.trace import Step
+from attnverify.mathematics import norms
+from attnverify.support.errors import InputError
 
 SINGLE = maps.unit_roundoff(torch.float32)
 SINGLE_NOTE = report_module.SINGLE

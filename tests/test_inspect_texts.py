@@ -13,13 +13,14 @@ from typer.testing import CliRunner
 
 import attnverify as av
 import modelzoo
-from attnverify import campaign, cli
-from attnverify.errors import InputError, RunError
-from attnverify.evidence import store
-from attnverify.models import outputs, over_texts, texts
-from attnverify.models.columns import TABLES
-from attnverify.models.texts import Look
-from attnverify.threads import one_thread
+from attnverify import cli
+from attnverify.inspection import outputs, over_texts, texts
+from attnverify.inspection.columns import TABLES
+from attnverify.inspection.texts import Look
+from attnverify.runtime import cache as store
+from attnverify.runtime import campaign
+from attnverify.support.errors import InputError, RunError
+from attnverify.support.threads import one_thread
 from test_inspect import WORDS
 
 RANKED = {"rank_correlation": 0.5}

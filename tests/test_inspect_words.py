@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from attnverify.models import drawings, page, words
-from attnverify.models.columns import HEADS, LAYERS
-from attnverify.models.over_texts import lines
-from attnverify.models.report import Report
+from attnverify.inspection import drawings, page, words
+from attnverify.inspection.columns import HEADS, LAYERS
+from attnverify.inspection.over_texts import lines
+from attnverify.inspection.report import Report
 
 PROOF = {
     "steps": 33,

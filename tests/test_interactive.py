@@ -11,12 +11,12 @@ import torch
 from playwright.sync_api import Locator, Page
 
 import attnverify as av
-from attnverify import ops
+from attnverify.arithmetic import ops
+from attnverify.arithmetic.tracing import UntraceableError
 from attnverify.book import interactive
 from attnverify.book.interactive import limit, written
 from attnverify.book.interactive.drawing import SIGNIFICANT, Plot, significant
 from attnverify.book.interactive.figure import Figure, Slider, Values
-from attnverify.tracing import UntraceableError
 from pagechecks import remote_resources, soup, undescribed_images
 from visits import FAINT, PHONE, SMALLEST_CONTRAST, STICKING_OUT, serve, visiting
 

@@ -16,13 +16,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnverify import campaign
-from attnverify.errors import InputError, RunError
-from attnverify.evidence import derive, notebooks, reuse, run, samples
-from attnverify.evidence.samples import Plan
-from attnverify.evidence.search import Settings, shortfall
-from attnverify.evidence.store import Store, opened, sealed
-from attnverify.evidence.workers import Task
+from attnverify.checking import gather
+from attnverify.checking.search import Settings, shortfall
+from attnverify.derivation import notebook_sources, run_cells
+from attnverify.runtime import campaign
+from attnverify.runtime.cache import Store, opened, sealed
+from attnverify.runtime.workers import Task
+from attnverify.support.errors import InputError, RunError
+from attnverify.verification import long_sampling, reuse
+from attnverify.verification.long_sampling import Plan
 
 CLAIM = "norms.submultiplicative"  # an inequality and an identity that sample
 PLAN = Plan(CLAIM, 40, 20)
@@ -95,15 +97,15 @@ def changed(valid, how: str, seed: int):
 def pieces(tmp_path_factory):
     """A finished campaign: its folder, its reader, and the results."""
     folder = tmp_path_factory.mktemp("campaign")
-    samples.sample(PLAN, folder, jobs=1)
-    reader = campaign._Pieces(PLAN.campaign(), folder / samples.PIECES)
+    long_sampling.sample(PLAN, folder, jobs=1)
+    reader = campaign._Pieces(PLAN.campaign(), folder / long_sampling.PIECES)
     return folder, reader, list(reader.results())
 
 
 def summed(results) -> dict:
     """What is made of the pieces, but for ratios."""
     keys = ("outcome", "cases", "undecided", "detail")
-    return {name: [row[key] for key in keys] for name, row in samples.merged(results).items()}
+    return {name: [row[key] for key in keys] for name, row in long_sampling.merged(results).items()}
 
 
 def test_a_changed_piece_of_a_campaign_changes_no_sum(pieces):
@@ -129,16 +131,16 @@ def test_a_changed_piece_of_a_campaign_changes_no_sum(pieces):
 @pytest.fixture(scope="module")
 def kept():
     """Tasks with what they find, as the store holds it."""
-    task = Task(CLAIM, run.gather, (CLAIM, SMALL, ["sampled", "certified", "decided"]))
-    source = notebooks.load("norms", None)
-    proofs = Task("notebook norms", derive.run, (source,))
-    found = [(task, run.gather(*task.arguments)), (proofs, derive.run(source))]
+    task = Task(CLAIM, gather.gather, (CLAIM, SMALL, ["sampled", "certified", "decided"]))
+    source = notebook_sources.load("norms", None)
+    proofs = Task("notebook norms", run_cells.run, (source,))
+    found = [(task, gather.gather(*task.arguments)), (proofs, run_cells.run(source))]
     return [(task, json.loads(json.dumps(reuse._value(piece))), piece) for task, piece in found]
 
 
 def same(one, other) -> bool:
     """Whether two pieces say the same, but for ratios, times and the words beside them."""
-    if isinstance(one, derive.NotebookRun):
+    if isinstance(one, run_cells.NotebookRun):
         return one.source == other.source and not one.error and told(one) == told(other)
     keys = ("kind", "check", "outcome", "limits")
     records = [[[getattr(r, k) for k in keys] for r in each.records] for each in (one, other)]
@@ -150,7 +152,7 @@ def same(one, other) -> bool:
 def told(done) -> dict:
     """What a notebook's run shows of every claim."""
     claims = dict.fromkeys(entry.claim for entry in done.entries)
-    found = {claim: derive.records(claim, done) for claim in claims}
+    found = {claim: run_cells.records(claim, done) for claim in claims}
     return {c: ([r.outcome for r in rs], len(ts)) for c, (rs, ts) in found.items()}
 
 
@@ -196,13 +198,13 @@ def test_a_damaged_file_is_none_and_raises_nothing(pieces):
 def test_forged_pieces_are_done_again(pieces):
     """All the forms that were once summed: the files are those of an honest run afterwards."""
     folder, reader, valid = pieces
-    before = (folder / samples.REPORT).read_bytes()
+    before = (folder / long_sampling.REPORT).read_bytes()
     first = valid[0][0]
     for forged in ([], [{**first, "cases": 10**9}, *valid[0][1:]], valid[0][:1], valid[0] * 2):
         path = reader.path(0)
         path.write_text(json.dumps(sealed(reader._head(0), "result", forged)))
-        samples.sample(PLAN, folder, jobs=1)
-        assert reader.get(0) == valid[0] and (folder / samples.REPORT).read_bytes() == before
+        long_sampling.sample(PLAN, folder, jobs=1)
+        assert reader.get(0) == valid[0] and (folder / long_sampling.REPORT).read_bytes() == before
 
 
 @pytest.mark.parametrize(

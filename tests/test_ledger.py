@@ -10,8 +10,10 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from sympy.core.parameters import global_parameters
 
-from attnverify import InputError, ledger, symbolic
-from attnverify.evidence import box, parsing, shown
+from attnverify import InputError, ledger
+from attnverify.derivation import noncommuting, step_box
+from attnverify.derivation import typeset_steps as shown
+from attnverify.support import parsing
 
 x = sp.Symbol("x", real=True)
 CLAIM = "norms.square-variant"
@@ -49,8 +51,8 @@ def test_recordings_nest_and_end():
         sp.Eq(x, 2 * x, evaluate=False),
         sp.Gt(0, 1),
         (
-            symbolic.matrices("A B")[0] * symbolic.matrices("A B")[1],
-            symbolic.matrices("A B")[1] * symbolic.matrices("A B")[0],
+            noncommuting.matrices("A B")[0] * noncommuting.matrices("A B")[1],
+            noncommuting.matrices("A B")[1] * noncommuting.matrices("A B")[0],
         ),
         (sp.Function("f")(x), sp.Function("g")(x)),
     ],
@@ -150,7 +152,7 @@ def test_a_given_stands_on_a_claim_or_on_a_word():
     given = {"norms.submultiplicative": "|AB| <= |A| |B|", "notation": "x is a length"}
     entry = ledger.derived("norms.residual-centers", step, given=given)
     assert entry.given == tuple(given.items())
-    assert 'href="norms.html#claim-norms-submultiplicative"' in box.as_markdown(entry)
+    assert 'href="norms.html#claim-norms-submultiplicative"' in step_box.as_markdown(entry)
     assert "|AB| <= |A| |B| (norms.submultiplicative)" in repr(entry)
 
 
@@ -339,7 +341,7 @@ def test_a_thread_that_parses_too_is_no_error(monkeypatch, failures, raises):
 
 SHOWN = """
 import sympy as sp
-from attnverify.evidence import shown
+from attnverify.verification import shown
 T = sp.Symbol("T", positive=True)
 square = -(T - 1)**2
 with sp.evaluate(False):

@@ -10,10 +10,11 @@ import torch
 from flint import arb
 
 import attnverify as av
-from attnverify import InputError, ops
-from attnverify.checks.cases import CASES
-from attnverify.evidence.quadrature import reference
-from attnverify.formulas import chisquare, localization, walk
+from attnverify import InputError
+from attnverify.arithmetic import ops
+from attnverify.arithmetic.quadrature import reference
+from attnverify.mathematics import chisquare, localization, walk
+from attnverify.topics.shared.cases import CASES
 
 WALKS, BATCH = 10_000_000, 100_000
 IDENTITY = torch.eye(4, dtype=torch.float64)

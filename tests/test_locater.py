@@ -17,7 +17,7 @@ from attnverify.experiments.locater import regularizer as eigenspectrum
 from attnverify.experiments.locater.hidden_markov import HiddenMarkov
 from attnverify.experiments.locater.replicas import Case, Point, Replicas
 from attnverify.experiments.locater.sources import UNKNOWN, MarkovSource, TextSource
-from attnverify.formulas import querykey
+from attnverify.mathematics import querykey
 
 SOURCE = HiddenMarkov.sticky(3, stay=0.9, right=0.7)
 SHAPE = language.Shape(symbols=3, context=6, depth=2, heads=2, width=8, mlp_width=16)

@@ -23,7 +23,7 @@ from attnverify.experiments.locater.hidden_markov import HiddenMarkov
 from attnverify.experiments.locater.replicas import Case, Point, Replicas
 from attnverify.experiments.locater.sources import UNKNOWN, MarkovSource, TextSource
 from attnverify.experiments.texts import Texts
-from attnverify.seeds import generator
+from attnverify.support.seeds import generator
 
 #: Three states, two symbols, nothing symmetric.
 UNEVEN = HiddenMarkov(

@@ -6,9 +6,10 @@ import torch
 from flint import arb
 
 import attnverify as av
-from attnverify import Mask, ops
-from attnverify.errors import InputError
-from attnverify.formulas import masks
+from attnverify import Mask
+from attnverify.arithmetic import ops
+from attnverify.mathematics import mask_bounds
+from attnverify.support.errors import InputError
 
 
 def tokens(*shape, seed=0):
@@ -95,17 +96,17 @@ def test_bad_masks_are_refused():
     ):
         network(Mask(real=torch.ones(4, dtype=torch.bool)))(tokens(3, 4))
     with pytest.raises(InputError, match="^alike: got 3, expected a whole number from 1 to 2"):
-        masks.shape(3, 3, torch.zeros(1))
+        mask_bounds.shape(3, 3, torch.zeros(1))
     with pytest.raises(InputError, match="^window: got 3, expected at least 4"):
-        masks.shape(6, 2, torch.zeros(1), 3)
+        mask_bounds.shape(6, 2, torch.zeros(1), 3)
     with pytest.raises(InputError, match="^window: got 2, expected at least 3"):
-        masks.growth(2, 1, arb(1))
+        mask_bounds.growth(2, 1, arb(1))
 
 
 def test_the_shapes_known_by_name():
     """Window 3: g = 1 + sqrt 3; window 4: the Tribonacci constant, a root of x^3 = x^2 + x + 1."""
-    assert (masks.growth(3, 1, arb(1)) - 1 - arb(3).sqrt()).contains(0)
-    g = masks.growth(4, 1, arb(1))
+    assert (mask_bounds.growth(3, 1, arb(1)) - 1 - arb(3).sqrt()).contains(0)
+    g = mask_bounds.growth(4, 1, arb(1))
     assert (g**3 - g**2 - g - 1).contains(0) and g.rad() < 1e-12
-    assert masks.shape(6, 1, torch.zeros(1).double()).tolist() == [0, 1, 2, 3, 4, 5]
-    assert masks.shape(6, 1, torch.zeros(1).double(), 4).tolist() == [0, 1, 2, 3, 6, 11]
+    assert mask_bounds.shape(6, 1, torch.zeros(1).double()).tolist() == [0, 1, 2, 3, 4, 5]
+    assert mask_bounds.shape(6, 1, torch.zeros(1).double(), 4).tolist() == [0, 1, 2, 3, 6, 11]

@@ -8,14 +8,14 @@ import torch
 from torch import nn
 
 import modelzoo
-from attnverify.errors import InputError
-from attnverify.models import families, maps, scores, spec, streams
-from attnverify.models.forward import Subject, trace
-from attnverify.models.inputs import Inputs
-from attnverify.models.reconstruction import ReconstructionError, compared
-from attnverify.models.record import Call, Record
-from attnverify.models.streams import Streams, reconstruct
-from attnverify.models.trace import Block, Branch, Step
+from attnverify.inspection import families, maps, scores, spec, streams
+from attnverify.inspection.forward import Subject, trace
+from attnverify.inspection.inputs import Inputs
+from attnverify.inspection.reconstruction import ReconstructionError, compared
+from attnverify.inspection.record import Call, Record
+from attnverify.inspection.streams import Streams, reconstruct
+from attnverify.inspection.trace import Block, Branch, Step
+from attnverify.support.errors import InputError
 
 DTYPES = (torch.float64, torch.float32)
 
@@ -357,7 +357,7 @@ WRONG = {
 
 def run(model, architecture, ids):
     """The streams of a model under an architecture that need not be its own."""
-    from attnverify.models.inputs import Inputs
+    from attnverify.inspection.inputs import Inputs
 
     subject = Subject.of(model)
     subject = Subject(subject.model, architecture(subject.model))

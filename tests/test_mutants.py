@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import mutants
-from attnverify.evidence.closure import Sources
 from attnverify.experiments import phase_diagram
-from attnverify.formulas import norms
+from attnverify.mathematics import norms
+from attnverify.runtime.source_dependencies import Sources
 from mutation import engine, pieces, plant, rules, trial
 from mutation.equivalent import EQUIVALENT
 
@@ -32,7 +32,7 @@ def value(X, W, scale=2):
 def example(tmp_path):
     path = tmp_path / "example.py"
     path.write_text(EXAMPLE)
-    return rules.of_file(path, "attnverify.formulas.example")
+    return rules.of_file(path, "attnverify.mathematics.example")
 
 
 def test_every_rule_changes_one_expression(example):
@@ -80,7 +80,7 @@ def test_every_error_of_the_engine_is_in_its_source(root):
 
 
 def mutant_of(old: str, new: str) -> rules.Mutant:
-    """A mutant of formulas/norms.py."""
+    """A mutant of mathematics/norms.py."""
     text = Path(norms.__file__).read_text(encoding="utf-8")
     assert text.count(old) == 1
     line = text[: text.index(old)].count("\n") + 1
@@ -120,7 +120,7 @@ def tests(tmp_path, monkeypatch):
     """What writes the only tests that a mutant meets."""
 
     def write(*lines: str) -> None:
-        head = ["import torch", "from attnverify.formulas import norms", "def test_it():"]
+        head = ["import torch", "from attnverify.mathematics import norms", "def test_it():"]
         body = [*head, *(f"    {line}" for line in lines)]
         (tmp_path / "test_it.py").write_text("\n".join(body) + "\n")
 
@@ -187,7 +187,7 @@ def test_models_and_experiments_are_met_by_tests_alone(root, known):
     """Modules in folders have their dotted names; what draws or prints has no mutant."""
     found = [m for m in mutants.mutants(rules.TESTED)]
     modules = {m.module for m in found}
-    assert {"attnverify.models.report", "attnverify.experiments.engine.agreement"} <= modules
+    assert {"attnverify.inspection.report", "attnverify.experiments.engine.agreement"} <= modules
     assert "attnverify.experiments.shortpaths" in modules
     assert not {m.rpartition(".")[2] for m in modules} & set(rules.NO_MEASURE)
     assert not any(trial.reached(m, known) for m in found)

@@ -11,8 +11,10 @@ import pytest
 from docutils import nodes
 from matplotlib.figure import Figure
 
-import narrow_figures
-from attnverify.book import figures, holding, narrow
+from attnverify.book import figures
+from attnverify.book.figures import narrow
+from attnverify.book.html import narrow_figures
+from attnverify.book.sphinx import holding
 from visits import DESK, PHONE, visiting
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -12,12 +12,12 @@ import pytest
 import torch
 from flint import arb
 
-from attnverify.checks.localization import inversion, law, softmax_row
-from attnverify.checks.modern import orbits, pairs, rotary, windows
-from attnverify.checks.simulated import within
-from attnverify.checks.softmax import perturbation
-from attnverify.checks.walk import row
-from attnverify.formulas.softmax import critical_oscillation
+from attnverify.mathematics.softmax import critical_oscillation
+from attnverify.topics.localization.checks import inversion, law, softmax_row
+from attnverify.topics.modern.checks import orbits, pairs, rotary, windows
+from attnverify.topics.shared.simulated import within
+from attnverify.topics.softmax.checks import perturbation
+from attnverify.topics.walk.checks import row
 
 NAN = math.nan
 FIGURES = ("divergence", "variation", "entropy", "contrast")

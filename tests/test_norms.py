@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.optimize import minimize
 
-from attnverify import InputError, ops
-from attnverify.formulas import norms
-from attnverify.formulas.center import Program, optimal_center
-from attnverify.formulas.spectral import spectral_norm
+from attnverify import InputError
+from attnverify.arithmetic import ops
+from attnverify.mathematics import norms
+from attnverify.mathematics.center import Program, optimal_center
+from attnverify.mathematics.spectral import spectral_norm
 
 MATRICES = hnp.arrays(
     np.float64,

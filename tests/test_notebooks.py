@@ -13,10 +13,10 @@ import jupytext
 import pytest
 
 from attnverify import InputError, cli
-from attnverify.claims import registry
-from attnverify.evidence import derive, notebooks, pinned
-from attnverify.evidence.myst import Cell, code_cells
-from attnverify.evidence.verify import Report, Settings, verify
+from attnverify.derivation import notebook_sources, reviewed_record, run_cells
+from attnverify.derivation.myst import Cell, code_cells
+from attnverify.topics import registry
+from attnverify.verification.verify import Report, Settings, verify
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted({claim.notebook for claim in registry.values()})
@@ -28,7 +28,7 @@ OPTIONS = re.compile(r"\A---\n.*?^---\n", re.M | re.S)  # caption and alternativ
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_givens_say_what_they_stand_on(name):
     """A plain text would count as a hypothesis of the statement, whatever it says."""
-    for cell in notebooks.load(name).cells:
+    for cell in notebook_sources.load(name).cells:
         for node in ast.walk(ast.parse(cell)):
             if isinstance(node, ast.keyword) and node.arg == "given":
                 assert not isinstance(node.value, ast.Constant | ast.JoinedStr), ast.unparse(node)
@@ -65,7 +65,7 @@ def bound_anew(cells: list[Cell]) -> list[str]:
     found = []
     for cell in cells:
         bound, read = names(symtable.symtable(cell.source, "cell", "exec"))
-        if notebooks.TAG in cell.tags:
+        if notebook_sources.TAG in cell.tags:
             found += sorted(ordinary & read - bound)
             ordinary -= bound
         else:
@@ -79,7 +79,10 @@ def test_derivations_use_no_name_of_ordinary_cells(path):
 
 
 def test_a_name_bound_anew_is_seen():
-    first, last = Cell("x = 1", (notebooks.TAG,), 1), Cell("y = x", (notebooks.TAG,), 3)
+    first, last = (
+        Cell("x = 1", (notebook_sources.TAG,), 1),
+        Cell("y = x", (notebook_sources.TAG,), 3),
+    )
     assert bound_anew([first, Cell("x = 2", (), 2), last]) == ["x"]
     assert bound_anew([first, Cell("y = 2", (), 2), last]) == []
 
@@ -171,7 +174,7 @@ TRUE = "import attnverify as av, sympy as sp\nx = sp.Symbol('x')\n" + (
 ZERO = "division by zero"
 
 
-def notebook(folder: Path, *cells: str, tags: str = f":tags: [{notebooks.TAG}]\n\n") -> Path:
+def notebook(folder: Path, *cells: str, tags: str = f":tags: [{notebook_sources.TAG}]\n\n") -> Path:
     """Write n.md with these cells; returns the folder."""
     body = "\n".join(f"```{{code-cell}} ipython3\n{tags}{cell}\n```\n" for cell in cells)
     (folder / "n.md").write_text(body, encoding="utf-8")
@@ -180,10 +183,10 @@ def notebook(folder: Path, *cells: str, tags: str = f":tags: [{notebooks.TAG}]\n
 
 def outcome(folder: Path) -> tuple[str, str]:
     """Outcome and detail of the derivation of paths.count in n.md."""
-    done = derive.run(notebooks.load("n", folder))
+    done = run_cells.run(notebook_sources.load("n", folder))
     own = [entry for entry in done.entries if entry.claim == "paths.count"]
-    reviewed = {"paths.count": {"sympy": "", **pinned.of_claim(own)}}
-    (record,), _ = derive.records("paths.count", done, reviewed)
+    reviewed = {"paths.count": {"sympy": "", **reviewed_record.of_claim(own)}}
+    (record,), _ = run_cells.records("paths.count", done, reviewed)
     return record.outcome, record.detail
 
 
@@ -222,7 +225,7 @@ import sys
 from pathlib import Path
 for name in ("torch", "numpy", "scipy", "flint", "jupytext", "yaml"):
     sys.modules[name] = None  # as if not installed
-from attnverify.evidence import derive, notebooks, pinned
+from attnverify.verification import derive, notebooks, pinned
 done = derive.run(notebooks.load("n", Path(sys.argv[1])))
 sys.exit(done.error or len(done.entries) - 1)
 """
@@ -256,14 +259,14 @@ def test_a_report_names_the_derivations_that_ran(tmp_path, monkeypatch):
     content = (ROOT / "notebooks" / f"{name}.md").read_bytes()
     (tmp_path / f"{name}.md").write_bytes(content)
     seen = [derived().as_json(), derived(notebooks_folder=tmp_path).as_json()]
-    monkeypatch.setenv(notebooks.NOTEBOOKS, str(tmp_path))
+    monkeypatch.setenv(notebook_sources.NOTEBOOKS, str(tmp_path))
     seen.append(derived().as_json())
     entries = [report["derivations"][name] for report in seen]
     assert {e["sha256"] for e in entries} == {hashlib.sha256(content).hexdigest()}
     assert [e["origin"] for e in entries] == [
         "the notebooks beside the package's source",
         f"the folder asked for by notebooks: {tmp_path}",
-        f"the folder asked for by {notebooks.NOTEBOOKS}: {tmp_path}",
+        f"the folder asked for by {notebook_sources.NOTEBOOKS}: {tmp_path}",
     ]
 
 
@@ -285,16 +288,16 @@ def test_the_command_takes_a_folder_and_says_what_ran(tmp_path, monkeypatch, cap
 def test_what_is_asked_for_must_be_a_folder(tmp_path, monkeypatch, asked):
     notebook(tmp_path, TRUE)
     with pytest.raises(InputError, match="expected a folder of notebooks"):
-        notebooks.load("n", tmp_path / asked)
-    monkeypatch.setenv(notebooks.NOTEBOOKS, str(tmp_path / asked))
-    with pytest.raises(InputError, match=f"{notebooks.NOTEBOOKS}: got"):
-        notebooks.load("n")
+        notebook_sources.load("n", tmp_path / asked)
+    monkeypatch.setenv(notebook_sources.NOTEBOOKS, str(tmp_path / asked))
+    with pytest.raises(InputError, match=f"{notebook_sources.NOTEBOOKS}: got"):
+        notebook_sources.load("n")
 
 
 def test_what_is_no_text_is_refused(tmp_path):
     (tmp_path / "n.md").write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match="n.md, which is no UTF-8"):
-        notebooks.load("n", tmp_path)
+        notebook_sources.load("n", tmp_path)
 
 
 @pytest.fixture
@@ -304,19 +307,19 @@ def installed(tmp_path, monkeypatch) -> Path:
     shipped.mkdir(parents=True)
     notebook(shipped, TRUE)
     digest = hashlib.sha256((shipped / "n.md").read_bytes()).hexdigest()
-    (shipped / notebooks.DIGESTS).write_text(f'{{"n.md": "{digest}"}}')
-    monkeypatch.setattr(notebooks, "PACKAGE", shipped.parent)
+    (shipped / notebook_sources.DIGESTS).write_text(f'{{"n.md": "{digest}"}}')
+    monkeypatch.setattr(notebook_sources, "PACKAGE", shipped.parent)
     return shipped
 
 
 def test_shipped_derivations_are_checked_by_digest(installed):
-    assert notebooks.load("n").origin == "shipped with the installed package"
+    assert notebook_sources.load("n").origin == "shipped with the installed package"
     notebook(installed, "x = 1")
     with pytest.raises(InputError, match="n.md with SHA-256 .*, which is not the one shipped"):
-        notebooks.load("n")
-    (installed / notebooks.DIGESTS).write_text("[1")
+        notebook_sources.load("n")
+    (installed / notebook_sources.DIGESTS).write_text("[1")
     with pytest.raises(InputError, match="broken digests.json"):
-        notebooks.load("n")
+        notebook_sources.load("n")
 
 
 def test_an_installation_without_notebooks_looks_nowhere_else(installed, monkeypatch):
@@ -325,8 +328,8 @@ def test_an_installation_without_notebooks_looks_nowhere_else(installed, monkeyp
         folder.mkdir()
         notebook(folder, TRUE)
     monkeypatch.chdir(installed.parents[1])
-    (installed / notebooks.DIGESTS).unlink()
-    source = notebooks.load("n")
+    (installed / notebook_sources.DIGESTS).unlink()
+    source = notebook_sources.load("n")
     assert source.cells == () and not source.found
 
 

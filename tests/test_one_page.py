@@ -7,9 +7,8 @@ from collections import Counter
 
 import pytest
 
-import browser as browsers
-import one_page
-import print_pdf
+from attnverify.book.build import browser as browsers
+from attnverify.book.build import one_page, print_pdf
 
 PAGE = """<title>2. Two — The Book</title><link rel="stylesheet" href="../_static/a.css">
 <article class="bd-article"><h1>2. Two<a class="headerlink" href="#two">#</a></h1><p id="two">

@@ -9,12 +9,12 @@ import pytest
 import evidence_files
 from attnverify.book.pages import oneline, tables
 from attnverify.book.pages.common import Evidence
-from attnverify.checks.definitions.agree import LIMITS as BY_DEFINITION
-from attnverify.claims import registry
-from attnverify.evidence import formal
-from attnverify.evidence.margins import at_equality
-from attnverify.evidence.records import Record, TwinRecord
-from attnverify.evidence.run import SAMPLED
+from attnverify.checking.definition_agreement import LIMITS as BY_DEFINITION
+from attnverify.checking.gather import SAMPLED
+from attnverify.checking.records import Record, TwinRecord
+from attnverify.topics import registry
+from attnverify.verification import formal
+from attnverify.verification.margins import at_equality
 
 TV = "softmax.total-variation"
 DERIVED = Record("derived", "softmax", "pass", None, 5, 0.1, "given: y > 0 (notation)")

@@ -8,7 +8,7 @@ from statistics import NormalDist
 
 import pytest
 
-from attnverify.claims import registry
+from attnverify.topics import registry
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "notebooks").glob("*.md"))

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from attnverify import ops
-from attnverify.formulas import norms, spectral
+from attnverify.arithmetic import ops
+from attnverify.mathematics import norms, spectral
 
 # zero or at least 2^-20, so that no square underflows
 SIZES = st.floats(2.0**-20, 8)

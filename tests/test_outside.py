@@ -13,15 +13,16 @@ from pathlib import Path
 import pytest
 
 import attnverify as av
-from attnverify import InputError, cli, ops
-from attnverify.checks import CHECKS
-from attnverify.claims import Registry, registry
-from attnverify.errors import RunError
-from attnverify.evidence import outside, replay
-from attnverify.evidence.fields import require_sizes
-from attnverify.evidence.search import Settings, attack
-from attnverify.evidence.verify import verify
-from attnverify.evidence.workers import run_all
+from attnverify import InputError, cli
+from attnverify.arithmetic import ops
+from attnverify.checking.check_fields import require_sizes
+from attnverify.checking.search import Settings, attack
+from attnverify.runtime.workers import run_all
+from attnverify.support.errors import RunError
+from attnverify.topics import Registry, registry
+from attnverify.topics.lookup import CHECKS
+from attnverify.verification import claim_files, replay
+from attnverify.verification.verify import verify
 
 ROOT = Path(__file__).resolve().parents[1]
 MINE = (ROOT / "book" / "examples" / "lipschitz.py").read_text(encoding="utf-8")
@@ -73,13 +74,13 @@ def test_an_edited_file_takes_the_place_of_what_it_stated(tmp_path):
     """In one session, as in a notebook: the old text is not checked under the new one's name."""
 
     def brought_in(text: str, folder: Path = tmp_path) -> list[str]:
-        return [c.id for c in outside.bring_in(outside.read(Path(written(folder, text))))]
+        return [c.id for c in claim_files.bring_in(claim_files.read(Path(written(folder, text))))]
 
     assert brought_in(MINE) == brought_in(MINE) == ["mine.lipschitz"]
-    first = outside.file_of("mine.lipschitz")
+    first = claim_files.file_of("mine.lipschitz")
     assert brought_in(MINE.replace("is 1/2-Lipschitz", "is Lipschitz")) == ["mine.lipschitz"]
     assert registry["mine.lipschitz"].title == "Softmax is Lipschitz"
-    assert outside.file_of("mine.lipschitz") != first
+    assert claim_files.file_of("mine.lipschitz") != first
     assert brought_in(MINE.replace("mine.lipschitz", "mine.other")) == ["mine.other"]
     assert "mine.lipschitz" not in registry and "mine.lipschitz" not in CHECKS
     (tmp_path / "elsewhere").mkdir()
@@ -97,7 +98,7 @@ def test_a_file_may_hold_dataclasses(tmp_path):
     """These look for the module of a class by its name."""
     start = "from __future__ import annotations\nfrom dataclasses import dataclass\n"
     text = start + MINE + "\n@dataclass\nclass Size:\n    n: int = 2\n"
-    assert outside.bring_in(outside.read(Path(written(tmp_path, text))))
+    assert claim_files.bring_in(claim_files.read(Path(written(tmp_path, text))))
 
 
 def test_a_claim_gets_every_kind_of_evidence_and_loses_its_twin(tmp_path):
@@ -144,15 +145,15 @@ def test_what_it_rests_on_is_checked_with_it(tmp_path):
 
 def test_an_instance_is_replayed_against_the_text_that_states_the_claim(tmp_path):
     path = Path(written(tmp_path))
-    outside.ask(str(path))
-    check = outside.checks_here("mine.lipschitz")["lipschitz"]
+    claim_files.ask(str(path))
+    check = claim_files.checks_here("mine.lipschitz")["lipschitz"]
     found = attack(check, QUICK, "mine.lipschitz/lipschitz")
     replay.save(tmp_path / "worst.json", "mine.lipschitz", "lipschitz", found.instance)
     claim, name, seen = replay.replay(tmp_path / "worst.json")
     assert (claim, name, seen.outcome) == ("mine.lipschitz", "lipschitz", "pass")
     body = json.loads((tmp_path / "worst.json").read_text())
     assert body["stated in"]["file"] == "mine.py"
-    outside._FILES["mine.lipschitz"] = outside.ClaimFile("mine.py", "other", "0" * 64)
+    claim_files._FILES["mine.lipschitz"] = claim_files.ClaimFile("mine.py", "other", "0" * 64)
     with pytest.raises(InputError, match="SHA-256 0000.*--claims mine.py"):
         replay.replay(tmp_path / "worst.json")
 
@@ -170,7 +171,7 @@ CHECKS = {"mine.same": {"same": SAME.but("twice", right=lambda x: 2 * x * x)}}
 
 
 def test_a_plain_identity_is_accepted(tmp_path):
-    outside._examine(outside.read(Path(written(tmp_path, IDENTITY))))
+    claim_files._examine(claim_files.read(Path(written(tmp_path, IDENTITY))))
 
 
 SPOILED = {
@@ -377,10 +378,10 @@ def test_a_file_that_is_no_claim_is_refused_by_name(tmp_path, what):
     text, message = SPOILED[what]
     path = written(tmp_path, text)
     with pytest.raises(InputError, match=message) as refused:
-        outside._examine(outside.read(Path(path)))
-    book = {id for id in registry if outside.file_of(id) is None}
+        claim_files._examine(claim_files.read(Path(path)))
+    book = {id for id in registry if claim_files.file_of(id) is None}
     assert "mine.lipschitz" not in registry or "check 'lipschitz': " in str(refused.value)
-    assert book >= set(CHECKS) - set(outside._FILES)
+    assert book >= set(CHECKS) - set(claim_files._FILES)
 
 
 @pytest.mark.parametrize(
@@ -389,20 +390,20 @@ def test_a_file_that_is_no_claim_is_refused_by_name(tmp_path, what):
 def test_no_file_is_named(tmp_path, name, message):
     (tmp_path / "mine.txt").write_text("CLAIMS = []")
     with pytest.raises(InputError, match=message):
-        outside.read(tmp_path / name)
+        claim_files.read(tmp_path / name)
 
 
 def test_a_file_that_never_ends_is_ended(tmp_path):
     path = written(tmp_path, "while True:\n    pass\n")
     with pytest.raises(RunError, match=r"reading mine.py: got no end within 1 s"):
-        outside.examine(outside.read(Path(path)), limit=1)
+        claim_files.examine(claim_files.read(Path(path)), limit=1)
 
 
 def test_a_piece_that_never_ends_is_ended(tmp_path):
     """What is tried before has few instances and ends; the search has more."""
     endless = MINE.replace("def moved(u, e):\n", "def moved(u, e):\n    while len(u) > 10: pass\n")
-    claims = outside.bring_in(outside.read(Path(written(tmp_path, endless))))
-    tasks = outside.tasks(claims, QUICK, ["sampled"], 1)
+    claims = claim_files.bring_in(claim_files.read(Path(written(tmp_path, endless))))
+    tasks = claim_files.tasks(claims, QUICK, ["sampled"], 1)
     with pytest.raises(RunError, match=r"mine.lipschitz: got no end within 1 s.*--limit"):
         list(run_all(tasks, None, 2))
 
@@ -413,7 +414,7 @@ def test_a_file_changes_nothing_but_its_own_process(tmp_path):
     report = verify([written(tmp_path, text)], QUICK, ["sampled"], jobs=1)
     assert report.standing["mine.lipschitz"].status == "partial" and not hasattr(ops, "changed")
     try:
-        assert list(outside.checks_here("mine.lipschitz")) == ["lipschitz"] and ops.changed
+        assert list(claim_files.checks_here("mine.lipschitz")) == ["lipschitz"] and ops.changed
     finally:
         del ops.changed
 
@@ -421,8 +422,8 @@ def test_a_file_changes_nothing_but_its_own_process(tmp_path):
 def test_a_module_with_the_name_of_a_notebook_gives_no_evidence_to_the_book(tmp_path, monkeypatch):
     (tmp_path / "softmax.py").write_text(MINE + DERIVE)
     monkeypatch.syspath_prepend(str(tmp_path))
-    point = EntryPoint("mine", "softmax", outside.GROUP)
-    monkeypatch.setattr(outside, "_points", lambda: [point])
+    point = EntryPoint("mine", "softmax", claim_files.GROUP)
+    monkeypatch.setattr(claim_files, "_points", lambda: [point])
     report = verify("mine.*", QUICK, ["derived"], jobs=1)
     assert report.records["mine.lipschitz"][0].outcome == "pass"
     assert report.claims[0].notebook == "module softmax"
@@ -434,18 +435,18 @@ def test_a_module_with_the_name_of_a_notebook_gives_no_evidence_to_the_book(tmp_
 
 @pytest.mark.parametrize("value", ["no.such.module", "sys", "a b:c", "", "attnverify.none"])
 def test_an_entry_point_without_a_module_is_refused(monkeypatch, value):
-    point = EntryPoint("mine", value, outside.GROUP)
-    monkeypatch.setattr(outside, "_points", lambda: [point])
+    point = EntryPoint("mine", value, claim_files.GROUP)
+    monkeypatch.setattr(claim_files, "_points", lambda: [point])
     with pytest.raises(InputError, match="^id: got"):
-        outside.installed("mine")
+        claim_files.installed("mine")
 
 
 def test_two_claims_of_one_id_are_refused_and_none_is_added(tmp_path):
     registry_before = set(registry)
-    outside.ask(written(tmp_path))
-    other = outside.read(Path(written(tmp_path, MINE + "# more\n", "other.py")))
+    claim_files.ask(written(tmp_path))
+    other = claim_files.read(Path(written(tmp_path, MINE + "# more\n", "other.py")))
     with pytest.raises(InputError, match="got 'mine.lipschitz' twice"):
-        outside.bring_in(other)
+        claim_files.bring_in(other)
     assert set(registry) - registry_before == {"mine.lipschitz"}
 
 
@@ -465,7 +466,7 @@ def installed_package(folder: Path, name: str = "mine") -> None:
     info = folder / "minepackage-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: minepackage\nVersion: 1\n")
-    (info / "entry_points.txt").write_text(f"[{outside.GROUP}]\n{name} = minepackage.bounds\n")
+    (info / "entry_points.txt").write_text(f"[{claim_files.GROUP}]\n{name} = minepackage.bounds\n")
 
 
 def run_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -538,29 +539,29 @@ CHANGED = "(lambda v: object.__setattr__(v, '{}', '{}') or v)(av.Verdict(True, '
     ],
 )
 def test_a_decision_says_for_which_cases(tmp_path, verdict, message):
-    file = outside.read(Path(written(tmp_path, DECISION.format(verdict=verdict))))
+    file = claim_files.read(Path(written(tmp_path, DECISION.format(verdict=verdict))))
     with pytest.raises(InputError, match=f"^mine.odd: {message}.*in a check of mine.py$"):
-        outside.gather(file, "mine.odd", QUICK, ["decided"])
+        claim_files.gather(file, "mine.odd", QUICK, ["decided"])
 
 
 def test_every_form_of_the_page_is_checked():
     """An inequality with build and hypotheses, an identity, a decision, a derivation."""
-    file = outside.read(ROOT / "book" / "examples" / "forms.py")
-    outside._examine(file)
+    file = claim_files.read(ROOT / "book" / "examples" / "forms.py")
+    claim_files._examine(file)
     kinds = ("sampled", "attacked", "certified")
-    for id in outside.bring_in(file):
-        found = outside.gather(file, id.id, QUICK, kinds)
+    for id in claim_files.bring_in(file):
+        found = claim_files.gather(file, id.id, QUICK, kinds)
         assert found.records and {r.outcome for r in found.records} == {"pass"}
         assert found.twins and all(twin.rejected for twin in found.twins)
-    done = outside.derive(file)
+    done = claim_files.derive(file)
     assert done.error == "" and {entry.role for entry in done.entries} == {"derived", "rejected"}
     page = (ROOT / "book" / "outside.md").read_text(encoding="utf-8")
     assert "{literalinclude} examples/forms.py" in page
 
 
 def test_the_limits_of_evidence_name_the_sizes(tmp_path):
-    file = outside.read(Path(written(tmp_path)))
-    for record in outside.gather(file, "mine.lipschitz", QUICK, ["sampled"]).records:
+    file = claim_files.read(Path(written(tmp_path)))
+    for record in claim_files.gather(file, "mine.lipschitz", QUICK, ["sampled"]).records:
         assert record.limits.endswith("; sizes u (2), e (2); u (5), e (5)")
 
 

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from attnverify import InputError
-from attnverify.checks import CHECKS
-from attnverify.claims import registry
-from attnverify.evidence import outside
-from attnverify.evidence.search import Settings
+from attnverify.checking.search import Settings
+from attnverify.topics import registry
+from attnverify.topics.lookup import CHECKS
+from attnverify.verification import claim_files
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = 200  # files of every kind
@@ -199,12 +199,12 @@ def outcome(text: str, path: Path) -> str:
     before, checks = dict(registry._claims), dict(CHECKS)
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     try:
-        file = outside.read(path)
-        outside._examine(file)
-        for claim in outside.bring_in(file):
-            outside.gather(file, claim.id, FEW, ("sampled", "attacked", "certified", "decided"))
-            if file in outside._DERIVE:
-                outside.derive(file)
+        file = claim_files.read(path)
+        claim_files._examine(file)
+        for claim in claim_files.bring_in(file):
+            claim_files.gather(file, claim.id, FEW, ("sampled", "attacked", "certified", "decided"))
+            if file in claim_files._DERIVE:
+                claim_files.derive(file)
     except InputError as error:
         assert "\n" not in str(error), str(error)
         return "refused"
@@ -212,8 +212,8 @@ def outcome(text: str, path: Path) -> str:
         registry._claims = before
         CHECKS.clear()
         CHECKS.update(checks)
-        outside._FILES.clear()
-        outside._DERIVE.clear()
+        claim_files._FILES.clear()
+        claim_files._DERIVE.clear()
     return "accepted"
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 import build_book
-import npm
-import page_python
 import serve
+from attnverify.book.build import npm, page_python
 
 
 def unreachable(arguments, **options):
@@ -84,7 +83,7 @@ def test_library_files_are_those_of_their_wheel(monkeypatch):
 
 def test_the_package_s_files_hold_what_derivations_need_and_no_checks():
     names = {name for name, _ in page_python.package_files()}
-    assert {"attnverify/evidence/ledger.py", "attnverify/book/inpage/session.py"} <= names
+    assert {"attnverify/derivation/ledger.py", "attnverify/book/inpage/session.py"} <= names
     assert not [n for n in names if "/checks/" in n or "/experiments/" in n]
 
 

@@ -15,8 +15,8 @@ import yaml
 from bs4 import BeautifulSoup
 
 import build_book
-from attnverify.claims import registry
-from bookchain import COLAB_BRANCH
+from attnverify.book.sphinx.bookchain import COLAB_BRANCH
+from attnverify.topics import registry
 from pagechecks import (
     bad_alt,
     broken_links,

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from attnverify.book.pages.common import anchor
-from attnverify.claims import registry
+from attnverify.topics import registry
 from pagechecks import soup
 from visits import DESK, PHONE, serve, visiting
 

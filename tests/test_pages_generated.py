@@ -21,12 +21,12 @@ from attnverify.book.pages.common import (
     statement_modules,
 )
 from attnverify.book.pages.uses import dotted, source_files
-from attnverify.checks import checks_of
-from attnverify.claims import registry
-from attnverify.claims.model import Claim, Registry
-from attnverify.errors import InputError
-from attnverify.evidence.forms import Inequality
-from attnverify.evidence.margins import best_ratio, measure
+from attnverify.checking.check import Inequality
+from attnverify.support.errors import InputError
+from attnverify.topics import registry
+from attnverify.topics.lookup import checks_of
+from attnverify.verification.claim import Claim, Registry
+from attnverify.verification.margins import best_ratio, measure
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -247,13 +247,13 @@ def test_index_leaves_twins_out():
 def test_every_file_and_every_claim_is_indexed():
     rows = {file: (role, ids) for file, role, ids in codeindex.files()}
     assert list(rows) == source_files()
-    assert rows["attnverify/formulas/spectral.py"][0] == ""
-    users = set(rows["attnverify/formulas/spectral.py"][1])
+    assert rows["attnverify/mathematics/spectral.py"][0] == ""
+    users = set(rows["attnverify/mathematics/spectral.py"][1])
     assert {"norms.diameter", "collapse.sharp-layer"} <= users
-    assert rows["attnverify/claims/norms.py"][0] == "statements"
-    assert rows["attnverify/evidence/search.py"] == ("engine", [])
-    assert "paths.count" in rows["attnverify/network/paths.py"][1]
-    assert "attention.shift-invariance" not in rows["attnverify/formulas/norms.py"][1]
+    assert rows["attnverify/topics/norms/claims.py"][0] == "statements"
+    assert rows["attnverify/checking/search.py"] == ("engine", [])
+    assert "paths.count" in rows["attnverify/mathematics/paths.py"][1]
+    assert "attention.shift-invariance" not in rows["attnverify/mathematics/norms.py"][1]
     numerical = {id for file, (role, ids) in rows.items() if role == "" for id in ids}
     assert numerical == set(registry)
 

@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page
 
 import accessibility
-from attnverify.evidence import notebooks
+from attnverify.derivation import notebook_sources
 from falsified import falsified
 from visits import DESK, FAINT, PHONE, SMALLEST_CONTRAST, STICKING_OUT, visiting
 
@@ -23,7 +23,9 @@ from visits import DESK, FAINT, PHONE, SMALLEST_CONTRAST, STICKING_OUT, visiting
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(3000)]
 
 ROOT = Path(__file__).resolve().parents[1]
-CELLS = {p.stem: notebooks.load(p.stem).cells for p in sorted((ROOT / "notebooks").glob("*.md"))}
+CELLS = {
+    p.stem: notebook_sources.load(p.stem).cells for p in sorted((ROOT / "notebooks").glob("*.md"))
+}
 CHAPTERS = [name for name, cells in CELLS.items() if cells]
 PATIENCE = 300_000  # milliseconds for one cell, on a busy machine
 LARGEST = 24_000_000  # bytes that a page may load after the click, as they lie on the disk

@@ -13,10 +13,9 @@ import pytest
 from docutils import nodes
 
 import build_book
-import changed
 import evidence_files
-import written
 from attnverify.book.pages.common import Evidence
+from attnverify.book.sphinx import changed, written
 
 ROOT = Path(__file__).resolve().parents[1]
 FIRST = """# First
@@ -48,7 +47,7 @@ NEW = "```{prf:theorem} New\n:label: new\n\n$x^3$\n```\n\n"
 @pytest.fixture
 def two_pages(tmp_path, monkeypatch) -> Path:
     """A book of two pages, one with theorems and evidence, one that refers to them."""
-    for name in ("_config.yml", "book/_ext", "book/_static", "book/references.bib"):
+    for name in ("_config.yml", "book/_static", "book/references.bib"):
         source, target = ROOT / name, tmp_path / name
         target.parent.mkdir(exist_ok=True)
         copy = shutil.copytree if source.is_dir() else shutil.copy

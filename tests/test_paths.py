@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attnverify as av
-from attnverify import ops
-from attnverify.errors import InputError
-from attnverify.network import paths
+from attnverify.arithmetic import ops
+from attnverify.mathematics import paths
+from attnverify.support.errors import InputError
 
 MASK = torch.tensor([[1, 0, 0, 1], [1, 1, 0, 0], [0, 0, 1, 0], [1, 1, 1, 1]], dtype=torch.bool)
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from attnverify import InputError, cli
-from attnverify.claims import registry
-from attnverify.evidence import derive, keys, notebooks, pinned
-from attnverify.evidence.closure import SOURCE, Sources
-from attnverify.evidence.status import own
-from attnverify.evidence.verify import Settings, verify
+from attnverify.derivation import notebook_sources, reviewed_record, run_cells
+from attnverify.runtime.source_dependencies import SOURCE, Sources
+from attnverify.topics import registry
+from attnverify.verification import cache_keys
+from attnverify.verification.status import own
+from attnverify.verification.verify import Settings, verify
 
 CLAIM, NOTEBOOK = "norms.square-variant", "n"
 CELL = """\
@@ -31,8 +32,8 @@ av.ledger.rejected("norms.square-variant", {
 """
 
 
-def run(cell: str) -> derive.NotebookRun:
-    done = derive.run(notebooks.Source(NOTEBOOK, (cell,), "here", "0"))
+def run(cell: str) -> run_cells.NotebookRun:
+    done = run_cells.run(notebook_sources.Source(NOTEBOOK, (cell,), "here", "0"))
     assert not done.error
     return done
 
@@ -40,12 +41,12 @@ def run(cell: str) -> derive.NotebookRun:
 @pytest.fixture
 def reviewed(tmp_path, monkeypatch) -> Path:
     """The file of a record that holds the derivation of CELL alone."""
-    monkeypatch.setattr(pinned, "FOLDER", tmp_path)
-    return pinned.write(NOTEBOOK, run(CELL).entries)
+    monkeypatch.setattr(reviewed_record, "FOLDER", tmp_path)
+    return reviewed_record.write(NOTEBOOK, run(CELL).entries)
 
 
 def record(cell: str):
-    (found,), _ = derive.records(CLAIM, run(cell))
+    (found,), _ = run_cells.records(CLAIM, run(cell))
     return found
 
 
@@ -91,7 +92,7 @@ def test_spaces_and_line_ends_change_nothing(reviewed):
 
 def test_a_claim_without_record_is_not_verified(reviewed):
     reviewed.unlink()
-    pinned._load.cache_clear()
+    reviewed_record._load.cache_clear()
     found = record(CELL)
     assert found.outcome == "unknown"
     assert "nobody has recorded this derivation" in found.detail
@@ -114,10 +115,10 @@ def test_another_sympy_compares_the_source_alone(reviewed):
     for line in body["claims"][CLAIM]["derived"]:
         line["sides"] = "0" * 12
     reviewed.write_text(json.dumps(body))
-    pinned._load.cache_clear()
+    reviewed_record._load.cache_clear()
     assert "comes out as other expressions" in record(CELL).detail
     reviewed.write_text(json.dumps({**body, "sympy": "1.0"}))
-    pinned._load.cache_clear()
+    reviewed_record._load.cache_clear()
     assert record(CELL).outcome == "pass"
     assert record(CELL.replace("sp.sqrt(x)", "sp.sqrt(x) + 0")).outcome == "unknown"
 
@@ -129,15 +130,15 @@ def test_a_line_of_the_record_is_a_step(reviewed):
 
 
 def test_the_committed_record_has_the_claims_that_are_derived():
-    recorded = pinned.load()
+    recorded = reviewed_record.load()
     assert set(recorded) == {claim.id for claim in registry.values() if claim.derived}
-    files = {path.stem for path in pinned.FOLDER.glob("*.json")}
+    files = {path.stem for path in reviewed_record.FOLDER.glob("*.json")}
     assert files == {claim.notebook for claim in registry.values() if claim.derived}
 
 
 RECORD = """
 import sys
-from attnverify.evidence import derive, notebooks, pinned
+from attnverify.verification import derive, notebooks, pinned
 from pathlib import Path
 pinned.FOLDER = Path(sys.argv[1])
 done = derive.run(notebooks.load("mlp"))
@@ -151,17 +152,17 @@ def test_the_record_is_the_same_with_every_hash_seed(tmp_path, seed):
     environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(SOURCE)}
     subprocess.run(command, check=True, env=environment)
     made = (tmp_path / "mlp.json").read_text()
-    assert made == (pinned.FOLDER / "mlp.json").read_text()
+    assert made == (reviewed_record.FOLDER / "mlp.json").read_text()
 
 
 def test_the_key_of_derivations_has_their_record(monkeypatch):
     sources = Sources()
-    before = keys.of_derivations("norms", ["1"], sources)
-    file = "evidence/derivations/norms.json"
+    before = cache_keys.of_derivations("norms", ["1"], sources)
+    file = "derivation/reviewed/norms.json"
     assert file in sources.files
     sources._digests[file] = "other"
-    assert keys.of_derivations("norms", ["1"], sources) != before
-    assert keys.of_derivations("walk", ["1"], sources) == keys.of_derivations(
+    assert cache_keys.of_derivations("norms", ["1"], sources) != before
+    assert cache_keys.of_derivations("walk", ["1"], sources) == cache_keys.of_derivations(
         "walk", ["1"], Sources()
     )
 
@@ -174,10 +175,10 @@ def command(monkeypatch, *arguments: str) -> int:
 
 
 def test_the_command_says_what_differs_and_records_it(tmp_path, monkeypatch, capsys):
-    record = (pinned.FOLDER / "path-lengths.json").read_text()
+    record = (reviewed_record.FOLDER / "path-lengths.json").read_text()
     folder = tmp_path / "src" / "attnverify" / "evidence" / "derivations"
     folder.mkdir(parents=True)
-    monkeypatch.setattr(pinned, "FOLDER", folder)
+    monkeypatch.setattr(reviewed_record, "FOLDER", folder)
     assert command(monkeypatch, "path-lengths") == 1
     assert "paths.count: nobody has recorded this derivation" in capsys.readouterr().out
     assert command(monkeypatch, "path-lengths", "--write") == 2  # no checkout
@@ -196,6 +197,6 @@ def test_an_unknown_notebook_is_named(monkeypatch, capsys):
 
 def test_a_broken_record_is_told(reviewed):
     reviewed.write_text("{")
-    pinned._load.cache_clear()
+    reviewed_record._load.cache_clear()
     with pytest.raises(InputError, match="derivations: got n.json, which is truncated"):
-        pinned.load()
+        reviewed_record.load()

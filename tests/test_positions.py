@@ -5,11 +5,11 @@ import pytest
 import torch
 
 import attnverify as av
-from attnverify import ops
-from attnverify.errors import InputError
-from attnverify.formulas import positions as formulas
-from attnverify.network import positions
-from attnverify.network.positions import Positions
+from attnverify.arithmetic import ops
+from attnverify.mathematics import position_bounds as formulas
+from attnverify.mathematics import positions
+from attnverify.mathematics.positions import Positions
+from attnverify.support.errors import InputError
 
 DEPTH, HEADS, WIDTH, KEY_WIDTH, REACH = 2, 3, 6, 4, 7
 

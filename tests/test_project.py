@@ -25,15 +25,13 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-import bookchain
 import build_book
-import downloads
-import execute_notebooks
-import page_python
-import slim_html
-from attnverify.claims import registry
-from attnverify.evidence import notebooks
-from attnverify.evidence.closure import Sources
+from attnverify.book.build import execute_notebooks, page_python
+from attnverify.book.html import slim_html
+from attnverify.book.sphinx import bookchain, downloads
+from attnverify.derivation import notebook_sources as notebooks
+from attnverify.runtime.source_dependencies import Sources
+from attnverify.topics import registry
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -369,7 +367,7 @@ def test_notebooks_that_are_named_count(small_root, tmp_path, monkeypatch):
 
 def test_parsed_pages_depend_on_every_part_of_the_extension():
     """A part is named by a text, which no import tells."""
-    from attnverify.book.extension import PARTS
+    from attnverify.book.sphinx.extension import PARTS
 
     assert {f"attnverify.book.{part}" for part in PARTS} <= set(build_book.EXTENSION)
 
@@ -445,7 +443,7 @@ def test_evidence_that_an_edit_overtook_is_not_kept(tmp_path, monkeypatch, undon
 
 def test_a_page_shows_the_claims_it_names_and_their_relations():
     """A page is read again when one of these, or what was found for it, is another."""
-    import changed
+    from attnverify.book.sphinx import changed
 
     found = changed.claims_of("See {claim}`norms.submultiplicative` in paths.py, e.g. here.")
     assert "norms.submultiplicative" in found and "norms.diameter" not in found
@@ -458,7 +456,7 @@ def test_a_page_shows_the_claims_it_names_and_their_relations():
 
 def test_formulas_are_rendered_once(tmp_path):
     """By source and mode, in this build and the next; one with an error each time."""
-    import formulas
+    from attnverify.book.sphinx import formulas
 
     asked = []
 
@@ -487,7 +485,7 @@ def test_a_command_ends_as_python_would_end_it(tmp_path):
     ends |= {"sys.exit('words')": (1, "words\n"), "1 / 0": (1, "ZeroDivisionError")}
     for what, (code, said) in ends.items():
         done = subprocess.run(
-            [sys.executable, str(ROOT / "tools" / "run_main.py"), "ends", what],
+            [sys.executable, "-m", "attnverify.book.build.run_main", "ends", what],
             env={**os.environ, "PYTHONPATH": str(tmp_path)},
             capture_output=True,
             text=True,
@@ -658,8 +656,7 @@ def test_executed_notebooks_are_found_again(tmp_path):
 FILL = """
 import sys
 from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-from execute_notebooks import fill
+from attnverify.book.build.execute_notebooks import fill
 if __name__ == "__main__":
     sys.exit("\\n".join(fill(Path("."), Path("cache"), jobs=1)) or 0)
 """
@@ -671,7 +668,7 @@ def test_kernels_do_not_wait_for_threads_that_a_fork_has_lost(tmp_path):
     (tmp_path / "cosine.md").write_text(HEAD + CELL % cell)
     (tmp_path / "start.py").write_text(FILL)
     done = subprocess.run(
-        [sys.executable, "start.py", str(ROOT / "tools")],
+        [sys.executable, "start.py"],
         cwd=tmp_path,
         env=os.environ | dict.fromkeys(execute_notebooks.THREADS, "8"),
         timeout=240,

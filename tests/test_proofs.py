@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import proofs
-from attnverify.evidence import formal
+from attnverify.verification import formal
 from rocq import prover, record
 
 pytestmark = pytest.mark.rocq

@@ -12,9 +12,7 @@ import pytest
 from docutils import nodes
 from docutils.utils import new_document
 
-import changes
-import plain_formulas
-import published
+from attnverify.book.sphinx import changes, plain_formulas, published
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from attnverify.book.extension import STATIC
-from attnverify.book.finding import TOPICS
 from attnverify.book.pages.common import anchor
-from attnverify.claims import registry
+from attnverify.book.sphinx.extension import STATIC
+from attnverify.book.sphinx.finding import TOPICS
+from attnverify.topics import registry
 from pagechecks import soup
 from visits import FAINT, PHONE, SMALLEST_CONTRAST, visiting
 
@@ -21,8 +21,8 @@ LINKS = {
     "equation": ("notebooks/softmax", "#equation-eq-softmax-ratio", ""),
     "entry": (
         "book/generated/code",
-        "../api/collapse.html#attnverify.formulas",
-        "attnverify.formulas",
+        "../api/collapse.html#attnverify.mathematics",
+        "attnverify.mathematics",
     ),
 }
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from attnverify.errors import InputError
-from attnverify.evidence import cluster
-from attnverify.evidence.workers import Task
-from attnverify.extras import INSTALL, hint
-from attnverify.models import library
+from attnverify.inspection import library
+from attnverify.runtime import cluster
+from attnverify.runtime.workers import Task
+from attnverify.support.errors import InputError
+from attnverify.support.extras import INSTALL, hint
 
 ROOT = Path(__file__).parents[1]
 

@@ -11,15 +11,16 @@ import pytest
 import torch
 
 import recheck
-from attnverify import cli, ops
-from attnverify.checks import CHECKS
-from attnverify.errors import InputError
-from attnverify.evidence import export, replay
-from attnverify.evidence.forms import Inequality
-from attnverify.evidence.search import Settings, attack
-from attnverify.formulas import softmax
-from attnverify.formulas.spectral import spectral_norm
-from attnverify.tracing import Program, UntraceableError
+from attnverify import cli
+from attnverify.arithmetic import ops
+from attnverify.arithmetic.tracing import Program, UntraceableError
+from attnverify.checking.check import Inequality
+from attnverify.checking.search import Settings, attack
+from attnverify.mathematics import softmax
+from attnverify.mathematics.spectral import spectral_norm
+from attnverify.support.errors import InputError
+from attnverify.topics.lookup import CHECKS
+from attnverify.verification import certificate_export, replay
 
 iv = recheck.iv
 TOOL = Path(__file__).resolve().parents[1] / "tools" / "recheck.py"
@@ -108,7 +109,7 @@ def test_what_is_not_exported_is_listed_with_its_reason(exported):
     kept = [e for e in entries if e["reason"] == "the false twin is not refuted by this instance"]
     assert kept and all(e["false twin"] and e["engine"] in ("pass", "attained") for e in kept)
     other = {
-        (claim, name, export.NO_INEQUALITY[type(check).__name__])
+        (claim, name, certificate_export.NO_INEQUALITY[type(check).__name__])
         for claim, named in CHECKS.items()
         for name, check in named.items()
         if not isinstance(check, Inequality)
@@ -288,8 +289,8 @@ def test_the_critical_oscillation_written_down_is_the_one_in_balls():
 
 
 def test_a_program_over_the_limit_is_listed(tmp_path, monkeypatch):
-    monkeypatch.setattr(export, "MOST_LINES", 10)
-    index = export.write(["softmax.total-variation"], tmp_path)
+    monkeypatch.setattr(certificate_export, "MOST_LINES", 10)
+    index = certificate_export.write(["softmax.total-variation"], tmp_path)
     entries = [e for e in index["not exported"] if e["check"] == "variation"]
     reasons = {e["reason"] for e in entries if e["false twin"] is None}
     assert not index["files"]
@@ -299,7 +300,7 @@ def test_a_program_over_the_limit_is_listed(tmp_path, monkeypatch):
 def test_a_folder_that_holds_something_is_left_alone(tmp_path):
     (tmp_path / "mine").write_text("")
     with pytest.raises(InputError, match="a new or empty folder"):
-        export.write([], tmp_path)
+        certificate_export.write([], tmp_path)
 
 
 RIGHT_FACTOR = CHECKS["norms.diameter"]["right factor"]
@@ -316,7 +317,7 @@ def saved(tmp_path) -> Path:
 def test_a_replay_file_is_rechecked_by_the_second_program(saved, tmp_path):
     """And another verdict on the same instance is contradicted."""
     target = tmp_path / "program.json"
-    export.write_saved(saved, target)
+    certificate_export.write_saved(saved, target)
     assert recheck.recheck(target).wrong == ""
     body = json.loads(target.read_text())
     assert body["instance"] == "saved" and body["expected"] in ("pass", "attained")
@@ -325,9 +326,9 @@ def test_a_replay_file_is_rechecked_by_the_second_program(saved, tmp_path):
 
 
 def test_a_replay_file_that_cannot_be_written_down_is_told(saved, tmp_path, monkeypatch):
-    monkeypatch.setattr(export, "MOST_LINES", 1)
+    monkeypatch.setattr(certificate_export, "MOST_LINES", 1)
     with pytest.raises(InputError, match="without a program"):
-        export.write_saved(saved, tmp_path / "program.json")
+        certificate_export.write_saved(saved, tmp_path / "program.json")
     assert not (tmp_path / "program.json").exists()
 
 
@@ -336,12 +337,12 @@ def test_an_export_replaces_certificates_and_nothing_else(saved, tmp_path):
     notes.write_text("a letter")
     for same in (saved, tmp_path / "folder" / ".." / saved.name):
         with pytest.raises(InputError, match=r"^export: got .*, the file with the instance"):
-            export.write_saved(saved, same)
+            certificate_export.write_saved(saved, same)
     with pytest.raises(InputError, match=r"^export: got .*notes.txt, which was not written by"):
-        export.write_saved(saved, notes)
+        certificate_export.write_saved(saved, notes)
     assert saved.read_bytes() == before and notes.read_text() == "a letter"
     for _ in range(2):
-        export.write_saved(saved, tmp_path / "new" / "program.json")
+        certificate_export.write_saved(saved, tmp_path / "new" / "program.json")
 
 
 def test_the_command_keeps_the_instance_that_it_replays(saved, monkeypatch, capsys):

@@ -21,10 +21,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import recheck
-from attnverify import ops
-from attnverify.errors import InputError
-from attnverify.evidence import formal, replay
-from attnverify.formulas.spectral import spectral_norm
+from attnverify.arithmetic import ops
+from attnverify.mathematics.spectral import spectral_norm
+from attnverify.support.errors import InputError
+from attnverify.verification import formal, replay
 
 SEEDS = st.integers(0, 2**64).map(random.Random)
 #: What stands in the place of anything: other types, huge and tiny numbers, hostile texts.

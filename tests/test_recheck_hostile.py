@@ -20,9 +20,9 @@ import numpy as np
 import pytest
 
 import recheck
-from attnverify import ops
-from attnverify.checks import CHECKS
-from attnverify.evidence import export
+from attnverify.arithmetic import ops
+from attnverify.topics.lookup import CHECKS
+from attnverify.verification import certificate_export
 
 TOOL = Path(recheck.__file__)
 iv = recheck.iv
@@ -412,10 +412,10 @@ def test_the_exporter_refuses_to_hide_a_refuted_claim(tmp_path, monkeypatch, cap
     claim, name = "softmax.total-variation", "variation"
     false = CHECKS[claim][name].times(0.25).twins[-1].check
     monkeypatch.setitem(CHECKS, claim, {name: false})
-    export.write([claim], tmp_path / "f")
+    certificate_export.write([claim], tmp_path / "f")
     code, said = outcome(tmp_path / "f", capsys)
     assert code == 1 and f"REFUTES {claim} ({name}): fail" in said
-    monkeypatch.setattr(export, "outcome", lambda certificate: "unknown")
+    monkeypatch.setattr(certificate_export, "outcome", lambda certificate: "unknown")
     (tmp_path / "g").mkdir()
-    export.write([claim], tmp_path / "g")
+    certificate_export.write([claim], tmp_path / "g")
     assert outcome(tmp_path / "g", capsys)[0] == 2  # nothing was exported

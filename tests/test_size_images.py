@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 
-from size_images import PNG, with_sizes
+from attnverify.book.html.size_images import PNG, with_sizes
 
 SVG = '<?xml version="1.0"?>\n<!DOCTYPE svg>\n<svg xmlns="x" width="{w}" height="{h}">'
 

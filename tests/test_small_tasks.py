@@ -23,8 +23,8 @@ from attnverify.experiments.engine.model import Settings
 from attnverify.experiments.engine.rounding import share
 from attnverify.experiments.engine.train import Plan, stream
 from attnverify.experiments.shortpaths import again, lengths, tasks
-from attnverify.network import paths
-from attnverify.seeds import generator, seed_for
+from attnverify.mathematics import paths
+from attnverify.support.seeds import generator, seed_for
 from pagechecks import remote_resources, undescribed_images
 
 TINY = shortpaths.Size(networks=2, steps=6, rate=2e-3, batch=4, sequences=5, paths=7)

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnverify import InputError
-from attnverify.formulas import eigenspectrum as spectrum
-from attnverify.formulas import walk
+from attnverify.mathematics import eigenspectrum as spectrum
+from attnverify.mathematics import walk
 
 UNIT = 2.0**-53  # unit roundoff of float64
 ROOT2 = math.sqrt(2)

@@ -14,13 +14,13 @@ import evidence_files
 from attnverify.book.figures import COLORS
 from attnverify.book.pages.__main__ import write
 from attnverify.book.pages.common import anchor
-from attnverify.claims import registry
-from attnverify.evidence import formal
+from attnverify.topics import registry
+from attnverify.verification import formal
 from pagechecks import broken_links, soup, undescribed_images
 
 CONF = """
 project = "small"
-extensions = ["myst_parser", "attnverify.book.extension"]
+extensions = ["myst_parser", "attnverify.book.sphinx.extension"]
 myst_enable_extensions = ["dollarmath", "attrs_inline"]
 bibtex_bibfiles = ["references.bib"]
 html_theme = "basic"
@@ -29,7 +29,7 @@ PAGES = {
     "index": "# Book\n\n```{verdict}\n```\n\n{status}`paths.count`\n\n"
     "```{toctree}\n:glob:\n:numbered:\n\nnotebooks/*\nbook/*\nbook/generated/*\n```\n",
     "book/evidence": "# Evidence\n\nSee {claim}`softmax.total-variation` and "
-    "{claim}`this <norms.diameter>`. {api}`attnverify.formulas.norms.diameter`\n",
+    "{claim}`this <norms.diameter>`. {api}`attnverify.mathematics.norms.diameter`\n",
     "book/api": "# API\n",
     "book/formal": "# Proofs\n\n"
     + "".join(
@@ -45,7 +45,7 @@ MISTAKES = """\
 ```
 
 {claim}`norms.diametr` {status}`norms.diametr` {claim}`norms.diameter`
-{api}`attnverify.formulas.norms.size`
+{api}`attnverify.mathematics.norms.size`
 
 ```{evidence} nothing.*
 ```
@@ -328,7 +328,7 @@ def test_style_sheet_is_served(book):
         "(did you mean 'norms.diameter'?)",
         "id: got 'nothing.*', expected a claim id or a glob",
         "claim norms.diameter has no box: no page prints it with the claim directive",
-        "api: got 'attnverify.formulas.norms.size', expected a name of the package",
+        "api: got 'attnverify.mathematics.norms.size', expected a name of the package",
         "no page book/generated/status (run python -m attnverify.book.pages)",
         "evidence: got evidence.json, which is truncated or no evidence file (JSONDecodeError",
     ],

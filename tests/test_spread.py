@@ -8,8 +8,9 @@ import torch
 from flint import arb
 from scipy.stats import chi2, norm
 
-from attnverify import InputError, ops
-from attnverify.formulas import edgeworth, entropy, row, spread, walk
+from attnverify import InputError
+from attnverify.arithmetic import ops
+from attnverify.mathematics import edgeworth, entropy, row, spread, walk
 
 UNIT = 2.0**-53
 

@@ -16,10 +16,10 @@ from transformers import (
     XLNetModel,
 )
 
-from attnverify.errors import InputError
-from attnverify.network import deviations, stacks
-from attnverify.network.deviations import Layer, Parts, Relative, Tokens
-from attnverify.network.encoder import Encoder
+from attnverify.mathematics import deviations, stacks
+from attnverify.mathematics.deviations import Layer, Parts, Relative, Tokens
+from attnverify.mathematics.encoder import Encoder
+from attnverify.support.errors import InputError
 
 SIZES = {
     "initializer_range": 0.02,

@@ -15,21 +15,23 @@ from pathlib import Path
 import pytest
 
 import machines
-from attnverify import environment
-from attnverify.checks import checks_of
-from attnverify.claims import registry
-from attnverify.evidence import closure, derive, keys, reuse
-from attnverify.evidence.closure import Sources
-from attnverify.evidence.forms import Measured
-from attnverify.evidence.ledger import Entry
-from attnverify.evidence.notebooks import Source
-from attnverify.evidence.records import Record, TwinRecord
-from attnverify.evidence.run import ClaimEvidence, gather
-from attnverify.evidence.search import Settings
-from attnverify.evidence.store import Store
-from attnverify.evidence.verify import verify
-from attnverify.evidence.workers import Task
+from attnverify.checking.check import Measured
+from attnverify.checking.gather import ClaimEvidence, gather
+from attnverify.checking.records import Record, TwinRecord
+from attnverify.checking.search import Settings
+from attnverify.derivation import run_cells
+from attnverify.derivation.ledger import Entry
+from attnverify.derivation.notebook_sources import Source
 from attnverify.experiments.trained_models import folders
+from attnverify.runtime import source_dependencies
+from attnverify.runtime.cache import Store
+from attnverify.runtime.source_dependencies import Sources
+from attnverify.runtime.workers import Task
+from attnverify.support import environment
+from attnverify.topics import registry
+from attnverify.topics.lookup import checks_of
+from attnverify.verification import cache_keys, reuse
+from attnverify.verification.verify import verify
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = Settings(samples=20, restarts=2, steps=5)
@@ -159,7 +161,7 @@ def interrupted(folder: Path) -> Path:
     """The file that a writer leaves who is killed between its two steps."""
     text = (
         "import os, pathlib, sys\n"
-        "from attnverify.evidence.store import Store\n"
+        "from attnverify.runtime.cache import Store\n"
         "os.replace = pathlib.Path.replace = lambda *_: os._exit(9)\n"
         "Store(pathlib.Path(sys.argv[1])).put({'killed': 1}, 'x')"
     )
@@ -187,7 +189,9 @@ def sources() -> Sources:
 
 def edited(folder: Path, name: str, text: str = "\n# edited\n") -> Sources:
     """A copy of the package's source with one file that is longer by a line."""
-    shutil.copytree(closure.SOURCE / "attnverify", folder / "attnverify", dirs_exist_ok=True)
+    shutil.copytree(
+        source_dependencies.SOURCE / "attnverify", folder / "attnverify", dirs_exist_ok=True
+    )
     copy = Sources(folder)
     with copy.files[name].open("a") as file:
         file.write(text)
@@ -197,21 +201,23 @@ def edited(folder: Path, name: str, text: str = "\n# edited\n") -> Sources:
 def test_the_names_of_a_cell():
     """Chains behind any way of importing; the package handed on as a value is all of it."""
     text = (
-        "import attnverify as av, torch\nfrom attnverify.network import paths as p\n"
+        "import attnverify as av, torch\nfrom attnverify.mathematics import paths as p\n"
         "def f():\n    from attnverify import ops\n    return ops.sqrt(av.norms.residual(p.terms))"
     )
-    found = closure.names(ast.parse(text))
+    found = source_dependencies.names(ast.parse(text))
     full = {"network.paths", "network.paths.terms", "ops", "ops.sqrt", "norms.residual"}
     assert found >= {f"attnverify.{name}" for name in full}
     assert not any("torch" in name for name in found) and "attnverify.*" not in found
-    assert "attnverify.*" in closure.names(ast.parse("import attnverify as av\ndir(av)"))
+    assert "attnverify.*" in source_dependencies.names(
+        ast.parse("import attnverify as av\ndir(av)")
+    )
 
 
 def test_a_public_name_leads_to_its_module(sources):
-    here = {"attnverify", "attnverify.formulas"}
+    here = {"attnverify", "attnverify.mathematics"}
     found = sources.resolve("attnverify.spectrum.xi")
-    assert found == here | {"attnverify.formulas.eigenspectrum"}
-    assert "attnverify.network.attention" in sources.resolve("attnverify.SelfAttentionNetwork")
+    assert found == here | {"attnverify.mathematics.eigenspectrum"}
+    assert "attnverify.mathematics.attention" in sources.resolve("attnverify.SelfAttentionNetwork")
     assert sources.resolve("attnverify.__version__") == {"attnverify"}
     for unclear in ("attnverify.*", "attnverify.no_such_name"):
         assert sources.resolve(unclear) == set(sources.files)
@@ -230,8 +236,8 @@ def test_names_imported_at_first_use_are_followed(tmp_path):
     """A table of strings in place of imports, and imports that only type checkers see."""
     package = small_package(
         tmp_path,
-        a="from attnverify.lazy import Thing, other, missing",
-        b="from attnverify.lazy import Thing",
+        a="from attnverify.support.lazy import Thing, other, missing",
+        b="from attnverify.support.lazy import Thing",
         c="from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from attnverify import a\n",
         d="def f():\n    from . import e",
         e="",
@@ -239,7 +245,7 @@ def test_names_imported_at_first_use_are_followed(tmp_path):
         "__getattr__, __dir__ = attributes(__name__, T)",
     )
     assert package.reached(["attnverify.a"]) == set(package.files)  # a name that nobody knows
-    lazy = {"attnverify", "attnverify.lazy"}
+    lazy = {"attnverify", "attnverify.support.lazy"}
     assert package.reached(["attnverify.b"]) == lazy | {"attnverify.b", "attnverify.e"}
     assert package.reached(["attnverify.c"]) == {"attnverify", "attnverify.c"}
     assert "attnverify.e" in package.reached(["attnverify.d"])
@@ -250,39 +256,43 @@ def test_imports_are_followed_as_python_runs_them(sources):
     apart from what only the tables load."""
     script = (
         "import sys, importlib.util, types\n"
-        "for name in ('attnverify', 'attnverify.checks', 'attnverify.experiments'):\n"
+        "for name in ('attnverify', 'attnverify.topics.lookup', 'attnverify.experiments'):\n"
         "    spec = importlib.util.find_spec(name) if name == 'attnverify' else None\n"
         "    module = types.ModuleType(name)\n"
         "    top = spec.submodule_search_locations[0] if spec else None\n"
         "    base = top or sys.modules['attnverify'].__path__[0]\n"
         "    module.__path__ = [base + name.removeprefix('attnverify').replace('.', '/')]\n"
         "    sys.modules[name] = module\n"
-        "import attnverify.checks.norms, attnverify.checks.skip, attnverify.network.encoder\n"
+        "import attnverify.topics.norms.checks, attnverify.topics.skip.checks\n"
+        "import attnverify.mathematics.encoder\n"
         "print(*(n for n in sys.modules if n.startswith('attnverify')))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     ).stdout.split()
-    starts = [f"attnverify.{name}" for name in ("checks.norms", "checks.skip", "network.encoder")]
-    loaded = {n for n in done if not n.startswith(closure.CLAIMS)} - closure.TABLES
+    starts = [f"attnverify.{name}" for name in ("topics.norms.checks", "topics.skip.checks")]
+    starts.append("attnverify.mathematics.encoder")
+    loaded = {
+        n for n in done if not n.startswith(source_dependencies.TOPICS)
+    } - source_dependencies.TABLES
     assert len(loaded) > 20 and loaded <= sources.reached(starts)
 
 
 def test_checks_are_made_in_modules_that_are_followed(sources):
     """A package of checks is a table: one that made checks itself would hide what they reach."""
-    for id, file in keys.files_of_checks().items():
+    for id, file in cache_keys.files_of_checks().items():
         assert id in registry
         made_here = not all(isinstance(c, Measured) for c in checks_of(id).values())
         assert not (made_here and sources.is_table(file)), id
         if not made_here:
-            assert {keys.MEASURED} <= keys.starts_of_claim(id), id
+            assert {cache_keys.MEASURED} <= cache_keys.starts_of_claim(id), id
 
 
 def test_data_files_count(sources):
     """A script or a table that a module reads is part of what depends on it."""
     reached = sources.reached(["attnverify.book.interactive"])
     assert {f"book/interactive/{n}.js" for n in ("moving", "limit", "depth")} <= reached
-    found = keys.starts_of_claim("experiment.circle")
+    found = cache_keys.starts_of_claim("experiment.circle")
     assert "experiments/results/circle.json" in found
     assert not any(name.endswith("sorting.json") for name in found)
 
@@ -296,7 +306,7 @@ def test_trained_weights_count(tmp_path, sources):
     trained = {Path(n).stem for n in sources.files if n.startswith("experiments/weights/")}
     assert {"circle", "small-decoder"} <= trained
     for name in trained:
-        assert weights_of(name) in sources.reached(keys.starts_of_claim(f"experiment.{name}"))
+        assert weights_of(name) in sources.reached(cache_keys.starts_of_claim(f"experiment.{name}"))
     ids, chapters = dependents(sources, edited(tmp_path, weights_of("small-decoder"), "x"))
     sharing = {"experiment.architectures", "experiment.real-margins", "experiment.real-spectra"}
     # the last three train a decoder by the same module, which names the weights
@@ -308,7 +318,7 @@ def test_weights_that_a_cell_reads_count(sources):
     """By a constant those alone, else all."""
     cell = "from attnverify.experiments.engine import weights\nweights.committed({})"
     one, every = (
-        sources.reached(keys.starts_of_cells([cell.format(name)], sources))
+        sources.reached(cache_keys.starts_of_cells([cell.format(name)], sources))
         for name in ("'circle'", "name")
     )
     assert weights_of("circle") in one and weights_of("sorting") not in one
@@ -319,27 +329,29 @@ def test_only_the_engine_looks_up_by_id(sources):
     """Tables are not followed. So whoever looks something up in one is listed here, and each is
     taken care of: the engine looks up the claim or experiment of the key, the ledger its own id,
     the rest is reached by neither a claim nor a chapter. Weights are found by their names."""
-    wanted = {name for name, table in keys.LOOKUPS.items() if table != closure.CLAIMS}
-    wanted -= {f"{closure.EXPERIMENTS}.engine.weights.committed"}
+    wanted = {
+        name for name, table in cache_keys.LOOKUPS.items() if table != source_dependencies.TOPICS
+    }
+    wanted -= {f"{source_dependencies.EXPERIMENTS}.engine.weights.committed"}
     users = {m for m in sources.modules if sources.named(m) & wanted}
-    claims = {m for id in registry for m in sources.reached(keys.starts_of_claim(id))}
-    assert users & claims - closure.TABLES == {
-        "attnverify.evidence.run",
-        "attnverify.checks.measured",
+    claims = {m for id in registry for m in sources.reached(cache_keys.starts_of_claim(id))}
+    assert users & claims - source_dependencies.TABLES == {
+        "attnverify.checking.gather",
+        "attnverify.topics.shared.measured",
     }
 
 
 @pytest.mark.parametrize(
     ("cell", "reached"),
     [
-        ("from attnverify.evidence.run import gather\ngather('walk.row', s)", "checks.walk"),
-        ("from attnverify.evidence.run import sampled\nsampled('walk.row', s)", "checks.walk"),
-        ("from attnverify.evidence.verify import verify\nverify('walk.row')", "checks.walk"),
-        ("from attnverify.evidence.replay import replay\nreplay(path)", "checks.walk"),
-        ("from attnverify.checks import checks_of\nchecks_of('walk.row')", "checks.walk"),
-        ("from attnverify.checks import CHECKS\nCHECKS['walk.row']", "checks.walk"),
-        ("from attnverify.checks import FILES\nFILES['walk.row']", "checks.walk"),
-        ("from attnverify.claims import registry\nregistry['walk.row']", "claims.walk"),
+        ("from attnverify.checking.gather import gather\ngather('walk.row', s)", "checks.walk"),
+        ("from attnverify.checking.gather import sampled\nsampled('walk.row', s)", "checks.walk"),
+        ("from attnverify.verification.verify import verify\nverify('walk.row')", "checks.walk"),
+        ("from attnverify.verification.replay import replay\nreplay(path)", "checks.walk"),
+        ("from attnverify.topics.lookup import checks_of\nchecks_of('walk.row')", "checks.walk"),
+        ("from attnverify.topics.lookup import CHECKS\nCHECKS['walk.row']", "checks.walk"),
+        ("from attnverify.topics.lookup import FILES\nFILES['walk.row']", "checks.walk"),
+        ("from attnverify.topics import registry\nregistry['walk.row']", "claims.walk"),
         ("from attnverify import experiments\nexperiments.run('circle')", "circle"),
         ("from attnverify import experiments\nexperiments.find('circle')", "circle"),
         ("from attnverify import experiments\nexperiments.committed('circle')", "circle"),
@@ -348,7 +360,7 @@ def test_only_the_engine_looks_up_by_id(sources):
 )
 def test_what_a_cell_looks_up_by_id_is_part_of_it(sources, cell, reached):
     """Written down by hand: a table that is left out of the list would hide what is looked up."""
-    found = sources.reached(keys.starts_of_cells([cell], sources))
+    found = sources.reached(cache_keys.starts_of_cells([cell], sources))
     assert any(reached in name for name in found), sorted(found)
 
 
@@ -360,20 +372,20 @@ def dependents(before: Sources, after: Sources) -> tuple[set[str], set[str]]:
     ids = {
         id
         for id in registry
-        if keys.of_claim(id, SMALL, ["sampled"], before)
-        != keys.of_claim(id, SMALL, ["sampled"], after)
+        if cache_keys.of_claim(id, SMALL, ["sampled"], before)
+        != cache_keys.of_claim(id, SMALL, ["sampled"], after)
     }
     chapters = {
         path.stem
         for path in sorted((ROOT / "notebooks").glob("*.md"))
-        if keys.of_chapter(path.stem, cells(path), before)
-        != keys.of_chapter(path.stem, cells(path), after)
+        if cache_keys.of_chapter(path.stem, cells(path), before)
+        != cache_keys.of_chapter(path.stem, cells(path), after)
     }
     return ids, chapters
 
 
 def cells(path: Path) -> list[tuple[str, list[str]]]:
-    import execute_notebooks
+    from attnverify.book.build import execute_notebooks
 
     return execute_notebooks.cells(execute_notebooks.read(path))
 
@@ -396,7 +408,7 @@ print("c")
 
 def test_a_print_in_pieces_is_one_output(tmp_path):
     """Where a kernel cuts a stream depends on the machine's speed; a page must not."""
-    import execute_notebooks
+    from attnverify.book.build import execute_notebooks
 
     path = tmp_path / "pieces.md"
     path.write_text(PRINTS_IN_PIECES, encoding="utf-8")
@@ -409,7 +421,9 @@ def test_a_print_in_pieces_is_one_output(tmp_path):
 
 def test_an_edit_deep_in_the_package_reaches_what_depends_on_it(tmp_path, sources):
     """Written down by hand, from the formulas that the claims and chapters are about."""
-    ids, chapters = dependents(sources, edited(tmp_path / "entropy", "attnverify.formulas.entropy"))
+    ids, chapters = dependents(
+        sources, edited(tmp_path / "entropy", "attnverify.mathematics.entropy")
+    )
     claims = {"lower-bound", "eigenspectrum", "spread", "spectral"}
     rows = {"walk.row", "localization.softmax-row", "localization.both-collapses"}
     assert ids == {f"entropy.{name}" for name in claims} | rows
@@ -421,17 +435,17 @@ def test_an_edit_deep_in_the_package_reaches_what_depends_on_it(tmp_path, source
         "piecewise-softmax",
         "path-accuracy",
     }
-    ids, _ = dependents(sources, edited(tmp_path / "norms", "attnverify.formulas.norms"))
+    ids, _ = dependents(sources, edited(tmp_path / "norms", "attnverify.mathematics.norms"))
     assert {id for id in registry if id.startswith("norms.")} <= ids
     assert not {id for id in registry if id.startswith(("walk.", "paths."))} & ids
 
 
 def test_an_edit_of_the_engine_reaches_every_claim(tmp_path, sources):
-    ids, _ = dependents(sources, edited(tmp_path, "attnverify.evidence.certify"))
+    ids, _ = dependents(sources, edited(tmp_path, "attnverify.checking.certify"))
     assert ids == set(registry)
 
 
-@pytest.mark.parametrize("name", ["attnverify.claims.norms", "attnverify.cli"])
+@pytest.mark.parametrize("name", ["attnverify.topics.norms.claims", "attnverify.cli"])
 def test_statements_and_commands_are_no_input(tmp_path, sources, name):
     """What a claim says in words, and how it is shown, changes no evidence and no chapter's run."""
     ids, chapters = dependents(sources, edited(tmp_path, name))
@@ -445,7 +459,7 @@ def test_prose_is_no_input_of_a_chapters_run(tmp_path, sources):
 
     def key(edit: str) -> dict:
         path.write_text(edit, encoding="utf-8")
-        return keys.of_chapter("norms", cells(path), sources)
+        return cache_keys.of_chapter("norms", cells(path), sources)
 
     first = key(text)
     assert key(text.replace("What is claimed", "What is said")) == first
@@ -455,7 +469,7 @@ def test_prose_is_no_input_of_a_chapters_run(tmp_path, sources):
 
 def test_a_key_follows_from_settings_versions_and_machine(monkeypatch, sources):
     def key(settings: Settings = SMALL, kinds=("sampled",)) -> dict:
-        return keys.of_claim("norms.diameter", settings, kinds, sources)
+        return cache_keys.of_claim("norms.diameter", settings, kinds, sources)
 
     first = key()
     assert key() == first
@@ -464,9 +478,9 @@ def test_a_key_follows_from_settings_versions_and_machine(monkeypatch, sources):
     monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
     assert key() != first
     monkeypatch.delenv("MKL_CBWR")
-    versions = keys.installed("encoder")
+    versions = cache_keys.installed("encoder")
     assert {"torch", "sympy", "numpy", "scipy", "python-flint", "mpmath", "python"} <= set(versions)
-    monkeypatch.setattr(keys, "installed", lambda *_: versions | {"mpmath": "0"})
+    monkeypatch.setattr(cache_keys, "installed", lambda *_: versions | {"mpmath": "0"})
     assert key() != first
 
 
@@ -476,8 +490,8 @@ def test_a_finding_that_turns_around_is_measured_again(monkeypatch, sources):
 
     def key(asserts: str) -> dict:
         changed = {**registry, claim.id: replace(claim, asserts=asserts)}
-        monkeypatch.setattr(keys, "registry", changed)
-        return keys.of_claim(claim.id, SMALL, ["measured"], sources)
+        monkeypatch.setattr(cache_keys, "registry", changed)
+        return cache_keys.of_claim(claim.id, SMALL, ["measured"], sources)
 
     assert key("holds") == key("holds") != key("fails")
 
@@ -486,13 +500,13 @@ def test_a_chapter_is_run_again_with_another_package_of_the_book(monkeypatch, so
     """Those that only the extra "book" asks for, as what draws and what executes notebooks."""
     alone = set(environment.installed("book")) - set(environment.installed("encoder", "models"))
     assert {"jupyter-cache", "myst-nb"} <= alone
-    before = keys.of_chapter("norms", [], sources)
-    real = keys.installed
+    before = cache_keys.of_chapter("norms", [], sources)
+    real = cache_keys.installed
     newer = lambda *extras: {  # noqa: E731
         name: "0" if name == "myst-nb" else version for name, version in real(*extras).items()
     }
-    monkeypatch.setattr(keys, "installed", newer)
-    assert keys.of_chapter("norms", [], sources) != before
+    monkeypatch.setattr(cache_keys, "installed", newer)
+    assert cache_keys.of_chapter("norms", [], sources) != before
 
 
 def test_every_file_of_the_package_is_in_its_digest(tmp_path):
@@ -513,12 +527,16 @@ def test_every_file_of_the_package_is_in_its_digest(tmp_path):
     (tmp_path / "__pycache__").mkdir()
     (tmp_path / "__pycache__" / "a.pyc").touch()
     assert environment.digest_of(tmp_path) == found[-1]
-    assert environment.code_digest() == environment.digest_of(closure.SOURCE / "attnverify")
+    assert environment.code_digest() == environment.digest_of(
+        source_dependencies.SOURCE / "attnverify"
+    )
 
 
 def test_a_key_holds_the_packages_that_only_some_experiments_read(monkeypatch, sources):
     """Also the one that no requirement leads to; what is not installed is left out."""
-    packages = keys.of_claim("experiment.three-models", SMALL, ["measured"], sources)["packages"]
+    packages = cache_keys.of_claim("experiment.three-models", SMALL, ["measured"], sources)[
+        "packages"
+    ]
     assert {"transformers", "tokenizers", "rxnmapper"} <= set(packages)
     assert set(environment.ALONE) == {folders.PACKAGE}
 
@@ -537,8 +555,8 @@ def test_what_a_claim_rests_on_is_an_input_of_its_derivation_and_chapter(monkeyp
 
     def found(**changes) -> list[dict]:
         changed = {**registry, claim.id: replace(claim, **changes)}
-        monkeypatch.setattr(keys, "registry", changed)
-        makers = (keys.of_derivations, keys.of_chapter)
+        monkeypatch.setattr(cache_keys, "registry", changed)
+        makers = (cache_keys.of_derivations, cache_keys.of_chapter)
         return [make(notebook, [], sources) for make in makers for notebook in ("norms", "walk")]
 
     first = found()
@@ -556,7 +574,9 @@ def test_a_second_run_is_taken_from_the_store(tmp_path, monkeypatch):
     store = Store(tmp_path)
     first = verify(["paths.stochastic-product"], SMALL, jobs=1, store=store)
     assert first.reused == 0
-    monkeypatch.setattr("attnverify.evidence.verify.run_all", lambda tasks, *_: (t for t in tasks))
+    monkeypatch.setattr(
+        "attnverify.verification.verify.run_all", lambda tasks, *_: (t for t in tasks)
+    )
     again = verify(["paths.stochastic-product"], SMALL, jobs=1, store=store)
     assert again.reused == 2 and again.as_json() == first.as_json() | {"reused": 2}
     monkeypatch.undo()
@@ -572,9 +592,9 @@ def test_only_complete_evidence_is_kept():
     assert reuse.complete(ClaimEvidence("x", (good,), (twin,)))
     assert not any(reuse.complete(ClaimEvidence("x", (good, record), (twin,))) for record in bad)
     assert not reuse.complete(ClaimEvidence("x", (good,), (twin, kept)))
-    assert not reuse.complete(derive.NotebookRun(Source("n", (), "", "0"), (), "", 0.0))
+    assert not reuse.complete(run_cells.NotebookRun(Source("n", (), "", "0"), (), "", 0.0))
     entry = Entry("paths.count", "derived", (), ())
-    runs = [derive.NotebookRun(Source("n", (), "", "0"), (entry,), e, 0.0) for e in ("", "x")]
+    runs = [run_cells.NotebookRun(Source("n", (), "", "0"), (entry,), e, 0.0) for e in ("", "x")]
     assert [reuse.complete(run) for run in runs] == [True, False]
 
 
@@ -590,7 +610,7 @@ def test_evidence_of_an_edited_package_is_not_kept(tmp_path, monkeypatch):
 @pytest.fixture
 def copied(tmp_path) -> Path:
     """The package's source and the notebooks, to be edited."""
-    shutil.copytree(closure.SOURCE / "attnverify", tmp_path / "src" / "attnverify")
+    shutil.copytree(source_dependencies.SOURCE / "attnverify", tmp_path / "src" / "attnverify")
     shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
     (tmp_path / "pyproject.toml").write_text("")  # or it is no checkout, with notebooks of its own
     return tmp_path
@@ -634,9 +654,9 @@ def test_the_command_runs_again_exactly_what_an_edit_reaches(copied):
         ("derivations", "path-theorem"),
     }
     append(copied / "notebooks" / "entropy.md", "\nMore words.\n")
-    append(copied / "src/attnverify/claims/entropy.py", "\n# edited\n")
+    append(copied / "src/attnverify/topics/entropy/claims.py", "\n# edited\n")
     assert run_in(copied) == set()
-    append(copied / "src/attnverify/formulas/entropy.py", "\n# edited\n")
+    append(copied / "src/attnverify/mathematics/entropy.py", "\n# edited\n")
     assert run_in(copied) == {("claim", "entropy.lower-bound")}
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from flint import arb
 
-from attnverify import ops
-from attnverify.checks.collapse import wide as collapse_wide
-from attnverify.formulas import gammaheads, heads
-from attnverify.formulas.softmax import critical_oscillation
+from attnverify.arithmetic import ops
+from attnverify.mathematics import gammaheads, heads
+from attnverify.mathematics.softmax import critical_oscillation
+from attnverify.topics.collapse.checks import wide as collapse_wide
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*(ROOT / "book").glob("*.md"), *(ROOT / "notebooks").glob("*.md"), ROOT / "README.md"]

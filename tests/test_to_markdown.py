@@ -12,8 +12,8 @@ import nbformat
 import pytest
 from docutils import nodes
 
+from attnverify.book.sphinx.to_markdown import Page, block
 from notebookreading import notebook, raw
-from to_markdown import Page, block
 
 ROOT = Path(__file__).parents[1]
 
@@ -91,10 +91,9 @@ def test_an_unknown_node_is_an_error():
 
 
 CONF = """
-import sys
-sys.path.insert(0, {extensions!r})
 project = "Small"
-extensions = ["myst_nb", "sphinx_design", "attnverify.book.extension", "downloads"]
+extensions = ["myst_nb", "sphinx_design", "attnverify.book.sphinx.extension"]
+extensions += ["attnverify.book.sphinx.downloads"]
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence", "attrs_inline"]
 myst_dmath_double_inline = True
 bibtex_bibfiles = ["references.bib"]
@@ -243,7 +242,7 @@ def small(tmp_path_factory) -> dict[str, nbformat.NotebookNode]:
     folders = {}
     for name, address in (("none", ""), ("again", ""), ("site", "https://host.invalid/book/")):
         folders[name] = folder = tmp_path_factory.mktemp(name)
-        conf = CONF.format(extensions=str(ROOT / "book" / "_ext"), address=address)
+        conf = CONF.format(address=address)
         (folder / "conf.py").write_text(conf)
         (folder / "references.bib").write_bytes((ROOT / "book" / "references.bib").read_bytes())
         for page, text in (("index", INDEX), ("one", PAGE), ("works", WORKS)):

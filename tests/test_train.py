@@ -15,10 +15,10 @@ import torch
 from safetensors.torch import load_file
 
 from attnverify import InputError
-from attnverify.evidence.closure import PACKAGE, SOURCE, Sources
 from attnverify.experiments.engine import stored
 from attnverify.experiments.engine import train as trainer
 from attnverify.experiments.engine.train import Plan, stream, train
+from attnverify.runtime.source_dependencies import PACKAGE, SOURCE, Sources
 
 PLAN = Plan(
     steps=23, learning_rate=0.05, weight_decay=0.01, warmup=4, measure_every=3, checkpoint_every=5
@@ -161,10 +161,10 @@ INSIDE = "attnverify.experiments.locater.replicas"
     ("module", "file", "resumed"),
     [
         (INSIDE, "experiments/locater/regularizer.py", False),  # it imports that
-        (INSIDE, "network/attention.py", False),
+        (INSIDE, "mathematics/attention.py", False),
         (INSIDE, "experiments/engine/train.py", False),
-        (INSIDE, "book/previews.py", True),
-        (__name__, "formulas/walk.py", False),  # from outside: who knows
+        (INSIDE, "book/sphinx/previews.py", True),
+        (__name__, "mathematics/walk.py", False),  # from outside: who knows
     ],
 )
 def test_a_checkpoint_of_other_code_is_refused(tmp_path, monkeypatch, module, file, resumed):

@@ -24,8 +24,8 @@ from attnverify.experiments.trained_models import (
     ngram,
     training,
 )
-from attnverify.models.load import Folder
-from attnverify.seeds import generator
+from attnverify.inspection.load import Folder
+from attnverify.support.seeds import generator
 
 
 def test_no_document_is_learned_and_held_out():

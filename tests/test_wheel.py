@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from attnverify.evidence import derive, formal, notebooks
+from attnverify.derivation import notebook_sources, run_cells
+from attnverify.verification import formal
 
 CLAIM, NOTEBOOK = "softmax.total-variation", "softmax.md"
 VERIFY = [sys.executable, "-m", "attnverify.cli", "verify", CLAIM, "--evidence", "derived"]
@@ -130,7 +131,7 @@ def test_shipped_derivations_run_and_those_of_the_current_folder_do_not(
     assert not (tmp_path / "ran").exists()
     # asked for by path, the same file runs: the trap above would have been seen
     monkeypatch.chdir(tmp_path)
-    done = derive.run(notebooks.load("softmax", Path("notebooks")))
+    done = run_cells.run(notebook_sources.load("softmax", Path("notebooks")))
     assert (tmp_path / "ran").exists()
     assert [s.name for e in done.entries for s in e.steps] == ["hostile"]
 

@@ -14,10 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from attnverify.errors import RunError
-from attnverify.evidence.workers import Task, _Worker, run_all
-
-ROOT = Path(__file__).resolve().parents[1]
+from attnverify.runtime.workers import Task, _Worker, run_all
+from attnverify.support.errors import RunError
 
 #: Holds a lock while its process lives, for a minute. `exec` is a function that can be sent.
 HOLD = """
@@ -32,7 +30,7 @@ time.sleep(60)
 RUN = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from attnverify.evidence.workers import Task, _Worker, run_all
+from attnverify.runtime.workers import Task, _Worker, run_all
 list(run_all([Task(n, exec, (code,)) for n, code in {codes!r}.items()], None, 2))
 """
 #: One notebook, and what executes all of a folder in processes of their own.
@@ -46,10 +44,8 @@ jupytext: {{text_representation: {{format_name: myst}}}}
 ```
 """
 BUILD = """
-import sys
-sys.path.insert(0, {tools!r})
 from pathlib import Path
-from execute_notebooks import fill
+from attnverify.book.build.execute_notebooks import fill
 fill(Path("."), Path("cache"), jobs=2)
 """
 
@@ -146,7 +142,7 @@ def test_a_killed_build_leaves_no_process_behind(tmp_path, sent):
     All of them have what the build writes to, so that its end comes when the last of them ends.
     """
     (tmp_path / "only.md").write_text(NOTEBOOK.format(code=HOLD.format(path=str(tmp_path / "a"))))
-    command = [sys.executable, "-c", BUILD.format(tools=str(ROOT / "tools"))]
+    command = [sys.executable, "-c", BUILD]
     build = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE)
     try:
         held = tmp_path / "a"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import attnverify.evidence.run as run
-from attnverify.checks import CHECKS
-from attnverify.checks.measured import _check
-from attnverify.claims import Claim, registry
+import attnverify.checking.gather as run
 from attnverify.experiments import EXPERIMENTS
 from attnverify.experiments.engine import results
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
-from attnverify.verdict import Verdict
+from attnverify.support.verdict import Verdict
+from attnverify.topics import Claim, registry
+from attnverify.topics.lookup import CHECKS
+from attnverify.topics.shared.measured import _check
 
 
 def measure(settings: Settings) -> list[Row]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
-import browser as browsers
+from attnverify.book.build import browser as browsers
 
 ARGUMENTS = [
     "--no-sandbox",

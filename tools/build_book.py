@@ -1,7 +1,7 @@
 """Build the book: evidence, generated pages, strict HTML, swap. `make book` calls this.
 
 What was made before is reused while all that it depends on is unchanged: evidence, executed
-notebooks and rendered formulas from the store (:mod:`attnverify.evidence.store`), parsed and
+notebooks and rendered formulas from the store (:mod:`attnverify.runtime.cache`), parsed and
 written pages from the last good build. `--fresh`, the default where CI is set, reuses nothing.
 
 The new book is built in a folder of its own and takes the place of `_build/html` by a
@@ -32,22 +32,19 @@ from pathlib import Path
 import filelock
 import yaml
 
+from attnverify.book.build import npm, page_python
+from attnverify.book.build.execute_notebooks import cells, fill, read
+from attnverify.book.build.one_page import ONE_FILE
+from attnverify.book.build.run_main import leave
+from attnverify.book.html.slim_html import slim
 from attnverify.book.pages.common import read_evidence
-from attnverify.environment import installed, kind_of_machine
-from attnverify.evidence.closure import Sources
-from attnverify.evidence.notebooks import NOTEBOOKS
-from attnverify.evidence.store import VARIABLE as STORE
-from attnverify.evidence.store import Store, default
-from attnverify.files import write_text
-from attnverify.vocabulary import tally
-
-sys.path.insert(0, str(Path(__file__).parent))
-import npm
-import page_python
-from execute_notebooks import cells, fill, read
-from one_page import ONE_FILE
-from run_main import leave
-from slim_html import slim
+from attnverify.derivation.notebook_sources import NOTEBOOKS
+from attnverify.runtime.cache import VARIABLE as STORE
+from attnverify.runtime.cache import Store, default
+from attnverify.runtime.source_dependencies import Sources
+from attnverify.support.environment import installed, kind_of_machine
+from attnverify.support.files import write_text
+from attnverify.support.vocabulary import tally
 
 ROOT = Path(__file__).resolve().parents[1]
 #: What a built page depends on; book/generated follows from these. The feed is made from the
@@ -67,12 +64,12 @@ INPUTS = (
 #: What the evidence and the generated pages depend on, beside each other and the notebooks.
 CLAIMS = ("src", "formal", "constraints.txt")
 #: What the parsed pages depend on beside documents, outputs, claims and evidence.
-MACHINERY = ("_config.yml", "_toc.yml", "constraints.txt", "book/_ext", "book/references.bib")
+MACHINERY = ("_config.yml", "_toc.yml", "constraints.txt", "book/references.bib")
 MACHINERY += ("tools",)
 #: What reads pages: the extension names its parts by text, so imports do not tell them.
 EXTENSION = tuple(
-    f"attnverify.book.{path.stem}"
-    for path in sorted((ROOT / "src/attnverify/book").glob("*.py"))
+    f"attnverify.book.sphinx.{path.stem}"
+    for path in sorted((ROOT / "src/attnverify/book/sphinx").glob("*.py"))
     if path.stem != "__init__"
 ) + ("attnverify.book.inpage.buttons", "attnverify.book.pages.tables")
 SKIPPED = {"__pycache__", "generated", ".ipynb_checkpoints", ".jupyter_cache"}
@@ -174,7 +171,7 @@ def run_python(*arguments: str | Path, repeat: str = "") -> None:
 
 def run_main(module: str, *arguments: str | Path, repeat: str = "") -> None:
     """Run module.main(); the console scripts are not used, as they may not be on the path."""
-    run_python(Path(__file__).with_name("run_main.py"), module, *arguments, repeat=repeat)
+    run_python("-P", "-m", "attnverify.book.build.run_main", module, *arguments, repeat=repeat)
 
 
 def kept(
@@ -308,9 +305,6 @@ def build_config(folder: Path, cache: Path, evidence: Path | None = None) -> Pat
     config["sphinx"]["config"]["attnverify_python"] = page_python.available()
     if evidence:
         config["sphinx"]["config"]["attnverify_evidence"] = str(evidence)
-    # Jupyter Book reads this path from the configuration file's own folder.
-    extensions = config["sphinx"]["local_extensions"]
-    config["sphinx"]["local_extensions"] = {k: str(ROOT / v) for k, v in extensions.items()}
     target = folder / "_config.yml"
     target.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
     return target

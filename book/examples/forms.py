@@ -3,7 +3,7 @@
 import sympy as sp
 
 import attnverify as av
-from attnverify import ops
+from attnverify.arithmetic import ops
 
 
 def mean(x):

@@ -1,4 +1,4 @@
-from attnverify import ops
+from attnverify.arithmetic import ops
 
 
 def length(x):

@@ -1,4 +1,4 @@
-from attnverify import ops
+from attnverify.arithmetic import ops
 
 
 def left(u, e):  # log of the mean of exp(e) under softmax(u), less the mean of e

@@ -1,4 +1,4 @@
-from attnverify import ops
+from attnverify.arithmetic import ops
 
 
 def left(u, e):  # total variation of two softmax rows

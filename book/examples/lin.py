@@ -1,4 +1,4 @@
-from attnverify import ops
+from attnverify.arithmetic import ops
 
 
 def left(u, e):  # Jensen-Shannon divergence of two softmax rows, in nats

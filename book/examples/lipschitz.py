@@ -1,5 +1,5 @@
 import attnverify as av
-from attnverify import ops
+from attnverify.arithmetic import ops
 
 
 def length(x):

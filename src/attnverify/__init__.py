@@ -12,98 +12,98 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from attnverify.lazy import attributes
+from attnverify.support.lazy import attributes
 
 if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with PUBLIC
-    from attnverify import claims as claims
-    from attnverify import evidence as evidence
     from attnverify import experiments as experiments
-    from attnverify import ops as ops
-    from attnverify import symbolic as symbolic
+    from attnverify import topics as claims  # noqa: F401
+    from attnverify import verification as evidence  # noqa: F401
+    from attnverify.arithmetic import ops as ops
     from attnverify.book import figures as figures
     from attnverify.book import interactive as interactive
-    from attnverify.claims.model import Claim as Claim
-    from attnverify.claims.model import Source as Source
-    from attnverify.errors import InputError as InputError
-    from attnverify.evidence import ledger as ledger
-    from attnverify.evidence.conjecture import best_constant as best_constant
-    from attnverify.evidence.forms import Decision as Decision
-    from attnverify.evidence.forms import Identity as Identity
-    from attnverify.evidence.forms import Inequality as Inequality
-    from attnverify.evidence.forms import Twin as Twin
-    from attnverify.evidence.numbers import number as number
-    from attnverify.evidence.verify import verify as verify
-    from attnverify.formulas import centerbounds as centerbounds
-    from attnverify.formulas import chisquare as chisquare
-    from attnverify.formulas import collapse as collapse
-    from attnverify.formulas import eigenspectrum as spectrum  # noqa: F401
-    from attnverify.formulas import entropy as entropy
-    from attnverify.formulas import heads as heads
-    from attnverify.formulas import layernorm as layernorm
-    from attnverify.formulas import localization as localization
-    from attnverify.formulas import norms as norms
-    from attnverify.formulas import softmax as softmax
-    from attnverify.formulas import walk as walk
-    from attnverify.models.forward import trace as trace
-    from attnverify.models.report import inspect as inspect
-    from attnverify.network import deviations as deviations
-    from attnverify.network import encoder as encoder
-    from attnverify.network import frozen as frozen
-    from attnverify.network import paths as paths
-    from attnverify.network import stacks as stacks
-    from attnverify.network.attention import SelfAttentionNetwork as SelfAttentionNetwork
-    from attnverify.network.masks import Mask as Mask
-    from attnverify.network.weights import MLP as MLP
-    from attnverify.network.weights import AttentionWeights as AttentionWeights
-    from attnverify.network.weights import LayerNorm as LayerNorm
-    from attnverify.verdict import Verdict as Verdict
+    from attnverify.checking.check import Decision as Decision
+    from attnverify.checking.check import Identity as Identity
+    from attnverify.checking.check import Inequality as Inequality
+    from attnverify.checking.check import Twin as Twin
+    from attnverify.checking.closed_forms import number as number
+    from attnverify.derivation import ledger as ledger
+    from attnverify.derivation import noncommuting as symbolic  # noqa: F401
+    from attnverify.inspection.forward import trace as trace
+    from attnverify.inspection.report import inspect as inspect
+    from attnverify.mathematics import centerbounds as centerbounds
+    from attnverify.mathematics import chisquare as chisquare
+    from attnverify.mathematics import collapse as collapse
+    from attnverify.mathematics import deviations as deviations
+    from attnverify.mathematics import eigenspectrum as spectrum  # noqa: F401
+    from attnverify.mathematics import encoder as encoder
+    from attnverify.mathematics import entropy as entropy
+    from attnverify.mathematics import frozen as frozen
+    from attnverify.mathematics import heads as heads
+    from attnverify.mathematics import layernorm as layernorm
+    from attnverify.mathematics import localization as localization
+    from attnverify.mathematics import norms as norms
+    from attnverify.mathematics import paths as paths
+    from attnverify.mathematics import softmax as softmax
+    from attnverify.mathematics import stacks as stacks
+    from attnverify.mathematics import walk as walk
+    from attnverify.mathematics.attention import SelfAttentionNetwork as SelfAttentionNetwork
+    from attnverify.mathematics.masks import Mask as Mask
+    from attnverify.mathematics.weights import MLP as MLP
+    from attnverify.mathematics.weights import AttentionWeights as AttentionWeights
+    from attnverify.mathematics.weights import LayerNorm as LayerNorm
+    from attnverify.support.errors import InputError as InputError
+    from attnverify.support.verdict import Verdict as Verdict
+    from attnverify.verification.claim import Claim as Claim
+    from attnverify.verification.claim import Source as Source
+    from attnverify.verification.conjecture import best_constant as best_constant
+    from attnverify.verification.verify import verify as verify
 
 __version__ = "0.1.0"
 
 #: Public names and what they stand for: a module, or "module:name".
 PUBLIC = {
-    "AttentionWeights": "attnverify.network.weights:AttentionWeights",
-    "Claim": "attnverify.claims.model:Claim",
-    "Decision": "attnverify.evidence.forms:Decision",
-    "Identity": "attnverify.evidence.forms:Identity",
-    "Inequality": "attnverify.evidence.forms:Inequality",
-    "InputError": "attnverify.errors:InputError",
-    "LayerNorm": "attnverify.network.weights:LayerNorm",
-    "MLP": "attnverify.network.weights:MLP",
-    "Mask": "attnverify.network.masks:Mask",
-    "SelfAttentionNetwork": "attnverify.network.attention:SelfAttentionNetwork",
-    "Source": "attnverify.claims.model:Source",
-    "Twin": "attnverify.evidence.forms:Twin",
-    "Verdict": "attnverify.verdict:Verdict",
-    "best_constant": "attnverify.evidence.conjecture:best_constant",
-    "centerbounds": "attnverify.formulas.centerbounds",
-    "chisquare": "attnverify.formulas.chisquare",
-    "claims": "attnverify.claims",
-    "collapse": "attnverify.formulas.collapse",
-    "deviations": "attnverify.network.deviations",
-    "encoder": "attnverify.network.encoder",
-    "entropy": "attnverify.formulas.entropy",
-    "evidence": "attnverify.evidence",
+    "AttentionWeights": "attnverify.mathematics.weights:AttentionWeights",
+    "Claim": "attnverify.verification.claim:Claim",
+    "Decision": "attnverify.checking.check:Decision",
+    "Identity": "attnverify.checking.check:Identity",
+    "Inequality": "attnverify.checking.check:Inequality",
+    "InputError": "attnverify.support.errors:InputError",
+    "LayerNorm": "attnverify.mathematics.weights:LayerNorm",
+    "MLP": "attnverify.mathematics.weights:MLP",
+    "Mask": "attnverify.mathematics.masks:Mask",
+    "SelfAttentionNetwork": "attnverify.mathematics.attention:SelfAttentionNetwork",
+    "Source": "attnverify.verification.claim:Source",
+    "Twin": "attnverify.checking.check:Twin",
+    "Verdict": "attnverify.support.verdict:Verdict",
+    "best_constant": "attnverify.verification.conjecture:best_constant",
+    "centerbounds": "attnverify.mathematics.centerbounds",
+    "chisquare": "attnverify.mathematics.chisquare",
+    "claims": "attnverify.topics",
+    "collapse": "attnverify.mathematics.collapse",
+    "deviations": "attnverify.mathematics.deviations",
+    "encoder": "attnverify.mathematics.encoder",
+    "entropy": "attnverify.mathematics.entropy",
+    "evidence": "attnverify.verification",
     "experiments": "attnverify.experiments",
     "figures": "attnverify.book.figures",
-    "frozen": "attnverify.network.frozen",
-    "heads": "attnverify.formulas.heads",
-    "inspect": "attnverify.models.report:inspect",
+    "frozen": "attnverify.mathematics.frozen",
+    "heads": "attnverify.mathematics.heads",
+    "inspect": "attnverify.inspection.report:inspect",
     "interactive": "attnverify.book.interactive",
-    "layernorm": "attnverify.formulas.layernorm",
-    "ledger": "attnverify.evidence.ledger",
-    "localization": "attnverify.formulas.localization",
-    "norms": "attnverify.formulas.norms",
-    "number": "attnverify.evidence.numbers:number",
-    "ops": "attnverify.ops",
-    "paths": "attnverify.network.paths",
-    "softmax": "attnverify.formulas.softmax",
-    "spectrum": "attnverify.formulas.eigenspectrum",
-    "stacks": "attnverify.network.stacks",
-    "symbolic": "attnverify.symbolic",
-    "trace": "attnverify.models.forward:trace",
-    "verify": "attnverify.evidence.verify:verify",
-    "walk": "attnverify.formulas.walk",
+    "layernorm": "attnverify.mathematics.layernorm",
+    "ledger": "attnverify.derivation.ledger",
+    "localization": "attnverify.mathematics.localization",
+    "norms": "attnverify.mathematics.norms",
+    "number": "attnverify.checking.closed_forms:number",
+    "ops": "attnverify.arithmetic.ops",
+    "paths": "attnverify.mathematics.paths",
+    "softmax": "attnverify.mathematics.softmax",
+    "spectrum": "attnverify.mathematics.eigenspectrum",
+    "stacks": "attnverify.mathematics.stacks",
+    "symbolic": "attnverify.derivation.noncommuting",
+    "trace": "attnverify.inspection.forward:trace",
+    "verify": "attnverify.verification.verify:verify",
+    "walk": "attnverify.mathematics.walk",
 }
 
 __getattr__, __dir__ = attributes(__name__, PUBLIC)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attnverify.evidence import formal
+from attnverify.verification import formal
 from rocq import prover
 from rocq.scan import sentences
 

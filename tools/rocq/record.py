@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attnverify.evidence import formal
-from attnverify.evidence.formal import Neighbor, Registered, Theorem
+from attnverify.verification import formal
+from attnverify.verification.formal import Neighbor, Registered, Theorem
 from rocq import prover, scripts
 from rocq.definitions import Entry, definitions
 from rocq.prover import ProofError

@@ -1,6 +1,5 @@
 """The experiments: the papers' measurements, made again. Each is a claim with a criterion."""
 
-from attnverify.errors import InputError, nearest
 from attnverify.experiments import (
     architectures,
     circle,
@@ -16,6 +15,7 @@ from attnverify.experiments.engine.results import Result as Result
 from attnverify.experiments.engine.results import committed as committed
 from attnverify.experiments.trained_encoder import margins, spectra
 from attnverify.experiments.trained_models import looked, training
+from attnverify.support.errors import InputError, nearest
 
 #: The experiments by name, in the order of the book.
 EXPERIMENTS: dict[str, Experiment] = {

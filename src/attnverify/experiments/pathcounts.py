@@ -6,8 +6,8 @@ from fractions import Fraction
 from functools import partial
 
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
-from attnverify.network import paths
-from attnverify.verdict import Verdict
+from attnverify.mathematics import paths
+from attnverify.support.verdict import Verdict
 
 #: Name, bibliography key, attention layers of the stack, heads a layer. Of the first Transformer
 #: the encoder. The GPT-2 report gives layers and widths; its heads have width 64.

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from attnverify.experiments.engine import results
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
-from attnverify.formulas import entropy, norms, walk
-from attnverify.formulas.row import contrast
-from attnverify.verdict import Verdict
+from attnverify.mathematics import entropy, norms, walk
+from attnverify.mathematics.row import contrast
+from attnverify.support.verdict import Verdict
 
 TOKENS, WIDTH = 32, 16
 LARGEST = 8.0  # m in [-8, 8], s in [0, 8]

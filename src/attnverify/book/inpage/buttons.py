@@ -1,7 +1,7 @@
 """Sphinx hook: pages with derivations get the script that lets readers run them.
 
-The build puts Python's files into ``_static/python`` (tools/page_python.py) and says so by the
-configuration value ``attnverify_python``; without it no page gets a button.
+The build puts Python's files into ``_static/python`` (src/attnverify/book/build/page_python.py) and
+says so by the configuration value ``attnverify_python``; without it no page gets a button.
 """
 
 from __future__ import annotations

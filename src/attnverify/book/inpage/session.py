@@ -17,8 +17,8 @@ from typing import Any
 
 from attnverify.book.inpage.absent import AbsentError
 from attnverify.book.inpage.html import as_html
-from attnverify.evidence import box, ledger
-from attnverify.evidence.ledger import DerivationError
+from attnverify.derivation import ledger, step_box
+from attnverify.derivation.ledger import DerivationError
 
 #: What came of a cell.
 HOLDS, FALSE, REFUSED, ABSENT, ERROR = "holds", "false", "refused", "absent", "error"
@@ -89,7 +89,7 @@ class Session:
                 shown.outcome, shown.message = ABSENT, str(error)
             except (Exception, SystemExit) as error:  # whatever a cell raises is what came of it
                 shown.outcome, shown.message = ERROR, _ending(error, self.notebook)
-        boxes = [box.as_markdown(entry) for entry in entries] + ([last] if last else [])
+        boxes = [step_box.as_markdown(entry) for entry in entries] + ([last] if last else [])
         shown.boxes = [as_html(text) for text in boxes]
         shown.printed, shown.seconds = printed.getvalue(), time.perf_counter() - start
         return shown

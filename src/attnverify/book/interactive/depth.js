@@ -2,7 +2,7 @@
 // `rates` and `norms` are its numbers.
 //
 // The tokens are kept as a center c and deviations R, so that tiny deviations keep their digits:
-// see the package's attnverify.network.deviations, whose formulas for the attention these are.
+// see the package's attnverify.mathematics.deviations, whose formulas for the attention these are.
 const dot = (a, b) => a.reduce((sum, v, k) => sum + v * b[k], 0);
 const rowTimes = (a, M) => M[0].map((_, k) => a.reduce((sum, v, j) => sum + v * M[j][k], 0));
 const sum = (rows) => rows[0].map((_, k) => rows.reduce((total, row) => total + row[k], 0));

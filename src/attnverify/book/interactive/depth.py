@@ -7,13 +7,13 @@ import math
 import flint
 import torch
 
-from attnverify import ops
+from attnverify.arithmetic import ops
 from attnverify.book.interactive.drawing import Drawing, Mark, Number, Plot, Point
 from attnverify.book.interactive.figure import Figure, Slider, Values
 from attnverify.book.interactive.networks import drawn, literal
 from attnverify.book.interactive.written import function
-from attnverify.formulas import collapse, norms
-from attnverify.formulas.spectral import spectral_norm
+from attnverify.mathematics import collapse, norms
+from attnverify.mathematics.spectral import spectral_norm
 
 DEPTH, HEADS, TOKENS, WIDTH, KEY_WIDTH = 5, 2, 4, 3, 4
 #: Bits of the forward pass here: diameters fall far below 10^-308, beside a mean of size 1.

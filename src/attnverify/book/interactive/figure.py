@@ -17,7 +17,7 @@ from importlib import resources
 
 from attnverify.book.figures import COLORS
 from attnverify.book.interactive.drawing import Drawing, Mark, Plot, shown
-from attnverify.errors import require
+from attnverify.support.errors import require
 
 Values = Mapping[str, float]
 LOOKS = ("measured", "published", "repaired", "sharp", "reference")

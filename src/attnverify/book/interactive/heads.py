@@ -13,11 +13,11 @@ import math
 import numpy as np
 import torch
 
-from attnverify import ops
+from attnverify.arithmetic import ops
 from attnverify.book.interactive.drawing import SIGNIFICANT, Drawing, Mark, Plot, Point
 from attnverify.book.interactive.figure import Figure, Slider, Values
 from attnverify.book.interactive.written import function
-from attnverify.formulas import collapse, rates
+from attnverify.mathematics import collapse, rates
 
 SEGMENTS, LARGEST = 24, 2.0
 TOLD = (1, 5, 20)

@@ -7,9 +7,9 @@ import torch
 from attnverify.book.interactive.drawing import Drawing, Mark, Plot, Point
 from attnverify.book.interactive.figure import Figure, Slider, Switch, Values
 from attnverify.book.interactive.networks import drawn, literal
-from attnverify.network import paths
-from attnverify.network.attention import SelfAttentionNetwork
-from attnverify.network.weights import AttentionWeights
+from attnverify.mathematics import paths
+from attnverify.mathematics.attention import SelfAttentionNetwork
+from attnverify.mathematics.weights import AttentionWeights
 
 DEPTH, HEADS, TOKENS, WIDTH = 4, 3, 4, 3
 W_QK = drawn(4, DEPTH, HEADS, WIDTH, WIDTH)

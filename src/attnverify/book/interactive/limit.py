@@ -1,7 +1,7 @@
 """rho(t) under sliders.
 
 The script's argument of Phi is written down from
-:func:`attnverify.formulas.localization.limit_argument`. Its normal distribution function is the
+:func:`attnverify.mathematics.localization.limit_argument`. Its normal distribution function is the
 series of Marsaglia (2004), Phi(x) = 1/2 + phi(x) (x + x^3/3 + x^5/(3*5) + ...), with
 :data:`NORMAL_ERROR` as error bound.
 """
@@ -13,7 +13,7 @@ import torch
 from attnverify.book.interactive.drawing import Drawing, Mark, Plot
 from attnverify.book.interactive.figure import Figure, Slider, Values
 from attnverify.book.interactive.written import function
-from attnverify.formulas import localization
+from attnverify.mathematics import localization
 
 #: Largest error of the script's Phi, for any x, with u = 2^-53. For |x| <= 8 the term k + 1 of the
 #: series is at most 64/129 < 1/2 of term k from k = 64 on; the term there is still more than 1e-7
@@ -59,7 +59,7 @@ def draw(values: Values) -> Drawing:
 
 
 def limit_figure(xi: float = 1.5, eta: float = 0.25, gamma: float = 1.0) -> Figure:
-    """rho(t) of :func:`attnverify.formulas.localization.limit`, its sliders at these values.
+    """rho(t) of :func:`attnverify.mathematics.localization.limit`, its sliders at these values.
 
     Errors: InputError for a value outside the range of its slider.
     """

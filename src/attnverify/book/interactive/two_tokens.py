@@ -9,7 +9,7 @@ import torch
 from attnverify.book.interactive.drawing import SIGNIFICANT, Drawing, Mark, Number, Plot
 from attnverify.book.interactive.figure import Figure, Slider, Values
 from attnverify.book.interactive.written import function
-from attnverify.formulas import collapse
+from attnverify.mathematics import collapse
 
 LAYERS, SEGMENTS, LARGEST = 12, 60, 3.0
 #: After how many layers the distance is written.
@@ -64,7 +64,7 @@ def verdict(start: float, star: float) -> str:
 
 
 def map_figure(v: float = 2.0, c: float = 1.0, start: float = 0.7) -> Figure:
-    """Cobweb of :func:`attnverify.formulas.collapse.two_token_step` with its threshold.
+    """Cobweb of :func:`attnverify.mathematics.collapse.two_token_step` with its threshold.
 
     v: norm of the value map; c: ||W_QK||_2/(4 sqrt(d_qk)); start: distance of the two tokens.
     Errors: InputError for a value outside the range of its slider.

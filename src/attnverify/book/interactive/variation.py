@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from attnverify import ops
+from attnverify.arithmetic import ops
 from attnverify.book.interactive.drawing import Drawing, Mark, Plot, Point
 from attnverify.book.interactive.figure import Figure, Slider, Values
 from attnverify.book.interactive.written import function
-from attnverify.formulas import norms, softmax
+from attnverify.mathematics import norms, softmax
 
 TOKENS, LARGEST, SEGMENTS = 4, 4.0, 32
 BEFORE, AFTER = (tuple(f"{row}{k + 1}" for k in range(TOKENS)) for row in "uw")

@@ -1,7 +1,7 @@
-"""The package's formulas as JavaScript: written down by :mod:`attnverify.tracing`, not by hand.
+"""The formulas as JavaScript, written down by :mod:`attnverify.arithmetic.tracing`.
 
-A formula of :mod:`attnverify.ops` evaluated on nodes leaves a straight-line program; its lines
-become one function, in which a number that is used once stands where it is used.
+A formula of :mod:`attnverify.arithmetic.ops` evaluated on nodes leaves a straight-line program; its
+lines become one function, in which a number that is used once stands where it is used.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from attnverify.tracing import Node, Program, UntraceableError
+from attnverify.arithmetic.tracing import Node, Program, UntraceableError
 
 INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 LEAVES = ("const", "input", "pi")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from attnverify.book.pages import codeindex, errata, findings, graph, proofs, status
 from attnverify.book.pages.common import anchor, read_evidence
-from attnverify.claims import registry
-from attnverify.errors import InputError
-from attnverify.files import write_text
+from attnverify.support.errors import InputError
+from attnverify.support.files import write_text
+from attnverify.topics import registry
 
 
 def write(evidence_file: Path, out: Path) -> list[Path]:

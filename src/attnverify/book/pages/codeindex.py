@@ -12,19 +12,12 @@ from attnverify.book.pages.common import (
     scrolling,
     statement_modules,
 )
-from attnverify.book.pages.uses import (
-    SOURCES,
-    Code,
-    dotted,
-    reached,
-    source_file,
-    source_files,
-)
-from attnverify.checks import checks_of
-from attnverify.claims import Claim, registry
-from attnverify.evidence import formal
-from attnverify.evidence.forms import Check
-from attnverify.evidence.keys import DERIVE, GATHER, starts_of_claim
+from attnverify.book.pages.uses import SOURCES, Code, dotted, reached, source_file, source_files
+from attnverify.checking.check import Check
+from attnverify.topics import Claim, registry
+from attnverify.topics.lookup import checks_of
+from attnverify.verification import formal
+from attnverify.verification.cache_keys import DERIVE, GATHER, starts_of_claim
 
 PACKAGE = "attnverify"
 CATALOG = f"{PACKAGE}.checks"

@@ -11,12 +11,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from attnverify import claims
-from attnverify.claims.model import Claim
-from attnverify.errors import InputError
-from attnverify.evidence.myst import escape as escape
-from attnverify.files import read_json
-from attnverify.vocabulary import (
+from attnverify import topics as claims
+from attnverify.derivation.myst import escape as escape
+from attnverify.support.errors import InputError
+from attnverify.support.files import read_json
+from attnverify.support.vocabulary import (
     KINDS,
     MARKS,
     REPORT_VERSION,
@@ -24,6 +23,7 @@ from attnverify.vocabulary import (
     STATUSES,
     UNCHECKED,
 )
+from attnverify.verification.claim import Claim
 
 FIXED = "\N{NO-BREAK SPACE}"
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from attnverify.book.pages.common import Evidence, badge, escape, pipe_table, scrolling
-from attnverify.claims import Claim, registry
+from attnverify.topics import Claim, registry
 
 INTRO = """\
 # Errata and sharpenings

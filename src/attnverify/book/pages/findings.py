@@ -11,7 +11,7 @@ import torch
 from matplotlib.figure import Figure
 
 from attnverify.book.figures import COLORS, STYLE
-from attnverify.formulas import collapse, heads, localization
+from attnverify.mathematics import collapse, heads, localization
 
 LAYERS = 8
 GAIN = 2.0  # v: the largest singular value of the value map; the scores are scaled so that c = 1

@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from html import escape as html_escape
 
-from attnverify.book.pages.common import (
-    Evidence,
-    anchor,
-    badge,
-    by_part,
-    scrolling,
-)
-from attnverify.claims import Claim, Registry, registry
-from attnverify.vocabulary import MARKS, STATUS_COLORS, STATUSES
+from attnverify.book.pages.common import Evidence, anchor, badge, by_part, scrolling
+from attnverify.support.vocabulary import MARKS, STATUS_COLORS, STATUSES
+from attnverify.topics import Claim, Registry, registry
 
 Link = Callable[[str], str]  # claim id -> address of its box
 

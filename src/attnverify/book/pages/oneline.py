@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from attnverify.book.pages.common import Evidence, number
-from attnverify.checks import checks_of
-from attnverify.checks.definitions.agree import LIMITS as BY_DEFINITION
-from attnverify.claims import Claim
-from attnverify.evidence.margins import at_equality, best_ratio, measure
-from attnverify.evidence.status import required
-from attnverify.evidence.words import checked
+from attnverify.checking.definition_agreement import LIMITS as BY_DEFINITION
+from attnverify.topics import Claim
+from attnverify.topics.lookup import checks_of
+from attnverify.verification.formal_words import checked
+from attnverify.verification.margins import at_equality, best_ratio, measure
+from attnverify.verification.status import required
 
 Record = Mapping[str, Any]
 #: The kinds in the order of the line: what holds for all sizes first, then instances.

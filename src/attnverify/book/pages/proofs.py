@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attnverify.book.pages.common import anchor, escape, pipe_table, scrolling
-from attnverify.claims import Claim, registry
-from attnverify.evidence import formal
-from attnverify.evidence.formal import Neighbor, Registered, Theorem
+from attnverify.topics import Claim, registry
+from attnverify.verification import formal
+from attnverify.verification.formal import Neighbor, Registered, Theorem
 
 DICTIONARY = "dictionary.toml"
 NOTHING = "*No formal proof is registered.*"

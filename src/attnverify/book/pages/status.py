@@ -15,11 +15,11 @@ from attnverify.book.pages.common import (
     pipe_table,
     scrolling,
 )
-from attnverify.claims import Claim, registry
-from attnverify.evidence.margins import best_ratio, false_at
-from attnverify.evidence.status import required
-from attnverify.evidence.words import checked
-from attnverify.vocabulary import KINDS, tally
+from attnverify.support.vocabulary import KINDS, tally
+from attnverify.topics import Claim, registry
+from attnverify.verification.formal_words import checked
+from attnverify.verification.margins import best_ratio, false_at
+from attnverify.verification.status import required
 
 WORDS = {"pass": "", "fail": " ✗ fail", "unknown": " ? unknown"}
 HEADER = ("Claim", "Status", "Evidence", "Best ratio", "False at", "Twins", "Chapter")

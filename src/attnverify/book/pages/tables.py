@@ -9,10 +9,10 @@ from typing import Any
 from docutils import nodes
 
 from attnverify.book.pages.common import FIXED, Evidence, anchor, number
-from attnverify.checks.definitions.agree import LIMITS as BY_DEFINITION
-from attnverify.claims import Claim
-from attnverify.evidence.margins import false_at, measure
-from attnverify.evidence.run import ATTACKED, CERTIFIED, SAMPLED
+from attnverify.checking.definition_agreement import LIMITS as BY_DEFINITION
+from attnverify.checking.gather import ATTACKED, CERTIFIED, SAMPLED
+from attnverify.topics import Claim
+from attnverify.verification.margins import false_at, measure
 
 OUTCOMES = {"pass": f"✓{FIXED}pass", "fail": f"✗{FIXED}fail", "unknown": f"?{FIXED}unknown"}
 RECORDS = ("Kind", "Check", "Outcome", "Ratio", "Decided", "Found")

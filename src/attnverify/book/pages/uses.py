@@ -1,8 +1,9 @@
 """Which functions of the package a check names, read from source like the keys of evidence.
 
-What a piece of source names is :func:`attnverify.evidence.closure.names`'s business; here the piece
-is one function. A method called on a value cannot be told from its source: of every class that is
-named, the methods whose names occur are taken, so the answer may hold a method too many.
+What a piece of source names is :func:`attnverify.runtime.source_dependencies.names`'s business;
+here the piece is one function. A method called on a value cannot be told from its source: of every
+class that is named, the methods whose names occur are taken, so the answer may hold a method too
+many.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any
 
-from attnverify.evidence.closure import PACKAGE, Sources, spelled
+from attnverify.runtime.source_dependencies import PACKAGE, Sources, spelled
 
 SOURCES = Sources()
 Code = FunctionType | type

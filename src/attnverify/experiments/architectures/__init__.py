@@ -21,11 +21,10 @@ from attnverify.experiments.engine.rounding import significant
 from attnverify.experiments.trained_encoder import layer_bounds
 from attnverify.experiments.trained_encoder.passages import passage
 from attnverify.experiments.trained_encoder.spectra import encoder_of
-from attnverify.formulas import norms
-from attnverify.formulas.centerbounds import optimal_residual_bounds
-from attnverify.network import stacks
-from attnverify.network.deviations import Layer, Parts, Tokens, Unresolved, apply
-from attnverify.network.encoder import Encoder
+from attnverify.mathematics import norms, stacks
+from attnverify.mathematics.centerbounds import optimal_residual_bounds
+from attnverify.mathematics.deviations import Layer, Parts, Tokens, Unresolved, apply
+from attnverify.mathematics.encoder import Encoder
 
 QUICK = {"seeds": 1, "words": 24}
 FULL = {"seeds": 5, "words": 96}

@@ -7,17 +7,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import takewhile
 
-from attnverify.experiments.engine.answers import (
-    Answer,
-    above,
-    all_of,
-    at_least,
-    at_most,
-    below,
-)
+from attnverify.experiments.engine.answers import Answer, above, all_of, at_least, at_most, below
 from attnverify.experiments.engine.model import Judge, Row
 from attnverify.experiments.trained_encoder.layer_bounds import SMALLEST
-from attnverify.verdict import Verdict
+from attnverify.support.verdict import Verdict
 
 FALL = 1e3  # pure attention falls by this factor or more, with skip connections by less
 WITH_SKIP = ("attention + skip", "attention + skip + mlp + norm")

@@ -23,11 +23,11 @@ from attnverify.experiments.engine.answers import all_of
 from attnverify.experiments.engine.ensemble import Ensemble, Weights
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.experiments.engine.train import Plan, train
-from attnverify.formulas import collapse, norms
-from attnverify.network.attention import SelfAttentionNetwork
-from attnverify.network.weights import AttentionWeights
-from attnverify.seeds import seed_for
-from attnverify.verdict import Verdict
+from attnverify.mathematics import collapse, norms
+from attnverify.mathematics.attention import SelfAttentionNetwork
+from attnverify.mathematics.weights import AttentionWeights
+from attnverify.support.seeds import seed_for
+from attnverify.support.verdict import Verdict
 
 POINTS = 50  # steps of a half turn
 HIDDEN = 32  # key, value and MLP width

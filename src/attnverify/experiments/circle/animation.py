@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnverify.book.figures import COLORS
-from attnverify.errors import require
+from attnverify.support.errors import require
 
 SIDE = 200  # of a panel, in units of the picture
 HEAD = 24  # height of a panel's title

@@ -22,8 +22,8 @@ from typing import NamedTuple
 import torch
 from scipy.stats import t as student
 
-from attnverify.errors import require
 from attnverify.experiments.engine.model import Rerun
+from attnverify.support.errors import require
 
 ALARM = 1e-4  # that any comparison of the whole suite fails although nothing is wrong
 COMPARISONS = 13  # at most so many in the suite; tests/test_experiments.py counts them

@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from attnverify.claims import registry
 from attnverify.experiments import EXPERIMENTS, Settings, find
 from attnverify.experiments.engine import results, stored
 from attnverify.experiments.engine.model import Experiment, Row
+from attnverify.topics import registry
 
 MOST_ROWS = 60  # printed; the file has all
 

@@ -14,8 +14,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from attnverify.errors import require
-from attnverify.network.attention import SelfAttentionNetwork
+from attnverify.mathematics.attention import SelfAttentionNetwork
+from attnverify.support.errors import require
 
 Weights = dict[str, Tensor]
 

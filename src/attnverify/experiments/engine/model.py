@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attnverify.verdict import Verdict
+from attnverify.support.verdict import Verdict
 
 # One line of a table of results: JSON scalars, or short lists of them.
 Row = dict[str, Any]

@@ -10,11 +10,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from attnverify.environment import machine, versions
-from attnverify.errors import InputError, require
 from attnverify.experiments.engine.model import Experiment, Row, Settings
-from attnverify.files import write_text
-from attnverify.threads import one_thread
+from attnverify.support.environment import machine, versions
+from attnverify.support.errors import InputError, require
+from attnverify.support.files import write_text
+from attnverify.support.threads import one_thread
 
 FORMAT = "attnverify experiment 1"
 LARGEST = 16 << 20  # bytes

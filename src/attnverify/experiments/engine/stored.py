@@ -13,8 +13,8 @@ import safetensors.torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from attnverify.errors import InputError, require
-from attnverify.files import half_written, write_bytes
+from attnverify.support.errors import InputError, require
+from attnverify.support.files import half_written, write_bytes
 
 LOCK, PROBE = ".lock", "probe"
 WRITTEN = (PROBE, "*.safetensors", "*.jsonl", "*.json")  # names of the files that are written here

@@ -1,8 +1,8 @@
-"""Figures of an experiment as a chapter shows them, in a :class:`~attnverify.tables.Table`."""
+"""Figures of an experiment as a chapter shows them: a :class:`~attnverify.support.tables.Table`."""
 
 from __future__ import annotations
 
-from attnverify.tables import Table as Table
+from attnverify.support.tables import Table as Table
 
 
 def plus_minus(value: float, error: float) -> str:

@@ -23,12 +23,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnverify.errors import require
-from attnverify.evidence.closure import Sources
 from attnverify.experiments.engine import stored
 from attnverify.experiments.engine.model import Progress, Row, silent
-from attnverify.files import write_text
-from attnverify.seeds import generator
+from attnverify.runtime.source_dependencies import Sources
+from attnverify.support.errors import require
+from attnverify.support.files import write_text
+from attnverify.support.seeds import generator
 
 CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.jsonl"
 STATE = ("exp_avg", "exp_avg_sq", "step")  # what Adam keeps of every parameter

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from torch import Tensor
 
-from attnverify.errors import require
 from attnverify.experiments.engine import stored
 from attnverify.experiments.engine.model import Settings
+from attnverify.support.errors import require
 
 FORMAT = "attnverify weights 1"
 

@@ -23,7 +23,7 @@ from attnverify.experiments.locater import corpus
 from attnverify.experiments.locater.hidden_markov import HiddenMarkov
 from attnverify.experiments.locater.replicas import Case, Point, Replicas
 from attnverify.experiments.locater.sources import MarkovSource, Source, TextSource
-from attnverify.verdict import Verdict
+from attnverify.support.verdict import Verdict
 
 MARKOV = HiddenMarkov.sticky(4, stay=0.9, right=0.8)
 WIDTH = {"hidden Markov": 16, "text": 32}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attnverify.errors import require
 from attnverify.experiments import texts
+from attnverify.support.errors import require
 
 CHARACTERS = 400_000
 

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attnverify.errors import require, require_stochastic
+from attnverify.support.errors import require, require_stochastic
 
 MOST_WORDS = 1 << 20
 

@@ -14,8 +14,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from attnverify.network.attention import SelfAttentionNetwork
-from attnverify.seeds import generator
+from attnverify.mathematics.attention import SelfAttentionNetwork
+from attnverify.support.seeds import generator
 
 
 @dataclass(frozen=True)

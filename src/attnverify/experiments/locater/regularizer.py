@@ -14,8 +14,8 @@ from __future__ import annotations
 from jaxtyping import Complex, Float
 from torch import Tensor
 
-from attnverify.formulas import eigenspectrum as spectrum
-from attnverify.formulas import querykey
+from attnverify.mathematics import eigenspectrum as spectrum
+from attnverify.mathematics import querykey
 
 Weights = Float[Tensor, "*heads width key_width"]
 

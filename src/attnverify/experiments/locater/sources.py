@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attnverify.errors import require
 from attnverify.experiments.locater.hidden_markov import HiddenMarkov
-from attnverify.seeds import generator
+from attnverify.support.errors import require
+from attnverify.support.seeds import generator
 
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 

@@ -19,9 +19,9 @@ from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.experiments.engine.train import Loss, Measure, Plan, stream, train
 from attnverify.experiments.shortpaths import lengths
 from attnverify.experiments.shortpaths.tasks import TASKS, Task
-from attnverify.network.attention import SelfAttentionNetwork
-from attnverify.seeds import generator, seed_for
-from attnverify.verdict import Verdict
+from attnverify.mathematics.attention import SelfAttentionNetwork
+from attnverify.support.seeds import generator, seed_for
+from attnverify.support.verdict import Verdict
 
 DEPTH = 6
 WARMUP = 50  # steps

@@ -16,10 +16,10 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Generator, Tensor
 
-from attnverify.errors import require
 from attnverify.experiments.engine.model import Row
-from attnverify.network import paths
-from attnverify.network.attention import SelfAttentionNetwork
+from attnverify.mathematics import paths
+from attnverify.mathematics.attention import SelfAttentionNetwork
+from attnverify.support.errors import require
 
 
 def accuracy(logits: Float[Tensor, "*batch labels"], labels: Int64[Tensor, "*batch"]) -> float:

@@ -15,9 +15,9 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Generator, Tensor
 
-from attnverify.errors import require
 from attnverify.experiments import texts
-from attnverify.seeds import generator
+from attnverify.support.errors import require
+from attnverify.support.seeds import generator
 
 #: Modules of the standard library whose documentation strings are the text to memorize.
 MODULES = (

@@ -2,7 +2,7 @@
 
 Documentation strings of the standard library of Python 3.11.7, module by module, and the essay on
 heap queues by François Pinard (``heapq.__about__``), both under the license in
-``LICENSE-Python.txt``. ``tools/gather_texts.py`` made the file.
+``LICENSE-Python.txt``. ``maintenance/gather_texts.py`` made the file.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-from attnverify.errors import InputError, require
+from attnverify.support.errors import InputError, require
 
 FILE = "python-3.11.json.xz"
 #: SHA-256 of the text before compression.

@@ -1,6 +1,6 @@
 """The bounds of Part II for one attention layer of the size of a real encoder.
 
-Their formulas are those of :mod:`attnverify.formulas.collapse`. Spectral norms of products A B^T
+Their formulas are those of :mod:`attnverify.mathematics.collapse`. Spectral norms of products A B^T
 of tall matrices are taken from the triangles of their QR factors, which have the same singular
 values.
 """
@@ -12,10 +12,10 @@ import math
 from jaxtyping import Float
 from torch import Tensor
 
-from attnverify.formulas import collapse, norms
-from attnverify.formulas.softmax import critical_float, oscillation
-from attnverify.formulas.spectral import spectral_norm, thin_product
-from attnverify.network.deviations import Layer, Tokens
+from attnverify.mathematics import collapse, norms
+from attnverify.mathematics.deviations import Layer, Tokens
+from attnverify.mathematics.softmax import critical_float, oscillation
+from attnverify.mathematics.spectral import spectral_norm, thin_product
 
 Rates = tuple[Float[Tensor, " heads"], Float[Tensor, " heads"]]
 SMALLEST = 1e-290  # a bound below this may have underflowed, and then bounds nothing

@@ -15,12 +15,12 @@ from attnverify.experiments.engine.rounding import significant
 from attnverify.experiments.trained_encoder.layer_bounds import rates
 from attnverify.experiments.trained_encoder.passages import passage
 from attnverify.experiments.trained_encoder.spectra import encoder_of
-from attnverify.formulas import collapse, norms
-from attnverify.formulas.rates import layer_threshold
-from attnverify.formulas.spectral import spectral_norm, thin_product
-from attnverify.network.deviations import Layer
-from attnverify.network.encoder import Encoder
-from attnverify.verdict import Verdict
+from attnverify.mathematics import collapse, norms
+from attnverify.mathematics.deviations import Layer
+from attnverify.mathematics.encoder import Encoder
+from attnverify.mathematics.rates import layer_threshold
+from attnverify.mathematics.spectral import spectral_norm, thin_product
+from attnverify.support.verdict import Verdict
 
 QUICK = {"passages": 2, "words": 24}
 FULL = {"passages": 5, "words": 96}

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from attnverify.errors import require
 from attnverify.experiments import texts
+from attnverify.support.errors import require
 
 
 def words() -> list[str]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from attnverify.errors import require, require_finite
-from attnverify.network.encoder import Encoder
+from attnverify.mathematics.encoder import Encoder
+from attnverify.support.errors import require, require_finite
 
 SMALLEST, LARGEST = 1e-6, 1e6  # of the largest entry of a matrix
 MATRICES = ("W_Q", "W_K", "W_V", "W_O")

@@ -19,9 +19,9 @@ from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.experiments.engine.rounding import significant
 from attnverify.experiments.trained_encoder.soundness import require_sound
 from attnverify.experiments.trained_models import decoder, training
-from attnverify.formulas import querykey
-from attnverify.network.encoder import Encoder
-from attnverify.verdict import Verdict
+from attnverify.mathematics import querykey
+from attnverify.mathematics.encoder import Encoder
+from attnverify.support.verdict import Verdict
 
 MEASURES = ("xi", "xi_frobenius", "skew_share")
 INSIDE = (0.025, 0.975)  # the central 95 percent of random heads

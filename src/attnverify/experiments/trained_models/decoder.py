@@ -13,8 +13,8 @@ from torch.func import functional_call
 from attnverify.experiments.engine.model import Row
 from attnverify.experiments.engine.train import Parameters, stream
 from attnverify.experiments.trained_models.corpus import corpus
-from attnverify.models import library
-from attnverify.seeds import generator
+from attnverify.inspection import library
+from attnverify.support.seeds import generator
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM

@@ -20,12 +20,12 @@ import platformdirs
 import safetensors.torch
 import torch
 
-from attnverify.errors import require
 from attnverify.experiments.engine import stored, weights
 from attnverify.experiments.trained_models.decoder import CONFIG, NAME
-from attnverify.files import write_bytes
-from attnverify.network.encoder import BUNDLED_PACKAGE
-from attnverify.network.encoder import INSTALL as INSTALL_ENCODER
+from attnverify.mathematics.encoder import BUNDLED_PACKAGE
+from attnverify.mathematics.encoder import INSTALL as INSTALL_ENCODER
+from attnverify.support.errors import require
+from attnverify.support.files import write_bytes
 
 PACKAGE = "rxnmapper"
 INSTALL = "pip install --no-deps rxnmapper==0.4.3"

@@ -15,7 +15,7 @@ from attnverify.experiments.engine.answers import above, all_of, at_most, below
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.experiments.engine.rounding import significant
 from attnverify.experiments.trained_models.inputs import SUBJECTS, Subject
-from attnverify.verdict import Verdict
+from attnverify.support.verdict import Verdict
 
 TEXTS = {True: 1, False: 5}  # quick, full
 DIGITS = 6
@@ -42,7 +42,7 @@ def run(settings: Settings) -> list[Row]:
 
 def report(subject: Subject, index: int) -> Any:
     """The report of ``attnverify inspect`` on one text of a model, in float64."""
-    from attnverify.models.report import inspect
+    from attnverify.inspection.report import inspect
 
     return inspect(subject.folder(), text=subject.text(index))
 

@@ -12,7 +12,7 @@ from attnverify.experiments.engine.train import Parameters, Plan, train
 from attnverify.experiments.trained_models import ngram
 from attnverify.experiments.trained_models.corpus import corpus
 from attnverify.experiments.trained_models.decoder import CONFIG, CONTEXT, NAME, Goals, scored
-from attnverify.verdict import Verdict
+from attnverify.support.verdict import Verdict
 
 PLAN = Plan(
     800,

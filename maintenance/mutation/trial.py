@@ -1,0 +1,195 @@
+"""One mutant on trial: in forked processes, against evidence first and then against tests."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import resource
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import hypothesis  # noqa: F401  # with pytest imported before the fork: every child needs them
+import pytest
+import torch
+
+from attnverify.runtime.source_dependencies import Sources
+from mutation.pieces import ROOT, Piece, notices, tests_of
+from mutation.plant import NOTHING, plant
+from mutation.rules import TESTED, Mutant
+
+EVIDENCE_SECONDS = 240  # of processor time; whoever takes longer is noticed
+TEST_SECONDS = 200
+CHEAPEST = 1.0  # seconds of evidence for an error in the engine, which every piece of it runs
+ENDED = "ended by signal"
+VOID = "void"  # nothing was changed: what was to be scaled is no number
+QUICKLY, SLOWLY = "not slow and not browser", "slow and not browser"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a mutant ended: caught by "evidence", by "tests", "survived", or "void" (no change)."""
+
+    area: str
+    name: str
+    caught: str
+    by: str = ""
+
+
+def try_mutant(mutant: Mutant, pieces: Sequence[Piece], sources: Sources) -> Outcome:
+    """Plant it, gather the evidence that runs it, and run tests if evidence says nothing."""
+    seen = in_child(lambda: _evidence(mutant, pieces), EVIDENCE_SECONDS)
+    if seen and seen != VOID:
+        return Outcome(mutant.area, mutant.name, "evidence", seen)
+    failed = _first_failure(mutant, _tests(mutant, sources))
+    if failed and failed != VOID:
+        return Outcome(mutant.area, mutant.name, "tests", failed)
+    return Outcome(mutant.area, mutant.name, VOID if VOID in (seen, failed) else "survived")
+
+
+def _first_failure(mutant: Mutant, files: Sequence[str]) -> str:
+    """The first test that fails with the error and passes with the text as it is, file by file.
+
+    Running out of time is a failure if the file does not run out of it without the error.
+    """
+    nothing = ""
+    # what measures a part of a table again is slow
+    for marks in (QUICKLY, SLOWLY) if mutant.area == "experiments" else (QUICKLY,):
+        for file in files:
+            seen = _failure_in(mutant, file, marks)
+            if seen not in ("", VOID):
+                return seen
+            nothing = seen or nothing
+    return nothing
+
+
+def _none(mutant: Mutant) -> Mutant:
+    """Its module's text without the error: what planting alone does is no catch either."""
+    place = importlib.util.find_spec(mutant.module)
+    return replace(mutant, source=Path(place.origin).read_text("utf-8"))  # type: ignore
+
+
+def _failure_in(mutant: Mutant, file: str, marks: str) -> str:
+    run, seconds = partial(_run_tests, marks=marks), TEST_SECONDS * (1 + 2 * (marks == SLOWLY))
+    failing: list[str] = []  # also without an error: it asks for a fixture that is not loaded here
+    while True:
+        seen = in_child(lambda: run([file], failing, mutant), seconds)
+        if seen in ("", VOID):
+            return seen
+        ended = seen.startswith(ENDED)
+        same = [file] if ended else [seen]
+        without = failing if ended else []
+        if not in_child(partial(run, same, without, _none(mutant)), seconds):
+            return f"{file}: {seen}" if ended else seen
+        if ended:
+            return ""
+        failing.append(seen)
+
+
+def reached(mutant: Mutant, pieces: Sequence[Piece]) -> list[Piece]:
+    """The pieces that run the mutant's lines, the quickest first; for the engine the cheapest."""
+    if mutant.area in TESTED:
+        return []
+    sound = sorted((p for p in pieces if not p.trouble), key=lambda p: p.seconds)
+    if mutant.area != "engine":
+        file = mutant.module.replace(".", "/") + ".py"
+        return [p for p in sound if p.runs(file, mutant.first, mutant.last)]
+    taken, total = [], 0.0
+    for piece in sound:
+        total += piece.seconds
+        if total <= CHEAPEST:
+            taken.append(piece)
+    return taken
+
+
+def _evidence(mutant: Mutant, pieces: Sequence[Piece]) -> str:
+    try:
+        plant(mutant.module, mutant.source)
+    except Exception as error:  # it does not even load
+        return f"import: {type(error).__name__}: {str(error)[:120]}"
+    seen = next(filter(None, map(notices, reached(mutant, pieces))), "")
+    return seen or (VOID if NOTHING else "")
+
+
+def _tests(mutant: Mutant, sources: Sources) -> list[str]:
+    if mutant.area != "engine":
+        return tests_of(mutant.module, sources)
+    own = [f"tests/test_engine_{mutant.module.rpartition('.')[2]}.py"]
+    files = [f"tests/{p.name}" for p in sorted((ROOT / "tests").glob("test_engine_*.py"))]
+    files += ["tests/test_ledger.py", "tests/test_symbolic.py", "tests/test_ops.py"]
+    return sorted(files, key=lambda name: name not in own)
+
+
+def _run_tests(
+    files: Sequence[str],
+    without: Sequence[str],
+    mutant: Mutant | None = None,
+    marks: str = QUICKLY,
+) -> str:
+    """The first test that fails, "" if none does; with an error or, for comparison, without."""
+    if mutant:
+        plant(mutant.module, mutant.source)
+    os.chdir(ROOT)
+    failed = _First()
+    options = ["-x", "-q", "-p", "no:cacheprovider", "--noconftest", "-m", marks]
+    options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    options += [f"--deselect={name}" for name in without]
+    code = pytest.main([*options, *files], plugins=[failed])
+    if code not in (0, 1, 5) and not failed.name:  # passed, failed, none selected
+        raise RuntimeError(f"pytest ended with {code}")
+    return failed.name or (VOID if NOTHING else "")
+
+
+class _First:
+    """A plugin that remembers the first failure."""
+
+    name = ""
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed and not self.name:
+            self.name = report.nodeid
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.failed and not self.name:
+            self.name = report.nodeid
+
+
+def in_child(function: Callable[[], Any], seconds: int) -> Any:
+    """What a function returns (JSON) in a forked process; words if it ends otherwise."""
+    near, far = os.pipe()
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        _be_the_child(function, seconds, far)
+    os.close(far)
+    with os.fdopen(near, "rb") as stream:
+        data = stream.read()
+    _, status = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(status):
+        return f"{ENDED} {os.WTERMSIG(status)} (24: out of time)"
+    answer = json.loads(data)
+    if "broken" in answer:  # the tool itself: nothing is caught by that
+        raise RuntimeError(f"a child of this run: {answer['broken']}")
+    return answer["value"]
+
+
+def _be_the_child(function: Callable[[], Any], seconds: int, far: int) -> None:
+    try:
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, 1)
+        os.dup2(nothing, 2)
+        # A fork has none of the threads of its parent: a kernel that waits for them never ends.
+        torch.set_num_threads(1)
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        try:
+            answer = {"value": function()}
+        except BaseException as error:
+            answer = {"broken": f"{type(error).__name__}: {error}"}
+        os.write(far, json.dumps(answer).encode())
+    finally:
+        os._exit(0)

@@ -1,0 +1,1 @@
+"""One set of operations for floats, balls, rationals and symbols, chosen by argument type."""

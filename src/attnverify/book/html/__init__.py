@@ -1,0 +1,1 @@
+"""What happens to the built pages: one style sheet, sizes of pictures, lighter HTML."""

@@ -1,0 +1,1 @@
+"""Sphinx extension of the book: claims, evidence, links, search, downloads."""

@@ -1,0 +1,93 @@
+"""Formulas are rendered when their page is read, once each, and kept by content between builds.
+
+KaTeX answers one formula at a time. What was rendered before, by this version of KaTeX, is taken
+from the store (not in a fresh build); a formula with an error is not kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinxcontrib import katex
+
+from attnverify.runtime.cache import Store, default
+
+Render = Callable[..., str]
+DISPLAY = {"displayMode": True}
+
+
+class Formulas:
+    """Rendered formulas by source and mode.
+
+    While pages are read, a thread waits for KaTeX, which runs on another core. It has ended before
+    pages are written, by forks of this process; a fork that asks for more asks a server of its own.
+    """
+
+    def __init__(self, render: Render, store: Store | None) -> None:
+        self._render = render
+        self._store = store
+        self._key = {"what": "formulas", "katex": katex.katex_version, "server": katex.__version__}
+        self._known: dict[str, str] = (store.get(self._key) if store else None) or {}
+        self._before = len(self._known)
+        self._reading = ThreadPoolExecutor(1)
+        self._pending: dict[str, Future[str]] = {}
+        self._process = os.getpid()
+
+    def render(self, latex: str, options: dict[str, Any] | None = None) -> str:
+        """The HTML of a formula: :func:`sphinxcontrib.katex.render_latex` with a memory."""
+        name = _name(latex, options)
+        self.wait()
+        if name not in self._known:
+            if os.getpid() != self._process:  # the server answers the process that started it
+                katex.KaTeXServer.katex_server, self._process = None, os.getpid()
+            return self._keep(name, self._render(latex, options))
+        return self._known[name]
+
+    def read(self, app: Sphinx, doctree: nodes.document) -> None:
+        """Ask for what a page holds, in the order of the page."""
+        for kind, options in ((nodes.math, None), (nodes.math_block, DISPLAY)):
+            for node in doctree.findall(kind):
+                name = _name(node.astext(), options)
+                if name not in self._known and name not in self._pending:
+                    task = self._reading.submit(self._render, node.astext(), options)
+                    self._pending[name] = task
+
+    def wait(self, *_: object) -> None:
+        """Take in what was asked for while pages were read."""
+        pending, self._pending = self._pending, {}
+        for name, task in pending.items():
+            self._keep(name, task.result())
+
+    def end(self, *_: object) -> None:
+        """No page is read after this."""
+        self.wait()
+        self._reading.shutdown()
+
+    def save(self, app: Sphinx | None, exception: Exception | None) -> None:
+        if self._store and exception is None and len(self._known) > self._before:
+            self._store.put(self._key, self._known)
+
+    def _keep(self, name: str, html: str) -> str:
+        if "katex-error" not in html:
+            self._known[name] = html
+        return html
+
+
+def _name(latex: str, options: dict[str, Any] | None) -> str:
+    return f"{json.dumps(options, sort_keys=True)} {latex}"
+
+
+def setup(app: Sphinx) -> dict:
+    """Put the memory in front of KaTeX."""
+    formulas = Formulas(katex.render_latex, default())
+    katex.render_latex = formulas.render
+    app.connect("doctree-read", formulas.read)
+    app.connect("env-updated", formulas.end)
+    app.connect("build-finished", formulas.save)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

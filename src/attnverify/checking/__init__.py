@@ -1,0 +1,1 @@
+"""Checks of one claim: forms, random instances, search, ball arithmetic, records of evidence."""

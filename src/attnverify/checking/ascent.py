@@ -1,0 +1,164 @@
+"""Gradient ascent on left/right, all restarts at once, with a free scale for every parameter.
+
+A bound may be worst where a parameter is very small or very large. Steps of a fixed size do not
+get there, so a parameter is exp(s) v, and the ascent moves the number s as well as the array v.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+
+from attnverify.checking import sampling
+from attnverify.checking.check import Inequality, Instance, Sizes
+
+Progress = Callable[[int], None]
+
+STEP = 0.3  # the first step size of Adam, which then falls to 0 along a cosine
+#: exp(s) stays within 2^-12 and 2^12. There a side of third order in the scale, computed with
+#: cancellation from numbers near 1, keeps 53 - 36 = 17 of its bits, and floats still lead uphill.
+FARTHEST = 12 * math.log(2)
+SCREENED = 16
+EXPONENTS = (*range(3, 13), *range(-12, -2))  # of 10, for scales beyond those of the ascent
+FAR = 8
+STEEP = 1e-3  # log(ratio) above, its tangent below: a restart at a ratio <= 0 has a slope too
+
+
+def ascend(
+    check: Inequality,
+    sizes: Sizes,
+    restarts: int,
+    steps: int,
+    random: torch.Generator,
+    device: str,
+    progress: Progress | None = None,
+) -> tuple[Instance, Instance]:
+    """The best point of every restart, and points that floats could not decide.
+
+    Two batches of free parameters. The second holds the first such point of every restart, and as
+    many at most of a broad screening: no slope leads to where floats fail.
+    """
+    moved = {k: v.to(device) for k, v in _starts(sizes, restarts, random).items()}
+    moved = {k: v.requires_grad_() for k, v in moved.items()}
+    optimizer = torch.optim.Adam(moved.values(), lr=STEP)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(1, steps))
+    kept = _Kept(_parameters(moved), restarts)
+    for _ in range(steps + 1):
+        free = _parameters(moved)
+        seen = sampling.ratios(check, check.build(**free))
+        kept.look(free, seen)
+        _set_gradients(moved, seen.value)
+        optimizer.step()
+        schedule.step()
+        with torch.no_grad():
+            for name in sizes:
+                moved[_scale(name)].clamp_(-FARTHEST, FARTHEST)
+        if progress:
+            progress(1)
+    screened = _screened(check, sizes, restarts, random, device)
+    return kept.best, {k: torch.cat([v[kept.has_open], screened[k]]) for k, v in kept.open.items()}
+
+
+def _screened(check: Inequality, sizes: Sizes, restarts: int, random, device: str) -> Instance:
+    """Of SCREENED points a restart the first that floats do not decide, ``restarts`` at most."""
+    free = sampling.parameters(sizes, SCREENED * restarts, random, spread=True)
+    free = {k: v.to(device) for k, v in free.items()}
+    with torch.no_grad():
+        still_open = (~sampling.ratios(check, check.build(**free)).decided).nonzero().flatten()
+    return {k: v[still_open[:restarts]] for k, v in free.items()}
+
+
+def farther(check: Inequality, found: Instance) -> Instance:
+    """The best of the points that were found, far out and far in: those above it, to floats.
+
+    A supremum at infinity or at zero is only approached, and the ascent ends at 2^12. So the best
+    point is looked at with its parameters times 10^k, all together and each alone; of those with
+    a larger ratio the FAR largest farther out, and as many farther in.
+    """
+    with torch.no_grad():
+        seen = sampling.ratios(check, check.build(**found)).value
+        best = int(torch.argmax(seen))
+        free, factors = scaled({k: v[best] for k, v in found.items()}, EXPONENTS)
+        made = [v.reshape(len(v), -1) for v in check.build(**free).values()]
+        whole = torch.stack([torch.isfinite(v).all(-1) for v in made]).all(0)
+        if not whole.any():
+            return {k: v[:0] for k, v in free.items()}
+        free, factors = {k: v[whole] for k, v in free.items()}, factors.to(whole.device)[whole]
+        far = sampling.ratios(check, check.build(**free))
+        value = torch.where(far.decided & (far.value > seen[best]), far.value, -torch.inf)
+        order = torch.argsort(value, descending=True, stable=True)
+        order = order[torch.isfinite(value[order])]
+        out = factors[order] > 1
+        kept = torch.cat([order[out][:FAR], order[~out][:FAR]])
+        return {k: v[kept] for k, v in free.items()}
+
+
+def scaled(free: Instance, exponents: tuple[int, ...]) -> tuple[Instance, torch.Tensor]:
+    """One point times 10^k, for all its parameters together and for each alone; the factors."""
+    moved = [tuple(free), *((name,) for name in free if len(free) > 1)]
+    factors = torch.tensor([10.0**k for k in exponents], dtype=torch.float64)
+    batch = {
+        name: torch.cat(
+            [_times(value, factors if name in names else 1.0 + 0 * factors) for names in moved]
+        )
+        for name, value in free.items()
+    }
+    return batch, factors.repeat(len(moved))
+
+
+def _times(value: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
+    return value * factors.to(value.device).reshape(-1, *[1] * value.ndim)
+
+
+def _scale(name: str) -> str:
+    return f"log scale of {name}"
+
+
+def _starts(sizes: Sizes, restarts: int, random: torch.Generator) -> Instance:
+    """Gaussian arrays; scale 1 for the first half, for the others log-uniform in 0.01..10."""
+    out = sampling.parameters(sizes, restarts, random, spread=False)
+    for name, size in sizes.items():
+        scale = sampling.log_scale(restarts, len(size), random)
+        scale[: (restarts + 1) // 2] = 0
+        out[_scale(name)] = scale
+    return out
+
+
+def _parameters(moved: Instance) -> Instance:
+    return {k: v * torch.exp(moved[_scale(k)]) for k, v in moved.items() if _scale(k) in moved}
+
+
+def _set_gradients(moved: Instance, ratio: torch.Tensor) -> None:
+    """Gradients of descent for minus the logarithm; 0 where a side does not move or overflows."""
+    tangent = math.log(STEEP) + (ratio - STEEP) / STEEP
+    height = torch.where(ratio > STEEP, torch.log(ratio.clamp_min(STEEP)), tangent)
+    height = torch.where(torch.isfinite(height), height, 0.0).sum()
+    if height.requires_grad:
+        grads = torch.autograd.grad(-height, list(moved.values()), allow_unused=True)
+    else:
+        grads = [None] * len(moved)
+    for value, grad in zip(moved.values(), grads, strict=True):
+        value.grad = torch.zeros_like(value) if grad is None else torch.nan_to_num(grad, 0, 0, 0)
+
+
+class _Kept:
+    """The best point of every restart, and the first one that floats did not decide."""
+
+    def __init__(self, free: Instance, restarts: int) -> None:
+        self.best = {k: v.detach().clone() for k, v in free.items()}
+        self.open = {k: v.detach().clone() for k, v in free.items()}
+        device = next(iter(free.values())).device
+        self.ratio = torch.full((restarts,), -torch.inf, dtype=torch.float64, device=device)
+        self.has_open = torch.zeros(restarts, dtype=torch.bool, device=device)
+
+    def look(self, free: Instance, seen: sampling.Ratios) -> None:
+        value = seen.value.detach()
+        better = seen.decided & (value > self.ratio)
+        new = ~seen.decided & ~self.has_open
+        self.ratio[better] = value[better]
+        self.has_open |= new
+        for name, entry in free.items():
+            self.best[name][better] = entry.detach()[better]
+            self.open[name][new] = entry.detach()[new]

@@ -1,0 +1,182 @@
+"""The four forms a numerical check takes. Formulas are functions of named arrays.
+
+An *instance* is a dict of arrays; formulas receive it as keyword arguments and work on torch
+tensors and on numpy object arrays (balls, rationals). Formulas of inequalities always see a
+leading batch axis; those of identities see one in floats and none in exact arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeVar
+
+from attnverify.arithmetic import ops
+from attnverify.support.errors import require
+from attnverify.support.verdict import Verdict
+
+Instance = dict[str, Any]
+Formula = Callable[..., Any]
+Sizes = Mapping[str, tuple[int, ...]]
+F = TypeVar("F", bound="Form")
+
+
+def unchanged(**parameters: Any) -> Instance:
+    """The parameters are the instance."""
+    return parameters
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A false neighbor of a claim, with the check that must reject it.
+
+    factor: of an inequality's right side, where the twin is the claim but for this factor.
+    """
+
+    title: str
+    check: Form
+    factor: float | None = None
+
+
+@dataclass(frozen=True)
+class Form:
+    """What the forms of a check have in common: false neighbors that must be rejected."""
+
+    twins: tuple[Twin, ...] = field(default=(), kw_only=True)
+
+    def but(self: F, title: str, **changes: Any) -> F:
+        """This check with one more twin: itself, but for the changed fields.
+
+        The twin can so refer to the check it is a twin of:
+        ``CHECK.but("half the bound", right=lambda x: CHECK.right(x) / 2)``.
+        """
+        require(bool(changes), "changes", "none", "a field in which the twin differs")
+        wrong = replace(self.tight, **{"twins": (), **changes})
+        return replace(self, twins=(*self.twins, Twin(title, wrong)))
+
+    @property
+    def tight(self: F) -> F:
+        """This check as its twins are judged."""
+        return self
+
+
+@dataclass(frozen=True)
+class Inequality(Form):
+    """left <= right for every instance that meets the hypotheses.
+
+    left, right: formulas of the same shape, one value or several an instance; ratios are taken
+    where right > 0. sizes: shapes of the free parameters, without batch axis. build: parameters
+    to an instance that meets the hypotheses by construction. hypotheses: formula that returns
+    pairs (smaller, larger), checked in ball arithmetic. extremal: exact instances at or near
+    equality, as float64 arrays without batch axis. lower: where ``left`` is only an upper bound of
+    what the statement bounds, a lower bound of it: twins, and how near to its constant a statement
+    is refuted, are judged by it alone. divides: pairs of arrays; the first length of the one
+    divides that of the other, as the number of key heads that of query heads.
+    """
+
+    left: Formula
+    right: Formula
+    sizes: tuple[Sizes, ...]
+    build: Callable[..., Instance] = unchanged
+    hypotheses: Formula | None = None
+    extremal: tuple[Callable[[], Instance], ...] = ()
+    lower: Formula | None = None
+    divides: tuple[tuple[str, str], ...] = ()
+
+    kinds = ("sampled", "attacked", "certified")
+
+    @property
+    def tight(self) -> Inequality:
+        return replace(self, left=self.lower, lower=None) if self.lower else self
+
+    def times(self, factor: float) -> Inequality:
+        """This check with one more twin: the right side times a factor below 1.
+
+        The engine makes the twin, so it is the claim with another constant and nothing else.
+        """
+        require(0 < factor < 1, "factor", factor, "a number between 0 and 1")
+        twin = Twin(f"{factor:g} times the right side", self.tight.scaled(factor), factor)
+        return replace(self, twins=(*self.twins, twin))
+
+    def scaled(self, factor: float) -> Inequality:
+        """The statement with ``factor`` times its right side, without twins."""
+
+        def right(**instance: Any) -> Any:
+            value = self.right(**instance)
+            return ops.constant(factor, value) * value
+
+        return replace(self, right=right, twins=())
+
+
+@dataclass(frozen=True)
+class Identity(Form):
+    """left == right for every instance.
+
+    bound: formula for the rounding error of |left - right| in floats, derived where it is
+    defined. shared: parameters drawn once a batch, without batch axis (weights of one network for
+    many inputs). arithmetic: "rational" (equal exactly) or "ball" (equal to within a certified
+    radius) for the certificate, on ``exact_draws`` drawn instances a size.
+    """
+
+    left: Formula
+    right: Formula
+    bound: Formula
+    sizes: tuple[Sizes, ...]
+    build: Callable[..., Instance] = unchanged
+    shared: tuple[str, ...] = ()
+    arithmetic: Literal["rational", "ball"] = "rational"
+    exact_draws: int = 2
+
+    kinds = ("sampled", "certified")
+
+
+@dataclass(frozen=True)
+class Decision(Form):
+    """A statement settled by one computation, for all cases it covers.
+
+    kind "decided": all reals in a range, by an argument that run() carries out; "certified":
+    finitely many exact cases; "sampled": a simulation, whose agreement is statistical. limits:
+    what it does not show.
+    """
+
+    run: Callable[[], Verdict]
+    limits: str
+    kind: Literal["decided", "certified", "sampled"] = "decided"
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return (self.kind,)
+
+
+@dataclass(frozen=True)
+class Measured(Form):
+    """The criterion of an experiment, judged on the table of its full setting.
+
+    experiment: name of the experiment, whose table is in the package; run: what made the table
+    (not run here); judge: the criterion, a function of the table's rows; expected: False for a
+    published finding that did not come out; limits: what the experiment does not show.
+    """
+
+    experiment: str
+    run: Callable[..., Any]
+    judge: Callable[[list[dict[str, Any]]], Verdict]
+    limits: str
+    expected: bool = True
+
+    kinds = ("measured",)
+
+
+@dataclass(frozen=True)
+class Described(Form):
+    """What is said of a check that another process holds: its evidence and its twins' titles."""
+
+    kinds: tuple[str, ...]
+
+
+def described(check: Check) -> Described:
+    """A check without its formulas."""
+    twins = tuple(Twin(twin.title, Form(), twin.factor) for twin in check.twins)
+    return Described(check.kinds, twins=twins)
+
+
+Check = Inequality | Identity | Decision | Measured | Described

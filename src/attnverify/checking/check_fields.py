@@ -1,0 +1,93 @@
+"""What the fields of a check from outside may hold: looked at before anything is computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import Any
+
+from attnverify.checking.check import Decision, Identity, Inequality, Sizes, Twin
+from attnverify.support.errors import as_given, require
+
+SIZES = "shapes by name, as ({'u': (3,)}, {'u': (5,)})"
+LARGEST = 100_000  # numbers an instance: 2000 of them take 1.6 GB
+
+FORMULA = (callable, "a function of the parameters")
+OPTIONAL = (lambda v: v is None or callable(v), "a function of the parameters, or None")
+NAMES = (lambda v: type(v) is tuple and all(isinstance(n, str) for n in v), "a tuple of names")
+#: What the fields of a form may hold.
+FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(("left", "right", "bound", "build", "run"), FORMULA),
+    **dict.fromkeys(("hypotheses", "lower"), OPTIONAL),
+    "shared": NAMES,
+    "divides": (
+        lambda v: type(v) is tuple and all(NAMES[0](p) and len(p) == 2 for p in v),
+        "a tuple of pairs of names",
+    ),
+    "extremal": (
+        lambda v: type(v) is tuple and all(map(callable, v)),
+        "a tuple of functions, each of which makes an instance",
+    ),
+    "arithmetic": (lambda v: v in ("rational", "ball"), "'rational' or 'ball'"),
+    "exact_draws": (lambda v: type(v) is int and 1 <= v <= 1000, "a whole number from 1 to 1000"),
+    "limits": (lambda v: isinstance(v, str) and bool(v.strip()), "what it does not show, in words"),
+    "kind": (lambda v: v in ("decided", "certified", "sampled"), "a kind of evidence it gives"),
+    "twins": (lambda v: type(v) is tuple and all(type(t) is Twin for t in v), "a tuple of av.Twin"),
+}
+
+
+def require_form(where: str, check: Any) -> None:
+    """Raise InputError unless a check from outside is one of the forms, with fields of their kinds.
+
+    A class of the file's own could answer otherwise in every call, so there is none.
+    """
+    words = "av.Inequality, av.Identity or av.Decision itself, no class of its own"
+    require(type(check) in (Inequality, Identity, Decision), where, type(check).__name__, words)
+    for field in fields(check):
+        value = getattr(check, field.name)
+        if field.name == "sizes":
+            require_sizes(f"{where}: ", value)
+            continue
+        known, expected = FIELDS[field.name]
+        require(known(value), f"{where}: {field.name}", as_given(value), expected)
+    for twin in check.twins:
+        title = isinstance(twin.title, str) and bool(twin.title.strip())
+        require(title, f"{where}: title of a twin", as_given(twin.title), "what is wrong, in words")
+        factor = twin.factor is None or type(twin.factor) is float and 0 < twin.factor < 1
+        require(factor, f"{where}: factor of a twin", as_given(twin.factor), "one below 1, or None")
+        require_form(f"{where}, false twin {twin.title!r}", twin.check)
+
+
+def require_sizes(where: str, sizes: Any) -> None:
+    """A list or tuple, not empty, of shapes by name, each of no more than LARGEST numbers."""
+    listed = isinstance(sizes, list | tuple) and bool(sizes)
+    known = listed and all(
+        isinstance(s, dict) and s and named(s) and _shapes(s.values()) for s in sizes
+    )
+    require(bool(known), f"{where}sizes", as_given(sizes), SIZES)
+    largest = max(sum(math.prod(shape) for shape in s.values()) for s in sizes)
+    given = f"{largest} numbers in one instance"
+    require(largest <= LARGEST, f"{where}sizes", given, f"{LARGEST} at most")
+
+
+def named(sizes: Any) -> bool:
+    """Whether the keys can be names of parameters."""
+    return all(isinstance(name, str) and name.isidentifier() for name in sizes)
+
+
+def _shapes(values: Any) -> bool:
+    return all(
+        isinstance(shape, list | tuple)
+        and len(shape) <= 8
+        and all(type(n) is int and n > 0 for n in shape)
+        for shape in values
+    )
+
+
+def in_sizes(sizes: Sequence[Sizes]) -> str:
+    """The shapes that a check is looked at with, in words: u (2), e (2); u (5), e (5)."""
+    return "; ".join(
+        ", ".join(f"{name} ({', '.join(map(str, shape))})" for name, shape in one.items())
+        for one in sizes
+    )

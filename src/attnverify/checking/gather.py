@@ -1,0 +1,189 @@
+"""Gather the evidence for one claim: every check, every kind asked for, every twin."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import singledispatch
+
+from attnverify.checking.ball_comparison import compare
+from attnverify.checking.certify import certify, certify_identity
+from attnverify.checking.check import Decision, Form, Identity, Inequality, Instance, Measured, Twin
+from attnverify.checking.float_identity import sample_identity
+from attnverify.checking.records import KINDS, Kind, Outcome, Record, TwinRecord, require_kinds
+from attnverify.checking.search import Found, Settings, attack, sample
+from attnverify.experiments.engine import results
+from attnverify.support.errors import as_given, require
+from attnverify.support.threads import one_thread
+from attnverify.support.verdict import Verdict
+from attnverify.topics.lookup import checks_of
+
+SAMPLED = "no counterexample among these instances"
+ATTACKED = "no counterexample found by this search"
+CERTIFIED = "these instances"
+
+OUTCOMES: dict[bool | None, Outcome] = {True: "pass", False: "fail", None: "unknown"}
+
+Step = tuple[Callable[[], Found], str]  # what gathers a piece of evidence, and its limits
+
+
+@dataclass(frozen=True)
+class ClaimEvidence:
+    """All numerical evidence gathered for one claim in one run."""
+
+    claim: str
+    records: tuple[Record, ...]
+    twins: tuple[TwinRecord, ...]
+
+
+def gather(claim: str, settings: Settings, kinds: Iterable[str] = KINDS) -> ClaimEvidence:
+    """Run every check of a claim. One thread and seeds by name: the same figures every time.
+
+    Raises InputError for an unknown claim or kind of evidence.
+    """
+    wanted = list(kinds)
+    require_kinds(wanted)
+    with one_thread():
+        records, twins = [], []
+        for name, check in checks_of(claim).items():
+            for kind, (step, limits) in evidence(check, settings, f"{claim}/{name}").items():
+                if kind in wanted:
+                    records.append(_timed(kind, name, step, limits))
+            twins += [_twin(claim, name, twin, settings) for twin in check.twins]
+        return ClaimEvidence(claim, tuple(records), tuple(twins))
+
+
+def sampled(claim: str, settings: Settings) -> dict[str, Found]:
+    """What :func:`gather` samples by the settings' seed, by check, with the instances.
+
+    A decision that looks at cases of its own, the same for every seed, is left out.
+    """
+    with one_thread():
+        return {
+            name: evidence(check, settings, f"{claim}/{name}")["sampled"][0]()
+            for name, check in checks_of(claim).items()
+            if isinstance(check, Inequality | Identity)
+        }
+
+
+def _timed(kind: Kind, name: str, step: Callable[[], Found], limits: str) -> Record:
+    start = time.perf_counter()
+    found = step()
+    seconds = round(time.perf_counter() - start, 3)
+    figures = (found.outcome, found.ratio, found.instances, seconds, limits, found.detail)
+    return Record(kind, name, *figures, found.decided, found.refuted_at)
+
+
+def _twin(claim: str, name: str, twin: Twin, settings: Settings) -> TwinRecord:
+    rejected, ratio, detail = reject(twin.check, settings, f"{claim}/{name}/{twin.title}")
+    return TwinRecord(name, twin.title, rejected, ratio, detail, twin.factor)
+
+
+@singledispatch
+def evidence(check: Form, settings: Settings, label: str) -> dict[Kind, Step]:
+    """What gathers each kind of evidence that a form of check offers, in the order to run it."""
+    raise TypeError(f"check: got {type(check).__name__}, expected one of the four forms")
+
+
+@singledispatch
+def reject(check: Form, settings: Settings, label: str) -> tuple[bool, float | None, str]:
+    """Whether the checker finds the statement false, for certain: (rejected, ratio, how)."""
+    raise TypeError(f"check: got {type(check).__name__}, expected one of the four forms")
+
+
+@evidence.register(Inequality)
+def _(check: Inequality, settings: Settings, label: str) -> dict[Kind, Step]:
+    found: list[Instance] = []
+
+    def keep(result: Found) -> Found:
+        if result.instance is not None:
+            found.append(result.instance)
+        return result
+
+    return {
+        "sampled": (lambda: keep(sample(check, settings, label)), SAMPLED),
+        "attacked": (lambda: keep(attack(check, settings, label)), ATTACKED),
+        "certified": (lambda: certify(check, settings, label, found), CERTIFIED),
+    }
+
+
+@reject.register(Inequality)
+def _(check: Inequality, settings: Settings, label: str) -> tuple[bool, float | None, str]:
+    for make in check.extremal:
+        seen = compare(check, make())
+        if seen.outcome == "fail":
+            return True, seen.midpoint, f"extremal instance, left/right = {seen.ratio.str(8)}"
+    ratio = None
+    for search in (attack, sample):
+        found = search(check, settings, label)
+        ratio = found.ratio
+        if found.outcome == "fail":
+            return True, ratio, found.detail
+    return False, ratio, "no certain violation found"
+
+
+@evidence.register(Identity)
+def _(check: Identity, settings: Settings, label: str) -> dict[Kind, Step]:
+    return {
+        "sampled": (lambda: sample_identity(check, settings, label), SAMPLED),
+        "certified": (lambda: certify_identity(check, settings, label), CERTIFIED),
+    }
+
+
+@reject.register(Identity)
+def _(check: Identity, settings: Settings, label: str) -> tuple[bool, float | None, str]:
+    found = certify_identity(check, settings, label)
+    return found.outcome == "fail", None, found.detail
+
+
+@evidence.register(Decision)
+def _(check: Decision, settings: Settings, label: str) -> dict[Kind, Step]:
+    return {check.kind: (lambda: _found(_decided(check)), check.limits)}
+
+
+@reject.register(Decision)
+def _(check: Decision, settings: Settings, label: str) -> tuple[bool, float | None, str]:
+    verdict = _decided(check)
+    return verdict.holds is False, verdict.ratio, verdict.argument
+
+
+def _decided(check: Decision) -> Verdict:
+    """What the computation came to; raises InputError unless it says for which cases."""
+    verdict = check.run()
+    require(isinstance(verdict, Verdict), "run", type(verdict).__name__, "av.Verdict")
+    require(verdict.holds in OUTCOMES, "run: holds", verdict.holds, "True, False or None")
+    named = isinstance(verdict.argument, str) and bool(verdict.argument.strip())
+    require(named, "run: argument", as_given(verdict.argument), "which cases it looked at, and how")
+    least = 0 if verdict.holds is False else 1  # the first case may be the one that differs
+    some = isinstance(verdict.cases, int) and verdict.cases >= least
+    expected = f"how many cases it looked at, at least {least}"
+    require(some, "run: cases", as_given(verdict.cases), expected)
+    ratio = verdict.ratio is None or isinstance(verdict.ratio, float | int)
+    require(ratio, "run: ratio", as_given(verdict.ratio), "a number or None")
+    return verdict
+
+
+@evidence.register(Measured)
+def _(check: Measured, settings: Settings, label: str) -> dict[Kind, Step]:
+    return {"measured": (lambda: _found(_judge(check)), check.limits)}
+
+
+@reject.register(Measured)
+def _(check: Measured, settings: Settings, label: str) -> tuple[bool, float | None, str]:
+    verdict = _judge(check)
+    return verdict.holds is False, verdict.ratio, verdict.argument
+
+
+def _judge(check: Measured) -> Verdict:
+    """The criterion on the committed table: holds if it comes out as the book says."""
+    verdict = check.judge(results.committed(check.experiment).rows)
+    asserted = None if verdict.holds is None else verdict.holds is check.expected
+    return replace(verdict, holds=asserted)
+
+
+def _found(verdict: Verdict) -> Found:
+    """A verdict as the result of looking at all its cases; none is decided where it is unknown."""
+    decided = 0 if verdict.holds is None else verdict.cases
+    outcome = OUTCOMES[verdict.holds]
+    return Found(outcome, verdict.ratio, None, verdict.cases, decided, verdict.argument)

@@ -1,1 +1,0 @@
-"""What formulas are, written out entry by entry: the second opinion that shares no code."""

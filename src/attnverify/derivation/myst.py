@@ -1,0 +1,77 @@
+"""What is known here of MyST: code cells, read without the book's tools, and plain text.
+
+Of cells only what the book writes is understood: fences of backticks or tildes at the start of a
+line, tags as ``:tags: [one, two]``. tests/test_notebooks.py compares every notebook with what
+jupytext reads.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from attnverify.support.errors import InputError
+
+CELL = "{code-cell}"
+FENCE = re.compile(r"(`{3,}|~{3,})([^`]*)")
+PUNCTUATION = re.compile(r"([\\`*_{}\[\]<>|$#^~&])")
+TAGS = re.compile(r":tags:\s*\[(.*)\]\s*")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One code cell: its source without options, its tags, the line its source starts at (1..)."""
+
+    source: str
+    tags: tuple[str, ...]
+    line: int
+
+
+def escape(text: str) -> str:
+    """Plain text as MyST that shows it unchanged."""
+    return PUNCTUATION.sub(r"\\\1", text)
+
+
+def code_cells(text: str) -> list[Cell]:
+    """The code cells, in order; raises InputError for a cell without end or tags it cannot read."""
+    cells, fence, start, lines = [], "", 0, text.splitlines()
+    for number, line in enumerate(lines):
+        if fence:
+            if line.rstrip().startswith(fence) and not line.strip().strip(fence[0]):
+                if fence_info(lines[start]).startswith(CELL):
+                    cells.append(_cell(lines, start + 1, number))
+                fence = ""
+        elif found := FENCE.fullmatch(line):
+            fence, start = found[1], number
+    if fence and fence_info(lines[start]).startswith(CELL):
+        raise InputError(f"notebook: got a code cell in line {start + 1} without end, expected one")
+    return cells
+
+
+def fence_info(line: str) -> str:
+    """What stands behind the opening of a fence."""
+    return line.lstrip("`~").strip()
+
+
+def _cell(lines: list[str], start: int, end: int) -> Cell:
+    """The cell of lines[start:end]: options first, then a blank line, then the source."""
+    first, tags = start, ()
+    if lines[first:end] and lines[first] == "---":  # a block of options
+        first = lines.index("---", first + 1, end) + 1
+        if any(line.startswith("tags") for line in lines[start:first]):
+            raise InputError(f"notebook: got tags in a block in line {start + 1}, expected :tags:")
+    while first < end and lines[first].startswith(":"):
+        tags = tags + _tags(lines[first], first)
+        first += 1
+    while first < end and not lines[first].strip():
+        first += 1
+    return Cell("\n".join(lines[first:end]).rstrip(), tags, first + 1)
+
+
+def _tags(line: str, number: int) -> tuple[str, ...]:
+    if not line.startswith(":tags"):
+        return ()
+    found = TAGS.fullmatch(line)
+    if found is None:
+        raise InputError(f"notebook: got {line!r} in line {number + 1}, expected :tags: [one, two]")
+    return tuple(tag.strip().strip("\"'") for tag in found[1].split(",") if tag.strip())

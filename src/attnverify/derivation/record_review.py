@@ -1,0 +1,51 @@
+"""Derivations against the reviewed record, for a reader: what differs, and how to accept it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from attnverify.derivation import notebook_sources, reviewed_record, run_cells
+from attnverify.support.errors import InputError, nearest
+from attnverify.topics import registry
+
+
+def run(names: Sequence[str], write: bool, say: Callable[[str], None]) -> bool:
+    """Derive the notebooks (all that derive something if none is named) and compare, or record.
+
+    True if every derivation is now the recorded one. Raises InputError for an unknown notebook, and
+    if the package is installed and not a checkout, whose record is reviewed.
+    """
+    known = list(dict.fromkeys(c.notebook for c in registry.values() if c.derived))
+    for name in names:
+        if name not in known:
+            words = f"one of {', '.join(known)}{nearest(name, known)}"
+            raise InputError(f"notebook: got {name!r}, expected {words}")
+    if write and not (reviewed_record.FOLDER.parents[3] / "pyproject.toml").is_file():
+        raise InputError(
+            "write: got an installed package, expected a checkout, where files are read"
+        )
+    return all([_one(name, write, say) for name in names or known])
+
+
+def _one(name: str, write: bool, say: Callable[[str], None]) -> bool:
+    done = run_cells.run(notebook_sources.load(name))
+    if done.error or not done.source.found:
+        say(f"{name}: {done.error or done.source.origin}")
+        return False
+    changed = list(_changes(done))
+    for line in changed:
+        say(f"{name}: {line}")
+    if write and changed:
+        say(f"{name}: recorded in {reviewed_record.write(name, done.entries)}")
+    if not changed:
+        say(f"{name}: {sum(len(e.steps) for e in done.entries)} steps as recorded")
+    return write or not changed
+
+
+def _changes(done: run_cells.NotebookRun) -> Iterable[str]:
+    recorded = reviewed_record.load()
+    for claim in registry.values():
+        own = [e for e in done.entries if e.claim == claim.id]
+        if own or (claim.derived and claim.notebook == done.notebook):
+            for words in reviewed_record.differences(claim.id, own, recorded):
+                yield f"{claim.id}: {words}"

@@ -1,0 +1,222 @@
+"""The steps of a derivation as they are written: what sympy has evaluated cannot be seen any more.
+
+sympy computes as it builds: ``(sp.diff(x**2, x), 2 * x)`` arrives as ``(2 x, 2 x)``, and
+``sp.sqrt(2) <= 4`` as true. So a step is known by its source too, and by the source of all that its
+names stand for.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import linecache
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import FrameType
+
+from attnverify.support.parsing import parse
+
+HANDING_IN = ("derived", "rejected")
+#: Names of what makes a number or a symbol of a literal, which is no work.
+LITERAL = ("sp", "sympy", "Integer", "Rational", "Float", "Symbol", "S", "sympify", "true", "false")
+
+#: A step as it is written: a pattern of its name (an f-string may make several), its source.
+Entries = list[tuple[str, ast.expr]]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of the ledger: its steps as they are written in ``text``, and where it stands.
+
+    frame: the place that the call is carried out in, with the values of its names.
+    """
+
+    entries: Entries
+    text: str
+    file: str
+    line: int
+    frame: FrameType
+
+    def node(self, step: str) -> ast.expr | None:
+        """The source of a step; None for one that is not written in the same text."""
+        return next((node for name, node in self.entries if re.fullmatch(name, step)), None)
+
+    def source(self, step: str) -> str:
+        """The source of a step on one line, "" if it is not written in the same text."""
+        node = self.node(step)
+        return one_line(self.text, node) if node is not None else ""
+
+
+def caller() -> Call | None:
+    """The call of the ledger that is being carried out; None if its source is not at hand."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        found = _call_of(frame)
+        if found is not None:
+            return found
+        frame = frame.f_back
+    return None
+
+
+def _call_of(frame: FrameType) -> Call | None:
+    """The call that a frame carries out, if it hands something in."""
+    places = list(frame.f_code.co_positions())
+    line, end_line, column, end_column = places[frame.f_lasti // 2]
+    text = "".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals))
+    for node in _calls_in(text):
+        here = (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset)
+        if here == (line, end_line, column, end_column):
+            entries = _entries(node, _parsed(text))
+            return Call(entries, text, frame.f_code.co_filename, node.lineno, frame)
+    return None
+
+
+def idle(call: Call | None, step: str) -> str:
+    """Why a step whose sides are the same shows no work, "" if it does.
+
+    Both sides are written alike, or only with numbers; or nobody can see how they are written.
+    """
+    node = call.node(step) if call else None
+    if call is None or node is None:
+        return "their source is not at hand"
+    if isinstance(node, ast.Tuple) and len(node.elts) == 2:
+        left, right = (one_line(call.text, side) for side in node.elts)
+        if left == right:
+            return "both are written alike"
+    return "" if names(node) - set(LITERAL) else "no symbol and no computation is written"
+
+
+def names(node: ast.AST) -> set[str]:
+    """The names and attributes that a source mentions."""
+    found = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    return found | {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+
+
+def one_line(text: str, node: ast.AST) -> str:
+    """The source of a node with its white space collapsed; the same for every Python."""
+    return " ".join((ast.get_source_segment(text, node) or "").split())
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str) -> ast.Module:
+    try:
+        return parse(text)
+    except (SyntaxError, ValueError):
+        return ast.Module([], [])
+
+
+@lru_cache(maxsize=64)
+def _calls_in(text: str) -> list[ast.Call]:
+    return list(_calls(_parsed(text)))
+
+
+def _calls(tree: ast.AST) -> Iterator[ast.Call]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            if name in HANDING_IN and len(node.args) >= 2:
+                yield node
+
+
+def _entries(call: ast.Call, tree: ast.Module) -> Entries:
+    """The steps of a call that the same text writes: in place, or bound to a name before."""
+    bound: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign | ast.AugAssign) and node.lineno < call.lineno:
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if isinstance(target, ast.Name):
+                bound.setdefault(target.id, []).append(node.value)
+    return _of_dict(call.args[1], bound)
+
+
+def _of_dict(node: ast.expr, bound: Mapping[str, list[ast.expr]]) -> Entries:
+    if isinstance(node, ast.Name):
+        return [entry for value in bound.get(node.id, ()) for entry in _of_dict(value, {})]
+    found: Entries = []
+    if isinstance(node, ast.Dict):
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is None:
+                found += _of_dict(value, bound)
+            elif (pattern := _pattern(key)) is not None:
+                found.append((pattern, value))
+    return found
+
+
+def _pattern(key: ast.expr) -> str | None:
+    """What matches the names that a key of a dictionary stands for."""
+    if isinstance(key, ast.Constant):
+        return re.escape(str(key.value))
+    if isinstance(key, ast.JoinedStr):
+        return "".join(_pattern(part) or ".*" for part in key.values)
+    return None
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Digests of all the source that the steps of one call are computed from."""
+
+    entries: Entries
+    cell: str
+    statement: ast.stmt
+    known: Mapping[str, str]
+
+    def of(self, step: str) -> str:
+        """For a step that is written in place: its own and its names' source; else the call's."""
+        for name, node in self.entries:
+            if name == re.escape(step):
+                return _digest(self.cell, node, self.known)
+        return _digest(self.cell, self.statement, self.known)
+
+
+def codes(cells: Sequence[str]) -> dict[tuple[int, int], Codes]:
+    """The digests for every call of the ledger, by the number of its cell and its line."""
+    known: dict[str, str] = {}
+    found = {}
+    for number, cell in enumerate(cells, start=1):
+        tree = _parsed(cell)
+        for statement in tree.body:
+            for call in _calls(statement):
+                own = _entries(call, tree)
+                found[number, call.lineno] = Codes(own, cell, statement, dict(known))
+            _bind(cell, statement, known)
+    return found
+
+
+def _bind(cell: str, statement: ast.stmt, known: dict[str, str]) -> None:
+    """Remember the source that the names which a statement binds or changes come from."""
+    digest = _digest(cell, statement, known)
+    inner = {id(n) for c in ast.walk(statement) for n in ast.walk(_own_names(c))}
+    for node in ast.walk(statement):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            known[node.name] = digest
+        elif isinstance(node, ast.alias):
+            known[(node.asname or node.name).partition(".")[0]] = digest
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            if id(node) not in inner:
+                known[node.id] = digest
+        elif isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            _change(node, known, digest)
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            _change(node.value.func, known, digest)
+
+
+def _own_names(node: ast.AST) -> ast.AST:
+    """The target of a comprehension, whose names end with it."""
+    return node.target if isinstance(node, ast.comprehension) else ast.Module([], [])
+
+
+def _change(node: ast.expr, known: dict[str, str], digest: str) -> None:
+    """A method or an item of a name may change what it stands for; an import stays what it is."""
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+        if isinstance(node, ast.Name) and node.id in known and node.id not in ("av", "sp"):
+            known[node.id] = digest
+
+
+def _digest(cell: str, node: ast.AST, known: Mapping[str, str]) -> str:
+    names = sorted({n.id for n in ast.walk(node) if isinstance(n, ast.Name)} & set(known))
+    total = "\n".join([one_line(cell, node), *(f"{name} {known[name]}" for name in names)])
+    return hashlib.sha256(total.encode()).hexdigest()[:12]

@@ -1,1 +1,0 @@
-"""The formulas of the theorems, each written once, in any arithmetic of ``ops``."""

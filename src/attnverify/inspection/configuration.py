@@ -1,0 +1,223 @@
+"""What is taken from a model's config.json: known sizes and options, each of its kind.
+
+Only these keys reach ``transformers``; all others are left where they are. A key that would bring
+other code, weights of another format or another computation is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from attnverify.inspection.families import require_family
+from attnverify.inspection.reading import shown
+from attnverify.support.errors import InputError, require
+
+REFUSED = ("quantization_config", "compression_config", "auto_map", "trust_remote_code")
+REFUSED += ("custom_pipelines", "attn_implementation", "kernel_config", "use_kernels")
+REFUSED += ("experts_implementation", "_experts_implementation", "fusion_config")
+PREFIX = "_attn_implementation"
+WRITTEN = "_attn_implementation_autoset"  # by transformers itself for a while; it says nothing
+
+
+class Kind(NamedTuple):
+    """What a value must be, and that in words; passed: whether it is given to transformers."""
+
+    holds: Callable[[Any], bool]
+    words: str
+    passed: bool = True
+
+
+def whole(most: int, least: int = 1) -> Kind:
+    words = f"a whole number from {least} to {most}"
+    return Kind(lambda v: type(v) is int and least <= v <= most, words)
+
+
+def number(least: float | int, most: float | int) -> Kind:
+    words = f"a number from {least:g} to {most:g}"
+    return Kind(lambda v: type(v) in (int, float) and least <= v <= most, words)
+
+
+def word(*known: str) -> Kind:
+    return Kind(lambda v: isinstance(v, str) and v in known, f"one of {', '.join(known)}")
+
+
+def optional(kind: Kind) -> Kind:
+    return Kind(lambda v: v is None or kind.holds(v), f"{kind.words}, or null")
+
+
+def listed(kind: Kind, most: int) -> Kind:
+    def holds(v: Any) -> bool:
+        return isinstance(v, list) and len(v) <= most and all(map(kind.holds, v))
+
+    return Kind(holds, f"a list of at most {most}, each {kind.words}")
+
+
+def only(value: Any) -> Kind:
+    """The one value at which the adapters' reading is the model's."""
+    return Kind(lambda v: type(v) is type(value) and v == value, f"{value!r} alone", passed=False)
+
+
+FLAG = Kind(lambda v: type(v) is bool, "true or false")
+ORDER = FLAG._replace(passed=False)  # of operations that give the same numbers
+#: Sizes above those of published models, at which a model without weights is still made at once.
+LAYERS, HEADS = whole(512), whole(1024)
+WIDTH, INNER, HEAD = whole(2**16), whole(2**19), whole(2**13)
+VOCABULARY, POSITIONS = whole(2**22), whole(2**24)
+EPSILON = number(0, 1)
+ACTIVATION = word(
+    *("gelu", "gelu_10", "gelu_accurate", "gelu_fast", "gelu_new", "gelu_python"),
+    *("gelu_pytorch_tanh", "leaky_relu", "linear", "mish", "quick_gelu", "relu", "relu2", "relu6"),
+    *("sigmoid", "silu", "swish", "tanh"),
+)
+TYPES = word("default", "linear", "dynamic", "yarn", "longrope", "llama3")
+ROTARY = {
+    **{"rope_type": TYPES, "type": TYPES, "rope_theta": number(1, 1e12)},
+    **{"factor": number(1, 1e6), "partial_rotary_factor": number(0, 1)},
+    **{"original_max_position_embeddings": POSITIONS, "truncate": FLAG},
+    **dict.fromkeys(("short_factor", "long_factor"), listed(number(1e-6, 1e6), 2**13)),
+    **dict.fromkeys(("low_freq_factor", "high_freq_factor", "beta_fast"), number(1e-6, 1e6)),
+    **dict.fromkeys(("beta_slow", "mscale", "mscale_all_dim"), number(1e-6, 1e6)),
+    "attention_factor": optional(number(1e-6, 1e6)),
+}
+
+
+def _rotary(v: Any) -> bool:
+    known = isinstance(v, dict) and all(name in ROTARY for name in v)
+    return known and all(ROTARY[name].holds(value) for name, value in v.items())
+
+
+SCALING = optional(Kind(_rotary, f"an object of numbers with keys among {', '.join(ROTARY)}"))
+SIZES = {
+    "hidden_size": WIDTH,
+    "num_attention_heads": HEADS,
+    "num_hidden_layers": LAYERS,
+    "intermediate_size": INNER,
+}
+ANY = {"tie_word_embeddings": FLAG, "is_causal": only(True), "add_cross_attention": only(False)}
+TEXT = {**SIZES, **ANY, "vocab_size": VOCABULARY, "max_position_embeddings": POSITIONS}
+ENCODER = {
+    **TEXT,
+    "type_vocab_size": whole(2**10),
+    "hidden_act": ACTIVATION,
+    "layer_norm_eps": EPSILON,
+    "is_decoder": FLAG,
+    "position_embedding_type": only("absolute"),
+}
+ROBERTA = {**ENCODER, "pad_token_id": whole(2**22, 0)}
+ROTATED = {
+    **TEXT,
+    "hidden_act": ACTIVATION,
+    "rope_theta": number(1, 1e12),
+    "rope_scaling": SCALING,
+    "rope_parameters": SCALING,
+}
+GROUPED = {**ROTATED, "num_key_value_heads": optional(HEADS)}
+LLAMA = {**GROUPED, "rms_norm_eps": EPSILON, "head_dim": optional(HEAD)}
+WINDOW = {"sliding_window": optional(whole(2**31))}
+QWEN = {
+    **LLAMA,
+    **WINDOW,
+    "use_sliding_window": FLAG,
+    "max_window_layers": whole(1024, 0),
+    "layer_types": optional(listed(word("full_attention", "sliding_attention"), 512)),
+}
+#: By family: every key that is read, and what its value must be.
+KEYS: dict[str, dict[str, Kind]] = {
+    "albert": {
+        **ENCODER,
+        "embedding_size": WIDTH,
+        "num_hidden_groups": LAYERS,
+        "inner_group_num": LAYERS,
+    },
+    "bert": ENCODER,
+    "distilbert": {
+        **ANY,
+        **{"dim": WIDTH, "n_heads": HEADS, "n_layers": LAYERS, "hidden_dim": INNER},
+        **{"vocab_size": VOCABULARY, "max_position_embeddings": POSITIONS},
+        "activation": ACTIVATION,
+    },
+    "gpt2": {
+        **ANY,
+        **{"n_embd": WIDTH, "n_head": HEADS, "n_layer": LAYERS, "n_inner": optional(INNER)},
+        **{"vocab_size": VOCABULARY, "n_positions": POSITIONS, "layer_norm_epsilon": EPSILON},
+        **{"activation_function": ACTIVATION, "scale_attn_weights": FLAG},
+        **{"scale_attn_by_inverse_layer_idx": FLAG, "reorder_and_upcast_attn": ORDER},
+    },
+    "gpt_neox": {
+        **ROTATED,
+        **{"layer_norm_eps": EPSILON, "use_parallel_residual": FLAG, "attention_bias": FLAG},
+        **{"rotary_pct": number(0, 1), "rotary_emb_base": number(1, 1e12)},
+        "partial_rotary_factor": number(0, 1),
+    },
+    "llama": {**LLAMA, "attention_bias": FLAG, "mlp_bias": FLAG},
+    "mistral": {**LLAMA, **WINDOW},
+    "phi": {
+        **GROUPED,
+        **{"layer_norm_eps": EPSILON, "qk_layernorm": FLAG},
+        "partial_rotary_factor": number(0, 1),
+    },
+    "qwen2": QWEN,
+    "qwen3": {**QWEN, "attention_bias": FLAG},
+    "roberta": ROBERTA,
+    "vit": {
+        **SIZES,
+        **{"hidden_act": ACTIVATION, "layer_norm_eps": EPSILON, "qkv_bias": FLAG},
+        **{"image_size": whole(2**14), "patch_size": whole(2**14), "num_channels": whole(2**10)},
+    },
+    "xlm-roberta": ROBERTA,
+}
+#: What these sizes are called by a family that has its own names.
+NAMES = {
+    "gpt2": {"width": "n_embd", "heads": "n_head", "layers": "n_layer"},
+    "distilbert": {"width": "dim", "heads": "n_heads", "layers": "n_layers"},
+}
+USUAL = {
+    "width": "hidden_size",
+    "heads": "num_attention_heads",
+    "layers": "num_hidden_layers",
+}
+
+
+def cleaned(body: Any) -> dict[str, Any]:
+    """The keys that are read, with ``model_type``; raises InputError (argument ``model``)."""
+    require(isinstance(body, dict), "model", f"{shown(body)} as config.json", "a JSON object")
+    for key, value in body.items():
+        foreign = key in REFUSED or (key.startswith(PREFIX) and key != WRITTEN)
+        given = f"{key} in config.json"
+        expected = "a folder without it: weights as numbers, and no other code than transformers'"
+        require(not foreign or value is None, "model", given, expected)
+    family = require_family(body.get("model_type"), "config.json")
+    kinds = KEYS[family]
+    for key, kind in kinds.items():
+        if key in body:
+            given = f"{key} {shown(body[key])} in config.json"
+            require(kind.holds(body[key]), "model", given, kind.words)
+    found = {key: body[key] for key, kind in kinds.items() if kind.passed and key in body}
+    _require_sizes(family, found)
+    return {"model_type": family, **found}
+
+
+def _require_sizes(family: str, found: Mapping[str, Any]) -> None:
+    """Sizes that must be stated, and that fit each other."""
+    names = {**USUAL, **NAMES.get(family, {})}
+    for name in [*names.values(), *(["vocab_size"] if "vocab_size" in KEYS[family] else [])]:
+        require(name in found, "model", f"no {name} in config.json", KEYS[family][name].words)
+    width, heads, layers = (found[names[name]] for name in USUAL)
+    if found.get("head_dim") is None:
+        _require_divides("the width", width, "heads", heads)
+    _require_divides("heads", heads, "key heads", found.get("num_key_value_heads") or heads)
+    groups, inner = found.get("num_hidden_groups", 1), found.get("inner_group_num", 1)
+    given = f"{groups} groups of {inner} for {layers} layers in config.json"
+    require(groups <= layers and layers * inner <= 512, "model", given, "at most 512 layers")
+    image, patch = found.get("image_size", 224), found.get("patch_size", 16)
+    given = f"patches of {patch} in images of {image} in config.json"
+    require(patch <= image <= 1024 * patch, "model", given, "1 to 1024 patches a side")
+    types = found.get("layer_types")
+    if types is not None and len(types) != layers:
+        raise InputError(f"model: got {len(types)} layer_types in config.json, expected {layers}")
+
+
+def _require_divides(whole: str, total: int, parts: str, count: int) -> None:
+    given = f"{whole} {total} with {count} {parts} in config.json"
+    require(total % count == 0, "model", given, f"{parts} that divide it")

@@ -1,0 +1,168 @@
+"""The figures of a report as SVG, each a whole file: its style knows light and dark."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from attnverify.inspection.report import Report
+
+STYLE = """<style>
+svg{color-scheme:light dark;font:12px system-ui,sans-serif}
+text{fill:#1d2430}.a{stroke:#8a93a3;stroke-width:1}.b{fill:#0072b2}.n{fill:#b34d00}
+.l{fill:none;stroke:#0072b2;stroke-width:2}.r{stroke:#b34d00;stroke-width:1;stroke-dasharray:4 3}
+@media (prefers-color-scheme:dark){text{fill:#e6e9ef}.b{fill:#56b4e9}.n{fill:#e69f00}
+.l{stroke:#56b4e9}.r{stroke:#e69f00}}
+</style>"""
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 640.0, 260.0, 72.0, 34.0, 40.0
+FRAME = f'xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g}'
+
+#: Column to the title of its figure: a line over the layers, a field of layers and heads.
+LINES = {
+    "residual": "Relative residual where each layer begins",
+    "factor": "Diameter of attention's output over that of its input",
+}
+GRIDS = {
+    "moves": "Size of every head's output in its layer",
+    "sink": "Attention to the first token",
+}
+#: Every file that :func:`figures` may make.
+NAMES = tuple(f"{name}.svg" for name in ("lengths", *LINES, *GRIDS))
+
+
+def figures(report: Report) -> dict[str, str]:
+    """Name of the file to its SVG."""
+    known = [row for row in report.lengths if row["share"] is not None]
+    lengths = [row for row in known if row["length"] != "rounding" and _drawn(row)]  # too small
+    made = {}
+    if lengths:
+        made["lengths.svg"] = bars(
+            "Share of the output by path length",
+            [str(row["length"]) for row in lengths],
+            [row["share"] for row in lengths],
+        )
+    for name, title in LINES.items():
+        rows = [row for row in report.layers if row["text"] == 1 and row[name] is not None]
+        if rows:
+            labels = [str(row["layer"]) for row in rows]
+            made[f"{name}.svg"] = line(title, labels, [row[name] for row in rows], "layer")
+    for name, title in GRIDS.items():
+        if any(row[name] is not None for row in report.heads):
+            made[f"{name}.svg"] = grid(title, report.heads, name)
+    return made
+
+
+def is_ours(start: str) -> bool:
+    """Whether a file that starts so is one of these figures."""
+    return start.startswith(f"<svg {FRAME}") and STYLE in start
+
+
+def _drawn(row: dict[str, Any]) -> bool:
+    """Every length, and the biases of a model that has some."""
+    return row["paths"] is not None or row["share"] != 0.0
+
+
+def _frame(title: str, inside: Sequence[str], height: float = HEIGHT) -> str:
+    return (
+        f'<svg {FRAME} {height:g}" role="img" '
+        f'aria-label="{escape(title)}">{STYLE}<text x="{LEFT:g}" y="18" font-weight="600">'
+        f"{escape(title)}</text>{''.join(inside)}</svg>\n"
+    )
+
+
+def _text(x: float, y: float, text: str, anchor: str = "middle") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+class _Scale:
+    """Values to heights, zero always shown."""
+
+    def __init__(self, values: Sequence[float]) -> None:
+        self.low, self.high = min(0.0, *values, 0.0), max(*values, 0.0)
+        self.high = self.high if self.high > self.low else self.low + 1
+
+    def __call__(self, value: float) -> float:
+        share = (value - self.low) / (self.high - self.low)
+        return HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM - TOP)
+
+    def axis(self) -> str:
+        apart = 18  # as high as a letter on a phone
+        far = (tick for tick in (self.low, self.high) if abs(self(tick) - self(0.0)) > apart)
+        ticks = sorted({0.0, *far})
+        parts = [_text(LEFT - 6, self(tick) + 4, f"{tick:.3g}", "end") for tick in ticks]
+        zero = self(0.0)
+        return "".join(parts) + f'<path class="a" d="M{LEFT:g},{zero:.1f}H{WIDTH - 8:g}"/>'
+
+
+def _places(count: int) -> list[float]:
+    step = (WIDTH - LEFT - 12) / count
+    return [LEFT + step * (i + 0.5) for i in range(count)]
+
+
+def _labels(labels: Sequence[str], places: Sequence[float]) -> list[str]:
+    """No more of them than fit beside each other."""
+    every = max(1, math.ceil(len(labels) * 30 / (WIDTH - LEFT)))
+    shown = [
+        i for i, label in enumerate(labels) if i % every == 0 or not label.lstrip("-").isdigit()
+    ]
+    lower = [i for i in shown if not labels[i].isdigit()]  # a word is wider than its place
+    return [_text(places[i], HEIGHT - (4 if i in lower else 20), labels[i]) for i in shown]
+
+
+def bars(title: str, labels: Sequence[str], values: Sequence[float]) -> str:
+    """One bar a label."""
+    scale, places = _Scale(values), _places(len(values))
+    width = 0.7 * (WIDTH - LEFT - 12) / len(values)
+    parts = [scale.axis(), *_labels(labels, places)]
+    for place, value, label in zip(places, values, labels, strict=True):
+        top, zero = min(scale(value), scale(0.0)), scale(0.0)
+        kind = "b" if label.isdigit() else "n"
+        height = abs(scale(value) - zero)
+        parts.append(
+            f'<rect class="{kind}" x="{place - width / 2:.1f}" y="{top:.1f}" '
+            f'width="{width:.1f}" height="{height:.1f}"><title>{escape(label)}: {value:.4g}'
+            "</title></rect>"
+        )
+    return _frame(title, parts)
+
+
+def line(title: str, labels: Sequence[str], values: Sequence[float], across: str) -> str:
+    """A line through the values, in order."""
+    scale, places = _Scale(values), _places(len(values))
+    points = [f"{x:.1f},{scale(y):.1f}" for x, y in zip(places, values, strict=True)]
+    dots = [
+        f'<circle class="b" cx="{x:.1f}" cy="{scale(y):.1f}" r="3"><title>{label}: {y:.4g}'
+        "</title></circle>"
+        for x, y, label in zip(places, values, labels, strict=True)
+    ]
+    path = f'<path class="l" d="M{"L".join(points)}"/>'
+    below = _text((LEFT + WIDTH) / 2, HEIGHT - 4, across)
+    return _frame(title, [scale.axis(), *_labels(labels, places), path, *dots, below])
+
+
+def grid(title: str, rows: Sequence[dict[str, Any]], name: str) -> str:
+    """A field of layers (down) and heads (across), darker where the value is larger."""
+    heads, layers = max(r["head"] for r in rows), sorted({r["layer"] for r in rows})
+    largest = max((r[name] or 0.0 for r in rows), default=0.0) or 1.0
+    step, high = (WIDTH - LEFT - 12) / heads, max(8.0, min(24.0, 360 / len(layers)))
+    cells = []
+    for row in rows:
+        x, y = LEFT + step * (row["head"] - 1), TOP + high * layers.index(row["layer"])
+        value = row[name] or 0.0
+        shown = "not defined" if row[name] is None else f"{value:.4g}"
+        cells.append(
+            f'<rect class="b" fill-opacity="{0.05 + 0.95 * value / largest:.3f}" x="{x:.1f}" '
+            f'y="{y:.1f}" width="{step - 1:.1f}" height="{high - 1:.1f}"><title>layer '
+            f"{row['layer']}, head {row['head']}: {shown}</title></rect>"
+        )
+    end = TOP + high * len(layers)
+    sides = [
+        _text(LEFT - 6, TOP + high * (i + 0.5) + 4, str(layer), "end")
+        for i, layer in enumerate(layers)
+        if high >= 18 or i % 3 == 0
+    ]
+    below = f"heads 1 to {heads}; layers down; full color: {largest:.3g}"
+    return _frame(title, [*cells, *sides, _text((LEFT + WIDTH) / 2, end + 20, below)], end + 30)

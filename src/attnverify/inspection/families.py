@@ -1,0 +1,242 @@
+"""Adapters: one a family of ``transformers``, in a table by the ``model_type`` of config.json.
+
+To add one, write a function from a model to an :class:`~attnverify.inspection.spec.Architecture`
+that names the modules of its blocks, and enter it in FAMILIES. A run refuses it where it is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from attnverify.inspection.reading import shown
+from attnverify.inspection.spec import (
+    MLP,
+    Architecture,
+    Attention,
+    Block,
+    layer_norm,
+    linear,
+    linears,
+    rms_norm,
+    third,
+    third_of_each,
+)
+from attnverify.support.errors import InputError
+
+
+def gpt2(model: Any) -> Architecture:
+    """GPT-2: layer norm before, fused queries, keys and values, learned positions."""
+    c = model.config
+
+    def blocks(layer: Any) -> list[Block]:
+        a, heads = layer.attn, c.num_attention_heads
+        q, k, v = (third(a.c_attn, part) for part in range(3))
+        parts = q, k, v, linear(a.c_proj)
+        scale = (c.hidden_size // heads) ** -0.5 if c.scale_attn_weights else 1.0
+        if c.scale_attn_by_inverse_layer_idx:
+            scale /= a.layer_idx + 1
+        attention = Attention(a, *parts, heads, heads, scale)
+        mlp = MLP(linear(layer.mlp.c_fc), linear(layer.mlp.c_proj))
+        return [
+            Block([(layer_norm(layer.ln_1), attention)], (layer.ln_2, "input")),
+            Block([(layer_norm(layer.ln_2), mlp)], (layer, "output")),
+        ]
+
+    return Architecture([*model.h], blocks, layer_norm(model.ln_f), c.n_positions, causal=True)
+
+
+def _rotated(config: Any) -> int | None:
+    """The largest number of tokens; none where the rotation is stretched to the text's length."""
+    dynamic = (config.rope_parameters or {}).get("rope_type") == "dynamic"
+    return None if dynamic else config.max_position_embeddings
+
+
+def llama(model: Any) -> Architecture:
+    """Llama, Mistral, Qwen 2 and 3: RMS norm before, rotary, grouped keys, gated MLP."""
+    c = model.config
+
+    def blocks(layer: Any) -> list[Block]:
+        a, mlp = layer.self_attn, layer.mlp
+        attention = Attention(
+            a,
+            *linears(a.q_proj, a.k_proj, a.v_proj, a.o_proj),
+            heads=c.num_attention_heads,
+            key_heads=c.num_key_value_heads,
+            scale=a.scaling,
+            rotary=True,
+            norms=(rms_norm(a.q_norm), rms_norm(a.k_norm)) if hasattr(a, "q_norm") else None,
+        )
+        gated = MLP(linear(mlp.up_proj), linear(mlp.down_proj), gate=mlp.act_fn)
+        before, between = layer.input_layernorm, layer.post_attention_layernorm
+        return [
+            Block([(rms_norm(before), attention)], (between, "input")),
+            Block([(rms_norm(between), gated)], (layer, "output")),
+        ]
+
+    final = rms_norm(model.norm)
+    return Architecture([*model.layers], blocks, final, _rotated(c), causal=True)
+
+
+def bert(model: Any) -> Architecture:
+    """BERT, RoBERTa and XLM-RoBERTa: layer norm after each sum, learned positions."""
+    c = model.config
+
+    def blocks(layer: Any) -> list[Block]:
+        a, after, heads = layer.attention.self, layer.attention.output, c.num_attention_heads
+        parts = linears(a.query, a.key, a.value, after.dense)
+        attention = Attention(a, *parts, heads, heads, a.scaling)
+        mlp = MLP(linear(layer.intermediate.dense), linear(layer.output.dense))
+        ends = after.LayerNorm, layer.output.LayerNorm
+        return [
+            Block([(None, body)], (end, "input"), [layer_norm(end)])
+            for body, end in zip((attention, mlp), ends, strict=True)
+        ]
+
+    positions = c.max_position_embeddings
+    if c.model_type in ("roberta", "xlm-roberta"):  # positions start behind the one of padding
+        positions -= c.pad_token_id + 1
+    return Architecture([*model.encoder.layer], blocks, None, positions, causal=c.is_decoder)
+
+
+def distilbert(model: Any) -> Architecture:
+    """DistilBERT: as BERT, under other names."""
+    c = model.config
+
+    def blocks(layer: Any) -> list[Block]:
+        a = layer.attention
+        parts = linears(a.q_lin, a.k_lin, a.v_lin, a.out_lin)
+        attention = Attention(a, *parts, c.n_heads, c.n_heads, a.scaling)
+        mlp = MLP(linear(layer.ffn.lin1), linear(layer.ffn.lin2))
+        ends = layer.sa_layer_norm, layer.output_layer_norm
+        return [
+            Block([(None, body)], (end, "input"), [layer_norm(end)])
+            for body, end in zip((attention, mlp), ends, strict=True)
+        ]
+
+    return Architecture([*model.transformer.layer], blocks, None, c.max_position_embeddings)
+
+
+def albert(model: Any) -> Architecture:
+    """ALBERT: as BERT, one layer's weights at all depths (or a few groups of layers)."""
+    c = model.config
+
+    def blocks(layer: Any) -> list[Block]:
+        a, heads = layer.attention, c.num_attention_heads
+        parts = linears(a.query, a.key, a.value, a.dense)
+        attention = Attention(a, *parts, heads, heads, a.scaling)
+        mlp = MLP(linear(layer.ffn), linear(layer.ffn_output))
+        ends = a.LayerNorm, layer.full_layer_layer_norm
+        return [
+            Block([(None, body)], (end, "input"), [layer_norm(end)])
+            for body, end in zip((attention, mlp), ends, strict=True)
+        ]
+
+    groups, per_group = model.encoder.albert_layer_groups, c.num_hidden_layers / c.num_hidden_groups
+    order = (groups[int(i / per_group)] for i in range(c.num_hidden_layers))
+    layers = [layer for group in order for layer in group.albert_layers]
+    return Architecture(layers, blocks, None, c.max_position_embeddings)
+
+
+def gpt_neox(model: Any) -> Architecture:
+    """GPT-NeoX: rotary, queries, keys and values fused head by head, both branches in parallel."""
+    c = model.config
+
+    def blocks(layer: Any) -> list[Block]:
+        a, heads = layer.attention, c.num_attention_heads
+        q, k, v = (third_of_each(a.query_key_value, part, heads) for part in range(3))
+        parts = q, k, v, linear(a.dense)
+        attention = Attention(a, *parts, heads, heads, a.scaling, rotary=True)
+        mlp = MLP(linear(layer.mlp.dense_h_to_4h), linear(layer.mlp.dense_4h_to_h))
+        before, between = layer.input_layernorm, layer.post_attention_layernorm
+        first, second = (layer_norm(before), attention), (layer_norm(between), mlp)
+        if layer.use_parallel_residual:
+            return [Block([first, second], (layer, "output"))]
+        return [Block([first], (between, "input")), Block([second], (layer, "output"))]
+
+    final = layer_norm(model.final_layer_norm)
+    return Architecture([*model.layers], blocks, final, _rotated(c), causal=True)
+
+
+def phi(model: Any) -> Architecture:
+    """Phi: one layer norm for attention and MLP in parallel, rotary in part of a head."""
+    c = model.config
+
+    def blocks(layer: Any) -> list[Block]:
+        a, norms = layer.self_attn, None
+        if c.qk_layernorm:
+            norms = layer_norm(a.q_layernorm), layer_norm(a.k_layernorm)
+        attention = Attention(
+            a,
+            *linears(a.q_proj, a.k_proj, a.v_proj, a.dense),
+            heads=c.num_attention_heads,
+            key_heads=c.num_key_value_heads,
+            scale=a.scaling,
+            rotary=True,
+            norms=norms,
+        )
+        mlp = MLP(linear(layer.mlp.fc1), linear(layer.mlp.fc2))
+        before = layer_norm(layer.input_layernorm)
+        return [Block([(before, attention), (before, mlp)], (layer, "output"))]
+
+    final = layer_norm(model.final_layernorm)
+    return Architecture([*model.layers], blocks, final, _rotated(c), causal=True)
+
+
+def vit(model: Any) -> Architecture:
+    """Vision transformer: layer norm before, full attention over patches."""
+    c = model.config
+
+    def blocks(layer: Any) -> list[Block]:
+        a, heads = layer.attention, c.num_attention_heads
+        parts = linears(a.q_proj, a.k_proj, a.v_proj, a.o_proj)
+        attention = Attention(a, *parts, heads, heads, a.scaling)
+        mlp = MLP(linear(layer.mlp.fc1), linear(layer.mlp.fc2))
+        before, between = layer.layernorm_before, layer.layernorm_after
+        return [
+            Block([(layer_norm(before), attention)], (between, "input")),
+            Block([(layer_norm(between), mlp)], (layer, "output")),
+        ]
+
+    return Architecture([*model.layers], blocks, layer_norm(model.layernorm))
+
+
+FAMILIES: dict[str, Callable[[Any], Architecture]] = {
+    "albert": albert,
+    "bert": bert,
+    "distilbert": distilbert,
+    "gpt2": gpt2,
+    "gpt_neox": gpt_neox,
+    "llama": llama,
+    "mistral": llama,
+    "phi": phi,
+    "qwen2": llama,
+    "qwen3": llama,
+    "roberta": bert,
+    "vit": vit,
+    "xlm-roberta": bert,
+}
+
+
+def require_family(model_type: Any, where: str) -> str:
+    """The model type, if there is an adapter for it; raises InputError with the nearest one."""
+    if isinstance(model_type, str) and model_type in FAMILIES:
+        return model_type
+    raise InputError(
+        f"model: got model_type {shown(model_type)} in {where}, "
+        f"expected one of {', '.join(FAMILIES)}; another takes an adapter of about 20 lines "
+        "(attnverify.inspection.families)"
+    )
+
+
+def architecture_of(model: nn.Module) -> Architecture:
+    """The architecture of a module of ``transformers``, or of a ``torch.nn.TransformerEncoder``."""
+    from attnverify.inspection.torch_encoder import torch_encoder
+
+    if isinstance(model, nn.TransformerEncoder | nn.TransformerEncoderLayer):
+        return torch_encoder(model)
+    config = getattr(model, "config", None)
+    family = require_family(getattr(config, "model_type", None), type(model).__name__)
+    return FAMILIES[family](model)

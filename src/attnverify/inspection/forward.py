@@ -1,0 +1,243 @@
+"""Run a model once and follow its forward pass layer by layer."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from attnverify.inspection.families import architecture_of
+from attnverify.inspection.inputs import Inputs
+from attnverify.inspection.reconstruction import ReconstructionError
+from attnverify.inspection.record import Record, places
+from attnverify.inspection.rollout import fits
+from attnverify.inspection.spec import Architecture, Attention
+from attnverify.inspection.trace import Layer, Step, Trace
+from attnverify.support.errors import InputError, RunError, require
+
+COARSE = (torch.float16, torch.bfloat16)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model ready to be looked at: without dropout and gradients, with visible attention."""
+
+    model: nn.Module
+    architecture: Architecture
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, model: nn.Module, dtype: torch.dtype | None = torch.float64, device: str = "cpu"
+    ) -> Subject:
+        """A copy of the model in ``dtype`` (None: its own, which must be float32 or float64).
+
+        The head of a language model or classifier is left out. Raises InputError for a family
+        without an adapter, for a dtype too coarse for a proof and for weights that are no numbers.
+        """
+        model = getattr(model, "base_model", model)
+        given = architecture_of(model)  # before the copy, which may be large
+        own = next(model.parameters()).dtype
+        expected = "float32 or float64, in which its roundings can be bounded"
+        require((dtype or own) not in COARSE, "dtype", dtype or own, expected)
+        _require_numbers(model)
+        model = copy.deepcopy(model).to(_device(device), dtype or own).eval().requires_grad_(False)
+        _make_visible(model)
+        notes = () if own == (dtype or own) else (f"weights promoted from {own} to {dtype}",)
+        architecture = replace(architecture_of(model), tokens_first=given.tokens_first)
+        for layer in architecture.layers:
+            layer.register_forward_pre_hook(_with_own_keys, with_kwargs=True)
+        return cls(model, architecture, notes)
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    def words(self) -> dict[str, Any]:
+        """Family, number of parameters and dtype."""
+        first = next(self.model.parameters())
+        return {
+            "family": getattr(getattr(self.model, "config", None), "model_type", "torch"),
+            "class": type(self.model).__name__,
+            "parameters": sum(p.numel() for p in self.model.parameters()),
+            "dtype": str(first.dtype).removeprefix("torch."),
+        }
+
+    def memory(self, inputs: Inputs, kept: int = 0) -> float:
+        """Bytes that a run takes at most beside the model, as counted in the code and seen in runs.
+
+        One layer: its weights twice in float64 and once more in absolute values; 16 arrays of the
+        size of its attention matrices; the streams, one a length and three more, three times at
+        their widest, with eight single activations; where rollout is compared, as many streams as
+        tokens, four times; and 16 MiB for all that is small. kept: layers that stay until the
+        end, each with its weights twice, its attention matrices and 16 arrays at the widest.
+        """
+        batch, tokens = inputs.shape
+        layers = self.architecture.layers
+        weights = max(sum(p.numel() for p in layer.parameters()) for layer in layers)
+        widest = max(max(p.shape) for layer in layers for p in layer.parameters())
+        bodies = [
+            body for block in self.architecture.blocks(layers[0]) for _, body in block.branches
+        ]
+        heads = max(body.heads for body in bodies if isinstance(body, Attention))
+        streams = 3 * (len(layers) + 3) + 8
+        entries = 3 * weights + 16 * batch * heads * tokens**2 + streams * batch * tokens * widest
+        entries += kept * (2 * weights + batch * heads * tokens**2 + 16 * batch * tokens * widest)
+        if fits(batch, tokens, masked=inputs.mask is not None):
+            entries += 4 * tokens * tokens * widest
+        return 8.0 * entries + 2.0**24
+
+    def follow(self, inputs: Inputs, each: Callable[[Layer], None]) -> Sequence[Step]:
+        """Run the model; ``each`` gets every layer as it ends. Returns the steps of the final norm.
+
+        What a layer computed is forgotten when ``each`` returns, unless that keeps it.
+        """
+        record, number, blocks = Record(), 0, self.architecture.blocks
+
+        def ended(layer: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+            nonlocal number
+            number += 1
+            with _fitting(number):
+                each(record.layer(number, record.of(layer).input, blocks(layer)))
+            record.calls.clear()
+
+        final = self.architecture.final
+        # Blocks hold weights in float64, so those of one layer are made at a time.
+        watched = [m for layer in self.architecture.layers for m in places(blocks(layer))]
+        watched += [*self.architecture.layers, *([final.module] if final else [])]
+        _forget(self.model)
+        with _hooks(watched, record.note), _hooks(self.architecture.layers, ended):
+            with torch.no_grad(), _taken(inputs):
+                self.model(**inputs.arguments)
+        expected = len(self.architecture.layers)
+        require(number == expected, "model", f"{number} layers called", f"{expected}")
+        return record.end(final)
+
+
+def _make_visible(model: Any) -> None:
+    """Ask for the implementation of attention that gives its matrices."""
+    part: Any
+    for part in model.modules():
+        if isinstance(part, nn.MultiheadAttention):
+            part.register_forward_pre_hook(_with_weights, with_kwargs=True)
+            part.batch_first = True  # the same function; inputs are turned (Inputs)
+        if hasattr(part, "reorder_and_upcast_attn"):
+            cast(
+                Any, part
+            ).reorder_and_upcast_attn = False  # the same function, in the dtype of the run
+    if isinstance(model, nn.TransformerEncoder):
+        model.use_nested_tensor = False
+    choose = getattr(model, "set_attn_implementation", None)
+    if choose is not None:
+        try:
+            choose("eager")
+        except ValueError as error:
+            raise InputError(f"model: got no eager attention ({error}), expected it") from error
+
+
+def _with_own_keys(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """A mask that hides all keys from a token of padding lets it see itself.
+
+    Without a key its row is NaN where the mask is lower than the softmax's dtype can be, and what
+    it sends is NaN times 0. A token of the text sees itself in any case, so its row stays.
+    """
+
+    def mended(value: Any) -> Any:
+        square = isinstance(value, Tensor) and value.ndim == 4 and value.is_floating_point()
+        if not square or value.shape[-1] != value.shape[-2]:
+            return value
+        hidden = (value <= torch.finfo(value.dtype).min).all(-1, keepdim=True)
+        own = torch.eye(value.shape[-1], dtype=torch.bool, device=value.device)
+        return value.masked_fill(hidden & own, 0.0)
+
+    return tuple(map(mended, args)), {name: mended(value) for name, value in kwargs.items()}
+
+
+def _forget(model: nn.Module) -> None:
+    """Rotations that follow the longest text so far start anew, so that runs have no order."""
+    for part in model.modules():
+        if getattr(part, "rope_type", None) == "dynamic":
+            start: Any = part.original_inv_freq
+            part.register_buffer("inv_freq", start.clone(), persistent=False)
+            part.max_seq_len_cached = part.original_max_seq_len
+
+
+def _device(name: Any) -> torch.device:
+    try:
+        found = torch.device(name)
+        torch.empty(0, device=found)
+    except (RuntimeError, TypeError, AssertionError) as error:
+        raise InputError(f"device: got {name!r} ({error}), expected one that is there") from error
+    return found
+
+
+def _require_numbers(model: nn.Module) -> None:
+    """Weights of NaN would be taken for padding, and whole numbers for floats."""
+    for name, weight in model.named_parameters():
+        known = weight.dtype in (*COARSE, torch.float32, torch.float64)
+        given = f"{name} of dtype {weight.dtype}"
+        require(known, "model", given, "weights of float64, float32, bfloat16 or float16")
+        bad = int((~torch.isfinite(weight)).sum())
+        require(bad == 0, "model", f"{bad} NaN or infinite entries in {name}", "finite weights")
+
+
+def _with_weights(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    return args, {**kwargs, "need_weights": True, "average_attn_weights": False}
+
+
+@contextmanager
+def _fitting(number: int) -> Iterator[None]:
+    """What fails because shapes do not fit is the adapter's mistake."""
+    try:
+        yield
+    except RunError:
+        raise
+    except (RuntimeError, IndexError) as error:
+        raise ReconstructionError(
+            f"layer {number}: the adapter does not fit this model ({error})"
+        ) from error
+
+
+@contextmanager
+def _taken(inputs: Inputs) -> Iterator[None]:
+    """What the model itself does not take is named as an input."""
+    try:
+        yield
+    except (RunError, InputError):
+        raise
+    except (RuntimeError, IndexError, ValueError, TypeError) as error:
+        names, words = ", ".join(inputs.arguments), f"{type(error).__name__}: {error}"
+        raise InputError(
+            f"inputs: got {names}, at which the model's own forward pass fails ({words}), "
+            "expected inputs that it runs at"
+        ) from error
+
+
+@contextmanager
+def _hooks(modules: Sequence[nn.Module], hook: Callable[..., None]) -> Iterator[None]:
+    distinct = {id(module): module for module in modules}.values()
+    handles = [m.register_forward_hook(hook, with_kwargs=True) for m in distinct]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def trace(model: nn.Module, inputs: Any, dtype: torch.dtype | None = torch.float64) -> Trace:
+    """The whole trace of a model at its inputs, all layers held at once, float64.
+
+    model: a module of ``transformers`` or a ``torch.nn.TransformerEncoder``; inputs: token ids,
+    embeddings, pixels, or the keyword arguments of its forward pass. Raises InputError.
+    """
+    subject = Subject.of(model, dtype)
+    given = Inputs.of(subject.model, subject.architecture, inputs)
+    layers: list[Layer] = []
+    final = subject.follow(given, layers.append)
+    X = layers[0].input
+    return Trace(X, layers, final, given.valid(*X.shape[:2]))

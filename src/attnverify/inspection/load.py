@@ -1,0 +1,312 @@
+"""A model from a folder: which of its files are read, and how.
+
+Read are ``config.json``, safetensors weights and a tokenizer's files: regular files, by plain
+names, of the folder itself. Of the configuration only known keys are taken, of the weights
+only numbers; ``transformers`` gets both from here and opens nothing. Nothing is downloaded, code
+that a folder brings is not run, and a pickle is not opened: loading one can run any program.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import torch
+from torch import nn
+
+from attnverify.inspection import configuration, library, tokenization
+from attnverify.inspection.families import architecture_of
+from attnverify.inspection.reading import content, parsed, reading, regular, shown, there
+from attnverify.support.errors import InputError, require
+
+PICKLES = (".bin", ".pt", ".pth", ".ckpt")
+CONVERT = (
+    'python -c "import torch; from safetensors.torch import save_file; '
+    "save_file({k: v.clone().contiguous() for k, v in torch.load('{source}', map_location='cpu', "
+    "weights_only=True).items()}, '{target}', metadata={'format': 'pt'})\""
+)
+UNKNOWN = ("[UNK]", "<unk>")
+#: Tensors of heads, poolers and masks, which the trace leaves out.
+UNUSED = re.compile(
+    r"((bert|roberta|albert|distilbert|vit|model|transformer|gpt_neox)\.)?"
+    r"(lm_head|cls|pooler|classifier|score|qa_outputs|embed_out|vocab_(transform|layer_norm|projector)"
+    r"|predictions|pre_classifier|sop_classifier)\..+"
+    r"|(.+\.)?(position_ids|masked_bias|attn\.bias|attention\.bias|rotary_emb\.inv_freq)"
+)
+WEIGHTS = "model.safetensors"
+INDEX = WEIGHTS + ".index.json"
+CONFIG = "config.json"
+#: Tokenizers by the files they need, the first that is there; the family, where only one has it.
+TOKENIZERS = ((("tokenizer.json",), None), (("vocab.txt",), None))
+TOKENIZERS += ((("vocab.json", "merges.txt"), "gpt2"),)
+OPTIONS = "tokenizer_config.json"
+FLOATS = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+PER_TOKEN = 256  # bytes of text, more than tokens have but for runs of blanks
+LONGEST = 16 << 20  # bytes of text, where the model has no largest number of tokens
+SECONDS = 10  # of a processor for a tokenizer, and one more for each of these bytes
+BYTES_A_SECOND = 100_000
+MEMORY = 4 << 30  # bytes for a tokenizer, several times what the largest published ones take
+FOUND = "model: got {}, expected {}"
+
+
+@dataclass(frozen=True)
+class Folder:
+    """What a folder holds: its cleaned configuration, and the files that are read.
+
+    read: config.json, the weights (with their index), the tokenizer's, as names in the folder.
+    """
+
+    path: Path
+    config: dict[str, Any]
+    weights: tuple[str, ...]
+    read: tuple[str, ...]
+
+    @classmethod
+    def of(cls, path: str | Path) -> Folder:
+        """Raises InputError (argument ``model``) for a folder that holds no model of a family."""
+        expected = "a folder with config.json and *.safetensors"
+        try:
+            real = Path(path).resolve(strict=True)
+        except (OSError, RuntimeError, ValueError) as error:
+            words = f"{shown(str(path))}, which is no folder that can be read"
+            raise InputError(FOUND.format(words, expected)) from error
+        require(real.is_dir(), "model", f"{shown(str(path))}, which is no folder", expected)
+        require(str(real).isprintable(), "model", shown(str(real)), "a name that can be printed")
+        require(there(real, CONFIG), "model", f"{real} without {CONFIG}", expected)
+        config = configuration.cleaned(parsed(real, CONFIG))
+        weights, index = _weights(real)
+        words = _tokenizer_files(real, config["model_type"])
+        return cls(real, config, weights, (CONFIG, *index, *weights, *words))
+
+    def digest(self) -> str:
+        """SHA-256 of the names and contents of all files that are read."""
+        total = hashlib.sha256()
+        for name in self.read:
+            with regular(self.path, name).open("rb") as stream:
+                own = hashlib.file_digest(stream, "sha256").hexdigest()
+            total.update(f"{name} {own}\n".encode())
+        return total.hexdigest()
+
+    @cached_property
+    def skeleton(self) -> nn.Module:
+        """The model that config.json describes, without numbers."""
+        transformers = library.transformers()
+        transformers.logging.set_verbosity_error()
+        options = {k: v for k, v in self.config.items() if k != "model_type"}
+        kind = transformers.CONFIG_MAPPING[self.config["model_type"]]
+        with reading("model", CONFIG), torch.device("meta"):
+            made = kind(**options, bos_token_id=None, eos_token_id=None)
+            return transformers.AutoModel.from_config(made, attn_implementation="eager")
+
+    @cached_property
+    def positions(self) -> int | None:
+        """The largest number of tokens; no weight is read."""
+        return architecture_of(self.skeleton).positions
+
+    def model(self, dtype: Any) -> nn.Module:
+        """The model without its head, in ``dtype``, every tensor accounted for."""
+        skeleton: Any = self.skeleton
+        needed = sum(p.numel() for n, p in skeleton.named_parameters() if not UNUSED.fullmatch(n))
+        library.transformers().logging.disable_progress_bar()
+        with ExitStack() as stack:
+            tensors = self._tensors(stack)
+            held = sum(tensor.numel() for tensor in tensors.values())
+            few = f"weights of {held:,} numbers, where {CONFIG} describes {needed:,}"
+            # A few that are missing are named below; a size that is none is told before it is made.
+            require(needed <= 2 * held + 2**20, "model", few, "the weights of that model")
+            self._require_ties(skeleton.config, tensors)
+            with reading("model", "weights"):
+                model, told = type(skeleton).from_pretrained(
+                    None,
+                    config=skeleton.config,
+                    state_dict=tensors,
+                    dtype=dtype,
+                    attn_implementation="eager",
+                    ignore_mismatched_sizes=True,
+                    output_loading_info=True,
+                )
+        _require_all(self.path, told)
+        return model
+
+    def notes(self, dtype: Any) -> tuple[str, ...]:
+        """What was changed in reading: the dtype, where the weights have another."""
+        with ExitStack() as stack:
+            found = {FLOATS[kind] for _, _, kind in self._listed(stack)}
+        others = sorted(found - {str(dtype).removeprefix("torch.")})
+        wider = "promoted" if "float64" not in others else "rounded"
+        new = str(dtype).removeprefix("torch.")
+        return tuple(f"weights {wider} from {other} to {new}" for other in others)
+
+    def _listed(self, stack: ExitStack) -> Iterator[tuple[Any, str, str]]:
+        """The opened file, name and kind of every tensor of numbers; others are refused by name."""
+        seen: set[str] = set()
+        for file in self.weights:
+            with reading("model", f"{file}, no whole safetensors file"):
+                opened = safetensors.safe_open(regular(self.path, file), framework="pt")
+                stack.enter_context(opened)
+                kinds = {name: opened.get_slice(name).get_dtype() for name in opened.keys()}
+            for name, kind in kinds.items():
+                require(name not in seen, "model", f"{shown(name)} in two files", "it once")
+                seen.add(name)
+                if kind in FLOATS:
+                    yield opened, name, kind
+                elif not UNUSED.fullmatch(name):
+                    given = f"{shown(name)} of {kind} in {file}"
+                    require(False, "model", given, f"weights of {', '.join(FLOATS.values())}")
+
+    def _tensors(self, stack: ExitStack) -> dict[str, torch.Tensor]:
+        found = {}
+        for opened, name, _ in self._listed(stack):
+            with reading("model", shown(name)):
+                found[name] = opened.get_tensor(name)
+        return found
+
+    def _require_ties(self, config: Any, tensors: dict[str, torch.Tensor]) -> None:
+        """Tied weights, where the files hold both, must be equal."""
+        if not getattr(config, "tie_word_embeddings", False):
+            return
+        heads = [n for n in tensors if n.endswith(("lm_head.weight", "predictions.decoder.weight"))]
+        inner = ("wte.weight", "embed_tokens.weight", "embed_in.weight")
+        inner += ("embeddings.word_embeddings.weight",)
+        for name in heads:
+            for other in (n for n in tensors if n.endswith(inner)):
+                head, table = tensors[name], tensors[other]
+                same = head.shape == table.shape and bool((head == table).all())
+                given = f"{name} and {other}, which differ though config.json ties them"
+                require(same, "model", given, 'equal ones, or "tie_word_embeddings": false')
+
+    def encode(self, text: str) -> tuple[list[int], list[str]]:
+        """Token ids of a text and the tokens; see :meth:`encode_all`."""
+        return self.encode_all({"text": text})[0]
+
+    def encode_all(self, texts: dict[str, str]) -> list[tuple[list[int], list[str]]]:
+        """Token ids and tokens of texts by name, by the tokenizer of the folder.
+
+        Raises InputError (argument: the name) for a folder without one, a text longer than the
+        model takes, without tokens, or most of whose tokens are unknown.
+        """
+        family = self.config["model_type"]
+        expected = "one that reads tokens; in Python, av.inspect(model, pixels)"
+        require(family != "vit", "text", f"a model of family {family!r}", expected)
+        files = _tokenizer_files(self.path, family)
+        given = f"a text, and no tokenizer.json or vocab.txt in {self.path}"
+        require(bool(files), "text", given, "one of them, or token ids (--tokens, inputs)")
+        most = LONGEST if self.positions is None else min(LONGEST, PER_TOKEN * self.positions)
+        for name, text in texts.items():
+            long = f"{len(text):,} characters"
+            require(len(text) <= most, name, long, f"at most {most:,} for this model")
+        found = self._encoded(files, list(texts.values()))
+        for name, (ids, words) in zip(texts, found, strict=True):
+            self._require_readable(name, ids, words)
+        return found
+
+    def _require_readable(self, name: str, ids: list[int], words: list[str]) -> None:
+        require(bool(ids), name, "no token", "a text of at least one token")
+        unknown = sum(token in UNKNOWN for token in words)
+        expected = "a text that the tokenizer of the folder knows, or token ids (--tokens)"
+        given = f"{unknown} unknown tokens of {len(words)}"
+        require(2 * unknown <= len(words), name, given, expected)
+        most = self.positions
+        expected = f"at most {most}, as the model takes"
+        require(most is None or len(ids) <= most, name, f"{len(ids)} tokens", expected)
+
+    def _encoded(self, files: Sequence[str], texts: list[str]) -> list[tuple[list[int], list[str]]]:
+        """What a program of its own made of texts, which a tokenizer cannot hold up or end."""
+        library.require_tokenizers()
+        seconds = SECONDS + sum(map(len, texts)) // BYTES_A_SECOND
+        options = parsed(self.path, OPTIONS) if OPTIONS in files else {}
+        require(isinstance(options, dict), "model", f"{shown(options)} as {OPTIONS}", "an object")
+        job = {
+            "files": {name: content(self.path, name) for name in files if name != OPTIONS},
+            "lowercase": options.get("do_lower_case", True) is not False,
+            "texts": texts,
+            "seconds": seconds,
+            "bytes": MEMORY,
+        }
+        try:
+            # Processor seconds end it; the wall clock only what sleeps, on a machine however busy.
+            done = subprocess.run(
+                [sys.executable, "-P", tokenization.__file__],
+                input=json.dumps(job).encode(),
+                capture_output=True,
+                timeout=60 * seconds,
+                env={**os.environ, "RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
+            )
+            found: Any = json.loads(done.stdout)
+        except (subprocess.TimeoutExpired, ValueError):
+            found = f"no end within {seconds} s of a processor, or too much memory"
+        given = f"{files[0]}, which does not work on this text ({str(found)[:300]})"
+        require(isinstance(found, list), "model", given, "a tokenizer that does")
+        return [(ids, words) for ids, words in found]
+
+
+def _weights(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the files of weights, and of their index if they have one."""
+    if there(folder, WEIGHTS):
+        regular(folder, WEIGHTS)
+        return (WEIGHTS,), ()
+    if not there(folder, INDEX):
+        raise InputError(_no_weights(folder))
+    body = parsed(folder, INDEX)
+    places = body.get("weight_map") if isinstance(body, dict) else None
+    good = isinstance(places, dict) and all(isinstance(name, str) for name in places.values())
+    expected = '"weight_map": an object from names of tensors to names of files in the folder'
+    if not good or not places:
+        raise InputError(FOUND.format(f"{INDEX} with weight_map {shown(places)}", expected))
+    names = tuple(sorted(set(places.values())))
+    require(len(names) <= 4096, "model", f"{len(names)} files in {INDEX}", "at most 4096")
+    for name in names:
+        regular(folder, name)
+    return names, (INDEX,)
+
+
+def _tokenizer_files(folder: Path, family: str) -> tuple[str, ...]:
+    """Names of the files of the first tokenizer that is there; none if there is none."""
+    for names, own in TOKENIZERS:
+        if own in (None, family) and all(there(folder, name) for name in names):
+            options = (OPTIONS,) if names[0] == "vocab.txt" and there(folder, OPTIONS) else ()
+            for name in (*names, *options):
+                regular(folder, name)
+            return (*names, *options)
+    return ()
+
+
+def _no_weights(path: Path) -> str:
+    named = (file for file in sorted(path.iterdir()) if re.fullmatch(r"[\w.-]+", file.name))
+    found = [file for file in named if file.suffix in PICKLES]  # a name goes into a command
+    pickles = sorted(found, key=lambda file: "model" not in file.name)
+    if not pickles:
+        return f"model: got no *.safetensors in {path}, expected the weights of the model there"
+    source, target = pickles[0], path / "model.safetensors"
+    command = CONVERT.replace("{source}", str(source)).replace("{target}", str(target))
+    return (
+        f"model: got {source.name}, a pickle, which can run any program when it is opened, "
+        f"expected safetensors; this converts it without running anything:\n{command}"
+    )
+
+
+def _require_all(path: Path, told: dict[str, Any]) -> None:
+    """Nothing that the trace needs is missing, and nothing is left over that it might need."""
+
+    def needed(names: Any) -> list[str]:
+        return sorted(str(n) for n in names if not UNUSED.fullmatch(str(n)))
+
+    sizes = needed(name for name, *_ in told["mismatched_keys"])
+    wrong = f"{len(sizes)} tensors in {path} of other shapes, the first {sizes[:1]}"
+    require(not sizes, "model", wrong, "the shapes of the model that config.json describes")
+    missing, extra = needed(told["missing_keys"]), needed(told["unexpected_keys"])
+    few = f"{len(missing)} tensors missing in {path}, the first {missing[:1]}"
+    require(not missing, "model", few, "all tensors of the model that config.json describes")
+    many = f"{len(extra)} tensors in {path} that config.json does not explain: {extra[:1]}"
+    require(not extra, "model", many, "the tensors of that model alone")

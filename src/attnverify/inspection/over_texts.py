@@ -1,0 +1,176 @@
+"""One table over the reports on many texts: what differs from text to text, and how far."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from attnverify.inspection.outputs import as_csv, table_of
+from attnverify.inspection.words import top_length, undecided
+from attnverify.runtime.campaign import Campaign, Finished, ran
+from attnverify.support import files
+from attnverify.support.environment import versions
+
+FORMAT = "attnverify inspect texts 1"
+REPORT, TEXTS, FIGURES, PIECES = "texts.json", "texts.csv", "figures.csv", "pieces"
+
+Row = dict[str, Any]
+
+#: For every table of a report the columns that name a row, and the figures that depend on the text.
+MAIN = {
+    "lengths": (("length",), ("share", "share_whole", "norm")),
+    "layers": (
+        ("layer",),
+        ("residual", "diameter", "factor", "bound", "over_threshold", "nearest_distance"),
+    ),
+    "heads": (
+        ("layer", "head"),
+        ("part", "moves", "sink", "itself", "entropy", "entropy_floor"),
+    ),
+}
+PLACE = ("length", "layer", "head")
+
+#: Columns of the two tables, by which those of an earlier run are known.
+COLUMNS = {
+    TEXTS: (
+        *("text", "sha256", "tokens", "steps", "deciding_nothing", "largest_error_over_bound"),
+        *("at", "rounding_of_output", "rounding_of_shares"),
+        *("top_length", "top_share", "biases_share"),
+        *("least_residual", "least_residual_layer", "rollout_rank_correlation"),
+    ),
+    FIGURES: ("table", *PLACE, "figure", "smallest", "median", "largest", "texts"),
+}
+
+
+def require_own(folder: Path) -> None:
+    """Before a run: the report and its tables replace none but those of an earlier run.
+
+    Raises InputError (argument ``out``), also for a folder where nothing can be written.
+    """
+    files.require_writable("out", folder / REPORT)
+    for name, columns in COLUMNS.items():
+        files.require_writable("out", folder / name, table_of(columns))
+
+
+def inspect_texts(
+    campaign: Campaign,
+    folder: Path,
+    *,
+    scheduler: str | None = None,
+    jobs: int | None = None,
+    finished: Finished = lambda name, result: None,
+) -> dict[str, Any]:
+    """Look at the texts that were not looked at yet, write the merged tables; the merged report.
+
+    folder: gets ``pieces``, with the report on every text, ``texts.json`` and its two tables as
+    CSV. scheduler, jobs, finished: as in :func:`attnverify.runtime.campaign.ran`. Equal campaigns
+    give equal files, byte by byte, wherever the pieces are computed.
+    """
+    with ran(
+        campaign, folder / PIECES, scheduler=scheduler, jobs=jobs, finished=finished
+    ) as results:
+        found = merged(campaign, results)
+        text = json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        files.write_text(folder / REPORT, text)
+        for name, rows in ((TEXTS, found["texts"]), (FIGURES, found["figures"])):
+            files.write_text(folder / name, as_csv(rows))
+    return found
+
+
+def merged(campaign: Campaign, reports: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The report over all texts; ``reports`` are taken one at a time, in the texts' order."""
+    values: dict[tuple[Any, ...], list[float]] = defaultdict(list)
+    rows, model, notes = [], {}, {}
+    digests = campaign.settings["texts"]
+    for (name, sha256), report in zip(digests.items(), reports, strict=True):
+        rows.append({"text": name, "sha256": sha256, **_row(report)})
+        model = report["model"]
+        notes |= dict.fromkeys(report["notes"])  # what holds of one text alone is said, too
+        for key, value in _figures(report):
+            values[key].append(value)
+    return {
+        "format": FORMAT,
+        "environment": versions(),
+        "model": {**model, "sha256": campaign.settings["model"]},
+        "proof": _proof(rows),
+        "texts": rows,
+        "figures": [_spread(key, each) for key, each in values.items()],
+        "notes": list(notes),
+    }
+
+
+def taken(report: Mapping[str, Any]) -> list[tuple[tuple[Any, ...], float]]:
+    """What :func:`merged` takes of a report: the largest error over its bound, then the figures."""
+    return [(("proof",), _row(report)["largest_error_over_bound"]), *_figures(report)]
+
+
+def _row(report: Mapping[str, Any]) -> Row:
+    """The main figures of one text."""
+    proof, rollout = report["proof"], report["rollout"] or {}
+    none = {"length": None, "share": None}
+    top = top_length(report["lengths"], proof["rounding_of_shares"]) or none
+    biases = next(row["share"] for row in report["lengths"] if row["length"] == "biases")
+    measured = [row for row in report["layers"] if row["residual"] is not None]
+    low = min(measured, key=lambda r: r["residual"], default={"layer": None, "residual": None})
+    return {
+        "tokens": report["inputs"]["tokens"],
+        **proof,
+        "top_length": top["length"],
+        "top_share": top["share"],
+        "biases_share": biases,
+        "least_residual": low["residual"],
+        "least_residual_layer": low["layer"],
+        "rollout_rank_correlation": rollout.get("rank_correlation"),
+    }
+
+
+def _figures(report: Mapping[str, Any]) -> Iterable[tuple[tuple[Any, ...], float]]:
+    """((table, its place, figure), value) for every figure that is defined."""
+    for table, (place, names) in MAIN.items():
+        for row in report[table]:
+            at = tuple(row[key] if key in place else None for key in PLACE)
+            for name in names:
+                if row[name] is not None:
+                    yield (table, *at, name), row[name]
+
+
+def _spread(key: tuple[Any, ...], values: list[float]) -> Row:
+    """A figure at one place over the texts where it is defined."""
+    table, *at, name = key
+    row: Row = {"table": table, **dict(zip(PLACE, at, strict=True)), "figure": name}
+    low, middle, high = min(values), median(values), max(values)
+    return row | {"smallest": low, "median": middle, "largest": high, "texts": len(values)}
+
+
+def _proof(rows: list[Row]) -> Row:
+    """Of all texts: the steps, and the largest error over its bound, with where it is."""
+    worst = max(rows, key=lambda row: row["largest_error_over_bound"])
+    return {
+        "texts": len(rows),
+        **{key: sum(row[key] for row in rows) for key in ("steps", "deciding_nothing")},
+        "largest_error_over_bound": worst["largest_error_over_bound"],
+        "at": worst["at"],
+        "text": worst["text"],
+    }
+
+
+def lines(report: Mapping[str, Any]) -> list[str]:
+    """What the terminal shows."""
+    proof, model = report["proof"], report["model"]
+    largest = proof["largest_error_over_bound"]
+    first = (
+        f"Reconstruction: {proof['steps']} steps over {proof['texts']} texts compared with the "
+        f"model's own forward pass in {model['dtype']}, largest error over its derived bound "
+        f"{largest:.3g} (at most 1), in {proof['text']} at {proof['at']}.{undecided(proof)}"
+    )
+    found = [first]
+    for row in report["figures"]:
+        if row["table"] == "lengths" and row["figure"] == "share":
+            spread = f"{row['smallest']:.3f} to {row['largest']:.3f}, median {row['median']:.3f}"
+            what = row["length"] if isinstance(row["length"], str) else f"length {row['length']}"
+            found.append(f"share of {what}: {spread} in {row['texts']} texts")
+    return [*found, *report["notes"]]

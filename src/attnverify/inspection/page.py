@@ -1,0 +1,131 @@
+"""A report as one page that needs nothing else: light and dark, tables that sort, no other host."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attnverify.inspection.columns import TABLES, Column
+from attnverify.inspection.drawings import figures
+from attnverify.inspection.words import found, proved
+
+if TYPE_CHECKING:
+    from attnverify.inspection.report import Report
+
+FOLDER = Path(__file__).parent
+TITLES = {
+    "lengths": "The output by path length",
+    "layers": "Layer by layer",
+    "heads": "Head by head",
+}
+HEAD = (
+    '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+    '<meta name="viewport" content="width=device-width,initial-scale=1">'
+)
+KIND = ": inspection"  # how the title ends
+EMPTY = "\u2013"
+#: A cell of more letters than this has its lines broken.
+WORDS = 24
+
+
+def page(report: Report) -> str:
+    """The whole page."""
+    title = f"{report.model['class']}, {report.model['layers']} layers{KIND}"
+    return (
+        f"{HEAD}<title>{escape(title)}</title><style>{_own('page.css')}</style></head><body>"
+        f"<main><h1>{escape(title)}</h1>{body(report)}</main><script>{_own('page.js')}</script>"
+        "</body></html>\n"
+    )
+
+
+def is_ours(start: str) -> bool:
+    """Whether a file that starts so is such a page."""
+    return start.startswith(f"{HEAD}<title>") and f"{KIND}</title>" in start
+
+
+def _own(name: str) -> str:
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
+def body(report: Report) -> str:
+    """What stands on the page: proof, findings, figures, tables."""
+    sentences = [*found(report), *report.notes]
+    parts = [
+        f"<p>{escape(_facts(report))}</p>",
+        f'<p class="proof">{escape(proved(report))}</p>',
+        f"<ul>{''.join(f'<li>{escape(each)}</li>' for each in sentences)}</ul>",
+        f'<div class="figures">{"".join(figures(report).values())}</div>',
+    ]
+    for name, title in TITLES.items():
+        rows: list[dict[str, Any]] = _named(getattr(report, name), report.inputs["words"])
+        if not rows:
+            continue
+        parts += [f"<h2>{title}</h2>", _table(title, rows, TABLES[name])]
+        parts.append(_legend(TABLES[name]))
+    return "".join(parts)
+
+
+def _named(rows: list[dict[str, Any]], words: list[str] | None) -> list[dict[str, Any]]:
+    """Rows whose nearest tokens have their words beside their numbers, where words are known."""
+    if words is None or not rows or "nearest" not in rows[0]:
+        return rows
+    return [
+        row | {"nearest": row["nearest"] and [f"{i} {words[i - 1]}" for i in row["nearest"]]}
+        for row in rows
+    ]
+
+
+def _facts(report: Report) -> str:
+    m, i = report.model, report.inputs
+    words = f"{i['texts']} text{'s' * (i['texts'] > 1)} of {i['tokens']} tokens"
+    grouped = "" if m["key_heads"] == m["heads"] else f" ({m['key_heads']} of keys and values)"
+    return (
+        f"{m['family']}, {m['parameters']:,} parameters, {m['layers']} layers, {m['heads']} "
+        f"heads{grouped}, width {m['width']}; {words}; run in {m['dtype']}."
+    )
+
+
+def _table(title: str, rows: list[dict[str, Any]], columns: dict[str, Column]) -> str:
+    shown = [
+        name
+        for name in columns
+        if any(row.get(name) is not None for row in rows) or name == "bound"
+    ]
+    head = "".join(
+        f'<th scope="col"><button type="button" title="{escape(columns[n].meaning)}">'
+        f"{escape(columns[n].title)}</button></th>"
+        for n in shown
+    )
+    lines = "".join(f"<tr>{''.join(_cell(row.get(n)) for n in shown)}</tr>" for row in rows)
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(title)}"><table>'
+        f"<thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>"
+    )
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return f"<td>{EMPTY}</td>"
+    if isinstance(value, int | float):
+        text = f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+        return f'<td data-n="{value!r}">{text}</td>'
+    text = ", ".join(str(each) for each in value) if isinstance(value, list) else str(value)
+    kind = ' class="words"' if len(text) > WORDS else ""
+    return f"<td{kind}>{escape(text)}</td>"
+
+
+def _legend(columns: dict[str, Column]) -> str:
+    entries = []
+    for column in columns.values():
+        if not column.meaning or column.meaning == "counted from 1":
+            continue
+        rests = f" Rests on <code>{column.claim}</code>." if column.claim else ""
+        limit = f" Does not show: {escape(column.limit)}." if column.limit else ""
+        entries.append(
+            f"<dt>{escape(column.title)}</dt><dd>{escape(column.meaning)}.{rests}{limit}</dd>"
+        )
+    return (
+        "<details><summary>What the columns mean, what they rest on, what they do not show"
+        f"</summary><dl>{''.join(entries)}</dl></details>"
+    )

@@ -1,0 +1,183 @@
+"""A forward pass as a straight line of affine maps, each beside what the model itself computed.
+
+A *trace* is the input of the first layer, the layers, and the final norm. A layer is a row of
+blocks; a block adds the outputs of its branches to its input (the skip connection) and may
+normalize the sum (BERT); a branch is a row of steps, one of which mixes tokens if it is attention.
+All is float64, batched: (batch, tokens, width).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attnverify.inspection.maps import Map, Mix, Norm, Roundings
+
+
+@dataclass(frozen=True)
+class Step:
+    """Maps one after the other and their output as the model computed it.
+
+    seen (batch, tokens, width): the model's own output; unit: the unit roundoff it worked with;
+    name: for messages, "attention values".
+    """
+
+    name: str
+    maps: Sequence[Map]
+    seen: Tensor
+    unit: float
+
+    @property
+    def roundings(self) -> Roundings:
+        return sum((map.roundings for map in self.maps), 0.0)
+
+    def linear(self, y: Tensor) -> Tensor:
+        """The linear part at streams y (..., batch, tokens, width)."""
+        for map in self.maps:
+            y = map.linear(y)
+        return y
+
+    def transposed(self, g: Tensor) -> Tensor:
+        """The transpose of :meth:`linear` at g (..., batch, tokens, width of the output)."""
+        for map in reversed(self.maps):
+            g = map.transposed(g)
+        return g
+
+    def carry(self, streams: Tensor, biases: bool = True) -> Tensor:
+        """Streams one step on; with ``biases`` the last one is theirs and gains the shifts."""
+        for map in self.maps:
+            streams = map.linear(streams)
+            if biases and isinstance(map.shift, Tensor):
+                streams[-1] += map.shift
+        return streams
+
+    def size(self, y: Tensor, factor: Tensor | float = 1.0) -> Tensor:
+        """The step in absolute values at y >= 0, shifts times ``factor``.
+
+        What rounding errors are measured against. The step is linear in both together, so bounds
+        with several factors take one pass; a factor a token is for norms, which act on tokens.
+        """
+        for map in self.maps:
+            y = map.absolute(y) + factor * abs(map.shift)
+        return y
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Steps from a block's input to what is added to it; ``attention``: they mix tokens."""
+
+    steps: Sequence[Step]
+
+    @property
+    def attention(self) -> bool:
+        return any(isinstance(map, Mix) for step in self.steps for map in step.maps)
+
+
+@dataclass(frozen=True)
+class Block:
+    """seen = input + the outputs of the branches, then the steps of ``after``."""
+
+    branches: Sequence[Branch]
+    seen: Tensor
+    unit: float
+    after: Sequence[Step] = ()
+
+    @property
+    def output(self) -> Tensor:
+        """The block's output as the model computed it."""
+        return self.after[-1].seen if self.after else self.seen
+
+
+@dataclass(frozen=True)
+class HeadNorm:
+    """A norm of every head's queries or keys; centered: layer norm, else RMS norm."""
+
+    epsilon: float
+    centered: bool
+    scale: Tensor | float
+    bias: Tensor | float
+
+    def at(self, x: Tensor) -> Norm:
+        return Norm.at(x, self.epsilon, self.centered, self.scale, self.bias)
+
+
+@dataclass(frozen=True)
+class Heads:
+    """The attention of one layer, head by head.
+
+    input (batch, tokens, width): what queries, keys and values are made from (behind the norm, if
+    one stands before). P (batch, heads, tokens, tokens). W_Q, W_K (heads, width, key_width), b_Q,
+    b_K (heads, key_width), W_V (heads, width, value_width), W_O (heads, value_width, width); heads
+    that share keys and values have equal ones. scale: what the scores are multiplied by. rotation:
+    cosines and sines (batch, tokens, rotated part of key_width) by which queries and keys are
+    rotated, if they are; norms: of queries and of keys. unit: the model's unit roundoff;
+    softmax_unit: the one that P was rounded to, which is coarser where the softmax of a float64
+    model is taken in float32.
+    """
+
+    input: Tensor
+    P: Tensor
+    W_Q: Tensor
+    b_Q: Tensor
+    W_K: Tensor
+    b_K: Tensor
+    W_V: Tensor
+    W_O: Tensor
+    key_heads: int
+    scale: float
+    unit: float
+    softmax_unit: float
+    rotation: tuple[Tensor, Tensor] | None = None
+    norms: tuple[HeadNorm, HeadNorm] | None = None
+
+    @property
+    def count(self) -> int:
+        return self.P.shape[1]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer: its input as the model computed it, its blocks, its heads."""
+
+    number: int
+    input: Tensor
+    blocks: Sequence[Block]
+    heads: Heads
+
+    @property
+    def output(self) -> Tensor:
+        return self.blocks[-1].output
+
+    @property
+    def unit(self) -> float:
+        """The coarsest unit roundoff that any part of the layer worked with."""
+        rows = [row for b in self.blocks for row in (*(each.steps for each in b.branches), b.after)]
+        units = (step.unit for row in rows for step in row)
+        return max(self.heads.unit, self.heads.softmax_unit, *units)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The layers and what follows them, with the tokens that are no padding.
+
+    input (batch, tokens, width) of the first layer; final: the norm behind the last layer, if any;
+    valid (batch, tokens), boolean.
+    """
+
+    input: Tensor
+    layers: Sequence[Layer]
+    final: Sequence[Step]
+    valid: Tensor
+
+    @property
+    def output(self) -> Tensor:
+        """The model's output, as it computed it."""
+        return self.final[-1].seen if self.final else self.layers[-1].output
+
+
+def double(x: Tensor) -> Tensor:
+    """Detached, in float64: every float of the smaller formats is one."""
+    return x.detach().to(torch.float64)

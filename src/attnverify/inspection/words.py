@@ -1,0 +1,158 @@
+"""A report in sentences: what was proved, and what stands out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from attnverify.inspection.report import Report
+
+SILENT = 0.05  # of the norm of a layer's attention
+SHOWN = 0.0005  # what shows in a share of three digits
+
+
+def summary(report: Report) -> list[str]:
+    """One line each; the first says what was proved."""
+    return [proved(report), *found(report), *report.notes]
+
+
+def proved(report: Report) -> str:
+    p, m = report.proof, report.model
+    return (
+        f"Reconstruction: {p['steps']} steps of {m['layers']} layers and {m['heads']} heads "
+        f"compared with the model's own forward pass in {m['dtype']}, largest error over its "
+        f"derived bound {p['largest_error_over_bound']:.3g} (at most 1), at {p['at']}. All paths "
+        f"and biases together are the output up to {p['rounding_of_output']:.1e} of it, the "
+        f"model's own rounding.{undecided(p)}"
+    )
+
+
+def undecided(proof: Mapping[str, Any]) -> str:
+    """What is said of steps whose comparison decides nothing; nothing where there are none."""
+    count = proof["deciding_nothing"]
+    if not count:
+        return ""
+    return (
+        f" But {count} of the steps decide nothing: the model's own values vanish there, or are no "
+        "larger than what rounding and underflow may change."
+    )
+
+
+def found(report: Report) -> Iterator[str]:
+    """What stands out in the tables."""
+    yield _lengths(report.lengths, report.proof["rounding_of_shares"])
+    yield from _layers(report.layers)
+    if report.heads:
+        yield from _heads(report.heads)
+    if report.rollout:
+        yield _rollout(report.rollout)
+
+
+def top_length(
+    lengths: Iterable[Mapping[str, Any]], rounding: float | None
+) -> Mapping[str, Any] | None:
+    """The row of the length with the largest share; None where no share is more than rounding.
+
+    rounding: the most that the model's rounding may be of a share.
+    """
+    paths = [row for row in lengths if row["paths"] is not None and row["share"] is not None]
+    top = max(paths, key=lambda row: row["share"], default=None)
+    return None if top is None or top["share"] <= (rounding or 0.0) else top
+
+
+def _lengths(rows: list[dict[str, Any]], rounding: float | None) -> str:
+    paths = [row for row in rows if row["paths"] is not None and row["share"] is not None]
+    if not paths:
+        return (
+            "The tokens of the output are all equal, up to rounding: shares without their mean are "
+            "undefined."
+        )
+    top = top_length(rows, rounding)
+    if top is None:
+        return (
+            "No length has a share above what the model's rounding may be of it, "
+            f"{rounding or 0.0:.2g} of what distinguishes the tokens of the output."
+        )
+    total = sum(row["paths"] for row in paths)
+    longest = paths[len(paths) // 2 + 1 :]
+    share = sum(row["share"] for row in longest)
+    of_paths = sum(row["paths"] for row in longest) / total
+    biases = next(row["share"] for row in rows if row["length"] == "biases")
+    line = (
+        f"Paths of length {top['length']} carry the largest share of what distinguishes the "
+        f"tokens of the output, {top['share']:.3f}; biases carry {biases:.3f}"
+    )
+    if longest:
+        line += (
+            f"; lengths from {longest[0]['length']} on, {of_paths:.1%} of all paths, {share:.3f}"
+        )
+    if rounding is not None and rounding >= SHOWN:
+        line += f"; the model's rounding may be {rounding:.2g} of each"
+    return line + "."
+
+
+def _layers(rows: list[dict[str, Any]]) -> Iterator[str]:
+    bounded = [row for row in rows if row["over_threshold"] is not None]
+    if bounded:
+        low = min(bounded, key=lambda row: row["over_threshold"])
+        below = sum(row["over_threshold"] < 1 for row in bounded)
+        yield (
+            f"The sharp theorem applies to {len(bounded)} of {len(rows)} inputs of layers; "
+            f"{below} are below the threshold of collapse, the nearest is "
+            f"{low['over_threshold']:.3g} times it (layer {low['layer']})."
+        )
+    for reason in dict.fromkeys(row["why_no_threshold"] for row in rows):
+        if reason is not None:
+            where = [row for row in rows if row["why_no_threshold"] == reason]
+            most = max(where, key=lambda row: row["bound"])
+            yield (
+                f"No threshold at {len(where)} inputs of layers: {reason}. There attention "
+                f"multiplies the diameter by at most {most['bound']:.3g} (layer {most['layer']}), "
+                f"whatever the tokens are."
+            )
+    measured = [row for row in rows if row["residual"] is not None]
+    if measured:
+        low = min(measured, key=lambda row: row["residual"])
+        yield (
+            f"Tokens are nearest to collapse where layer {low['layer']} begins: "
+            f"relative residual {low['residual']:.3g}."
+        )
+
+
+def _heads(rows: list[dict[str, Any]]) -> Iterator[str]:
+    measured = [row for row in rows if row["moves"] is not None]
+    silent = [row for row in measured if row["moves"] < SILENT]
+    if not measured:
+        yield "What attention adds is equal for all tokens, up to rounding: no head stands out."
+    else:
+        yield (
+            f"{len(silent)} of {len(measured)} heads could be silent on these tokens: their output "
+            f"is less than {SILENT:.0%} of their layer's attention"
+            + (": " if silent else "")
+            + ", ".join(f"{row['layer']}.{row['head']}" for row in silent[:12])
+            + (", ..." if len(silent) > 12 else "")
+            + "."
+        )
+    sinks = [row for row in rows if row["sink"] is not None]
+    if sinks:
+        most = max(sinks, key=lambda row: row["sink"])
+        half = sum(row["sink"] > 0.5 for row in sinks)
+        yield (
+            f"{half} of {len(sinks)} heads give more than half of their attention to the first "
+            f"token; the most is {most['sink']:.3f} (layer {most['layer']}, head {most['head']})."
+        )
+
+
+def _rollout(found: dict[str, Any]) -> str:
+    if found["rank_correlation"] is None:
+        return (
+            "Attention rollout is compared with nothing: no token of the output sees two tokens of "
+            "the input and has parts of them that do not vanish."
+        )
+    return (
+        f"Attention rollout against the true parts of single tokens: rank correlation "
+        f"{found['rank_correlation']:.2f}; both give the most to the same input token in "
+        f"{found['same_top']:.0%} of rows; a token keeps {found['own_true']:.2f} of its own place "
+        f"in truth, {found['own_rollout']:.2f} by rollout."
+    )

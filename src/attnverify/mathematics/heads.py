@@ -1,0 +1,268 @@
+"""Many heads in the composite value: the loss of d^(1/4), and the family that shows it.
+
+Arrays as in :mod:`attnverify.mathematics.collapse`. kappa(D) = (e^D - 1)/D for D > 0. A matrix
+whose rows and columns repeat is given by its distinct entries and two arrays of multiplicities.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from flint import arb
+from torch import Tensor
+
+from attnverify.arithmetic import ops
+from attnverify.mathematics import collapse, norms
+from attnverify.mathematics.softmax import oscillation, variation_bound
+
+# ---------------------------------------------------------------- column sums
+
+
+def kappa(D):
+    """(e^D - 1)/D for D > 0: the mean of e^(sD) over 0 <= s <= 1."""
+    return ops.expm1(D) / D
+
+
+def deviations(base, E, v):
+    """sum_i |(P_i - p) v|, P_i = softmax(base + E_i), p = softmax(base).
+
+    base, v: (..., tokens), E: (..., rows, tokens); shape (...).
+    """
+    moved = ops.softmax(base[..., None, :] + E) - ops.softmax(base)[..., None, :]
+    return ops.sum(abs(ops.sum(moved * v[..., None, :], -1)), -1)
+
+
+def oscillation_factor(k):
+    """k/2 for k = kappa(D), D = max_i osc(E_i): times ||E||_1 osc(v) it bounds deviations."""
+    return k / ops.constant(2, k)
+
+
+def single_factor(k):
+    """(1 + k)/4 for the same k: times ||E||_1 it bounds deviations for a unit vector v."""
+    return (1 + k) / ops.constant(4, k)
+
+
+# ---------------------------------------------------------------- the bounds of one layer
+
+
+def largest_oscillation(R, W_QK, key_width: int):
+    """D = max over heads and rows of osc((E_h)_i), E_h = R W_QK,h R^T / sqrt(d_qk); shape (...)."""
+    D = oscillation(collapse.scores_of_residual(R, W_QK, key_width))
+    return ops.amax(ops.amax(D, -1), -1)
+
+
+def sums_constant(R, W_QK, W, key_width: int):
+    """(1/2) sqrt(1 + kappa(D)) sqrt(sum_h q_h ||W_h||_1 sum_h q_h ||W_h||_inf) / sqrt(d_qk)."""
+    factor = ops.sqrt(single_factor(kappa(largest_oscillation(R, W_QK, key_width))))
+    return factor * collapse.corrected_constant(R, W_QK, W, key_width) / ops.constant(4, R)
+
+
+def one_head_constant(R, W_QK, W, key_width: int):
+    """The same for one head, times sqrt(tanh(D/4) / (D/4)); D > 0."""
+    D = largest_oscillation(R, W_QK, key_width)
+    share = ops.constant(4, D) * variation_bound(D) / D
+    return ops.sqrt(share) * sums_constant(R, W_QK, W, key_width)
+
+
+def dimension_factor(D, d):
+    """K(D, d) = (1/4) sqrt(1 + kappa) (tau + 1/tau), tau^4 = 2 kappa d / (1 + kappa).
+
+    D > 0: largest oscillation; d: width, a number in the arithmetic of D.
+    """
+    k = kappa(D)
+    tau = ops.sqrt(ops.sqrt(2 * k * d / (1 + k)))
+    return ops.sqrt(1 + k) * (tau + 1 / tau) / ops.constant(4, D)
+
+
+def dimension_constant(R, W_QK, W, key_width: int):
+    """K(D, d) sum_h ||W_QK,h||_1 ||W_h||_{1,inf} / sqrt(d_qk), d the number of columns of W_h."""
+    factor = dimension_factor(largest_oscillation(R, W_QK, key_width), W.shape[-1])
+    heads = ops.sum(norms.max_column_sum(W_QK) * norms.composite(W), -1)
+    return factor * heads / ops.root(key_width, R)
+
+
+# ---------------------------------------------------------------- the family
+
+
+#: Key width of the family, whose scores are W_QK and b_QK over its root, 2.
+WIDE_KEY_WIDTH = 4
+
+
+def wide_family(d: int, n: int, w: float = 2.0**-4, bias: float = 64.0) -> dict[str, Tensor]:
+    """n tokens e_1, e_2, 0, ..., 0 and two heads for which the printed many-heads bound fails.
+
+    W_QK,h = 2 w e_1 (e_1 - e_2)^T, b_QK,h = 2 bias (e_1 + e_2), W_1 = sqrt(d) (e_1 - e_2) e_1^T,
+    W_2 = (e_1 - e_2) 1^T; d >= 2, n >= 3. W_QK and b_QK together have rank 2, so d_qk >= 2 makes a
+    layer with these; here d_qk = 4 (:data:`WIDE_KEY_WIDTH`), whose root is exact. Dense float64
+    tensors for small sizes; see :func:`wide_family_distinct` for any.
+    """
+    X, W_QK = torch.zeros(n, d).double(), torch.zeros(2, d, d).double()
+    W, b_QK = torch.zeros(2, d, d).double(), torch.zeros(2, d).double()
+    X[0, 0] = X[1, 1] = 1
+    W_QK[:, 0, 0], W_QK[:, 0, 1], b_QK[:, :2] = 2 * w, -2 * w, 2 * bias
+    W[0, 0, 0], W[0, 1, 0] = d**0.5, -(d**0.5)
+    W[1, 0], W[1, 1] = 1, -1
+    return {"X": X, "W_QK": W_QK, "b_QK": b_QK, "W": W}
+
+
+def wide_family_distinct(d: int, n: int, w, bias) -> dict[str, Any]:
+    """The distinct rows, features and output columns of that layer, in balls.
+
+    Three tokens, two features, two output columns; the third token stands for n - 2 equal ones and
+    the second column for d - 1 (``rows``, ``columns``). Equal tokens are one token whose logits are
+    larger by log(n - 2); as theirs are 0 here, the two others get log(n - 2) less, by the bias.
+    Features that are zero in all tokens are left out.
+    """
+    one, root, w = arb(1), arb(d).sqrt(), 2 * arb(w)
+    shifted = 2 * (arb(bias) - arb(n - 2).log())
+    head = [[w, -w], [0 * w, 0 * w]]
+    values = [[[root, 0 * root], [-root, 0 * root]], [[one, one], [-one, -one]]]
+    return {
+        "X": ops.balls(np.array([[1, 0], [0, 1], [0, 0]])),
+        "W_QK": np.array([head, head], dtype=object),
+        "b_QK": np.full((2, 2), shifted, dtype=object),
+        "W": np.array(values, dtype=object),
+        "rows": np.array([one, one, arb(n - 2)], dtype=object),
+        "columns": np.array([one, arb(d - 1)], dtype=object),
+    }
+
+
+def pair_distinct(d: int, t) -> dict[str, Any]:
+    """The same for :func:`attnverify.mathematics.collapse.many_heads_counterexample`."""
+    one, zero, root, half = arb(1), arb(0), arb(d).sqrt(), arb(t) / 2
+    return {
+        "X": np.array([[half], [-half]], dtype=object),
+        "W_QK": np.array([[[one]], [[one]]], dtype=object),
+        "b_QK": np.array([[zero], [zero]], dtype=object),
+        "W": np.array([[[root, zero]], [[one, one]]], dtype=object),
+        "rows": np.array([one, one], dtype=object),
+        "columns": np.array([one, arb(d - 1)], dtype=object),
+    }
+
+
+def repeated_sums(A, rows, columns) -> tuple[Any, Any]:
+    """(||A||_1, ||A||_inf) of the matrix in which row i stands rows[i] times, column k columns[k].
+
+    A: (..., len(rows), len(columns)), balls.
+    """
+    size = abs(A)
+    by_column = ops.amax(ops.sum(size * rows[:, None], -2), -1)
+    return by_column, ops.amax(ops.sum(size * columns, -1), -1)
+
+
+def head_sizes(i: dict[str, Any]) -> Any:
+    """||W_QK,h||_1 ||W_h||_{1,inf} of every head of a layer given by its distinct entries.
+
+    ``features``: how often a feature stands, as a row of the weights; once if it is not there.
+    """
+    once = np.full(i["X"].shape[-1], arb(1), dtype=object)
+    features = i.get("features", once)
+    query_keys, _ = repeated_sums(i["W_QK"], features, features)
+    columns, rows = repeated_sums(i["W"], features, i["columns"])
+    return query_keys * ops.sqrt(columns * rows)
+
+
+def repeated_composite(A, rows, columns) -> Any:
+    """||A||_{1,inf} of that matrix."""
+    by_column, by_row = repeated_sums(A, rows, columns)
+    return ops.sqrt(by_column * by_row)
+
+
+def spike_residual_squared(first, other, d, n):
+    """min over centers of ||A - 1 y^T||^2_{1,inf} for A with one nonzero row of n >= 3.
+
+    That row is (first, other, ..., other), d entries, first >= other >= 0. Valid where
+    (n - 1) T >= 3 d first, with T the sum of the row, and first - other <= (n - 2) other; without
+    the last condition it is a lower bound.
+    """
+    T = first + (d - 1) * other
+    return first * (T - (d * first - T) / (n - 2))
+
+
+def wide_family_ratio(d, n, w, bias):
+    """Left over right of the printed bound (H = 2, L = 1, gamma = 1) on that family.
+
+    (g/w) (y + 1/y) / (8 sqrt 2) sqrt(1 - (sqrt d - 1)/(n - 2)) with y = d^(1/4) and
+    g = sinh(w) / (cosh(w) + (n - 2) e^-bias / 2), for n >= 3 sqrt(d) + 1. One arithmetic for all.
+    """
+    root = ops.sqrt(d)
+    y = ops.sqrt(root)
+    up, down, rest = ops.exp(w), ops.exp(-w), (n - 2) * ops.exp(-bias)
+    moved = (up - down) / (up + down + rest)
+    return moved / w * (y + 1 / y) * ops.sqrt(1 - (root - 1) / (n - 2)) / (8 * ops.root(2, d))
+
+
+# ---------------------------------------------------------------- the family with large scores
+
+
+#: The oscillation, below x*; how far e_1 raises itself; the logit of e_1 above that of a light
+#: token; the number of heavy rows; W_QK,2. They are chosen for width 14,330.
+LARGE_SCORES = {"D": 1.2564312, "y": 0.195, "lead": 9.555, "m": 100, "w": 2.0**-20}
+
+
+def large_family(
+    d: int, zeros: int, key_width: int, D: float, y: float, lead: float, m: int, w: float, bias=64.0
+) -> dict[str, Tensor]:
+    """Tokens e_1, ..., e_d and ``zeros`` times 0; two heads, no score oscillates by more than D.
+
+    With N = d - 1 - m light tokens e_j, j > m + 1, the scores are: head 1, D of each light token
+    with itself, y of e_1 with itself, (D - y)/m of each heavy token e_2, ..., e_(m+1) with e_1;
+    head 2, (w, -w) of e_1 with e_1 and e_2. Biases, as logits: head 1, ``lead`` + bias for e_1 and
+    bias for light tokens; head 2, bias for e_1 and e_2. W_1 = w sqrt(2d) e_1 e_1^T,
+    W_2 = D (e_1 - e_2) 1^T. Dense float64 tensors for small sizes; d_qk >= d makes any W_QK.
+    """
+    E, b, W = torch.zeros(2, d, d).double(), torch.zeros(2, d).double(), torch.zeros(2, d, d)
+    W, light = W.double(), range(m + 1, d)
+    E[0, 0, 0], E[0, 1 : m + 1, 0], E[0, light, light] = y, (D - y) / m, D
+    E[1, 0, 0], E[1, 0, 1], b[1, :2] = w, -w, bias
+    b[0, 0], b[0, m + 1 :] = lead + bias, bias
+    W[0, 0, 0], W[1, 0], W[1, 1] = w * (2 * d) ** 0.5, D, -D
+    X, root = torch.cat([torch.eye(d), torch.zeros(zeros, d)]).double(), key_width**0.5
+    return {"X": X, "W_QK": root * E, "b_QK": root * b, "W": W}
+
+
+def large_family_distinct(
+    d: int, zeros: int, key_width: int, D, y, lead, m: int, w, bias
+) -> dict[str, Any]:
+    """One token of each type of that layer, one of 0 and two output columns, in balls; m >= 2.
+
+    Types: e_1, e_2, a light token, all other light ones as keys, the other heavy tokens, 0. A light
+    token meets its own key and N - 1 others, so those are a type of their own, of which only keys
+    are used: as rows they are like the one light token, for which ``rows`` counts N. ``features``
+    counts the rows of a column of weights.
+    """
+    N, none = d - 1 - m, arb(0)
+    D, y, lead, w, bias = (arb(v) for v in (D, y, lead, w, bias))
+    E = np.full((2, 5, 5), none, dtype=object)
+    E[0, 0, 0], E[0, 1, 0], E[0, 4, 0], E[0, 2, 2] = y, (D - y) / m, (D - y) / m, D
+    E[1, 0, 0], E[1, 0, 1] = w, -w
+    b = np.array(
+        [[lead + bias, none, bias, bias, none], [bias, bias, none, none, none]], dtype=object
+    )
+    counts = [arb(c) for c in (1, 1, 1, N - 1, m - 1)]
+    b = b + np.array([c.log() - arb(zeros).log() for c in counts], dtype=object)
+    W = np.full((2, 5, 2), none, dtype=object)
+    W[0, 0, 0], W[1, 0], W[1, 1] = w * arb(2 * d).sqrt(), D, -D
+    root = arb(key_width).sqrt()
+    return {
+        "X": ops.balls(np.eye(6, 5)),
+        "W_QK": root * E,
+        "b_QK": root * b,
+        "W": W,
+        "rows": np.array([arb(c) for c in (1, 1, N, 0, m - 1, zeros)], dtype=object),
+        "columns": np.array([arb(1), arb(d - 1)], dtype=object),
+        "features": np.array(counts, dtype=object),
+    }
+
+
+def pinned_residual_squared(column, row, d, zeros):
+    """A lower bound of min over y of ||A - 1 y^T||^2_{1,inf}, A with d columns and rows of zeros.
+
+    column, row: the largest sums of absolute values of A; ``zeros`` rows of A are 0, at least half
+    of all. With F the largest column sum of A - 1 y^T: F >= column, and zeros |y_k| <= F for every
+    k, so the longest row keeps at least row - d F/zeros; it or a row of zeros keeps row/2. F times
+    the larger of the two is least at F = column if row >= 3 d column/zeros; else this is no bound.
+    """
+    return column * (row - d * column / zeros)

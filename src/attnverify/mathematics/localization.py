@@ -1,0 +1,176 @@
+"""Signal propagation probability in the model of Bao, Hataya and Karakida (2024).
+
+The weight of token i is clip((1 + (omega_i - mean(omega))/temperature)/T, 0, 1) for the scores of
+:mod:`attnverify.mathematics.walk`. Its signal propagates if the weight lies strictly inside (0, 1):
+
+    rho_i = P(-temperature < omega_i - mean(omega) < (T - 1) temperature).
+
+Four ways to compute it: exactly, by the normal approximation, by the limit of many tokens, and by
+simulation.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attnverify.arithmetic import ops
+from attnverify.mathematics import chisquare, walk
+from attnverify.mathematics import eigenspectrum as spectrum
+from attnverify.support.errors import require
+
+Method = Literal["exact", "gaussian", "limit", "limit-general", "simulation"]
+METHODS = ("exact", "gaussian", "limit", "limit-general", "simulation")
+SIMULATED = 1 << 22  # numbers of simulated walks held at once
+
+
+def probability(
+    w_qk: Float[Tensor, "d d"],
+    tokens: int,
+    temperature: float,
+    method: Method = "exact",
+    *,
+    covariance: Float[Tensor, "d d"] | None = None,
+    accuracy: float = 1e-8,
+    samples: int = 100_000,
+    seed: int = 0,
+) -> Float[Tensor, "tokens"]:
+    """rho_i for i = 1..tokens, float64; covariance: S (default: the identity).
+
+    method "exact": by inverting the characteristic function, error at most ``accuracy`` for given
+    chi-square weights; these come from a float64 eigensolver, whose error is not enclosed;
+    "gaussian": normal approximation with the exact mean and variance; "limit": many tokens and a
+    normal law, for symmetric w_qk only (Bao et al. 2024); "limit-general": the same for any w_qk;
+    "simulation": share of ``samples`` walks, standard error at most 1/(2 sqrt(samples)).
+    Errors: InputError for a bad shape, entry, covariance, temperature, fewer than 2 tokens,
+    w_qk = 0, or an accuracy that cannot be met.
+    """
+    spectrum.require_square("w_qk", w_qk)
+    require(w_qk.ndim == 2, "w_qk", f"shape {tuple(w_qk.shape)}", "one square matrix (d, d)")
+    require(isinstance(tokens, int) and tokens >= 2, "tokens", tokens, "an integer >= 2")
+    require(0 < temperature < math.inf, "temperature", temperature, "a positive number")
+    require(method in METHODS, "method", repr(method), f"one of {METHODS}")
+    root = spectrum.covariance_root(covariance, w_qk.shape[-1])
+    w, temperature = _over_largest(w_qk.double(), temperature)
+    if method == "limit":
+        spectrum.require_symmetric("w_qk", w_qk.double(), 'method="limit-general"')
+    if method == "simulation":
+        return _simulate(w, root, tokens, temperature, samples, seed)
+    product, temperature = _over_largest(root @ w @ root, temperature)
+    if method == "exact":
+        return _exact(product, tokens, temperature, accuracy)
+    if method == "gaussian":
+        return _gaussian(product, tokens, temperature)
+    return _limit(product, tokens, temperature)
+
+
+def _over_largest(w: Tensor, temperature: float) -> tuple[Tensor, float]:
+    """Both over the largest |entry| of w: rho is the same, and squares stay finite and not zero."""
+    largest = float(w.abs().amax())
+    require(largest > 0, "w_qk", "tr(WSW'S) = 0", "a matrix that is not zero")
+    return w / largest, temperature / largest
+
+
+def weights(product: Float[Tensor, "d d"], tokens: int) -> Float[Tensor, "tokens 2*d"]:
+    """omega_i - mean(omega) is sum_k mu_k z_k^2 in law; row i holds its 2d weights mu_k.
+
+    product: S^(1/2) W S^(1/2). They are the eigenvalues of
+    [[g M_s, h M/2], [h M'/2, 0]], M_s = (M + M')/2, h^2 = (T^2 - 1)/12. For symmetric W with
+    eigenvalues w_k of the product they are w_k (g_i +- sqrt(a_i T))/2. The former needs an
+    eigendecomposition a token, the latter one in all.
+    """
+    g = walk.alignment(walk.indices(tokens, product), tokens)
+    h = math.sqrt(walk.remainder(tokens))
+    symmetric = (product + product.mT) / 2
+    if bool((symmetric == product).all()):
+        return symmetric_weights(torch.linalg.eigvalsh(product), g, h)
+    zero = torch.zeros_like(product)
+    corner = torch.cat([torch.cat([symmetric, zero], -1), torch.cat([zero, zero], -1)], -2)
+    cross = torch.cat([torch.cat([zero, product], -1), torch.cat([product.mT, zero], -1)], -2)
+    return torch.linalg.eigvalsh(g[:, None, None] * corner + h / 2 * cross)
+
+
+def symmetric_weights(eigenvalues, g, h):
+    """w_k (g +- sqrt(g^2 + h^2))/2; eigenvalues (d,), g (T,), h scalar -> (T, 2d)."""
+    root = ops.sqrt(ops.square(g) + h * h)
+    both = [(g + root)[:, None] * eigenvalues / 2, (g - root)[:, None] * eigenvalues / 2]
+    return ops.join(both, -1)
+
+
+def between(weights, low, high, accuracy):
+    """P(low < Q < high) for every row of weights (T, m), off by at most ``accuracy``; (T,)."""
+    x = weights.new_tensor([low, high]).expand(len(weights), 2)
+    values, _ = chisquare.distribution(weights, x, accuracy, together=2)
+    return (values[:, 1] - values[:, 0]).clamp(0, 1)
+
+
+def _exact(product, tokens, temperature, accuracy) -> Tensor:
+    high = (tokens - 1) * temperature
+    return between(weights(product, tokens), -temperature, high, accuracy)
+
+
+def gaussian(mean, deviation, low, high):
+    """Phi((high - mean)/deviation) - Phi((low - mean)/deviation), by its two tails."""
+    below = ops.normal_cdf((low - mean) / deviation)
+    above = ops.normal_cdf((mean - high) / deviation)
+    return 1 - below - above
+
+
+def _gaussian(product, tokens, temperature) -> Tensor:
+    i = walk.indices(tokens, product)
+    trace, frobenius, square = walk.traces(product, torch.eye(len(product), dtype=product.dtype))
+    deviation = walk.score_variance(i, tokens, frobenius, square).sqrt()
+    mean = walk.score_mean(i, tokens, trace)
+    return gaussian(mean, deviation, -temperature, (tokens - 1) * temperature)
+
+
+def limit_argument(t, xi, eta, asymmetry: Any = 1, sqrt=ops.sqrt):
+    """(eta + (t - 1/2) xi) / sqrt(v(t)), v(t) = walk.limit_variance(t, asymmetry).
+
+    ``sqrt`` is the square root of the arguments' arithmetic; pass sympy's for sympy symbols.
+    """
+    return (eta + (2 * t - 1) * xi / 2) / sqrt(walk.limit_variance(t, asymmetry))
+
+
+def limit(t, xi, eta, asymmetry: Any = 1):
+    """Phi of :func:`limit_argument`: many tokens and normal scores.
+
+    xi = tr(WS)/sqrt(tr(WSW'S)), eta = temperature/(T sqrt(tr(WSW'S))), t in [0, 1];
+    asymmetry = 1, for symmetric W, is the theorem of Bao et al. (2024) as read in this book.
+    """
+    return ops.normal_cdf(limit_argument(t, xi, eta, asymmetry))
+
+
+def limit_rate(T):
+    """1/(2 sqrt(2 pi e) (T^2 - 1)): how far the limit is from the normal approximation, at most.
+
+    At the positions of :func:`attnverify.mathematics.walk.position`, apart from the upper tail;
+    claim localization.limit.
+    """
+    one = ops.constant(1, T) + 0 * T
+    return one / (2 * ops.sqrt(2 * ops.pi(T) * ops.exp(one)) * (ops.square(T) - 1))
+
+
+def _limit(product, tokens, temperature) -> Tensor:
+    trace, frobenius, square = walk.traces(product, torch.eye(len(product), dtype=product.dtype))
+    eta = temperature / (tokens * frobenius.sqrt())
+    t = walk.position(walk.indices(tokens, product), tokens)
+    return limit(t, trace / frobenius.sqrt(), eta, square / frobenius)
+
+
+def _simulate(w, root, tokens, temperature, samples, seed) -> Tensor:
+    require(isinstance(samples, int) and samples >= 1, "samples", samples, "an integer >= 1")
+    random = torch.Generator().manual_seed(seed)
+    inside = torch.zeros(tokens, dtype=torch.int64)
+    batch = max(1, SIMULATED // (tokens * len(w)))
+    for start in range(0, samples, batch):
+        walks = walk.sample(root, tokens, min(batch, samples - start), random)
+        scores = (walks @ (walks[:, -1] @ w.mT)[..., None])[..., 0]
+        scores = scores - scores.mean(-1, keepdim=True)
+        passing = (scores > -temperature) & (scores < (tokens - 1) * temperature)
+        inside += passing.sum(0)
+    return inside.double() / samples

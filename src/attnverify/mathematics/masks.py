@@ -1,0 +1,67 @@
+"""Masks: which keys a query may see, from causality, a sliding window and padding.
+
+Every mask here lets a query see its own token, so no row of attention is ever empty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from attnverify.arithmetic import ops
+from attnverify.support.errors import require
+
+
+def without_padding(keep: Any, real: Any) -> Any:
+    """``keep`` (..., tokens, tokens) less the keys that are padding; a query still sees itself.
+
+    real: (..., tokens), True where a token is no padding; both tensors or both numpy arrays.
+    Result (..., tokens, tokens). The diagonal is the window of size 1.
+    """
+    return keep & (real[..., None, :] | ops.causal(keep.shape[-1], keep, 1))
+
+
+@dataclass(frozen=True)
+class Mask:
+    """A mask of :class:`attnverify.mathematics.attention.SelfAttentionNetwork`.
+
+    All restrictions hold that are given.
+
+    causal: no key after the query. window: the query and the window - 1 keys before it alone, which
+    is causal, too. real: (..., tokens), True where a token is no padding; no query sees padding,
+    but for a padding token itself.
+    """
+
+    causal: bool = False
+    window: int | None = None
+    real: Bool[Tensor, "*batch tokens"] | None = None
+
+    @property
+    def hides_padding_alone(self) -> bool:
+        """Whether real tokens see all real tokens."""
+        return not self.causal and self.window is None
+
+    def real_alone(self, X: Float[Tensor, "*batch tokens width"]) -> Tensor:
+        """X with the first real token in place of padding: its real tokens and no others."""
+        if self.real is None:
+            return X
+        real = self.real.to(X.device).expand(X.shape[:-1])
+        first = real.int().argmax(-1)[..., None, None].expand(*X.shape[:-2], 1, X.shape[-1])
+        return torch.where(real[..., None], X, X.gather(-2, first))
+
+    def keep(self, tokens: int, like: Tensor) -> Bool[Tensor, "*batch tokens tokens"]:
+        """Which keys (columns) each query (row) may see; raises InputError for a bad mask."""
+        whole = isinstance(self.window, int) and self.window >= 1
+        require(self.window is None or whole, "mask.window", self.window, "a whole number >= 1")
+        everything = torch.ones(tokens, tokens, dtype=torch.bool, device=like.device)
+        masked = self.causal or self.window is not None
+        seen = ops.causal(tokens, like, self.window) if masked else everything
+        if self.real is None:
+            return seen
+        shape = tuple(self.real.shape)
+        require(shape[-1:] == (tokens,), "mask.real", f"shape {shape}", f"shape (..., {tokens})")
+        return without_padding(seen, self.real.to(like.device))

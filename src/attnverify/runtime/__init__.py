@@ -1,0 +1,1 @@
+"""How work runs: processes, clusters, long runs in pieces, and the cache of finished work."""

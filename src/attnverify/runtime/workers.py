@@ -1,0 +1,204 @@
+"""Run the pieces of a verification: in this process, in processes of its own, or on a cluster.
+
+Nothing heavy is imported here, so that a process is under control before it loads anything: it
+ends when its parent does, leaves interrupts to its parent, and its death is told by the name of the
+piece it was working on.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context, parent_process, resource_tracker
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from attnverify.support.errors import RunError
+
+CONTEXT = get_context("spawn")  # a fork of a process with threads may hang
+
+Results = Generator[Any, None, None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A piece of a run: its name and the call that does it.
+
+    limit: seconds after which a process of its own is ended, None for a piece that surely ends.
+    They are counted from when the process has imported what the call needs. Code from outside the
+    package has a limit; its process does nothing else afterwards, since it may have changed it.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    limit: int | float | None = None
+
+    def __call__(self) -> Any:
+        return self.function(*self.arguments)
+
+
+def run_all(tasks: Sequence[Task], scheduler: str | None, jobs: int | None) -> Results:
+    """The results of the tasks, in the order in which they come.
+
+    scheduler: address of a dask scheduler; jobs: number of local processes, by default one a core.
+    Raises ``RunError`` if a piece dies. A caller that stops early closes the iterator, which ends
+    the processes at once.
+    """
+    jobs = min(jobs or os.cpu_count() or 1, len(tasks))
+    if scheduler is not None:
+        from attnverify.runtime import cluster
+
+        yield from cluster.run(tasks, scheduler)
+    elif jobs <= 1 and all(task.limit is None for task in tasks):
+        yield from (task() for task in tasks)
+    else:
+        yield from _in_processes(tasks, max(jobs, 1))
+
+
+def _in_processes(tasks: Sequence[Task], jobs: int) -> Results:
+    waiting, workers = iter(tasks), []
+    try:
+        for _ in range(jobs):
+            workers.append(_Worker())
+            workers[-1].give(next(waiting))
+        busy = list(workers)
+        while busy:
+            ready = wait([worker.connection for worker in busy], _left(busy))
+            for worker in [w for w in busy if w.connection in ready or w.left <= 0]:
+                if worker.starts():
+                    continue
+                result = worker.take()
+                busy.remove(worker)
+                if worker.task.limit is not None:
+                    worker.end()
+                    workers.remove(worker)
+                if (task := next(waiting, None)) is not None:
+                    if worker not in workers:
+                        workers.append(worker := _Worker())
+                    worker.give(task)
+                    busy.append(worker)
+                yield result
+    finally:
+        for worker in workers:
+            worker.end()
+
+
+def _left(busy: Sequence[_Worker]) -> float | None:
+    """Seconds until the first of the pieces has to be done; None if none has to."""
+    least = min(worker.left for worker in busy)
+    return None if least == math.inf else max(least, 0)
+
+
+class _Worker:
+    """A process that does one task after the other."""
+
+    def __init__(self) -> None:
+        self.connection, far = CONTEXT.Pipe()
+        self.process = CONTEXT.Process(target=_serve, args=(far,), daemon=True)
+        with _interrupts_held():
+            self.process.start()
+        far.close()  # the process alone holds its end, which closes when it dies
+
+    def give(self, task: Task) -> None:
+        self.task, self.started = task, math.inf
+        try:
+            self.connection.send(task)
+        except OSError as error:
+            raise self._died() from error
+
+    @property
+    def left(self) -> float:
+        """Seconds that the piece at hand may still take."""
+        if self.task.limit is None:
+            return math.inf
+        return self.started + self.task.limit - time.monotonic()
+
+    def starts(self) -> bool:
+        """Whether the next message says that the piece is about to begin; its time starts now."""
+        if self.started < math.inf or self.left <= 0:
+            return False
+        try:
+            self.connection.recv()
+        except (EOFError, OSError) as error:
+            raise self._died() from error
+        self.started = time.monotonic()
+        return True
+
+    def take(self) -> Any:
+        if self.left <= 0 and not self.connection.poll():
+            raise RunError(
+                f"{self.task.name}: got no end within {self.task.limit:g} s, expected one; "
+                "a larger --limit allows more"
+            )
+        try:
+            failed, value = self.connection.recv()
+        except (EOFError, OSError) as error:
+            raise self._died() from error
+        if failed:
+            raise value
+        return value
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
+
+    def _died(self) -> RunError:
+        self.process.join(5)
+        code = self.process.exitcode
+        how = f"killed by signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+        return RunError(f"{self.task.name}: the process that worked on it died ({how})")
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """A process started in the block never sees Ctrl-C, which a terminal sends to all of them."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # else the start below runs it, which lets interrupts in
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _serve(connection: Connection) -> None:
+    """Do the tasks that come through the connection until it is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()
+    while True:
+        try:
+            task = connection.recv()
+        except EOFError:
+            return
+        connection.send(None)  # all that the task needs is imported
+        try:
+            answer = False, task()
+        except Exception as error:
+            error.add_note(f"in the piece {task.name}:\n{traceback.format_exc()}")
+            answer = True, error
+        except BaseException as error:  # the end of a process is not for a task to ask for
+            answer = True, RunError(f"{task.name}: got {type(error).__name__}, expected an end")
+        connection.send(answer)
+
+
+def end_with_parent() -> None:
+    """From now on this process ends when the one that started it does, killed or not."""
+    threading.Thread(target=_wait_for_the_end, daemon=True).start()
+
+
+def _wait_for_the_end() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

@@ -1,0 +1,1 @@
+"""Small helpers that everything else uses: errors, files, tables, words, seeds, versions."""

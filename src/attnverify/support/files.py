@@ -1,0 +1,126 @@
+"""Files: written whole or not at all, checked before a long run, read with guarded JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from attnverify.support.errors import InputError
+
+LARGEST = 64 << 20  # bytes of a JSON file, unless its reader says otherwise
+RANDOM = 8  # bytes, two letters each, at the end of a temporary file's name
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write to a temporary file beside ``path``, then rename: never half a file.
+
+    Who may read it follows from the umask, as for any new file; tempfile's are their owner's alone.
+    """
+    temporary = path.with_name(_temporary(path.name, os.urandom(RANDOM).hex()))
+    try:
+        with temporary.open("xb") as out:
+            out.write(content)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def half_written(folder: Path, name: str) -> Iterator[Path]:
+    """What writers that were killed, or are at work, have in a folder for files of this name.
+
+    name: may have the wildcards of a glob. Links and folders are not theirs.
+    """
+    for path in folder.glob(_temporary(name, "[0-9a-f]" * (2 * RANDOM))):
+        if path.is_file() and not path.is_symlink():
+            yield path
+
+
+def _temporary(name: str, end: str) -> str:
+    """The name that a file has until it is whole."""
+    return f".{name}.{end}"
+
+
+def write_text(path: Path, text: str) -> None:
+    """:func:`write_bytes` of the text in UTF-8."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+@contextmanager
+def read_json(
+    path: Path, argument: str, what: str, largest: int = LARGEST, expected: str = ""
+) -> Iterator[Any]:
+    """What a JSON file holds, to be taken apart in the block.
+
+    A file that is missing, larger than ``largest`` bytes or no JSON raises :class:`InputError`, and
+    so does one whose parts are not what the block takes them for. argument: what the messages
+    name; what: what the file should be, "replay file"; expected: the same in more words.
+    """
+    expected = expected or f"an existing {what}"
+    if not path.is_file():
+        why = "is no regular file" if path.exists() else "does not exist"
+        raise InputError(f"{argument}: got {path}, which {why}, expected {expected}")
+    size = path.stat().st_size
+    if size > largest:
+        raise InputError(f"{argument}: got {size} bytes, expected at most {largest}")
+    try:
+        yield json.loads(path.read_text(encoding="utf-8"))
+    except InputError:
+        raise
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(
+            f"{argument}: got {path.name}, which is truncated or no {what} "
+            f"({type(error).__name__}: {error}), expected {expected}"
+        ) from error
+
+
+def require_writable(argument: str, path: Path, own: Callable[[Path], bool] | None = None) -> None:
+    """Make the folder of ``path`` and try to write there, before the work whose result it takes.
+
+    Raises :class:`InputError` for a place where nothing can be written and for one that holds
+    something else: what is replaced is an empty file, or one that ``own`` tells to be of this
+    program (by default a JSON file of it).
+    """
+    if path == Path("-"):
+        raise InputError(f"{argument}: got -, expected the name of a file")
+    if Path(os.path.normpath(path)).is_dir():  # "missing/.." too, before "missing" is made
+        raise InputError(f"{argument}: got {path}, which is a folder, expected a file")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{argument}: got {path}, expected a regular file")
+    require_folder(argument, path.parent)
+    if path.exists() and not os.access(path, os.W_OK):
+        raise InputError(f"{argument}: got {path}, which is read-only, expected a writable file")
+    if path.exists() and path.stat().st_size > 0 and not (own or own_json)(path):
+        raise InputError(
+            f"{argument}: got {path}, which was not written by this program, "
+            "expected a new file or one of its own"
+        )
+
+
+def require_folder(argument: str, folder: Path) -> None:
+    """Make the folder if need be and try to write in it; raises :class:`InputError`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(b"\0")  # a full disk takes a name but no byte
+    except OSError as error:
+        raise InputError(
+            f"{argument}: got {folder}, where nothing can be written ({error.strerror}), "
+            "expected a folder to write to"
+        ) from error
+
+
+def own_json(path: Path) -> bool:
+    """Whether the file is a JSON object that names this program."""
+    try:
+        with read_json(path, "file", "JSON file") as body:
+            if "environment" in body:  # a report
+                return "attnverify" in body["environment"]
+            return body["format"].startswith("attnverify ")  # an instance, a table of results
+    except InputError:
+        return False

@@ -1,0 +1,52 @@
+"""Tables: real ones on a page and in a notebook, lines in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from attnverify.support.errors import require
+
+
+@dataclass(frozen=True)
+class Table:
+    """A caption, a header and rows of text; the first column heads its row.
+
+    Notebooks show it as HTML that scrolls inside itself on a narrow page. The class is the one
+    that the book's theme knows how to show in both of its modes.
+    """
+
+    caption: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def __post_init__(self) -> None:
+        lengths = sorted({len(row) for row in self.rows})
+        require(
+            lengths == [len(self.header)],
+            "rows",
+            f"rows of {lengths} cells",
+            f"rows of {len(self.header)} cells",
+        )
+
+    def __repr__(self) -> str:
+        lines = [self.header, *self.rows]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        shown = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) for line in lines]
+        return "\n".join([self.caption, *(line.rstrip() for line in shown)])
+
+    def _repr_html_(self) -> str:
+        head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in self.header)
+        body = "".join(f"<tr>{_row(row)}</tr>" for row in self.rows)
+        label = escape(self.caption, quote=True)
+        return (
+            f'<div class="attnverify-scroll" role="region" aria-label="{label}" tabindex="0">'
+            f'<table class="dataframe"><caption>{escape(self.caption)}</caption>'
+            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        )
+
+
+def _row(cells: Sequence[str]) -> str:
+    first, *others = map(escape, cells)
+    return f'<th scope="row">{first}</th>' + "".join(f"<td>{cell}</td>" for cell in others)

@@ -1,0 +1,1 @@
+"""Topic: one attention layer as the papers write it."""

@@ -1,0 +1,111 @@
+"""Checks of the attention lemmas: shift invariance and the reduction of the biases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from attnverify.arithmetic import ops
+from attnverify.arithmetic.rounding import gamma, softmax_error, unit
+from attnverify.checking.check import Check, Identity, Twin
+from attnverify.checking.definition_agreement import by_definition
+from attnverify.mathematics import attention
+from attnverify.topics.attention import definitions as definitions
+
+
+def _shift_bound(z, c):
+    """fl(z + c) is off by at most u |z + c|; the rest is :func:`softmax_error`."""
+    largest = abs(z).amax(-1) + abs(c).amax(-1)
+    return softmax_error(torch.softmax(z, -1), unit(z) * largest, largest)
+
+
+def _shift_all_but_last(z, c):
+    first = ops.full((z.shape[-1],), 1, z)
+    first[-1] = ops.constant(0, z)
+    return ops.softmax(z + c * first)
+
+
+def _shift(left: Callable, twins: tuple[Twin, ...] = ()) -> Identity:
+    return Identity(
+        left=left,
+        right=lambda z, c: ops.softmax(z),
+        bound=_shift_bound,
+        sizes=tuple({"z": (n,), "c": (1,)} for n in (2, 5, 17)),
+        arithmetic="ball",
+        twins=twins,
+    )
+
+
+SHIFT = _shift(
+    lambda z, c: ops.softmax(z + c),
+    (
+        Twin("a constant added to all tokens but one", _shift(_shift_all_but_last)),
+        Twin("a constant factor instead of a summand", _shift(lambda z, c: ops.softmax(c * z))),
+    ),
+)
+
+QK_NAMES = ("W_Q", "b_Q", "W_K", "b_K")
+
+
+def _full_attention(X, W_Q, b_Q, W_K, b_K):
+    return ops.softmax(attention.logits(X, W_Q, b_Q, W_K, b_K))
+
+
+def _reduced_attention(X, W_Q, b_Q, W_K, b_K, bias=lambda W_Q, b_Q, W_K, b_K: W_K @ b_Q[0]):
+    left = X @ (W_Q[0] @ ops.transpose(W_K[0])) + bias(W_Q[0], b_Q, W_K[0], b_K)
+    return ops.softmax((left @ ops.transpose(X))[None] / ops.root(W_Q.shape[-1], X))
+
+
+def _qk_bound(X, W_Q, b_Q, W_K, b_K):
+    """Logits are sums of products with at most m roundings a chain: off by gamma_m of |.|.
+
+    m: inner products of length width (twice), key_width and width again, two additions of biases,
+    one root and one division, on either side.
+    """
+    m = 3 * X.shape[-1] + W_Q.shape[-1] + 6
+    size = attention.logits(*map(abs, (X, W_Q, b_Q, W_K, b_K)))
+    P = _full_attention(X, W_Q, b_Q, W_K, b_K)
+    return softmax_error(P, gamma(m, X) * size.amax(-1), size.amax(-1))
+
+
+def _qk(right: Callable, twins: tuple[Twin, ...] = ()) -> Identity:
+    return Identity(
+        left=_full_attention,
+        right=right,
+        bound=_qk_bound,
+        sizes=tuple(
+            {"X": (n, d), "W_Q": (1, d, k), "b_Q": (1, k), "W_K": (1, d, k), "b_K": (1, k)}
+            for n, d, k in ((2, 1, 1), (3, 4, 2), (6, 5, 3))
+        ),
+        shared=QK_NAMES,
+        arithmetic="ball",
+        twins=twins,
+    )
+
+
+def _wrong_bias(W_Q, b_Q, W_K, b_K):
+    return W_Q @ b_K[0]
+
+
+QK_REDUCTION = _qk(
+    _reduced_attention,
+    (
+        Twin(
+            "the key bias kept in place of the query bias",
+            _qk(lambda **i: _reduced_attention(**i, bias=_wrong_bias)),
+        ),
+        Twin(
+            "all bias terms dropped",
+            _qk(lambda **i: _reduced_attention(**i, bias=lambda *a: 0 * a[1][0] @ a[2].T)),
+        ),
+    ),
+)
+
+CHECKS: dict[str, dict[str, Check]] = {
+    "attention.shift-invariance": {"softmax": SHIFT},
+    "attention.qk-reduction": {
+        "attention": QK_REDUCTION,
+        "token by token": by_definition(definitions.weights, "sqrt 4 in place of sqrt 3", scale=4),
+    },
+}

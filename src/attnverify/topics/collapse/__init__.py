@@ -1,0 +1,1 @@
+"""Topic: rank collapse, as published, as repaired, and sharp."""

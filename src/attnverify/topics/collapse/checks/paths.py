@@ -1,0 +1,83 @@
+"""Checks of single paths: every path's term against the product of the factors on its way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
+
+from attnverify.arithmetic import ops
+from attnverify.checking.check import Check, Inequality
+from attnverify.mathematics import collapse, norms
+from attnverify.mathematics.softmax import variation_bound
+from attnverify.mathematics.spectral import spectral_norm
+from attnverify.topics.shared.instances import KEY_WIDTH, extremal_network
+
+
+def _layers(X, W_QK, b_QK, W, skip: bool) -> Iterator[tuple]:
+    """For every layer: its diameter, attention matrices, W_QK and W, with the index 0 if skip."""
+    for i in range(W.shape[-4]):
+        at = (A[..., i, :, :, :] if A is not b_QK else A[..., i, :, :] for A in (W_QK, b_QK, W))
+        Q, b, V = at
+        yield norms.diameter(X), collapse.attention(X, Q, b, KEY_WIDTH), Q, V
+        Y = collapse.layer(X, Q, b, V, KEY_WIDTH)
+        X = X + Y if skip else Y
+
+
+def _terms(X, W_QK, b_QK, W, skip: bool):
+    """Diameters of the terms of all paths; (..., paths)."""
+    layers = list(_layers(X, W_QK, b_QK, W, skip))
+    found = []
+    for path in product(range(-skip, W.shape[-3]), repeat=W.shape[-4]):
+        term = X
+        for head, (_, P, _, V) in zip(path, layers, strict=True):
+            if head >= 0:
+                term = P[..., head, :, :] @ term @ V[..., head, :, :]
+        found.append(norms.diameter(term))
+    return ops.stack(found, -1)
+
+
+def _factors(X, W_QK, b_QK, W, skip: bool, first: bool = False):
+    """The claim's bounds; first: every layer has the first one's diameter."""
+    layers = list(_layers(X, W_QK, b_QK, W, skip))
+    start, found = norms.diameter(X), []
+    for path in product(range(-skip, W.shape[-3]), repeat=W.shape[-4]):
+        bound = start
+        for head, (size, _, Q, V) in zip(path, layers, strict=True):
+            if head >= 0:
+                c = collapse.rate(Q[..., head, :, :], KEY_WIDTH)
+                size = layers[0][0] if first else size
+                fall = variation_bound(4 * c * ops.square(size))
+                bound = bound * spectral_norm(V[..., head, :, :]) * fall
+        found.append(bound)
+    return ops.stack(found, -1)
+
+
+def _check(skip: bool, extremal: tuple[Callable, ...]) -> Inequality:
+    shapes = ((2, 2, 2, 2), (4, 3, 2, 2), (3, 2, 3, 1))
+    return Inequality(
+        left=partial(_terms, skip=skip),
+        right=partial(_factors, skip=skip),
+        sizes=tuple(
+            {"X": (n, d), "W_QK": (L, H, d, d), "b_QK": (L, H, d), "W": (L, H, d, d)}
+            for n, d, L, H in shapes
+        ),
+        extremal=extremal,
+    ).times(0.9996)
+
+
+WITHOUT = _check(
+    False,
+    (
+        lambda: extremal_network(2.0, 3, 1.5, heads=2),
+        lambda: extremal_network(1.0, 2, 1.0, heads=3),
+    ),
+)
+WITH = _check(True, (lambda: extremal_network(2.0, 3, 0.5, heads=2),)).but(
+    "with skip connections the diameter of the input at every layer",
+    right=partial(_factors, skip=True, first=True),
+)
+
+CHECKS: dict[str, dict[str, Check]] = {
+    "collapse.each-path": {"without skip": WITHOUT, "with skip": WITH},
+}

@@ -1,0 +1,1 @@
+"""Definitions that formulas of rank collapse are compared with, entry by entry."""

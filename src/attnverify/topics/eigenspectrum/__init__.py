@@ -1,0 +1,1 @@
+"""Topic: the eigenspectrum of the query-key matrix."""

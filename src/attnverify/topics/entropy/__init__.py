@@ -1,0 +1,1 @@
+"""Topic: the entropy of an attention row."""

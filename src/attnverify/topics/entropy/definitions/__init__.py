@@ -1,0 +1,1 @@
+"""Definitions that formulas of entropy are compared with, entry by entry."""

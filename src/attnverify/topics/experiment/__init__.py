@@ -1,0 +1,1 @@
+"""Topic: claims that are nothing but the outcome of an experiment."""

@@ -1,0 +1,1 @@
+"""Topic: localization under a query-key eigenspectrum."""

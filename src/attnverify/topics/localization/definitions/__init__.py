@@ -1,0 +1,1 @@
+"""Definitions that formulas of localization are compared with, entry by entry."""

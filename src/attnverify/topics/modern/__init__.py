@@ -1,0 +1,1 @@
+"""Topic: what modern decoders change: masks, positions, shared heads, norms, gates."""

@@ -1,0 +1,263 @@
+"""Checks of heads bounded together: along a direction, stacked, over depth."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+
+from attnverify.arithmetic import ops
+from attnverify.checking.check import Check, Decision, Inequality, Instance
+from attnverify.checking.definition_agreement import by_definition
+from attnverify.mathematics import collapse, norms, stacked
+from attnverify.mathematics.softmax import oscillation
+from attnverify.mathematics.spectral import spectral_norm
+from attnverify.topics.modern.checks import groups, pairs
+from attnverify.topics.modern.definitions import stacked as definitions
+from attnverify.topics.shared.instances import (
+    KEY_WIDTH,
+    along_first_axis,
+    network_sizes,
+    power,
+    two_tokens,
+)
+
+
+def _output(X, W_QK, b_QK, W):
+    return collapse.network(X, W_QK, b_QK, W, KEY_WIDTH)
+
+
+def _falls(X, W_QK):
+    """t_h of the first layer, (..., heads)."""
+    return collapse.falls(norms.diameter(X), collapse.rate(W_QK[..., 0, :, :, :], KEY_WIDTH))
+
+
+def reading_along(size: float, written: list[list[float]], signs: list[int]) -> Instance:
+    """Two tokens +-size/2 e_1 and heads with W_h = e_1 r_h', W_QK,h = sign h e_1 e_1', h = 1, ...
+
+    written: the rows r_h'. Each head has a rate of its own, so no two t_h are equal.
+    """
+    H, d = len(written), len(written[0])
+    W = torch.zeros(1, H, d, d, dtype=torch.float64)
+    W[0, :, 0] = torch.tensor(written, dtype=torch.float64)
+    number = torch.arange(1, H + 1, dtype=torch.float64) * torch.tensor(signs)
+    W_QK = along_first_axis(d, 1, H, 1.0) * number[:, None, None]
+    b_QK = torch.zeros(1, H, d, dtype=torch.float64)
+    return {"X": two_tokens(d, size), "W_QK": W_QK, "b_QK": b_QK, "W": W}
+
+
+# ------------------------------------------------------------------------------ along a direction
+
+
+def _written_along(X, W_QK, b_QK, W, y):
+    """osc(SA(X) y): how far apart the tokens are along y, times its length."""
+    return oscillation((_output(X, W_QK, b_QK, W) @ y[..., :, None])[..., 0])
+
+
+def _along(X, W_QK, b_QK, W, y):
+    return norms.diameter(X) * stacked.along(_falls(X, W_QK), W[..., 0, :, :, :], y)
+
+
+def _along_norm(X, W_QK, b_QK, W, y, p: float = 1.01):
+    """The same with the p-norm over the heads in place of their sum."""
+    t, V = _falls(X, W_QK), W[..., 0, :, :, :]
+    written = ops.sqrt(ops.sum(ops.square((V @ y[..., None, :, None])[..., 0]), -1))
+    parts = ops.exp(ops.constant(p, X) * ops.log(t * written))
+    return norms.diameter(X) * power(ops.sum(parts, -1), 1 / p)
+
+
+def _three_heads() -> Instance:
+    """Rows at 120 degrees, nearly; all write along y = (3/4, 1) with the sign of its product."""
+    made = reading_along(1.5, [[1.0, 0.0], [-0.5, 0.875], [-0.5, -0.875]], [1, 1, -1])
+    return {**made, "y": torch.tensor([0.75, 1.0], dtype=torch.float64)}
+
+
+DIRECTION = (
+    Inequality(
+        left=_written_along,
+        right=_along,
+        sizes=(network_sizes(2, 2, 1, 2, y=(2,)), network_sizes(4, 3, 1, 2, y=(3,))),
+        extremal=(_three_heads,),
+    )
+    .times(0.9999)
+    .but("the 1.01-norm over the heads in place of their sum", right=_along_norm)
+)
+
+
+# ----------------------------------------------------------------------------------- stacked maps
+
+
+def _diameter(X, W_QK, b_QK, W, **_):
+    return norms.diameter(_output(X, W_QK, b_QK, W))
+
+
+def _stacked(X, W_QK, b_QK, W, s):
+    factor = stacked.stacked_factor(_falls(X, W_QK), W[..., 0, :, :, :], s)
+    return norms.diameter(X) * factor
+
+
+def _largest_only(X, W_QK, b_QK, W, s):
+    """max_h s_h ||W_h||_2 in place of the norm of the stack: right for orthogonal outputs."""
+    size = ops.amax(s * spectral_norm(W[..., 0, :, :, :]), -1)
+    return norms.diameter(X) * size * ops.sqrt(ops.sum(ops.square(_falls(X, W_QK) / s), -1))
+
+
+def _positive(X, W_QK, b_QK, W, s) -> Instance:
+    return {"X": X, "W_QK": W_QK, "b_QK": b_QK, "W": W, "s": torch.exp(s)}
+
+
+def _acute(written: list[list[float]]) -> Instance:
+    """Rows r_h with no angle above 90 degrees; s_h^2 = t_h / (r_h R), R = sum_h t_h r_h."""
+    made = reading_along(1.0, written, [1] * len(written))
+    t, r = _falls(made["X"][None], made["W_QK"][None])[0], made["W"][0, :, 0]
+    return {**made, "s": (t / (r @ (t @ r))).sqrt()}
+
+
+STACKED = (
+    Inequality(
+        left=_diameter,
+        right=_stacked,
+        sizes=(network_sizes(2, 2, 1, 2, s=(2,)), network_sizes(4, 3, 1, 2, s=(2,))),
+        build=_positive,
+        extremal=(
+            lambda: _acute([[0.5, 0.0], [0.0, 1.0]]),
+            lambda: _acute([[1.0, 0.0], [0.5, 1.0], [0.5, 0.0]]),
+        ),
+    )
+    .times(0.9999)
+    .but("the largest s_h ||W_h|| in place of the norm of the stack", right=_largest_only)
+)
+
+
+def _balanced(X, W_QK, W):
+    return stacked.balanced_factor(_falls(X, W_QK), W[..., 0, :, :, :])
+
+
+def _sum(X, W_QK, W):
+    return ops.sum(_falls(X, W_QK) * spectral_norm(W[..., 0, :, :, :]), -1)
+
+
+def _evenly(X, W_QK, W):
+    """s_h^2 = t_h in place of t_h / v_h."""
+    t = _falls(X, W_QK)
+    return stacked.stacked_factor(t, W[..., 0, :, :, :], ops.sqrt(t))
+
+
+def _unbalanced() -> Instance:
+    made = reading_along(1.0, [[1.0, 0.0], [2.0, 0.0]], [1, 1])
+    return {name: made[name] for name in ("X", "W_QK", "W")}
+
+
+NEVER_ABOVE = (
+    Inequality(
+        left=_balanced,
+        right=_sum,
+        sizes=({"X": (2, 2), "W_QK": (1, 3, 2, 2), "W": (1, 3, 2, 2)},),
+        extremal=(_unbalanced,),
+    )
+    .times(0.9999)
+    .but("s_h^2 = t_h in place of t_h/v_h", left=_evenly)
+)
+
+
+def _square() -> Instance:
+    """Two heads with equal scores that write unit vectors at a right angle."""
+    made = reading_along(1.0, [[1.0, 0.0], [0.0, 1.0]], [1, 1])
+    return {"X": made["X"], "W_QK": along_first_axis(2, 1, 2, 1.0), "W": made["W"]}
+
+
+MOST = Inequality(
+    left=_sum,
+    right=lambda X, W_QK, W: ops.root(W.shape[-3], X) * _balanced(X, W_QK, W),
+    sizes=({"X": (2, 2), "W_QK": (1, 3, 2, 2), "W": (1, 3, 2, 2)},),
+    extremal=(_square,),
+).times(0.9999)
+
+
+# --------------------------------------------------------------- what the best stack loses at most
+
+
+def _dual(r, G):
+    """sum_h sqrt(r_h Y r_h') with Y = G G'/|G|^2: below every stacked bound of W_h = e r_h'.
+
+    Its largest value of all Y is the infimum of these bounds (the notebook's minimax step); t_h is
+    part of r_h here.
+    """
+    written = ops.sqrt(ops.sum(ops.square(r @ G), -1))
+    return ops.sum(written, -1) / ops.sqrt(ops.sum(ops.square(G), (-2, -1)))
+
+
+def _fan(lines: int = 8) -> Instance:
+    """Unit vectors evenly over a half plane, Y = I/2: H sin(pi/(2 H))/sqrt 2."""
+    angles = torch.arange(lines, dtype=torch.float64) * torch.pi / lines
+    r = torch.stack([angles.cos(), angles.sin()], -1)
+    return {"r": r, "G": torch.eye(2, dtype=torch.float64)}
+
+
+# the fan's ratio is 1.1036, that is 0.8805 of sqrt(pi/2): planes have no more than pi/sqrt 8
+LOSS = Inequality(
+    left=_dual,
+    right=lambda r, G: ops.sqrt(ops.square(stacked.along_best(r)) * ops.pi(r) / 2),
+    sizes=({"r": (3, 2), "G": (2, 2)}, {"r": (4, 3), "G": (3, 3)}),
+    extremal=(_fan,),
+).times(0.88)
+
+
+# -------------------------------------------------------------------------------------- over depth
+
+
+def beta(W_QK, W):
+    """beta_2' / (4 sqrt(d_qk)), the largest of all layers."""
+    c = collapse.rate(W_QK, KEY_WIDTH)
+    return ops.amax(stacked.balanced_factor(c, W), -1)
+
+
+def _cubic(X, W_QK, b_QK, W):
+    return collapse.iterate(beta(W_QK, W), norms.diameter(X), W.shape[-4])
+
+
+def _orthogonal(depth: int) -> Instance:
+    """Two tokens at 2^-10, two equal heads in each layer, one writes e_1 + e_2, one e_1 - e_2."""
+    made = reading_along(2.0**-10, [[1.0, 1.0], [1.0, -1.0]], [1, 1])
+    made["W_QK"] = along_first_axis(2, 1, 2, 1.0)
+    same = {name: made[name].repeat(depth, 1, 1, 1) for name in ("W_QK", "W")}
+    return {**made, **same, "b_QK": torch.zeros(depth, 2, 2, dtype=torch.float64)}
+
+
+def _more(X, W_QK, b_QK, W):
+    """The exponent 3^L + 1/1000 in place of 3^L."""
+    return _cubic(X, W_QK, b_QK, W) * power(norms.diameter(X), 0.001)
+
+
+DEPTH = (
+    Inequality(
+        left=_diameter,
+        right=_cubic,
+        sizes=(network_sizes(2, 2, 1, 2), network_sizes(4, 2, 2, 3)),
+        extremal=(partial(_orthogonal, 1), partial(_orthogonal, 2)),
+    )
+    .times(0.9999)
+    .but("the exponent 3^L + 0.001 in place of 3^L", right=_more)
+)
+
+
+PAIR_LIMITS = "these layers; the limit is derived in the notebook"
+PAIRS = (
+    Decision(partial(pairs.reach, 40.0), PAIR_LIMITS, "certified")
+    .but("without the query biases", run=partial(pairs.reach, 0.0))
+    .but("labels in the plane of u_1 and u_2", run=partial(pairs.reach, 40.0, first=0))
+)
+
+CHECKS: dict[str, dict[str, Check]] = {
+    "modern.concatenated-heads": {
+        "along a direction": DIRECTION,
+        "stacked": STACKED,
+        "never above the sum": NEVER_ABOVE,
+        "the sum over root H": MOST,
+        "loss of the stack": LOSS,
+        "over depth": DEPTH,
+        "nothing smaller": PAIRS,
+        "entry by entry": by_definition(definitions.heads, "s_h in place of 1/s_h", power=-1),
+    },
+    **groups.CHECKS,
+}

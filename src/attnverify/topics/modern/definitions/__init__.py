@@ -1,0 +1,1 @@
+"""Definitions that formulas of modern layers are compared with, entry by entry."""

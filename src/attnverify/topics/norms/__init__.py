@@ -1,0 +1,1 @@
+"""Topic: the composite value, the residual and the diameter."""

@@ -1,0 +1,1 @@
+"""Topic: a network is a sum over paths."""

@@ -1,0 +1,28 @@
+"""The criteria of the experiments, judged on the tables that come with the package."""
+
+from __future__ import annotations
+
+from attnverify.checking.check import Check, Measured, Twin
+from attnverify.experiments import EXPERIMENTS
+from attnverify.experiments.engine.model import Experiment, Judge
+from attnverify.topics import registry
+
+
+def _measured(experiment: Experiment, judge: Judge, **options) -> Measured:
+    return Measured(experiment.name, experiment.run, judge, experiment.limits, **options)
+
+
+def _check(experiment: Experiment) -> Measured:
+    """The criterion as the book asserts it; a twin is a neighbor that must come out false."""
+    twins = tuple(Twin(title, _measured(experiment, judge)) for title, judge in experiment.twins)
+    expected = registry[experiment.claim].asserts == "holds"
+    return _measured(experiment, experiment.judge, expected=expected, twins=twins)
+
+
+def of_prefix(prefix: str) -> dict[str, dict[str, Check]]:
+    """The criteria of the experiments whose claims have this prefix."""
+    return {
+        experiment.claim: {"criterion": _check(experiment)}
+        for experiment in EXPERIMENTS.values()
+        if experiment.claim.startswith(f"{prefix}.")
+    }

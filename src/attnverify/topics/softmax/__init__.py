@@ -1,0 +1,1 @@
+"""Topic: how far a softmax row moves."""

@@ -1,0 +1,1 @@
+"""Topic: random walks and the score of a token."""

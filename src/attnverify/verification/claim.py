@@ -1,0 +1,162 @@
+"""What a claim is: a statement, where it comes from and what it rests on. No numerics here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from attnverify.support.errors import InputError, nearest
+from attnverify.support.tables import Table
+
+Kind = Literal["theorem", "lemma", "proposition", "counterexample", "experiment", "conjecture"]
+Assertion = Literal["holds", "fails"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A bibliography key of book/references.bib and a place in that work.
+
+    related: the work treats the subject, the statement itself is not taken from it.
+    """
+
+    key: str
+    locator: str
+    related: bool = False
+
+    def __str__(self) -> str:
+        return f"{'related: ' if self.related else ''}{self.key}, {self.locator}"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement of the book.
+
+    statement: MyST text with LaTeX. sources: published places; empty means proved in this book.
+    here: what of it is proved in this book. uses: ids of the claims it rests on. notebook: the
+    stem of the notebook that derives it, or shows it if it is an experiment. asserts: "holds", or
+    "fails" for a published statement that the book refutes or a finding that did not come out
+    here; corrected_by: the id of the statement that replaces it; sharpens: the id of the
+    published claim of which this is a sharper form; reads: the id of a refuted claim whose
+    published sentence this one reads in another way.
+    """
+
+    id: str
+    title: str
+    kind: Kind
+    statement: str
+    notebook: str = ""
+    sources: tuple[Source, ...] = ()
+    here: str = ""
+    uses: tuple[str, ...] = ()
+    asserts: Assertion = "holds"
+    corrected_by: str | None = None
+    sharpens: str | None = None
+    reads: str | None = None
+
+    @property
+    def published(self) -> bool:
+        """Whether the statement, or a part of it, comes from a published work."""
+        return any(not s.related for s in self.sources)
+
+    @property
+    def source(self) -> str:
+        """Published places first and then what is proved here, on one line."""
+        places = [str(s) for s in self.sources]
+        return "; ".join([*places, *([f"{self.done} here: {self.here}"] if self.here else [])])
+
+    @property
+    def derived(self) -> bool:
+        """Whether a derivation is asked for; the outcome of an experiment has none."""
+        return self.kind != "experiment"
+
+    @property
+    def done(self) -> str:
+        """The word for what was done here, "proved" or, for an experiment, "measured"."""
+        return "proved" if self.derived else "measured"
+
+    def _repr_markdown_(self) -> str:
+        source = f"\n\n*Source:* {self.source}" if self.source else ""
+        return f"**{self.title}** (`{self.id}`, {self.kind})\n\n{self.statement.strip()}{source}"
+
+
+class Registry(Mapping[str, Claim]):
+    """All claims by id, in the order of the book; ids accept globs in :meth:`select`."""
+
+    def __init__(self, claims: Iterable[Claim]) -> None:
+        self._claims: dict[str, Claim] = {}
+        self.join(claims)
+
+    def join(self, claims: Iterable[Claim], instead_of: Iterable[str] = ()) -> None:
+        """Add claims, in the place of those of some ids.
+
+        Raises InputError, and changes nothing, if one is known or uses an unknown one.
+        """
+        leaving = set(instead_of)
+        joined = {id: claim for id, claim in self._claims.items() if id not in leaving}
+        for claim in claims:
+            if claim.id in joined:
+                raise InputError(f"id: got {claim.id!r} twice, expected one claim an id")
+            joined[claim.id] = claim
+        for claim in joined.values():
+            for other in (*claim.uses, claim.corrected_by, claim.sharpens, claim.reads):
+                if other is not None and other not in joined:
+                    hint = nearest(other, joined)
+                    raise InputError(f"{claim.id}: uses unknown claim {other!r}{hint}")
+        self._claims = joined
+
+    def _repr_html_(self) -> str:
+        rows = [(claim.id, claim.kind, claim.title) for claim in self.values()]
+        return Table(f"{len(rows)} claims", ("id", "kind", "title"), rows)._repr_html_()
+
+    def __getitem__(self, id: str) -> Claim:
+        if id not in self._claims:
+            raise InputError(f"id: got {id!r}, expected a claim id{nearest(id, self._claims)}")
+        return self._claims[id]
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._claims
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._claims)
+
+    def __len__(self) -> int:
+        return len(self._claims)
+
+    def select(self, patterns: Iterable[str]) -> list[Claim]:
+        """Claims whose id matches any of the patterns, in order; all of them for no pattern."""
+        patterns = list(patterns)
+        for pattern in patterns:
+            if not any(fnmatchcase(id, pattern) for id in self):
+                hint = nearest(pattern, self._claims)
+                raise InputError(f"id: got {pattern!r}, expected a claim id or a glob{hint}")
+        return [
+            claim
+            for claim in self.values()
+            if not patterns or any(fnmatchcase(claim.id, p) for p in patterns)
+        ]
+
+    def completed(self, claims: Iterable[Claim]) -> list[Claim]:
+        """The claims, what they rest on and what corrects them: what their statuses depend on."""
+        found: set[str] = set()
+        pending = [claim.id for claim in claims]
+        while pending:
+            claim = self[pending.pop()]
+            if claim.id not in found:
+                found.add(claim.id)
+                pending += [*claim.uses, *filter(None, [claim.corrected_by])]
+        return [claim for claim in self.values() if claim.id in found]
+
+    def ancestors(self, id: str) -> list[str]:
+        """Every claim that ``id`` rests on, directly or not."""
+        found: list[str] = []
+        pending = list(self[id].uses)
+        while pending:
+            other = pending.pop()
+            if other == id:
+                raise InputError(f"{id}: rests on itself")
+            if other not in found:
+                found.append(other)
+                pending += self[other].uses
+        return sorted(found, key=list(self).index)

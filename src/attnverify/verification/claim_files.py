@@ -1,0 +1,377 @@
+"""Claims from outside the book: in a Python file, or in a module of an installed package.
+
+The file states what files of the package state, under the same names: ``CLAIMS``, a list of
+``av.Claim``; ``CHECKS``, the checks of each by id and name; and, if there are derivations, a
+function ``derive`` that hands them to the ledger. What is brought in is checked like the book's own
+claims. It is code and runs with the rights of whoever starts it; every process that checks it gets
+the text that was read first, so all of them check the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+import re
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+from attnverify.checking import gather as run
+from attnverify.checking.check import Check, Described, Identity, Inequality, described
+from attnverify.checking.check_fields import in_sizes, require_form
+from attnverify.checking.preflight import require_formulas
+from attnverify.derivation import ledger
+from attnverify.derivation import run_cells as derivations
+from attnverify.derivation.notebook_sources import Source as Derivation
+from attnverify.runtime.workers import Task, run_all
+from attnverify.support.errors import InputError, as_given, in_words, require
+from attnverify.topics import PREFIXES, Claim, Source, registry
+from attnverify.topics.lookup import CHECKS, checks_of
+
+T = TypeVar("T")
+
+GROUP = "attnverify.topics"  # of entry points; the name of one is the prefix of its ids
+ID = re.compile(r"[a-z][a-z0-9-]*(\.[a-z0-9-]+)+")
+LIMIT = 600.0  # seconds for a piece
+LARGEST = 1 << 20  # bytes of a file
+KINDS = ("theorem", "lemma", "proposition", "counterexample", "conjecture")
+TWIN = "a false neighbor that the check must reject, as check.times(0.99) or check.but(...)"
+
+
+@dataclass(frozen=True)
+class ClaimFile:
+    """Where claims come from: name of the file or module, its text, and the text's SHA-256.
+
+    name: ends in ".py" or begins with "module ", so that no notebook has it; module: what to
+    import, "" for a file, whose text is run; place: its path, which tells an edited file from
+    another one of the same name.
+    """
+
+    name: str
+    text: str
+    sha256: str
+    module: str = ""
+    place: str = field(default="", compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What a file states: its claims, their checks, and its derivations if it has any."""
+
+    claims: list[Claim]
+    checks: dict[str, Mapping[str, Check]]
+    derive: Callable[[], Any] | None
+
+
+#: What was brought into this process: the file of each claim, by id.
+_FILES: dict[str, ClaimFile] = {}
+_DERIVE: dict[ClaimFile, Callable[[], Any]] = {}  # for a file that has derivations
+_IMPORTED: dict[str, str] = {}  # SHA-256 of the text that a module was imported from
+
+
+def read(path: Path, argument: str = "claims") -> ClaimFile:
+    """A file of claims; nothing is executed. Raises InputError if it cannot be one."""
+    require(path.suffix == ".py", argument, str(path), "a Python file, its name ending in .py")
+    require(path.is_file(), argument, f"{path}, which is not there", "a Python file")
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(LARGEST + 1)
+    except OSError as error:
+        raise InputError(f"{argument}: got {in_words(error)}, expected a Python file") from error
+    require(len(content) <= LARGEST, argument, f"{path}, of more", f"at most {LARGEST} bytes")
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{argument}: got {path}, which is no UTF-8, expected text") from error
+    digest = hashlib.sha256(content).hexdigest()
+    return ClaimFile(path.name, text, digest, place=str(path.resolve()))
+
+
+def installed(prefix: str) -> ClaimFile | None:
+    """The claims that an installed package offers under a prefix of ids, if one does."""
+    found = [point for point in _points() if point.name == prefix]
+    require(len(found) < 2, "id", f"{prefix!r} from {len(found)} packages", "one package a prefix")
+    if not found:
+        return None
+    spec = _located(found[0])
+    if spec is None or not spec.origin:
+        raise InputError(
+            f"id: got {prefix!r}, of the entry point {as_given(found[0].value)}, which is not "
+            "there, expected the name of a module"
+        )
+    return replace(read(Path(spec.origin), "id"), name=f"module {spec.name}", module=spec.name)
+
+
+def _located(point: EntryPoint) -> ModuleSpec | None:
+    """Where the module of an entry point lies; none of its packages is imported."""
+    first, *rest = point.value.split(":")[0].strip().split(".")
+    try:
+        spec = find_spec(first)
+        for part in rest:
+            if spec is None or not spec.submodule_search_locations:
+                return None
+            spec = PathFinder.find_spec(f"{spec.name}.{part}", spec.submodule_search_locations)
+    except (ImportError, ValueError):
+        return None
+    return spec
+
+
+def _points() -> Iterable[EntryPoint]:
+    return entry_points(group=GROUP)
+
+
+def file_of(id: str) -> ClaimFile | None:
+    """The file that a claim was brought in from; None for a claim of the book."""
+    return _FILES.get(id)
+
+
+def examine(file: ClaimFile, limit: int | float = LIMIT) -> list[Claim]:
+    """Bring a file into a process of its own, and what it states, without its code, into this one.
+
+    Nothing of the file runs here, so it changes no other claim. Raises InputError as
+    :func:`bring_in` does, and RunError after ``limit`` seconds.
+    """
+    _replaced(file)
+    task = Task(f"reading {file.name}", _examine, (file,), limit)
+    ((claims, checks, derives),) = run_all([task], None, 1)
+    return _enter(file, Stated(claims, checks, dict if derives else None))
+
+
+def _examine(file: ClaimFile) -> tuple[list[Claim], dict[str, dict[str, Described]], bool]:
+    claims = bring_in(file)
+    for claim in claims:
+        for name, check in CHECKS[claim.id].items():
+            where = f"{claim.id}, check {name!r}: "
+            _plain(file, lambda w=where, c=check: require_formulas(w, c))
+    checks = {
+        claim.id: {name: described(check) for name, check in CHECKS[claim.id].items()}
+        for claim in claims
+    }
+    return claims, checks, file in _DERIVE
+
+
+def checks_here(claim: str) -> Mapping[str, Check]:
+    """The checks of a claim, of the book or not; the file of one from outside runs here."""
+    if file := file_of(claim):
+        bring_in(file)
+    return checks_of(claim)
+
+
+def bring_in(file: ClaimFile) -> list[Claim]:
+    """Add the claims and checks of a file to those of the book, in this process.
+
+    A file that is there already changes nothing; one that was edited takes the place of what it
+    stated before. Raises InputError with what is wrong in the file: nothing changes then.
+    """
+    known = [registry[id] for id, other in _replaced(file).items() if other == file]
+    if known and not any(isinstance(c, Described) for c in CHECKS[known[0].id].values()):
+        return known
+    return _enter(file, _stated(file))
+
+
+def _replaced(file: ClaimFile) -> dict[str, ClaimFile]:
+    """What the file stated before, by id; raises InputError if another file has its name."""
+    before = {id: other for id, other in _FILES.items() if other.name == file.name}
+    others = [other for other in before.values() if other.place != file.place]
+    require(not others, "claims", f"two files {file.name}", "files of different names")
+    return before
+
+
+def _enter(file: ClaimFile, stated: Stated) -> list[Claim]:
+    before = _replaced(file)
+    registry.join(stated.claims, instead_of=before)
+    for id, other in before.items():
+        del CHECKS[id], _FILES[id]
+        _DERIVE.pop(other, None)
+    for claim in stated.claims:
+        CHECKS[claim.id] = stated.checks[claim.id]
+        _FILES[claim.id] = file
+    if stated.derive is not None:
+        _DERIVE[file] = stated.derive
+    return stated.claims
+
+
+def _stated(file: ClaimFile) -> Stated:
+    """Run a file; raises InputError with what is wrong in it."""
+    names = executed(file)
+    return _plain(file, lambda: _read(file, names))
+
+
+def _plain(file: ClaimFile, call: Callable[[], T]) -> T:
+    try:
+        return call()
+    except InputError:
+        raise
+    except Exception as error:  # of a class of the file, which may answer anything with an error
+        raise InputError(f"{file.name}: got {_at(error, file)}, expected plain objects") from error
+
+
+def _read(file: ClaimFile, names: dict[str, Any]) -> Stated:
+    stated, checks = names.get("CLAIMS"), names.get("CHECKS")
+    if not isinstance(stated, list | tuple) or not stated:
+        raise InputError(f"{file.name}: got no claims, expected a list CLAIMS of av.Claim")
+    if not isinstance(checks, dict):
+        raise InputError(f"{file.name}: got no checks, expected a dict CHECKS: id to checks")
+    claims = [_claim(file, claim) for claim in stated]
+    for claim in claims:
+        _require_checks(file, claim, checks)
+    strange = [id for id in checks if id not in [claim.id for claim in claims]]
+    require(not strange, f"{file.name}: CHECKS", as_given(strange), "ids of the file's own claims")
+    derive = names.get("derive")
+    return Stated(
+        claims,
+        {claim.id: dict(checks[claim.id]) for claim in claims},
+        derive if callable(derive) else None,
+    )
+
+
+def executed(file: ClaimFile) -> dict[str, Any]:
+    """The names of a file after it ran; its lines are at hand for the ledger and tracebacks."""
+    try:
+        if file.module:
+            return vars(_imported(file))
+        lines = file.text.splitlines(keepends=True)
+        linecache.cache[file.name] = (len(file.text), None, lines, file.name)
+        module = ModuleType(f"attnverify claims of {Path(file.name).stem}")
+        sys.modules[module.__name__] = module  # where dataclasses look for names
+        exec(compile(file.text, file.name, "exec"), vars(module))  # asked for by path
+        return vars(module)
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:  # whatever a file raises is what is wrong with it
+        raise InputError(
+            f"{file.name}: got {_at(error, file)}, expected a file that runs"
+        ) from error
+
+
+def _imported(file: ClaimFile) -> ModuleType:
+    """The module, if its text is what was read, and was when this process imported it."""
+    spec = find_spec(file.module)
+    here = read(Path(str(spec and spec.origin))).sha256
+    same = _IMPORTED.setdefault(file.module, here) == here == file.sha256
+    require(same, "claims", f"{file.name}, edited since", "it as read (in a new session)")
+    return import_module(file.module)
+
+
+def _at(error: BaseException, file: ClaimFile) -> str:
+    """An error with the line of the file that it comes from."""
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file.name]
+    line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+    return in_words(error) + (f" (line {line})" if line else "")
+
+
+def _claim(file: ClaimFile, claim: Any) -> Claim:
+    """The claim as the engine needs it, with the file in the place of a notebook."""
+    where = f"{file.name}: CLAIMS"
+    require(type(claim) is Claim, where, type(claim).__name__, "av.Claim")
+    given = isinstance(claim.id, str) and bool(ID.fullmatch(claim.id))
+    require(given, where, as_given(claim.id), "an id as 'mine.lipschitz'")
+    prefix = claim.id.split(".")[0]
+    require(
+        prefix not in PREFIXES, where, repr(claim.id), f"a prefix other than {prefix!r}, a book's"
+    )
+    for name in ("title", "statement", "here"):
+        value = getattr(claim, name)
+        require(type(value) is str, f"{claim.id}: {name}", as_given(value), "a text")
+    for name, kind in (("uses", str), ("sources", Source)):
+        value = getattr(claim, name)
+        each = type(value) is tuple and all(type(entry) is kind for entry in value)
+        expected = "a tuple of ids, as ('norms.diameter',)" if kind is str else "a tuple of Source"
+        require(each, f"{claim.id}: {name}", as_given(value), expected)
+    for name in ("corrected_by", "sharpens", "reads"):
+        value = getattr(claim, name)
+        known = value is None or type(value) is str
+        require(known, f"{claim.id}: {name}", as_given(value), "an id or None")
+    among = claim.kind in KINDS
+    require(among, f"{claim.id}: kind", as_given(claim.kind), f"one of {', '.join(KINDS)}")
+    require(bool(claim.statement.strip()), f"{claim.id}: statement", "nothing", "what is claimed")
+    asserts = claim.asserts in ("holds", "fails")
+    words = "'holds' or 'fails'"
+    require(asserts, f"{claim.id}: asserts", as_given(claim.asserts), words)
+    return replace(claim, notebook=file.name)
+
+
+def _require_checks(file: ClaimFile, claim: Claim, checks: dict[str, Any]) -> None:
+    """Every claim has a check, and one of them a twin: a check that cannot fail shows nothing."""
+    own = checks.get(claim.id)
+    where = f"{file.name}: CHECKS[{claim.id!r}]"
+    if not isinstance(own, dict) or not own:
+        raise InputError(f"{where}: got no checks, expected a dict: name to check")
+    for name, check in own.items():
+        require(type(name) is str and bool(name), where, as_given(name), "a name of the check")
+        require_form(f"{where}[{name!r}]", check)
+    require(any(check.twins for check in own.values()), where, "no twin", TWIN)
+
+
+def gather(file: ClaimFile, claim: str, settings: Any, kinds: Iterable[str]) -> run.ClaimEvidence:
+    """As :func:`attnverify.checking.gather.gather`, in whatever process, for a claim of the file.
+
+    The limits of its evidence name the sizes that were looked at: a reader has not seen them.
+    """
+    bring_in(file)
+    try:
+        found = run.gather(claim, settings, kinds)
+    except Exception as error:  # whatever a formula or decision raises is what is wrong with it
+        said = str(error) if isinstance(error, InputError) else f"got {_at(error, file)}"
+        raise InputError(f"{claim}: {said}, in a check of {file.name}") from error
+    return replace(found, records=tuple(_with_sizes(claim, record) for record in found.records))
+
+
+def _with_sizes(claim: str, record: run.Record) -> run.Record:
+    check = CHECKS[claim][record.check]
+    if not isinstance(check, Inequality | Identity):
+        return record
+    return replace(record, limits=f"{record.limits}; sizes {in_sizes(check.sizes)}")
+
+
+def derive(file: ClaimFile) -> derivations.NotebookRun:
+    """Run the derivations of a file; an error in them is their outcome."""
+    bring_in(file)
+    source = Derivation(file.name, (), f"the file {file.name}", file.sha256)
+    start, error = time.perf_counter(), ""
+    with ledger.recording() as entries:
+        try:
+            _DERIVE[file]()
+        except (Exception, SystemExit):  # whatever a derivation raises is the outcome
+            error = traceback.format_exc().strip()[-2000:]
+    return derivations.NotebookRun(source, tuple(entries), error, time.perf_counter() - start)
+
+
+def tasks(
+    claims: Iterable[Claim], settings: Any, kinds: Iterable[str], limit: int | float
+) -> list[Task]:
+    """The pieces of a run that claims from outside make; none for claims of the book."""
+    found, files = [], dict.fromkeys(f for c in claims if (f := file_of(c.id)))
+    numerical = [kind for kind in kinds if kind not in ("derived", "formal")]
+    if "derived" in kinds:
+        found += [Task(f"notebook {f.name}", derive, (f,), limit) for f in files if f in _DERIVE]
+    if numerical:
+        for claim in claims:
+            if file := file_of(claim.id):
+                found.append(Task(claim.id, gather, (file, claim.id, settings, numerical), limit))
+    return found
+
+
+def ask(argument: str, limit: int | float = LIMIT) -> tuple[str, ...]:
+    """Bring in what an argument of a command names; the ids that it stands for.
+
+    A path of a file ("mine.py"), or an id or glob whose prefix an installed package has. For any
+    other argument, (argument,).
+    """
+    prefix = argument.split(".")[0]
+    if argument.endswith(".py"):
+        file = read(Path(argument), "id")
+    elif prefix in PREFIXES or (file := installed(prefix)) is None:
+        return (argument,)
+    known = [registry[id] for id, other in _FILES.items() if other == file]
+    claims = known or examine(file, limit)
+    return tuple(claim.id for claim in claims) if argument.endswith(".py") else (argument,)

@@ -1,0 +1,136 @@
+"""A file that asks for a best constant, and the claim that the answer is written as.
+
+The file has ``left`` and ``right``, functions of named arrays; ``SIZES``, a list of their shapes;
+and may have ``build`` and ``hypotheses``, as :class:`~attnverify.checking.check.Inequality` takes
+them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attnverify.checking.check_fields import require_sizes
+from attnverify.checking.search import Settings
+from attnverify.runtime.workers import Task, run_all
+from attnverify.support.errors import InputError, require
+from attnverify.topics import PREFIXES
+from attnverify.verification import claim_files
+from attnverify.verification.conjecture import Constant, best_constant
+
+NAMES = ("left", "right", "SIZES")
+OPTIONAL = ("build", "hypotheses")
+TAKEN = ("CLAIMS", "CHECKS", "CONSTANT")
+
+CLAIM = """
+
+# From here on written by `attnverify conjecture`. {found}
+import attnverify as av
+import torch
+
+CONSTANT = "{constant}"
+CLAIMS = [
+    av.Claim(
+        id="{name}.bound",
+        title="A bound with the constant {constant}",
+        kind="conjecture",
+        statement="left <= {constant} right, for every instance of every size.",
+    )
+]
+
+
+def _bound(**instance):
+    value = right(**instance)
+    return av.number(CONSTANT, value) * value
+
+
+def _near_equality():
+    return {{
+{arrays}
+    }}
+
+
+CHECKS = {{
+    "{name}.bound": {{
+        "bound": av.Inequality(
+            left=left,
+            right=_bound,
+            sizes=tuple(SIZES),{options}
+            extremal=(_near_equality,),
+        ).times({twin!r})
+    }}
+}}
+"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was found, and the file as a claim: "" where no constant is proposed."""
+
+    constant: Constant
+    claim: str
+
+    def require_claim(self) -> str:
+        """The claim; raises InputError if there is none."""
+        given = str(self.constant)
+        require(bool(self.claim), "out", given, "a proposal to be written as a claim")
+        return self.claim
+
+
+def answer(path: Path, settings: Settings, limit: int | float = claim_files.LIMIT) -> Answer:
+    """The best constant that a file asks for, found in a process of its own.
+
+    Raises InputError if it asks for none, RunError after ``limit`` seconds.
+    """
+    file = claim_files.read(path, "file")
+    task = Task(f"the search of {file.name}", _answer, (file, settings), limit)
+    (found,) = run_all([task], None, 1)
+    return found
+
+
+def _answer(file: claim_files.ClaimFile, settings: Settings) -> Answer:
+    names = claim_files.executed(file)
+    for name in NAMES:
+        require(name in names, "file", f"{file.name} without {name}", ", ".join(NAMES))
+    taken = [name for name in TAKEN if name in names]
+    require(not taken, "file", f"{file.name} with {', '.join(taken)}", "a file that states nothing")
+    require_sizes(f"{file.name}: ", names["SIZES"])
+    options = {name: names[name] for name in OPTIONAL if name in names}
+    try:
+        found = best_constant(
+            names["left"], names["right"], names["SIZES"], **options, settings=settings
+        )
+    except InputError as error:
+        raise InputError(f"{file.name}: {error}") from error
+    return Answer(found, as_claim(file, found, options) if found.proposal else "")
+
+
+def as_claim(file: claim_files.ClaimFile, found: Constant, options: Any = ()) -> str:
+    """The file with the claim that its constant is the one proposed, and a near twin."""
+    assert found.proposal is not None
+    return file.text.rstrip() + CLAIM.format(
+        found=str(found),
+        constant=found.proposal.constant,
+        name=prefix(file.name),
+        arrays="\n".join(_array(key, value) for key, value in found.instance.items()),
+        options="".join(f"\n            {name}={name}," for name in options),
+        twin=found.twin,
+    )
+
+
+def prefix(file: str) -> str:
+    """The prefix of ids for a file's name: none of the book's, and one that ids may have."""
+    name = re.sub(r"[^a-z0-9]+", "-", Path(file).stem.lower()).strip("-")
+    return name if name[:1].isalpha() and name not in PREFIXES else f"my-{name}".rstrip("-")
+
+
+def _array(name: str, value: torch.Tensor) -> str:
+    """An array of the instance as exact numbers."""
+    numbers = ", ".join(f'"{float(v).hex()}"' for v in value.flatten())
+    shape: Any = tuple(value.shape)
+    flat = f"torch.tensor([float.fromhex(v) for v in [{numbers}]], dtype=torch.float64)"
+    return f'        "{name}": {flat}.reshape({shape}),'

@@ -1,0 +1,76 @@
+"""Status of a claim: derived from its evidence and from the claims it rests on, never written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from attnverify.checking.records import Record, TwinRecord
+from attnverify.support.vocabulary import UNCHECKED, Status
+from attnverify.topics import Claim, Registry
+from attnverify.topics.lookup import checks_of
+from attnverify.verification import formal
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A status and, unless it is plain, the reasons."""
+
+    status: Status
+    reasons: tuple[str, ...] = ()
+
+
+def required(claim: Claim) -> set[tuple[str, str]]:
+    """The (kind, check) pairs that apply to a claim: its checks', the derivation, the theorems.
+
+    The outcome of an experiment is measured and not derived.
+    """
+    pairs = {(kind, name) for name, check in checks_of(claim.id).items() for kind in check.kinds}
+    pairs |= {("formal", theorem.name) for theorem in formal.theorems_of(claim.id)}
+    return pairs | {("derived", claim.notebook)} if claim.derived else pairs
+
+
+def own(claim: Claim, records: Iterable[Record], twins: Iterable[TwinRecord]) -> Standing:
+    """Status from a claim's own evidence alone."""
+    records, twins = list(records), list(twins)
+    failed = [f"{r.kind} ({r.check}): {r.outcome}" for r in records if r.outcome == "fail"]
+    failed += [f"twin not rejected: {t.twin}" for t in twins if not t.rejected]
+    if failed:
+        return Standing("failed", tuple(failed))
+    if not twins and all(r.outcome == "unknown" for r in records):
+        return Standing(UNCHECKED, tuple(f"{r.kind} ({r.check}): {r.detail}" for r in records))
+    passed = {(r.kind, r.check) for r in records if r.outcome == "pass"}
+    missing = sorted(required(claim) - passed)
+    untested = [
+        n for n, c in checks_of(claim.id).items() if c.twins and n not in {t.check for t in twins}
+    ]
+    reasons = [f"no passing {kind} evidence ({check})" for kind, check in missing]
+    reasons += [f"twins not run ({name})" for name in untested]
+    if reasons:
+        return Standing("partial", tuple(reasons))
+    if claim.asserts == "holds":
+        return Standing("verified")
+    return Standing("refuted" if claim.derived else "did not come out")
+
+
+def standings(registry: Registry, alone: Mapping[str, Standing]) -> dict[str, Standing]:
+    """Statuses with ancestors taken into account; ``alone`` holds every ancestor of its claims.
+
+    What rests on a refuted claim uses its counterexample, which is established by its evidence.
+    """
+    out = {}
+    for id, standing in alone.items():
+        weak = []
+        for ancestor in registry.ancestors(id):
+            status = alone[ancestor].status
+            if status not in ("verified", "refuted"):
+                weak.append(f"rests on {ancestor}: {status}")
+        if standing.status == "verified" and weak:
+            standing = Standing("partial", tuple(weak))
+        out[id] = standing
+    for id, standing in out.items():
+        correction = registry[id].corrected_by
+        if standing.status == "refuted" and correction in out:
+            if out[correction].status == "verified":
+                out[id] = Standing("corrected", (f"by {correction}",))
+    return out
