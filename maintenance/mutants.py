@@ -35,8 +35,8 @@ from mutation import engine, pieces, rules  # noqa: E402
 from mutation.equivalent import EQUIVALENT  # noqa: E402
 from mutation.trial import Outcome, in_child, try_mutant  # noqa: E402
 
-AREAS = ("formulas", "methods", "engine", "models", "experiments")
-FOLDERS = ("formulas", "network", "models", "experiments")
+AREAS = ("formulas", "methods", "engine", "inspection", "experiments")
+FOLDERS = ("mathematics", "inspection", "experiments")
 WORK = ROOT / "_build" / "mutants"
 BASELINE_SECONDS = 900
 

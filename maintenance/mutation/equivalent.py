@@ -2,26 +2,26 @@
 
 #: Name of a mutant to the reason why nothing can tell it from the original.
 EQUIVALENT: dict[str, str] = {
-    "formulas.center.Program.__init__: operator: n - 1 -> (n) + (1)": (
+    "mathematics.center.Program.__init__: operator: n - 1 -> (n) + (1)": (
         "another kink to start with; a program adds those that are missing"
     ),
-    "formulas.center.Program.__init__: operator: n - 1 -> (n) + (1) (2)": (
+    "mathematics.center.Program.__init__: operator: n - 1 -> (n) + (1) (2)": (
         "a rank beyond the last token is the last token's"
     ),
-    "formulas.center.Program.minimize: axis: -1 -> -2": (
+    "mathematics.center.Program.minimize: axis: -1 -> -2": (
         "neighbors of the missing kinks save programs; the kinks themselves close the bound"
     ),
-    "formulas.chisquare.distribution: constant: 2 -> 3": (
+    "mathematics.chisquare.distribution: constant: 2 -> 3": (
         "weights and x in another unit; all bounds are the same in every unit"
     ),
-    "formulas.chisquare.cubic: operator: one * 3 / 2 + 0 * r -> (one * 3 / 2) - (0 * r)": (
+    "mathematics.chisquare.cubic: operator: one * 3 / 2 + 0 * r -> (one * 3 / 2) - (0 * r)": (
         "0 is added for its shape"
     ),
-    "formulas.eigenspectrum.effective_rank: neighbor: "
+    "mathematics.eigenspectrum.effective_rank: neighbor: "
     "squared_norm(squared) -> square_trace(squared)": "the square of a symmetric W is symmetric",
-    "formulas.heads.wide_family_distinct: operator: 0 * root -> (0) / (root)": "both are 0",
-    "formulas.localization.probability: axis: -1 -> -2": "w_qk is square by then",
-    "formulas.softmax.critical_oscillation: condition: "
+    "mathematics.heads.wide_family_distinct: operator: 0 * root -> (0) / (root)": "both are 0",
+    "mathematics.localization.probability: axis: -1 -> -2": "w_qk is square by then",
+    "mathematics.softmax.critical_oscillation: condition: "
     "flint.arb(1) if like is None else ops.constant(1, like) -> ops.constant(1, like)": (
         "a constant like None is a ball"
     ),
@@ -45,7 +45,8 @@ EQUIVALENT: dict[str, str] = {
     "experiments.locater.language.LanguageModel._log_places: constant: 1e-30 -> 1.01e-30": (
         "divides an entropy of 0"
     ),
-    "evidence.draw: torch.isfinite(left) & torch.isfinite(right) & -> torch.isfinite(right) &": (
+    "checking.sampling: "
+    "torch.isfinite(left) & torch.isfinite(right) & -> torch.isfinite(right) &": (
         "a left side that overflows gives an infinite ratio, which is not decided"
     ),
     "experiments.shortpaths.longest: constant: 0 -> 1": (

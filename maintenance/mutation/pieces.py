@@ -21,7 +21,7 @@ from attnverify.topics.lookup import CHECKS
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = Settings(samples=240, restarts=8, steps=100)
-FORMULAS = ("attnverify/formulas/", "attnverify/network/")
+FORMULAS = ("attnverify/mathematics/",)
 #: Tests that build, install or time something, or plant errors themselves.
 NOT_RUN = ("imports", "benchmarks", "costs", "interactive", "mutants", "recheck")
 

@@ -54,7 +54,7 @@ NO_FORMULA = {
 
 
 #: Folders below attnverify that tests alone meet: what measures models, what runs experiments.
-TESTED = ("models", "experiments")
+TESTED = ("inspection", "experiments")
 
 #: Modules of these that measure nothing, and why.
 NO_MEASURE = {
@@ -64,8 +64,10 @@ NO_MEASURE = {
     "command": "prints",
 }
 
-#: Modules of formulas/ that state no formula of a claim: algorithms, whose result is bracketed.
-METHODS = ("center", "centerbounds")
+#: Modules of mathematics/ that state no formula of a claim: networks, and algorithms with a
+#: bracketed result.
+METHODS = ("attention", "center", "centerbounds", "decoder", "deviations", "drawn", "encoder")
+METHODS += ("frozen", "masks", "paths", "positions", "stacks", "weights")
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Mutant:
     """One planted error: the module's whole text with it, where it is, and what it is.
 
     area: "formulas" (what claims are stated in), "methods" (networks, algorithms), "engine",
-    "models" or "experiments".
+    "inspection" or "experiments".
     """
 
     area: str
@@ -119,7 +121,7 @@ def _area(module: str) -> str:
     folder, _, name = module.removeprefix("attnverify.").partition(".")
     if folder in TESTED:
         return folder
-    return "formulas" if folder == "formulas" and name not in METHODS else "methods"
+    return "methods" if name in METHODS else "formulas"
 
 
 def _replaced(text: str, node: ast.expr, new: str) -> str:
