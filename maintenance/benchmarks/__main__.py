@@ -1,8 +1,8 @@
 """Path sums against enumeration and the forward pass; exact probability against simulation; the
 optimal center and the diameter against their plain forms; a model of 24 layers against its own
-forward pass; commands, builds of the book and the tests against the first edition.
+forward pass; commands, builds of the book and the tests against the second edition.
 
-    python -m benchmarks                          (all; about half an hour)
+    python -m benchmarks                          (all; about an hour and a half)
     python -m benchmarks package scale commands builds suites    (any of these)
 
 Both sides of a ratio run in turn on this machine: those of the package in this process, in float64

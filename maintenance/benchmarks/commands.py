@@ -1,4 +1,4 @@
-"""Commands that answer at once, and imports, in both checkouts: the best of several runs."""
+"""Commands that answer at once, in both checkouts: the best of several runs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from benchmarks.result import Result, judge
 from benchmarks.trees import REFERENCE, Trees, python
 
 RUNS = 3
-BAR = 0.4  # seconds
+BAR = 0.3  # seconds
 START = "import sys; from attnverify.cli import main; sys.argv[0] = 'attnverify'; sys.exit(main())"
 COMMANDS = (("--help",), ("list",), ("show", "softmax.total-variation"))
-IMPORTS = ("import attnverify", "from attnverify import ledger", "import attnverify.topics")
 
 
 def best(tree: Path, *arguments: str) -> float:
@@ -27,11 +26,8 @@ def best(tree: Path, *arguments: str) -> float:
 
 
 def results(trees: Trees) -> Iterator[Result]:
-    """Commands against their bar; imports against half of what they took."""
+    """Each command against its bar."""
     for command in COMMANDS:
         before, now = (best(tree, "-c", START, *command) for tree in (trees.before, trees.now))
         note = f" ({REFERENCE}: {before:.2f} s)"
         yield judge(f"attnverify {command[0]}", now, BAR, note)
-    for line in IMPORTS:
-        before, now = (best(tree, "-c", line) for tree in (trees.before, trees.now))
-        yield judge(line, now, before / 2, f" ({REFERENCE}: {before:.2f} s)")
