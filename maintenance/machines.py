@@ -34,12 +34,12 @@ SEEN = LOGS / "pages-seen.json"  # digests of pages that passed in a browser: on
 
 #: Files whose tests look at the built pages, in a browser, and at nothing else.
 BROWSER_TESTS = (
-    "test_accessibility.py",
-    "test_folding.py",
-    "test_interactive.py",
-    "test_pages_claims.py",
-    "test_pages_inpage.py",
-    "test_reader.py",
+    "book/test_accessibility.py",
+    "book/test_folding.py",
+    "book/test_interactive.py",
+    "book/test_pages_claims.py",
+    "book/test_pages_inpage.py",
+    "book/test_reader.py",
 )
 
 #: Every library at the plainest instruction set that it offers a switch for.

@@ -7,15 +7,10 @@ hundred elements of a formula; the rules see it as one piece of text, in its col
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 from playwright.sync_api import Page
 
-from visits import DESK, PHONE
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 from attnverify.book.build import npm
+from visits import DESK, PHONE
 
 AXE = "axe-core@4.14.1"
 SCREENS = {"desktop": DESK, "phone": PHONE}

@@ -13,10 +13,11 @@ import filelock
 import pytest
 from jaxtyping import install_import_hook
 
+from places import ROOT
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "maintenance")]
 
 #: As `make book` would see it: without what this run sets, and without what tests start (a cluster

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import torch
-import transformers
 from torch import nn
 
 SMALL = {
@@ -68,6 +68,33 @@ CASES = {
     "vit": ("ViTConfig", {**PIXELS, "image_size": 8, "patch_size": 4}),
 }
 
+#: A vocabulary for models of this folder, one word a line in vocab.txt.
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "path", "##s", "are", "short", "."]
+MORE_WORDS = [*WORDS, *(f"word{i}" for i in range(12))]
+
+
+def saved_bert(folder: Path, **changes):
+    """A BERT with random weights, saved in ``folder`` with WORDS as its vocabulary."""
+    from transformers import BertConfig, BertModel
+
+    sizes = {
+        "vocab_size": len(WORDS),
+        "hidden_size": 12,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 3,
+        "intermediate_size": 20,
+        "max_position_embeddings": 9,
+        "initializer_range": 0.4,
+    }
+    torch.manual_seed(0)
+    model = BertModel(BertConfig(**{**sizes, **changes}), add_pooling_layer=False).eval()
+    with torch.no_grad():  # biases and norms start at 0 and 1, which would hide mistakes
+        for value in model.parameters():
+            value += 0.1 * torch.randn(value.shape)
+    model.save_pretrained(folder)
+    (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    return model
+
 
 def shaken(model: nn.Module, seed: int = 0) -> nn.Module:
     """Every weight moved: biases and norms start at 0 and 1, which would hide mistakes."""
@@ -80,6 +107,8 @@ def shaken(model: nn.Module, seed: int = 0) -> nn.Module:
 
 def model(case: str, seed: int = 0, **changes):
     """A model of a case, float32."""
+    import transformers  # takes seconds, which only tests of models should pay
+
     name, options = CASES[case]
     torch.manual_seed(seed)
     config = getattr(transformers, name)(**{**options, **changes})

@@ -7,7 +7,10 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
 
+import yaml
 from bs4 import BeautifulSoup, Tag
+
+from places import ROOT
 
 #: Elements that make a browser fetch something, with the attributes that name it.
 FETCHING = {
@@ -41,6 +44,13 @@ REMOTE = re.compile(r"(?:https?:)?//", re.I)
 REMOTE_CSS = re.compile(r"""(?:url\(\s*|@import\s+)['"]?(?:https?:)?//[^);]*""", re.I)
 PATH_LIKE = re.compile(r"[\w./-]+\.(?:png|svg|jpe?g|gif|webp)$|^[\w-]*[/\\][^ ]*$", re.I)
 SHORTEST_ALT = 20
+
+
+def docnames() -> list[str]:
+    """Every page of the table of contents."""
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    chapters = [c["file"] for part in toc["parts"] for c in part["chapters"]]
+    return [toc["root"], *chapters]
 
 
 @cache

@@ -143,10 +143,10 @@ def _file(path: str) -> str:
 def tests_of(module: str, sources: Sources) -> list[str]:
     """The test files whose imports reach a module, those that reach least first."""
     found = []
-    for path in sorted((ROOT / "tests").glob("test_*.py")):
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
         if path.stem.removeprefix("test_") not in NOT_RUN:
             starts = {m for n in names(ast.parse(path.read_text())) for m in sources.resolve(n)}
             reached = sources.reached(starts)
             if module in reached:
-                found.append((len(reached), f"tests/{path.name}"))
+                found.append((len(reached), path.relative_to(ROOT).as_posix()))
     return [name for _, name in sorted(found)]

@@ -118,10 +118,12 @@ def _evidence(mutant: Mutant, pieces: Sequence[Piece]) -> str:
 def _tests(mutant: Mutant, sources: Sources) -> list[str]:
     if mutant.area != "engine":
         return tests_of(mutant.module, sources)
-    own = [f"tests/test_engine_{mutant.module.rpartition('.')[2]}.py"]
-    files = [f"tests/{p.name}" for p in sorted((ROOT / "tests").glob("test_engine_*.py"))]
-    files += ["tests/test_ledger.py", "tests/test_symbolic.py", "tests/test_ops.py"]
-    return sorted(files, key=lambda name: name not in own)
+    own = f"test_engine_{mutant.module.rpartition('.')[2]}.py"
+    tests = [p.relative_to(ROOT).as_posix() for p in sorted((ROOT / "tests").rglob("test_*.py"))]
+    files = [name for name in tests if name.split("/")[-1].startswith("test_engine_")]
+    files += ["tests/derivation/test_ledger.py", "tests/derivation/test_symbolic.py"]
+    files += ["tests/arithmetic/test_ops.py"]
+    return sorted(files, key=lambda name: not name.endswith(own))
 
 
 def _run_tests(

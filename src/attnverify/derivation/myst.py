@@ -1,7 +1,7 @@
 """What is known here of MyST: code cells, read without the book's tools, and plain text.
 
 Of cells only what the book writes is understood: fences of backticks or tildes at the start of a
-line, tags as ``:tags: [one, two]``. tests/test_notebooks.py compares every notebook with what
+line, tags as ``:tags: [one, two]``. tests/book/test_notebooks.py compares every notebook with what
 jupytext reads.
 """
 

@@ -1,7 +1,7 @@
 """What the theme and docutils get wrong, mostly for readers who hear the page or use a keyboard.
 
 Each mend is a text of the pages and what takes its place. axe-core looks at every page afterwards
-(tests/test_accessibility.py), so a mend that no longer fits its theme is noticed.
+(tests/book/test_accessibility.py), so a mend that no longer fits its theme is noticed.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from attnverify.experiments.engine.model import Rerun
 from attnverify.support.errors import require
 
 ALARM = 1e-4  # that any comparison of the whole suite fails although nothing is wrong
-COMPARISONS = 13  # at most so many in the suite; tests/test_experiments.py counts them
+COMPARISONS = 13  # at most so many in the suite; tests/experiments/test_experiments.py counts them
 LEVEL = ALARM / COMPARISONS
 
 

@@ -1,0 +1,314 @@
+"""How a chapter opens: its result, a picture, an example by hand whose numbers are right."""
+
+import math
+import re
+from math import atan, atanh, cos, cosh, degrees, e, exp, log, pi, sinh, sqrt, tanh
+from statistics import NormalDist
+
+import pytest
+
+from attnverify.topics import registry
+from places import ROOT
+
+FILES = sorted((ROOT / "notebooks").glob("*.md"))
+FIGURES = {name for p in FILES for name in re.findall(r"^ +name: (fig-\S+)$", p.read_text(), re.M)}
+PHI = NormalDist().cdf
+
+
+def opening(name: str) -> str:
+    """What a reader sees before the first section."""
+    text = (ROOT / "notebooks" / f"{name}.md").read_text(encoding="utf-8")
+    return re.split(r"^## ", text, maxsplit=1, flags=re.M)[0]
+
+
+@pytest.mark.parametrize("name", [path.stem for path in FILES])
+def test_a_chapter_opens_with_result_picture_and_example(name):
+    text = opening(name)
+    result, example = text.index("**The result.**"), text.index("**By hand.**")
+    assert text[:result].splitlines()[-2].startswith("# "), "the result comes first"
+    assert example < text.index("```{claim}") if "```{claim}" in text else result < example
+    shown = re.findall(r"\{numref\}`(fig-[^`]+)`", text)
+    assert shown or re.search(r"^ +name: fig-", text, re.M), "no picture"
+    assert set(shown) <= FIGURES
+
+
+@pytest.mark.parametrize("name", [path.stem for path in FILES])
+def test_a_chapter_says_its_idea_and_what_to_remember(name):
+    """The idea stands before the proof of a theorem; experiments have none."""
+    text = (ROOT / "notebooks" / f"{name}.md").read_text(encoding="utf-8")
+    proved = [c for c in registry.values() if c.notebook == name and c.derived]
+    assert "**Idea.**" in text or not proved
+    assert re.search(r"^\*\*To remember\.\*\* [^\n]+\n\n## What this does not show", text, re.M)
+
+
+def layer(d: float, v: float = 1.0) -> float:
+    """The distance of two tokens after a layer with norms 1 and v; before it, d."""
+    return v * d * tanh(d * d / 4)
+
+
+def orbit(step, start: float, layers: int) -> list[float]:
+    """start, step(start), ..."""
+    found = [start]
+    for _ in range(layers):
+        found.append(step(found[-1]))
+    return found
+
+
+def weights(*logits: float) -> list[float]:
+    """Softmax."""
+    parts = [exp(z) for z in logits]
+    return [part / sum(parts) for part in parts]
+
+
+def entropy(*logits: float) -> float:
+    """Entropy of the softmax of logits."""
+    return -sum(p * log(p) for p in weights(*logits))
+
+
+def triangle(layers: int) -> list[float]:
+    """Sizes of the triangle of three tokens, layer by layer."""
+    sizes = [1.0]
+    for _ in range(layers):
+        own, other, _ = weights(sizes[-1] ** 2, -(sizes[-1] ** 2) / 2, -(sizes[-1] ** 2) / 2)
+        sizes.append(sizes[-1] * (own - other))
+    return sizes
+
+
+def ends(xi: float, eta: float, t: float) -> float:
+    """The limit of many tokens."""
+    return PHI((eta + (t - 0.5) * xi) / sqrt(2 * t * t - 2 * t + 7 / 12))
+
+
+def width(d: float) -> float:
+    """The factor of many heads at small scores."""
+    return (d**0.25 + d**-0.25) / (2 * sqrt(2))
+
+
+def product_law(low: float, high: float, cells: int = 4000) -> float:
+    """P(low < u v < high) of independent standard normal u, v; midpoint rule in u > 0."""
+    step = 9 / cells
+    points = [(k + 0.5) * step for k in range(cells)]
+    density = NormalDist().pdf
+    return sum(2 * step * density(u) * (PHI(high / u) - PHI(low / u)) for u in points)
+
+
+SKIP = orbit(lambda d: d - layer(d, 0.5), 1.0, 1000)
+MASK = orbit(lambda x: x / (1 + exp(-x * x)), 1.0, 4)
+MEANS = [1.0]  # token 3 of the tokens 0, 1, 1: the mean of what it sees, token 2 at 2^-k
+for halved in (1.0, 0.5, 0.25):
+    MEANS.append((halved + MEANS[-1]) / 3)
+CIRCLE = orbit(lambda r: r * tanh(r * r) / tanh(1), 0.9, 5)
+TURNED = orbit(lambda d: d * tanh((0.5 + d * cos(pi / 6) / 2) ** 2), 1.0, 4)
+A2 = 2 / (1 - exp(-2))
+GATE_AT = 3.24364  # a tanh(a/2) = 3
+GATE = 1 / (1 + exp(-GATE_AT))
+BAND = sqrt(2 / 3)  # the middle of three tokens: score BAND * u * v
+
+#: What the example of a chapter says, and the same computed here.
+NUMBERS = {
+    "attention": ("0.119 0.881 0.269", [weights(0, 2)[0], weights(6, 8)[1], weights(0, 1)[0]]),
+    "path-lengths": ("936", [12 * sum(range(13))]),
+    "softmax": ("0.731 0.462 0.381", [weights(1, 0)[0], tanh(0.5), weights(2, 0)[0] - 0.5]),
+    "collapse-composite": (
+        "0.354 0.245 0.173 1.414 0.177 0.0221",
+        [
+            0.5**1.5,
+            tanh(0.25),
+            tanh(0.25) / sqrt(2),
+            4 * 0.5**1.5,
+            0.5 * 0.5**1.5,
+            layer(0.5) / sqrt(2),
+        ],
+    ),
+    "collapse-width": (
+        "0.884 3.57 3.99994 4.000000004 11.2246 15\\,873.99994",
+        [
+            width(16),
+            width(1e4),
+            width(15873),
+            width(15874),
+            4 * sqrt(2) + sqrt(31),
+            (4 * sqrt(2) + sqrt(31)) ** 4,
+        ],
+    ),
+    "best-constant": (
+        "0.5498 0.0498 0.00993 0.0997 0.0199",
+        [(1 + tanh(0.1)) / 2, tanh(0.1) / 2, tanh(0.1) ** 2, tanh(0.1), 2 * tanh(0.1) ** 2],
+    ),
+    "collapse-sharp": (
+        "0.622 0.122 0.245 0.00367 1.482 0.98 1.61",
+        [
+            weights(0.25, -0.25)[0],
+            tanh(0.25) / 2,
+            layer(1),
+            layer(layer(1)),
+            2 * sqrt(atanh(0.5)),
+            layer(layer(1.4, 2), 2),
+            layer(layer(1.5, 2), 2),
+        ],
+    ),
+    "collapse-relative": (
+        "0.691 0.537 0.082 0.00028 0.153",
+        [
+            weights(1, -0.5, -0.5)[0],
+            triangle(1)[1],
+            triangle(2)[2],
+            triangle(3)[3],
+            triangle(2)[2] / triangle(1)[1],
+        ],
+    ),
+    "collapse-masks": ("0.461 0.255 0.132 0.631", [MASK[2], MASK[3], MASK[4], MASK[2] / MASK[1]]),
+    "decoder-masks": (
+        "0.125 0.667 0.389 0.213 1.333 1.556 1.704 0.333 0.111 0.75",
+        [
+            0.5**3,
+            MEANS[1],
+            MEANS[2],
+            MEANS[3],
+            *(2**k * MEANS[k] for k in (1, 2, 3)),
+            1 / 3,
+            1 / 9,
+            (0.5 + 1) / 2,
+        ],
+    ),
+    "collapse-summary": ("0.354 0.245 0.84 0.71", [0.5**1.5, tanh(0.25), 2**-0.25, sqrt(0.5)]),
+    "skip": (
+        "0.878 0.794 0.732 0.517 0.194 0.063 0.343 0.115 0.036 0.00023",
+        [
+            SKIP[1],
+            SKIP[2],
+            SKIP[3],
+            SKIP[10],
+            SKIP[100],
+            SKIP[1000],
+            8.5**-0.5,
+            76**-0.5,
+            751**-0.5,
+            layer(layer(1, 0.5), 0.5),
+        ],
+    ),
+    "heads-depth": ("0.454 0.908 1.020", [tanh(0.49), 2 * tanh(0.49), 2 * tanh(0.5625)]),
+    "mlp": ("2.83 1.414", [4 / sqrt(2), sqrt(2)]),
+    "layernorm": ("0.888", [tanh(sqrt(2))]),
+    "piecewise-softmax": (
+        "0.534 0.072 0.092 1.10",
+        [weights(1, 0, 0, -1)[0], weights(1, 0, 0, -1)[3], 1 / (4 * e), (e**2 - 3) / 4],
+    ),
+    "localization": (
+        "0.816 0.551 0.350",
+        [BAND, product_law(-0.25 / BAND, 0.5 / BAND), PHI(0.5 / BAND) - PHI(-0.25 / BAND)],
+    ),
+    "edgeworth": (
+        "0.0665 0.5665",
+        [
+            1 / (6 * sqrt(2 * math.pi)),
+            1 - exp(-4) * sum(4**k / math.factorial(k) for k in range(4)),
+        ],
+    ),
+    "localization-limit": (
+        "0.635 0.997 0.006 0.552",
+        [ends(4, 0.1, 0.5), ends(4, 0.1, 1), ends(4, 0.1, 0), ends(0, 0.1, 1)],
+    ),
+    "fixed-temperature": (
+        "0.905 0.4997 0.5213",
+        [
+            PHI(1 / sqrt(7 / 12)),
+            PHI(sqrt(12)) - 0.5,
+            PHI(sqrt(12) / 64) - PHI(sqrt(12) / 64 - sqrt(12)),
+        ],
+    ),
+    "eigenspectrum": ("1.886 1.886 0.894", [8 / sqrt(18), sqrt(4 / 1.125), 4 / sqrt(20)]),
+    "entropy": (
+        "0.948 0.262 0.829 0.918 0.2083",
+        [
+            weights(3, -1, -1, -1)[0],
+            entropy(3, -1, -1, -1),
+            entropy(*(sqrt(3) * s for s in (1, 1, -1, -1))),
+            entropy(1.5, -0.5, -0.5, -0.5),
+            12 * exp(-4) / (1 + 3 * exp(-4)),
+        ],
+    ),
+    "entropy-spread": (
+        "1.135 0.474 0.474 0.206",
+        [
+            entropy(2, 0, 0, 0, 0),
+            A2 - 1 - log(A2),
+            log(5) - entropy(2, 0, 0, 0, 0),
+            (A2 - 1) / (e**2 - 1),
+        ],
+    ),
+    "both-collapses": (
+        "0.993 0.0997 0.999 0.004 0.76 0.53",
+        [
+            entropy(0.1, -0.1) / log(2),
+            tanh(0.1),
+            tanh(4),
+            entropy(4, -4) / log(2),
+            tanh(1),
+            entropy(1, -1) / log(2),
+        ],
+    ),
+    "softmax-row": (
+        "0.381 0.152 0.462",
+        [weights(*(0.4 * i for i in range(1, 6)))[4], A2 - 3 + log(A2), (cosh(1) - 1) / sinh(1)],
+    ),
+    "architectures": ("0.095", [sqrt(2 / 220)]),
+    "circle": ("0.791 0.577 0.243 0.000009", [CIRCLE[1], CIRCLE[2], CIRCLE[3], CIRCLE[5]]),
+    "decoder-positions": (
+        "0.245 53.13 113.13 0.491 0.702 0.399 0.169 0.0537",
+        [
+            tanh(1 / 4),
+            degrees(2 * atan(1 / 2)),
+            degrees(2 * atan(1 / 2) + pi / 3),
+            -1.25 * cos(2 * atan(1 / 2) + pi / 3),
+            TURNED[1],
+            TURNED[2],
+            TURNED[3],
+            TURNED[4],
+        ],
+    ),
+    "path-accuracy": ("11.08 0.383", [144 / 13, (12 / 13) ** 12]),
+    "decoder-heads": (
+        "0.245 0.346 0.490 0.424 0.520 0.735 0.250 0.709",
+        [
+            tanh(0.25),
+            sqrt(2) * tanh(0.25),
+            2 * tanh(0.25),
+            sqrt(3) * tanh(0.25),
+            sqrt(4.5) * tanh(0.25),
+            3 * tanh(0.25),
+            2 * sqrt(atanh(1 / 64)),
+            2 * sqrt(atanh(1 / 8)),
+        ],
+    ),
+    "decoder-layers": (
+        "0.283 2.263 2.828 1.080 0.962 2.042 14.14 0.0707 0.00909",
+        [
+            sqrt(2) / 5,
+            8 * sqrt(2) / 5,
+            2 * sqrt(2),
+            GATE + GATE_AT * GATE * (1 - GATE),
+            GATE,
+            1 + GATE_AT / 4 + 3 / (4 * GATE_AT),
+            sqrt(200),
+            1 / sqrt(200),
+            1 / 110,
+        ],
+    ),
+    "trained-models": (
+        "0.578 2.94 2.82",
+        [2 * sqrt(atanh(1 / 12)), 12 * tanh(0.25), 9**12 / 1e11],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(NUMBERS))
+def test_the_numbers_of_an_example_are_right(name):
+    """To half a unit of the last digit shown."""
+    example = opening(name).split("**By hand.**")[1]
+    texts, values = NUMBERS[name]
+    for shown, value in zip(texts.split(), values, strict=True):
+        assert re.search(rf"(?<![\d.]){re.escape(shown)}(?!\d)", example), shown
+        digits = shown.replace("\\,", "")
+        unit = 10.0 ** -len(digits.partition(".")[2])
+        assert abs(float(digits) - value) <= 0.5 * unit * (1 + 1e-9), (shown, value)

@@ -1,0 +1,885 @@
+"""The experiments on encoders: their parts, their criteria, and a model of the user's."""
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+import modelzoo
+from attnverify.experiments import architectures, committed
+from attnverify.experiments.architectures import criterion as architecture_criterion
+from attnverify.experiments.architectures import tables as architecture_tables
+from attnverify.experiments.engine import weights
+from attnverify.experiments.engine.model import Settings
+from attnverify.experiments.trained_encoder import layer_bounds, margins, passages, spectra
+from attnverify.mathematics import collapse, norms, rates, stacks
+from attnverify.mathematics.centerbounds import optimal_residual_bounds
+from attnverify.mathematics.deviations import Layer, Parts, Tokens, Unresolved, apply
+from attnverify.mathematics.encoder import Encoder
+from attnverify.mathematics.softmax import critical_float, oscillation
+from attnverify.support.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    return Encoder.bundled()
+
+
+# ---------------------------------------------------------------- text
+
+
+def test_passages():
+    """Consecutive words of the essay, without its diagram; starts differ."""
+    text = passages.words()
+    assert len(text) > 500 and "1" not in text[60:70]
+    first, second = passages.passage(0, 20).split(), passages.passage(1, 20).split()
+    assert first == text[:20] and len(second) == 20 and first != second
+    assert " ".join(second) in " ".join(text)
+    places = [passages.passage(index, 96) for index in range(20)]
+    whole = " ".join(passages._with_documentation())
+    ends = [(whole.index(each), whole.index(each) + len(each)) for each in places]
+    assert all(a < b for (_, a), (b, _) in pairwise(ends)), "no two share a word"
+    with pytest.raises(InputError, match="^length: got 100000, expected 1 to"):
+        passages.passage(0, 100_000)
+    with pytest.raises(InputError, match="^index: got -1"):
+        passages.passage(-1, 5)
+
+
+# ---------------------------------------------------------------- bounds of a layer
+
+
+def test_rates_are_those_of_the_large_matrices(minilm):
+    """QR factors have the singular values: 384 * 32 products, each 2^-53, of all one sign."""
+    layer = Layer.of(minilm.network, 2)
+    c, v = layer_bounds.rates(layer)
+    dense = collapse.rate(layer.W_Q @ layer.W_K.mT, 32)
+    tolerance = 384 * 32 * 2.0**-53
+    assert (c - dense).abs().max() <= tolerance * dense.max()
+    values = torch.linalg.matrix_norm(layer.W_V @ layer.W_O, ord=2)
+    assert (v - values).abs().max() <= tolerance * values.max()
+
+
+def test_residual_of_diameter():
+    """K bounds the quotient, and two tokens with equal entries attain it up to n = 2's sqrt."""
+    g = torch.Generator().manual_seed(0)
+    for n, d in ((2, 3), (5, 8), (40, 2)):
+        X = torch.randn(100, n, d, generator=g, dtype=torch.float64)
+        quotient = norms.composite(norms.mean_centered(X)) / norms.diameter(X)
+        assert float(quotient.max()) <= layer_bounds.residual_of_diameter(n, d)
+    ones = torch.tensor([[1.0] * 4, [-1.0] * 4], dtype=torch.float64)
+    quotient = norms.composite(norms.mean_centered(ones)) / norms.diameter(ones)
+    # rows attain sqrt(d)(1 - 1/n); columns have 2 where the bound has sqrt(n(n-1)/2) diam = 4
+    assert float(quotient) == pytest.approx(layer_bounds.residual_of_diameter(2, 4) / 2**0.5)
+
+
+def test_bounds_hold_at_small_tokens(minilm):
+    """Where tokens are close, every one-layer bound applies and is above what attention leaves."""
+    X = minilm.embed(passages.passage(0, 10))
+    X = Tokens.of(X.mean(0) + (X - X.mean(0)) / 1000)
+    layer = Layer.of(minilm.network, 0)
+    after = apply(layer, X, architectures.ALL_PARTS["attention"])
+    size = layer_bounds.diameter(X)
+    assert layer_bounds.diameter(after) <= layer_bounds.sharp_step(layer_bounds.rates(layer), size)
+    steps = layer_bounds.composite_steps(layer, X)
+    found = float(norms.composite(after.deviations))
+    # the mean center is at most 2 (1 - 1/n) < 2 times the optimum (claim norms.residual-centers)
+    assert found / 2 <= steps["corrected"] and found / 2 <= steps["printed"]
+    far = Tokens.of(minilm.embed(passages.passage(0, 10)))
+    assert layer_bounds.composite_steps(layer, far) == {"printed": None, "corrected": None}
+    same = Tokens.of(torch.ones(3, 384, dtype=torch.float64))
+    assert layer_bounds.diameter(same) == 0
+
+
+def test_composite_bounds_end_where_their_condition_does(minilm):
+    """Scores of deviations grow with their square, so a factor puts their oscillation anywhere."""
+    X = minilm.embed(passages.passage(0, 10))
+    layer, R = Layer.of(minilm.network, 0), X - X.mean(0)
+    scores = collapse.scores_of_residual(R, layer.W_Q @ layer.W_K.mT, layer.W_Q.shape[-1])
+    unit = (critical_float() / float(oscillation(scores).max())) ** 0.5
+    for size, known in ((0.99, True), (1.01, False)):
+        steps = layer_bounds.composite_steps(layer, Tokens(X.mean(0), size * unit * R))
+        assert [value is not None for value in steps.values()] == [known, known]
+
+
+def test_bounds_of_a_layer_are_relative_to_its_output(minilm):
+    """The diameter's bound times K, over the composite value of what came out."""
+    X = Tokens.of(minilm.embed(passages.passage(0, 10)))
+    layer = Layer.of(minilm.network, 0)
+    after, own = apply(layer, X, architectures.ALL_PARTS["attention"]), layer_bounds.rates(layer)
+    found = architectures._bounds(layer, own, X, after, 7.0)
+    K = layer_bounds.residual_of_diameter(*X.values.shape)
+    whole = float(norms.composite(after.values))
+    assert found["from_input"] == pytest.approx(7 * K / whole)
+    sharp = layer_bounds.sharp_step(own, layer_bounds.diameter(X))
+    assert found["sharp"] == pytest.approx(K * sharp / whole)
+    assert float(norms.composite(after.deviations)) <= K * sharp
+
+
+@pytest.mark.parametrize(("qk", "value"), [(1.0, 2.0), (0.01, 1.5), (30.0, 100.0)])
+def test_threshold_of_one_head(qk, value):
+    """For one head the bisection finds the closed form.
+
+    log F is off by 8 roundings and grows 1.3 times as fast as the logarithm of the size or faster;
+    then the next float, and some 10 roundings of the closed form.
+    """
+    c = torch.tensor([qk / (4 * math.sqrt(32))], dtype=torch.float64)
+    v = torch.tensor([value], dtype=torch.float64)
+    expected = collapse.threshold(qk, value, 32)
+    assert rates.layer_threshold(c, v) == pytest.approx(expected, rel=20 * 2.0**-53, abs=0)
+
+
+def test_threshold_of_many_heads():
+    c, v = torch.rand(2, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    limit = rates.layer_threshold(c, v)
+    factor = collapse.sharp_factor(torch.tensor(limit, dtype=torch.float64), c, v)
+    # 12 + 8 roundings of the factor, and at most 2 of a size that is the next float
+    assert float(factor) == pytest.approx(1, abs=22 * 2.0**-53)
+    assert rates.layer_threshold(c, v / v.sum()) == math.inf
+
+
+# ---------------------------------------------------------------- measures of heads
+
+
+def test_measures_of_known_matrices():
+    """Multiples of a projection, a skew matrix and a nilpotent one."""
+    eye = torch.eye(4, 2, dtype=torch.float64)
+    turn = torch.tensor([[0.0, 1.0], [-1.0, 0.0]], dtype=torch.float64)
+    shift = torch.tensor([[0.0, 1.0], [0.0, 0.0]], dtype=torch.float64)
+    Q = torch.stack([3 * eye, eye @ turn, eye @ shift])
+    found = spectra.measures(Q, torch.stack([eye] * 3))
+    expected = {
+        "xi": [2**0.5, math.nan, math.nan],
+        "xi_frobenius": [2**0.5, 0, 0],
+        "skew_share": [0, 1, 0.5**0.5],
+    }
+    for name, values in expected.items():
+        assert found[name].tolist() == pytest.approx(values, abs=1e-15, nan_ok=True), name
+
+
+def test_a_symmetric_matrix_has_a_skew_share_of_rounding_size():
+    """W = Q S Q^T in factors Q and Q S: tr W^2 / ||W||^2 may be rounded to more than 1.
+
+    Behind a product of 3 terms for Q S, its numerator and denominator are sums of 9 products of two
+    sums of 8: 2 * (3 + 8 + 1) + 9 roundings each of at most (|Q| |Q S|)^2, over ||W||^2.
+    """
+    g = torch.Generator().manual_seed(0)
+    Q = torch.randn(200, 8, 3, generator=g, dtype=torch.float64)
+    S = torch.randn(200, 3, 3, generator=g, dtype=torch.float64)
+    K = Q @ (S + S.mT)
+    sizes, whole = Q.square().sum((1, 2)) * K.square().sum((1, 2)), (Q @ K.mT).square().sum((1, 2))
+    share = spectra.measures(Q, K)["skew_share"]
+    assert (share.square() <= 33 * 2.0**-53 * sizes / whole).all()
+
+
+def test_measures_of_a_product_that_vanishes_are_undefined():
+    """Neither factor is zero, so no encoder is refused for it."""
+    Q, K = torch.zeros(2, 1, 4, 2, dtype=torch.float64)
+    Q[0, 0, 0] = K[0, 0, 1] = 1
+    for name, value in spectra.measures(Q, K).items():
+        assert math.isnan(float(value)), name
+
+
+def test_outside_counts_undefined_heads_as_inside():
+    heads = [{"kind": "trained", "xi": v} for v in (None, -3.0, 0.0, 1.0, 1.1)]
+    rows = [*heads, {"kind": "random", "xi": [-1.0, 1.0]}]
+    rows = [row | {"model": "m", "judged": True} for row in rows]
+    other = [row | {"model": "other", "judged": False} for row in rows[:3]]
+    assert spectra.outside([*rows, *other], "xi") == (2, 5)
+    assert spectra.outside(
+        [*rows, *other, rows[-1] | other[0] | {"kind": "random", "xi": [0, 1]}], "xi", "other"
+    ) == (1, 3)
+
+
+def test_the_range_of_random_heads_is_the_central_95_percent():
+    """By whole matrices and sorted values; a place between two of them is divided by its distance.
+
+    Traces of 2 x 2 products and of 6 x 6 ones are the same but for rounding, which tr W^2 near 0
+    enlarges: its ends are far from such heads.
+    """
+    settings = Settings(seed=4)
+    found = spectra._random(torch.Size((3, 20, 6, 2)), settings)
+    random, values = torch.Generator().manual_seed(4), {name: [] for name in spectra.MEASURES}
+    for _ in range(spectra.QUICK_STACKS * 3):
+        Q, K = torch.randn(2, 20, 6, 2, generator=random, dtype=torch.float64)
+        for W in Q @ K.mT:
+            square, size = float((W @ W).trace()), float(W.norm())
+            if square > 0:
+                values["xi"].append(float(W.trace()) / square**0.5)
+            values["xi_frobenius"].append(float(W.trace()) / size)
+            values["skew_share"].append(float((W - W.mT).norm()) / 2 / size)
+    assert found["heads"] == len(values["skew_share"]) == 120
+    assert found["xi_undefined"] == 120 - len(values["xi"]) > 0
+    for name, each in values.items():
+        each.sort()
+        for share, end in zip((0.025, 0.975), found[name], strict=True):
+            place = share * (len(each) - 1)
+            low, part = int(place), place - int(place)
+            expected = (1 - part) * each[low] + part * each[low + 1]
+            assert end == pytest.approx(expected, rel=1e-7), name  # eight digits are stored
+
+
+def test_heads_of_a_decoder_are_those_of_its_layers():
+    """Scores of two tokens of the same place, head by head, from the weights as they are stored."""
+    kept = weights.committed("small-decoder")
+    query, key = spectra.heads_of(kept)
+    layer, own = "model.layers.2.self_attn", torch.Generator().manual_seed(0)
+    x, y = torch.randn(2, 64, dtype=torch.float64, generator=own)
+    q = (kept[f"{layer}.q_proj.weight"].double() @ x).reshape(4, 16)
+    k = (kept[f"{layer}.k_proj.weight"].double() @ y).reshape(2, 16)
+    for head in range(4):
+        score = x @ query[2, head] @ key[2, head].mT @ y
+        assert float(score) == pytest.approx(float(q[head] @ k[head // 2]), rel=1e-9)
+
+
+# ---------------------------------------------------------------- architectures
+
+
+def test_sizes_are_relative_to_the_whole_tokens():
+    """By the definitions, with deviations that are zero and a largest one that is negative.
+
+    Rows 4, 2, 2 and the column 8; the tokens (1, -3), (1, 3), (1, 3) have rows 4, columns 3 and 9.
+    """
+    center = torch.tensor([1.0, 1.0], dtype=torch.float64)
+    R = torch.tensor([[0.0, -4.0], [0.0, 2.0], [0.0, 2.0]], dtype=torch.float64)
+    found = architectures.sizes(Tokens(center, R))
+    low, high = optimal_residual_bounds(R)
+    expected = {"mean": 32**0.5 / 6, "low": low / 6, "high": high / 6, "root_free": 32 / 36}
+    assert found == pytest.approx(expected, rel=20 * 2.0**-53)  # two roots, products, quotients
+    assert architectures.sizes(Tokens(center, R - 2))["mean"] > 0  # no deviation is positive
+
+
+SMALL = stacks.Shape("small", width=8, embedding=8, heads=2, depth=3, hidden=12)
+
+
+def small_model(shape=SMALL):
+    return architectures.Model(
+        shape.name,
+        lambda seed: stacks.random_layers(shape, seed, 0.5),
+        lambda seed, text: stacks.random_embedding(shape, list(map(int, text.split())), seed),
+        judged=False,
+    )
+
+
+NAMES = ("attention + skip + norm", "attention")
+
+
+def test_a_trace_follows_every_variant_and_bounds_attention_alone():
+    """Layer by layer; the chain of diameters starts at the input of the first layer."""
+    rows = architectures.trace(small_model(), 4, "1 2 3 2", "cpu", NAMES)
+    start = Tokens.of(stacks.random_embedding(SMALL, [1, 2, 3, 2], 4))
+    states, expected, size = dict.fromkeys(NAMES, start), [], layer_bounds.diameter(start)
+    place = {"model": "small", "judged": False}
+    for index, layer in enumerate([None, *stacks.random_layers(SMALL, 4, 0.5)]):
+        before, bounds = states["attention"], {}
+        if layer:
+            states = {name: apply(layer, X, PARTS[name]) for name, X in states.items()}
+            own = layer_bounds.rates(layer)
+            size = layer_bounds.sharp_step(own, size)
+            bounds = architectures._bounds(layer, own, before, states["attention"], size)
+        for name, X in states.items():
+            more = bounds if name == "attention" else {}
+            entry = {"variant": name, "layer": index, **architectures.sizes(X), **more}
+            expected.append(place | entry)
+    assert rows == expected and set(architectures.BOUNDS) <= set(rows[-1])
+
+
+PARTS = {
+    "attention": Parts(skip=False, mlp=False, norm=False),
+    "attention + skip + norm": Parts(skip=True, mlp=False, norm=True),
+}
+
+
+def test_every_choice_of_parts_has_a_name():
+    found = {name: (p.skip, p.mlp, p.norm) for name, p in architectures.ALL_PARTS.items()}
+    assert found == {
+        "attention": (False, False, False),
+        "attention + norm": (False, False, True),
+        "attention + mlp": (False, True, False),
+        "attention + mlp + norm": (False, True, True),
+        "attention + skip": (True, False, False),
+        "attention + skip + norm": (True, False, True),
+        "attention + skip + mlp": (True, True, False),
+        "attention + skip + mlp + norm": (True, True, True),
+    }
+
+
+def test_attention_by_position_has_no_bounds():
+    shape = replace(SMALL, normalized=False, relative=True)
+    rows = architectures.trace(small_model(shape), 4, "1 2 3 2", "cpu", NAMES)
+    assert len(rows) == 8 and not any(set(architectures.BOUNDS) & set(row) for row in rows)
+
+
+def test_a_variant_ends_where_its_logits_are_not_resolved(monkeypatch):
+    """Attention alone in the second layer: unknown from there on, the other variant goes on."""
+    count = iter(range(99))
+
+    def stops(layer, X, parts):
+        if not parts.skip and next(count) == 1:
+            raise Unresolved("here")
+        return apply(layer, X, parts)
+
+    monkeypatch.setattr(architectures, "apply", stops)
+    rows = architectures.trace(small_model(), 4, "1 2 3 2", "cpu", NAMES)
+    known = [(r["layer"], r["variant"], r["mean"] is not None, "from_input" in r) for r in rows]
+    assert known == [
+        (layer, name, name != "attention" or layer < 2, name == "attention" and layer == 1)
+        for layer in range(4)
+        for name in NAMES
+    ]
+
+
+def test_a_bound_that_says_nothing_is_missing():
+    """Tokens that are equal, far, near, and so near that a bound may have underflowed."""
+    layer = next(stacks.random_layers(SMALL, 4, 0.5))
+    own, R = layer_bounds.rates(layer), torch.eye(8, dtype=torch.float64)[:3]
+    center = torch.arange(8, dtype=torch.float64)
+    K = layer_bounds.residual_of_diameter(3, 8)
+
+    def bounds(size):
+        before = Tokens(center, size * R)
+        after = apply(layer, before, PARTS["attention"])
+        return architectures._bounds(layer, own, before, after, 7.0), before, after
+
+    found, before, after = bounds(0.01)
+    whole = float(norms.composite(after.values))
+    steps = layer_bounds.composite_steps(layer, before)
+    assert found == {
+        "from_input": pytest.approx(7 * K / whole),
+        "sharp": pytest.approx(K * layer_bounds.sharp_step(own, 0.01 * 2**0.5) / whole),
+        "printed": pytest.approx(steps["printed"] / whole),
+        "corrected": pytest.approx(steps["corrected"] / whole),
+    }
+    missing = {size: [n for n, b in bounds(size)[0].items() if b is None] for size in (9, 1e-120)}
+    assert missing == {9: ["printed", "corrected"], 1e-120: ["sharp", "printed", "corrected"]}
+    assert list(bounds(0.0)[0]) == ["from_input"]
+    assert bounds(0.0)[0]["from_input"] == pytest.approx(7 * K / whole, rel=1e-2)
+
+
+def test_rows_of_seeds_are_joined_to_six_digits():
+    """A column of bounds is there if a seed has one."""
+    place = {"model": "m", "judged": True, "variant": "v", "layer": 2}
+    figures = {"mean": 1.23456789, "low": None, "high": 2e-300, "root_free": math.inf}
+    one = place | figures | {"sharp": None, "printed": None}
+    other = place | figures | {"mean": 1.0, "sharp": 0.123456789}
+    assert list(architectures._joined((one, other)).items()) == [
+        *place.items(),
+        ("mean", [1.23457, 1.0]),
+        ("low", [None, None]),
+        ("high", [2e-300, 2e-300]),
+        ("root_free", [None, None]),
+        ("sharp", [None, 0.123457]),
+    ]
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_every_seed_reads_a_passage_of_its_own(quick, monkeypatch):
+    told, count, words = [], 1 if quick else 5, 24 if quick else 96
+    names = architectures.MAIN if quick else tuple(architectures.ALL_PARTS)
+
+    def trace(model, seed, text, device, asked):
+        assert text == passages.passage(seed, words) and device == "cpu" and asked == names
+        place = {"model": model.name, "judged": True, "variant": "v"}
+        return [place | {"layer": layer, "mean": float(10 * seed + layer)} for layer in (0, 1)]
+
+    two = [replace(small_model(), name=name) for name in ("a", "b")]
+    monkeypatch.setattr(architectures, "trace", trace)
+    monkeypatch.setattr(architectures, "models", lambda settings: two)
+    progress = lambda what, done: told.append((what, done))  # noqa: E731
+    rows = architectures.run(Settings(quick=quick, seed=2, progress=progress))
+    seeds = range(2, 2 + count)
+    assert [(r["model"], r["layer"], r["mean"]) for r in rows] == [
+        (name, layer, [10.0 * seed + layer for seed in seeds]) for name in "ab" for layer in (0, 1)
+    ]
+    assert [what for what, _ in told] == [f"{name}, seed {seed}" for name in "ab" for seed in seeds]
+    steps = [k / (2 * count) for k in range(2 * count)]
+    assert [done for _, done in told] == pytest.approx(steps)
+
+
+def test_which_stacks_are_measured_and_judged(minilm, tmp_path, monkeypatch):
+    """Names, the layers' weights and the first input, of shapes that are smaller."""
+    small = [
+        replace(shape, width=24, embedding=min(shape.embedding, 24), hidden=5)
+        for shape in stacks.SHAPES
+    ]
+    monkeypatch.setattr(stacks, "SHAPES", small)
+    monkeypatch.setattr(stacks, "BERT", small[0])
+    monkeypatch.setattr(architectures, "encoder_of", lambda settings: minilm)
+    quick = architectures.models(Settings())
+    usual = ["BERT-base", "ALBERT-base", "XLNet-base"]
+    assert [m.name for m in quick] == [*usual, "MiniLM, trained"]
+    full = architectures.models(Settings(quick=False))
+    wide = ["BERT-base, deviation 0.04", "BERT-base, deviation 0.1"]
+    assert [m.name for m in full] == [*usual, "MiniLM, trained", *wide]
+    assert [m.judged for m in full] == [True] * 4 + [False] * 2
+    assert [m.fixed for m in full] == [False] * 3 + [True] + [False] * 2
+    (own,) = architectures.models(Settings(model=tmp_path))
+    assert own.name == tmp_path.name and own.fixed
+    text, shapes = "the path theorem", [*stacks.SHAPES, None, stacks.BERT, stacks.BERT]
+    ids = minilm.tokenizer.encode(text).ids
+    deviations = (0.02, 0.02, 0.02, None, 0.04, 0.1)
+    for model, shape, deviation in zip(full, shapes, deviations, strict=True):
+        if shape is None:
+            layer, X = Layer.of(minilm.network, 0), minilm.embed(text)
+        else:
+            layer = next(stacks.random_layers(shape, 3, deviation))
+            X = stacks.random_embedding(shape, ids, 3, deviation)
+        assert torch.equal(next(model.layers(3)).W_Q, layer.W_Q), model.name
+        assert torch.equal(model.input(3, text), X), model.name
+
+
+def test_the_trained_encoder_is_measured_again(minilm, monkeypatch):
+    """Two variants at the first passage; the tolerance is 5e-6 + 729e-9 of what is stored."""
+    own = committed("architectures").settings["seed"]
+
+    def trace(model, seed, text, device, names):
+        assert model.fixed and seed == own and text == passages.passage(own, 96)
+        assert names == ("attention", "attention + skip + mlp + norm") and device == "cpu"
+        return [
+            {"variant": name, "layer": layer, "mean": 1.0 + layer, "root_free": 4.0 + layer}
+            for layer in (0, 1)
+            for name in names
+        ]
+
+    monkeypatch.setattr(architectures, "encoder_of", lambda settings: minilm)
+    monkeypatch.setattr(architectures, "trace", trace)
+    names = ("attention", "attention + skip + mlp + norm")
+    rows = [
+        {"model": model, "variant": name, "layer": layer, "mean": [mean, 9.0], "root_free": [3, 9]}
+        for model, mean in (("MiniLM, trained", 2.0), ("BERT-base", 5.0))
+        for name in names
+        for layer in (0, 1)
+    ]
+    found = architectures.sample(rows)
+    assert [r[:3] for r in found] == [
+        (f"{name}, layer {layer}, {key}", stored, first + layer)
+        for layer in (0, 1)
+        for name in names
+        for key, stored, first in (("mean", 2.0, 1.0), ("root_free", 3, 4.0))
+    ]
+    # 5.729e-6 of 2 and of 3; two sums and a product of floats
+    assert [r.tolerance for r in found] == pytest.approx([1.1458e-5, 1.7187e-5] * 4, rel=1e-14)
+
+
+# ---------------------------------------------------------------- the criterion on architectures
+
+
+def table(pure, skip, full=1.0, judged=True):
+    """Two layers, one seed: residual 1 at the input and the given one after the last layer."""
+    ends = {"attention": pure, "attention + skip": skip, "attention + skip + mlp + norm": full}
+    return [
+        {"model": "m", "judged": judged, "variant": name, "layer": layer, "low": [v], "high": [v]}
+        for name, end in ends.items()
+        for layer, v in ((0, 1.0), (1, end))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "holds"),
+    [
+        (table(1e-4, 0.5), True),
+        (table(0.0, 0.5), None),
+        (table(1e-2, 0.5), False),
+        (table(1e-4, 1e-4), False),
+        (table(1e-4, 0.5, full=1e-4), False),
+        (table(1e-4, 0.0), False),
+        (table(None, 0.5), None),
+        (table(1e-4, None), None),
+        (table(1e-4, 1e-4, full=None), False),
+        ([], None),
+    ],
+)
+def test_criterion(rows, holds):
+    assert architecture_criterion.judge(rows).holds is holds
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("name", ["attention", *architecture_criterion.WITH_SKIP])
+def test_criterion_asks_every_seed(name, place):
+    """A factor of 1,000 in one of two seeds decides."""
+    rows = [{**row, "low": row["low"] * 2, "high": row["high"] * 2} for row in table(1e-4, 0.5)]
+    assert architecture_criterion.judge(rows).holds
+    last = next(row for row in rows if row["variant"] == name and row["layer"] == 1)
+    wrong = 1.1e-3 if name == "attention" else 0.9e-3
+    for end in ("low", "high"):
+        last[end][place] = wrong
+    assert architecture_criterion.judge(rows).holds is False
+
+
+def test_criterion_takes_the_unfavorable_end_of_every_enclosure():
+    """A fall counts down to the high end after it, a hold with skip connections to the low end."""
+    rows = table(1e-4, 0.5)
+    for name, end, value in (("attention", "high", 2e-3), ("attention + skip", "low", 0.5e-3)):
+        open_ended = [
+            row | {end: [value]} if row["variant"] == name and row["layer"] == 1 else row
+            for row in rows
+        ]
+        assert architecture_criterion.judge(rows).holds is True
+        assert architecture_criterion.judge(open_ended).holds is False
+
+
+def with_middle(*values):
+    """Attention alone falls to 0, a layer of each of the values before."""
+    first, *rest = table(0.0, 0.5)
+    middle = [{**first, "low": [value], "high": [value]} for value in values]
+    return [row | {"layer": n} for n, row in enumerate([first, *middle, *rest])]
+
+
+@pytest.mark.parametrize(
+    ("values", "least", "holds"),
+    [
+        ((1e-5, 1e-254), 1e3, True),
+        ((1e-5, 1e-254), 1e253, True),
+        ((1e-5, 1e-254), 1e255, None),  # down to where it is resolved; what comes then is unknown
+        ((1e-5, 0.0), 1e3, True),
+        ((1e-2,), 1e3, None),
+        ((1e-2, 1e-300, 1e-4), 1e3, None),
+        ((None,), 1e3, None),
+        ((), 1e3, None),
+    ],
+)
+def test_an_underflow_decides_nothing_by_itself(values, least, holds):
+    """Only a fall that was seen before it counts, and no hold with skip connections."""
+    verdict = architecture_criterion.judge(with_middle(*values), least_fall=least)
+    assert verdict.holds is holds
+    assert ("underflow" in verdict.argument) is (holds is None)
+
+
+def test_a_fall_that_starts_unknown_or_unresolved_is_unknown():
+    """No layer is resolved, the input included."""
+    for first in (None, 0.0, 1e-300):
+        rows = with_middle(1e-5)
+        rows[0] |= {"low": [first], "high": [first]}
+        own = [row for row in rows if row["variant"] == "attention"]
+        assert math.isnan(architecture_criterion.falls(own, "attention")["m"][0])
+    assert math.isnan(architecture_criterion._fall(1.0, [0.0, 0.0], 1e3))
+
+
+def test_a_value_of_exactly_the_smallest_is_resolved():
+    small = layer_bounds.SMALLEST
+    assert architecture_criterion._fall(1.0, [1.0, small], 1e3) == 1 / small
+    assert architecture_criterion._fall(1.0, [1.0, small, 0.0], 1e3) == 1 / small
+    assert architecture_criterion._fall(2.0, [2.0, 4e-3, 0.0], 500.0) == 500.0
+    assert math.isnan(architecture_criterion._fall(2.0, [2.0, 4e-3, 0.0], 501.0))
+    rows = table(1.0, 0.0)
+    assert architecture_criterion.largest_falls(rows, "attention + skip") == {"m": [1 / small]}
+
+
+def test_the_reason_tells_the_least_and_the_largest_fall():
+    rows = table(1e-4, 0.5, full=0.25)
+    two = [{**row, "low": [*row["low"], 1.0], "high": [*row["high"], 1e-5]} for row in rows]
+    for row in two:
+        if row["layer"] == 0:
+            row["high"][1] = 1.0
+    verdict = architecture_criterion.judge(two)
+    assert verdict.holds and verdict.cases == 2 and verdict.ratio == pytest.approx(4e-3)
+    assert verdict.argument == (
+        "pure attention falls by 1.0e+04 or more, with skip connections by 4 at most"
+    )
+    assert architecture_criterion.judge(table(None, 0.5)).cases == 1
+
+
+def ends(name, *values, layer=1):
+    """One judged row of a variant with these values of the seeds."""
+    place = {"model": "m", "judged": True, "variant": name, "layer": layer}
+    return place | {"low": list(values), "high": list(values)}
+
+
+@pytest.mark.parametrize(
+    ("title", "rows", "holds"),
+    [
+        ("pure attention does not fall by 1,000", table(1.1e-3, 1.0), True),
+        ("pure attention does not fall by 1,000", table(0.9e-3, 1.0), False),
+        ("pure attention falls by 1e35 everywhere", table(0.9e-35, 1.0), True),
+        ("pure attention falls by 1e35 everywhere", table(1.1e-35, 1.0), False),
+        ("with skip connections it falls by 1,000 as well", table(1.0, 0.9e-3), True),
+        ("with skip connections it falls by 1,000 as well", table(1.0, 1.1e-3), False),
+        ("with skip connections it falls by less than 8", table(1e-4, 0.126), True),
+        ("with skip connections it falls by less than 8", table(1e-4, 0.124), False),
+        ("with skip connections the residual stays above 0.1", table(0.0, 0.11, 0.11), True),
+        ("with skip connections the residual stays above 0.1", table(1.0, 0.1, 0.11), False),
+        ("with skip connections the residual stays above 0.1", table(1.0, 0.11, 0.09), False),
+        ("with skip connections the residual stays above 0.1", table(1.0, None), None),
+        ("doubly exponential in every stack", [ends("attention", 1e-100, layer=6)], True),
+        ("doubly exponential in every stack", [ends("attention", 1e-100, 2e-100, layer=6)], False),
+        ("doubly exponential in every stack", [ends("attention", None, layer=6)], None),
+        ("doubly exponential in every stack", [ends("attention", 1e-200, layer=5)], None),
+        ("doubly exponential in every stack", [ends("attention + mlp", 1e-200, layer=6)], None),
+    ],
+)
+def test_false_neighbors_of_the_criterion(title, rows, holds):
+    """At both sides of each boundary, beside models that are not judged."""
+    other = [row | {"model": "x", "judged": False, "low": [1e-9], "high": [1e9]} for row in rows]
+    assert dict(architecture_criterion.TWINS)[title]([*other, *rows]).holds is holds
+
+
+def test_a_model_whose_attention_is_one_hot_at_once_decides_nothing(tmp_path):
+    """Queries of the size that is still allowed: deviations are zero after the first layers."""
+    model = modelzoo.saved_bert(tmp_path, max_position_embeddings=128)
+    with torch.no_grad():
+        for name, value in model.state_dict().items():
+            if "query" in name:
+                value.fill_(9e5)
+    model.save_pretrained(tmp_path)
+    rows = architectures.EXPERIMENT.run(Settings(model=tmp_path))
+    assert architectures.EXPERIMENT.judge(rows).holds is None
+
+
+def test_tokens_that_are_zero_have_no_relative_residual(minilm):
+    layer = Layer.of(minilm.network, 2)
+    some = minilm.embed("the path theorem")
+    before, zeros = (Tokens.of(X.to(torch.float64)) for X in (some, torch.zeros_like(some)))
+    assert set(architectures.sizes(zeros).values()) == {None}
+    found = architectures._bounds(layer, layer_bounds.rates(layer), before, zeros, 0.0)
+    assert set(found.values()) == {None}
+
+
+def test_criterion_looks_at_judged_models_and_all_layers():
+    rows = table(1e-4, 0.5)
+    other = [{**row, "model": "other"} for row in table(1.0, 1.0, judged=False)]
+    assert architecture_criterion.judge([*rows, *other]).holds
+    dip = next(row for row in rows if row["variant"] == "attention + skip" and row["layer"] == 1)
+    rows.insert(rows.index(dip), {**dip, "low": [1e-4], "high": [1e-4]})
+    assert not architecture_criterion.judge(rows).holds
+
+
+def test_curve_and_spread():
+    means = ([1.0, 2.0], [0.5, 0.0], [None, 1.0], [3.0, 1e-5])
+    place = {"model": "m", "variant": "v"}
+    rows = [{**place, "layer": layer, "mean": values} for layer, values in enumerate(means)]
+    assert architecture_tables.curve(rows, "m", "v") == ([0, 3], [1.0, 1e-5], [2.0, 3.0])
+    assert architecture_tables.spread([0.5, 0.25]) == "0.25 .. 0.50"
+    assert architecture_tables.spread([0.0, 0.0]) == "< 1e-308"
+    assert architecture_tables.spread([0.5, None]) == "unresolved"
+
+
+def test_numbers_of_the_table_of_last_layers():
+    assert architecture_tables.spread([0.01]) == "0.01"
+    assert architecture_tables.spread([0.0099, 0.01]) == "1e-02 .. 0.01"
+    assert architecture_tables.spread([1e-308, 2e-20]) == "1e-308 .. 2e-20"
+    assert architecture_tables.spread([0.9e-308, 0.5]) == "< 1e-308 .. 0.50"
+
+
+def test_the_table_of_last_layers_has_a_line_a_variant():
+    """A model per column, in the order of the rows; a variant that no model has is left out."""
+    rows = [
+        {"model": model, "variant": variant, "layer": layer, "mean": [value], "low": [0.25]}
+        for model, variant, values in (
+            ("BERT-base, deviation 0.04", "attention", (1.0, 1e-5)),
+            ("m", "attention", (1.0, 0.125)),
+            ("m", "attention + skip", (1.0, 0.75)),
+        )
+        for layer, value in enumerate(values)
+    ]
+    cells = [[c.rstrip() for c in line.split(" | ")] for line in _lines(rows)]
+    assert cells == [
+        ["variant", "BERT-base σ = 0.04", "m"],
+        ["attention", "1e-05", "0.12"],
+        ["attention + skip", "", "0.75"],
+    ]
+    assert {len(line) for line in _lines(rows)} == {30 + 2 * (3 + 18)}
+    assert "0.25" in _lines(rows, "low")[1]
+
+
+def _lines(rows, key="mean"):
+    return list(architecture_tables.last_layers(rows, key))
+
+
+def test_sizes_at_the_ends():
+    assert set(architectures.sizes(None).values()) == {None}
+    same = Tokens.of(torch.ones(3, 4, dtype=torch.float64))
+    assert set(architectures.sizes(same).values()) == {0.0}
+    g = torch.Generator().manual_seed(0)
+    near = Tokens(
+        torch.ones(4, dtype=torch.float64),
+        1e-200 * torch.randn(3, 4, generator=g, dtype=torch.float64),
+    )
+    found = architectures.sizes(near)
+    assert 0 < found["low"] <= found["high"] <= found["mean"] * (1 + 1e-12) < 1e-199
+    assert found["root_free"] == 0, "the square of 1e-200 is below the floats"
+
+
+def test_shapes_are_those_of_the_released_models():
+    sizes = {(s.depth, s.heads, s.width, s.hidden) for s in stacks.SHAPES}
+    assert sizes == {(12, 12, 768, 3072)}
+    assert [s.embedding for s in stacks.SHAPES] == [768, 128, 768]
+
+
+# ---------------------------------------------------------------- a model of the user's
+
+
+@pytest.mark.parametrize(
+    "experiment",
+    [
+        architectures.EXPERIMENT,
+        spectra.EXPERIMENT,
+        margins.EXPERIMENT,
+    ],
+    ids=lambda e: e.name,
+)
+def test_a_model_of_the_user(tmp_path, experiment):
+    """A small BERT from a folder gives rows and a verdict; a folder without one is an error."""
+    modelzoo.saved_bert(tmp_path, max_position_embeddings=128)
+    rows = experiment.run(Settings(model=tmp_path))
+    assert rows and experiment.takes_model
+    assert experiment.judge(rows).holds in (True, False)
+    if experiment.name == "architectures":
+        assert {row["model"] for row in rows} == {tmp_path.name}
+    with pytest.raises(InputError, match="^path: got"):
+        experiment.run(Settings(model=tmp_path / "nowhere"))
+
+
+def zero(name):
+    def spoil(state):
+        state[name].zero_()
+
+    return spoil
+
+
+def everything(value):
+    def spoil(state):
+        for tensor in state.values():
+            tensor.fill_(value)
+
+    return spoil
+
+
+def one_head(state):
+    state["encoder.layer.1.attention.self.key.weight"][4:8] = 0
+
+
+DEGENERATE = {
+    "equal words": (zero("embeddings.word_embeddings.weight"), "word embeddings, which are all"),
+    "no query": (zero("encoder.layer.0.attention.self.query.weight"), "W_Q of layer 1, head 1"),
+    "no value": (zero("encoder.layer.1.attention.self.value.weight"), "W_V of layer 2, head 1"),
+    "no output": (zero("encoder.layer.0.attention.output.dense.weight"), "W_O of layer 1, head 1"),
+    "one head": (one_head, "W_K of layer 2, head 2, which vanishes"),
+    "no scale": (zero("embeddings.LayerNorm.weight"), "layer norm of the embeddings"),
+    "no later scale": (zero("encoder.layer.1.output.LayerNorm.weight"), "a layer norm of layer 2"),
+    "all zero": (everything(0.0), "which are all equal"),
+    "huge": (everything(1e30), "up to 1.0e"),
+    "tiny": (everything(1e-30), "which are all equal"),
+}
+
+
+@pytest.mark.parametrize(("spoil", "message"), DEGENERATE.values(), ids=DEGENERATE)
+def test_degenerate_models_are_refused_by_name(tmp_path, spoil, message):
+    model = modelzoo.saved_bert(tmp_path, max_position_embeddings=128)
+    with torch.no_grad():
+        spoil(model.state_dict())
+    model.save_pretrained(tmp_path)
+    for experiment in (architectures.EXPERIMENT, spectra.EXPERIMENT, margins.EXPERIMENT):
+        with pytest.raises(InputError, match=f"^model: got .*{message}"):
+            experiment.run(Settings(model=tmp_path))
+
+
+# ---------------------------------------------------------------- figures of the encoder
+
+
+def test_the_residual_of_tokens_is_bounded_by_their_diameter_by_hand():
+    """4 tokens of width 9: rows 3 (1 - 1/4) = 2.25, columns (4 * 3/2)^(1/2)."""
+    assert layer_bounds.residual_of_diameter(4, 9) == pytest.approx(math.sqrt(2.25 * 6**0.5))
+
+
+def test_a_diameter_is_that_of_the_deviations_however_small():
+    for size in (1.0, 1e-200, 1e200):
+        far = torch.tensor([[3.0, 0.0], [0.0, 4.0], [0.0, 0.0]], dtype=torch.float64) * size
+        assert layer_bounds.diameter(Tokens(torch.ones(2), far)) == pytest.approx(5 * size)
+    assert layer_bounds.diameter(Tokens(torch.ones(2), 0 * far)) == 0
+
+
+def test_a_range_of_margins_has_its_ratio_and_its_neighbor():
+    rows = [{"over_threshold": [40.0, 36.0]}, {"over_threshold": [50.0, None]}]
+    assert margins.judge(rows[:1]).ratio == pytest.approx(1 / 36)
+    assert margins.judge(rows[:1]).cases == 2 and margins.judge(rows).cases == 4
+    assert margins._thirty_fivefold(rows[:1]).holds is True
+    assert margins._thirty_fivefold([{"over_threshold": [40.0, 35.0]}]).holds is False
+    assert margins.judge([{"over_threshold": [0.0]}]).ratio is None
+
+
+def test_margins_again_are_equal_to_eight_digits(monkeypatch):
+    """Of the first passage in full, every layer: 1.1 10^-7 of the stored figure."""
+    figures = {name: [2.0, 9.0] for name in ("diameter", "over_threshold", "factor")}
+    row = {"threshold": 1.0, "head_thresholds": [3.0, 4.0], "measured_factor": [5.0], **figures}
+    asked = []
+
+    class Bundled:
+        network = SimpleNamespace(hidden=lambda words: ["first", "second", "output"])
+
+        @staticmethod
+        def embed(text):
+            return asked.append(text)
+
+    def again(encoder, index, inputs):
+        return row | {"threshold": (index, inputs)}
+
+    monkeypatch.setattr(margins.Encoder, "bundled", Bundled)
+    monkeypatch.setattr(margins, "_row", again)
+    found = margins.sample([row | {"layer": 1}, row | {"layer": 2}])
+    assert asked == [passages.passage(0, 96)]
+    assert [r.again for r in found[::7]] == [(0, ["first"]), (1, ["second"])]
+    stored = [1.0, 3.0, 4.0, 2.0, 2.0, 2.0, 5.0] * 2
+    assert [r.stored for r in found] == stored
+    assert [r.again for r in found[1:7]] == stored[1:7]
+    assert [r.tolerance for r in found] == pytest.approx([1.1e-7 * v for v in stored])
+
+
+def judged(values, low=-1.0, high=1.0):
+    """Heads of the judged model, all measures alike."""
+    kinds = [{"kind": "trained", **dict.fromkeys(spectra.MEASURES, v)} for v in values]
+    ends = {"kind": "random", **dict.fromkeys(spectra.MEASURES, [low, high])}
+    return [{"judged": True, "model": "m", **row} for row in (*kinds, ends)]
+
+
+def test_neighbors_of_the_criterion_on_heads():
+    """49 of 50 is no more than 0.98 of them; a tenth is near symmetric, and half is not most."""
+    assert spectra._nearly_all(judged([2.0] * 50)).holds is True
+    assert spectra._nearly_all(judged([2.0] * 49 + [0.0])).holds is False
+    assert spectra._in_xi(judged([2.0, 2.0, 0.0])).holds is True
+    assert spectra.judge(judged([2.0, 2.0, 0.0])).ratio == 3 / 4
+    assert spectra.judge(judged([0.0])).ratio is None
+    assert spectra._symmetric(judged([0.1, 0.1, 0.2])).holds is True
+    assert spectra._symmetric(judged([0.1, 0.2])).holds is False
+    assert spectra._symmetric(judged([0.1, 0.1, 0.101, 0.2, None])).holds is False
+    assert spectra._symmetric([]).holds is None
+
+
+def test_heads_again_are_equal_to_eight_digits():
+    """Of every layer and head: 5 10^-8 of the stored figure and 10^-9; undefined ones left out."""
+    Q, K = torch.randn(2, 2, 3, 6, 2, generator=torch.Generator().manual_seed(1)).double()
+    rows = [
+        {"kind": "trained", "judged": True, "model": "m", "layer": layer, "head": head}
+        | {"xi": None, "xi_frobenius": -10.0 * layer, "skew_share": float(head)}
+        for layer in (1, 2)
+        for head in (1, 2, 3)
+    ]
+    found = iter(spectra._again(rows, "m", (Q, K)))
+    for layer in (1, 2):
+        for head in (1, 2, 3):
+            W = Q[layer - 1, head - 1] @ K[layer - 1, head - 1].mT
+            trace, skew = next(found), next(found)
+            assert (trace.stored, skew.stored) == (-10.0 * layer, head)
+            # 36 products of sums of 2: some 40 roundings of numbers of their size
+            assert trace.again == pytest.approx(float(W.trace() / W.norm()), abs=1e-12)
+            assert skew.again == pytest.approx(float((W - W.mT).norm() / 2 / W.norm()), abs=1e-12)
+            assert trace.tolerance == pytest.approx(5e-7 * layer + 1e-9, rel=1e-12)
+            assert skew.tolerance == pytest.approx(5e-8 * head + 1e-9, rel=1e-12)
+    assert next(found, None) is None
+
+
+def test_passages_start_97_words_apart_and_wrap():
+    text = passages._with_documentation()
+    assert passages.passage(2, 5) == " ".join(text[194:199])
+    starts = len(text) - 5 + 1
+    index = starts // 97 + 1  # the first that wraps
+    start = 97 * index - starts
+    assert passages.passage(index, 5) == " ".join(text[start : start + 5])
+    assert passages.passage(3, len(text)) == " ".join(text)
+    assert passages.passage(0, 1) == text[0]
+
+
+def test_prose_has_more_than_forty_characters_mostly_letters():
+    assert passages._is_prose("ab " * 20 + "c") and not passages._is_prose("ab " * 20)
+    assert passages._is_prose("a" * 71 + "1" * 29) and not passages._is_prose("a" * 70 + "1" * 30)

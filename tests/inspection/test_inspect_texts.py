@@ -1,0 +1,292 @@
+"""Reports on many texts: each is that on its text, and one table is made of them."""
+
+import copy
+import csv
+import io
+import json
+import shutil
+from statistics import median
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import attnverify as av
+import modelzoo
+from attnverify import cli
+from attnverify.inspection import outputs, over_texts, texts
+from attnverify.inspection.columns import TABLES
+from attnverify.inspection.texts import Look
+from attnverify.runtime import cache as store
+from attnverify.runtime import campaign
+from attnverify.support.errors import InputError, RunError
+from attnverify.support.threads import one_thread
+
+RANKED = {"rank_correlation": 0.5}
+TEXTS = ["the path s are short .", "word0 word1 the the the", "path", "the word2 path . ."]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("model")
+    modelzoo.model("bert").save_pretrained(made)
+    (made / "vocab.txt").write_text("\n".join(modelzoo.MORE_WORDS) + "\n")
+    return made
+
+
+@pytest.fixture
+def lines(tmp_path):
+    file = tmp_path / "lines"
+    file.write_text("\n\n".join(TEXTS) + "\n")
+    return file
+
+
+def written(folder):
+    return {file.name: file.read_bytes() for file in sorted(folder.iterdir()) if file.is_file()}
+
+
+def look_at(folder, paths, out, **options):
+    made = texts.campaign(Look(folder), texts.read(paths))
+    return over_texts.inspect_texts(made, out, **options)
+
+
+@pytest.fixture(scope="module")
+def found(folder, tmp_path_factory):
+    """The merged report, by one process, and where it was written."""
+    place = tmp_path_factory.mktemp("found")
+    (place / "lines").write_text("\n".join(TEXTS))
+    return look_at(folder, [place / "lines"], place / "out", jobs=1), place / "out"
+
+
+def test_a_piece_is_the_report_on_its_text(folder, found):
+    for number, text in enumerate(TEXTS):
+        with one_thread():
+            alone = av.inspect(folder, text).as_json()
+        body = json.loads((found[1] / "pieces" / f"{number:06d}.json").read_text())
+        assert body["name"] == f"lines:{number + 1}"
+        assert body["result"] == json.loads(json.dumps(alone))
+
+
+def test_forged_reports_are_done_again(folder, found, tmp_path):
+    """Sealed with the right digest: of another text, of nothing, with a part lost or doubled."""
+    shutil.copytree(found[1], tmp_path / "out")
+    before, path = written(found[1]), tmp_path / "out" / "pieces" / "000000.json"
+    honest, body = path.read_bytes(), json.loads(path.read_bytes())
+    other = json.loads((path.parent / "000002.json").read_bytes())["result"]
+
+    def edited(change) -> dict:
+        result = copy.deepcopy(body["result"])
+        change(result)
+        return result
+
+    forged = [
+        [],
+        {},
+        other,
+        edited(lambda r: r.update(more=1)),
+        edited(lambda r: r.pop("heads")),
+        edited(lambda r: r["layers"].append(r["layers"][0])),
+        edited(lambda r: r["lengths"][0].update(share="0.5")),
+        edited(lambda r: r["lengths"][0].update(share=float("nan"))),
+        edited(lambda r: r["proof"].update(largest_error_over_bound=7.0)),
+        edited(lambda r: r["inputs"].update(tokens=10**9)),
+    ]
+    made = texts.campaign(Look(folder), texts.read([found[1].parent / "lines"]))
+    reader = campaign._Pieces(made, path.parent)
+    for result in forged:
+        path.write_text(json.dumps(store.sealed(reader._head(0), "result", result)))
+        assert reader.get(0) is None, result
+    made = texts.campaign(Look(folder), texts.read([found[1].parent / "lines"]))
+    over_texts.inspect_texts(made, tmp_path / "out", jobs=1)
+    assert path.read_bytes() == honest and written(tmp_path / "out") == before
+
+
+def test_figures_are_the_spread_over_texts(folder, found):
+    reports = [av.inspect(folder, text) for text in TEXTS]
+    for row in found[0]["figures"]:
+        place = {key: row[key] for key in over_texts.PLACE if row[key] is not None}
+        values = [
+            each[row["figure"]]
+            for report in reports
+            for each in getattr(report, row["table"])
+            if all(each[key] == value for key, value in place.items())
+            and each[row["figure"]] is not None
+        ]
+        three = [row["smallest"], row["median"], row["largest"]]
+        assert three == pytest.approx(
+            [min(values), median(values), max(values)], rel=1e-9, abs=1e-12
+        )
+        assert row["texts"] == len(values) <= 4
+    heads = [r for r in found[0]["figures"] if r["table"] == "heads" and r["figure"] == "sink"]
+    assert [(r["layer"], r["head"]) for r in heads] == [(i, k) for i in (1, 2) for k in (1, 2, 3)]
+    worst = max(report.proof["largest_error_over_bound"] for report in reports)
+    assert 0 < found[0]["proof"]["largest_error_over_bound"] <= 1 and worst > 0
+    rows = {row["text"]: row for row in found[0]["texts"]}
+    assert found[0]["proof"]["largest_error_over_bound"] == max(
+        row["largest_error_over_bound"] for row in rows.values()
+    )
+    assert found[0]["proof"]["steps"] == sum(report.proof["steps"] for report in reports)
+    assert [row["tokens"] for row in rows.values()] == [r.inputs["tokens"] for r in reports]
+
+
+def test_main_figures_are_columns_of_a_report():
+    for table, (place, names) in over_texts.MAIN.items():
+        assert set(place) | set(names) <= set(TABLES[table])
+
+
+def test_tables_are_written(found):
+    report, out = found
+    assert json.loads((out / over_texts.REPORT).read_text()) == report
+    for name, rows in ((over_texts.TEXTS, "texts"), (over_texts.FIGURES, "figures")):
+        read = list(csv.DictReader(io.StringIO((out / name).read_text())))
+        assert len(read) == len(report[rows]) and list(read[0]) == list(report[rows][0])
+
+
+def test_a_row_has_the_largest_share_and_the_least_residual():
+    """On a made-up report: signs count, and the smallest of the residuals that are defined."""
+    lengths = [{"length": i, "share": s, "paths": 1} for i, s in enumerate((0.3, -0.9, 0.4))]
+    lengths += [{"length": name, "share": 0.6, "paths": None} for name in ("biases", "rounding")]
+    residuals = [0.5, None, 0.25, 0.75]
+    layers = [{"layer": i, "residual": r} for i, r in enumerate(residuals, 1)]
+    made = {"lengths": lengths, "layers": layers, "rollout": None, "inputs": {"tokens": 5}}
+    row = over_texts._row(made | {"proof": {"rounding_of_shares": 0.1}})
+    assert (row["top_length"], row["top_share"], row["biases_share"]) == (2, 0.4, 0.6)
+    assert (row["least_residual"], row["least_residual_layer"]) == (0.25, 3)
+    assert row["rollout_rank_correlation"] is None and row["tokens"] == 5
+    row = over_texts._row(made | {"proof": {"rounding_of_shares": 0.4}, "rollout": RANKED})
+    assert (row["top_length"], row["top_share"]) == (None, None), "no more than its rounding"
+    assert row["rollout_rank_correlation"] == 0.5
+    for layer in layers:
+        layer["residual"] = None
+    row = over_texts._row(made | {"proof": {"rounding_of_shares": None}})
+    assert (row["least_residual"], row["least_residual_layer"]) == (None, None)
+
+
+def test_no_cell_is_a_formula(folder, tmp_path):
+    """A file's name is a cell of texts.csv; numbers stay numbers, and JSON has the name itself."""
+    for start in "=+-@":
+        (tmp_path / f"{start}1+1.txt").write_text(TEXTS[2])
+    found = look_at(folder, [tmp_path], tmp_path / "out", jobs=1)
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "out" / over_texts.TEXTS).read_text())))
+    assert [row["text"] for row in rows] == [f"'{row['text']}" for row in found["texts"]]
+    assert outputs.as_csv([{"a": -1.5, "b": "\t=1", "c": "a=b"}]) == "a,b,c\n-1.5,'\t=1,a=b\n"
+
+
+def test_notes_of_every_text_are_kept(folder):
+    """What is seen in one text alone is said as well, once."""
+    made = texts.campaign(Look(folder), {"a": TEXTS[0], "b": TEXTS[1]})
+    reports = [task() for task in made.tasks]
+    reports[0]["notes"] = ["one", "both"]
+    reports[1]["notes"] = ["both"]
+    assert over_texts.merged(made, reports)["notes"] == ["one", "both"]
+
+
+def test_columns_of_the_tables_are_the_stated_ones(found):
+    for name, columns in over_texts.COLUMNS.items():
+        head = (found[1] / name).read_text().splitlines()[0]
+        assert head.split(",") == list(columns)
+
+
+@pytest.mark.parametrize("name", [over_texts.REPORT, *over_texts.COLUMNS])
+def test_a_table_of_somebody_else_is_told_before_the_run(folder, lines, tmp_path, name):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / name).write_text("text,mine\na,1\n")
+    words = ["inspect", str(folder), "--texts", str(lines), "--jobs", "1", "--out", str(out)]
+    failed = CliRunner().invoke(cli.app, words)
+    assert str(failed.exception).startswith(f"out: got {out / name}, which was not written by this")
+    assert (out / name).read_text() == "text,mine\na,1\n"
+    assert not (out / over_texts.PIECES).exists(), "before the run"
+
+
+@pytest.mark.slow  # two processes that import torch: it buys that none of them shows in a figure
+def test_two_processes_write_what_one_writes(folder, lines, tmp_path):
+    look_at(folder, [lines], tmp_path / "one", jobs=1)
+    look_at(folder, [lines], tmp_path / "two", jobs=2)
+    for part in ("", "pieces"):
+        assert written(tmp_path / "one" / part) == written(tmp_path / "two" / part)
+
+
+def test_texts_of_files_and_lines(tmp_path, lines):
+    (tmp_path / "b.txt").write_text("second\nline")
+    (tmp_path / "a.txt").write_text("first")
+    assert texts.read([tmp_path]) == {"a.txt": "first", "b.txt": "second\nline"}
+    both = texts.read([tmp_path, lines])
+    assert list(both)[2:] == ["lines:1", "lines:3", "lines:5", "lines:7"]
+    with pytest.raises(InputError, match="^texts: got two texts lines:1, expected texts of diff"):
+        texts.read([lines, lines])
+
+
+def test_bad_texts_are_named(folder, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "blank").write_text("\n \n")
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    for name, message in (
+        ("empty", "which holds no .txt file, expected a folder of .txt files, or"),
+        ("blank", "which is empty, expected"),
+        ("none", "which is not there, expected"),
+        ("bytes", r"which is no text \(.*, expected UTF-8"),
+    ):
+        with pytest.raises(InputError, match=f"^texts: got .*{message}"):
+            texts.read([tmp_path / name])
+    for text, message in (
+        ("une autre langue ici", "^b: got 4 unknown tokens of 6"),
+        ("the " * 15, "^b: got 17 tokens, expected at most 16, as the model takes"),
+    ):
+        with pytest.raises(InputError, match=message):
+            texts.campaign(Look(folder), {"a": "the", "b": text})
+
+
+def test_another_text_or_model_is_another_campaign(folder, lines, tmp_path):
+    copy = tmp_path / "model"
+    shutil.copytree(folder, copy)
+    look_at(copy, [lines], tmp_path / "out", jobs=1)
+    before = written(tmp_path / "out")
+    lines.write_text(lines.read_text().replace("word2", "word3"))
+    with pytest.raises(InputError, match="another campaign, with settings texts lines:7 [0-9a-f]"):
+        look_at(copy, [lines], tmp_path / "out", jobs=1)
+    lines.write_text(lines.read_text().replace("word3", "word2"))
+    (copy / "vocab.txt").write_text("\n".join([*modelzoo.MORE_WORDS, "more"]) + "\n")
+    with pytest.raises(InputError, match="another campaign, with settings model [0-9a-f]{64}, exp"):
+        look_at(copy, [lines], tmp_path / "out", jobs=1)
+    assert written(tmp_path / "out") == before
+
+
+def test_a_model_that_is_changed_during_a_run_is_told(folder, lines, tmp_path):
+    copy = tmp_path / "model"
+    shutil.copytree(folder, copy)
+    made = texts.campaign(Look(copy), texts.read([lines]))
+    (copy / "vocab.txt").write_text("\n".join([*modelzoo.MORE_WORDS, "more"]) + "\n")
+    with pytest.raises((InputError, RunError), match="^lines:1: model: got other files in"):
+        over_texts.inspect_texts(made, tmp_path / "out", jobs=1)
+
+
+def test_the_command(folder, lines, tmp_path):
+    words = ["inspect", str(folder), "--texts", str(lines), "--jobs", "1"]
+    done = CliRunner().invoke(cli.app, [*words, "--out", str(tmp_path / "out"), "--layers", "2"])
+    assert done.exit_code == 0, done.output
+    assert "88 steps over 4 texts" in done.output and "share of length 2" in done.output
+    report = json.loads((tmp_path / "out" / over_texts.REPORT).read_text())
+    assert {row["layer"] for row in report["figures"] if row["table"] != "lengths"} == {2}
+    for more, message in (
+        ([], "out: got none, expected a folder, which --texts needs"),
+        (["--out", str(tmp_path), "--text", "x"], "texts: got another text too"),
+    ):
+        failed = CliRunner().invoke(cli.app, [*words, *more])
+        assert isinstance(failed.exception, InputError) and message in str(failed.exception)
+    alone = CliRunner().invoke(cli.app, ["inspect", str(folder), "--jobs", "2"])
+    assert str(alone.exception).startswith("scheduler or jobs: got one of them")
+
+
+def test_figures_do_not_depend_on_the_number_of_threads(folder):
+    """What a piece finds is what one thread finds."""
+    threads = torch.get_num_threads()
+    made = texts.campaign(Look(folder), {"a": TEXTS[0]})
+    torch.set_num_threads(2)
+    try:
+        two = made.tasks[0]()
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
+    with one_thread():
+        assert two == made.tasks[0]()

@@ -1,0 +1,817 @@
+"""The project's own files agree with each other, and the build chain fails safely."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import tomllib
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+
+import nbformat
+import pytest
+import yaml
+from jupyter_book.config import get_final_config
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+import build_book
+from attnverify.book.build import execute_notebooks, page_python
+from attnverify.book.html import slim_html
+from attnverify.book.sphinx import bookchain, downloads
+from attnverify.derivation import notebook_sources as notebooks
+from attnverify.runtime.source_dependencies import Sources
+from attnverify.topics import registry
+from places import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+#: conda-forge's name where it differs from pip's.
+CONDA_NAMES = {"torch": "pytorch"}
+#: What a GPU build of torch brings along; the pinned CPU build has none of it.
+ACCELERATOR = re.compile(r"nvidia|cuda|triton|cupti")
+
+
+def pinned() -> dict[str, Version]:
+    """constraints.txt: name to exact version."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    parsed = [line.split("==") for line in lines if line and not line.startswith("#")]
+    assert all(len(parts) == 2 for parts in parsed), "constraints.txt: expected NAME==VERSION"
+    return {canonicalize_name(name): Version(version) for name, version in parsed}
+
+
+def declared(*extras: str) -> list[Requirement]:
+    """What pyproject.toml asks for: the core, and the extras."""
+    optional = PROJECT["optional-dependencies"]
+    texts = PROJECT["dependencies"] + [d for extra in extras for d in optional[extra]]
+    return [Requirement(text) for text in texts]
+
+
+def conda_spec(requirement: Requirement) -> tuple[str, str]:
+    """Name and limits of a requirement, as conda writes them."""
+    return CONDA_NAMES.get(requirement.name, requirement.name), str(requirement.specifier)
+
+
+def test_environment_yml_is_in_step_with_pyproject():
+    """The conda file has the core's and the book's packages with the same limits."""
+    text = (ROOT / "environment.yml").read_text(encoding="utf-8")
+    entries = yaml.safe_load(text)["dependencies"]
+    by_pip = next(e["pip"] for e in entries if isinstance(e, dict))
+    assert "-e ." in by_pip
+    listed = [Requirement(e) for e in [*entries, *by_pip] if isinstance(e, str) and e != "-e ."]
+    found = {(r.name, str(r.specifier)) for r in listed} - {("pip", "")}
+    python = ("python", PROJECT["requires-python"])
+    assert found == {conda_spec(r) for r in declared("book")} | {python}
+
+
+def test_constraints_pin_every_declared_package():
+    """Each dependency has an exact version, inside the limits that pyproject.toml gives."""
+    pins = pinned()
+    for requirement in declared(*PROJECT["optional-dependencies"]):
+        version = pins.get(canonicalize_name(requirement.name))
+        assert version is not None, f"constraints.txt does not pin {requirement.name}"
+        assert requirement.specifier.contains(version), f"{requirement} excludes {version}"
+
+
+def installed_closure() -> dict[str, Version]:
+    """Every installed package that the project's requirements lead to."""
+    found: dict[str, Version] = {}
+    waiting = [(r, "") for r in declared(*PROJECT["optional-dependencies"])]
+    while waiting:
+        requirement, extra = waiting.pop()
+        name = canonicalize_name(requirement.name)
+        wanted = requirement.marker is None or requirement.marker.evaluate({"extra": extra})
+        if name in found or not wanted:
+            continue
+        try:
+            distribution = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue  # left out on purpose with --no-deps
+        found[name] = Version(distribution.version)
+        waiting += [(Requirement(text), "") for text in distribution.requires or []]
+    return found
+
+
+def test_constraints_pin_what_is_installed():
+    """Nothing that the project's packages bring along is left to the day of the install."""
+    pins = pinned()
+    wrong = {
+        name: str(version)
+        for name, version in installed_closure().items()
+        if not ACCELERATOR.search(name) and pins.get(name) != Version(version.public)
+    }
+    assert wrong == {}
+
+
+def git(*arguments: str | Path) -> str:
+    """Output of a git command."""
+    command = ["git", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_the_notebooks_of_colab_are_one_commit_on_a_branch(tmp_path):
+    """The branch that the Colab buttons name holds the last build's .ipynb and nothing else."""
+    remote, work, notebooks = (tmp_path / name for name in ("remote", "work", "notebooks"))
+    git("init", "--quiet", "--bare", remote)
+    git("init", "--quiet", work)
+    who = ["-c", "user.name=a", "-c", "user.email=a@host.invalid"]
+    git("-C", work, *who, "commit", "--quiet", "--allow-empty", "-m", "first")
+    notebooks.mkdir()
+    for name in ("old.ipynb", "new.ipynb"):
+        (notebooks / name).write_text("{}")
+        subprocess.run(
+            [ROOT / ".ci" / "push-notebooks", notebooks, remote],
+            cwd=work,
+            check=True,
+            capture_output=True,
+        )
+        (notebooks / name).unlink()
+    branch = bookchain.COLAB_BRANCH
+    listing = git("-C", remote, "ls-tree", "-r", "--name-only", branch)
+    assert listing == "notebooks/new.ipynb\n"
+    assert git("-C", remote, "rev-list", "--count", branch) == "1\n"
+    assert git("-C", work, "status", "--porcelain") == ""
+
+
+def launch_buttons(branch: str, page: str) -> list[dict[str, str]]:
+    """Two buttons as the theme makes them."""
+    return [
+        {"url": f"https://colab.invalid/github/a/b/blob/{branch}/{page}.md"},
+        {"url": f"https://binder.invalid/v2/gh/a/b/{branch}?urlpath=lab/tree/{page}.md"},
+    ]
+
+
+def test_colab_opens_the_pushed_notebook_and_binder_the_source():
+    page, buttons = "notebooks/one", launch_buttons("main", "notebooks/one")
+    app = SimpleNamespace(config=SimpleNamespace(html_theme_options={"repository_branch": "main"}))
+    groups = [{"label": "download-buttons"}, {"label": "launch-buttons", "buttons": buttons}]
+    bookchain.point_to_notebooks(app, page, "", {"header_buttons": groups}, None)
+    branch = bookchain.COLAB_BRANCH
+    assert [b["url"] for b in buttons] == [
+        f"https://colab.invalid/github/a/b/blob/{branch}/notebooks/one.ipynb",
+        "https://binder.invalid/v2/gh/a/b/main?urlpath=lab/tree/notebooks/one.md",
+    ]
+
+
+@pytest.fixture
+def small_root(tmp_path, monkeypatch) -> Path:
+    """A root with a previous build, whose stages do next to nothing."""
+    previous = tmp_path / "_build" / "html"
+    previous.mkdir(parents=True)
+    (previous / "index.html").write_text("previous")
+    (tmp_path / "_build" / "evidence.json").write_text('{"claims": [{"status": "verified"}]}')
+    monkeypatch.setattr(build_book, "ROOT", tmp_path)
+    for name in ("CI", *build_book.SETTINGS):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(build_book.STORE, str(tmp_path / "store"))
+    monkeypatch.setenv(page_python.WITHOUT, "1")
+    monkeypatch.setattr(build_book, "verify", found)
+    for stage in ("generate_pages", "execute_notebooks", "slim"):
+        monkeypatch.setattr(build_book, stage, lambda *arguments: None)
+    return tmp_path
+
+
+def found(evidence: Path, store: object) -> None:
+    """Stand-in for the verification: its evidence follows from the sources."""
+    sources = build_book.source_hash(build_book.ROOT, build_book.CLAIMS)
+    evidence.write_text(json.dumps({"claims": [{"status": "verified"}], "sources": sources}))
+
+
+def new_pages(staging: Path, cache: Path, *evidence: Path) -> Path:
+    """Stand-in for a build that succeeds; its pages show the evidence that it gets."""
+    (staging / "html").mkdir()
+    (staging / "html" / "shown").write_text("".join(path.read_text() for path in evidence))
+    (staging / "html" / "index.html").write_text("new")
+    return staging / "html"
+
+
+def failing(*arguments) -> None:
+    """Stand-in for a stage that fails, by way of a command that does."""
+    build_book.run_python("-c", "raise SystemExit(3)")
+
+
+STAGES = ["verify", "generate_pages", "execute_notebooks", "build_html", "slim"]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_failed_build_keeps_the_previous_one(small_root, monkeypatch, capfd, stage):
+    """Whichever stage fails: exit code 1, the reason, old pages and evidence untouched."""
+    before = (small_root / "_build" / "evidence.json").read_text()
+    monkeypatch.setattr(build_book, "build_html", new_pages)
+    monkeypatch.setattr(build_book, stage, failing)
+    assert build_book.main([]) == 1
+    assert "exit code 3" in capfd.readouterr().err
+    assert (small_root / "_build" / "html" / "index.html").read_text() == "previous"
+    assert (small_root / "_build" / "evidence.json").read_text() == before
+    assert {p.name for p in (small_root / "_build").iterdir()} == {
+        "html",
+        "evidence.json",
+        build_book.LOCK,
+    }
+
+
+def test_two_builds_take_turns(small_root, monkeypatch, capfd):
+    """The second waits, says so, and then finds the book of the first."""
+    builds = []
+
+    def slow(*arguments: Path) -> Path:
+        builds.append(threading.get_ident())
+        time.sleep(1)
+        return new_pages(*arguments)
+
+    monkeypatch.setattr(build_book, "build_html", slow)
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(build_book.main, ([], []))) == [0, 0]
+    assert len(builds) == 1
+    said = capfd.readouterr().out
+    assert "waiting for it" in said and "Built in" in said and "Up to date" in said
+
+
+def test_a_failed_stage_repeats_its_warnings(capfd):
+    """What to mend is in the message, not only somewhere in the log."""
+    script = "import sys; print('page.md:3: WARNING: x\\nother', file=sys.stderr); sys.exit(1)"
+    with pytest.raises(build_book.StageError) as raised:
+        build_book.run_python("-c", script, repeat="WARNING")
+    assert str(raised.value).splitlines()[1:] == ["page.md:3: WARNING: x"]
+    assert "other" in capfd.readouterr().err
+
+
+def test_a_good_build_replaces_the_previous_one(small_root, monkeypatch, capfd):
+    """The new pages are in place, with the page to open and the verdict as the last lines."""
+    monkeypatch.setattr(build_book, "build_html", new_pages)
+    assert build_book.main([]) == 0
+    assert (small_root / "_build" / "html" / "index.html").read_text() == "new"
+    lines = capfd.readouterr().out.strip().splitlines()
+    assert "index.html" in lines[-2] and lines[-1] == "1 claims: 1 verified"
+
+
+def test_nothing_is_done_if_nothing_changed(small_root, monkeypatch, capfd):
+    """The page to open and the verdict all the same; CI and --fresh build whatever is there."""
+    monkeypatch.setattr(build_book, "build_html", new_pages)
+    assert build_book.main([]) == 0
+    monkeypatch.setattr(build_book, "build", failing)
+    capfd.readouterr()
+    assert build_book.main([]) == 0
+    lines = capfd.readouterr().out.strip().splitlines()
+    assert lines[0].startswith("Up to date. Open file:") and lines[1] == "1 claims: 1 verified"
+    assert build_book.main(["--fresh"]) == 1
+    monkeypatch.setenv("CI", "true")
+    assert build_book.main([]) == 1 and build_book.main(["--if-changed"]) == 0
+    assert build_book.main(["--no-fresh"]) == 0
+
+
+def test_a_fresh_build_uses_no_store(small_root, monkeypatch):
+    """Neither this process nor those that it starts."""
+    stores = []
+
+    def verify(evidence: Path, store: object) -> None:
+        stores.append(store)
+        found(evidence, store)
+
+    monkeypatch.setattr(build_book, "build_html", new_pages)
+    monkeypatch.setattr(build_book, "verify", verify)
+    assert build_book.main([]) == 0 and build_book.main(["--fresh"]) == 0
+    assert stores[0].folder == small_root / "store" and stores[1] is None
+    assert os.environ[build_book.STORE] == "none"
+
+
+def test_the_stamp_follows_what_the_book_depends_on(small_root, monkeypatch):
+    """Sources, the repository's address, settings of numerical libraries, versions."""
+    monkeypatch.setattr(build_book, "build_html", new_pages)
+    (small_root / "book").mkdir()
+    assert build_book.main([]) == 0 and build_book.is_current(small_root)
+    for name in ("book/page.md", "CHANGELOG.md", "LICENSE"):
+        (small_root / name).write_text("# New")
+        assert not build_book.is_current(small_root)
+        (small_root / name).unlink()
+        assert build_book.is_current(small_root)
+    for name in (build_book.URL_VARIABLE, "MKL_CBWR"):
+        monkeypatch.setenv(name, "https://github.com/example/example")
+        assert not build_book.is_current(small_root)
+        monkeypatch.delenv(name)
+    installed = build_book.installed
+    for package in ("sphinx", "jupyter-book", "torch", "ipykernel", "transformers", "rxnmapper"):
+
+        def another(*extras: str, name: str = package) -> dict[str, str]:
+            versions = installed(*extras)
+            return versions | dict.fromkeys({name} & set(versions), "0")
+
+        monkeypatch.setattr(build_book, "installed", another)
+        assert not build_book.is_current(small_root), package
+
+
+def test_the_evidence_is_that_of_the_pages(small_root, monkeypatch):
+    """A failed build of an edit that is then undone leaves it; another file makes a new build."""
+    evidence, source = small_root / "_build" / "evidence.json", small_root / "src" / "a.py"
+    source.parent.mkdir()
+    source.write_text("a = 1")
+    monkeypatch.setattr(build_book, "build_html", new_pages)
+    assert build_book.main([]) == 0
+    first = evidence.read_text()
+    monkeypatch.setattr(build_book, "build_html", failing)
+    source.write_text("a = 2")
+    assert build_book.main([]) == 1
+    source.write_text("a = 1")
+    assert build_book.is_current(small_root) and evidence.read_text() == first
+    assert (small_root / "_build" / "html" / "shown").read_text() == first
+    evidence.write_text(first.replace("verified", "failed"))
+    assert not build_book.is_current(small_root)
+
+
+def test_the_pages_show_the_evidence_of_their_build(tmp_path):
+    """Which is in its place only when they are."""
+    written = build_book.build_config(tmp_path, tmp_path / "cache", tmp_path / "new.json")
+    options = yaml.safe_load(written.read_text(encoding="utf-8"))["sphinx"]["config"]
+    assert options["attnverify_evidence"] == str(tmp_path / "new.json")
+
+
+@pytest.mark.parametrize("undone", [False, True])
+def test_a_book_that_an_edit_overtook_is_not_up_to_date(small_root, monkeypatch, undone):
+    """Whether the edit is undone during the build or after it."""
+    source = small_root / "src" / "a.py"
+    source.parent.mkdir()
+    source.write_text("a = 1")
+
+    def edited(*arguments: Path) -> Path:
+        source.write_text("a = 2")
+        if undone:
+            source.write_text("a = 1")
+        return new_pages(*arguments)
+
+    monkeypatch.setattr(build_book, "build_html", edited)
+    assert build_book.main([]) == 0
+    source.write_text("a = 1")
+    assert not build_book.is_current(small_root)
+
+
+def test_notebooks_that_are_named_count(small_root, tmp_path, monkeypatch):
+    """Their derivations are the evidence's; without a name those of the checkout are."""
+    monkeypatch.setattr(build_book, "build_html", new_pages)
+    named = tmp_path / "named" / "norms.md"
+    named.parent.mkdir()
+    named.write_text("1")
+    monkeypatch.setenv(notebooks.NOTEBOOKS, str(named.parent))
+    assert build_book.main([]) == 0 and build_book.is_current(small_root)
+    named.write_text("2")
+    assert not build_book.is_current(small_root)
+
+
+def test_parsed_pages_depend_on_every_part_of_the_extension():
+    """A part is named by a text, which no import tells."""
+    from attnverify.book.sphinx.extension import PARTS
+
+    assert {f"attnverify.book.{part}" for part in PARTS} <= set(build_book.EXTENSION)
+
+
+def test_parsed_pages_are_those_of_a_good_build(tmp_path, monkeypatch):
+    """After a failure, an interrupt or a change of the machinery none are left."""
+    monkeypatch.setattr(build_book, "ROOT", tmp_path)
+    (tmp_path / "_config.yml").write_text("")
+    folder = tmp_path / "pages"
+
+    def found(fresh: bool = False, error: type[BaseException] | None = None) -> bool:
+        with build_book.parsed_pages(folder, fresh):
+            there = (folder / "parsed").is_file()
+            assert not (folder / "complete").exists()
+            (folder / "parsed").write_text("")
+            if error:
+                raise error
+        return there
+
+    assert [found(), found(), found(fresh=True), found()] == [False, True, False, True]
+    for error in (build_book.StageError, KeyboardInterrupt):
+        with pytest.raises(error):
+            found(error=error)
+        assert not found()
+    (folder / "complete").unlink()  # as if killed on the way
+    assert not found()
+    with build_book.parsed_pages(folder, fresh=False):
+        (tmp_path / "_config.yml").write_text("title: edited on the way")
+        (folder / "parsed").write_text("")
+    (tmp_path / "_config.yml").write_text("")
+    assert not found()
+    (tmp_path / "_config.yml").write_text("title: another")
+    assert not found()
+
+
+def test_a_text_is_made_again_when_what_it_depends_on_changes(tmp_path):
+    made = []
+
+    def text(depends: str, store) -> str:
+        return build_book.kept(
+            store, "text", lambda: depends, lambda: made.append(depends) or depends
+        )
+
+    store = build_book.Store(tmp_path)
+    assert [text(d, store) for d in "aab"] == ["a", "a", "b"] and made == ["a", "b"]
+    assert text("a", None) == "a" and made == ["a", "b", "a"]
+
+
+@pytest.mark.parametrize("undone", [False, True])
+def test_evidence_that_an_edit_overtook_is_not_kept(tmp_path, monkeypatch, undone):
+    """Whether the edit is undone during the run or after it: it is of the edited source."""
+    source, evidence = tmp_path / "src" / "a.py", tmp_path / "_build" / "evidence.json"
+    source.parent.mkdir()
+    source.write_text("a = 1")
+    monkeypatch.setattr(build_book, "ROOT", tmp_path)
+
+    def edited(*arguments: object) -> None:
+        source.write_text("a = 2")
+        evidence.write_text("of 2")
+        if undone:
+            source.write_text("a = 1")
+
+    store = build_book.Store(tmp_path / "store")
+    monkeypatch.setattr(build_book, "run_main", edited)
+    build_book.verify(evidence, store)
+    source.write_text("a = 1")
+    monkeypatch.setattr(build_book, "run_main", lambda *_: evidence.write_text("of 1"))
+    for _ in range(2):
+        build_book.verify(evidence, store)
+        assert evidence.read_text() == "of 1"
+    assert len(list(store.folder.iterdir())) == 1
+
+
+def test_a_page_shows_the_claims_it_names_and_their_relations():
+    """A page is read again when one of these, or what was found for it, is another."""
+    from attnverify.book.sphinx import changed
+
+    found = changed.claims_of("See {claim}`norms.submultiplicative` in paths.py, e.g. here.")
+    assert "norms.submultiplicative" in found and "norms.diameter" not in found
+    refuted = next(c for c in registry.values() if c.corrected_by)
+    assert refuted.corrected_by in changed.claims_of(refuted.id)
+    assert refuted.id in changed.claims_of(refuted.corrected_by)
+    for everything in ("```{verdict}\n```", "```{evidence} norms.*\n```"):
+        assert changed.claims_of(everything) == set(registry)
+
+
+def test_formulas_are_rendered_once(tmp_path):
+    """By source and mode, in this build and the next; one with an error each time."""
+    from attnverify.book.sphinx import formulas
+
+    asked = []
+
+    def render(latex: str, options=None) -> str:
+        asked.append((latex, options))
+        return "katex-error" if latex == "bad" else f"<{latex}>"
+
+    memory = formulas.Formulas(render, build_book.Store(tmp_path))
+    for latex in ("x", "x", "bad", "bad"):
+        memory.render(latex)
+    assert memory.render("x", formulas.DISPLAY) == "<x>" and len(asked) == 4
+    memory.save(None, None)
+    again = formulas.Formulas(render, build_book.Store(tmp_path))
+    assert again.render("x") == "<x>" and len(asked) == 4
+    assert again.render("bad") == "katex-error" and len(asked) == 5
+
+
+def test_a_command_ends_as_python_would_end_it(tmp_path):
+    """Its code, its words on the way out, and what it asked to have done at its end."""
+    (tmp_path / "ends.py").write_text(
+        "import atexit, sys\natexit.register(print, 'cleaned')\n"
+        "def main():\n    print('here', *sys.argv[1:])\n    exec(sys.argv[1])\n    return code\n"
+        "code = None\n"
+    )
+    ends = {"pass": (0, ""), "global code; code = 3": (3, ""), "sys.exit(4)": (4, "")}
+    ends |= {"sys.exit('words')": (1, "words\n"), "1 / 0": (1, "ZeroDivisionError")}
+    for what, (code, said) in ends.items():
+        done = subprocess.run(
+            [sys.executable, "-m", "attnverify.book.build.run_main", "ends", what],
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (code, f"here {what}\ncleaned\n"), done.stderr
+        assert said in done.stderr
+
+
+def test_the_repository_address_is_checked(tmp_path, monkeypatch):
+    """Something that is not an https address is refused by name; none means no buttons."""
+    monkeypatch.setenv(build_book.URL_VARIABLE, "example/example")
+    with pytest.raises(build_book.StageError, match="BOOK_REPOSITORY_URL.*https"):
+        build_book.build_config(tmp_path, tmp_path / "cache")
+    monkeypatch.delenv(build_book.URL_VARIABLE)
+    config = build_book.build_config(tmp_path, tmp_path / "cache").read_text(encoding="utf-8")
+    assert "launch_buttons" not in config and str(tmp_path / "cache") in config
+
+
+def test_a_job_that_runs_dependencies_may_write_nothing():
+    """What deploys or pushes runs no code but its own; a workflow's rights are those of reading."""
+    writing = {}
+    for path in sorted((ROOT / ".github" / "workflows").glob("*.yml")):
+        workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+        assert set(workflow["permissions"].values()) == {"read"}, path.name
+        for name, job in workflow["jobs"].items():
+            rights = job.get("permissions", workflow["permissions"])
+            if "write" in rights.values():
+                writing[name] = [step["run"].split()[0] for step in job["steps"] if "run" in step]
+    assert writing == {"colab": [".ci/push-notebooks"], "publish": []}
+
+
+@pytest.mark.parametrize("address", ["", "https://github.com/example/example"])
+def test_downloads_name_an_address_that_the_build_set_or_none(tmp_path, monkeypatch, address):
+    """Jupyter Book's own default is somebody else's address."""
+    monkeypatch.setenv(build_book.URL_VARIABLE, address)
+    written = build_book.build_config(tmp_path, tmp_path / "cache")
+    config, _ = get_final_config(user_yaml=written, cli_config={"latex_individualpages": False})
+    assert config["html_theme_options"]["repository_url"] == address
+    app = SimpleNamespace(config=SimpleNamespace(**config | {"project": "Book"}))
+    said = downloads.origin(app, SimpleNamespace(address="", url=""))
+    assert re.findall(r"git\+(.*?)`", said) == [address] * bool(address)
+
+
+def test_style_rules_are_kept_or_dropped():
+    """Rules whose classes occur stay, also inside @media; the others go."""
+    css = ".a,.b:hover{x:y}.c .a{x:y}@media print{.c{x:y}.a{x:y}}body:not(.c){x:y}.a\\:b{x:y}"
+    kept = slim_html.purge(css, {"a", "b"})
+    assert kept.split("\n") == [".a,.b:hover{x:y}", "@media print{.a{x:y}}", "body:not(.c){x:y}"]
+
+
+def committed() -> list[Path]:
+    """Every file that is, or would be, committed."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [ROOT / name for name in listing.split("\0") if name and (ROOT / name).is_file()]
+
+
+#: Written in parts, so that this file does not match itself.
+FOREIGN = re.compile(
+    "|".join(
+        [
+            r"(?<![\w.])/" + r"(?:root|work|home/\w+|Users/\w+|opt/\w+)/",
+            "pypi" + r"\.org",
+            "python" + r"hosted\.org",
+            "registry\\." + "npm",
+            "download\\." + "pytorch",
+            r"file:/" + r"//\w",
+        ]
+    )
+)
+
+
+def test_no_file_names_a_machine_or_a_registry_host():
+    """No path of one machine and no package registry's host in anything that is committed."""
+    found = []
+    for path in committed():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue  # a font or a picture
+        found += [f"{path.relative_to(ROOT)}: {hit.group()}" for hit in FOREIGN.finditer(text)]
+    assert found == []
+
+
+@pytest.mark.parametrize("text", ["/" + "root/x", "https://" + "pypi" + ".org/simple"])
+def test_the_search_for_machine_paths_can_fail(text):
+    """The pattern finds what it is for."""
+    assert FOREIGN.search(text)
+
+
+def test_ci_script_is_runnable():
+    """.ci/run is executable and is valid bash."""
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    assert subprocess.run(["bash", "-n", str(script)], check=False).returncode == 0
+
+
+SKIPPING = {
+    "test_one.py": "import pytest\n\n\ndef test_one():\n    pytest.skip('no browser')\n",
+    "test_two.py": "import pytest\n\npytest.importorskip('no_such_package_at_all')\n",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["0", "1"])
+@pytest.mark.parametrize("name", sorted(SKIPPING))
+def test_an_unexpected_skip_fails(tmp_path, name, workers):
+    """A test or a file that skips itself fails the run, with or without workers."""
+    for file in ("conftest.py", "places.py"):
+        shutil.copy(ROOT / "tests" / file, tmp_path)
+    (tmp_path / name).write_text(SKIPPING[name])
+    options = ["-n", workers, "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *options, str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode not in (0, 5), done.stdout
+    assert "unexpected skip" in done.stdout
+
+
+MARKED = (
+    "import pytest\n\n\ndef test_a():\n    pass\n\n\n@pytest.mark.rocq\ndef test_b():\n    pass\n"
+)
+
+
+@pytest.mark.slow
+def test_what_runs_the_proof_assistant_is_left_out_and_counted(tmp_path):
+    """Unless it is asked for; so the suite needs no Rocq and skips nothing."""
+    for file in ("conftest.py", "places.py"):
+        shutil.copy(ROOT / "tests" / file, tmp_path)
+    (tmp_path / "test_one.py").write_text(MARKED)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    rocq: runs the prover\n")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(tmp_path)]
+    for options, words in (
+        ([], "1 passed, 1 deselected"),
+        (["-m", "rocq"], "1 passed, 1 deselected"),
+    ):
+        done = subprocess.run(
+            [*command, "-v", *options], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert words in done.stdout, done.stdout
+        assert ("test_b PASSED" in done.stdout) == bool(options)
+
+
+HEAD = (
+    "---\njupytext:\n  text_representation:\n    format_name: myst\nkernelspec:\n  "
+    "display_name: Python 3\n  language: python\n  name: python3\n---\n\n"
+)
+CELL = "```{code-cell} ipython3\n%s\n```\n"
+
+
+def test_executed_notebooks_are_found_again(tmp_path):
+    """What is executed beforehand is what the page builder takes; a failure is named."""
+    from jupyter_cache import get_cache
+    from myst_nb.core.read import read_myst_markdown_notebook
+
+    (tmp_path / "good.md").write_text(HEAD + CELL % "print(6 * 7)")
+    (tmp_path / "bad.md").write_text(HEAD + CELL % "1 / 0")
+    failed = execute_notebooks.fill(tmp_path, tmp_path / "cache", jobs=1)
+    assert len(failed) == 1 and "bad.md" in failed[0] and "ZeroDivisionError" in failed[0]
+    store = get_cache(str(tmp_path / "cache"))
+    notebooks = {
+        n: read_myst_markdown_notebook((tmp_path / n).read_text()) for n in ("good.md", "bad.md")
+    }
+    _, merged = store.merge_match_into_notebook(notebooks["good.md"])
+    assert merged.cells[-1].outputs[0].text == "42\n"
+    with pytest.raises(KeyError):
+        store.match_cache_notebook(notebooks["bad.md"])
+
+
+FILL = """
+import sys
+from pathlib import Path
+from attnverify.book.build.execute_notebooks import fill
+if __name__ == "__main__":
+    sys.exit("\\n".join(fill(Path("."), Path("cache"), jobs=1)) or 0)
+"""
+
+
+def test_kernels_do_not_wait_for_threads_that_a_fork_has_lost(tmp_path):
+    """A user may ask for threads, and the warm process start them before it is forked."""
+    cell = "import torch\nassert torch.get_num_threads() == 1\ntorch.ones(1 << 20).cos()"
+    (tmp_path / "cosine.md").write_text(HEAD + CELL % cell)
+    (tmp_path / "start.py").write_text(FILL)
+    done = subprocess.run(
+        [sys.executable, "start.py"],
+        cwd=tmp_path,
+        env=os.environ | dict.fromkeys(execute_notebooks.THREADS, "8"),
+        timeout=240,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_unchanged_notebook_is_not_executed_again(tmp_path, monkeypatch):
+    """Not after an edit of its prose, but after one of a cell; one that failed each time."""
+    store, page = build_book.Store(tmp_path / "store"), tmp_path / "good.md"
+    page.write_text(HEAD + CELL % "print(6 * 7)")
+    bad = tmp_path / "bad.md"
+    bad.write_text(HEAD + CELL % "1 / 0")
+    ran = []
+
+    def execute(path: Path) -> execute_notebooks.Executed:
+        ran.append(path.stem)
+        notebook, output = execute_notebooks.read(path), nbformat.v4.new_output
+        notebook.cells[-1].outputs = [output("stream", name="stdout", text="42\n")]
+        return execute_notebooks.Executed(path, notebook, 1.0, "no" if path == bad else "")
+
+    monkeypatch.setattr(execute_notebooks, "execute", execute)
+    monkeypatch.setattr(execute_notebooks, "ProcessPoolExecutor", Inline)
+
+    def outputs(cache: str) -> str:
+        execute_notebooks.fill(tmp_path, tmp_path / cache, store=store)
+        return (tmp_path / cache / execute_notebooks.OUTPUTS).read_text()
+
+    first = outputs("one")
+    page.write_text(HEAD + "Words.\n\n" + CELL % "print(6 * 7)")
+    assert outputs("two") == first and sorted(ran) == ["bad", "bad", "good"]
+    page.write_text(HEAD + CELL % "print(7 * 6)")
+    outputs("three")
+    assert sorted(ran) == ["bad", "bad", "bad", "good", "good"]
+
+
+def test_a_cache_that_has_all_stays_and_another_one_is_emptied(tmp_path, monkeypatch):
+    """Prose is no reason to fill it again; a cell, a kernel or a broken filling is."""
+    store, page, cache = build_book.Store(tmp_path / "s"), tmp_path / "a.md", tmp_path / "cache"
+    monkeypatch.setattr(execute_notebooks, "ProcessPoolExecutor", Inline)
+    done = execute_notebooks.Executed(page, nbformat.v4.new_notebook(), 1.0, "")
+    monkeypatch.setattr(execute_notebooks, "execute", lambda path: done)
+    monkeypatch.setattr(execute_notebooks, "_outputs", lambda notebook: [])
+    monkeypatch.setattr(execute_notebooks, "_with_outputs", lambda path, _: done.notebook)
+
+    def stays(text: str) -> bool:
+        page.write_text(text)
+        mark = cache / "mark"
+        mark.touch()
+        assert execute_notebooks.fill(tmp_path, cache, store=store) == []
+        return mark.exists()
+
+    cache.mkdir()
+    assert not stays(HEAD + CELL % "1")
+    assert stays(HEAD + CELL % "1") and stays(HEAD + "Words.\n\n" + CELL % "1")
+    assert not stays(HEAD + CELL % "2")
+    assert not stays(HEAD.replace("Python 3", "Python") + CELL % "2")
+    (cache / execute_notebooks.WHOLE).unlink()
+    assert not stays(HEAD.replace("Python 3", "Python") + CELL % "2")
+    assert stays(HEAD.replace("Python 3", "Python") + CELL % "2")
+
+
+@pytest.mark.parametrize("edit", ["package", "notebook"])
+def test_outputs_that_an_edit_overtook_are_not_kept(tmp_path, monkeypatch, edit):
+    """Neither in the store nor in a cache that counts as whole: nobody knows which text ran."""
+    store, page, cache = build_book.Store(tmp_path / "s"), tmp_path / "a.md", tmp_path / "cache"
+    page.write_text(HEAD + CELL % "1")
+    monkeypatch.setattr(execute_notebooks, "ProcessPoolExecutor", Inline)
+    monkeypatch.setattr(execute_notebooks, "_key", lambda notebook, code: {"what": "chapter"})
+    ran = []
+
+    def execute(path: Path) -> execute_notebooks.Executed:
+        ran.append(path)
+        if len(ran) == 1 and edit == "package":
+            context.setattr(Sources, "unchanged", lambda self: False)
+        elif len(ran) == 1:
+            page.write_text(HEAD + CELL % "2")
+        return execute_notebooks.Executed(path, execute_notebooks.read(path), 1.0, "")
+
+    monkeypatch.setattr(execute_notebooks, "execute", execute)
+    for times, whole in ((1, False), (2, True), (2, True)):
+        with monkeypatch.context() as context:
+            assert execute_notebooks.fill(tmp_path, cache, store=store) == []
+        assert len(ran) == times and (cache / execute_notebooks.WHOLE).is_file() == whole
+
+
+def test_a_key_is_kept_by_all_that_it_follows_from(tmp_path, monkeypatch):
+    """Made once for a package and its cells; not kept if the package changed on the way."""
+    store, page, made = build_book.Store(tmp_path / "s"), tmp_path / "a.md", []
+    monkeypatch.setattr(execute_notebooks, "ProcessPoolExecutor", Inline)
+
+    def key(notebook: str, code: list) -> dict:
+        made.append(notebook)
+        return {"key": [notebook, code, len(made)]}
+
+    monkeypatch.setattr(execute_notebooks, "_key", key)
+
+    def keys(text: str, *digests: str) -> int:
+        page.write_text(text)
+        left = iter(digests)
+        execute_notebooks._keys([page], Inline(), store, lambda: next(left))
+        return len(made)
+
+    one, two = HEAD + CELL % "1", HEAD + CELL % "2"
+    assert [keys(one, "a", "a"), keys(one, "a"), keys(HEAD + "Words.\n" + CELL % "1", "a")] == [
+        1
+    ] * 3
+    assert [keys(two, "a", "a"), keys(one, "b", "c"), keys(one, "b", "b"), keys(one, "b")] == [
+        2,
+        3,
+        4,
+        4,
+    ]
+
+
+class Inline(Executor):
+    """A pool that does the work at once, here."""
+
+    def __init__(self, *arguments, **options) -> None:
+        pass
+
+    def submit(self, function, *arguments):
+        done = Future()
+        done.set_result(function(*arguments))
+        return done
+
+
+@pytest.mark.slow
+def test_kernels_share_nothing_but_imports(tmp_path):
+    """Forks of one warm process: what one notebook binds or sets, the next does not see."""
+    before = "import torch, os, sys; torch.set_num_threads(1); os.environ['SEEN'] = sys.seen = '1'"
+    after = "import os, sys; print('x' in globals(), 'SEEN' in os.environ, hasattr(sys, 'seen'))"
+    (tmp_path / "a.md").write_text(HEAD + CELL % f"x = 1; {before}")
+    (tmp_path / "b.md").write_text(HEAD + CELL % after)
+    paths = sorted(tmp_path.glob("*.md"))
+    context = execute_notebooks.context()
+    with ProcessPoolExecutor(1, context, execute_notebooks.one_thread) as pool:
+        unedited = execute_notebooks.Unedited(paths)
+        done = {d.path.stem: d for d in execute_notebooks._all(paths, {}, pool, None, unedited)}
+    assert done["a"].error == done["b"].error == ""
+    assert done["b"].notebook.cells[-1].outputs[0].text == "False False False\n"

@@ -1,0 +1,55 @@
+"""What the README and the docstring of the package show runs as shown."""
+
+import re
+import sys
+import tomllib
+
+import pytest
+
+from attnverify.inspection import library
+from attnverify.runtime import cluster
+from attnverify.runtime.workers import Task
+from attnverify.support.errors import InputError
+from attnverify.support.extras import INSTALL, hint
+from places import ROOT
+
+
+def test_the_examples_of_the_readme_run(capsys):
+    text = (ROOT / "README.md").read_text()
+    names: dict = {}
+    for code in re.findall(r"```python\n(.*?)```", text, re.S):
+        exec(code, names)  # the project's own README; the second goes on from the first
+    # 12 layers of width 48: sums of about 2000 terms of size 1 agree to far better than 1e-9
+    value, lengths = capsys.readouterr().out.splitlines()
+    assert float(re.findall(r"[\d.]+e-\d+|0\.", value)[0]) < 1e-9
+    assert len(re.findall(r"\d+\.\d+", lengths)) == 3  # two layers of weights by hand
+
+
+def test_every_command_of_the_readme_exists():
+    from attnverify import cli
+
+    commands = {c.name or c.callback.__name__ for c in cli.app.registered_commands}
+    used = set(re.findall(r"bin/attnverify (\w+)", (ROOT / "README.md").read_text()))
+    assert used == commands
+
+
+def test_every_hint_at_an_extra_is_the_one_that_works():
+    """The package is on no index: what a message or a page says is true in a clone."""
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    files = [ROOT / "README.md", *ROOT.glob("book/*.md"), *ROOT.glob("notebooks/*.md")]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    code = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("src/**/*.py"))
+    assert not re.findall(r"attnverify\[\w+\]", text + code)
+    shown = re.findall(re.escape(INSTALL).replace(r"\{\}", r"(\w+)"), text)
+    assert {library.EXTRA, "cluster"} == set(shown) <= set(known)
+    assert hint("models") == "pip install -e '.[models]' in the folder of your clone"
+
+
+def test_a_scheduler_without_dask_is_an_error_of_one_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(InputError) as told:
+        list(cluster.run([Task("a", print, ())], "tcp://127.0.0.1:8786"))
+    assert str(told.value) == (
+        "scheduler: got 'tcp://127.0.0.1:8786' and no package distributed, "
+        f"expected it ({hint('cluster')})"
+    )

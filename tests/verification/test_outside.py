@@ -1,0 +1,572 @@
+"""Claims from outside the book: brought in, checked like its own, refused by name if spoiled."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+import attnverify as av
+from attnverify import InputError, cli
+from attnverify.arithmetic import ops
+from attnverify.checking.check_fields import require_sizes
+from attnverify.checking.search import Settings, attack
+from attnverify.runtime.workers import run_all
+from attnverify.support.errors import RunError
+from attnverify.topics import Registry, registry
+from attnverify.topics.lookup import CHECKS
+from attnverify.verification import claim_files, replay
+from attnverify.verification.verify import verify
+from places import ROOT
+
+MINE = (ROOT / "book" / "examples" / "lipschitz.py").read_text(encoding="utf-8")
+DERIVE = """
+import sympy as sp
+def derive():
+    p, q = sp.symbols("p q", positive=True)
+    av.ledger.derived("mine.lipschitz", {"square": ((p + q) ** 2, p**2 + 2 * p * q + q**2)})
+    av.ledger.rejected("mine.lipschitz", {"square": ((p + q) ** 2, p**2 + q**2)})
+"""
+QUICK = Settings(samples=100, restarts=4, steps=60)
+
+
+pytestmark = pytest.mark.usefixtures("nothing_stays")
+
+
+def written(folder: Path, text: str = MINE, name: str = "mine.py") -> str:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_the_shortest_file_has_at_most_25_lines():
+    assert len(MINE.splitlines()) <= 25
+
+
+def test_a_report_shows_itself(tmp_path):
+    """As a table in a notebook, and as lines where it is printed; a claim and the registry too."""
+    report = av.verify([written(tmp_path)], QUICK, ["sampled"], jobs=1)
+    shown, lines = report._repr_html_(), str(report).splitlines()
+    assert '<th scope="row">mine.lipschitz</th><td>partial</td><td>sam</td>' in shown
+    assert "1 claims: 1 partial" in lines[0] and lines[-1].startswith("mine.lipschitz  partial")
+    claim = report.claims[0]
+    assert "**Softmax is 1/2-Lipschitz** (`mine.lipschitz`, lemma)" in claim._repr_markdown_()
+    assert claim.statement in claim._repr_markdown_()
+    assert '<th scope="row">mine.lipschitz</th>' in registry._repr_html_()
+
+
+def test_without_settings_it_searches_as_the_command_does(tmp_path):
+    """What README and the page "Check a claim of your own" write is all that is needed."""
+    report = av.verify([written(tmp_path)], kinds=["sampled"], jobs=1)
+    stated = inspect.signature(cli.verify).parameters
+    shared = ("samples", "restarts", "steps", "seed")
+    assert report.settings == Settings(**{name: stated[name].default for name in shared})
+    assert report.records["mine.lipschitz"][0].outcome == "pass"
+
+
+def test_an_edited_file_takes_the_place_of_what_it_stated(tmp_path):
+    """In one session, as in a notebook: the old text is not checked under the new one's name."""
+
+    def brought_in(text: str, folder: Path = tmp_path) -> list[str]:
+        return [c.id for c in claim_files.bring_in(claim_files.read(Path(written(folder, text))))]
+
+    assert brought_in(MINE) == brought_in(MINE) == ["mine.lipschitz"]
+    first = claim_files.file_of("mine.lipschitz")
+    assert brought_in(MINE.replace("is 1/2-Lipschitz", "is Lipschitz")) == ["mine.lipschitz"]
+    assert registry["mine.lipschitz"].title == "Softmax is Lipschitz"
+    assert claim_files.file_of("mine.lipschitz") != first
+    assert brought_in(MINE.replace("mine.lipschitz", "mine.other")) == ["mine.other"]
+    assert "mine.lipschitz" not in registry and "mine.lipschitz" not in CHECKS
+    (tmp_path / "elsewhere").mkdir()
+    with pytest.raises(InputError, match="got two files mine.py, expected files of different"):
+        brought_in(MINE, tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize("sizes", [{"u": (2,)}, (), [3], [{}], [{"u": 2}], [{"u": (0,)}]])
+def test_sizes_are_shapes_by_name(sizes):
+    with pytest.raises(InputError, match=r"mine: sizes: got .*, expected shapes by name, as \("):
+        require_sizes("mine: ", sizes)
+
+
+def test_a_file_may_hold_dataclasses(tmp_path):
+    """These look for the module of a class by its name."""
+    start = "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+    text = start + MINE + "\n@dataclass\nclass Size:\n    n: int = 2\n"
+    assert claim_files.bring_in(claim_files.read(Path(written(tmp_path, text))))
+
+
+def test_a_claim_gets_every_kind_of_evidence_and_loses_its_twin(tmp_path):
+    report = verify([written(tmp_path)], QUICK, jobs=1)
+    (claim,) = report.claims
+    assert claim.id == "mine.lipschitz" and report.as_claimed
+    found = {record.kind: record for record in report.records[claim.id]}
+    assert set(found) == {"sampled", "attacked", "certified"}
+    assert 0.99 < found["attacked"].ratio < 1
+    assert [twin.rejected for twin in report.twins[claim.id]] == [True]
+    standing = report.standing[claim.id]
+    assert standing.status == "partial" and "no passing derived evidence" in standing.reasons[0]
+    stated = next(c for c in report.as_json()["claims"] if c["id"] == claim.id)["file"]
+    assert stated["name"] == "mine.py" and len(stated["sha256"]) == 64
+
+
+def test_with_a_derivation_it_is_verified_and_says_who_read_it(tmp_path):
+    report = verify([written(tmp_path, MINE + DERIVE)], QUICK, jobs=1)
+    assert report.standing["mine.lipschitz"].status == "verified"
+    derived = next(r for r in report.records["mine.lipschitz"] if r.kind == "derived")
+    assert "not reviewed" in derived.limits and derived.instances == 1
+    assert any(twin.check == "mine.py" for twin in report.twins["mine.lipschitz"])
+
+
+def test_a_false_derivation_fails(tmp_path):
+    wrong = MINE + DERIVE.replace("2 * p * q", "3 * p * q")
+    report = verify([written(tmp_path, wrong)], QUICK, ["derived"], jobs=1)
+    assert report.standing["mine.lipschitz"].status == "failed"
+
+
+def test_a_false_claim_fails_with_an_instance(tmp_path):
+    false = MINE.replace("length(e) / 2,", "length(e) / 2.1,").replace(
+        ".times(0.99)", ".times(0.9)"
+    )
+    report = verify([written(tmp_path, false)], QUICK, jobs=1)
+    assert report.standing["mine.lipschitz"].status == "failed" and not report.as_claimed
+
+
+def test_what_it_rests_on_is_checked_with_it(tmp_path):
+    text = MINE.replace('kind="lemma",', 'kind="lemma", uses=("norms.square-variant",),')
+    report = verify([written(tmp_path, text)], QUICK, ["sampled"], jobs=2)
+    assert {c.id for c in report.claims} >= {"mine.lipschitz", "norms.square-variant"}
+
+
+def test_an_instance_is_replayed_against_the_text_that_states_the_claim(tmp_path):
+    path = Path(written(tmp_path))
+    claim_files.ask(str(path))
+    check = claim_files.checks_here("mine.lipschitz")["lipschitz"]
+    found = attack(check, QUICK, "mine.lipschitz/lipschitz")
+    replay.save(tmp_path / "worst.json", "mine.lipschitz", "lipschitz", found.instance)
+    claim, name, seen = replay.replay(tmp_path / "worst.json")
+    assert (claim, name, seen.outcome) == ("mine.lipschitz", "lipschitz", "pass")
+    body = json.loads((tmp_path / "worst.json").read_text())
+    assert body["stated in"]["file"] == "mine.py"
+    claim_files._FILES["mine.lipschitz"] = claim_files.ClaimFile("mine.py", "other", "0" * 64)
+    with pytest.raises(InputError, match="SHA-256 0000.*--claims mine.py"):
+        replay.replay(tmp_path / "worst.json")
+
+
+IDENTITY = """
+import attnverify as av
+from attnverify import ops
+L = lambda x: x * x
+R = lambda x: x * x
+B = lambda x: 1e-15 * x * x
+SAME = av.Identity(L, R, B, sizes=({"x": (3,)},), arithmetic="ball")
+CLAIMS = [av.Claim(id="mine.same", title="The same", kind="lemma", statement="$x^2 = x^2$.")]
+CHECKS = {"mine.same": {"same": SAME.but("twice", right=lambda x: 2 * x * x)}}
+"""
+
+
+def test_a_plain_identity_is_accepted(tmp_path):
+    claim_files._examine(claim_files.read(Path(written(tmp_path, IDENTITY))))
+
+
+SPOILED = {
+    "nothing stated": ("x = 1\n", "got no claims, expected a list CLAIMS"),
+    "no text": ("\0", "ValueError|SyntaxError"),
+    "no import": (
+        MINE.replace("import attnverify as av\n", ""),
+        "NameError: name .av.*line 1[0-9]",
+    ),
+    "a slip": (MINE.replace("CLAIMS = [", "CLAIMS = [("), "SyntaxError.*line"),
+    "no checks": (MINE.split("CHECKS")[0], "got no checks, expected a dict CHECKS"),
+    "no twin": (MINE.replace(".times(0.99)", ""), "got no twin, expected a false neighbor"),
+    "a book's prefix": (MINE.replace("mine.lip", "softmax.lip"), "prefix other than 'softmax'"),
+    "no dot": (MINE.replace("mine.lip", "lip"), "expected an id as 'mine.lipschitz'"),
+    "no statement": (MINE.replace("statement=r", "statement='' and r"), "statement: got nothing"),
+    "an experiment": (MINE.replace('"lemma"', '"experiment"'), "kind: got 'experiment'"),
+    "uses unknown": (
+        MINE.replace('"lemma",', '"lemma", uses=("norms.diametre",),'),
+        "unknown claim 'norms.diametre'.*norms.diameter",
+    ),
+    "a check of nothing": (
+        MINE.replace("CHECKS = {", 'CHECKS = {"mine.other": {}, '),
+        r"CHECKS: got \['mine.other'\], expected ids of the file's own claims",
+    ),
+    "no formula": (
+        MINE.replace("    moved, lambda", "    lambda u, x: u, lambda"),
+        "'lipschitz': left: got TypeError.*expected a formula of the parameters",
+    ),
+    "one number a batch": (
+        MINE.replace("    moved, ", "    lambda u, e: ops.sum(moved(u, e), 0), "),
+        r"left: got shape \(\), expected one value or more an instance",
+    ),
+    "sides that broadcast": (
+        MINE.replace("length(e) / 2,", "length(e)[..., None] * e,"),
+        r"right: got shape \(8, 2\), expected shape \(8,\), as of left",
+    ),
+    "a choice by value": (
+        MINE.replace(
+            "    moved, ",
+            "    lambda u, e: ops.where(moved(u, e) > 0, moved(u, e), 0 * length(e)), ",
+        ),
+        "left: got a formula that asks for the value of a number.*as av.ops.maximum for a choice",
+    ),
+    "a midpoint": (
+        MINE.replace(
+            "length(e) / 2,",
+            "length(e) if ops.is_torch(e) else length(e) * float(length(e)[0].mid()),",
+        ),
+        "right: got a formula that asks for the value of a number",
+    ),
+    "a twin's choice by value": (
+        MINE.replace(
+            ".times(0.99)",
+            ".but('one', left=lambda u, e: ops.where(length(e) == 0, length(u), length(e)))",
+        ),
+        "false twin 'one': left: got a formula that asks for the value of a number",
+    ),
+    "an identity that branches": (
+        IDENTITY.replace(
+            "L = lambda x: x * x", "L = lambda x: ops.where(x == 1, 1 + 0 * x, x * x)"
+        ),
+        "left: got a formula that asks for the value of a number",
+    ),
+    "an identity whose sides broadcast": (
+        IDENTITY.replace("R = lambda x: x * x", "R = lambda x: ops.sum(x * x, -1)"),
+        r"right: got shape \(8,\), expected shape \(8, 3\), as of left",
+    ),
+    "a bound that is a number": (
+        IDENTITY.replace("B = lambda x: 1e-15 * x * x", "B = lambda x: 1e-15"),
+        "bound: got float, expected a tensor",
+    ),
+    "numpy on floats": (
+        "import numpy as np\n" + MINE.replace("length(e) / 2,", "np.sqrt((e * e).sum(-1)) / 2,"),
+        "right: got RuntimeError: Can't call numpy",
+    ),
+    "no entries": (
+        MINE.replace(
+            "    moved, lambda u, e: length(e) / 2", "    lambda u, e: u[..., 5:], length"
+        ),
+        r"left: got shape \(8, 0\), expected one value or more an instance",
+    ),
+    "a hypothesis in balls alone": (
+        MINE.replace("sizes=", "hypotheses=lambda u, e: [(u, u[0, 0].pi())], sizes="),
+        "hypotheses: got AttributeError.*av.ops",
+    ),
+    "another formula in floats": (
+        MINE.replace("length(e) / 2,", "length(e) * (3 if ops.is_torch(e) else 0.5),"),
+        "right: got .* in floats and .* in balls at one instance",
+    ),
+    "another formula in balls": (
+        MINE.replace("length(e) / 2,", "length(e) * (0.5 if ops.is_torch(e) else 0.5 + 2**-30),"),
+        "right: got .* in floats and .* in balls at one instance",
+    ),
+    "a bound from below in floats alone": (
+        MINE.replace("sizes=", "lower=lambda u, e: moved(u, e) / (1 + ops.is_torch(e)), sizes="),
+        "lower: got .* in floats and .* in balls at one instance",
+    ),
+    "another hypothesis in balls": (
+        MINE.replace(
+            "sizes=",
+            "hypotheses=lambda u, e: [(length(e), length(e) * (2 if ops.is_torch(e) else 3))], "
+            "sizes=",
+        ),
+        "hypotheses: got .* in floats and .* in balls at one instance",
+    ),
+    "other instances of the batch": (
+        MINE.replace("length(e) / 2,", "length(e) / 2 * (length(e) / length(e)[:1]),"),
+        "right: got .* in floats and .* in balls at one instance",
+    ),
+    "a random factor": (
+        "import random\n" + MINE.replace("length(e) / 2,", "length(e) * (1 + random.random()),"),
+        "right: got other values when asked again",
+    ),
+    "a random factor of balls": (
+        "import random\n"
+        + MINE.replace(
+            "length(e) / 2,",
+            "length(e) / 2 * (1 if ops.is_torch(e) else 1 + 2**-50 * random.random()),",
+        ),
+        "right: got other values when asked again",
+    ),
+    "a random build": (
+        "import random\n"
+        + MINE.replace("sizes=", "build=lambda u, e: {'u': u, 'e': e * random.random()}, sizes="),
+        "build: got other values when asked again",
+    ),
+    "a refusal that is caught": (
+        MINE.replace(
+            "def moved",
+            "def middle(x):\n    try:\n        return 0 * x + float(x.flat[0].mid())\n"
+            "    except Exception:\n        return x\n\n\ndef moved",
+        ).replace("length(e) / 2,", "middle(length(e)) / 2,"),
+        "right: got a formula that asks for the value of a number",
+    ),
+    "midpoints of balls, by their type": (
+        "import flint\n"
+        + MINE.replace(
+            "def moved",
+            "def middle(v):\n    wide = isinstance(v, flint.arb) and v.rad() > 1e-9\n"
+            "    return flint.arb(v.mid()) if wide else v\n\n\n"
+            "def moved",
+        ).replace(
+            "length(e) / 2,", "length(e) if ops.is_torch(e) else ops._entrywise(middle, length(e)),"
+        ),
+        "right in ball arithmetic: got .* for inputs with a radius, and .* within it",
+    ),
+    "hypotheses that nothing meets": (
+        MINE.replace("sizes=", "hypotheses=lambda u, e: [(1 + length(e), length(e))], sizes="),
+        "hypotheses: got none of 16 instances that meets them",
+    ),
+    "a number of nothing": (
+        MINE.replace("length(e) / 2,", "length(e) * float('nan'),"),
+        "right: got no number at 8 instances",
+    ),
+    "another identity in floats": (
+        IDENTITY.replace("L = lambda x: x * x", "L = lambda x: x * x * (2 - ops.is_torch(x))"),
+        "left: got .* in floats and .* in balls at one instance",
+    ),
+    "another identity in rationals": (
+        "import flint\n"
+        + IDENTITY.replace(', arithmetic="ball"', "").replace(
+            "L = lambda x: x * x",
+            "L = lambda x: x * x * (2 if isinstance(x.flatten()[0], flint.fmpq) else 1)",
+        ),
+        "left: got .* and .*, expected enclosures of one number",
+    ),
+    "the form of all forms": (
+        MINE.replace("HALF.times(0.99)", "av.evidence.forms.Form()"),
+        "got Form, expected av.Inequality, av.Identity or av.Decision itself",
+    ),
+    "a form of its own": (
+        MINE.replace("HALF = av.Inequality", "class Own(av.Inequality): ...\nHALF = Own"),
+        "got Own, expected av.Inequality",
+    ),
+    "a measurement": (
+        MINE.replace("HALF.times(0.99)", "av.evidence.forms.Measured('x', print, print, 'x')"),
+        "got Measured, expected av.Inequality",
+    ),
+    "a claim of its own": (
+        MINE.replace("CLAIM = av.Claim", "class Own(av.Claim): ...\nCLAIM = Own"),
+        "CLAIMS: got Own, expected av.Claim",
+    ),
+    "no exact draws": (
+        IDENTITY.replace('="ball"', '="ball", exact_draws=0'),
+        "exact_draws: got 0, expected a whole number from 1",
+    ),
+    "a size beyond memory": (
+        MINE.replace('"u": (5,)', '"u": (10**9,)'),
+        "sizes: got 1000000005 numbers in one instance, expected 100000 at most",
+    ),
+    "a logarithm of a number": (
+        MINE.replace("length(e) / 2,", "length(e) * ops.log(4),"),
+        "right: x: got 4, expected an array; av.ops.constant",
+    ),
+    "torch alone": (
+        MINE.replace("    moved, ", "    lambda u, e: moved(u, e).abs(), "),
+        "in ball arithmetic: got AttributeError.*av.ops",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SPOILED)
+def test_a_file_that_is_no_claim_is_refused_by_name(tmp_path, what):
+    text, message = SPOILED[what]
+    path = written(tmp_path, text)
+    with pytest.raises(InputError, match=message) as refused:
+        claim_files._examine(claim_files.read(Path(path)))
+    book = {id for id in registry if claim_files.file_of(id) is None}
+    assert "mine.lipschitz" not in registry or "check 'lipschitz': " in str(refused.value)
+    assert book >= set(CHECKS) - set(claim_files._FILES)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("mine.txt", "ending in .py"), ("none.py", "which is not there")]
+)
+def test_no_file_is_named(tmp_path, name, message):
+    (tmp_path / "mine.txt").write_text("CLAIMS = []")
+    with pytest.raises(InputError, match=message):
+        claim_files.read(tmp_path / name)
+
+
+def test_a_file_that_never_ends_is_ended(tmp_path):
+    path = written(tmp_path, "while True:\n    pass\n")
+    with pytest.raises(RunError, match=r"reading mine.py: got no end within 1 s"):
+        claim_files.examine(claim_files.read(Path(path)), limit=1)
+
+
+def test_a_piece_that_never_ends_is_ended(tmp_path):
+    """What is tried before has few instances and ends; the search has more."""
+    endless = MINE.replace("def moved(u, e):\n", "def moved(u, e):\n    while len(u) > 10: pass\n")
+    claims = claim_files.bring_in(claim_files.read(Path(written(tmp_path, endless))))
+    tasks = claim_files.tasks(claims, QUICK, ["sampled"], 1)
+    with pytest.raises(RunError, match=r"mine.lipschitz: got no end within 1 s.*--limit"):
+        list(run_all(tasks, None, 2))
+
+
+def test_a_file_changes_nothing_but_its_own_process(tmp_path):
+    """Its text runs here when a check of it is asked for, and not for a report."""
+    text = "from attnverify import ops\nops.changed = True\n" + MINE
+    report = verify([written(tmp_path, text)], QUICK, ["sampled"], jobs=1)
+    assert report.standing["mine.lipschitz"].status == "partial" and not hasattr(ops, "changed")
+    try:
+        assert list(claim_files.checks_here("mine.lipschitz")) == ["lipschitz"] and ops.changed
+    finally:
+        del ops.changed
+
+
+def test_a_module_with_the_name_of_a_notebook_gives_no_evidence_to_the_book(tmp_path, monkeypatch):
+    (tmp_path / "softmax.py").write_text(MINE + DERIVE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    point = EntryPoint("mine", "softmax", claim_files.GROUP)
+    monkeypatch.setattr(claim_files, "_points", lambda: [point])
+    report = verify("mine.*", QUICK, ["derived"], jobs=1)
+    assert report.records["mine.lipschitz"][0].outcome == "pass"
+    assert report.claims[0].notebook == "module softmax"
+    assert "module softmax" not in {
+        registry[id].notebook for id in CHECKS if id not in report.records
+    }
+    assert "softmax" not in sys.modules
+
+
+@pytest.mark.parametrize("value", ["no.such.module", "sys", "a b:c", "", "attnverify.none"])
+def test_an_entry_point_without_a_module_is_refused(monkeypatch, value):
+    point = EntryPoint("mine", value, claim_files.GROUP)
+    monkeypatch.setattr(claim_files, "_points", lambda: [point])
+    with pytest.raises(InputError, match="^id: got"):
+        claim_files.installed("mine")
+
+
+def test_two_claims_of_one_id_are_refused_and_none_is_added(tmp_path):
+    registry_before = set(registry)
+    claim_files.ask(written(tmp_path))
+    other = claim_files.read(Path(written(tmp_path, MINE + "# more\n", "other.py")))
+    with pytest.raises(InputError, match="got 'mine.lipschitz' twice"):
+        claim_files.bring_in(other)
+    assert set(registry) - registry_before == {"mine.lipschitz"}
+
+
+def test_a_registry_takes_all_or_nothing():
+    some = Registry([registry["norms.diameter"]])
+    with pytest.raises(InputError, match="twice"):
+        some.join([registry["norms.square-variant"], registry["norms.diameter"]])
+    assert list(some) == ["norms.diameter"]
+
+
+def installed_package(folder: Path, name: str = "mine") -> None:
+    """A package as pip leaves it, with an entry point."""
+    package = folder / "minepackage"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "bounds.py").write_text(MINE)
+    info = folder / "minepackage-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: minepackage\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(f"[{claim_files.GROUP}]\n{name} = minepackage.bounds\n")
+
+
+def run_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(ROOT / "src"), str(folder)])
+    return subprocess.run(
+        [sys.executable, "-m", "attnverify.cli", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_an_installed_package_offers_claims(tmp_path):
+    """Found by the prefix of their ids, in the processes that check them too.
+
+    Fifteen seconds for a command and two workers: nothing that this process knows helps them.
+    """
+    installed_package(tmp_path)
+    few = ("--samples", "50", "--restarts", "2", "--steps", "20", "--jobs", "2")
+    done = run_command(tmp_path, "verify", "mine.*", *few, "--json", "report.json")
+    assert done.returncode == 0, done.stderr
+    (claim,) = json.loads((tmp_path / "report.json").read_text())["claims"]
+    assert claim["file"]["name"] == "module minepackage.bounds"
+    assert claim["twins"][0]["rejected"] and claim["status"] == "partial"
+
+
+def test_the_command_takes_a_file_everywhere(tmp_path):
+    """List, show, attack, save and replay, from a folder that is not the repository.
+
+    Half a minute for five processes, each with the file in another one: every command is there.
+    """
+    path = written(tmp_path)
+    assert "mine.lipschitz" in run_command(tmp_path, "list", path).stdout
+    shown = run_command(tmp_path, "show", "mine.lipschitz", "--claims", path, "--checks").stdout
+    assert "stated in  mine.py" in shown and "0.99 times the right side" in shown
+    few = ("--restarts", "4", "--steps", "40", "--save", "worst.json")
+    done = run_command(tmp_path, "attack", "mine.lipschitz", "--claims", path, *few)
+    assert done.returncode == 0 and f"replay worst.json --claims {path}" in " ".join(
+        done.stdout.split()
+    )
+    assert "left <= right" in run_command(tmp_path, "replay", "worst.json", "--claims", path).stdout
+    unknown = run_command(tmp_path, "show", "mine.lipschitz")
+    assert unknown.returncode == 2 and "--claims" in unknown.stderr
+
+
+DECISION = """
+import attnverify as av
+def run():
+    return {verdict}
+CLAIMS = [av.Claim("mine.odd", "Odd", "lemma", "All of them.")]
+CHECKS = {{"mine.odd": {{"odd": av.Decision(run, "these").but("no", run=lambda: 0)}}}}
+"""
+
+
+#: A verdict whose field was set to a text, which types in signatures would refuse here.
+CHANGED = "(lambda v: object.__setattr__(v, '{}', '{}') or v)(av.Verdict(True, 'all'))"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "message"),
+    [
+        ("None", "run: got NoneType, expected av.Verdict"),
+        ("1 / 0", r"got ZeroDivisionError: division by zero \(line 4\)"),
+        ("av.Verdict(True, 'all', cases=0)", "run: cases: got 0, expected how many"),
+        ("av.Verdict(True, '')", "run: argument: got '', expected which cases"),
+        (CHANGED.format("holds", "yes"), "run: holds: got yes, expected True, False or None"),
+        (CHANGED.format("ratio", "large"), "run: ratio: got 'large'"),
+    ],
+)
+def test_a_decision_says_for_which_cases(tmp_path, verdict, message):
+    file = claim_files.read(Path(written(tmp_path, DECISION.format(verdict=verdict))))
+    with pytest.raises(InputError, match=f"^mine.odd: {message}.*in a check of mine.py$"):
+        claim_files.gather(file, "mine.odd", QUICK, ["decided"])
+
+
+def test_every_form_of_the_page_is_checked():
+    """An inequality with build and hypotheses, an identity, a decision, a derivation."""
+    file = claim_files.read(ROOT / "book" / "examples" / "forms.py")
+    claim_files._examine(file)
+    kinds = ("sampled", "attacked", "certified")
+    for id in claim_files.bring_in(file):
+        found = claim_files.gather(file, id.id, QUICK, kinds)
+        assert found.records and {r.outcome for r in found.records} == {"pass"}
+        assert found.twins and all(twin.rejected for twin in found.twins)
+    done = claim_files.derive(file)
+    assert done.error == "" and {entry.role for entry in done.entries} == {"derived", "rejected"}
+    page = (ROOT / "book" / "outside.md").read_text(encoding="utf-8")
+    assert "{literalinclude} examples/forms.py" in page
+
+
+def test_the_limits_of_evidence_name_the_sizes(tmp_path):
+    file = claim_files.read(Path(written(tmp_path)))
+    for record in claim_files.gather(file, "mine.lipschitz", QUICK, ["sampled"]).records:
+        assert record.limits.endswith("; sizes u (2), e (2); u (5), e (5)")
+
+
+def test_the_package_runs_as_a_module():
+    done = subprocess.run(
+        [sys.executable, "-m", "attnverify", "--version"], capture_output=True, text=True
+    )
+    assert done.returncode == 0 and done.stdout.strip() == av.__version__
