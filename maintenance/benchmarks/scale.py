@@ -49,8 +49,8 @@ def measured(layers: int, heads: int, width: int, tokens: int) -> dict[str, floa
     """Seconds of the best forward pass and of the report, peak memory in GiB, error over bound."""
     import torch
 
-    from attnverify.inspection import report
     from attnverify.inspection.forward import Subject
+    from attnverify.inspection.inspect_model import inspect_subject
 
     subject = Subject.of(model(layers, heads, width, tokens))
     ids = torch.randint(512, (1, tokens), generator=torch.Generator().manual_seed(1))
@@ -61,7 +61,7 @@ def measured(layers: int, heads: int, width: int, tokens: int) -> dict[str, floa
             subject.model(input_ids=ids, use_cache=False)
             passes.append(time.perf_counter() - start)
     start = time.perf_counter()
-    found = report.on(subject, ids, brief=True)
+    found = inspect_subject(subject, ids, brief=True)
     seconds = time.perf_counter() - start
     unit = 2.0**10 if sys.platform == "darwin" else 1.0  # there ru_maxrss is in bytes
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit / 2**20

@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from attnverify.derivation import ledger as ledger
     from attnverify.derivation import noncommuting as symbolic  # noqa: F401
     from attnverify.inspection.forward import trace as trace
-    from attnverify.inspection.report import inspect as inspect
+    from attnverify.inspection.inspect_model import inspect as inspect
     from attnverify.mathematics import centerbounds as centerbounds
     from attnverify.mathematics import chisquare as chisquare
     from attnverify.mathematics import collapse as collapse
@@ -88,7 +88,7 @@ PUBLIC = {
     "figures": "attnverify.book.figures",
     "frozen": "attnverify.mathematics.frozen",
     "heads": "attnverify.mathematics.heads",
-    "inspect": "attnverify.inspection.report:inspect",
+    "inspect": "attnverify.inspection.inspect_model:inspect",
     "interactive": "attnverify.book.interactive",
     "layernorm": "attnverify.mathematics.layernorm",
     "ledger": "attnverify.derivation.ledger",

@@ -11,6 +11,7 @@ import pytest
 from attnverify import cli
 from attnverify.checking.records import Record, TwinRecord
 from attnverify.checking.search import Settings
+from attnverify.cli.verify import Kinds
 from attnverify.support import files
 from attnverify.support.errors import InputError
 from attnverify.support.vocabulary import (
@@ -184,7 +185,7 @@ def test_an_unknown_kind_of_evidence_is_refused(kinds):
 def test_every_status_has_a_mark_and_a_color():
     assert set(STATUSES) == set(MARKS) == set(STATUS_COLORS)
     assert len(set(MARKS.values())) == len(set(STATUS_COLORS.values())) == len(STATUSES)
-    assert list(cli.Kinds) == list(KINDS)
+    assert list(Kinds) == list(KINDS)
     assert tally(["failed", "verified", "failed"]) == "1 verified, 2 failed"
 
 
@@ -199,7 +200,7 @@ def test_ids_are_whole_at_thirty_columns(run, monkeypatch):
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_other_encodings_print_escapes(encoding):
-    command = [sys.executable, "-m", "attnverify.cli", "list"]
+    command = [sys.executable, "-m", "attnverify", "list"]
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
     for arguments in (command, [*command, "--json"]):
         done = subprocess.run(arguments, capture_output=True, env=environment, timeout=300)
@@ -212,7 +213,7 @@ def test_other_encodings_print_escapes(encoding):
 
 @pytest.mark.parametrize("arguments", [["list"], ["list", "--json"]])
 def test_a_reader_that_leaves_is_no_error(arguments):
-    command = [sys.executable, "-m", "attnverify.cli", *arguments]
+    command = [sys.executable, "-m", "attnverify", *arguments]
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=300)
@@ -222,7 +223,7 @@ def test_a_reader_that_leaves_is_no_error(arguments):
 
 def test_a_full_standard_output_is_told_in_one_line():
     with open("/dev/full", "w") as full:
-        command = [sys.executable, "-m", "attnverify.cli", "list"]
+        command = [sys.executable, "-m", "attnverify", "list"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert "No space left on device" in done.stderr

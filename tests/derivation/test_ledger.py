@@ -11,7 +11,7 @@ from IPython.utils.capture import capture_output
 from sympy.core.parameters import global_parameters
 
 from attnverify import InputError, ledger
-from attnverify.derivation import noncommuting, step_box
+from attnverify.derivation import noncommuting
 from attnverify.derivation import typeset_steps as shown
 from attnverify.support import parsing
 
@@ -152,7 +152,7 @@ def test_a_given_stands_on_a_claim_or_on_a_word():
     given = {"norms.submultiplicative": "|AB| <= |A| |B|", "notation": "x is a length"}
     entry = ledger.derived("norms.residual-centers", step, given=given)
     assert entry.given == tuple(given.items())
-    assert 'href="norms.html#claim-norms-submultiplicative"' in step_box.as_markdown(entry)
+    assert 'href="norms.html#claim-norms-submultiplicative"' in entry.as_markdown()
     assert "|AB| <= |A| |B| (norms.submultiplicative)" in repr(entry)
 
 

@@ -22,10 +22,11 @@ from attnverify import cli
 from attnverify.experiments.trained_encoder import spectra
 from attnverify.inspection import command, library, outputs, page, perhead
 from attnverify.inspection.columns import TABLES
+from attnverify.inspection.findings import dumps
 from attnverify.inspection.forward import Subject, trace
 from attnverify.inspection.inputs import Inputs
 from attnverify.inspection.reading import ids_from
-from attnverify.inspection.report import Report, dumps
+from attnverify.inspection.report import Report
 from attnverify.inspection.rollout import Rollout
 from attnverify.inspection.streams import reconstruct
 from attnverify.mathematics.rates import layer_threshold

@@ -12,19 +12,18 @@ import attnverify as av
 import modelzoo
 from attnverify.arithmetic import ops
 from attnverify.inspection import maps, outputs, over_texts, rollout, shares, words
-from attnverify.inspection import report as report_module
 from attnverify.inspection.drawings import figures, grid
+from attnverify.inspection.findings import dumps
 from attnverify.inspection.forward import trace
+from attnverify.inspection.inspect_model import SINGLE as SINGLE_NOTE
 from attnverify.inspection.page import page
 from attnverify.inspection.reconstruction import ReconstructionError
-from attnverify.inspection.report import dumps
 from attnverify.inspection.streams import HERE, Streams
 from attnverify.inspection.trace import Step
 from attnverify.mathematics import norms
 from attnverify.support.errors import InputError
 
 SINGLE = maps.unit_roundoff(torch.float32)
-SINGLE_NOTE = report_module.SINGLE
 
 
 def encoder(factor: float, norm_first: bool = False) -> nn.Module:

@@ -187,7 +187,10 @@ def test_models_and_experiments_are_met_by_tests_alone(root, known):
     """Modules in folders have their dotted names; what draws or prints has no mutant."""
     found = [m for m in mutants.mutants(rules.TESTED)]
     modules = {m.module for m in found}
-    assert {"attnverify.inspection.report", "attnverify.experiments.engine.agreement"} <= modules
+    assert {
+        "attnverify.inspection.inspect_model",
+        "attnverify.experiments.engine.agreement",
+    } <= modules
     assert "attnverify.experiments.shortpaths" in modules
     assert not {m.rpartition(".")[2] for m in modules} & set(rules.NO_MEASURE)
     assert not any(trial.reached(m, known) for m in found)

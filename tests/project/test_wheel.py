@@ -17,7 +17,7 @@ from attnverify.derivation import notebook_sources, run_cells
 from attnverify.verification import formal
 
 CLAIM, NOTEBOOK = "softmax.total-variation", "softmax.md"
-VERIFY = [sys.executable, "-m", "attnverify.cli", "verify", CLAIM, "--evidence", "derived"]
+VERIFY = [sys.executable, "-m", "attnverify", "verify", CLAIM, "--evidence", "derived"]
 VERIFY += ["--jobs", "1"]
 #: The two steps of `pip install .` from source: a source distribution, a wheel from it.
 BUILD = """

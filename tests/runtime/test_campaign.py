@@ -17,7 +17,7 @@ from attnverify.checking.search import Settings
 from attnverify.experiments.engine import stored
 from attnverify.runtime import campaign
 from attnverify.runtime.campaign import Campaign, ran
-from attnverify.runtime.workers import Task
+from attnverify.runtime.task import Task
 from attnverify.support.errors import InputError, RunError
 from attnverify.verification import claim_files, long_sampling, replay
 from attnverify.verification.long_sampling import Plan
@@ -160,7 +160,7 @@ def test_a_piece_is_repeated_by_the_rule_that_the_texts_give():
     """Reports count pieces from 1, and so do the page and the help of the command."""
     page = (ROOT / "book" / "outside.md").read_text(encoding="utf-8")
     assert "counted from 1" in page and "plus *k* − 1" in page
-    for text in (cli.sample.__doc__, long_sampling.__doc__):
+    for text in (cli.sample.sample.__doc__, long_sampling.__doc__):
         told = " ".join(str(text).split())
         assert "Piece k, counted from 1," in told and re.search(r"--seed S(EED)?\+k-1", told)
 

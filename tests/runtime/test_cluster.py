@@ -16,7 +16,7 @@ from attnverify.inspection import texts
 from attnverify.inspection.over_texts import inspect_texts
 from attnverify.inspection.texts import Look
 from attnverify.runtime import cluster
-from attnverify.runtime.workers import Task
+from attnverify.runtime.task import Task
 from attnverify.support.environment import kind_of_machine
 from attnverify.support.errors import InputError, RunError
 from attnverify.verification.long_sampling import Plan, sample

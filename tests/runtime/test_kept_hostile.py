@@ -21,7 +21,7 @@ from attnverify.checking.search import Settings, shortfall
 from attnverify.derivation import notebook_sources, run_cells
 from attnverify.runtime import campaign
 from attnverify.runtime.cache import Store, opened, sealed
-from attnverify.runtime.workers import Task
+from attnverify.runtime.task import Task
 from attnverify.support.errors import InputError, RunError
 from attnverify.verification import long_sampling, reuse
 from attnverify.verification.long_sampling import Plan

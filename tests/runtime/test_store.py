@@ -20,13 +20,13 @@ from attnverify.checking.gather import ClaimEvidence, gather
 from attnverify.checking.records import Record, TwinRecord
 from attnverify.checking.search import Settings
 from attnverify.derivation import run_cells
-from attnverify.derivation.ledger import Entry
+from attnverify.derivation.entry import Entry
 from attnverify.derivation.notebook_sources import Source
 from attnverify.experiments.trained_models import folders
 from attnverify.runtime import source_dependencies
 from attnverify.runtime.cache import Store
 from attnverify.runtime.source_dependencies import Sources
-from attnverify.runtime.workers import Task
+from attnverify.runtime.task import Task
 from attnverify.support import environment
 from attnverify.topics import registry
 from attnverify.topics.lookup import checks_of
@@ -619,7 +619,7 @@ def copied(tmp_path) -> Path:
 def run_in(folder: Path) -> set[tuple[str, str]]:
     """What a run of the command adds to the store: (claim or derivations, which)."""
     before = set((folder / "store").glob("*.json"))
-    command = [sys.executable, "-m", "attnverify.cli", "verify", "--jobs", "1"]
+    command = [sys.executable, "-m", "attnverify", "verify", "--jobs", "1"]
     command += ["entropy.lower-bound", "paths.stochastic-product"]
     command += ["--samples", "20", "--restarts", "2", "--steps", "5"]
     own = {"PYTHONPATH": str(folder / "src"), "ATTNVERIFY_STORE": str(folder / "store")}

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from attnverify.runtime.workers import Task, _Worker, run_all
+from attnverify.runtime.task import Task
+from attnverify.runtime.workers import _Worker, run_all
 from attnverify.support.errors import RunError
 
 #: Holds a lock while its process lives, for a minute. `exec` is a function that can be sent.
@@ -30,7 +31,8 @@ time.sleep(60)
 RUN = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from attnverify.runtime.workers import Task, _Worker, run_all
+from attnverify.runtime.task import Task
+from attnverify.runtime.workers import _Worker, run_all
 list(run_all([Task(n, exec, (code,)) for n, code in {codes!r}.items()], None, 2))
 """
 #: One notebook, and what executes all of a folder in processes of their own.

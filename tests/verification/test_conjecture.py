@@ -222,7 +222,7 @@ def test_the_claim_that_is_written_is_checked_and_its_twin_rejected(tmp_path):
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "attnverify.cli", *arguments],
+        [sys.executable, "-m", "attnverify", *arguments],
         capture_output=True,
         text=True,
         check=False,

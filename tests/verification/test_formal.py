@@ -517,15 +517,15 @@ def test_the_dictionary_names_definitions_that_statements_reach():
 
 def test_show_prints_the_formal_statement(capsys, monkeypatch):
     """With the name, the prover and how the two statements differ; nothing for other claims."""
-    from attnverify import cli
+    from attnverify.cli.show import show
 
     first = KNOWN.theorems[0]
-    cli.show(first.claim, checks=False)
+    show(first.claim, checks=False)
     said = " ".join(capsys.readouterr().out.split())
     assert f"{first.name}: machine-checked, {KNOWN.record['prover']}" in said
     assert " ".join(formal.statement(first.name).split()) in said
     assert " ".join(first.says.split()) in said
-    cli.show(next(id for id in registry if not formal.theorems_of(id)), checks=False)
+    show(next(id for id in registry if not formal.theorems_of(id)), checks=False)
     assert "formal" not in capsys.readouterr().out
 
 

@@ -64,7 +64,7 @@ def test_a_report_shows_itself(tmp_path):
 def test_without_settings_it_searches_as_the_command_does(tmp_path):
     """What README and the page "Check a claim of your own" write is all that is needed."""
     report = av.verify([written(tmp_path)], kinds=["sampled"], jobs=1)
-    stated = inspect.signature(cli.verify).parameters
+    stated = inspect.signature(cli.verify.verify).parameters
     shared = ("samples", "restarts", "steps", "seed")
     assert report.settings == Settings(**{name: stated[name].default for name in shared})
     assert report.records["mine.lipschitz"][0].outcome == "pass"
@@ -472,7 +472,7 @@ def installed_package(folder: Path, name: str = "mine") -> None:
 def run_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(ROOT / "src"), str(folder)])
     return subprocess.run(
-        [sys.executable, "-m", "attnverify.cli", *arguments],
+        [sys.executable, "-m", "attnverify", *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,

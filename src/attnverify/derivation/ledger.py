@@ -21,7 +21,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import sympy as sp
@@ -29,6 +29,7 @@ import sympy as sp
 from attnverify.derivation import assumptions as givens
 from attnverify.derivation import noncommuting, step_box, step_source
 from attnverify.derivation import typeset_steps as shown
+from attnverify.derivation.entry import Entry, Step
 from attnverify.derivation.noncommuting import Rules
 from attnverify.topics import registry
 
@@ -46,48 +47,6 @@ class DerivationError(AssertionError):
     def __init__(self, message: str, false: bool = False, shown: str = "") -> None:
         super().__init__(message)
         self.false, self.shown = false, shown
-
-
-@dataclass(frozen=True)
-class Step:
-    """A step that was decided: its name, how, its two sides as sympy holds them, its source.
-
-    sides: digest of both sides in full; code: digest of the source that the step and all its names
-    come from, "" where that is not known.
-    """
-
-    name: str
-    how: str
-    left: str
-    right: str
-    sides: str
-    source: str
-    code: str = ""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A completed derivation or rejected twin, shown as a box in the notebook.
-
-    place: file and line of the call, ("", 0) if its source is not at hand; shown: Markdown of each
-    step, empty while a :func:`recording` runs; cell: the number of the notebook's cell, 0 outside.
-    """
-
-    claim: str
-    role: str
-    steps: tuple[Step, ...]
-    given: givens.Given
-    place: tuple[str, int] = ("", 0)
-    shown: tuple[str, ...] = field(default=(), compare=False)
-    cell: int = field(default=0, compare=False)
-
-    def __repr__(self) -> str:
-        return step_box.as_text(self)
-
-    def _ipython_display_(self) -> None:
-        """At the end of a cell: nothing, if the call in the same cell has shown the entry."""
-        if step_box.current_cell() != self.cell:
-            step_box.show(self)
 
 
 @contextlib.contextmanager
@@ -158,7 +117,7 @@ def _hand_in(claim, role, steps, given, rules, *, expected) -> Entry:
     if (entries := _ENTRIES.get()) is not None:
         entries.append(entry)
     elif entry.cell:
-        step_box.show(entry)
+        entry.show()
     return entry
 
 
@@ -170,7 +129,11 @@ def _refusal(claim, role, steps, found, verdict, call) -> DerivationError:
     if not _FORMULAS.get():
         return DerivationError(message, verdict is not None)
     before = [
-        step_box.item(done, role, shown.step(done.name, steps[done.name], call, role == "derived"))
+        step_box.item(
+            done.name,
+            step_box.decided(role, done.how),
+            shown.step(done.name, steps[done.name], call, role == "derived"),
+        )
         for done in found
     ]
     formula = shown.step(name, step, call, verdict)

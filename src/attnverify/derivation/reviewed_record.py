@@ -19,7 +19,7 @@ from typing import Any
 
 import sympy as sp
 
-from attnverify.derivation.ledger import Entry, Step
+from attnverify.derivation.entry import Entry, Step
 from attnverify.support.files import read_json, write_text
 
 FOLDER = Path(__file__).resolve().parent / "reviewed"

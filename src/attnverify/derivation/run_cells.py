@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from attnverify.checking.records import Outcome, Record, TwinRecord
 from attnverify.derivation import assumptions, ledger, reviewed_record, step_source
+from attnverify.derivation.entry import Entry
 from attnverify.derivation.notebook_sources import Source
 
 
@@ -23,7 +24,7 @@ class NotebookRun:
     """What one notebook handed to the ledger, and the end of its traceback if it failed."""
 
     source: Source
-    entries: tuple[ledger.Entry, ...]
+    entries: tuple[Entry, ...]
     error: str
     seconds: float
 
@@ -45,7 +46,7 @@ def run(source: Source) -> NotebookRun:
     return NotebookRun(source, tuple(_with_codes(source, entries)), error, seconds)
 
 
-def _with_codes(source: Source, entries: Iterable[ledger.Entry]) -> Iterable[ledger.Entry]:
+def _with_codes(source: Source, entries: Iterable[Entry]) -> Iterable[Entry]:
     """The entries; every step with the digest of the source that it comes from."""
     codes = step_source.codes(source.cells)
     names = {_file(source, number): number for number in range(1, len(source.cells) + 1)}

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from attnverify.inspection import drawings, outputs, page, texts
+from attnverify.inspection.findings import dumps
+from attnverify.inspection.inspect_model import inspect
 from attnverify.inspection.reading import ids_from, text_of
-from attnverify.inspection.report import Report, dumps, inspect
+from attnverify.inspection.report import Report
 from attnverify.inspection.words import summary
 from attnverify.support import files
 from attnverify.support.errors import require

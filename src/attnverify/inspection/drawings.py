@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from attnverify.inspection.report import Report
+from attnverify.inspection.findings import Findings
 
 STYLE = """<style>
 svg{color-scheme:light dark;font:12px system-ui,sans-serif}
@@ -33,7 +32,7 @@ GRIDS = {
 NAMES = tuple(f"{name}.svg" for name in ("lengths", *LINES, *GRIDS))
 
 
-def figures(report: Report) -> dict[str, str]:
+def figures(report: Findings) -> dict[str, str]:
     """Name of the file to its SVG."""
     known = [row for row in report.lengths if row["share"] is not None]
     lengths = [row for row in known if row["length"] != "rounding" and _drawn(row)]  # too small

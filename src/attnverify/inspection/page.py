@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attnverify.inspection.columns import TABLES, Column
 from attnverify.inspection.drawings import figures
+from attnverify.inspection.findings import Findings
 from attnverify.inspection.words import found, proved
-
-if TYPE_CHECKING:
-    from attnverify.inspection.report import Report
 
 FOLDER = Path(__file__).parent
 TITLES = {
@@ -29,7 +27,7 @@ EMPTY = "\u2013"
 WORDS = 24
 
 
-def page(report: Report) -> str:
+def page(report: Findings) -> str:
     """The whole page."""
     title = f"{report.model['class']}, {report.model['layers']} layers{KIND}"
     return (
@@ -48,7 +46,7 @@ def _own(name: str) -> str:
     return (FOLDER / name).read_text(encoding="utf-8")
 
 
-def body(report: Report) -> str:
+def body(report: Findings) -> str:
     """What stands on the page: proof, findings, figures, tables."""
     sentences = [*found(report), *report.notes]
     parts = [
@@ -76,7 +74,7 @@ def _named(rows: list[dict[str, Any]], words: list[str] | None) -> list[dict[str
     ]
 
 
-def _facts(report: Report) -> str:
+def _facts(report: Findings) -> str:
     m, i = report.model, report.inputs
     words = f"{i['texts']} text{'s' * (i['texts'] > 1)} of {i['tokens']} tokens"
     grouped = "" if m["key_heads"] == m["heads"] else f" ({m['key_heads']} of keys and values)"

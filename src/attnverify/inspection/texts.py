@@ -10,12 +10,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from attnverify.inspection import over_texts, report
+from attnverify.inspection import over_texts
+from attnverify.inspection.findings import Findings
 from attnverify.inspection.forward import Subject
+from attnverify.inspection.inspect_model import DTYPES, inspect_subject
 from attnverify.inspection.load import Folder
 from attnverify.inspection.reading import text_of
 from attnverify.runtime.campaign import Campaign
-from attnverify.runtime.workers import Task
+from attnverify.runtime.task import Task
 from attnverify.support.errors import require
 from attnverify.support.threads import one_thread
 
@@ -95,13 +97,13 @@ def piece(look: Look, own: str, ids: list[int], words: list[str]) -> dict[str, A
     """The report on one text as JSON; one thread, so that its figures are the same everywhere."""
     subject = _loaded(look, own)
     with one_thread():
-        return report.on(subject, ids, words, look.layers, look.brief).as_json()
+        return inspect_subject(subject, ids, words, look.layers, look.brief).as_json()
 
 
 def possible(found: Any, words: list[str]) -> bool:
     """Whether a report can be that on a text of these tokens: whole, proved, of finite numbers."""
-    parts = {field.name: found[field.name] for field in fields(report.Report)}
-    made = report.Report(**{**parts, "notes": tuple(parts["notes"])})
+    parts = {field.name: found[field.name] for field in fields(Findings)}
+    made = Findings(**{**parts, "notes": tuple(parts["notes"])})
     same = json.loads(json.dumps(made.as_json(), allow_nan=False)) == found
     inputs = found["inputs"]
     same = same and (inputs["texts"], inputs["tokens"], inputs["words"]) == (1, len(words), words)
@@ -117,6 +119,6 @@ def _loaded(look: Look, own: str) -> Subject:
     folder = Folder.of(look.model)
     same = folder.digest() == own
     require(same, "model", f"other files in {look.model}", "those that the run began with")
-    dtype = report.DTYPES[look.dtype]
+    dtype = DTYPES[look.dtype]
     subject = Subject.of(folder.model(dtype), dtype, look.device)
     return replace(subject, notes=subject.notes + folder.notes(dtype))

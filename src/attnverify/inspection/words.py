@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from attnverify.inspection.report import Report
+from attnverify.inspection.findings import Findings
 
 SILENT = 0.05  # of the norm of a layer's attention
 SHOWN = 0.0005  # what shows in a share of three digits
 
 
-def summary(report: Report) -> list[str]:
+def summary(report: Findings) -> list[str]:
     """One line each; the first says what was proved."""
     return [proved(report), *found(report), *report.notes]
 
 
-def proved(report: Report) -> str:
+def proved(report: Findings) -> str:
     p, m = report.proof, report.model
     return (
         f"Reconstruction: {p['steps']} steps of {m['layers']} layers and {m['heads']} heads "
@@ -39,7 +38,7 @@ def undecided(proof: Mapping[str, Any]) -> str:
     )
 
 
-def found(report: Report) -> Iterator[str]:
+def found(report: Findings) -> Iterator[str]:
     """What stands out in the tables."""
     yield _lengths(report.lengths, report.proof["rounding_of_shares"])
     yield from _layers(report.layers)

@@ -20,7 +20,8 @@ from typing import Any
 from attnverify.experiments.engine import stored
 from attnverify.runtime import cluster
 from attnverify.runtime.cache import digest, opened, sealed
-from attnverify.runtime.workers import Task, run_all
+from attnverify.runtime.task import Task
+from attnverify.runtime.workers import run_all
 from attnverify.support.errors import InputError, RunError, require
 from attnverify.support.files import LARGEST, read_json, write_text
 

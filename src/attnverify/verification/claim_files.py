@@ -32,7 +32,8 @@ from attnverify.checking.preflight import require_formulas
 from attnverify.derivation import ledger
 from attnverify.derivation import run_cells as derivations
 from attnverify.derivation.notebook_sources import Source as Derivation
-from attnverify.runtime.workers import Task, run_all
+from attnverify.runtime.task import Task
+from attnverify.runtime.workers import run_all
 from attnverify.support.errors import InputError, as_given, in_words, require
 from attnverify.topics import PREFIXES, Claim, Source, registry
 from attnverify.topics.lookup import CHECKS, checks_of

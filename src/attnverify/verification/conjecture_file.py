@@ -16,7 +16,8 @@ import torch
 
 from attnverify.checking.check_fields import require_sizes
 from attnverify.checking.search import Settings
-from attnverify.runtime.workers import Task, run_all
+from attnverify.runtime.task import Task
+from attnverify.runtime.workers import run_all
 from attnverify.support.errors import InputError, require
 from attnverify.topics import PREFIXES
 from attnverify.verification import claim_files

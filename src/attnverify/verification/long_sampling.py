@@ -21,7 +21,7 @@ from attnverify.checking.records import Outcome, read
 from attnverify.checking.search import Found, Settings, shortfall, violation
 from attnverify.runtime.cache import digest
 from attnverify.runtime.campaign import Campaign, Finished, ran
-from attnverify.runtime.workers import Task
+from attnverify.runtime.task import Task
 from attnverify.support import files
 from attnverify.support.environment import versions
 from attnverify.support.errors import require

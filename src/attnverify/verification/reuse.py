@@ -12,10 +12,10 @@ from attnverify.checking.check import Identity, Inequality
 from attnverify.checking.gather import ClaimEvidence, gather
 from attnverify.checking.records import Record, TwinRecord, read
 from attnverify.derivation import reviewed_record, run_cells
-from attnverify.derivation.ledger import Entry, Step
+from attnverify.derivation.entry import Entry, Step
 from attnverify.runtime.cache import Key, Store
 from attnverify.runtime.source_dependencies import Sources
-from attnverify.runtime.workers import Task
+from attnverify.runtime.task import Task
 from attnverify.support.errors import require
 from attnverify.topics import registry
 from attnverify.topics.lookup import checks_of

@@ -15,7 +15,8 @@ from attnverify.checking.search import Settings
 from attnverify.derivation import notebook_sources as notebooks
 from attnverify.derivation import run_cells
 from attnverify.runtime.cache import Store
-from attnverify.runtime.workers import Task, run_all
+from attnverify.runtime.task import Task
+from attnverify.runtime.workers import run_all
 from attnverify.support.environment import machine, versions
 from attnverify.support.tables import Table
 from attnverify.support.vocabulary import KINDS, REPORT_VERSION, Kind

@@ -17,7 +17,8 @@ from typing import Any
 
 from attnverify.book.inpage.absent import AbsentError
 from attnverify.book.inpage.html import as_html
-from attnverify.derivation import ledger, step_box
+from attnverify.derivation import ledger
+from attnverify.derivation.entry import Entry
 from attnverify.derivation.ledger import DerivationError
 
 #: What came of a cell.
@@ -89,7 +90,7 @@ class Session:
                 shown.outcome, shown.message = ABSENT, str(error)
             except (Exception, SystemExit) as error:  # whatever a cell raises is what came of it
                 shown.outcome, shown.message = ERROR, _ending(error, self.notebook)
-        boxes = [step_box.as_markdown(entry) for entry in entries] + ([last] if last else [])
+        boxes = [entry.as_markdown() for entry in entries] + ([last] if last else [])
         shown.boxes = [as_html(text) for text in boxes]
         shown.printed, shown.seconds = printed.getvalue(), time.perf_counter() - start
         return shown
@@ -120,7 +121,7 @@ def _execute(source: str, file: str, names: dict[str, Any]) -> Any:
 
 def _value(value: Any) -> str:
     """What a notebook would print of a value; boxes are shown as such."""
-    return "" if value is None or isinstance(value, ledger.Entry) else repr(value)
+    return "" if value is None or isinstance(value, Entry) else repr(value)
 
 
 def _ending(error: BaseException, notebook: str) -> str:

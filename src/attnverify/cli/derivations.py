@@ -1,0 +1,22 @@
+"""``attnverify derivations``: the derivations of the notebooks beside their reviewed record."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def derivations(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Notebooks, as softmax; all if omitted.")
+    ] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Record them, once you have read what differs.")
+    ] = False,
+) -> None:
+    """Compare the derivations, step by step, with the record of those that were reviewed."""
+    from attnverify.derivation import record_review
+
+    same = record_review.run(names or [], write, lambda line: print(line, flush=True))
+    raise typer.Exit(0 if same else 1)

@@ -1,0 +1,133 @@
+"""``attnverify inspect``: a model of one's own, traced and measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attnverify.cli.options import Device, Jobs, Json, OnDevice, Scheduler, require_device
+from attnverify.cli.progress import console, pieces_bar
+from attnverify.support.errors import InputError, require
+from attnverify.verification import printing
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from attnverify.inspection.texts import Look
+
+
+class Precision(StrEnum):
+    """The floats that a model may run in."""
+
+    float32 = "float32"
+    float64 = "float64"
+
+
+def inspect_model(
+    model: Annotated[Path, typer.Argument(help="Folder with config.json and safetensors.")],
+    text: Annotated[Path | None, typer.Option(help="Text file; a shipped text if omitted.")] = None,
+    tokens: Annotated[
+        Path | None, typer.Option(help="File of token ids, in place of a text.")
+    ] = None,
+    texts: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Many texts: a folder of .txt files, or a file with a text a line. "
+            "May be repeated."
+        ),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            help="Folder for the page, JSON, CSV and figures; with --texts for JSON and CSV.",
+        ),
+    ] = None,
+    as_json: Json = False,
+    layers: Annotated[str | None, typer.Option(help='Layers to report, as "1,3-5".')] = None,
+    dtype: Annotated[
+        Precision, typer.Option(help="Floats that the model runs in.")
+    ] = Precision.float64,
+    device: OnDevice = Device.cpu,
+    brief: Annotated[
+        bool, typer.Option("--brief", help="Report only shares and residuals, which is faster.")
+    ] = False,
+    scheduler: Scheduler = None,
+    jobs: Jobs = None,
+) -> None:
+    """Trace a model of yours, prove the trace, and say what the theorems say about it.
+
+    Nothing is downloaded, and no code of the folder runs. With --texts there is a report for each
+    text and a table over all of them; the same command goes on where a run was ended.
+    """
+    require_device(device)
+    from attnverify.inspection import command, outputs
+
+    if texts:
+        if folder is None:
+            raise InputError("out: got none, expected a folder, which --texts needs")
+        require(text is None and tokens is None, "texts", "another text too", "--texts alone")
+        look = command.look(model, layers, dtype, device, brief)
+        _inspect_texts(look, texts, folder, scheduler, jobs, as_json)
+        return
+    alone = scheduler is None and jobs is None
+    require(alone, "scheduler or jobs", "one of them", "them with --texts alone")
+
+    if folder is not None:
+        outputs.require_own(folder)
+    with _layers_bar() as advance:
+        report = command.run(model, text, tokens, layers, dtype, device, brief, advance)
+    if folder is not None:
+        command.write(report, folder)
+    to = _print_report(report.as_json(), command.lines(report), as_json)
+    if folder is not None:
+        to.print(f"page in {folder / outputs.HTML}", markup=False, highlight=False)
+
+
+@contextmanager
+def _layers_bar() -> Iterator[Callable[[str, float], None]]:
+    """A bar over a model's layers; the first call, with share 0, tells the memory needed."""
+    with printing.progress_bar() as bar:
+        task = bar.add_task("reading", total=100)
+
+        def advance(what: str, share: float) -> None:
+            if share == 0:
+                printing.errors.print(f"memory: {what}", markup=False, highlight=False)
+            bar.update(task, completed=100 * share, description=what)
+
+        yield advance
+
+
+def _print_report(found: dict[str, Any], lines: list[str], as_json: bool) -> Console:
+    """Print the JSON of a report if asked, then its lines; returns where more lines go."""
+    to = console(as_json)
+    if as_json:
+        print(printing.as_json(found))
+    for line in lines:
+        to.print(line, markup=False, highlight=False, soft_wrap=True)
+    return to
+
+
+def _inspect_texts(
+    look: Look,
+    paths: list[Path],
+    folder: Path,
+    scheduler: str | None,
+    jobs: int | None,
+    as_json: bool,
+) -> None:
+    from attnverify.inspection import over_texts, texts
+
+    over_texts.require_own(folder)
+    campaign = texts.campaign(look, texts.read(paths))
+    with pieces_bar(len(campaign.tasks)) as finished:
+        report = over_texts.inspect_texts(
+            campaign, folder, scheduler=scheduler, jobs=jobs, finished=finished
+        )
+    to = _print_report(report, over_texts.lines(report), as_json)
+    to.print(f"tables in {folder / over_texts.REPORT}", markup=False, highlight=False)

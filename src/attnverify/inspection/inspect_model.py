@@ -1,0 +1,229 @@
+"""Look at a model on a text: trace it, prove the trace, measure, report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnverify.inspection import backward, layers, perhead, shares
+from attnverify.inspection.forward import Subject
+from attnverify.inspection.inputs import Inputs
+from attnverify.inspection.load import Folder
+from attnverify.inspection.maps import unit_roundoff
+from attnverify.inspection.report import Report
+from attnverify.inspection.rollout import Rollout, fits
+from attnverify.inspection.streams import Streams
+from attnverify.inspection.trace import Layer, Step
+from attnverify.support.errors import InputError, require
+from attnverify.support.memory import readable, require_bytes
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+BRIEF = "only shares and residuals were asked for"
+SINGLE = (
+    "the model computes its softmax or its norms in float32, though it runs in float64: tokens "
+    "that differ by less than 2^10 units roundoff of float32 are taken as equal"
+)
+Progress = Callable[[str, float], None]
+
+
+def inspect(
+    model: Any,
+    inputs: Any = None,
+    *,
+    text: str | None = None,
+    dtype: str | None = "float64",
+    device: str = "cpu",
+    layers: Sequence[int] | int | None = None,
+    brief: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """What the theorems of the book say about a model at its inputs, proved by reconstruction.
+
+    model: a module of ``transformers`` of a family in ``attnverify.inspection.families.FAMILIES``,
+    a ``torch.nn.TransformerEncoder``, or a folder with config.json and safetensors. inputs: token
+    ids (tokens,) or (batch, tokens), embeddings ((batch,) tokens, width), pixels, or the model's
+    keyword arguments, masks of padding included; or ``text``, for a folder with a tokenizer. dtype:
+    what the model runs in, "float32" or "float64" (None: its own); everything else is float64.
+    layers: numbers from 1 of those to report, all if None; brief: only shares by length (without
+    norms) and residuals by layer, as fully proved and sooner. Nothing is changed in the model, and
+    nothing is downloaded.
+
+    Raises InputError for bad arguments and where memory lacks, ReconstructionError where the trace
+    is not the model's own forward pass to rounding.
+    """
+    known = f"one of {', '.join(DTYPES)} or None"
+    require(dtype is None or dtype in DTYPES, "dtype", repr(dtype), known)
+    precision = None if dtype is None else DTYPES[dtype]
+    words: list[str] | None = None
+    notes: tuple[str, ...] = ()
+    if isinstance(model, str | Path):
+        folder = Folder.of(model)
+        inputs, words = _ids(folder, inputs, text)
+        model = folder.model(precision or torch.float32)
+        notes = folder.notes(precision or torch.float32)
+    elif text is not None:
+        raise InputError("text: got a text for a module, expected inputs (a folder reads texts)")
+    require(isinstance(model, nn.Module), "model", type(model).__name__, "a module or a folder")
+    subject = Subject.of(model, precision, device)
+    subject = replace(subject, notes=subject.notes + notes)
+    chosen = [layers] if isinstance(layers, int) else layers
+    return inspect_subject(subject, inputs, words, chosen, brief, progress)
+
+
+def inspect_subject(
+    subject: Subject,
+    inputs: Any,
+    words: list[str] | None = None,
+    layers: Sequence[int] | None = None,
+    brief: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """:func:`inspect` of a model that is ready, which may be looked at again; words: its tokens."""
+    given = Inputs.of(subject.model, subject.architecture, inputs)
+    told = progress or (lambda what, share: None)
+    return _Run(subject, given, words, layers, brief, told).report()
+
+
+def _ids(folder: Folder, inputs: Any, text: str | None) -> tuple[Any, list[str] | None]:
+    """Token ids of a text, with the words they stand for; other inputs as they are."""
+    if isinstance(inputs, str):
+        text, inputs = inputs, None
+    one = (inputs is None) != (text is None)
+    require(one, "inputs", "both inputs and text" if text else "neither", "one of the two")
+    if text is None:
+        return inputs, None
+    return folder.encode(text)
+
+
+class _Run:
+    """One pass over a model, measuring as its layers end."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        inputs: Inputs,
+        words: list[str] | None,
+        chosen: Sequence[int] | None,
+        brief: bool,
+        progress: Progress,
+    ) -> None:
+        self.brief = brief
+        self.kept: list[Layer] = []
+        self.middle: Tensor | None = None
+        self.subject, self.inputs, self.words, self.progress = subject, inputs, words, progress
+        self.depth = len(subject.architecture.layers)
+        listed = chosen is None or isinstance(chosen, list | tuple | range | set)
+        whole = listed and all(type(n) is int for n in chosen or ())
+        require(whole, "layers", repr(chosen), "a list of layer numbers, as [1, 3]")
+        wrong = [n for n in chosen or () if not 1 <= n <= self.depth]
+        require(not wrong, "layers", f"{wrong}", f"numbers from 1 to {self.depth}")
+        self.chosen = set(chosen or range(1, self.depth + 1))
+        self.streams: Streams | None = None
+        self.rollout: Rollout | None = None
+        self.unit = unit_roundoff(next(subject.model.parameters()).dtype)
+        self.rows: dict[str, list[dict[str, Any]]] = {"layers": [], "heads": []}
+        self.sizes: dict[str, int] = {}
+
+    def report(self) -> Report:
+        needed = self.subject.memory(self.inputs, self.depth - self.depth // 2 if self.brief else 0)
+        instead = "fewer tokens or texts at once, or dtype float32"
+        require_bytes("inputs", needed, self.subject.device, "working memory", instead)
+        self.progress(f"at most {readable(needed)} beside the model", 0.0)
+        final = list(self.subject.follow(self.inputs, self._layer))
+        assert self.streams is not None
+        self.streams.through(final, "end")
+        self.unit = max([self.unit, *(step.unit for step in final)])
+        rollout = None if self.rollout is None else self.rollout.compared(final, self.unit)
+        lengths = self._lengths(final)
+        return Report(
+            model={**self.subject.words(), **self.sizes},
+            inputs={
+                "texts": self.streams.seen.shape[0],
+                "tokens": self.streams.seen.shape[1],
+                "padding": int((~self._valid()).sum()),
+                "words": self.words,
+            },
+            proof=self._proof(lengths),
+            lengths=lengths,
+            layers=self.rows["layers"],
+            heads=self.rows["heads"],
+            rollout=rollout,
+            notes=self._notes(),
+        )
+
+    def _valid(self) -> torch.Tensor:
+        assert self.streams is not None
+        return self.streams.valid
+
+    def _lengths(self, final: Sequence[Step]) -> list[dict[str, Any]]:
+        assert self.streams is not None
+        heads = self.sizes["heads"]
+        if self.middle is None:
+            return shares.rows(self.streams, self._valid(), heads, self.unit)
+        g = backward.centered(self.streams.seen, self._valid())
+        functionals = backward.functionals(g, self.kept, final)
+        return shares.brief(self.streams, self.middle, functionals, g, heads, self.unit)
+
+    def _notes(self) -> tuple[str, ...]:
+        single = self.unit > unit_roundoff(next(self.subject.model.parameters()).dtype)
+        return (*self.subject.notes, *((SINGLE,) * single), *((BRIEF,) * self.brief))
+
+    def _layer(self, layer: Layer) -> None:
+        if self.streams is None:
+            self._start(layer)
+        assert self.streams is not None
+        if self.brief and layer.number > self.depth // 2:
+            self._keep(layer)
+        self.streams.advance(layer)
+        self.unit = max(self.unit, layer.unit)
+        if self.rollout is not None:
+            self.rollout.advance(layer)
+        if layer.number in self.chosen:
+            self._measure(layer)
+        self.progress(f"layer {layer.number}", layer.number / self.depth)
+
+    def _keep(self, layer: Layer) -> None:
+        """From the middle on layers are kept, for the way back, and lengths are one stream."""
+        assert self.streams is not None
+        if self.middle is None:
+            self.middle, self.streams = self.streams.lengths, self.streams.together()
+        self.kept.append(layer)
+
+    def _measure(self, layer: Layer) -> None:
+        if self.brief:
+            self.rows["layers"] += layers.residuals(layer, self._valid())
+            return
+        self.rows["layers"] += layers.rows(layer, self._valid(), self.unit)
+        self.rows["heads"] += perhead.rows(layer, self._valid(), self.unit)
+
+    def _start(self, layer: Layer) -> None:
+        X, heads = layer.input, layer.heads
+        self.streams = Streams.of(X, self.inputs.valid(*X.shape[:2]).to(X.device))
+        if not self.brief and fits(*X.shape[:2], masked=self.inputs.mask is not None):
+            self.rollout = Rollout.of(X)
+        self.sizes = {
+            "layers": self.depth,
+            "heads": heads.count,
+            "key_heads": heads.key_heads,
+            "width": X.shape[-1],
+        }
+
+    def _proof(self, lengths: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        assert self.streams is not None
+        defined = any(row["share"] is not None for row in lengths)
+        worst = max(self.streams.checks, key=lambda check: check.ratio)
+        largest = float(self.streams.seen.abs().max())
+        rest = float(self.streams.rest.abs().max())
+        return {
+            "steps": len(self.streams.checks),
+            "deciding_nothing": sum(check.idle for check in self.streams.checks),
+            "largest_error_over_bound": worst.ratio,
+            "at": worst.place,
+            "rounding_of_output": rest / largest if largest > 0 else 0.0,
+            "rounding_of_shares": shares.rounding(self.streams) if defined else None,
+        }
