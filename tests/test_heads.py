@@ -8,7 +8,7 @@ import torch
 from flint import arb
 
 from attnverify.arithmetic import ops
-from attnverify.mathematics import collapse, gammaheads, heads, norms
+from attnverify.mathematics import collapse, heads, norms
 from attnverify.topics.collapse.checks import wide
 
 KEY = heads.WIDE_KEY_WIDTH
@@ -128,7 +128,7 @@ def test_factor_of_width_one_is_the_one_of_a_single_shape():
     ("layer", "key_width"),
     [
         (heads.wide_family(4, 7), KEY),
-        (gammaheads.family(8, 6), KEY),
+        (heads.gamma_family(8, 6), KEY),
         (collapse.many_heads_counterexample(16, 0.25), 1),
     ],
     ids=["many tokens", "with gamma", "two tokens"],

@@ -14,8 +14,8 @@ from flint import arb
 
 from attnverify.mathematics.softmax import critical_oscillation
 from attnverify.topics.localization.checks import inversion, law, softmax_row
-from attnverify.topics.modern.checks import orbits, pairs, rotary, windows
-from attnverify.topics.shared.simulated import within
+from attnverify.topics.modern.checks import heads, positions, rotary, windows
+from attnverify.topics.shared.simulation_cases import within
 from attnverify.topics.softmax.checks import perturbation
 from attnverify.topics.walk.checks import row
 
@@ -103,14 +103,14 @@ def test_figures_that_are_numbers_are_decided(monkeypatch):
 def test_a_share_that_is_not_known(monkeypatch, place, ball):
     """Of one of three layers; a wide ball around 1, too, says nothing."""
     size = np.array([ball], dtype=object)
-    along = only_once(pairs.stacked.along, size, place)
-    monkeypatch.setattr(pairs.stacked, "along", along)
-    assert pairs.reach(40.0).holds is None
+    along = only_once(heads.head_bounds.along, size, place)
+    monkeypatch.setattr(heads.head_bounds, "along", along)
+    assert heads.pairs_near_bound(40.0).holds is None
 
 
 @pytest.mark.parametrize("place", [1, 3, 6])
 def test_a_ratio_of_distances_that_is_not_known(monkeypatch, place):
-    real = orbits._plane_orbit
+    real = positions._plane_orbit
 
     def broken(middle, layers):
         states, factor = real(middle, layers)
@@ -118,8 +118,8 @@ def test_a_ratio_of_distances_that_is_not_known(monkeypatch, place):
             states[place] = states[place] + arb("nan")
         return states, factor
 
-    monkeypatch.setattr(orbits, "_plane_orbit", broken)
-    assert orbits._stays_geometric(1.0).holds is None
+    monkeypatch.setattr(positions, "_plane_orbit", broken)
+    assert positions._stays_geometric(1.0).holds is None
 
 
 @pytest.mark.parametrize("ball", [arb("nan"), arb(0.5, 0.5)])

@@ -7,7 +7,7 @@ import pytest
 from flint import arb
 
 from attnverify.arithmetic import ops
-from attnverify.mathematics import gammaheads, heads
+from attnverify.mathematics import heads
 from attnverify.mathematics.softmax import critical_oscillation
 from attnverify.topics.collapse.checks import wide as collapse_wide
 
@@ -44,13 +44,13 @@ def true_at(factor: Callable[[arb], arb]) -> Callable[[int], bool]:
 
 def limit(entries: arb) -> arb:
     """Four times the family's limit with gamma: the factor at n d / 2."""
-    return gammaheads.factor(entries / 2)
+    return heads.gamma_factor(entries / 2)
 
 
 def test_landing_page_and_table_name_the_computed_sizes():
     wide = last(true_at(lambda d: heads.dimension_factor(critical_oscillation(), d)))
     small = last(true_at(lambda d: heads.dimension_factor(arb(2) ** -40, d)))
-    true, family = last(true_at(gammaheads.factor)), last(true_at(limit)) + 1
+    true, family = last(true_at(heads.gamma_factor)), last(true_at(limit)) + 1
     # the largest n d of the family at width d: n even, n <= d
     narrowest = next(d for d in range(4, 1000) if (d - d % 2) * d >= family)
     assert (wide, small, true, family, narrowest) == (5206, 15_873, 15_873, 31_748, 179)

@@ -12,12 +12,12 @@ import torch
 from attnverify.arithmetic import interval_cover, ops
 from attnverify.checking.check import Check, Decision, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
-from attnverify.mathematics import norms, softmax, trade
+from attnverify.mathematics import collapse, norms, softmax
 from attnverify.mathematics.softmax import oscillation
 from attnverify.support.verdict import Verdict
 from attnverify.topics.collapse.checks import composite, depth
 from attnverify.topics.collapse.definitions import depth as definitions
-from attnverify.topics.shared.instances import (
+from attnverify.topics.shared.layer_instances import (
     LIMIT,
     bounded_layer,
     oscillations_bounded,
@@ -60,7 +60,7 @@ def anchor(rows: int) -> Instance:
 
 PRODUCT = (
     Inequality(
-        left=trade.column_times_row,
+        left=collapse.column_times_row,
         right=_square,
         sizes=tuple({"base": (m,), "E": (n, m), "s": (1,)} for n, m in ((1, 2), (4, 3), (6, 8))),
         build=_bounded,
@@ -73,7 +73,7 @@ PRODUCT = (
 
 
 def _sum(base, E):
-    column, row = trade.moves(base, E)
+    column, row = collapse.column_and_row_changes(base, E)
     return column + row
 
 
@@ -135,7 +135,7 @@ LARGE = Decision(_critical, "the scalar estimates; the rest is derived in the no
 def _layer(name: str, extremal: Callable[[], Instance]) -> Inequality:
     return replace(
         composite.SHARPENED[name],
-        right=composite.bound(trade.best_constant),
+        right=composite.bound(collapse.best_constant),
         build=bounded_layer,
         hypotheses=oscillations_bounded,
         extremal=(extremal,),
@@ -148,8 +148,8 @@ MORE = _layer("more tokens", composite.pulled_apart).times(0.999)
 
 #: Two tokens leave at most 1/sqrt(2) of the bound in a layer, its fourth power in two.
 DEPTH = depth.refuted(
-    replace(depth.WITHOUT_GAMMA, right=depth.bound(trade.best_constant), twins=()),
-    partial(depth.cubed, trade.best_constant),
+    replace(depth.WITHOUT_GAMMA, right=depth.bound(collapse.best_constant), twins=()),
+    partial(depth.cubed, collapse.best_constant),
     0.2499,
     lambda: depth.two_layers(2.0**-400),
 )

@@ -11,11 +11,11 @@ from attnverify.arithmetic import ops
 from attnverify.checking.check import Check, Inequality
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import collapse, norms
-from attnverify.mathematics.anycenter import least_composite
+from attnverify.mathematics.norms import least_composite
 from attnverify.mathematics.softmax import oscillation
 from attnverify.topics.collapse.checks import depth, refuted
 from attnverify.topics.collapse.definitions import layers as definitions
-from attnverify.topics.shared.instances import (
+from attnverify.topics.shared.layer_instances import (
     KEY_WIDTH,
     bounded_layer,
     layer_sizes,

@@ -11,11 +11,11 @@ import torch
 from attnverify.arithmetic import ops
 from attnverify.checking.check import Check, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
-from attnverify.mathematics import collapse, gammaheads, heads, norms
+from attnverify.mathematics import collapse, heads, norms
 from attnverify.mathematics.softmax import oscillation
 from attnverify.topics.collapse.checks import composite, wide, withgamma
 from attnverify.topics.collapse.definitions import layers as definitions
-from attnverify.topics.shared.instances import layer_sizes
+from attnverify.topics.shared.layer_instances import layer_sizes
 
 # ------------------------------------------------------------------------------- column sums
 
@@ -155,12 +155,12 @@ DIMENSION = composite.refuted_at(
 
 def paired(width: int, tokens: int) -> Instance:
     """The family for the bound with gamma; its key width is the checks' own."""
-    return _scaled(gammaheads.family(width, tokens), gammaheads.KEY_WIDTH)
+    return _scaled(heads.gamma_family(width, tokens), heads.GAMMA_KEY_WIDTH)
 
 
 GAMMA = composite.refuted_at(
     one_layer(
-        gammaheads.constant,
+        heads.gamma_constant,
         (lambda: two_tokens(1), lambda: two_tokens(16)),
         (lambda: paired(4, 4), lambda: paired(6, 4)),
     ),

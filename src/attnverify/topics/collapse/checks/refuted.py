@@ -15,7 +15,7 @@ from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import certain
 from attnverify.checking.check import Check, Decision
 from attnverify.checking.definition_agreement import by_definition
-from attnverify.mathematics import collapse, families, norms
+from attnverify.mathematics import collapse, heads, norms
 from attnverify.mathematics.softmax import oscillation
 from attnverify.support.verdict import Verdict
 from attnverify.topics.collapse.checks import wide, withgamma
@@ -42,7 +42,7 @@ PROOF_GAP = _counterexample(partial(_gap, 3), ("E = I of size 2 does it too", pa
 
 def _condition(k: int) -> Verdict:
     """The factor that the statement names, 1.565 cut off after three digits."""
-    ratio = families.unconditional_ratio(k)
+    ratio = heads.unconditional_ratio(k)
     holds = certain(ratio > arb("1.565") and ratio < arb("1.566"), ratio <= 1)
     return Verdict(
         holds, f"{2 * k + 1} tokens: left/right = {ratio.str(6)}", ratio=float(ratio.mid())
@@ -57,7 +57,7 @@ CONDITION = _counterexample(
 def _anchors(constant: Callable, k: int = 2**16) -> Verdict:
     """Whether constant(D) bounds the residual over beta ||R||^3 / sqrt(d_qk) at D = M = log 4k."""
     D = np.array([(4 * arb(k)).log()], dtype=object)
-    reached, allowed = 4 * families.unconditional_ratio(k, 2), constant(D)[0]
+    reached, allowed = 4 * heads.unconditional_ratio(k, 2), constant(D)[0]
     holds = certain(reached <= allowed, reached > allowed)
     words = f"{2 * k + 1} tokens, D = {D[0].str(6)}: {reached.str(6)} of {allowed.str(6)}"
     return Verdict(holds, words, ratio=float((reached / allowed).mid()))
@@ -73,7 +73,7 @@ ANCHORS = Decision(
 
 
 def _printed(d: int, low: str, high: str) -> Verdict:
-    ratio = families.printed_ratio(d)
+    ratio = heads.printed_ratio(d)
     inside = ratio > arb(low) and ratio < arb(high)
     holds = certain(inside and ratio > 1, ratio < 1)
     with_gamma = ratio * arb(2).sqrt()

@@ -14,12 +14,12 @@ from attnverify.arithmetic.interval_cover import certain
 from attnverify.arithmetic.rounding import softmax_error, unit
 from attnverify.checking.check import Check, Decision, Identity, Inequality, Twin
 from attnverify.checking.definition_agreement import by_definition
-from attnverify.mathematics import collapse, families, norms, softmax
+from attnverify.mathematics import collapse, heads, norms, softmax
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
 from attnverify.topics.collapse.definitions import layers as definitions
-from attnverify.topics.shared import instances
-from attnverify.topics.shared.instances import KEY_WIDTH, two_tokens
+from attnverify.topics.shared import layer_instances
+from attnverify.topics.shared.layer_instances import KEY_WIDTH, two_tokens
 
 arb = flint.arb
 
@@ -36,7 +36,7 @@ def _contracted(Z, X, power: float = 1):
     out = norms.diameter(X)
     for layer in range(Z.shape[-3]):
         tau = norms.contraction(ops.softmax(Z[..., layer, :, :]))
-        out = out * (tau if power == 1 else instances.power(tau, power))
+        out = out * (tau if power == 1 else layer_instances.power(tau, power))
     return out
 
 
@@ -59,7 +59,7 @@ PRODUCTS = (
 
 
 def _on_triangle(q, rho, move: float = 0.0):
-    X = families.triangle(rho)
+    X = heads.triangle(rho)
     X = X + ops.constant(move, X)
     W_QK = (q[..., None] * ops.eye(2, X))[..., None, :, :]
     eye = ops.eye(2, X)[None] + 0 * W_QK
@@ -68,7 +68,7 @@ def _on_triangle(q, rho, move: float = 0.0):
 
 def _triangle_scaled(q, rho):
     a = q * ops.square(rho) / ops.root(KEY_WIDTH, rho)
-    return families.triangle_factor(a)[..., None] * families.triangle(rho)
+    return heads.triangle_factor(a)[..., None] * heads.triangle(rho)
 
 
 def _triangle_bound(q, rho):
@@ -124,11 +124,11 @@ def _deep_triangle(power: int = 2) -> Verdict:
     with ops.precision(1024):
         for q, rho in ((1.0, 4.0), (0.5, 1.5), (8.0, 2.0)):
             size = np.array([arb(rho)], dtype=object)
-            X, expected = families.triangle(size), families.triangle(size)
+            X, expected = heads.triangle(size), heads.triangle(size)
             W_QK, a = arb(q) * ops.eye(2, X)[None], arb(q) * size**2 / arb(KEY_WIDTH).sqrt()
             for _ in range(TRIANGLE_LAYERS):
                 X = collapse.layer(X, W_QK, 0 * W_QK[..., 0, :], ops.eye(2, X)[None], KEY_WIDTH)
-                s = families.triangle_factor(a)
+                s = heads.triangle_factor(a)
                 expected, a = s * expected, a * s**power
                 off = norms.diameter(X - expected) / norms.diameter(expected)
                 off = off + ops.amax(abs(ops.sum(X, -2)), -1) / norms.diameter(expected)

@@ -11,7 +11,7 @@ from flint import arb
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import both, certain
 from attnverify.checking.check import Check, Decision
-from attnverify.mathematics import collapse, families, gammaheads, heads
+from attnverify.mathematics import collapse, heads
 from attnverify.mathematics.softmax import critical_oscillation, oscillation
 from attnverify.support.verdict import Verdict
 from attnverify.topics.collapse.checks import wide
@@ -44,15 +44,15 @@ def family(d: int, n: int, w: float) -> Layer:
     left encloses the minimum over all centers: from below by pairs of rows, from above by the
     value at the middle of the first pair.
     """
-    i = gammaheads.family_distinct(d, n, w, BIAS)
+    i = heads.gamma_family_distinct(d, n, w, BIAS)
     rows, columns = i["rows"], i["columns"]
-    Y = collapse.layer(i["X"], i["W_QK"], i["b_QK"], i["W"], gammaheads.KEY_WIDTH)
-    low = gammaheads.paired_residual(Y, gammaheads.family_pairs(n), columns)
+    Y = collapse.layer(i["X"], i["W_QK"], i["b_QK"], i["W"], heads.GAMMA_KEY_WIDTH)
+    low = heads.paired_residual(Y, heads.gamma_family_pairs(n), columns)
     high = heads.repeated_composite(Y - (Y[0] + Y[1]) / 2, rows, columns)
-    E = collapse.scores_of_residual(i["X"], i["W_QK"], gammaheads.KEY_WIDTH)
+    E = collapse.scores_of_residual(i["X"], i["W_QK"], heads.GAMMA_KEY_WIDTH)
     by_column, _ = heads.repeated_sums(E, rows, rows)  # X = I: ||W_QK||_1 / sqrt(d_qk) too
     sizes = by_column * heads.repeated_composite(i["W"], rows, columns)
-    gamma = gammaheads.score_gamma(E, rows)
+    gamma = heads.score_gamma(E, rows)
     D = ops.amax(ops.amax(oscillation(E), -1), -1)
     total = ops.sum(gamma * sizes, -1)
     return Layer(low.union(high), total, ops.amax(gamma, -1), ops.amax(sizes, -1), D)
@@ -74,7 +74,7 @@ SIZES = ((4, 4), (8, 6), (179, 178), (7937, 4), (10_000, 1000))
 def _two_tokens(d: int) -> Verdict:
     """The printed bound with gamma = 1/sqrt(2) is false for two tokens +-2^-21 e_1, n d = 2 d."""
     with ops.precision(wide.BITS):
-        ratio = families.printed_ratio(d, arb(2) ** -20) * arb(2).sqrt()
+        ratio = heads.printed_ratio(d, arb(2) ** -20) * arb(2).sqrt()
         words = f"d = {d}, n = 2: left/right = {ratio.str(15)} with gamma"
         return Verdict(certain(ratio > 1, ratio < 1), words, ratio=float(ratio.mid()))
 
@@ -93,7 +93,7 @@ def _bounded(factor: Callable[[arb], arb]) -> Verdict:
 def _allowed(entries: int) -> Verdict:
     """The factor is at most 4 at this n d; it increases with n d >= 1."""
     with ops.precision(wide.BITS):
-        value = gammaheads.factor(arb(entries))
+        value = heads.gamma_factor(arb(entries))
         words = f"factor {value.str(15)} at n d = {entries}"
         return Verdict(certain(value <= 4, value > 4), words, ratio=float((value / 4).mid()))
 
@@ -118,9 +118,9 @@ TWO_TOKENS = _certified(
 PRINTED: dict[str, Check] = {"layer with gamma, d = 179": NARROWEST}
 CERTIFIED: dict[str, Check] = {
     "family": _certified(
-        partial(_bounded, gammaheads.factor),
+        partial(_bounded, heads.gamma_factor),
         "n d / 2 in place of n d, times 0.999",
-        partial(_bounded, lambda m: gammaheads.factor(m / 2) * 0.999),
+        partial(_bounded, lambda m: heads.gamma_factor(m / 2) * 0.999),
     ),
     "n d = 15873": _certified(
         partial(_allowed, 15_873), "n d = 15874 by the same bound", partial(_allowed, 15_874)

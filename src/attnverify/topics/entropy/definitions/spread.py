@@ -9,7 +9,7 @@ from flint import arb
 
 from attnverify.arithmetic import ops
 from attnverify.checking.definition_agreement import Pair, drawn, largest, total
-from attnverify.mathematics import reach, spread
+from attnverify.mathematics import entropy
 from attnverify.topics.softmax.definitions import softmax_row
 
 
@@ -21,7 +21,7 @@ def _over_sets(base) -> tuple:
     """max_S K(q(S), 1/2) and the largest relative entropy of a row raised by 1/2 on a set."""
     levels = itertools.product((arb(0), arb(1) / 2), repeat=len(base))
     rows = [[b + v for b, v in zip(base, up, strict=True)] for up in levels]
-    found = spread.widest_divergence(base, ops.constant(1, base) / 2 * ops.full((1,), 1, base))
+    found = entropy.widest_divergence(base, ops.constant(1, base) / 2 * ops.full((1,), 1, base))
     return found, [largest([_divergence(softmax_row(r), softmax_row(base)) for r in rows[1:-1]])]
 
 
@@ -31,7 +31,7 @@ def floors(wrong: int = 0) -> Iterator[Pair]:
     q = softmax_row(base)
     yield (
         "relative entropy",
-        spread.relative_entropy(e, base),
+        entropy.relative_entropy(e, base),
         _divergence(softmax_row(base + e), q),
     )
     yield "sets", *_over_sets(base[:3])
@@ -41,14 +41,14 @@ def floors(wrong: int = 0) -> Iterator[Pair]:
     rows = [
         _divergence(softmax_row([D] * k + [arb(0)] * (4 - k)), [arb(1) / 4] * 4) for k in (1, 2, 3)
     ]
-    yield "two levels", spread.two_levels(arb(1) / 2, size), [rows[1]]
-    yield "widest", spread.widest_deficit(size, 4), [largest(rows)]
+    yield "two levels", entropy.two_levels(arb(1) / 2, size), [rows[1]]
+    yield "widest", entropy.widest_deficit(size, 4), [largest(rows)]
     a = D if wrong else D * D.exp() / (D.exp() - 1)
     s = (a - 1) / (D.exp() - 1)
-    yield "tilt", spread.tilt(size), [a]
-    yield "best share", spread.best_share(size), [s]
+    yield "tilt", entropy.tilt(size), [a]
+    yield "best share", entropy.best_share(size), [s]
     best = _divergence(softmax_row([D + s.log(), (1 - s).log()]), [s, 1 - s])
-    yield "constant", spread.spread_constant(size), [best]
+    yield "constant", entropy.spread_constant(size), [best]
 
 
 def sizes(center: int = 1) -> Iterator[Pair]:
@@ -59,6 +59,6 @@ def sizes(center: int = 1) -> Iterator[Pair]:
     norm = lambda a: total(b * b for b in a).sqrt()  # noqa: E731
     query = norm(u) * norm(v) * norm(X[3]) / temperature
     W = u[:, None] * v
-    yield "norm", reach.centered_norm_bound(W, X, temperature), query * norm(z) * norm(w)
+    yield "norm", entropy.centered_norm_bound(W, X, temperature), query * norm(z) * norm(w)
     width = (largest(z) + largest(-z)) * norm(w)
-    yield "spread", reach.logit_spread_bound(W, X, temperature), query * width
+    yield "spread", entropy.logit_spread_bound(W, X, temperature), query * width

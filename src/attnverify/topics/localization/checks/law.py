@@ -14,8 +14,7 @@ from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import localization
 from attnverify.support.verdict import Verdict
 from attnverify.topics.localization.definitions import scores
-from attnverify.topics.shared.cases import CASES, Case
-from attnverify.topics.shared.simulated import within
+from attnverify.topics.shared.simulation_cases import CASES, Case, within
 
 arb = flint.arb
 

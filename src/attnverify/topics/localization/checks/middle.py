@@ -10,7 +10,7 @@ import torch
 
 from attnverify.arithmetic import ops
 from attnverify.checking.check import Check, Decision, Inequality, Instance
-from attnverify.mathematics import chisquare, temperature
+from attnverify.mathematics import chisquare, localization
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
 from attnverify.topics.localization.checks.law import POWER_LIMITS
@@ -30,8 +30,8 @@ def _many(first, score):
 
 
 def _bound(weights, score, cubic: float = 1.0, quartic: float = 1.0):
-    third = ops.constant(cubic, weights) * temperature.cubic_term(weights)
-    return third + ops.constant(quartic, weights) * temperature.quartic_term(weights)
+    third = ops.constant(cubic, weights) * chisquare.cubic_term(weights)
+    return third + ops.constant(quartic, weights) * chisquare.quartic_term(weights)
 
 
 def pairs(count: int) -> Instance:
@@ -95,13 +95,13 @@ def _near_zero() -> Instance:
 def _by_rank(M, g, h):
     """The bound with 1/R in place of 1/sqrt(R)."""
     one = ops.sqrt(ops.sum(ops.square(M), (-2, -1)))
-    return temperature.relative_cubes_bound(M, g, h) * spectral_norm(M) / one
+    return localization.relative_cubes_bound(M, g, h) * spectral_norm(M) / one
 
 
 CUBES = (
     Inequality(
-        left=temperature.relative_cubes,
-        right=temperature.relative_cubes_bound,
+        left=localization.relative_cubes,
+        right=localization.relative_cubes_bound,
         sizes=({"M": (2, 2), "g": (1,), "h": (1,)}, {"M": (3, 3), "g": (1,), "h": (1,)}),
         build=_numbers,
         hypotheses=lambda M, g, h: [(ops.constant(0.125, h) + 0 * h, h)],

@@ -9,7 +9,7 @@ import torch
 from attnverify.arithmetic import ops
 from attnverify.checking.check import Check, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
-from attnverify.mathematics import localization, temperature, walk
+from attnverify.mathematics import localization, walk
 from attnverify.topics.collapse.definitions import depth
 
 
@@ -26,7 +26,7 @@ def _rate(T, t, xi, theta, asymmetry):
 
 
 def _from_normal(T, t, xi, theta, asymmetry, of=None):
-    found = (temperature.many_tokens if of is None else of)(t, xi, theta, T, asymmetry)
+    found = (localization.fixed_temperature if of is None else of)(t, xi, theta, T, asymmetry)
     return abs(_normal(T, t, xi, theta, asymmetry) - found)
 
 
@@ -81,7 +81,8 @@ NEAR = (
     .but(
         "the window of infinitely many tokens",
         left=partial(
-            _from_normal, of=lambda t, xi, theta, T, g: temperature.limit(t, xi, theta, g)
+            _from_normal,
+            of=lambda t, xi, theta, T, g: localization.fixed_temperature_limit(t, xi, theta, g),
         ),
         extremal=(lambda: _instance(T=65.0, t=0.5, xi=0.0, theta=2.0, asymmetry=1.0),),
     )
@@ -89,18 +90,18 @@ NEAR = (
 
 
 def _shift(T, t, xi, theta, asymmetry):
-    found = temperature.many_tokens(t, xi, theta, T, asymmetry)
-    return abs(found - temperature.limit(t, xi, theta, asymmetry))
+    found = localization.fixed_temperature(t, xi, theta, T, asymmetry)
+    return abs(found - localization.fixed_temperature_limit(t, xi, theta, asymmetry))
 
 
 def _without_upper(T, t, xi, theta, asymmetry):
     """The limit Phi(s xi/sqrt v) that drops the upper threshold."""
-    found = temperature.many_tokens(t, xi, theta, T, asymmetry)
+    found = localization.fixed_temperature(t, xi, theta, T, asymmetry)
     return abs(found - localization.limit(t, xi, 0 * theta, asymmetry))
 
 
 def _moved(T, t, xi, theta, asymmetry):
-    return temperature.shift_rate(theta, T)
+    return localization.fixed_temperature_rate(theta, T)
 
 
 SHIFT = (

@@ -17,7 +17,7 @@ from attnverify.mathematics import collapse, heads, norms
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.topics.collapse.checks import depth
 from attnverify.topics.mlp.checks.lipschitz import mlp
-from attnverify.topics.shared.instances import KEY_WIDTH, two_token_layer
+from attnverify.topics.shared.layer_instances import KEY_WIDTH, two_token_layer
 
 MAPS = ("W_1", "b_1", "W_2")
 

@@ -13,7 +13,7 @@ from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import certain
 from attnverify.checking.check import Check, Decision, Inequality
 from attnverify.mathematics import norms
-from attnverify.mathematics.anycenter import least_composite
+from attnverify.mathematics.norms import least_composite
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
 

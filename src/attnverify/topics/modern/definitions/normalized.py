@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from flint import arb
 
 from attnverify.checking.definition_agreement import Pair, drawn, table, total
-from attnverify.mathematics import normalized
+from attnverify.mathematics import gated_mlp, layernorm
 
 
 def norms(mean: bool = True) -> Iterator[Pair]:
@@ -21,9 +21,9 @@ def norms(mean: bool = True) -> Iterator[Pair]:
 
     epsilon = arb(1) / 4
     known = table(lambda i, k: entry(i, k, arb(0)), 2, 3)
-    yield "RMS norm", normalized.rms_norm(X, g, epsilon), known
+    yield "RMS norm", layernorm.rms_norm(X, g, epsilon), known
     known = table(lambda i, k: entry(i, k, total(X[i]) / 3), 2, 3)
-    yield "layer norm", normalized.layer_norm(X, g, epsilon), known
+    yield "layer norm", layernorm.layer_norm(X, g, epsilon), known
 
 
 def gated(sign: int = -1) -> Iterator[Pair]:
@@ -35,4 +35,4 @@ def gated(sign: int = -1) -> Iterator[Pair]:
         return a * u / (1 + (sign * a).exp())
 
     known = table(lambda i, k: total(hidden(i, j) * W_D[j, k] for j in range(4)), 2, 3)
-    yield "gated", normalized.gated(X, W_G, W_U, W_D), known
+    yield "gated", gated_mlp.gated(X, W_G, W_U, W_D), known

@@ -11,9 +11,9 @@ from flint import arb
 
 from attnverify.arithmetic import ops
 from attnverify.checking.definition_agreement import Pair, drawn, largest, table, total
-from attnverify.mathematics import collapse, stacked
+from attnverify.mathematics import collapse, head_bounds
 from attnverify.mathematics.spectral import spectral_norm
-from attnverify.topics.modern.checks.shared import grouped_layer
+from attnverify.topics.shared.full_layer import grouped_layer
 
 
 def heads(power: int = 1) -> Iterator[Pair]:
@@ -25,7 +25,11 @@ def heads(power: int = 1) -> Iterator[Pair]:
     yield "t", t, table(lambda h: (arb(9) / 16 * c[h]).tanh(), H)
     pair = [total(W[h, i, k] * y[k] for k in range(m)) for h in range(H) for i in range(d)]
     lengths = [total(v * v for v in pair[h * d : (h + 1) * d]).sqrt() for h in range(H)]
-    yield "along y", stacked.along(t, W, y), total(a * b for a, b in zip(t, lengths, strict=True))
+    yield (
+        "along y",
+        head_bounds.along(t, W, y),
+        total(a * b for a, b in zip(t, lengths, strict=True)),
+    )
     s = table(lambda h: arb(h + 2), H)
     gram = table(
         lambda j, k: total(s[h] ** 2 * W[h, i, j] * W[h, i, k] for h in range(H) for i in range(d)),
@@ -35,7 +39,7 @@ def heads(power: int = 1) -> Iterator[Pair]:
     top = (gram[0, 0] + gram[1, 1]) / 2
     top += (((gram[0, 0] - gram[1, 1]) / 2) ** 2 + gram[0, 1] ** 2).sqrt()
     known = (top * total(t[h] ** 2 / s[h] ** (2 * power) for h in range(H))).sqrt()
-    yield "stacked", stacked.stacked_factor(t, W, s), known
+    yield "stacked", head_bounds.stacked_factor(t, W, s), known
     (r,) = drawn(6, (3, 2))
     signed = [
         [total(sign * v for sign, v in zip(signs, column, strict=True)) for column in r.T]
@@ -43,7 +47,7 @@ def heads(power: int = 1) -> Iterator[Pair]:
     ]
     yield (
         "best signs",
-        stacked.along_best(r),
+        head_bounds.along_best(r),
         largest(total(v * v for v in row).sqrt() for row in signed),
     )
 
@@ -90,4 +94,4 @@ def groups(together: bool = True) -> Iterator[Pair]:
         * total(t[h] ** 2 for h in range(H) if of[h] == g).sqrt()
         for g in range(G)
     ]
-    yield "factor", stacked.grouped_factor(t, i["W_V"], i["W_O"]), total(sizes)
+    yield "factor", head_bounds.grouped_factor(t, i["W_V"], i["W_O"]), total(sizes)

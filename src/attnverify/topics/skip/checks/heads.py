@@ -12,10 +12,10 @@ import torch
 from attnverify.arithmetic import interval_cover, ops
 from attnverify.arithmetic.rounding import gamma
 from attnverify.checking.check import Check, Decision, Identity, Inequality, Instance
-from attnverify.mathematics import collapse, norms, rates
+from attnverify.mathematics import collapse, depth_bounds, norms
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
-from attnverify.topics.shared.instances import (
+from attnverify.topics.shared.layer_instances import (
     INSIDE,
     KEY_WIDTH,
     extremal_network,
@@ -172,7 +172,7 @@ def _inverse_square(exponent: int) -> arb:
     """1/diam^2 after 2,000 layers, m_l = l^-exponent: two tokens at 1, one head with -ee^T/2."""
     V, size = arb(1) / 2, arb(1)
     for layer in range(1, 2001):
-        size = size - size * rates.saturating(arb(layer) ** -exponent * size * size, V)
+        size = size - size * depth_bounds.saturating(arb(layer) ** -exponent * size * size, V)
     return 1 / (size * size)
 
 

@@ -15,8 +15,8 @@ from attnverify.checking.check import Check, Decision, Identity, Inequality, Twi
 from attnverify.mathematics import collapse, norms
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
-from attnverify.topics.shared import biases
-from attnverify.topics.shared.instances import (
+from attnverify.topics.shared import full_layer
+from attnverify.topics.shared.layer_instances import (
     INSIDE,
     KEY_WIDTH,
     extremal_network,
@@ -255,7 +255,7 @@ ORBIT = Decision(partial(_orbit_rate, "2"), ORBIT_LIMITS, kind="certified").but(
 
 CHECKS: dict[str, dict[str, Check]] = {
     "skip.no-collapse": {"residual": NO_COLLAPSE},
-    "skip.lower-bound": {"one layer": LOWER, "all biases": biases.LOWER},
+    "skip.lower-bound": {"one layer": LOWER, "all biases": full_layer.LOWER},
     "skip.polynomial-rate": {
         "decay": RATE,
         "critical value": V_STAR_CHECK,

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from attnverify.checking.check import Check, Decision
-from attnverify.mathematics import entropy, row, walk
+from attnverify.mathematics import entropy, softmax_row, walk
 from attnverify.support.verdict import Verdict
-from attnverify.topics.shared.cases import CASES, Case
-from attnverify.topics.shared.simulated import within
+from attnverify.topics.shared.simulation_cases import CASES, Case, within
 
 ERRORS = 4  # standard errors of a simulated mean
 
@@ -47,7 +46,7 @@ COVARIANCES = Decision(
 def _statistics(u: Tensor) -> Tensor:
     """Figures of rows of logits (n, T), each (n,): what tells two laws of rows apart."""
     p = torch.softmax(u, -1)
-    contrast = row.contrast(p, p.shape[-1] // 2)
+    contrast = softmax_row.contrast(p, p.shape[-1] // 2)
     parts = [entropy.entropy(u), contrast, contrast.square(), p[:, 0] * p[:, -1], p.amax(-1)]
     return torch.stack([*parts, entropy.entropy(u).square()])
 
@@ -58,7 +57,7 @@ def _walk_logits(case: Case, samples: int, random: torch.Generator) -> Tensor:
 
 
 def _whole(product: Tensor, case: Case, samples: int, random: torch.Generator) -> Tensor:
-    return row.sample_logits(product, case.tokens, case.temperature, samples, random)
+    return softmax_row.sample_logits(product, case.tokens, case.temperature, samples, random)
 
 
 def _independent(product: Tensor, case: Case, samples: int, random: torch.Generator) -> Tensor:

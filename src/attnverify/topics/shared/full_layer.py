@@ -11,6 +11,7 @@ import torch
 from attnverify.arithmetic import ops
 from attnverify.checking.check import Inequality, Instance
 from attnverify.mathematics import collapse, norms
+from attnverify.mathematics.head_bounds import repeat
 from attnverify.mathematics.spectral import spectral_norm
 
 
@@ -23,6 +24,17 @@ def full_layer(X, W_Q, b_Q, W_K, b_K, W_V, b_V, W_O, b_O):
     queries, keys = Y @ W_Q + b_Q[..., None, :], Y @ W_K + b_K[..., None, :]
     P = ops.softmax(queries @ ops.transpose(keys) / ops.root(W_Q.shape[-1], X))
     return ops.sum(P @ (Y @ W_V + b_V[..., None, :]) @ W_O, -3) + b_O[..., None, :]
+
+
+def grouped_layer(X, W_Q, b_Q, W_K, b_K, W_V, b_V, W_O, b_O):
+    """:func:`full_layer` with keys and values of groups, (..., groups, d, k), for their heads.
+
+    The heads of a group stand in a row.
+    """
+    times = W_Q.shape[-3] // W_K.shape[-3]
+    W_K, W_V = (repeat(W, times, -3) for W in (W_K, W_V))
+    b_K, b_V = (repeat(b, times, -2) for b in (b_K, b_V))
+    return full_layer(X, W_Q, b_Q, W_K, b_K, W_V, b_V, W_O, b_O)
 
 
 def _left(X, W_Q, W_K, W_V, W_O):

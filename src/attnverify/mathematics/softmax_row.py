@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnverify.arithmetic import ops
 from attnverify.mathematics import walk
-from attnverify.mathematics.spread import tilt
+from attnverify.mathematics.entropy import tilt
 
 
 def slope_logits(a, tokens: int):

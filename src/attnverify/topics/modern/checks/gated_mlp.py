@@ -10,7 +10,7 @@ from flint import arb
 from attnverify.arithmetic import interval_cover, ops
 from attnverify.checking.check import Check, Decision, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
-from attnverify.mathematics import normalized, norms
+from attnverify.mathematics import gated_mlp, layernorm, norms
 from attnverify.support.verdict import Verdict
 from attnverify.topics.modern.definitions import normalized as definitions
 
@@ -36,13 +36,13 @@ def _constant(shift: float = 0.0) -> Verdict:
     For |a| >= 40 the second slope is at most 1 and the first at most 1 + 40 e^-40 < 1 + 2^-50 (at
     most 2^-50 in size below 0), so the form is at most (1 + 2^-49)/w + 1/(1 - w).
     """
-    low, high = (arb(d) - arb(shift) for d in (BELOW, normalized.GATE))
+    low, high = (arb(d) - arb(shift) for d in (BELOW, gated_mlp.GATE))
     with ops.precision(128):
         parts = [interval_cover.positive(lambda a: high**2 - _form(a), arb(-40), arb(40))]
         w = arb(WEIGHT)
         tail = high**2 - (1 + arb(2) ** -49) / w - 1 / (1 - w)
         parts.append((interval_cover.certain(tail > 0, tail < 0), 1))
-        alpha, beta = _slopes(arb(normalized.GATE_AT[0]))
+        alpha, beta = _slopes(arb(gated_mlp.GATE_AT[0]))
         parts.append((interval_cover.certain(alpha + beta > low, alpha + beta < low), 1))
     holds, cases = interval_cover.both(*parts)
     return Verdict(holds, f"K between {low.str(9)} and {high.str(9)}", cases)
@@ -60,8 +60,8 @@ SIZES = (
 
 
 def _ball(X, W_G, W_U, W_D):
-    size, radius = norms.diameter(X), normalized.largest_length(X)
-    return size * normalized.gated_lipschitz(radius, W_G, W_U, W_D)
+    size, radius = norms.diameter(X), layernorm.largest_length(X)
+    return size * gated_mlp.gated_lipschitz(radius, W_G, W_U, W_D)
 
 
 def _at_the_maximum(width: int = 1) -> Instance:
@@ -75,13 +75,13 @@ def _at_the_maximum(width: int = 1) -> Instance:
 
 BALL = (
     Inequality(
-        left=lambda X, W_G, W_U, W_D: norms.diameter(normalized.gated(X, W_G, W_U, W_D)),
+        left=lambda X, W_G, W_U, W_D: norms.diameter(gated_mlp.gated(X, W_G, W_U, W_D)),
         right=_ball,
         sizes=SIZES,
         extremal=(_at_the_maximum,),
     )
     .times(0.9999)
-    .but("2 in place of K", right=lambda **i: _ball(**i) * 2 / normalized.gate_constant(i["X"]))
+    .but("2 in place of K", right=lambda **i: _ball(**i) * 2 / gated_mlp.gate_constant(i["X"]))
 )
 
 

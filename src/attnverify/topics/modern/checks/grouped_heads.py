@@ -11,10 +11,10 @@ import torch
 from attnverify.arithmetic import ops
 from attnverify.checking.check import Check, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
-from attnverify.mathematics import collapse, norms, stacked
-from attnverify.topics.modern.checks.shared import grouped_layer
+from attnverify.mathematics import collapse, head_bounds, norms
 from attnverify.topics.modern.definitions import stacked as definitions
-from attnverify.topics.shared.instances import two_tokens
+from attnverify.topics.shared.full_layer import grouped_layer
+from attnverify.topics.shared.layer_instances import two_tokens
 
 
 def _group_sizes(n: int, d: int, k: int, v: int, G: int, m: int) -> dict[str, tuple[int, ...]]:
@@ -28,12 +28,12 @@ def _group_sizes(n: int, d: int, k: int, v: int, G: int, m: int) -> dict[str, tu
 
 
 def _group_falls(X, W_Q, W_K):
-    W_QK = W_Q @ ops.transpose(stacked.repeat(W_K, W_Q.shape[-3] // W_K.shape[-3], -3))
+    W_QK = W_Q @ ops.transpose(head_bounds.repeat(W_K, W_Q.shape[-3] // W_K.shape[-3], -3))
     return collapse.falls(norms.diameter(X), collapse.rate(W_QK, W_Q.shape[-1]))
 
 
 def _grouped(X, W_Q, W_K, W_V, W_O, **_):
-    return norms.diameter(X) * stacked.grouped_factor(_group_falls(X, W_Q, W_K), W_V, W_O)
+    return norms.diameter(X) * head_bounds.grouped_factor(_group_falls(X, W_Q, W_K), W_V, W_O)
 
 
 def _mean_shares(X, W_Q, W_K, W_V, W_O, **_):
@@ -41,12 +41,14 @@ def _mean_shares(X, W_Q, W_K, W_V, W_O, **_):
     G, H = W_V.shape[-3], W_O.shape[-3]
     t = _group_falls(X, W_Q, W_K)
     mean = ops.sum(t.reshape(*t.shape[:-1], G, H // G), -1) / ops.constant(H // G, X)
-    return norms.diameter(X) * stacked.grouped_factor(stacked.repeat(mean, H // G, -1), W_V, W_O)
+    return norms.diameter(X) * head_bounds.grouped_factor(
+        head_bounds.repeat(mean, H // G, -1), W_V, W_O
+    )
 
 
 def _stored(X, W_Q, W_K, W_V, W_O, **_):
     """The cubic bound in the norms of the stored matrices."""
-    factor = stacked.stored_constant(W_Q, W_K, W_V, W_O)
+    factor = head_bounds.stored_constant(W_Q, W_K, W_V, W_O)
     return collapse.cubic(factor, norms.diameter(X))
 
 
