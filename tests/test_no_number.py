@@ -13,11 +13,11 @@ import torch
 from flint import arb
 
 from attnverify.mathematics.softmax import critical_oscillation
-from attnverify.topics.localization.checks import inversion, law, softmax_row
+from attnverify.topics.localization.checks import exact_law, inversion, softmax_row
 from attnverify.topics.modern.checks import heads, positions, rotary, windows
 from attnverify.topics.shared.simulation_cases import within
-from attnverify.topics.softmax.checks import perturbation
-from attnverify.topics.walk.checks import row
+from attnverify.topics.softmax import checks as softmax_checks
+from attnverify.topics.walk import checks as walk_checks
 
 NAN = math.nan
 FIGURES = ("divergence", "variation", "entropy", "contrast")
@@ -45,16 +45,16 @@ def only_once(real, nothing, place: int):
 def test_a_row_of_scores_that_is_no_number(place):
     """In one of the five cases."""
     no_row = torch.full((64, 8), NAN, dtype=torch.float64)
-    verdict = row._same_law(only_once(row._whole, no_row, place), 64)
+    verdict = walk_checks._same_law(only_once(walk_checks._whole, no_row, place), 64)
     assert verdict.holds is None and "nan" in verdict.argument
 
 
 @pytest.mark.parametrize("place", [0, 1, 4])
 def test_a_probability_that_is_no_number(monkeypatch, place):
     nothing = torch.full((8,), NAN, dtype=torch.float64)
-    between = only_once(law.localization.between, nothing, place)
-    monkeypatch.setattr(law.localization, "between", between)
-    verdict = law._simulated(lambda case: case.weights, 200)
+    between = only_once(exact_law.localization.between, nothing, place)
+    monkeypatch.setattr(exact_law.localization, "between", between)
+    verdict = exact_law._simulated(lambda case: case.weights, 200)
     assert verdict.holds is None and verdict.ratio is None
 
 
@@ -131,8 +131,8 @@ def test_an_enclosure_that_shows_nothing(ball):
 def test_a_wide_zero_is_not_a_zero():
     """An end known to 2^-12 may lie beyond the right one."""
     exact = critical_oscillation
-    assert perturbation._upper_lemma(exact).holds is True
-    assert perturbation._upper_lemma(lambda: exact() + arb(0, 2.0**-12)).holds is None
+    assert softmax_checks._upper_lemma(exact).holds is True
+    assert softmax_checks._upper_lemma(lambda: exact() + arb(0, 2.0**-12)).holds is None
 
 
 def test_a_growth_that_is_no_number(monkeypatch):

@@ -18,7 +18,7 @@ from attnverify.mathematics import entropy, norms
 from attnverify.mathematics.softmax import oscillation
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
-from attnverify.topics.entropy.definitions import spread as definitions
+from attnverify.topics.entropy import definitions as definitions
 
 arb = flint.arb
 

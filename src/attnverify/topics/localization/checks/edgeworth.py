@@ -14,7 +14,7 @@ from attnverify.checking.check import Check, Decision, Inequality
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import chisquare
 from attnverify.support.verdict import Verdict
-from attnverify.topics.localization.checks import normal
+from attnverify.topics.localization.checks import normal_approximation
 from attnverify.topics.localization.definitions import edgeworth as definitions
 
 arb = flint.arb
@@ -24,7 +24,9 @@ def _gap(weights, score, skew: Callable = chisquare.skewness):
     """|P(Q <= x) - Phi(y) - correction| at x = mean + y sd; (..., m), (..., 1) -> (...)."""
     deviation = ops.sqrt(2 * ops.sum(ops.square(weights), -1, keepdims=True))
     x = ops.sum(weights, -1, keepdims=True) + score * deviation
-    known = normal.distribution(weights, x, normal.FAST, normal.SURE)
+    known = normal_approximation.distribution(
+        weights, x, normal_approximation.FAST, normal_approximation.SURE
+    )
     corrected = ops.normal_cdf(score) + chisquare.edgeworth_correction(
         score, skew(weights)[..., None]
     )
@@ -37,8 +39,8 @@ def _bound(weights, score):
 
 def equal_pairs(count: int) -> dict[str, torch.Tensor]:
     """Weights 1 and -1 where the error is largest for many: the bound loses 14 percent there."""
-    pairs = normal.equal_pairs(count)
-    return {"weights": normal.paired(pairs["half"]), "score": pairs["score"]}
+    pairs = normal_approximation.equal_pairs(count)
+    return {"weights": normal_approximation.paired(pairs["half"]), "score": pairs["score"]}
 
 
 def _absolute(weights):
@@ -59,7 +61,7 @@ CORRECTED = (
         left=_gap,
         right=_bound,
         sizes=tuple({"first": (m,), "score": (1,)} for m in (1, 8)),
-        build=normal.many_weights,
+        build=normal_approximation.many_weights,
         extremal=(lambda: equal_pairs(2048), lambda: lower_side(64)),
     )
     .times(0.864)

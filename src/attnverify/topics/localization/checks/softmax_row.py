@@ -16,7 +16,7 @@ from attnverify.checking.check import Check, Decision, Inequality
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import entropy, softmax_row, walk
 from attnverify.support.verdict import Verdict
-from attnverify.topics.localization.definitions import row as definitions
+from attnverify.topics.localization.definitions import exponential_row as definitions
 
 ERRORS = 4  # standard errors of a simulated mean
 

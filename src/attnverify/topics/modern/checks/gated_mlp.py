@@ -12,7 +12,7 @@ from attnverify.checking.check import Check, Decision, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import gated_mlp, layernorm, norms
 from attnverify.support.verdict import Verdict
-from attnverify.topics.modern.definitions import normalized as definitions
+from attnverify.topics.modern.definitions import layers as definitions
 
 WEIGHT = "0.528706"  # the share w of the proof, near sigma'(a)/K at the maximum
 BELOW = "2.0421312"  # the decimals of K without the last rounding up

@@ -12,7 +12,7 @@ from attnverify.arithmetic import ops
 from attnverify.checking.check import Check, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import collapse, head_bounds, norms
-from attnverify.topics.modern.definitions import stacked as definitions
+from attnverify.topics.modern.definitions import heads as definitions
 from attnverify.topics.shared.full_layer import grouped_layer
 from attnverify.topics.shared.layer_instances import two_tokens
 

@@ -18,7 +18,7 @@ from attnverify.mathematics.softmax import oscillation
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
 from attnverify.topics.modern.checks import grouped_heads
-from attnverify.topics.modern.definitions import stacked as definitions
+from attnverify.topics.modern.definitions import heads as definitions
 from attnverify.topics.shared.layer_instances import (
     KEY_WIDTH,
     along_first_axis,

@@ -18,7 +18,7 @@ from attnverify.mathematics import collapse, layernorm, norms
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
 from attnverify.topics.modern.checks import gated_mlp, pre_norm
-from attnverify.topics.modern.definitions import normalized as definitions
+from attnverify.topics.modern.definitions import layers as definitions
 from attnverify.topics.shared.layer_instances import KEY_WIDTH, along_first_axis
 
 SIZES = ({"X": (2, 2), "g": (2,), "e": (1, 1)}, {"X": (4, 3), "g": (3,), "e": (1, 1)})

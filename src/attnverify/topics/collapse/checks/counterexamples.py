@@ -18,8 +18,8 @@ from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import collapse, heads, norms
 from attnverify.mathematics.softmax import oscillation
 from attnverify.support.verdict import Verdict
-from attnverify.topics.collapse.checks import wide, withgamma
-from attnverify.topics.collapse.definitions import heads as wide_definitions
+from attnverify.topics.collapse.checks import distinct_entries, gamma_factor
+from attnverify.topics.collapse.definitions import distinct_entries as wide_definitions
 from attnverify.topics.collapse.definitions import layers as definitions
 
 arb = flint.arb
@@ -110,8 +110,8 @@ CHECKS: dict[str, dict[str, Check]] = {
     "collapse.multi-head-as-printed": {
         "d = 2^20": PRINTED,
         "smallest width of two tokens": SMALLEST,
-        **wide.PRINTED,
-        **withgamma.PRINTED,
+        **distinct_entries.PRINTED,
+        **gamma_factor.PRINTED,
         "closed forms": by_definition(definitions.counterexamples, "5 in place of 4", factor=5),
         "distinct entries": by_definition(wide_definitions.families, "one token more", more=1),
     },

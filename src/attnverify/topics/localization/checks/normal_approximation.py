@@ -16,7 +16,7 @@ from attnverify.checking.check import Check, Decision, Inequality
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import chisquare, localization
 from attnverify.support.verdict import Verdict
-from attnverify.topics.localization.checks.law import SINGULAR
+from attnverify.topics.localization.checks.exact_law import SINGULAR
 from attnverify.topics.localization.definitions import scores
 
 FAST, SURE = 1e-7, 1e-9  # accuracy of searched and of certified probabilities

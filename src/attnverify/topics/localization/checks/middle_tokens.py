@@ -13,8 +13,8 @@ from attnverify.checking.check import Check, Decision, Inequality, Instance
 from attnverify.mathematics import chisquare, localization
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
-from attnverify.topics.localization.checks.law import POWER_LIMITS
-from attnverify.topics.localization.checks.normal import (
+from attnverify.topics.localization.checks.exact_law import POWER_LIMITS
+from attnverify.topics.localization.checks.normal_approximation import (
     equal_pairs,
     equal_weights,
     normal_gap,

@@ -13,7 +13,7 @@ from attnverify.checking.check import Check, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import collapse, heads, norms
 from attnverify.mathematics.softmax import oscillation
-from attnverify.topics.collapse.checks import composite, wide, withgamma
+from attnverify.topics.collapse.checks import composite, distinct_entries, gamma_factor
 from attnverify.topics.collapse.definitions import layers as definitions
 from attnverify.topics.shared.layer_instances import layer_sizes
 
@@ -171,11 +171,14 @@ GAMMA = composite.refuted_at(
 CHECKS: dict[str, dict[str, Check]] = {
     "collapse.column-sums": {"any vector": ANY_VECTOR, "one token": ONE_TOKEN},
     "collapse.multi-head-sharpened": {**SHARPENED},
-    "collapse.multi-head-dimension": {**DIMENSION, "the constant is reached": wide.REACHED},
-    "collapse.multi-head-small-width": {**wide.SMALL_WIDTH},
+    "collapse.multi-head-dimension": {
+        **DIMENSION,
+        "the constant is reached": distinct_entries.REACHED,
+    },
+    "collapse.multi-head-small-width": {**distinct_entries.SMALL_WIDTH},
     "collapse.multi-head-gamma": {
         **GAMMA,
-        **withgamma.CERTIFIED,
+        **gamma_factor.CERTIFIED,
         "constant": by_definition(definitions.with_gamma, "the fifth root", root=5),
     },
 }

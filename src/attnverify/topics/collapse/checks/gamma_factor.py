@@ -14,7 +14,7 @@ from attnverify.checking.check import Check, Decision
 from attnverify.mathematics import collapse, heads
 from attnverify.mathematics.softmax import critical_oscillation, oscillation
 from attnverify.support.verdict import Verdict
-from attnverify.topics.collapse.checks import wide
+from attnverify.topics.collapse.checks import distinct_entries
 
 BIAS = 128.0  # leaves the tokens from e_3 on a weight of e^-128
 
@@ -60,7 +60,7 @@ def family(d: int, n: int, w: float) -> Layer:
 
 def _violates(d: int, n: int, w: float) -> Verdict:
     """The printed bound with gamma is false at this layer, which meets D <= x*."""
-    with ops.precision(wide.BITS):
+    with ops.precision(distinct_entries.BITS):
         layer = family(d, n, w)
         met = layer.D <= critical_oscillation()
         holds = certain(met and layer.printed > 1, layer.printed < 1)
@@ -73,7 +73,7 @@ SIZES = ((4, 4), (8, 6), (179, 178), (7937, 4), (10_000, 1000))
 
 def _two_tokens(d: int) -> Verdict:
     """The printed bound with gamma = 1/sqrt(2) is false for two tokens +-2^-21 e_1, n d = 2 d."""
-    with ops.precision(wide.BITS):
+    with ops.precision(distinct_entries.BITS):
         ratio = heads.printed_ratio(d, arb(2) ** -20) * arb(2).sqrt()
         words = f"d = {d}, n = 2: left/right = {ratio.str(15)} with gamma"
         return Verdict(certain(ratio > 1, ratio < 1), words, ratio=float(ratio.mid()))
@@ -81,7 +81,7 @@ def _two_tokens(d: int) -> Verdict:
 
 def _bounded(factor: Callable[[arb], arb]) -> Verdict:
     """The factor at n d bounds the family, at some sizes (d, n)."""
-    with ops.precision(wide.BITS):
+    with ops.precision(distinct_entries.BITS):
         layers = [(d * n, family(d, n, 2.0**-20)) for d, n in SIZES]
         ratios = [layer.left / (factor(arb(m)) * layer.total) for m, layer in layers]
         holds, cases = both(*((certain(r <= 1, r > 1), 1) for r in ratios))
@@ -92,14 +92,14 @@ def _bounded(factor: Callable[[arb], arb]) -> Verdict:
 
 def _allowed(entries: int) -> Verdict:
     """The factor is at most 4 at this n d; it increases with n d >= 1."""
-    with ops.precision(wide.BITS):
+    with ops.precision(distinct_entries.BITS):
         value = heads.gamma_factor(arb(entries))
         words = f"factor {value.str(15)} at n d = {entries}"
         return Verdict(certain(value <= 4, value > 4), words, ratio=float((value / 4).mid()))
 
 
 def _certified(run: Callable[[], Verdict], twin: str, other: Callable[[], Verdict]) -> Decision:
-    return Decision(run, wide.LIMITS, "certified").but(twin, run=other)
+    return Decision(run, distinct_entries.LIMITS, "certified").but(twin, run=other)
 
 
 NARROWEST = _certified(
@@ -108,9 +108,9 @@ NARROWEST = _certified(
     partial(_violates, 178, 178, 2.0**-14),
 )
 FEWEST = _certified(
-    partial(_violates, 7937, 4, wide.TINY),
+    partial(_violates, 7937, 4, distinct_entries.TINY),
     "n d = 31744 does it too",
-    partial(_violates, 7936, 4, wide.TINY),
+    partial(_violates, 7936, 4, distinct_entries.TINY),
 )
 TWO_TOKENS = _certified(
     partial(_two_tokens, 15_874), "d = 15873 does it too", partial(_two_tokens, 15_873)

@@ -15,7 +15,7 @@ from flint import arb
 from attnverify.arithmetic import ops
 from attnverify.checking.definition_agreement import Pair
 from attnverify.mathematics import collapse, heads, norms
-from attnverify.topics.collapse.checks import wide
+from attnverify.topics.collapse.checks import distinct_entries
 
 W = 2.0**-3
 #: Width (a square, so that the dense entries are exact), tokens (more than 3 sqrt d + 1), bias.
@@ -31,7 +31,7 @@ LARGE = (
 
 def families(more: int = 0) -> Iterator[Pair]:
     """All families; the twin takes the closed forms for another number of tokens."""
-    with ops.precision(wide.BITS):
+    with ops.precision(distinct_entries.BITS):
         found = [pair for d, n, bias in SIZES for pair in _many(d, n, bias, more)]
         found += [pair for d, zeros, scores in LARGE for pair in _large(d, zeros, scores, more)]
         dense = {k: ops.balls(v) for k, v in collapse.many_heads_counterexample(16, 0.25).items()}
@@ -48,7 +48,11 @@ def _many(d: int, n: int, bias: float, more: int) -> Iterator[Pair]:
     rows, columns = [0, 1] + [2] * (n - 2), [0] + [1] * (d - 1)
     yield from _same(name, dense, few, heads.WIDE_KEY_WIDTH, rows, columns)
     ball = [np.array([arb(v)], dtype=object) for v in (d, n + more, W, bias)]
-    yield f"{name}: ratio", heads.wide_family_ratio(*ball), [wide.family(d, n, W, bias).printed]
+    yield (
+        f"{name}: ratio",
+        heads.wide_family_ratio(*ball),
+        [distinct_entries.family(d, n, W, bias).printed],
+    )
 
 
 def _large(d: int, zeros: int, scores: dict[str, Any], more: int) -> Iterator[Pair]:
