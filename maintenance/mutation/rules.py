@@ -66,8 +66,8 @@ NO_MEASURE = {
 
 #: Modules of mathematics/ that state no formula of a claim: networks, and algorithms with a
 #: bracketed result.
-METHODS = ("attention", "center", "centerbounds", "decoder", "deviations", "drawn", "encoder")
-METHODS += ("frozen", "masks", "paths", "positions", "stacks", "weights")
+METHODS = ("attention", "center", "centerbounds", "decoder", "deviations", "encoder")
+METHODS += ("frozen", "masks", "paths", "positions", "random_weights", "stacks", "weights")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import torch
 from attnverify.book.pages import findings
 from attnverify.mathematics import heads
 from attnverify.topics import registry
-from attnverify.topics.collapse.checks import wide
+from attnverify.topics.collapse.checks import distinct_entries
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -53,7 +53,7 @@ def test_the_curve_crosses_the_printed_bound_where_the_text_says():
 
 
 def test_certified_is_said_of_the_widths_of_certificates():
-    details = [check.run().argument for check in wide.PRINTED.values()]
+    details = [check.run().argument for check in distinct_entries.PRINTED.values()]
     widths = {int(re.search(r"d = (\d+)", words)[1]) for words in details}
     said = re.search(r"at the widths ([^.]*)\.", findings.text())
     named = re.findall(r"[\d,⁰²]+(?=,| and|$)", said[1]) if said else []

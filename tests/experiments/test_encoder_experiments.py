@@ -15,7 +15,7 @@ from attnverify.experiments.architectures import tables as architecture_tables
 from attnverify.experiments.engine import weights
 from attnverify.experiments.engine.model import Settings
 from attnverify.experiments.trained_encoder import layer_bounds, margins, passages, spectra
-from attnverify.mathematics import collapse, norms, rates, stacks
+from attnverify.mathematics import collapse, depth_bounds, norms, stacks
 from attnverify.mathematics.centerbounds import optimal_residual_bounds
 from attnverify.mathematics.deviations import Layer, Parts, Tokens, Unresolved, apply
 from attnverify.mathematics.encoder import Encoder
@@ -128,16 +128,16 @@ def test_threshold_of_one_head(qk, value):
     c = torch.tensor([qk / (4 * math.sqrt(32))], dtype=torch.float64)
     v = torch.tensor([value], dtype=torch.float64)
     expected = collapse.threshold(qk, value, 32)
-    assert rates.layer_threshold(c, v) == pytest.approx(expected, rel=20 * 2.0**-53, abs=0)
+    assert depth_bounds.layer_threshold(c, v) == pytest.approx(expected, rel=20 * 2.0**-53, abs=0)
 
 
 def test_threshold_of_many_heads():
     c, v = torch.rand(2, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    limit = rates.layer_threshold(c, v)
+    limit = depth_bounds.layer_threshold(c, v)
     factor = collapse.sharp_factor(torch.tensor(limit, dtype=torch.float64), c, v)
     # 12 + 8 roundings of the factor, and at most 2 of a size that is the next float
     assert float(factor) == pytest.approx(1, abs=22 * 2.0**-53)
-    assert rates.layer_threshold(c, v / v.sum()) == math.inf
+    assert depth_bounds.layer_threshold(c, v / v.sum()) == math.inf
 
 
 # ---------------------------------------------------------------- measures of heads

@@ -29,7 +29,7 @@ from attnverify.inspection.reading import ids_from
 from attnverify.inspection.report import Report
 from attnverify.inspection.rollout import Rollout
 from attnverify.inspection.streams import reconstruct
-from attnverify.mathematics.rates import layer_threshold
+from attnverify.mathematics.depth_bounds import layer_threshold
 from attnverify.support.errors import InputError
 from attnverify.topics import registry
 from benchmarks.memory import peak_bytes

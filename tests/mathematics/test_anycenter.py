@@ -6,7 +6,7 @@ import torch
 
 from attnverify.arithmetic import ops
 from attnverify.mathematics import heads, norms
-from attnverify.mathematics.anycenter import least_composite
+from attnverify.mathematics.norms import least_composite
 
 
 def drawn(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -14,7 +14,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import attnverify as av
 from attnverify.arithmetic import ops
-from attnverify.mathematics import attention, drawn
+from attnverify.mathematics import attention, random_weights
 from attnverify.support.errors import InputError, require_stochastic, require_tokens
 
 MASKS = {
@@ -189,13 +189,13 @@ def test_sizes_are_positive(name):
 
 
 @pytest.mark.parametrize("size", [0, -1, True, 2.0, "2"])
-@pytest.mark.parametrize("name", [*inspect.signature(drawn.Sizes.of).parameters])
+@pytest.mark.parametrize("name", [*inspect.signature(random_weights.Sizes.of).parameters])
 def test_every_size_is_a_positive_whole_number(name, size):
     """Asked of what checks them: here the types of a signature are checked before."""
     sizes = {"depth": 2, "heads": 2, "width": 2, name: size}
     message = f"^{name}: got {re.escape(repr(size))}, expected a positive whole number"
     with pytest.raises(InputError, match=message):
-        drawn.Sizes.of(**sizes)
+        random_weights.Sizes.of(**sizes)
     if type(size) in (int, bool):
         with pytest.raises(InputError, match=message):
             av.SelfAttentionNetwork.random(**sizes)

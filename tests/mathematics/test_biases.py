@@ -4,7 +4,7 @@ import torch
 
 from attnverify import SelfAttentionNetwork
 from attnverify.checking.ball_comparison import compare
-from attnverify.topics.shared import biases
+from attnverify.topics.shared import full_layer
 
 NAMES = ("W_Q", "b_Q", "W_K", "b_K", "W_V", "b_V", "W_O", "b_O")
 
@@ -17,17 +17,17 @@ def test_full_layer_is_a_layer_of_the_network():
         for name in NAMES:  # biases too: drawn ones may be zero
             net.weights[name].copy_(draw(net.weights[name]))
     X = torch.randn(5, 6, dtype=torch.float64, generator=random)
-    layer = biases.full_layer(X, *(net.weights[name][0] for name in NAMES))
+    layer = full_layer.full_layer(X, *(net.weights[name][0] for name in NAMES))
     # logits below 100 with fewer than 64 roundings: weights off by 6,400 u, values below 100
     torch.testing.assert_close(layer, net(X), rtol=0, atol=64 * 100 * 100 * 2.0**-52)
 
 
 def test_every_bias_is_there():
     """A query bias spoils the extremal instance; the other biases do not."""
-    equal = biases.two_tokens(0.75)
-    assert compare(biases.LAYER, equal).attained
+    equal = full_layer.two_tokens(0.75)
+    assert compare(full_layer.LAYER, equal).attained
     for name in ("b_K", "b_V", "b_O"):
         assert equal[name].abs().min() > 0
-        assert compare(biases.LAYER, {**equal, name: 3 * equal[name]}).attained
-    seen = compare(biases.LAYER, {**equal, "b_Q": equal["b_Q"] + 1})
+        assert compare(full_layer.LAYER, {**equal, name: 3 * equal[name]}).attained
+    seen = compare(full_layer.LAYER, {**equal, "b_Q": equal["b_Q"] + 1})
     assert seen.outcome == "pass" and seen.ratio < 0.999

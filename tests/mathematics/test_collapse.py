@@ -13,7 +13,7 @@ import attnverify as av
 from attnverify import InputError
 from attnverify.arithmetic import ops
 from attnverify.mathematics import collapse, layernorm, norms
-from attnverify.mathematics.families import unconditional_ratio
+from attnverify.mathematics.heads import unconditional_ratio
 from attnverify.mathematics.weights import MLP, normalize
 
 U = 2.0**-48  # a sum of at most 2^5 products, relative to the sum of their sizes

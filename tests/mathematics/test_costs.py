@@ -6,7 +6,7 @@ import torch
 import attnverify as av
 from attnverify import InputError
 from attnverify.arithmetic import ops, rounding
-from attnverify.mathematics import frozen, norms, pairwise, paths
+from attnverify.mathematics import frozen, norms, paths
 from attnverify.support import memory
 from benchmarks.memory import peak_bytes
 
@@ -27,7 +27,7 @@ def test_distances_in_pieces_are_those_of_the_definition(monkeypatch, chunk, sha
     difference = X[..., :, None, :] - X[..., None, :, :]
     expected = {1: difference.abs().sum(-1), 2: difference.square().sum(-1).sqrt()}
     for power, each in expected.items():
-        found, largest = pairwise.largest_distance(X, power), each.amax((-2, -1))
+        found, largest = norms.largest_distance(X, power), each.amax((-2, -1))
         assert found.shape == shape[:-2]
         assert ((found - largest).abs() <= 2 * (shape[-1] + 4) * 2.0**-53 * largest).all()
 
@@ -65,7 +65,7 @@ def test_distances_take_little_memory():
     X = rows(2048, 32)
     size = X.numel() * X.element_size()
     for formula in (norms.diameter, norms.contraction):
-        assert peak_bytes(lambda formula=formula: formula(X)) <= 2 * 8 * pairwise.CHUNK + 2 * size
+        assert peak_bytes(lambda formula=formula: formula(X)) <= 2 * 8 * norms.CHUNK + 2 * size
 
 
 # ---------------------------------------------------------------- the optimal center

@@ -6,7 +6,7 @@ import torch
 import attnverify as av
 from attnverify import InputError
 from attnverify.arithmetic import ops
-from attnverify.mathematics import stacked
+from attnverify.mathematics import head_bounds
 
 
 def gaussian(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -40,8 +40,8 @@ def test_groups_must_divide_the_heads(groups):
 def test_repeated_entries_stand_in_a_row(axis):
     A = gaussian(2, 3, 4)
     known = A.repeat_interleave(2, axis)
-    assert torch.equal(stacked.repeat(A, 2, axis), known)
-    assert (stacked.repeat(ops.balls(A), 2, axis) == ops.balls(known)).all()
+    assert torch.equal(head_bounds.repeat(A, 2, axis), known)
+    assert (head_bounds.repeat(ops.balls(A), 2, axis) == ops.balls(known)).all()
 
 
 def test_the_best_stack_of_orthogonal_heads_is_below_the_balanced_one():
@@ -54,7 +54,7 @@ def test_the_best_stack_of_orthogonal_heads_is_below_the_balanced_one():
     W = torch.zeros(2, 1, 2, dtype=torch.float64)
     W[0, 0, 0], W[1, 0, 1] = 1, 2
     t, s = torch.ones(2, dtype=torch.float64), torch.tensor([1.0, 0.5], dtype=torch.float64)
-    found = stacked.stacked_factor(t, W, s), stacked.balanced_factor(t, W)
+    found = head_bounds.stacked_factor(t, W, s), head_bounds.balanced_factor(t, W)
     squares = [float(factor.square()) for factor in found]
     assert squares == pytest.approx([5, 6], rel=99 * 2.0**-53, abs=0)
 
@@ -63,7 +63,7 @@ def test_every_direction_is_below_every_stack():
     W, t, s = gaussian(3, 4, 5), gaussian(3, seed=1).sigmoid(), gaussian(3, seed=2).exp()
     y = gaussian(1000, 5, seed=3)
     y = y / y.norm(dim=-1, keepdim=True)
-    assert stacked.along(t, W, y).max() <= stacked.stacked_factor(t, W, s)
+    assert head_bounds.along(t, W, y).max() <= head_bounds.stacked_factor(t, W, s)
 
 
 def test_the_best_signs_are_the_best_direction_of_heads_that_read_one():
@@ -75,11 +75,13 @@ def test_the_best_signs_are_the_best_direction_of_heads_that_read_one():
     """
     r, t = gaussian(5, 3), torch.ones(5, dtype=torch.float64)
     y = gaussian(1000, 3, seed=1)
-    found = stacked.along(t, r[:, None], y / y.norm(dim=-1, keepdim=True)).max()
-    best = stacked.along_best(r)
+    found = head_bounds.along(t, r[:, None], y / y.norm(dim=-1, keepdim=True)).max()
+    best = head_bounds.along_best(r)
     assert 0.99 * best < found <= best + 20 * 2.0**-53 * r.norm(dim=-1).sum()
     # half of 3 roundings and the root, on either side
-    assert float(stacked.along_best(r[:1])) == pytest.approx(float(r[0].norm()), rel=5 * 2.0**-53)
+    assert float(head_bounds.along_best(r[:1])) == pytest.approx(
+        float(r[0].norm()), rel=5 * 2.0**-53
+    )
 
 
 def test_a_groups_factor_is_that_of_its_stored_matrices():
@@ -89,5 +91,5 @@ def test_a_groups_factor_is_that_of_its_stored_matrices():
     norm = lambda A: torch.linalg.matrix_norm(A, ord=2)  # noqa: E731
     known = norm(W_V[0]) * norm(W_O[:3].reshape(9, 5)) * 14**0.5
     known = known + norm(W_V[1]) * norm(W_O[3:].reshape(9, 5)) * 77**0.5
-    found = float(stacked.grouped_factor(t, W_V, W_O))
+    found = float(head_bounds.grouped_factor(t, W_V, W_O))
     assert found == pytest.approx(float(known), rel=2 * (50 + 90 + 5) * 2.0**-53, abs=0)

@@ -14,11 +14,11 @@ from attnverify.arithmetic import ops
 from attnverify.checking import sampling
 from attnverify.checking.ball_comparison import compare
 from attnverify.experiments.engine.rounding import share
-from attnverify.mathematics import normalized
+from attnverify.mathematics import gated_mlp, layernorm
 from attnverify.mathematics.decoder import Decoder, RMSNorm
 from attnverify.support.seeds import generator
-from attnverify.topics.modern.checks import layers, streams
-from attnverify.topics.shared.instances import INSIDE
+from attnverify.topics.modern.checks import layers, pre_norm
+from attnverify.topics.shared.layer_instances import INSIDE
 
 
 def gaussian(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -30,38 +30,38 @@ def test_norms_are_those_of_torch(epsilon):
     """Widths below 100 and sizes near 1: relative errors of a few dozen units of 2^-53."""
     X, g = gaussian(4, 5), gaussian(5, seed=1)
     known = functional.rms_norm(X, (5,), g, epsilon)
-    torch.testing.assert_close(normalized.rms_norm(X, g, epsilon), known, rtol=1e-13, atol=1e-13)
+    torch.testing.assert_close(layernorm.rms_norm(X, g, epsilon), known, rtol=1e-13, atol=1e-13)
     known = functional.layer_norm(X, (5,), g, None, epsilon)
-    torch.testing.assert_close(normalized.layer_norm(X, g, epsilon), known, rtol=1e-13, atol=1e-13)
+    torch.testing.assert_close(layernorm.layer_norm(X, g, epsilon), known, rtol=1e-13, atol=1e-13)
 
 
 def test_a_gated_map_is_the_one_of_llama():
     X, W_G, W_U, W_D = gaussian(4, 5), gaussian(5, 7), gaussian(5, 7, seed=1), gaussian(7, 5)
     known = (functional.silu(X @ W_G) * (X @ W_U)) @ W_D
-    torch.testing.assert_close(normalized.gated(X, W_G, W_U, W_D), known, rtol=1e-13, atol=1e-13)
+    torch.testing.assert_close(gated_mlp.gated(X, W_G, W_U, W_D), known, rtol=1e-13, atol=1e-13)
 
 
 def test_the_constant_of_the_gate_is_rounded_up_and_its_place_is_enclosed():
-    low, high = (float(a) for a in normalized.GATE_AT)
+    low, high = (float(a) for a in gated_mlp.GATE_AT)
     assert low * math.tanh(low / 2) < 3 < high * math.tanh(high / 2)
     found = max(1 + a / 4 + 3 / (4 * a) for a in (low, high))  # increases from sqrt(3) on
-    assert found - 5e-5 < float(normalized.GATE) < found
+    assert found - 5e-5 < float(gated_mlp.GATE) < found
     one = torch.ones(1, 1, dtype=torch.float64)
-    assert float(normalized.gated_lipschitz(2.0, one, one, one)) == 2 * float(normalized.GATE)
+    assert float(gated_mlp.gated_lipschitz(2.0, one, one, one)) == 2 * float(gated_mlp.GATE)
 
 
 def test_the_scale_behind_the_mean_counts_on_the_rest_only():
     """One large entry of g among d: (I - 11^T/d) leaves sqrt(1 - 1/d) of it."""
     g = torch.tensor([3.0, 0.0, 0.0, 0.0], dtype=torch.float64)
     torch.testing.assert_close(
-        normalized.centered_size(g), torch.tensor(3 * math.sqrt(3 / 4)).double()
+        layernorm.centered_size(g), torch.tensor(3 * math.sqrt(3 / 4)).double()
     )
     assert float(ops.amax(abs(g), -1)) == 3
 
 
 def test_streams_are_moved_until_the_updates_do_not_point_against_them():
     x, F = gaussian(200, 3), gaussian(200, 4, 3, seed=1)
-    before, after = streams.along(x, F), streams.along(**streams.not_against(x, F))
+    before, after = pre_norm.along(x, F), pre_norm.along(**pre_norm.not_against(x, F))
     assert (before < 0).any()
     assert (after > 0).all()
     assert torch.equal(after[before > 0], before[before > 0]), "nothing is to be moved there"
@@ -69,7 +69,7 @@ def test_streams_are_moved_until_the_updates_do_not_point_against_them():
     for i in range(3):
         known, at = known + (F[:, i] * at).sum(-1), at + F[:, i]
     # a summand has 2 roundings of the stream, 1 of the product, 2 of its own sum, 3 of the whole
-    assert ((before - known).abs() <= 2 * 8 * 2.0**-53 * streams.along(abs(x), abs(F))).all()
+    assert ((before - known).abs() <= 2 * 8 * 2.0**-53 * pre_norm.along(abs(x), abs(F))).all()
 
 
 def test_value_maps_are_scaled_layer_by_layer():
@@ -77,9 +77,9 @@ def test_value_maps_are_scaled_layer_by_layer():
     (LAPACK Users' Guide, section 4.9), and 10 roundings of sum, lambda and scaling."""
     shapes = {"X": (5, 3, 4), "W_QK": (5, 3, 2, 4, 4), "b_QK": (5, 3, 2, 4), "W": (5, 3, 2, 4, 4)}
     i = {name: gaussian(*shape, seed=k) for k, (name, shape) in enumerate(shapes.items())}
-    made = streams.small_values(**i, g=gaussian(5, 4, seed=9))
-    for value in streams.layers(**made)[1]:
-        assert ((value / (INSIDE * streams.V) - 1).abs() <= (2 * 40 + 10) * 2.0**-53).all()
+    made = pre_norm.small_values(**i, g=gaussian(5, 4, seed=9))
+    for value in pre_norm.layers(**made)[1]:
+        assert ((value / (INSIDE * pre_norm.V) - 1).abs() <= (2 * 40 + 10) * 2.0**-53).all()
 
 
 @pytest.mark.parametrize("norms", ["before", "after"])

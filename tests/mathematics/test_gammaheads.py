@@ -6,10 +6,10 @@ import torch
 from flint import arb
 
 from attnverify.arithmetic import ops
-from attnverify.mathematics import collapse, gammaheads, norms
-from attnverify.topics.collapse.checks import withgamma
+from attnverify.mathematics import collapse, heads, norms
+from attnverify.topics.collapse.checks import gamma_factor
 
-KEY = gammaheads.KEY_WIDTH
+KEY = heads.GAMMA_KEY_WIDTH
 TYPES = [0, 1, 2, 3, 4, 3, 4, 3]  # of up to 8 tokens: signs +, -, +, -, +, -, +, -
 
 
@@ -20,7 +20,7 @@ def many_bits():
 
 
 def _balls(d, n, w=0.125, bias=8.0):
-    return {k: ops.balls(v) for k, v in gammaheads.family(d, n, w, bias).items()}
+    return {k: ops.balls(v) for k, v in heads.gamma_family(d, n, w, bias).items()}
 
 
 def _layer(i):
@@ -30,21 +30,21 @@ def _layer(i):
 # the dense layer has float64 roots of d and n/8: exact for these
 @pytest.mark.parametrize(("d", "n"), [(9, 8), (16, 8)])
 def test_types_of_tokens_are_the_dense_layer(d, n):
-    dense, few = _layer(_balls(d, n)), _layer(gammaheads.family_distinct(d, n, 0.125, 8.0))
+    dense, few = _layer(_balls(d, n)), _layer(heads.gamma_family_distinct(d, n, 0.125, 8.0))
     gap = dense - few[TYPES[:n]][:, [0] + [1] * (d - 1)]
     assert all(x.contains(0) and x.rad() < 2.0**-200 for x in gap.flat)
 
 
 def test_four_tokens_have_four_types():
     """sqrt(4/8) is not exact in float64: 2^-50 of an entry of at most 3."""
-    dense, few = _layer(_balls(9, 4)), _layer(gammaheads.family_distinct(9, 4, 0.125, 8.0))
+    dense, few = _layer(_balls(9, 4)), _layer(heads.gamma_family_distinct(9, 4, 0.125, 8.0))
     assert len(few) == 4
     assert all(abs(x) < 2.0**-48 for x in (dense - few[:, [0] + [1] * 8]).flat)
 
 
 def test_sizes_and_gamma_are_those_of_the_dense_layer():
     d, n, w = 16, 8, 0.125
-    dense, found = _balls(d, n, w, 128.0), withgamma.family(d, n, w)
+    dense, found = _balls(d, n, w, 128.0), gamma_factor.family(d, n, w)
     gamma = collapse.gamma(dense["X"], dense["W_QK"], KEY)
     sizes = norms.max_column_sum(dense["W_QK"]) * norms.composite(dense["W"]) / 2
     assert all(abs(g - arb(n) ** -0.5) < 2.0**-200 for g in (*gamma, found.gamma))
@@ -55,9 +55,9 @@ def test_sizes_and_gamma_are_those_of_the_dense_layer():
 @pytest.mark.parametrize(("d", "n"), [(8, 8), (12, 12), (13, 6), (9, 4)])
 def test_enclosed_residual_is_that_of_the_best_center(d, n):
     """By linear programs, which leave 1e-9 of a sum; the output is about 2^-6 of one."""
-    i = gammaheads.family(d, n, 2.0**-4)
+    i = heads.gamma_family(d, n, 2.0**-4)
     best = float(norms.composite(norms.residual(_layer(i))))
-    assert best == pytest.approx(float(withgamma.family(d, n, 2.0**-4).left.mid()), rel=1e-6)
+    assert best == pytest.approx(float(gamma_factor.family(d, n, 2.0**-4).left.mid()), rel=1e-6)
     assert float(norms.composite(norms.residual(i["X"]))) == pytest.approx(1, abs=1e-8)
 
 
@@ -66,14 +66,14 @@ def test_pairs_of_rows_bound_the_residual_of_any_matrix(seed):
     A = torch.randn(6, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
     columns = np.array([arb(1)] * 5, dtype=object)
     pairs = ((0, 1, 1), (2, 3, 1), (4, 5, 1))
-    low = gammaheads.paired_residual(ops.balls(A), pairs, columns)
+    low = heads.paired_residual(ops.balls(A), pairs, columns)
     assert float(low.mid()) <= float(norms.composite(norms.residual(A))) * (1 + 1e-8)
 
 
 def test_pairs_of_mirrored_rows_are_enough():
     half = torch.randn(3, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     columns = np.array([arb(1)] * 5, dtype=object)
-    low = gammaheads.paired_residual(
+    low = heads.paired_residual(
         ops.balls(torch.cat([half, -half])), ((0, 3, 1), (1, 4, 1), (2, 5, 1)), columns
     )
     assert float(low.mid()) == pytest.approx(float(norms.composite(half) * 2**0.5), rel=1e-12)
@@ -83,10 +83,10 @@ def test_quotient_tends_to_its_limit():
     """Half differences of scores are at most x = w sqrt(n/8), and 1 - x^2/3 <= tanh(x)/x <= 1."""
     d, n, w = 179, 178, 2.0**-14
     y = (arb(n * d) / 2).root(4)
-    ratio = withgamma.family(d, n, w).printed * (8 * arb(2).sqrt()) / (y + 1 / y)
+    ratio = gamma_factor.family(d, n, w).printed * (8 * arb(2).sqrt()) / (y + 1 / y)
     assert 1 - arb(w) ** 2 * n / 24 <= ratio <= 1 + arb(2) ** -90
 
 
 def test_factor_is_what_a_single_entry_leaves():
     """n d = 1: one shape and one share of the rows, and the constant is 1/sqrt(2)."""
-    assert abs(gammaheads.factor(arb(1)) - 1 / arb(2).sqrt()) < 2.0**-200
+    assert abs(heads.gamma_factor(arb(1)) - 1 / arb(2).sqrt()) < 2.0**-200

@@ -14,7 +14,7 @@ from attnverify import InputError
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.quadrature import reference
 from attnverify.mathematics import chisquare, localization, walk
-from attnverify.topics.shared.cases import CASES
+from attnverify.topics.shared.simulation_cases import CASES
 
 WALKS, BATCH = 10_000_000, 100_000
 IDENTITY = torch.eye(4, dtype=torch.float64)

@@ -10,7 +10,7 @@ from scipy.stats import chi2, norm
 
 from attnverify import InputError
 from attnverify.arithmetic import ops
-from attnverify.mathematics import edgeworth, entropy, row, spread, walk
+from attnverify.mathematics import chisquare, entropy, softmax_row, walk
 
 UNIT = 2.0**-53
 
@@ -27,11 +27,11 @@ def test_the_floor_is_the_least_entropy_of_two_values(D, tokens):
     least = float(entropy.entropy(rows).min())
     # either side: some 10 operations on numbers of at most log T + D, and T - 1 sums
     allowed = (tokens + 20) * UNIT * (math.log(tokens) + D)
-    assert abs(float(spread.floor_of_spread(D, tokens)) - least) <= allowed
+    assert abs(float(entropy.floor_of_spread(D, tokens)) - least) <= allowed
 
 
 def test_the_floor_takes_arrays_and_ends():
-    floors = spread.floor_of_spread(values(0.0, 1.0, 1000.0), 5)
+    floors = entropy.floor_of_spread(values(0.0, 1.0, 1000.0), 5)
     assert float(floors[0]) == pytest.approx(math.log(5), abs=8 * UNIT)
     assert 0 <= float(floors[2]) <= 8 * UNIT * 1000
     assert (floors.diff() < 0).all()
@@ -40,13 +40,13 @@ def test_the_floor_takes_arrays_and_ends():
 @pytest.mark.parametrize("D", [-1.0, math.inf, math.nan])
 def test_the_floor_refuses_what_is_no_spread(D):
     with pytest.raises(InputError, match="D: got 1 bad entries"):
-        spread.floor_of_spread(D, 4)
+        entropy.floor_of_spread(D, 4)
 
 
 @pytest.mark.parametrize("tokens", [1, -3])
 def test_the_floor_refuses_what_is_no_number_of_tokens(tokens):
     with pytest.raises(InputError, match="tokens: got .*, expected an integer >= 2"):
-        spread.floor_of_spread(1.0, tokens)
+        entropy.floor_of_spread(1.0, tokens)
 
 
 def test_drawn_rows_have_the_covariance_of_a_walk():
@@ -55,7 +55,9 @@ def test_drawn_rows_have_the_covariance_of_a_walk():
     The standard error of a mean of n values of variance below 3 is sqrt(3/n); 4 of them.
     """
     n, tokens = 200_000, 5
-    u = row.sample_logits(values(1.0)[None], tokens, 1.0, n, torch.Generator().manual_seed(0))
+    u = softmax_row.sample_logits(
+        values(1.0)[None], tokens, 1.0, n, torch.Generator().manual_seed(0)
+    )
     assert u.shape == (n, tokens)
     expected = walk.indices(tokens, u) / tokens
     assert ((u.mean(0) - expected).abs() <= 4 * (3 / n) ** 0.5).all()
@@ -64,8 +66,8 @@ def test_drawn_rows_have_the_covariance_of_a_walk():
 def test_profiles_have_their_limits():
     """K(a) is a^2/24 - a^4/2880 + ... for small a; the contrast of halves is tanh(a/4)."""
     a = values(0.125, -0.125)
-    assert (row.profile_deficit(a) - a**2 / 24).abs().max() <= 0.125**4 / 480
-    assert (row.profile_contrast(a, 0.5) - torch.tanh(a / 4)).abs().max() <= 64 * UNIT
+    assert (softmax_row.profile_deficit(a) - a**2 / 24).abs().max() <= 0.125**4 / 480
+    assert (softmax_row.profile_contrast(a, 0.5) - torch.tanh(a / 4)).abs().max() <= 64 * UNIT
 
 
 @pytest.mark.parametrize("n", [9, 64])
@@ -74,8 +76,8 @@ def test_the_correction_brings_chi_square_closer(n):
     y = torch.linspace(-3, 3, 61, dtype=torch.float64)
     exact = torch.from_numpy(chi2.cdf(n + y.numpy() * (2 * n) ** 0.5, n))
     normal = torch.from_numpy(norm.cdf(y.numpy()))
-    off = (normal + edgeworth.correction(y, edgeworth.skewness(mu)) - exact).abs().max()
-    assert off <= edgeworth.edgeworth_bound(mu)
+    off = (normal + chisquare.edgeworth_correction(y, chisquare.skewness(mu)) - exact).abs().max()
+    assert off <= chisquare.edgeworth_bound(mu)
     assert off < (normal - exact).abs().max() / 2
 
 
@@ -89,8 +91,8 @@ def test_descending_in_every_arithmetic():
 def test_one_raised_token_is_not_the_worst_row():
     """Weights 4, 3, 5, 4 over 16, raised by 1/2: a pair of share 7/16 loses more than any token."""
     base, D = values(4.0, 3.0, 5.0, 4.0).log(), values(0.5)[0]
-    most = float(spread.widest_divergence(base, D))
-    raised = float(spread.relative_entropy(values(0.5, 0.5, 0.0, 0.0), base))
+    most = float(entropy.widest_divergence(base, D))
+    raised = float(entropy.relative_entropy(values(0.5, 0.5, 0.0, 0.0), base))
     # either side: some 20 operations on numbers of at most 1
     assert abs(most - raised) <= 20 * UNIT
-    assert most > float(spread.two_levels(values(4.0, 3.0, 5.0) / 16, D).max()) + 1e-3
+    assert most > float(entropy.two_levels(values(4.0, 3.0, 5.0) / 16, D).max()) + 1e-3

@@ -13,11 +13,11 @@ import torch
 from flint import arb
 
 from attnverify.mathematics.softmax import critical_oscillation
-from attnverify.topics.localization.checks import inversion, law, softmax_row
-from attnverify.topics.modern.checks import orbits, pairs, rotary, windows
-from attnverify.topics.shared.simulated import within
-from attnverify.topics.softmax.checks import perturbation
-from attnverify.topics.walk.checks import row
+from attnverify.topics.localization.checks import exact_law, inversion, softmax_row
+from attnverify.topics.modern.checks import heads, positions, rotary, windows
+from attnverify.topics.shared.simulation_cases import within
+from attnverify.topics.softmax import checks as softmax_checks
+from attnverify.topics.walk import checks as walk_checks
 
 NAN = math.nan
 FIGURES = ("divergence", "variation", "entropy", "contrast")
@@ -45,16 +45,16 @@ def only_once(real, nothing, place: int):
 def test_a_row_of_scores_that_is_no_number(place):
     """In one of the five cases."""
     no_row = torch.full((64, 8), NAN, dtype=torch.float64)
-    verdict = row._same_law(only_once(row._whole, no_row, place), 64)
+    verdict = walk_checks._same_law(only_once(walk_checks._whole, no_row, place), 64)
     assert verdict.holds is None and "nan" in verdict.argument
 
 
 @pytest.mark.parametrize("place", [0, 1, 4])
 def test_a_probability_that_is_no_number(monkeypatch, place):
     nothing = torch.full((8,), NAN, dtype=torch.float64)
-    between = only_once(law.localization.between, nothing, place)
-    monkeypatch.setattr(law.localization, "between", between)
-    verdict = law._simulated(lambda case: case.weights, 200)
+    between = only_once(exact_law.localization.between, nothing, place)
+    monkeypatch.setattr(exact_law.localization, "between", between)
+    verdict = exact_law._simulated(lambda case: case.weights, 200)
     assert verdict.holds is None and verdict.ratio is None
 
 
@@ -103,14 +103,14 @@ def test_figures_that_are_numbers_are_decided(monkeypatch):
 def test_a_share_that_is_not_known(monkeypatch, place, ball):
     """Of one of three layers; a wide ball around 1, too, says nothing."""
     size = np.array([ball], dtype=object)
-    along = only_once(pairs.stacked.along, size, place)
-    monkeypatch.setattr(pairs.stacked, "along", along)
-    assert pairs.reach(40.0).holds is None
+    along = only_once(heads.head_bounds.along, size, place)
+    monkeypatch.setattr(heads.head_bounds, "along", along)
+    assert heads.pairs_near_bound(40.0).holds is None
 
 
 @pytest.mark.parametrize("place", [1, 3, 6])
 def test_a_ratio_of_distances_that_is_not_known(monkeypatch, place):
-    real = orbits._plane_orbit
+    real = positions._plane_orbit
 
     def broken(middle, layers):
         states, factor = real(middle, layers)
@@ -118,8 +118,8 @@ def test_a_ratio_of_distances_that_is_not_known(monkeypatch, place):
             states[place] = states[place] + arb("nan")
         return states, factor
 
-    monkeypatch.setattr(orbits, "_plane_orbit", broken)
-    assert orbits._stays_geometric(1.0).holds is None
+    monkeypatch.setattr(positions, "_plane_orbit", broken)
+    assert positions._stays_geometric(1.0).holds is None
 
 
 @pytest.mark.parametrize("ball", [arb("nan"), arb(0.5, 0.5)])
@@ -131,8 +131,8 @@ def test_an_enclosure_that_shows_nothing(ball):
 def test_a_wide_zero_is_not_a_zero():
     """An end known to 2^-12 may lie beyond the right one."""
     exact = critical_oscillation
-    assert perturbation._upper_lemma(exact).holds is True
-    assert perturbation._upper_lemma(lambda: exact() + arb(0, 2.0**-12)).holds is None
+    assert softmax_checks._upper_lemma(exact).holds is True
+    assert softmax_checks._upper_lemma(lambda: exact() + arb(0, 2.0**-12)).holds is None
 
 
 def test_a_growth_that_is_no_number(monkeypatch):

@@ -6,9 +6,9 @@ import pytest
 from flint import arb
 
 from attnverify.arithmetic import ops
-from attnverify.mathematics import gammaheads, heads
+from attnverify.mathematics import heads
 from attnverify.mathematics.softmax import critical_oscillation
-from attnverify.topics.collapse.checks import wide as collapse_wide
+from attnverify.topics.collapse.checks import distinct_entries
 from places import ROOT
 
 PAGES = [*(ROOT / "book").glob("*.md"), *(ROOT / "notebooks").glob("*.md"), ROOT / "README.md"]
@@ -43,17 +43,17 @@ def true_at(factor: Callable[[arb], arb]) -> Callable[[int], bool]:
 
 def limit(entries: arb) -> arb:
     """Four times the family's limit with gamma: the factor at n d / 2."""
-    return gammaheads.factor(entries / 2)
+    return heads.gamma_factor(entries / 2)
 
 
 def test_landing_page_and_table_name_the_computed_sizes():
     wide = last(true_at(lambda d: heads.dimension_factor(critical_oscillation(), d)))
     small = last(true_at(lambda d: heads.dimension_factor(arb(2) ** -40, d)))
-    true, family = last(true_at(gammaheads.factor)), last(true_at(limit)) + 1
+    true, family = last(true_at(heads.gamma_factor)), last(true_at(limit)) + 1
     # the largest n d of the family at width d: n even, n <= d
     narrowest = next(d for d in range(4, 1000) if (d - d % 2) * d >= family)
     assert (wide, small, true, family, narrowest) == (5206, 15_873, 15_873, 31_748, 179)
-    first = next(d for d in range(14_300, 14_400) if collapse_wide.large(d)[0] > 1)
+    first = next(d for d in range(14_300, 14_400) if distinct_entries.large(d)[0] > 1)
     text = " ".join((ROOT / "book" / "index.md").read_text().split())
     assert f"up to width {wide} <collapse.multi-head-small-width>" in text
     assert f"false for some layers from {first:,} on" in text

@@ -16,7 +16,7 @@ from torch import Tensor
 from attnverify.experiments.engine import results
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.mathematics import entropy, norms, walk
-from attnverify.mathematics.row import contrast
+from attnverify.mathematics.softmax_row import contrast
 from attnverify.support.verdict import Verdict
 
 TOKENS, WIDTH = 32, 16

@@ -11,7 +11,7 @@ from torch import Tensor
 from attnverify.inspection.columns import LAYERS
 from attnverify.inspection.trace import Heads, Layer
 from attnverify.mathematics import collapse, norms
-from attnverify.mathematics.rates import layer_threshold
+from attnverify.mathematics.depth_bounds import layer_threshold
 from attnverify.mathematics.spectral import spectral_norm, thin_product
 
 Row = dict[str, Any]

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from attnverify.inspection.layers import attention_output, differ, rates
 from attnverify.inspection.trace import Heads, Layer
-from attnverify.mathematics import norms, querykey, spread
+from attnverify.mathematics import norms, querykey
+from attnverify.mathematics.entropy import spread_constant
 from attnverify.mathematics.spectral import thin_product
 
 Row = dict[str, Any]
@@ -77,7 +78,7 @@ def _attention_of(P: Tensor) -> dict[str, Tensor]:
     D = P.amax(-1).log() - torch.where(seen, P, torch.inf).amin(-1).log()
     D = D.clamp_max(FAR)
     most = keys.double().log()
-    lack = torch.where(D > 0, spread.spread_constant(torch.where(D > 0, D, 1.0)), 0.0)
+    lack = torch.where(D > 0, spread_constant(torch.where(D > 0, D, 1.0)), 0.0)
     several = keys > 1
     first = seen[:, 0].clone()
     first[0] = False

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.arrays import as_array, takes_input
-from attnverify.mathematics import drawn
+from attnverify.mathematics import random_weights
 from attnverify.mathematics.masks import Mask
 from attnverify.mathematics.positions import Positions, scores
 from attnverify.mathematics.weights import MLP, AttentionWeights, LayerNorm, Stack
@@ -162,13 +162,15 @@ class SelfAttentionNetwork(nn.Module):
         ``key_width`` and ``value_width`` default to width / heads, which must then be whole. With
         ``key_heads`` below ``heads``, so many groups of heads in a row share keys and values.
         """
-        sizes = drawn.Sizes.of(depth, heads, width, key_width, value_width, key_heads, mlp_width)
-        draw = drawn.Draw(seed, scale, bias, dtype)
+        sizes = random_weights.Sizes.of(
+            depth, heads, width, key_width, value_width, key_heads, mlp_width
+        )
+        draw = random_weights.Draw(seed, scale, bias, dtype)
         return cls(
-            drawn.attention(draw, sizes),
+            random_weights.attention(draw, sizes),
             skip=skip,
-            mlp=drawn.mlp(draw, sizes),
-            norm=drawn.norm(draw, sizes) if norm else None,
+            mlp=random_weights.mlp(draw, sizes),
+            norm=random_weights.norm(draw, sizes) if norm else None,
             mask=mask,
             positions=positions,
         )

@@ -2,7 +2,7 @@
 
 Attention is a :class:`~attnverify.mathematics.attention.SelfAttentionNetwork`, so its masks and the
 keys that heads share come with it; norms and MLPs are the formulas of
-:mod:`attnverify.mathematics.normalized`.
+:mod:`attnverify.mathematics.layernorm`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnverify.mathematics import normalized
+from attnverify.mathematics import gated_mlp, layernorm
 from attnverify.mathematics.attention import SelfAttentionNetwork
-from attnverify.mathematics.drawn import Draw
+from attnverify.mathematics.random_weights import Draw
 from attnverify.mathematics.weights import Stack
 from attnverify.support.errors import require, require_tokens
 
@@ -30,7 +30,7 @@ class RMSNorm:
 
     def __call__(self, x: Tensor) -> Tensor:
         """The tokens x (..., width) after the norm of one sublayer."""
-        return normalized.rms_norm(x, self.scale, self.epsilon)
+        return layernorm.rms_norm(x, self.scale, self.epsilon)
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class GatedMLP:
 
     def __call__(self, x: Tensor) -> Tensor:
         """The output of one layer's MLP at tokens (..., width)."""
-        return normalized.gated(x, self.W_G, self.W_U, self.W_D)
+        return gated_mlp.gated(x, self.W_G, self.W_U, self.W_D)
 
 
 class Decoder(nn.Module):

@@ -12,6 +12,7 @@ from torch import Tensor
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.arrays import takes
 from attnverify.mathematics import eigenspectrum as spectrum
+from attnverify.mathematics import norms, walk
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.errors import require
 
@@ -68,3 +69,79 @@ def lower_bound(sigma: int | float | Float[Tensor, "..."], tokens: int) -> Float
     given = f"{bad.numel()} bad entries, the first {float(bad[0])}" if bad.numel() else ""
     require(not bad.numel(), "sigma", given, "finite numbers >= 0")
     return floor(widest_gap(sigma, tokens), tokens)
+
+
+def logit_spread_bound(w, X, temperature):
+    """||W||_2 ||x_T||_2 diam(X)/lambda >= the spread of the last token's logits; (...)."""
+    return _logit_size(w, X) * norms.diameter(X) / temperature
+
+
+def centered_norm_bound(w, X, temperature):
+    """||W||_2 ||x_T||_2 ||X - 1 mean'||_2/lambda >= the norm of the centered logits; (...)."""
+    return _logit_size(w, X) * spectral_norm(norms.mean_centered(X)) / temperature
+
+
+def _logit_size(w, X):
+    return spectral_norm(w) * ops.sqrt(ops.sum(ops.square(X[..., -1, :]), -1))
+
+
+# --------------------------------------------------------- the floor from the spread of the logits
+
+
+def relative_entropy(e, base):
+    """KL(p || q) of p ~ q_j e^(e_j) from the row q = softmax(base); (..., T) twice -> (...)."""
+    p, total = ops.softmax(base + e), ops.sum(ops.softmax(base) * ops.exp(e), -1)
+    return ops.sum(p * e, -1) - ops.log(total)
+
+
+def two_levels(s, D):
+    """K(s, D) = P D - log(1 - s + s e^D), P = s e^D/(1 - s + s e^D); shapes broadcast."""
+    other = (1 - s) * ops.exp(-D)  # over e^D, so that no exponential overflows
+    return -D * other / (s + other) - ops.log(s + other)
+
+
+def widest_deficit(D, tokens: int):
+    """max_k K(k/T, D), k = 1..T-1: the most entropy a row of spread D lacks; (...) -> (...)."""
+    shares = walk.indices(tokens - 1, D) / tokens
+    return ops.amax(two_levels(shares, D[..., None]), -1)
+
+
+def widest_divergence(base, D):
+    """max_S K(q(S), D) of q = softmax(base), over all 2^T - 2 proper sets S of its T tokens.
+
+    base (..., T), D (...) -> (...).
+    """
+    q = ops.softmax(base)
+    shares = [0 * q[..., 0]]
+    for token in range(q.shape[-1]):
+        shares += [s + q[..., token] for s in shares]
+    return ops.amax(two_levels(ops.stack(shares[1:-1], -1), D[..., None]), -1)
+
+
+def tilt(D):
+    """a = D/(1 - e^-D), the total weight 1 - s + s e^D at the best share s."""
+    return -D / ops.expm1(-D)
+
+
+def best_share(D):
+    """The share s at which K(s, D) is largest, (a - 1)/(e^D - 1), below one half."""
+    return (tilt(D) - 1) / ops.expm1(D)
+
+
+def spread_constant(D):
+    """c(D) = a - 1 - log a = max_s K(s, D): log T - c(D) bounds the entropy for every T."""
+    a = tilt(D)
+    return a - 1 - ops.log(a)
+
+
+def floor_of_spread(D: float | Float[Tensor, "..."], tokens: int) -> Float[Tensor, "..."]:
+    """The smallest entropy (nats) of a softmax row of ``tokens`` logits of spread at most D.
+
+    Attained by two values. Errors: InputError for D < 0 or fewer than 2 tokens.
+    """
+    require(isinstance(tokens, int) and tokens >= 2, "tokens", tokens, "an integer >= 2")
+    D = torch.as_tensor(D, dtype=torch.float64)
+    bad = D[~((D >= 0) & D.isfinite())]
+    given = f"{bad.numel()} bad entries, the first {float(bad[0])}" if bad.numel() else ""
+    require(not bad.numel(), "D", given, "finite numbers >= 0")
+    return torch.tensor(float(tokens)).double().log() - widest_deficit(D, tokens)

@@ -266,3 +266,146 @@ def pinned_residual_squared(column, row, d, zeros):
     the larger of the two is least at F = column if row >= 3 d column/zeros; else this is no bound.
     """
     return column * (row - d * column / zeros)
+
+
+# ------------------------------------------------------------------- the factor gamma of version 2
+
+GAMMA_KEY_WIDTH = 4  # d_qk of the family, whose root is exact
+
+
+def gamma_factor(entries):
+    """((nd)^(1/4) + (nd)^(-1/4)) / (2 sqrt 2) for ``entries`` = n d, in any arithmetic."""
+    tau = ops.sqrt(ops.sqrt(entries))
+    return (tau + 1 / tau) / ops.root(8, entries)
+
+
+def gamma_constant(R, W_QK, W, key_width: int):
+    """factor(n d) sum_h gamma_h ||W_QK,h||_1 ||W_h||_{1,inf} / sqrt(d_qk); no E_h may be 0."""
+    sizes = norms.max_column_sum(W_QK) * norms.composite(W)
+    total = ops.sum(collapse.gamma(R, W_QK, key_width) * sizes, -1)
+    entries = ops.constant(R.shape[-2] * W.shape[-1], R)
+    return gamma_factor(entries + 0 * total) * total / ops.root(key_width, R)
+
+
+# ---------------------------------------------------------------- the family
+
+
+def gamma_family(d: int, n: int, w: float = 2.0**-10, bias: float = 64.0) -> dict[str, Tensor]:
+    """Two heads on the tokens e_1, ..., e_n of width d whose gamma is 1/sqrt(n); n even, d >= n.
+
+    With u = e_1 - e_2 the scores are E_1 = w/2 (1, -1, 1, ...)^T u^T, and E_2 with the rows
+    +-w sqrt(n/8) u^T and one row of equal entries, which adds to ||E_2||_1 and moves nothing, so
+    that ||E_1||_1 = ||E_2||_1 = w n/2; bias (e_1 + e_2) to both. W_1 = sqrt(d) u e_1^T,
+    W_2 = u 1^T; n >= 4, d_qk = 4. Rows of the output come in pairs about one row, so that row is
+    the best center. As w -> 0 and bias -> infinity, left over right of the printed bound with
+    gamma tends to (y + 1/y) / (8 sqrt 2) with y^4 = n d / 2.
+    """
+    u, sign = torch.zeros(n).double(), torch.ones(n).double()
+    u[0], u[1], sign[1::2] = 1, -1, -1
+    E, b = torch.zeros(2, d, d).double(), torch.zeros(2, d).double()
+    E[0, :n, :n] = w / 2 * torch.outer(sign, u)
+    moved = w * (n / 8) ** 0.5
+    E[1, 0, :n], E[1, 1, :n], E[1, 2, :n] = moved * u, -moved * u, w * n / 2 - 2 * moved
+    b[:, :2] = bias
+    W = torch.zeros(2, d, d).double()
+    W[0, :n, 0], W[1, :n] = d**0.5 * u, u[:, None]
+    return {"X": torch.eye(n, d).double(), "W_QK": 2 * E, "b_QK": 2 * b, "W": W}
+
+
+#: The sign of a row of E_1 for tokens e_1, e_2, e_3, those of even place and those of odd place.
+GAMMA_SIGNS = (1, -1, 1, -1, 1)
+
+
+def gamma_family_distinct(d: int, n: int, w, bias) -> dict[str, Any]:
+    """One token of each type of that layer and two output columns, in balls.
+
+    ``rows``: how many tokens each type stands for; ``columns``: the second column stands for
+    d - 1. Tokens of one type give and get the same weights and have the same values, 0 from the
+    fourth token on. As a key, one of k such tokens has a logit that is larger by log k.
+    """
+    counts = [c for c in (1, 1, 1, n // 2 - 1, n // 2 - 2) if c]
+    k, w, zero = len(counts), arb(w), arb(0)
+    u = np.array([arb(1), arb(-1), *[zero] * (k - 2)], dtype=object)
+    moved = w * (arb(n) / 8).sqrt()
+    E = np.full((2, k, k), zero, dtype=object)
+    E[0] = np.array(GAMMA_SIGNS[:k], dtype=object)[:, None] * u * (w / 2)
+    E[1, 0], E[1, 1], E[1, 2] = moved * u, -moved * u, w * n / 2 - 2 * moved
+    base = [arb(bias) if i < 2 else arb(c).log() for i, c in enumerate(counts)]
+    both = [[[arb(d).sqrt() * x, zero] for x in u], [[x, x] for x in u]]
+    return {
+        "X": ops.balls(np.eye(k)),
+        "W_QK": 2 * E,
+        "b_QK": 2 * np.array([base, base], dtype=object),
+        "W": np.array(both, dtype=object),
+        "rows": np.array([arb(c) for c in counts], dtype=object),
+        "columns": np.array([arb(1), arb(d - 1)], dtype=object),
+    }
+
+
+def gamma_family_pairs(n: int) -> tuple[tuple[int, int, int], ...]:
+    """(type, type, how often): the tokens of that layer in pairs, first e_1 and e_2."""
+    return tuple(p for p in ((0, 1, 1), (2, 3, 1), (4, 3, n // 2 - 2)) if p[2])
+
+
+def score_gamma(E, rows):
+    """gamma_h of scores E (heads, k, k), row i of which stands rows[i] times; balls."""
+    D = oscillation(E)
+    by_column, _ = repeated_sums(E, rows, rows)
+    return ops.sqrt(ops.sum(D * rows, -1) * ops.amax(D, -1)) / (2 * by_column)
+
+
+def paired_residual(Y, pairs, columns) -> arb:
+    """A lower bound on ||A - 1 y^T||_{1,inf} over all y, for balls; attained for mirrored pairs.
+
+    Y: the distinct rows of A; pairs: (row, other row, how often), all disjoint in A; columns: how
+    often each column stands. For any y, |a - y| + |b - y| >= |a - b| in every entry. Summed over
+    the pairs this bounds each column sum; half of it, summed over the columns, the larger of the
+    two row sums.
+    """
+    apart = np.array([abs(Y[i] - Y[j]) for i, j, _ in pairs], dtype=object)
+    often = np.array([arb(k) for *_, k in pairs], dtype=object)
+    by_column = ops.amax(ops.sum(apart * often[:, None], 0), -1)
+    by_row = ops.amax(ops.sum(apart * columns, -1), -1) / 2
+    return (by_column * by_row).sqrt()
+
+
+# --------------------------------------------------------------------- families with a closed form
+
+
+def unconditional_ratio(k: int, exponent: int = 4) -> arb:
+    """Left over right of the bound with constant 4 for 2k + 1 tokens, without D <= x*.
+
+    One anchor token holds half of the softmax base; k tokens pull weight to themselves by a score
+    M = log(2^exponent k); k tokens do nothing. The value map reads the anchor's feature alone. With
+    ||R||_1 = ||R||_inf = 1, ||W_QK||_1 / sqrt(d_qk) = M, ||W_V||_{1,inf} = 1 the right side is 4 M.
+    The one output column is 1/2 for k + 1 tokens and alpha = 2k / (4k - 1 + e^M) for k; its best
+    center is the midpoint, which leaves (1/2 - alpha) sqrt((k + 1/2) / 2).
+    """
+    M = (arb(2) ** exponent * k).log()
+    alpha = arb(2 * k) / (4 * k - 1 + M.exp())
+    return (arb(1) / 2 - alpha) * ((arb(k) + arb(1) / 2) / 2).sqrt() / (4 * M)
+
+
+def printed_ratio(d: int, t: arb | None = None) -> arb:
+    """Ratio of the printed many-heads bound with gamma = 1 in balls; t = 1/10 by default."""
+    width = np.array([arb(d)], dtype=object)
+    distance = np.array([arb(1) / 10 if t is None else t], dtype=object)
+    return collapse.many_heads_ratio(width, distance)[0]
+
+
+def triangle(rho):
+    """Corners of an equilateral triangle around the origin with circumradius ``rho`` (..., 1)."""
+    half, height = rho / 2, rho * ops.root(3, rho) / 2
+    zero = 0 * rho
+    rows = [
+        ops.stack([rho[..., 0], zero[..., 0]], -1),
+        ops.stack([-half[..., 0], height[..., 0]], -1),
+        ops.stack([-half[..., 0], -height[..., 0]], -1),
+    ]
+    return ops.stack(rows, -2)
+
+
+def triangle_factor(a):
+    """(e^a - e^(-a/2)) / (e^a + 2 e^(-a/2)), in the form (1 - z)/(1 + 2 z) with z = e^(-3a/2)."""
+    z = ops.expm1(-3 * a / 2)  # z - 1, which loses no digits for small a
+    return -z / (3 + 2 * z)

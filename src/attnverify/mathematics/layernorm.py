@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from attnverify.arithmetic import ops
+from attnverify.mathematics.spectral import spectral_norm
 
 
 def deviations(X):
@@ -24,3 +25,43 @@ def normalize(X):
 def normalize_features(X):
     """(x - mean) / s for each feature, mean and s over the tokens; (..., tokens, width)."""
     return ops.transpose(normalize(ops.transpose(X)))
+
+
+# ------------------------------------------------------------ RMS norm and layer norm with a scale
+
+# ---------------------------------------------------------------- RMS norm and layer norm
+
+
+def length_squared(X):
+    """|x_i|^2 of each token, (..., tokens)."""
+    return ops.sum(ops.square(X), -1)
+
+
+def largest_length(X):
+    """max_i |x_i|; (..., tokens, width) -> (...)."""
+    return ops.sqrt(ops.amax(length_squared(X), -1))
+
+
+def rms_norm(X, g, epsilon):
+    """x diag(g) / sqrt(|x|^2 / d + epsilon) for each token; epsilon (..., 1, 1) or a number."""
+    mean = length_squared(X)[..., None] / ops.constant(X.shape[-1], X)
+    return X / ops.sqrt(mean + epsilon) * g[..., None, :]
+
+
+def layer_norm(X, g, epsilon):
+    """:func:`rms_norm` of the deviations of a token from its own mean."""
+    return rms_norm(deviations(X), g, epsilon)
+
+
+def lipschitz(size, squared, width: int, epsilon):
+    """size / sqrt(squared/width + epsilon): Lipschitz constant on tokens of squared length
+    ``squared`` at least; size is the largest |g_k|, for layer norm :func:`centered_size`."""
+    return size / ops.sqrt(squared / ops.constant(width, squared) + epsilon)
+
+
+def centered_size(g):
+    """||(I - 11^T/d) diag(g)||_2, at most the largest |g_k|; shape (...)."""
+    return spectral_norm(deviations(ops.eye(g.shape[-1], g)) * g[..., None, :])
+
+
+# ---------------------------------------------------------------- gated MLPs

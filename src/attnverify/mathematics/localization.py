@@ -21,6 +21,7 @@ from torch import Tensor
 from attnverify.arithmetic import ops
 from attnverify.mathematics import chisquare, walk
 from attnverify.mathematics import eigenspectrum as spectrum
+from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.errors import require
 
 Method = Literal["exact", "gaussian", "limit", "limit-general", "simulation"]
@@ -174,3 +175,67 @@ def _simulate(w, root, tokens, temperature, samples, seed) -> Tensor:
         passing = (scores > -temperature) & (scores < (tokens - 1) * temperature)
         inside += passing.sum(0)
     return inside.double() / samples
+
+
+def token_skewness(g, h, shape: Any = 1, sqrt=ops.sqrt):
+    """2 g (4 g^2 + 3 h^2)/(2 g^2 + h^2)^(3/2) times shape = tr(M^3)/tr(M^2)^(3/2), symmetric M.
+
+    ``sqrt``: the square root of the arguments' arithmetic; pass sympy's for sympy symbols.
+    """
+    spread = 2 * g * g + h * h
+    return 2 * g * (4 * g * g + 3 * h * h) / (spread * sqrt(spread)) * shape
+
+
+def third_trace(M, g, h_squared):
+    """tr(B^3) = g^3 tr(S^3) + (3/4) g h^2 tr(S M M'), S = (M + M')/2, of one matrix M (d, d)."""
+    S = (M + ops.transpose(M)) / 2
+    cubed, mixed = S @ S @ S, S @ M @ ops.transpose(M)
+    return g * g * g * walk.trace(cubed) + 3 * g * h_squared * walk.trace(mixed) / 4
+
+
+# -------------------------------------------------------------- many tokens at a fixed temperature
+
+
+def window_ends(t, xi, low, high, asymmetry: Any = 1, sqrt=ops.sqrt):
+    """(low + s xi)/sqrt(v) and (s xi - high)/sqrt(v), s = t - 1/2, v = walk.limit_variance(t).
+
+    low, high: the thresholds below and above the mean score, in units of T ||M||_F.
+    """
+    return (
+        limit_argument(t, xi, low, asymmetry, sqrt),
+        limit_argument(t, xi, -high, asymmetry, sqrt),
+    )
+
+
+def window_probability(t, xi, low, high, asymmetry: Any = 1):
+    """Probability that a normal score lies in the window: the difference of Phi at its two ends."""
+    first, second = window_ends(t, xi, low, high, asymmetry)
+    return ops.normal_cdf(first) - ops.normal_cdf(second)
+
+
+def fixed_temperature(t, xi, theta, T, asymmetry: Any = 1):
+    """rho_T(t) of claim localization.fixed-temperature, theta = temperature / ||M||_F."""
+    return window_probability(t, xi, theta / T, theta - theta / T, asymmetry)
+
+
+def fixed_temperature_limit(t, xi, theta, asymmetry: Any = 1):
+    """rho_infinity(t) of the same claim."""
+    return window_probability(t, xi, 0 * theta, theta, asymmetry)
+
+
+def fixed_temperature_rate(theta, T):
+    """sqrt(6/pi) theta/T: how far the two are apart at most."""
+    return ops.sqrt((6 + 0 * T) / ops.pi(T)) * theta / T
+
+
+def relative_cubes(M, g, h):
+    """|sum mu^3|/(sum mu^2)^(3/2) of a score's weights; M (..., d, d), g and h (...) -> (...)."""
+    _, frobenius, square = walk.traces(M, ops.eye(M.shape[-1], M))
+    squares = ((g * g + h * h) * frobenius + g * g * square) / 2
+    return abs(third_trace(M, g, h * h)) / (squares * ops.sqrt(squares))
+
+
+def relative_cubes_bound(M, g, h):
+    """(3/sqrt(2)) (|g|/h) sigma/||M||_F with the largest singular value sigma; (...)."""
+    size = spectral_norm(M) / ops.sqrt(ops.sum(ops.square(M), (-2, -1)))
+    return 3 * abs(g) / h * size / ops.root(2, M)

@@ -6,6 +6,7 @@ code of Dong, Cordonnier and Loukas (2021) use several variants; each is here be
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import torch
@@ -15,7 +16,6 @@ from torch import Tensor
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.arrays import takes
 from attnverify.mathematics.center import optimal_center
-from attnverify.mathematics.pairwise import largest_distance
 from attnverify.support.errors import require, require_tokens
 
 Center = Literal["optimal", "median", "mean"]
@@ -57,7 +57,7 @@ def diameter(X: ops.Array) -> ops.Array:
     """Largest Euclidean distance between two rows of X (..., tokens, width) -> (...).
 
     A seminorm that vanishes exactly when all tokens are equal; its cost is that of
-    :func:`attnverify.mathematics.pairwise.largest_distance`.
+    :func:`largest_distance`.
     """
     tokens = getattr(X, "ndim", 0) >= 2
     given = f"shape {tuple(X.shape)}" if hasattr(X, "shape") else type(X).__name__
@@ -75,7 +75,7 @@ def total_variation(p, q):
 def contraction(P):
     """Dobrushin coefficient max_{i,k} TV(P_i, P_k) of a row-stochastic P (..., n, m) -> (...).
 
-    Its cost is that of :func:`attnverify.mathematics.pairwise.largest_distance`.
+    Its cost is that of :func:`largest_distance`.
     """
     return largest_distance(P, 1) / 2
 
@@ -115,3 +115,72 @@ def residual(
     flat = X.reshape(-1, *X.shape[-2:])
     centers = torch.stack([torch.as_tensor(optimal_center(x.cpu().numpy())) for x in flat])
     return X - centers.to(X).reshape(*X.shape[:-2], 1, X.shape[-1])
+
+
+# ------------------------------------------------------------------------------- distances of rows
+
+CHUNK = 1 << 18  # distances held at once on torch: 2 MiB in float64, which caches hold
+
+
+def largest_distance(X: ops.Array, power: int) -> ops.Array:
+    """max_{i,k} of sum_j |X_ij - X_kj| (power 1) or its Euclidean kind (2); (..., n, m) -> (...).
+
+    Differences are taken entry by entry, so that close rows lose no digits. n^2 m operations. On
+    torch at most CHUNK distances are held at once; with gradients all n^2 of them are kept for the
+    backward pass. There the gradient is 0 at rows that coincide. The 16-bit floats are computed in
+    float32.
+    """
+    if ops.is_torch(X):
+        return _largest_in_tensor(X, power)
+    rows = [_largest_from_row(X, i, power) for i in range(X.shape[-2])]
+    largest = ops.amax(ops.stack(rows, -1), -1)
+    return ops.sqrt(largest) if power == 2 else largest
+
+
+def _largest_from_row(X, i: int, power: int):
+    """The largest sum_j |X_ij - X_kj|^power over k >= i."""
+    differences = X[..., i:, :] - X[..., i : i + 1, :]
+    entries = ops.square(differences) if power == 2 else abs(differences)
+    return ops.amax(ops.sum(entries, -1), -1)
+
+
+def _largest_in_tensor(X: torch.Tensor, power: int) -> torch.Tensor:
+    exact = X.float() if torch.finfo(X.dtype).bits < 32 else X  # cdist has no 16-bit kernel
+    rows = max(1, CHUNK // max(1, math.prod(exact.shape[:-1])))
+    # The default mode subtracts squared norms and loses the digits of close rows.
+    mode = "donot_use_mm_for_euclid_dist"
+    parts = [
+        torch.cdist(part, exact[..., rows * i :, :], p=power, compute_mode=mode).amax((-2, -1))
+        for i, part in enumerate(exact.split(rows, dim=-2))
+    ]
+    return torch.stack(parts, -1).amax(-1).to(X.dtype)
+
+
+# --------------------------------------------------------------------- the best center, from below
+
+
+def _smallest(x, axis: int):
+    return -ops.amax(-x, axis)
+
+
+def least_composite(A):
+    """A lower bound of min over y of ||A - 1 y^T||_{1,inf}; A (..., n, d) -> (...).
+
+    Exact for two rows, and where :func:`attnverify.mathematics.heads.spike_residual_squared` is, if
+    n is large against d (the tests compare). NaN if all rows are equal.
+    """
+    n, d = A.shape[-2:]
+    apart = abs(A[..., :, None, :] - A[..., None, :, :])  # (..., row, center, column)
+    columns = ops.sum(apart, -3)  # (..., center, column)
+    a = ops.amax(_smallest(columns, -2), -1)
+    b = ops.amax(ops.amax(ops.sum(apart, -1), -1), -1) / ops.constant(2, A)
+    slopes = [b / a]
+    if n > 2:  # the slope of the frontier at the best center of one row beside equal ones
+        slopes.append(0 * a + ops.constant(d, A) / ops.constant(n - 2, A))
+    found = [a * b]
+    for s in slopes:
+        weight = (s / ops.constant(d, A))[..., None, None, None]
+        each = ops.sum(_smallest(weight * columns[..., None, :, :] + apart, -2), -1)  # (..., row)
+        L = ops.amax(each, -1)
+        found.append(_smallest(ops.stack([a * (L - s * a), b * (L - b) / s], -1), -1))
+    return ops.sqrt(ops.amax(ops.stack(found, -1), -1))

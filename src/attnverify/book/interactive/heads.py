@@ -17,7 +17,7 @@ from attnverify.arithmetic import ops
 from attnverify.book.interactive.drawing import SIGNIFICANT, Drawing, Mark, Plot, Point
 from attnverify.book.interactive.figure import Figure, Slider, Values
 from attnverify.book.interactive.written import function
-from attnverify.mathematics import collapse, rates
+from attnverify.mathematics import collapse, depth_bounds
 
 SEGMENTS, LARGEST = 24, 2.0
 TOLD = (1, 5, 20)
@@ -46,7 +46,7 @@ def factor(y, v):
 
 def mean(y, v):
     """V tanh(m/V), V = sum v_h, m = sum v_h y_h: the same for the mean of the rates; one value."""
-    return rates.mean_factor(_one(y), y, v)
+    return depth_bounds.mean_factor(_one(y), y, v)
 
 
 def _one(y):
@@ -85,7 +85,7 @@ def draw(values: Values) -> Drawing:
     below, sums = edge(factor, y), edge(mean, y)
     own, by_sums, total = float(factor(y, v)), float(mean(y, v)), values["v1"] + values["v2"]
     one = torch.tensor(1.0, dtype=torch.float64)
-    orbit = {f"after{n}": (float(rates.recursion(one, y, v, n)), SIGNIFICANT) for n in TOLD}
+    orbit = {f"after{n}": (float(depth_bounds.recursion(one, y, v, n)), SIGNIFICANT) for n in TOLD}
     lines = {
         "below": [*below, (0.0, 0.0)],
         "free": [*free, (0.0, 0.0)],

@@ -16,9 +16,9 @@ from attnverify.experiments.trained_encoder.layer_bounds import rates
 from attnverify.experiments.trained_encoder.passages import passage
 from attnverify.experiments.trained_encoder.spectra import encoder_of
 from attnverify.mathematics import collapse, norms
+from attnverify.mathematics.depth_bounds import layer_threshold
 from attnverify.mathematics.deviations import Layer
 from attnverify.mathematics.encoder import Encoder
-from attnverify.mathematics.rates import layer_threshold
 from attnverify.mathematics.spectral import spectral_norm, thin_product
 from attnverify.support.verdict import Verdict
 

@@ -15,7 +15,7 @@ from attnverify.arithmetic.rounding import gamma, softmax_error, unit
 from attnverify.checking.check import Check, Decision, Identity, Twin
 from attnverify.mathematics import collapse, layernorm
 from attnverify.support.verdict import Verdict
-from attnverify.topics.shared.instances import KEY_WIDTH
+from attnverify.topics.shared.layer_instances import KEY_WIDTH
 
 arb = flint.arb
 

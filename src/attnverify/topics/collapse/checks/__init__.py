@@ -2,25 +2,25 @@
 
 from attnverify.checking.check import Check
 from attnverify.topics.collapse.checks import (
-    best,
+    best_constant,
     composite,
+    counterexamples,
     depth,
-    dimension,
+    many_heads,
     paths,
-    refuted,
     sharp,
-    stochastic,
+    stochastic_matrices,
     threshold,
 )
 
 CHECKS: dict[str, dict[str, Check]] = {
     **composite.CHECKS,
     **depth.CHECKS,
-    **best.CHECKS,
-    **dimension.CHECKS,
-    **refuted.CHECKS,
+    **best_constant.CHECKS,
+    **many_heads.CHECKS,
+    **counterexamples.CHECKS,
     **sharp.CHECKS,
-    **stochastic.CHECKS,
+    **stochastic_matrices.CHECKS,
     **threshold.CHECKS,
     **paths.CHECKS,
 }

@@ -11,11 +11,11 @@ from attnverify.arithmetic import ops
 from attnverify.checking.check import Check, Inequality
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import collapse, norms
-from attnverify.mathematics.anycenter import least_composite
+from attnverify.mathematics.norms import least_composite
 from attnverify.mathematics.softmax import oscillation
-from attnverify.topics.collapse.checks import depth, refuted
+from attnverify.topics.collapse.checks import counterexamples, depth
 from attnverify.topics.collapse.definitions import layers as definitions
-from attnverify.topics.shared.instances import (
+from attnverify.topics.shared.layer_instances import (
     KEY_WIDTH,
     bounded_layer,
     layer_sizes,
@@ -188,11 +188,11 @@ CHECKS: dict[str, dict[str, Check]] = {
     "collapse.single-head-without-gamma": {
         **WITHOUT_GAMMA,
         "depth": depth.WITHOUT_GAMMA,
-        "the condition is needed": refuted.CONDITION,
+        "the condition is needed": counterexamples.CONDITION,
     },
     "collapse.single-head-sharpened": {
         **SHARPENED,
-        "anchor family": refuted.ANCHORS,
+        "anchor family": counterexamples.ANCHORS,
         "constant": by_definition(definitions.unconditional, "sqrt 3 in place of sqrt 2", tilt=3),
     },
     "collapse.single-layer-sharp": {**BEST_GAMMA},

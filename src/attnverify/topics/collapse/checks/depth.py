@@ -18,7 +18,7 @@ from attnverify.checking.check import Decision, Inequality, Instance
 from attnverify.mathematics import collapse, heads, norms
 from attnverify.mathematics.softmax import critical_float, oscillation
 from attnverify.support.verdict import Verdict
-from attnverify.topics.shared.instances import (
+from attnverify.topics.shared.layer_instances import (
     KEY_WIDTH,
     bounded_layer,
     oscillations_bounded,

@@ -11,7 +11,7 @@ from attnverify.checking.check import Check, Inequality
 from attnverify.mathematics import collapse, norms
 from attnverify.mathematics.softmax import variation_bound
 from attnverify.mathematics.spectral import spectral_norm
-from attnverify.topics.shared.instances import KEY_WIDTH, extremal_network
+from attnverify.topics.shared.layer_instances import KEY_WIDTH, extremal_network
 
 
 def _layers(X, W_QK, b_QK, W, skip: bool) -> Iterator[tuple]:

@@ -17,8 +17,8 @@ from attnverify.mathematics import collapse, norms
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
 from attnverify.topics.collapse.definitions import layers as definitions
-from attnverify.topics.shared import biases
-from attnverify.topics.shared.instances import (
+from attnverify.topics.shared import full_layer
+from attnverify.topics.shared.layer_instances import (
     INSIDE,
     KEY_WIDTH,
     extremal_network,
@@ -261,7 +261,7 @@ CHECKS: dict[str, dict[str, Check]] = {
     "collapse.sharp-layer": {
         "tanh": LAYER,
         "cubic": CUBIC,
-        "all biases": biases.LAYER,
+        "all biases": full_layer.LAYER,
         "entry by entry": by_definition(definitions.sharp, "1/5 in place of 1/4", quarter=5),
     },
     "collapse.sharp-depth": {"two layers": DEPTH},

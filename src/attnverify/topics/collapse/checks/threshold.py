@@ -13,11 +13,11 @@ from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import certain
 from attnverify.checking.check import Check, Decision, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
-from attnverify.mathematics import collapse, norms, rates
+from attnverify.mathematics import collapse, depth_bounds, norms
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
 from attnverify.topics.collapse.definitions import depth
-from attnverify.topics.shared.instances import (
+from attnverify.topics.shared.layer_instances import (
     INSIDE,
     KEY_WIDTH,
     extremal_network,
@@ -48,14 +48,16 @@ def _bound(formula: Callable) -> Callable:
 def _largest_head(size, c, v, depth: int):
     """The recursion with the largest head in place of the sum over heads."""
     for _ in range(depth):
-        size = size * ops.amax(v * rates.variation_bound(4 * c * ops.square(size)[..., None]), -1)
+        size = size * ops.amax(
+            v * depth_bounds.variation_bound(4 * c * ops.square(size)[..., None]), -1
+        )
     return size
 
 
 RECURSION = (
     Inequality(
         left=output_diameter,
-        right=_bound(rates.recursion),
+        right=_bound(depth_bounds.recursion),
         sizes=(network_sizes(2, 2, 2, 2), network_sizes(4, 3, 2, 3), network_sizes(3, 2, 3, 1)),
         extremal=(
             lambda: extremal_network(1.5, 1, 1.0, heads=3),
@@ -77,7 +79,7 @@ def _below(reach: float) -> Callable:
     def build(X, W_QK, b_QK, W, y, share, s):
         y = torch.exp(y).clamp(1e-6, 20.0)  # c_h diam^2
         size = norms.diameter(X)[..., None]
-        fall = rates.variation_bound(4 * y)
+        fall = depth_bounds.variation_bound(4 * y)
         v = torch.softmax(share, -1) * INSIDE * torch.sigmoid(s) / fall
         c = reach * y / size.clamp_min(1e-150).square()
         return {
@@ -101,7 +103,7 @@ def _heads_at(reach: float, depth: int) -> Instance:
     """Three heads of different rates, two tokens at reach * delta_*^2 in the square."""
     made = extremal_network(1.0, depth, 2.0, heads=3)
     q = [0.5 * k for k in (1, 2, 3)]  # c_h diam^2 = h/8 at diameter 1, so q_h = h in units of 1/8
-    star = rates.heads_threshold(q, [2.0, 1.0, 2 / 3], KEY_WIDTH) / 2**0.5
+    star = depth_bounds.heads_threshold(q, [2.0, 1.0, 2 / 3], KEY_WIDTH) / 2**0.5
     made["X"] = made["X"] * (star * reach**0.5)
     return made
 
@@ -109,7 +111,7 @@ def _heads_at(reach: float, depth: int) -> Instance:
 BELOW = (
     Inequality(
         left=output_diameter,
-        right=_bound(rates.geometric),
+        right=_bound(depth_bounds.geometric),
         sizes=tuple(
             network_sizes(n, d, L, H, y=(H,), share=(H,), s=(1,))
             for n, d, L, H in ((2, 2, 1, 3), (3, 2, 3, 2))
@@ -129,7 +131,7 @@ BELOW = (
 
 
 def _by_mean(size, c, v):
-    return rates.mean_factor(size[..., 0], c, v)
+    return depth_bounds.mean_factor(size[..., 0], c, v)
 
 
 def _scalars(size, c, v):
@@ -190,7 +192,7 @@ def _computed_root(shift: float = 0.0) -> Verdict:
     """
     cases = (([1, 2, 3], [1, 1, 1]), ([0.5, 8], [0.75, 0.5]), ([1], [2]), ([4, 1, 0], [1, 0.1, 9]))
     for q, v in cases:
-        star = arb(rates.heads_threshold(q, v, KEY_WIDTH) * (1 + shift))
+        star = arb(depth_bounds.heads_threshold(q, v, KEY_WIDTH) * (1 + shift))
         y = star * star / (4 * arb(KEY_WIDTH).sqrt())
         near = [y * (1 + sign * arb(2) ** -40) for sign in (-1, 1)]
         low, high = (

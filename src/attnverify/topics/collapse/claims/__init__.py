@@ -1,6 +1,6 @@
 """Rank collapse: as published, as repaired, and sharp, with its threshold and its limits."""
 
-from attnverify.topics.collapse.claims import best, depth, heads
+from attnverify.topics.collapse.claims import best_constant, depth, heads
 from attnverify.verification.claim import Claim, Source
 
 DONG = "dong2021"
@@ -157,7 +157,7 @@ $1/\sqrt 2$, which cannot be improved for four or more tokens.
         sharpens="collapse.single-head-without-gamma",
     ),
     *heads.CLAIMS,
-    *best.CLAIMS,
+    *best_constant.CLAIMS,
     Claim(
         id="collapse.stochastic-products",
         title="Products of fixed stochastic matrices contract only geometrically",

@@ -8,7 +8,7 @@ import numpy as np
 from flint import arb
 
 from attnverify.checking.definition_agreement import Pair, drawn, largest, table, total
-from attnverify.mathematics import rates, temperature, trade
+from attnverify.mathematics import collapse, depth_bounds, localization
 
 
 def moved(half: int = 2) -> Iterator[Pair]:
@@ -22,7 +22,7 @@ def moved(half: int = 2) -> Iterator[Pair]:
     move = table(lambda i, j: abs(weight(base + E[i], j) - weight(base, j)), n, m)
     columns = (total(move[i, j] for i in range(n)) for j in range(m))
     rows = (total(move[i, j] for j in range(m)) / half for i in range(n))
-    column, row = trade.moves(base, E)
+    column, row = collapse.column_and_row_changes(base, E)
     yield "column", column, largest(columns)
     yield "row", row, largest(rows)
 
@@ -37,10 +37,10 @@ def recursion(power: int = 2) -> Iterator[Pair]:
     known = size[0]
     for _ in range(2):
         known = known * total(v[h] * _tanh(c[h] * known**power) for h in range(3))
-    yield "two layers", rates.recursion(size, c, v, 2), np.array([known], dtype=object)
+    yield "two layers", depth_bounds.recursion(size, c, v, 2), np.array([known], dtype=object)
     V, m = total(v), total(a * b for a, b in zip(c, v, strict=True))
     of_mean = V * _tanh(m * size[0] ** power / V)
-    yield "mean", rates.mean_factor(size, c, v), np.array([of_mean], dtype=object)
+    yield "mean", depth_bounds.mean_factor(size, c, v), np.array([of_mean], dtype=object)
 
 
 def window(least: int = 12) -> Iterator[Pair]:
@@ -54,6 +54,6 @@ def window(least: int = 12) -> Iterator[Pair]:
 
     low, high = theta[0] / T[0], theta[0] - theta[0] / T[0]
     known = np.array([below(high) - below(-low)], dtype=object)
-    yield "window", temperature.many_tokens(t, xi, theta, T, gamma), known
+    yield "window", localization.fixed_temperature(t, xi, theta, T, gamma), known
     known = np.array([below(theta[0]) - below(arb(0))], dtype=object)
-    yield "limit", temperature.limit(t, xi, theta, gamma), known
+    yield "limit", localization.fixed_temperature_limit(t, xi, theta, gamma), known

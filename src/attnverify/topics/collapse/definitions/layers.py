@@ -9,7 +9,7 @@ from flint import arb
 
 from attnverify.arithmetic import ops
 from attnverify.checking.definition_agreement import Pair, drawn, largest, table, total
-from attnverify.mathematics import collapse, families, gammaheads, norms
+from attnverify.mathematics import collapse, heads, norms
 
 KEY_WIDTH = 3  # its root is no whole number
 TOKENS, WIDTH, HEADS = 4, 3, 2
@@ -94,9 +94,9 @@ def with_gamma(root: int = 4) -> Iterator[Pair]:
     sizes = [
         _column_sums(q) * (_column_sums(w) * _row_sums(w)).sqrt() for q, w in zip(Q, W, strict=True)
     ]
-    heads = total(g * s for g, s in zip(_gammas(scores_by_entries(R, Q)), sizes, strict=True))
-    known = (tau + 1 / tau) / arb(8).sqrt() * heads / arb(KEY_WIDTH).sqrt()
-    yield "constant", gammaheads.constant(R, Q, W, KEY_WIDTH), known
+    by_head = total(g * s for g, s in zip(_gammas(scores_by_entries(R, Q)), sizes, strict=True))
+    known = (tau + 1 / tau) / arb(8).sqrt() * by_head / arb(KEY_WIDTH).sqrt()
+    yield "constant", heads.gamma_constant(R, Q, W, KEY_WIDTH), known
 
 
 def published(constant: int = 4) -> Iterator[Pair]:
@@ -180,8 +180,8 @@ def counterexamples(factor: int = 4) -> Iterator[Pair]:
     size = norms.composite(X)
     known = norms.composite(norms.mean_centered(collapse.layer(X, Q, b, W, 1)))
     known = known / (factor * 2 * norms.composite(W[0]) * size**3)  # two heads, ||W_QK||_1 = 1
-    yield "many heads", families.printed_ratio(4, arb(1) / 2), known
-    yield "anchor", families.unconditional_ratio(3), _anchor_ratio(3, factor)
+    yield "many heads", heads.printed_ratio(4, arb(1) / 2), known
+    yield "anchor", heads.unconditional_ratio(3), _anchor_ratio(3, factor)
 
 
 def _anchor_ratio(k: int, factor: int) -> arb:
@@ -200,10 +200,10 @@ def _anchor_ratio(k: int, factor: int) -> arb:
 def triangle(third: int = 3) -> Iterator[Pair]:
     """Three tokens at equal distances around the origin, and the weights they give each other."""
     (rho,) = (abs(ball) for ball in drawn(7, (1,)))
-    X = families.triangle(rho)
+    X = heads.triangle(rho)
     yield "middle", [total(X[i, k] for i in range(3)) for k in range(2)], [arb(0), arb(0)]
     apart = [total((X[i, k] - X[j, k]) ** 2 for k in range(2)) for i, j in ((0, 1), (1, 2), (2, 0))]
     yield "sides", apart, [third * rho[0] ** 2] * 3
     a = rho / 4
     up, down = a[0].exp(), (-a[0] / 2).exp()
-    yield "factor", families.triangle_factor(a), [(up - down) / (up + 2 * down)]
+    yield "factor", heads.triangle_factor(a), [(up - down) / (up + 2 * down)]

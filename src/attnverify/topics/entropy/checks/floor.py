@@ -16,7 +16,7 @@ from attnverify.mathematics import eigenspectrum as spectrum
 from attnverify.mathematics import entropy
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
-from attnverify.topics.entropy.definitions import floor as definitions
+from attnverify.topics.entropy import definitions as definitions
 
 arb = flint.arb
 

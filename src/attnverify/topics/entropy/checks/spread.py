@@ -14,11 +14,11 @@ from attnverify.arithmetic import ops
 from attnverify.checking.check import Check, Decision, Inequality
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import eigenspectrum as spectrum
-from attnverify.mathematics import entropy, norms, reach, spread
+from attnverify.mathematics import entropy, norms
 from attnverify.mathematics.softmax import oscillation
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
-from attnverify.topics.entropy.definitions import spread as definitions
+from attnverify.topics.entropy import definitions as definitions
 
 arb = flint.arb
 
@@ -36,7 +36,7 @@ def _stretched(e, s, **base):
 
 def _most(e, factor: float = 1.0):
     """The largest deficit of a row of the spread of e, or of a part of it."""
-    return spread.widest_deficit(ops.constant(factor, e) * oscillation(e), e.shape[-1])
+    return entropy.widest_deficit(ops.constant(factor, e) * oscillation(e), e.shape[-1])
 
 
 def two_values(tokens: int, large: int, D: float) -> dict[str, torch.Tensor]:
@@ -58,26 +58,26 @@ UNIFORM = (
     .but("the spread less 1/2 percent", right=partial(_most, factor=0.995))
     .but(
         "one large logit is the worst",
-        right=lambda e: spread.two_levels(ops.constant(1, e) / e.shape[-1], oscillation(e)),
+        right=lambda e: entropy.two_levels(ops.constant(1, e) / e.shape[-1], oscillation(e)),
     )
-    .but("half of the logits large", right=lambda e: spread.two_levels(0.5, oscillation(e)))
+    .but("half of the logits large", right=lambda e: entropy.two_levels(0.5, oscillation(e)))
 )
 
 
 def _constant(e, base):
-    return spread.spread_constant(oscillation(e))
+    return entropy.spread_constant(oscillation(e))
 
 
 def best_two(D: float) -> dict[str, torch.Tensor]:
     """Two tokens, the raised one with the best share."""
-    s = float(spread.best_share(torch.tensor(D, dtype=torch.float64)))
+    s = float(entropy.best_share(torch.tensor(D, dtype=torch.float64)))
     base = torch.tensor([math.log(s), math.log1p(-s)], dtype=torch.float64)
     return {"e": torch.tensor([D, 0.0], dtype=torch.float64), "base": base}
 
 
 ANY_BASE = (
     Inequality(
-        left=spread.relative_entropy,
+        left=entropy.relative_entropy,
         right=_constant,
         sizes=tuple({"e": (T,), "s": (1,), "base": (T,)} for T in (2, 5)),
         build=_stretched,
@@ -96,12 +96,12 @@ def _of_tilt(a):
 
 
 def _sets(e, base):
-    return spread.widest_divergence(base, oscillation(e))
+    return entropy.widest_divergence(base, oscillation(e))
 
 
 def _singles(e, base):
     """The largest K(q_j, D): one raised token."""
-    return ops.amax(spread.two_levels(ops.softmax(base), oscillation(e)[..., None]), -1)
+    return ops.amax(entropy.two_levels(ops.softmax(base), oscillation(e)[..., None]), -1)
 
 
 def best_pair() -> dict[str, torch.Tensor]:
@@ -112,7 +112,7 @@ def best_pair() -> dict[str, torch.Tensor]:
 
 SETS = (
     Inequality(
-        left=spread.relative_entropy,
+        left=entropy.relative_entropy,
         right=_sets,
         sizes=tuple({"e": (T,), "s": (1,), "base": (T,)} for T in (2, 4)),
         build=_stretched,
@@ -129,7 +129,7 @@ def _stretch(s):
 
 
 EIGHTH = Inequality(
-    left=spread.spread_constant,
+    left=entropy.spread_constant,
     right=lambda D: ops.square(D) / 8,
     sizes=({"s": (1,)},),
     build=_stretch,
@@ -144,10 +144,10 @@ def _best_count(nearest: bool) -> Verdict:
         for T in (2, 3, 5, 16, 33, 100):
             for D in (arb(1) / 8, arb(1), arb(5) / 2, arb(6)):
                 size = ops.full((1,), 1, np.array([D])) * D
-                target = float(T * spread.best_share(size)[0])
+                target = float(T * entropy.best_share(size)[0])
                 next_to = {round(target)} if nearest else {math.floor(target), math.ceil(target)}
                 allowed = [k for k in next_to if 1 <= k < T]
-                values = {k: spread.two_levels(arb(k) / T, size)[0] for k in range(1, T)}
+                values = {k: entropy.two_levels(arb(k) / T, size)[0] for k in range(1, T)}
                 rest = [values[k] for k in values if k not in allowed]
                 if any(all(v > values[k] for k in allowed) for v in rest):
                     return Verdict(False, f"another k is better at T = {T}, D = {D}", cases)
@@ -169,7 +169,7 @@ REACH = 4.0  # of sigma_c in what is drawn
 
 def _scaled(W, X):
     """W rescaled so that sigma_c is REACH at temperature 1."""
-    size = reach.centered_norm_bound(W, X, 1)[..., None, None].clamp_min(1e-300)
+    size = entropy.centered_norm_bound(W, X, 1)[..., None, None].clamp_min(1e-300)
     return {"W": W * (REACH / size), "X": X}
 
 
@@ -177,14 +177,14 @@ def _deficit(W, X):
     return entropy.deficit(entropy.logits(W, X, 1))
 
 
-def _by_norm(W, X, size: Callable = reach.centered_norm_bound, factor: float = 1.0):
+def _by_norm(W, X, size: Callable = entropy.centered_norm_bound, factor: float = 1.0):
     T = X.shape[-2]
     gap = entropy.widest_gap(ops.constant(factor, X) * size(W, X, 1), T)
     return ops.log(ops.constant(T, X)) - entropy.floor(gap, T)
 
 
-def _by_spread(W, X, size: Callable = reach.logit_spread_bound, factor: float = 1.0):
-    return spread.widest_deficit(ops.constant(factor, X) * size(W, X, 1), X.shape[-2])
+def _by_spread(W, X, size: Callable = entropy.logit_spread_bound, factor: float = 1.0):
+    return entropy.widest_deficit(ops.constant(factor, X) * size(W, X, 1), X.shape[-2])
 
 
 def _times(size: Callable, other: Callable) -> Callable:
@@ -223,7 +223,7 @@ def _exact(right: Callable, extremal: tuple) -> Inequality:
         build=_scaled,
         extremal=extremal,
     )
-    size = {_by_norm: reach.centered_norm_bound, _by_spread: reach.logit_spread_bound}[right]
+    size = {_by_norm: entropy.centered_norm_bound, _by_spread: entropy.logit_spread_bound}[right]
     return (
         check.times(0.999)
         .but("0.999 times the bound on the logits", right=partial(right, factor=0.999))
@@ -243,8 +243,8 @@ SPREAD = _exact(
     _by_spread, (lambda: two_points(5, 1, 4.0, 2.0), lambda: two_points(16, 3, 4.0, 2.0))
 )
 NESTED = Inequality(
-    left=lambda W, X: reach.logit_spread_bound(W, X, 1),
-    right=lambda W, X: ops.root(2, X) * reach.centered_norm_bound(W, X, 1),
+    left=lambda W, X: entropy.logit_spread_bound(W, X, 1),
+    right=lambda W, X: ops.root(2, X) * entropy.centered_norm_bound(W, X, 1),
     sizes=({"W": (2, 2), "X": (3, 2)}, {"W": (3, 3), "X": (5, 3)}),
     extremal=(lambda: two_points(2, 1, 4.0, 2.0),),
 ).times(0.999)

@@ -3,24 +3,24 @@
 from attnverify.checking.check import Check
 from attnverify.topics.localization.checks import (
     edgeworth,
+    exact_law,
+    fixed_temperature,
     inversion,
-    law,
     limit,
-    middle,
-    normal,
+    middle_tokens,
+    normal_approximation,
     softmax_row,
-    temperature,
 )
 from attnverify.topics.shared import measured
 
 CHECKS: dict[str, dict[str, Check]] = {
-    **law.CHECKS,
-    **normal.CHECKS,
+    **exact_law.CHECKS,
+    **normal_approximation.CHECKS,
     **edgeworth.CHECKS,
     **inversion.CHECKS,
     **limit.CHECKS,
-    **temperature.CHECKS,
-    **middle.CHECKS,
+    **fixed_temperature.CHECKS,
+    **middle_tokens.CHECKS,
     **softmax_row.CHECKS,
     **measured.of_prefix("localization"),
 }

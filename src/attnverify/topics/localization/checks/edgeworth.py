@@ -12,36 +12,40 @@ import torch
 from attnverify.arithmetic import ops
 from attnverify.checking.check import Check, Decision, Inequality
 from attnverify.checking.definition_agreement import by_definition
-from attnverify.mathematics import chisquare, edgeworth
+from attnverify.mathematics import chisquare
 from attnverify.support.verdict import Verdict
-from attnverify.topics.localization.checks import normal
+from attnverify.topics.localization.checks import normal_approximation
 from attnverify.topics.localization.definitions import edgeworth as definitions
 
 arb = flint.arb
 
 
-def _gap(weights, score, skew: Callable = edgeworth.skewness):
+def _gap(weights, score, skew: Callable = chisquare.skewness):
     """|P(Q <= x) - Phi(y) - correction| at x = mean + y sd; (..., m), (..., 1) -> (...)."""
     deviation = ops.sqrt(2 * ops.sum(ops.square(weights), -1, keepdims=True))
     x = ops.sum(weights, -1, keepdims=True) + score * deviation
-    known = normal.distribution(weights, x, normal.FAST, normal.SURE)
-    corrected = ops.normal_cdf(score) + edgeworth.correction(score, skew(weights)[..., None])
+    known = normal_approximation.distribution(
+        weights, x, normal_approximation.FAST, normal_approximation.SURE
+    )
+    corrected = ops.normal_cdf(score) + chisquare.edgeworth_correction(
+        score, skew(weights)[..., None]
+    )
     return abs(known - corrected)[..., 0]
 
 
 def _bound(weights, score):
-    return edgeworth.edgeworth_bound(weights)
+    return chisquare.edgeworth_bound(weights)
 
 
 def equal_pairs(count: int) -> dict[str, torch.Tensor]:
     """Weights 1 and -1 where the error is largest for many: the bound loses 14 percent there."""
-    pairs = normal.equal_pairs(count)
-    return {"weights": normal.paired(pairs["half"]), "score": pairs["score"]}
+    pairs = normal_approximation.equal_pairs(count)
+    return {"weights": normal_approximation.paired(pairs["half"]), "score": pairs["score"]}
 
 
 def _absolute(weights):
     """The skewness without its sign."""
-    return abs(edgeworth.skewness(weights))
+    return abs(chisquare.skewness(weights))
 
 
 def lower_side(count: int) -> dict[str, torch.Tensor]:
@@ -57,11 +61,11 @@ CORRECTED = (
         left=_gap,
         right=_bound,
         sizes=tuple({"first": (m,), "score": (1,)} for m in (1, 8)),
-        build=normal.many_weights,
+        build=normal_approximation.many_weights,
         extremal=(lambda: equal_pairs(2048), lambda: lower_side(64)),
     )
     .times(0.864)
-    .but("no correction", left=partial(_gap, skew=lambda weights: 0 * edgeworth.skewness(weights)))
+    .but("no correction", left=partial(_gap, skew=lambda weights: 0 * chisquare.skewness(weights)))
     .but("the correction with the size of the skewness", left=partial(_gap, skew=_absolute))
 )
 
@@ -81,11 +85,11 @@ def _chi_square(factor: float) -> Verdict:
     with ops.precision(128):
         for n, scores in CHI_SCORES.items():
             few = min(n, 256)  # the bound and the skewness see n through the stable rank alone
-            kappa = edgeworth.skewness(ops.balls(np.ones(few))) / (arb(n) / few).sqrt() * factor
+            kappa = chisquare.skewness(ops.balls(np.ones(few))) / (arb(n) / few).sqrt() * factor
             bound = _of_rank(n)
             for y in scores:
                 size = np.array([arb(y)], dtype=object)
-                near = (ops.normal_cdf(size) + edgeworth.correction(size, kappa))[0]
+                near = (ops.normal_cdf(size) + chisquare.edgeworth_correction(size, kappa))[0]
                 off = abs(1 - _above(n, n + arb(y) * (2 * arb(n)).sqrt()) - near)
                 if off > bound:
                     return Verdict(False, f"{off.str(5)} above {bound.str(5)} at n = {n}", cases)
@@ -114,7 +118,7 @@ CHI_SQUARE = Decision(partial(_chi_square, 1.0), CHI_LIMITS, "certified").but(
 )
 
 RANGE = Inequality(
-    left=lambda weights: ops.square(edgeworth.skewness(weights)) * chisquare.stable_rank(weights),
+    left=lambda weights: ops.square(chisquare.skewness(weights)) * chisquare.stable_rank(weights),
     right=lambda weights: 8 + 0 * weights[..., 0],
     sizes=({"weights": (2,)}, {"weights": (6,)}),
     extremal=(lambda: {"weights": torch.ones(6, dtype=torch.float64)},),
@@ -127,8 +131,8 @@ def _equal(count: int) -> dict[str, torch.Tensor]:
 
 BY_RANK = (
     Inequality(
-        left=edgeworth.edgeworth_bound,
-        right=lambda weights: edgeworth.rank_bound(chisquare.stable_rank(weights)),
+        left=chisquare.edgeworth_bound,
+        right=lambda weights: chisquare.edgeworth_rank_bound(chisquare.stable_rank(weights)),
         sizes=({"weights": (2,)}, {"weights": (6,)}),
         extremal=(partial(_equal, 64), partial(_equal, 1)),
     )

@@ -17,7 +17,7 @@ from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import chisquare
 from attnverify.support.verdict import Verdict
 from attnverify.topics.localization.definitions import scores
-from attnverify.topics.shared.cases import CASES
+from attnverify.topics.shared.simulation_cases import CASES
 
 arb = flint.arb
 

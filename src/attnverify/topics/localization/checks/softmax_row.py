@@ -14,9 +14,9 @@ from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import certain
 from attnverify.checking.check import Check, Decision, Inequality
 from attnverify.checking.definition_agreement import by_definition
-from attnverify.mathematics import entropy, row, spread, walk
+from attnverify.mathematics import entropy, softmax_row, walk
 from attnverify.support.verdict import Verdict
-from attnverify.topics.localization.definitions import row as definitions
+from attnverify.topics.localization.definitions import exponential_row as definitions
 
 ERRORS = 4  # standard errors of a simulated mean
 
@@ -41,23 +41,23 @@ class Row:
     def figures(self, samples: int, random: torch.Generator) -> dict[str, Tensor]:
         """KL(pi || p), TV, |H - H(pi)| and the contrast's error of rows drawn by their law."""
         a, _, scale = self.numbers
-        near = row.slope_logits(torch.tensor(a, dtype=torch.float64), self.tokens)
-        u = row.sample_logits(self.product, self.tokens, scale, samples, random)
+        near = softmax_row.slope_logits(torch.tensor(a, dtype=torch.float64), self.tokens)
+        u = softmax_row.sample_logits(self.product, self.tokens, scale, samples, random)
         p, q, half = torch.softmax(u, -1), torch.softmax(near, -1), self.tokens // 2
         return {
-            "divergence": spread.relative_entropy(near - u, u),
+            "divergence": entropy.relative_entropy(near - u, u),
             "variation": (p - q).abs().sum(-1) / 2,
             "entropy": (entropy.entropy(u) - entropy.entropy(near)).abs(),
-            "contrast": (row.contrast(p, half) - row.contrast(q, half)).abs(),
+            "contrast": (softmax_row.contrast(p, half) - softmax_row.contrast(q, half)).abs(),
         }
 
     def bounds(self) -> dict[str, float]:
         a, asymmetry, _ = self.numbers
-        V = row.variation_bound(self.tokens, self.eta, asymmetry)
+        V = softmax_row.variation_bound(self.tokens, self.eta, asymmetry)
         return {
-            "divergence": row.divergence_bound(self.tokens, self.eta, asymmetry),
+            "divergence": softmax_row.divergence_bound(self.tokens, self.eta, asymmetry),
             "variation": V,
-            "entropy": row.entropy_bound(self.tokens, self.eta, a, asymmetry),
+            "entropy": softmax_row.entropy_bound(self.tokens, self.eta, a, asymmetry),
             "contrast": 2 * V,
         }
 
@@ -115,7 +115,7 @@ VARIATION = _bound("variation", "0.74 times the bound", lambda v, case: 0.74 * v
 ENTROPY = _bound(
     "entropy",
     "without the term |a|/(4 eta)",
-    lambda v, case: row.entropy_bound(case.tokens, case.eta, 0.0, case.numbers[1]),
+    lambda v, case: softmax_row.entropy_bound(case.tokens, case.eta, 0.0, case.numbers[1]),
 )
 CONTRAST = _bound("contrast", "0.69 times the bound", lambda v, case: 0.69 * v)
 
@@ -130,7 +130,7 @@ def _most(u, power: int = 2, parts: int = 6):
 
 PAIRS = (
     Inequality(
-        left=lambda u: row.pair_spread(ops.softmax(u)),
+        left=lambda u: softmax_row.pair_spread(ops.softmax(u)),
         right=_most,
         sizes=tuple({"u": (T,)} for T in (2, 3, 8)),
         extremal=(lambda: {"u": torch.zeros(8, dtype=torch.float64)},),
@@ -141,7 +141,9 @@ PAIRS = (
 
 
 def _slope_variance(a, tokens):
-    return row.position_variance(ops.softmax(row.slope_logits(a[..., 0], tokens.shape[-1])))
+    return softmax_row.position_variance(
+        ops.softmax(softmax_row.slope_logits(a[..., 0], tokens.shape[-1]))
+    )
 
 
 def _slope_most(a, tokens, **how):
@@ -162,7 +164,7 @@ POSITIONS = (
     .times(0.999)
     .but(
         "any row in place of an exponential one",
-        left=lambda a, tokens: row.position_variance(ops.softmax(tokens)),
+        left=lambda a, tokens: softmax_row.position_variance(ops.softmax(tokens)),
     )
 )
 
@@ -177,7 +179,7 @@ def _slope(a: float) -> dict[str, Tensor]:
 
 
 PROFILE = Inequality(
-    left=row.profile_deficit,
+    left=softmax_row.profile_deficit,
     right=lambda a: ops.square(a) / 24,
     sizes=({"a": (1,)},),
     build=_away_from_zero,

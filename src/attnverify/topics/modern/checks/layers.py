@@ -14,12 +14,12 @@ from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import certain
 from attnverify.checking.check import Check, Decision, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
-from attnverify.mathematics import collapse, layernorm, normalized, norms
+from attnverify.mathematics import collapse, layernorm, norms
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
-from attnverify.topics.modern.checks import gates, streams
-from attnverify.topics.modern.definitions import normalized as definitions
-from attnverify.topics.shared.instances import KEY_WIDTH, along_first_axis
+from attnverify.topics.modern.checks import gated_mlp, pre_norm
+from attnverify.topics.modern.definitions import layers as definitions
+from attnverify.topics.shared.layer_instances import KEY_WIDTH, along_first_axis
 
 SIZES = ({"X": (2, 2), "g": (2,), "e": (1, 1)}, {"X": (4, 3), "g": (3,), "e": (1, 1)})
 
@@ -40,22 +40,22 @@ def epsilon_allowed(X, g, e, **more: Any):
 
 def shortest(X, deviations: Callable = lambda X: X):
     """The smallest squared length of a token (of its deviations)."""
-    return -ops.amax(-normalized.length_squared(deviations(X)), -1)
+    return -ops.amax(-layernorm.length_squared(deviations(X)), -1)
 
 
 def _rms_bound(X, g, e, squared: Callable = shortest):
     size = ops.amax(abs(g), -1)
-    return norms.diameter(X) * normalized.lipschitz(size, squared(X), X.shape[-1], _flat(e))
+    return norms.diameter(X) * layernorm.lipschitz(size, squared(X), X.shape[-1], _flat(e))
 
 
 def _mean_square(X):
     """The mean squared length in place of the smallest."""
-    return ops.sum(normalized.length_squared(X), -1) / ops.constant(X.shape[-2], X)
+    return ops.sum(layernorm.length_squared(X), -1) / ops.constant(X.shape[-2], X)
 
 
 def _layer_bound(X, g, e, deviations: Callable = layernorm.deviations):
-    factor = normalized.lipschitz(
-        normalized.centered_size(g), shortest(X, deviations), X.shape[-1], _flat(e)
+    factor = layernorm.lipschitz(
+        layernorm.centered_size(g), shortest(X, deviations), X.shape[-1], _flat(e)
     )
     return norms.diameter(X) * factor
 
@@ -70,7 +70,7 @@ def _tokens(rows: list[list[float]], g: list[float], epsilon: float = 1.0) -> In
 
 RMS = (
     Inequality(
-        left=lambda X, g, e: norms.diameter(normalized.rms_norm(X, g, e)),
+        left=lambda X, g, e: norms.diameter(layernorm.rms_norm(X, g, e)),
         right=_rms_bound,
         sizes=SIZES,
         build=with_epsilon,
@@ -90,7 +90,7 @@ RMS = (
 
 LAYER_NORM = (
     Inequality(
-        left=lambda X, g, e: norms.diameter(normalized.layer_norm(X, g, e)),
+        left=lambda X, g, e: norms.diameter(layernorm.layer_norm(X, g, e)),
         right=_layer_bound,
         sizes=SIZES,
         build=with_epsilon,
@@ -114,7 +114,7 @@ SA_SIZES = tuple(
 
 
 def _behind(X, W_QK, b_QK, W, g, e):
-    N = normalized.rms_norm(X, g, e)
+    N = layernorm.rms_norm(X, g, e)
     return norms.diameter(collapse.layer(N, W_QK, b_QK, W, KEY_WIDTH))
 
 
@@ -170,7 +170,7 @@ def _orbit(start: tuple[int, int]) -> Verdict:
         W_QK = np.array([[[arb(16), zero], [zero, zero]]], dtype=object)
         worst = arb(0)
         for _ in range(ORBIT_LAYERS):
-            N = normalized.rms_norm(X, g, arb(1))
+            N = layernorm.rms_norm(X, g, arb(1))
             X = collapse.layer(N, W_QK, 0 * W_QK[..., 0], W, KEY_WIDTH)
             worst = worst.max(abs(norms.diameter(X) / own - 1))
         holds = certain(worst < arb(2) ** -1000, worst > arb("1e-3"))
@@ -192,6 +192,6 @@ CHECKS: dict[str, dict[str, Check]] = {
             definitions.norms, "the sum of squares in place of their mean", mean=False
         ),
     },
-    **gates.CHECKS,
-    **streams.CHECKS,
+    **gated_mlp.CHECKS,
+    **pre_norm.CHECKS,
 }

@@ -19,7 +19,7 @@ from attnverify.mathematics.masks import without_padding
 from attnverify.mathematics.softmax import oscillation
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
-from attnverify.topics.shared.instances import KEY_WIDTH, extremal_network
+from attnverify.topics.shared.layer_instances import KEY_WIDTH, extremal_network
 
 arb = flint.arb
 NONE = arb(2) ** -100  # what a difference of balls of 256 bits is below, if there is none

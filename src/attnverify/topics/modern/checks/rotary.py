@@ -15,9 +15,9 @@ from attnverify.checking.check import Check, Decision, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import rotary
 from attnverify.support.verdict import Verdict
-from attnverify.topics.modern.checks.plane import by_planes
+from attnverify.topics.modern.checks.positions import by_planes
 from attnverify.topics.modern.definitions import rotary as definitions
-from attnverify.topics.shared.simulated import within
+from attnverify.topics.shared.simulation_cases import within
 
 arb = flint.arb
 COUNT = 5  # distances, and tokens of a walk

@@ -15,19 +15,22 @@ from attnverify.checking.check import Check, Decision, Inequality
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import mask_bounds, norms
 from attnverify.support.verdict import Verdict
-from attnverify.topics.modern.checks.limits import LIMITS, drawn, in_the_limit, orbit
 from attnverify.topics.modern.checks.masks import (
+    LIMITS,
     Masked,
     after,
     alike_first,
     are_alike,
     feedback,
+    in_the_limit,
     line,
+    orbit,
+    random_tokens,
     recursion,
     sizes,
 )
 from attnverify.topics.modern.definitions import masks as definitions
-from attnverify.topics.shared.instances import KEY_WIDTH
+from attnverify.topics.shared.layer_instances import KEY_WIDTH
 
 arb = flint.arb
 
@@ -97,7 +100,7 @@ def _narrow(rate: Callable = lambda m, w: w, power: int = 0, layers: int = 400) 
     off = arb(0)
     with ops.precision(3600):
         for seed, (n, m, w) in enumerate(NARROW_CASES):
-            X, Q = drawn(n, m, 1, seed)
+            X, Q = random_tokens(n, m, 1, seed)
             before, now = orbit(X, Q, layers, w)
             ratio = norms.diameter(now) / norms.diameter(before)
             off = off.max(abs(layers * (rate(m, w) * ratio - 1) - (n - m - 1 + power)))
@@ -123,7 +126,7 @@ def _every_place(more: int = 0, layers: int = 200) -> Verdict:
     off = arb(0)
     with ops.precision(1800):
         for seed, (n, m, w) in enumerate(NARROW_CASES):
-            X, Q = drawn(n, m, 1, seed)
+            X, Q = random_tokens(n, m, 1, seed)
             _, X = orbit(X, Q, layers, w)
             away = [(X - X[0])[:, 0]]
             for _ in range(n - m):

@@ -1,6 +1,6 @@
 """Skip connections: what they keep from collapsing, and how fast the rest does."""
 
-from attnverify.topics.skip.claims import heads
+from attnverify.topics.skip.claims import many_heads
 from attnverify.verification.claim import Claim, Source
 
 DONG = "dong2021"
@@ -64,5 +64,5 @@ attained.
         uses=("skip.lower-bound",),
         notebook="skip",
     ),
-    *heads.MANY_HEADS,
+    *many_heads.MANY_HEADS,
 ]

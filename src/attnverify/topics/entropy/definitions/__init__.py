@@ -1,1 +1,0 @@
-"""Definitions that formulas of entropy are compared with, entry by entry."""

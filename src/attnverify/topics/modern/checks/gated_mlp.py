@@ -1,0 +1,94 @@
+"""Checks of the Lipschitz constant of gated MLPs: its decimals, and the bound on a ball."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from flint import arb
+
+from attnverify.arithmetic import interval_cover, ops
+from attnverify.checking.check import Check, Decision, Inequality, Instance
+from attnverify.checking.definition_agreement import by_definition
+from attnverify.mathematics import gated_mlp, layernorm, norms
+from attnverify.support.verdict import Verdict
+from attnverify.topics.modern.definitions import layers as definitions
+
+WEIGHT = "0.528706"  # the share w of the proof, near sigma'(a)/K at the maximum
+BELOW = "2.0421312"  # the decimals of K without the last rounding up
+
+
+def _slopes(a: arb) -> tuple[arb, arb]:
+    """sigma'(a) and sigma(a)/a."""
+    s = 1 / (1 + (-a).exp())
+    return s + a * s * (1 - s), s
+
+
+def _form(a: arb) -> arb:
+    """sigma'(a)^2/w + (sigma(a)/a)^2/(1 - w), which bounds the square of the constant."""
+    alpha, beta = _slopes(a)
+    return alpha**2 / arb(WEIGHT) + beta**2 / (1 - arb(WEIGHT))
+
+
+def _constant(shift: float = 0.0) -> Verdict:
+    """K between its decimals: the form on -40 <= a <= 40 by a cover, a point, and the tails.
+
+    For |a| >= 40 the second slope is at most 1 and the first at most 1 + 40 e^-40 < 1 + 2^-50 (at
+    most 2^-50 in size below 0), so the form is at most (1 + 2^-49)/w + 1/(1 - w).
+    """
+    low, high = (arb(d) - arb(shift) for d in (BELOW, gated_mlp.GATE))
+    with ops.precision(128):
+        parts = [interval_cover.positive(lambda a: high**2 - _form(a), arb(-40), arb(40))]
+        w = arb(WEIGHT)
+        tail = high**2 - (1 + arb(2) ** -49) / w - 1 / (1 - w)
+        parts.append((interval_cover.certain(tail > 0, tail < 0), 1))
+        alpha, beta = _slopes(arb(gated_mlp.GATE_AT[0]))
+        parts.append((interval_cover.certain(alpha + beta > low, alpha + beta < low), 1))
+    holds, cases = interval_cover.both(*parts)
+    return Verdict(holds, f"K between {low.str(9)} and {high.str(9)}", cases)
+
+
+CONSTANT = Decision(_constant, "the scalar function; the step to matrices is derived").but(
+    "both decimals 10^-6 lower", run=partial(_constant, 1e-6)
+)
+
+SIZES = (
+    {"X": (2, 1), "W_G": (1, 1), "W_U": (1, 1), "W_D": (1, 1)},
+    {"X": (2, 2), "W_G": (2, 3), "W_U": (2, 3), "W_D": (3, 2)},
+    {"X": (3, 3), "W_G": (3, 4), "W_U": (3, 4), "W_D": (4, 3)},
+)
+
+
+def _ball(X, W_G, W_U, W_D):
+    size, radius = norms.diameter(X), layernorm.largest_length(X)
+    return size * gated_mlp.gated_lipschitz(radius, W_G, W_U, W_D)
+
+
+def _at_the_maximum(width: int = 1) -> Instance:
+    """Tokens 1 and 1 - 2^-16 along e_1, gate weight near a: the slope there is K."""
+    along = torch.zeros(width, width, dtype=torch.float64)
+    along[0, 0] = 1
+    X = torch.zeros(2, width, dtype=torch.float64)
+    X[:, 0] = torch.tensor([1.0, 1 - 2.0**-16])
+    return {"X": X, "W_G": 3.24365 * along, "W_U": along, "W_D": along}
+
+
+BALL = (
+    Inequality(
+        left=lambda X, W_G, W_U, W_D: norms.diameter(gated_mlp.gated(X, W_G, W_U, W_D)),
+        right=_ball,
+        sizes=SIZES,
+        extremal=(_at_the_maximum,),
+    )
+    .times(0.9999)
+    .but("2 in place of K", right=lambda **i: _ball(**i) * 2 / gated_mlp.gate_constant(i["X"]))
+)
+
+
+CHECKS: dict[str, dict[str, Check]] = {
+    "modern.gated-mlp": {
+        "constant": CONSTANT,
+        "on a ball": BALL,
+        "entry by entry": by_definition(definitions.gated, "1/(1 + e^a) as the gate", sign=1),
+    },
+}

@@ -1,0 +1,309 @@
+"""Checks of pre-norm streams: shares of a new layer, sizes of what it adds, no collapse."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import torch
+
+from attnverify.arithmetic import ops
+from attnverify.checking.check import Check, Inequality, Instance
+from attnverify.mathematics import collapse, gated_mlp, layernorm, norms
+from attnverify.mathematics.spectral import spectral_norm
+from attnverify.topics.modern.checks.gated_mlp import SIZES as MLP_SIZES
+from attnverify.topics.shared.layer_instances import INSIDE, KEY_WIDTH, along_first_axis, two_tokens
+
+SUMMED_LAYERS = 30
+
+
+def _sum_of_cubes(r, m):
+    """sum over l < 30 of (r^2 + l m^2)^(-3/2)."""
+    total = 0 * r
+    for i in range(SUMMED_LAYERS):
+        length = ops.sqrt(ops.square(r) + ops.constant(i, r) * ops.square(m))
+        total = total + 1 / length**3
+    return total
+
+
+def _integral_bound(r, m, first: int = 1):
+    """first r^-3 + 2 m^-2 r^-1."""
+    return ops.constant(first, r) / r**3 + ops.constant(2, r) / (ops.square(m) * r)
+
+
+def _radius_and_step(r: float, m: float) -> Instance:
+    return {"r": torch.tensor([r]).double(), "m": torch.tensor([m]).double()}
+
+
+# r = m = 1 has 2.250 below 3, more than the integral alone; fast growth leaves the first term
+CUBES = (
+    Inequality(
+        left=_sum_of_cubes,
+        right=_integral_bound,
+        sizes=({"r": (1,), "m": (1,)},),
+        build=lambda r, m: {"r": torch.exp(r), "m": torch.exp(m)},
+        hypotheses=lambda r, m: [(0 * r, r), (0 * m, m)],
+        extremal=(partial(_radius_and_step, 1.0, 1.0), partial(_radius_and_step, 1.0, 2.0**10)),
+    )
+    .times(0.9999)
+    .but("without the first term", right=partial(_integral_bound, first=0))
+)
+
+
+# ------------------------------------------------------------------------ the share of a new layer
+
+
+def _length(x):
+    return ops.sqrt(ops.sum(ops.square(x), -1))
+
+
+def _stream(x, F):
+    """x_0, ..., x_L of x (..., d) and F (..., L + 1, d), the last of which is not added yet."""
+    for i in range(F.shape[-2] - 1):
+        x = x + F[..., i, :]
+    return x
+
+
+def along(x, F):
+    """sum over l < L of <F_l, x_l>, (...)."""
+    total = 0 * x[..., 0]
+    for i in range(F.shape[-2] - 1):
+        total = total + ops.sum(F[..., i, :] * _stream(x, F[..., : i + 1, :]), -1)
+    return total
+
+
+def not_against(x, F) -> Instance:
+    """x_0 moved along the sum of the updates until they do not point against the stream."""
+    whole = F[..., :-1, :].sum(-2)
+    less = torch.relu(-along(x, F)) / whole.square().sum(-1).clamp_min(1e-300)
+    return {"x": x + (less * (1 + 2.0**-20))[..., None] * whole, "F": F}
+
+
+def _not_against(x, F):
+    total = along(x, F)
+    return [(0 * total, total)]
+
+
+def _share(x, F):
+    return _length(F[..., -1, :]) / _length(_stream(x, F))
+
+
+def _most(x, F, power: int = 1):
+    """M / sqrt(|x_0|^2 + L^power m^2)."""
+    size = _length(F)
+    least, depth = -ops.amax(-size, -1), (F.shape[-2] - 1) ** power
+    grown = layernorm.length_squared(x) + ops.constant(depth, x) * ops.square(least)
+    return ops.amax(size, -1) / ops.sqrt(grown)
+
+
+def _least(x, F):
+    """m / (|x_0| + L M)."""
+    size = _length(F)
+    grown = _length(x) + ops.constant(F.shape[-2] - 1, x) * ops.amax(size, -1)
+    return -ops.amax(-size, -1) / grown
+
+
+def _updates(rows: list[list[float]], x: list[float]) -> Instance:
+    return {"x": torch.tensor(x).double(), "F": torch.tensor(rows).double()}
+
+
+STREAM_SIZES = ({"x": (2,), "F": (2, 2)}, {"x": (3,), "F": (4, 3)}, {"x": (4,), "F": (3, 4)})
+
+ABOVE = (
+    Inequality(
+        left=_share,
+        right=_most,
+        sizes=STREAM_SIZES,
+        build=not_against,
+        hypotheses=_not_against,
+        extremal=(
+            lambda: _updates([[0.0, 5.0, 0.0], [0.0, 0.0, 5.0], [4.0, -3.0, 0.0]], [7.5, 0.0, 0.0]),
+        ),
+    )
+    .times(0.9999)
+    .but(
+        "updates that point against the stream",
+        build=lambda x, F: {"x": x, "F": F},
+        hypotheses=None,
+        extremal=(lambda: _updates([[-0.5, 0.5, 0.0], [0.5, 0.5, 0.0]], [1.0, 0.0, 0.0]),),
+    )
+    .but("L^2 in place of L", right=partial(_most, power=2))
+)
+
+BELOW = Inequality(
+    left=_least,
+    right=_share,
+    sizes=STREAM_SIZES,
+    extremal=(lambda: _updates([[2.0, 0.0], [2.0, 0.0], [2.0, 0.0]], [1.0, 0.0]),),
+).times(0.9999)
+
+
+# ------------------------------------------------------------------------------ what a layer adds
+
+ADDED_SIZES = tuple(
+    {"X": (n, d), "W_QK": (H, d, d), "b_QK": (H, d), "W": (H, d, d), "g": (d,)}
+    for n, d, H in ((2, 2, 1), (4, 3, 2), (3, 4, 2))
+)
+
+
+def _normalized(X, g):
+    return layernorm.rms_norm(X, g, ops.constant(0, X))
+
+
+def _radius(g):
+    return ops.root(g.shape[-1], g) * ops.amax(abs(g), -1)
+
+
+def _attention_adds(X, W_QK, b_QK, W, g):
+    return layernorm.largest_length(collapse.layer(_normalized(X, g), W_QK, b_QK, W, KEY_WIDTH))
+
+
+def _equal_tokens() -> Instance:
+    one = along_first_axis(2, 1, 1, 1.0)[0]
+    X = torch.tensor([[3.0, 0.0], [5.0, 0.0]]).double()
+    zero = torch.zeros(1, 2).double()
+    return {"X": X, "W_QK": one, "b_QK": zero, "W": 2 * one, "g": torch.tensor([1.5, 0.5]).double()}
+
+
+ATTENTION = (
+    Inequality(
+        left=_attention_adds,
+        right=lambda X, W_QK, b_QK, W, g: _radius(g) * ops.sum(spectral_norm(W), -1),
+        sizes=ADDED_SIZES,
+        extremal=(_equal_tokens,),
+    )
+    .times(0.9999)
+    .but(
+        "the mean of |g_k| in place of the largest",
+        right=lambda X, W_QK, b_QK, W, g: (
+            ops.root(g.shape[-1], g)
+            * ops.sum(abs(g), -1)
+            / ops.constant(g.shape[-1], g)
+            * ops.sum(spectral_norm(W), -1)
+        ),
+    )
+)
+
+
+def _gated_adds(X, W_G, W_U, W_D, g):
+    return layernorm.largest_length(gated_mlp.gated(_normalized(X, g), W_G, W_U, W_D))
+
+
+def _gated_most(X, W_G, W_U, W_D, g):
+    size = spectral_norm(W_G) * spectral_norm(W_U) * spectral_norm(W_D)
+    return ops.square(_radius(g)) * size
+
+
+def _open_gate() -> Instance:
+    one = along_first_axis(2, 1, 1, 1.0)[0, 0]
+    maps = torch.cat([one, torch.zeros(2, 1).double()], 1)
+    X = torch.tensor([[3.0, 0.0], [5.0, 0.0]]).double()
+    g = torch.tensor([1.5, 0.5]).double()
+    return {"X": X, "W_G": 32 * maps, "W_U": maps, "W_D": maps.mT.contiguous(), "g": g}
+
+
+#: One more, of fewer tokens than features and fewer units than both.
+GATED_SIZES = (*MLP_SIZES[1:], {"X": (2, 4), "W_G": (4, 1), "W_U": (4, 1), "W_D": (1, 4)})
+
+GATED = Inequality(
+    left=_gated_adds,
+    right=_gated_most,
+    sizes=tuple({**size, "g": (size["X"][1],)} for size in GATED_SIZES),
+    extremal=(_open_gate,),
+).times(0.9999)
+
+
+# ------------------------------------------------------------------------------------ no collapse
+
+V, K = 0.5, 3.2382  # K(1/2) rounded up (claim skip.polynomial-rate-heads)
+
+
+def layers(X, W_QK, b_QK, W, g, power: int = 3):
+    """lambda_l^power mu_l and lambda_l sum_h v_h of every layer, and the output's diameter."""
+    costs, values = [], []
+    for i in range(W.shape[-4]):
+        least = -ops.amax(-layernorm.length_squared(X), -1)
+        lam = layernorm.lipschitz(ops.amax(abs(g), -1), least, X.shape[-1], ops.constant(0, X))
+        c, v = collapse.rate(W_QK[..., i, :, :, :], KEY_WIDTH), spectral_norm(W[..., i, :, :, :])
+        costs.append(lam**power * ops.sum(c * v, -1))
+        values.append(lam * ops.sum(v, -1))
+        N, at = _normalized(X, g), (..., i, slice(None), slice(None), slice(None))
+        X = X + collapse.layer(N, W_QK[at], b_QK[..., i, :, :], W[at], KEY_WIDTH)
+    return costs, values, norms.diameter(X)
+
+
+def _growth(**i: Any):
+    after = layers(**i)[2]
+    return ops.square(norms.diameter(i["X"]) / after) - ops.constant(1, i["X"])
+
+
+def _allowed(power: int = 3, **i: Any):
+    costs = layers(**i, power=power)[0]
+    total = sum(costs[1:], costs[0])
+    return ops.constant(K, i["X"]) * total * ops.square(norms.diameter(i["X"]))
+
+
+def small_values(X, W_QK, b_QK, W, g) -> Instance:
+    """Value maps of every layer scaled to lambda_l sum_h v_h just below V, one layer at a time."""
+    maps = []
+    for i in range(W.shape[-4]):
+        done = torch.stack([*maps, W[..., i, :, :, :]], -4)
+        most = layers(X, W_QK[..., : i + 1, :, :, :], b_QK[..., : i + 1, :, :], done, g)[1][-1]
+        maps.append(W[..., i, :, :, :] * (INSIDE * V / most)[..., None, None, None])
+    return {"X": X, "W_QK": W_QK, "b_QK": b_QK, "W": torch.stack(maps, -4), "g": g}
+
+
+def _values_below(**i: Any):
+    return [(value, ops.full(tuple(value.shape), V, value)) for value in layers(**i)[1]]
+
+
+def _costly(depth: int, length: float) -> Instance:
+    """Two tokens that attain the bound for V = 1/2: W_V = -v e_1 e_1', scores along e_1.
+
+    They begin at distance 1 with this length. d = 4 and g = 1, so lambda is 2 over the length; a
+    layer costs most where c lambda^2 delta^2 = y (x_V = V y), and it leaves 1 - V tanh y of delta.
+    """
+    size, y, kept = 1.0, 1.138, length**2 - 0.25
+    X = two_tokens(4, size)
+    X[:, 1] = kept**0.5
+    W_QK, W = [], []
+    for _ in range(depth):
+        lam = 2 / (kept + size**2 / 4) ** 0.5
+        W_QK.append(along_first_axis(4, 1, 1, 4 * KEY_WIDTH**0.5 * y / (lam * size) ** 2))
+        W.append(along_first_axis(4, 1, 1, -V / lam * (1 - 2.0**-30)))
+        size = size * (1 - V * math.tanh(y))
+    zero, g = torch.zeros(depth, 1, 4).double(), torch.ones(4, dtype=torch.float64)
+    return {"X": X, "W_QK": torch.cat(W_QK), "b_QK": zero, "W": torch.cat(W), "g": g}
+
+
+NO_COLLAPSE = (
+    Inequality(
+        left=_growth,
+        right=_allowed,
+        sizes=tuple(
+            {"X": (n, d), "W_QK": (L, H, d, d), "b_QK": (L, H, d), "W": (L, H, d, d), "g": (d,)}
+            for n, d, L, H in ((2, 2, 1, 1), (3, 2, 3, 2), (2, 4, 1, 3))
+        ),
+        build=small_values,
+        hypotheses=_values_below,
+        extremal=(
+            partial(_costly, 1, 1.0),
+            partial(_costly, 2, 1.0),
+            partial(_costly, 1, 2 / 1.005),
+        ),
+    )
+    .times(0.9999)
+    .but("lambda_l^2 in place of its cube", right=partial(_allowed, power=2))
+)
+
+CHECKS: dict[str, dict[str, Check]] = {
+    "modern.pre-norm-depth": {
+        "share above": ABOVE,
+        "share below": BELOW,
+        "attention adds": ATTENTION,
+        "gate adds": GATED,
+        "no collapse": NO_COLLAPSE,
+        "sum of cubes": CUBES,
+    },
+}

@@ -1,0 +1,97 @@
+"""One layer with its eight weights and biases as they stand, for bounds that hold for all biases.
+
+Elsewhere checks take the reduced form (claim attention.qk-reduction) with the query bias alone; the
+key bias has no effect and the others shift all tokens alike. Here nothing is left out.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from attnverify.arithmetic import ops
+from attnverify.checking.check import Inequality, Instance
+from attnverify.mathematics import collapse, norms
+from attnverify.mathematics.head_bounds import repeat
+from attnverify.mathematics.spectral import spectral_norm
+
+
+def full_layer(X, W_Q, b_Q, W_K, b_K, W_V, b_V, W_O, b_O):
+    """sum_h P_h (X W_V,h + 1 b_V,h') W_O,h + 1 b_O'; X (..., n, d), W (..., H, d, k), b_O (..., d).
+
+    P_h = softmax((X W_Q,h + 1 b_Q,h')(X W_K,h + 1 b_K,h')' / sqrt(k)).
+    """
+    Y = X[..., None, :, :]
+    queries, keys = Y @ W_Q + b_Q[..., None, :], Y @ W_K + b_K[..., None, :]
+    P = ops.softmax(queries @ ops.transpose(keys) / ops.root(W_Q.shape[-1], X))
+    return ops.sum(P @ (Y @ W_V + b_V[..., None, :]) @ W_O, -3) + b_O[..., None, :]
+
+
+def grouped_layer(X, W_Q, b_Q, W_K, b_K, W_V, b_V, W_O, b_O):
+    """:func:`full_layer` with keys and values of groups, (..., groups, d, k), for their heads.
+
+    The heads of a group stand in a row.
+    """
+    times = W_Q.shape[-3] // W_K.shape[-3]
+    W_K, W_V = (repeat(W, times, -3) for W in (W_K, W_V))
+    b_K, b_V = (repeat(b, times, -2) for b in (b_K, b_V))
+    return full_layer(X, W_Q, b_Q, W_K, b_K, W_V, b_V, W_O, b_O)
+
+
+def _left(X, W_Q, W_K, W_V, W_O):
+    """sum_h ||W_V,h W_O,h||_2 tanh(c_h diam(X)^2), c_h the rate of W_Q,h W_K,h'."""
+    c = collapse.rate(W_Q @ ops.transpose(W_K), W_Q.shape[-1])
+    return collapse.sharp_factor(norms.diameter(X), c, spectral_norm(W_V @ W_O))
+
+
+def _bound(X, W_Q, b_Q, W_K, b_K, W_V, b_V, W_O, b_O):
+    return norms.diameter(X) * _left(X, W_Q, W_K, W_V, W_O)
+
+
+def _lowest(X, W_Q, b_Q, W_K, b_K, W_V, b_V, W_O, b_O):
+    return norms.diameter(X) * (1 - _left(X, W_Q, W_K, W_V, W_O))
+
+
+def _sizes(n: int, d: int, k: int, v: int, H: int) -> dict[str, tuple[int, ...]]:
+    query, value = {"W": (H, d, k), "b": (H, k)}, {"W": (H, d, v), "b": (H, v)}
+    return {
+        "X": (n, d),
+        **{f"{part}_{name}": size for name in "QK" for part, size in query.items()},
+        **{f"{part}_V": size for part, size in value.items()},
+        "W_O": (H, v, d),
+        "b_O": (d,),
+    }
+
+
+def two_tokens(value: float) -> Instance:
+    """Tokens +-e_1, W_Q = W_K = e_1, W_V = value I, and every bias but the query's.
+
+    Scores depend on the first feature alone; with the query bias both tokens would attend alike.
+    """
+    eye = torch.eye(2, dtype=torch.float64)
+    return {
+        "X": torch.stack([eye[0], -eye[0]]),
+        **{f"W_{name}": eye[None, :, :1] for name in "QK"},
+        "b_Q": torch.zeros(1, 1, dtype=torch.float64),
+        "b_K": torch.full((1, 1), 0.75, dtype=torch.float64),
+        "W_V": value * eye[None],
+        "b_V": torch.tensor([[0.5, -1.5]], dtype=torch.float64),
+        "W_O": eye[None],
+        "b_O": torch.tensor([2.0, 0.25], dtype=torch.float64),
+    }
+
+
+SIZES = (_sizes(2, 2, 1, 2, 1), _sizes(3, 2, 2, 1, 2), _sizes(4, 3, 2, 2, 2))
+
+LAYER = Inequality(
+    left=lambda **i: norms.diameter(full_layer(**i)),
+    right=_bound,
+    sizes=SIZES,
+    extremal=(lambda: two_tokens(0.75),),
+).times(0.9999)
+
+LOWER = Inequality(
+    left=_lowest,
+    right=lambda **i: norms.diameter(i["X"] + full_layer(**i)),
+    sizes=SIZES,
+    extremal=(lambda: two_tokens(-0.75),),
+).times(0.9999)
