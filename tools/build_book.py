@@ -8,8 +8,8 @@ The new book is built in a folder of its own and takes the place of `_build/html
 rename only when every stage succeeded, and its evidence that of `_build/evidence.json`, so a
 failed build leaves the previous one as it was. With BOOK_REPOSITORY_URL set (the publishing
 workflow fills in the hosting repository's own address) the pages get launch buttons; without it
-they have their downloads only. BOOK_ADDRESS says where the book will be published: canonical
-links, a sitemap and a feed of changes are made where it is set.
+they have their downloads only. BOOK_ADDRESS says where the book will be published, for canonical
+links.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from attnverify.book.build import npm, page_python
 from attnverify.book.build.execute_notebooks import cells, fill, read
 from attnverify.book.build.one_page import ONE_FILE
 from attnverify.book.build.run_main import leave
-from attnverify.book.html.slim_html import slim
+from attnverify.book.html.finish_pages import finish
 from attnverify.book.pages.common import read_evidence
 from attnverify.derivation.notebook_sources import NOTEBOOKS
 from attnverify.runtime.cache import VARIABLE as STORE
@@ -47,12 +47,11 @@ from attnverify.support.files import write_text
 from attnverify.support.vocabulary import tally
 
 ROOT = Path(__file__).resolve().parents[1]
-#: What a built page depends on; book/generated follows from these. The feed is made from the
-#: changelog, and the license is beside the pages' Python.
+#: What a built page depends on; book/generated follows from these. The license is beside the
+#: pages' Python.
 INPUTS = (
     "_config.yml",
     "_toc.yml",
-    "CHANGELOG.md",
     "LICENSE",
     "constraints.txt",
     "book",
@@ -64,8 +63,8 @@ INPUTS = (
 #: What the evidence and the generated pages depend on, beside each other and the notebooks.
 CLAIMS = ("src", "formal", "constraints.txt")
 #: What the parsed pages depend on beside documents, outputs, claims and evidence.
-MACHINERY = ("_config.yml", "_toc.yml", "constraints.txt", "book/references.bib")
-MACHINERY += ("tools",)
+MACHINERY = ("_config.yml", "_toc.yml", "constraints.txt", "book/references.bib", "book/_static")
+MACHINERY += ("tools", "src/attnverify/book/sphinx/static", "src/attnverify/book/inpage/static")
 #: What reads pages: the extension names its parts by text, so imports do not tell them.
 EXTENSION = tuple(
     f"attnverify.book.sphinx.{path.stem}"
@@ -423,7 +422,7 @@ def build(fresh: bool = False) -> Path:
             python.result()
         made = timed("build the pages", build_html, pages, pages / "executed", evidence)
         html = copied(made, pages / "trimmed")
-        timed("trim styles, icons and scripts", slim, html)
+        timed("finish the pages", finish, html)
         timed("add Python for the pages", add_python, html)
         if (last_written(ROOT), source_hash(ROOT)) == (written, sources):
             (html / STAMP).write_text(stamp_of(sources, evidence))

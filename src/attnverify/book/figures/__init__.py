@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -20,44 +21,60 @@ COLORS = {
     "reference": STATUS_COLORS["not checked"],
 }
 
+#: Width of every figure in inches. A phone of 390 pixels shows it at 85 %, so that letters of 8
+#: points are 9 pixels high; a wide screen shows it larger (book.css). One drawing serves both.
+WIDTH = 4.1
+#: Heights of a panel in inches, where a figure has several.
+LOWEST, HIGHEST = 1.9, 2.6
+LETTERS = 40  # of a title in one line
 STYLE: dict[Any, Any] = {
-    "figure.figsize": (6.4, 3.6),
+    "figure.figsize": (WIDTH, 2.8),
     "figure.facecolor": "white",
     "figure.constrained_layout.use": True,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "grid.alpha": 0.3,
-    "font.size": 10,
-    "legend.frameon": False,
+    "font.size": 9,
+    "legend.fontsize": 8,
+    "legend.framealpha": 0.8,  # what a legend covers stays visible
+    "legend.edgecolor": "none",
     "savefig.dpi": 144,
     "svg.hashsalt": "attnverify",  # the same figure gives the same file
 }
 
 
-def _draw_sharply() -> None:
-    """A notebook shows figures as vectors, without a date in them, and with one for a phone."""
-    if "inline" in plt.get_backend():
-        from IPython.core.getipython import get_ipython
-        from matplotlib_inline.backend_inline import set_matplotlib_formats
+def axes(
+    title: str,
+    x: str,
+    y: str,
+    columns: int = 1,
+    figsize: tuple[float, float] = (6.4, 3.6),
+    **options: Any,
+) -> tuple[Figure, Any]:
+    """A figure with labeled axes in the book's style, as wide as every other one.
 
-        from attnverify.book.figures import narrow
-
-        set_matplotlib_formats("svg")
-        shell: Any = get_ipython()
-        drawn = shell.display_formatter.formatters["image/svg+xml"]
-        drawn.for_type(Figure, narrow.both)
-
-
-def axes(title: str, x: str, y: str, columns: int = 1, **options) -> tuple[Figure, Any]:
-    """A figure with labeled axes in the book's style; options go to ``plt.subplots``.
-
-    With ``columns`` > 1 the second value is an array of axes that all carry the labels.
+    Args:
+        columns: Number of panels. Two or three stand under each other, more in rows of two; the
+            second value is then an array of axes that all carry the labels.
+        figsize: Width and height, of which the shape of a panel follows.
+        options: Passed on to ``plt.subplots``.
     """
     plt.rcParams.update(STYLE)
-    _draw_sharply()
-    figure, grid = plt.subplots(1, columns, squeeze=False, **options)
-    for part in grid[0]:
+    if "inline" in plt.get_backend():
+        from matplotlib_inline.backend_inline import set_matplotlib_formats
+
+        set_matplotlib_formats("svg", metadata={"Date": None})
+    across = 1 if columns < 4 else 2
+    down = -(-columns // across)
+    height = WIDTH / across * figsize[1] * columns / figsize[0]
+    if columns > 1:
+        height = min(max(height, LOWEST), HIGHEST)
+    figure, grid = plt.subplots(
+        down, across, squeeze=False, figsize=(WIDTH, height * down), **options
+    )
+    parts = grid.ravel()
+    for part in parts:
         part.set(xlabel=x, ylabel=y)
-    figure.suptitle(title)
-    return figure, grid[0, 0] if columns == 1 else grid[0]
+    figure.suptitle(textwrap.fill(title, LETTERS))
+    return figure, parts[0] if columns == 1 else parts

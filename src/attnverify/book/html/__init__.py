@@ -1,1 +1,1 @@
-"""What happens to the built pages: one style sheet, sizes of pictures, lighter HTML."""
+"""What is done to the built pages: lighter heads, mended markup, sizes of pictures."""

@@ -1,1 +1,1 @@
-"""The generated pages of the book: status, errata, dependency graph, index from claim to code."""
+"""The generated pages of the book: status, errata, formal proofs, findings."""

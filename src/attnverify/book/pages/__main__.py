@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
-from attnverify.book.pages import codeindex, errata, findings, graph, proofs, status
-from attnverify.book.pages.common import anchor, read_evidence
+from attnverify.book.pages import errata, findings, proofs, status
+from attnverify.book.pages.common import read_evidence
 from attnverify.support.errors import InputError
 from attnverify.support.files import write_text
-from attnverify.topics import registry
 
 
 def write(evidence_file: Path, out: Path) -> list[Path]:
@@ -20,17 +18,9 @@ def write(evidence_file: Path, out: Path) -> list[Path]:
     Raises InputError, before anything is written, if the evidence file cannot be used.
     """
     evidence = read_evidence(evidence_file)
-    notebooks = Path(os.path.relpath(out.resolve().parents[1] / "notebooks", out.resolve()))
-
-    def link(id: str) -> str:
-        return f"{(notebooks / registry[id].notebook).as_posix()}.html#{anchor(id)}"
-
     pages = {
         "status.md": status.text(evidence),
         "errata.md": errata.text(evidence),
-        "graph.md": graph.text(evidence, link),
-        "code.md": codeindex.text(),
-        "files.md": codeindex.files_text(),
         "findings.inc": findings.text(),  # a part of the landing page, and no page itself
     }
     pages |= proofs.texts()  # parts of a page, too

@@ -136,8 +136,7 @@ def setup(app: Sphinx) -> dict:
     # Seconds. The extension's 5 are too few on a busy machine.
     katex.STARTUP_TIMEOUT = katex.RENDER_TIMEOUT = 120.0
     app.setup_extension("attnverify.book.sphinx.formulas")
-    app.setup_extension("attnverify.book.sphinx.changed")
-    app.setup_extension("attnverify.book.sphinx.written")
+    app.setup_extension("attnverify.book.sphinx.incremental")
     app.setup_extension("attnverify.book.sphinx.downloads")
     app.setup_extension("attnverify.book.sphinx.published")
     app.connect("builder-inited", check_math)

@@ -10,7 +10,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from attnverify.book.pages import oneline, tables
 from attnverify.book.pages.common import Evidence, anchor
-from attnverify.book.sphinx.links import ClaimRole, evidence_of, status_badge
+from attnverify.book.sphinx.links import ALL, ClaimRole, evidence_of, show, status_badge
 from attnverify.support.errors import InputError
 from attnverify.topics import Claim, registry
 
@@ -32,6 +32,8 @@ class EvidenceDirective(SphinxDirective):
             LOG.error("%s", error, location=self.get_location(), type="attnverify", subtype="id")
             return []
         evidence = evidence_of(self.env)
+        pattern = any(set(argument) & set("*?[") for argument in self.arguments)
+        show(self.env, *(c.id for c in claims), *([ALL] if pattern else []))
         return [node for claim in claims for node in self._of(claim, evidence)]
 
     def _of(self, claim: Claim, evidence: Evidence) -> list[nodes.Node]:
@@ -88,10 +90,8 @@ class EvidenceDirective(SphinxDirective):
 
 
 def setup(app: Sphinx) -> None:
-    """Register the directive, the roles {evidence} and {twins}, and what folds the details."""
+    """Register the directive, the roles {evidence} and {twins}, and the caption of tables."""
     app.add_directive("evidence", EvidenceDirective)
     app.add_role("evidence", ClaimRole("claim-evidence"))
     app.add_role("twins", ClaimRole("claim-twins"))
     app.add_node(tables.Caption, html=(tables.visit_caption, tables.depart_caption))
-    app.add_css_file("evidence.css")
-    app.add_js_file("details.js", loading_method="defer")

@@ -1,11 +1,10 @@
 """Sphinx extension: the registry's claims and their evidence in the pages of the book.
 
 Directives ``{claim} ID``, ``{evidence} ID...`` and ``{verdict}``; roles ``{claim}`` (a link to the
-box of a claim), ``{formal}`` (to its formal statement), ``{status}`` (its badge) and ``{api}`` (a
-link to an entry of the API reference, if there is one). What they print comes from the registry
-and from the evidence file named by the configuration value ``attnverify_evidence`` (relative to
-the source folder). Unknown ids and a missing or broken evidence file are warnings, so that a
-strict build fails.
+box of a claim), ``{formal}`` (to its formal statement) and ``{status}`` (its badge). What they
+print comes from the registry and from the evidence file named by the configuration value
+``attnverify_evidence`` (relative to the source folder). Unknown ids and a missing or broken
+evidence file are warnings, so that a strict build fails.
 """
 
 from __future__ import annotations
@@ -25,11 +24,12 @@ from attnverify.book.pages.common import Evidence, anchor, escape
 from attnverify.book.sphinx import evidence as evidence_boxes
 from attnverify.book.sphinx import formalbox
 from attnverify.book.sphinx.links import (
-    ApiRole,
+    ALL,
     ClaimRole,
     StatusRole,
     evidence_of,
     resolve,
+    show,
     status_badge,
 )
 from attnverify.support.errors import InputError
@@ -44,8 +44,8 @@ PROOF_TYPE = {"counterexample": "example", "experiment": "example"}
 
 
 #: Extensions of their own.
-PARTS = ("sphinx.citing", "sphinx.finding", "sphinx.folding", "sphinx.holding", "inpage.buttons")
-PARTS += ("sphinx.previews",)
+PARTS = ("sphinx.citing", "sphinx.finding", "sphinx.folding", "sphinx.previews")
+PARTS += ("inpage.buttons",)
 
 
 class ClaimDirective(SphinxDirective):
@@ -59,6 +59,7 @@ class ClaimDirective(SphinxDirective):
         except InputError as error:
             LOG.error("%s", error, location=self.get_location(), type="attnverify", subtype="id")
             return []
+        show(self.env, claim.id, *(id for ids in self._relations(claim).values() for id in ids))
         kind = PROOF_TYPE.get(claim.kind, claim.kind)
         label = anchor(claim.id)
         options = {"label": label, "class": ["attnverify-claim"]}
@@ -99,8 +100,7 @@ class ClaimDirective(SphinxDirective):
             for k, id in enumerate(ids):
                 last += [nodes.Text(", " * (k > 0)), self._link("claim", id, "")]
             last += nodes.Text(". ")
-        for kind, text in (("claim-evidence", "evidence"), ("claim-code", "code of its checks")):
-            last += [self._link(kind, claim.id, text), nodes.Text(" · ")]
+        last += [self._link("claim-evidence", claim.id, "evidence"), nodes.Text(" · ")]
         last += nodes.literal("", claim.id)
         footer.children = []
         footer += [first, last, *formalbox.folded(claim, evidence)]
@@ -150,6 +150,7 @@ class VerdictDirective(SphinxDirective):
     """``{verdict}``: how many claims have which status, and what the evidence is made of."""
 
     def run(self) -> list[nodes.Node]:
+        show(self.env, ALL)
         evidence = evidence_of(self.env)
         box = nodes.container(classes=["attnverify-verdict"])
         box += [self._statuses(evidence), nodes.paragraph("", _pieces(evidence))]
@@ -211,7 +212,6 @@ def setup(app: Sphinx) -> dict:
     app.add_directive("verdict", VerdictDirective)
     app.add_role("claim", ClaimRole())
     app.add_role("status", StatusRole())
-    app.add_role("api", ApiRole())
     app.add_role("formal", ClaimRole("claim-formal"))
     app.connect("config-inited", _one_counter)
     app.connect("missing-reference", resolve)

@@ -1,8 +1,8 @@
-"""Search that finds claims: by id, number, title and the words of their formulas.
+"""Search that finds claims by id, number, title and the words of their formulas.
 
 Sphinx's search knows pages and headings. ``claims.js`` holds what is searched of each claim, and
-the chapters on what a reader may call otherwise; ``search.js`` puts what matches before the pages.
-Both are loaded by the search page alone.
+the chapters on subjects with other names in the literature; ``search.js`` lists what matches above
+the results of Sphinx. The search page alone loads both.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from sphinx.environment import BuildEnvironment
 
 from attnverify.book.pages.common import anchor
 from attnverify.book.sphinx.links import box_of
-from attnverify.topics import Claim, registry
+from attnverify.topics import registry
 
 DATA = "claims.js"
 COLLAPSE = ("collapse-summary", "collapse-composite", "collapse-relative")
 #: Names of a subject, as the literature has them, and the chapters on it.
-TOPICS = {
+SUBJECTS = {
     "rank collapse": COLLAPSE,
     "oversmoothing": COLLAPSE,
     "over-smoothing": COLLAPSE,
@@ -45,39 +45,32 @@ def formula_words(statement: str) -> list[str]:
     return sorted({w.lower() for f in formulas for w in WORD.findall(f) if w not in LAYOUT})
 
 
-def entry(claim: Claim, env: BuildEnvironment) -> list | None:
-    """What the search page knows of a claim; None if no page prints it."""
-    box = box_of(env, claim)
-    if box is None:
-        return None
-    page, name = box
-    prose = " ".join(re.findall(r"[^\W_]+", MATH.sub(" ", claim.statement))).lower()
-    words = " ".join(formula_words(claim.statement))
-    return [claim.id, name, claim.title, words, prose, page, anchor(claim.id)]
+def entries(env: BuildEnvironment) -> list[list[str]]:
+    """What the search page knows: id, name, title, words of formulas, and address of each claim.
 
-
-def topics(env: BuildEnvironment) -> dict[str, list]:
-    """The address and the numbered title of each chapter on a subject."""
-
-    def titled(page: str) -> list[str]:
-        number = env.toc_secnumbers.get(page, {}).get("", ())
-        return [page, " ".join([*(f"{k}." for k in number), env.titles[page].astext()])]
-
-    pages = {name: [f"notebooks/{part}" for part in parts] for name, parts in TOPICS.items()}
-    return {
-        name: [titled(page) for page in found if page in env.titles]
-        for name, found in pages.items()
-    }
+    The chapters on a subject come first, with the subject in the place of the id.
+    """
+    found = []
+    for subject, chapters in SUBJECTS.items():
+        for page in (f"notebooks/{chapter}" for chapter in chapters):
+            if page in env.titles:
+                number = ".".join(map(str, env.toc_secnumbers.get(page, {}).get("", ())))
+                title = env.titles[page].astext()
+                found.append([subject, f"Chapter {number}".strip(), title, "", f"{page}.html"])
+    for claim in registry.values():
+        if box := box_of(env, claim):
+            page, name = box
+            words = " ".join(formula_words(claim.statement))
+            address = f"{page}.html#{anchor(claim.id)}"
+            found.append([claim.id, name, claim.title, words, address])
+    return found
 
 
 def write_data(app: Sphinx, exception: Exception | None) -> None:
-    """Write what is searched of each claim, and the chapters on each subject."""
+    """Write what is searched beside the pages."""
     if exception is None and app.builder.name == "html":
-        found = [e for claim in registry.values() if (e := entry(claim, app.env))]
-        path = Path(app.outdir, "_static", DATA)
-        text = f"var attnverifyClaims = {json.dumps(found)};\n"
-        text += f"var attnverifyTopics = {json.dumps(topics(app.env))};\n"
-        path.write_text(text, encoding="utf-8")
+        text = f"var attnverifyFound = {json.dumps(entries(app.env))};\n"
+        Path(app.outdir, "_static", DATA).write_text(text, encoding="utf-8")
 
 
 def add_scripts(app: Sphinx, pagename: str, templatename: str, context: dict, doctree) -> None:

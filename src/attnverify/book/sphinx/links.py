@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from functools import lru_cache
 from pathlib import Path
 
@@ -20,11 +19,27 @@ from attnverify.topics import Claim, registry
 
 LOG = logging.getLogger(__name__)
 #: The pages that a claim's box links to.
-PAGES = {"status": "book/generated/status", "code": "book/generated/code", "formal": "book/formal"}
+PAGES = {"status": "book/generated/status", "formal": "book/formal"}
 
 #: Where a claim's evidence is printed: the line of its chapter, or the table of its twins. The
 #: status page stands in where the chapter does not print it.
 EVIDENCE = {"claim-evidence": "evidence", "claim-twins": "twins"}
+
+
+#: Stands for every claim among those that a page shows something of.
+ALL = "*"
+
+
+def shown(env: BuildEnvironment) -> dict[str, set[str]]:
+    """By page the ids of the claims that it shows something of (:mod:`incremental`)."""
+    if not hasattr(env, "attnverify_shown"):
+        env.attnverify_shown = {}  # type: ignore
+    return env.attnverify_shown  # type: ignore
+
+
+def show(env: BuildEnvironment, *ids: str) -> None:
+    """Note that the page which is read shows something of these claims."""
+    shown(env).setdefault(env.docname, set()).update(ids)
 
 
 @lru_cache(maxsize=1)
@@ -35,8 +50,8 @@ def _read(path: Path, changed: int) -> Evidence:
 def evidence_of(env: BuildEnvironment) -> Evidence:
     """The evidence file of the build; a warning, and nothing checked, if it cannot be used.
 
-    Pages that show something of it are read again by content
-    (src/attnverify/book/sphinx/changed.py), not by its time: every verification writes it.
+    Pages that show something of it are read again by content (:mod:`incremental`), not by its
+    time: every verification writes it.
     """
     path = Path(env.srcdir, env.config.attnverify_evidence)
     try:
@@ -64,6 +79,7 @@ class ClaimRole(SphinxRole):
         except InputError as error:
             LOG.error("%s", error, location=self.get_location(), type="attnverify", subtype="id")
             return [nodes.literal("", self.text)], []
+        show(self.env, claim.id)
         link = addnodes.pending_xref(
             "",
             refdomain="",
@@ -86,31 +102,8 @@ class StatusRole(SphinxRole):
         except InputError as error:
             LOG.error("%s", error, location=self.get_location(), type="attnverify", subtype="id")
             return [nodes.literal("", self.text)], []
+        show(self.env, claim.id)
         return [status_badge(evidence_of(self.env).status(claim.id))], []
-
-
-class ApiRole(SphinxRole):
-    """{api}`NAME`: a name of the package, linked if the API reference has an entry for it."""
-
-    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        if not exists(self.text):
-            LOG.error(
-                "api: got %r, expected a name of the package",
-                self.text,
-                location=self.get_location(),
-                type="attnverify",
-                subtype="api",
-            )
-        link = addnodes.pending_xref(
-            "",
-            refdomain="",
-            reftype="claim-api",
-            reftarget=self.text,
-            refdoc=self.env.docname,
-            refexplicit=True,
-        )
-        link += nodes.literal("", self.text.removeprefix("attnverify."))
-        return [link], []
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -121,33 +114,11 @@ def _split(text: str) -> tuple[str, str]:
     return "", text.strip()
 
 
-def exists(name: str) -> bool:
-    parts = name.split(".")
-    for size in range(len(parts), 0, -1):
-        try:
-            value = importlib.import_module(".".join(parts[:size]))
-        except ImportError:
-            continue
-        for part in parts[size:]:
-            value = getattr(value, part, None)
-        return value is not None
-    return False
-
-
 def resolve(app: Sphinx, env: BuildEnvironment, node: addnodes.pending_xref, text: nodes.Element):
     """Turn the links of this extension into references; None for those of others."""
     kind, target = node.get("reftype", ""), node.get("reftarget")
     if kind == "claim":
         return _to_box(app, env, node, registry[target], text)
-    if kind == "claim-api":
-        entry = env.domains["py"].objects.get(target)
-        return (
-            text
-            if entry is None
-            else make_refnode(
-                app.builder, node["refdoc"], entry.docname, entry.node_id, text, target
-            )
-        )
     if kind in EVIDENCE:
         printed = env.domains["std"].anonlabels.get(anchor(target, "evidence"))
         if printed:

@@ -97,8 +97,6 @@ def write(app: Sphinx, pagename: str, templatename: str, context: dict, doctree)
 
 def setup(app: Sphinx) -> dict:
     """Connect the hook, after all others that change the body, and load what pages need for it."""
-    for script in ("previews.js", "scrollers.js"):
-        app.add_js_file(script, loading_method="defer")
-    app.add_css_file("reader.css")
+    app.add_js_file("previews.js", loading_method="defer")
     app.connect("html-page-context", write, priority=950)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

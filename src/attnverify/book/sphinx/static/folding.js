@@ -57,6 +57,17 @@
     }, { once: true });
   }
 
+  /** What is folded opens where a link leads into it. */
+  function reveal() {
+    const place = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const fold = place && place.closest("details.attnverify-details:not([open])");
+    if (!fold) return;
+    fold.open = true;
+    place.scrollIntoView();
+  }
+
   addEventListener("beforeprint", openForPrint);
+  addEventListener("hashchange", reveal);
   workSwitch();
+  reveal();
 })();

@@ -1,0 +1,82 @@
+"""Finish the pages of a built book: drop scripts they do not need, mend the theme's markup.
+
+- Icons come from the theme's icon fonts, so its script of 1.5 MB with all icons is left out.
+- Only the search page loads the search index.
+- Pictures say how large they are, so the text does not jump when they arrive.
+- Markup that axe-core objects to is mended; it looks at every page afterwards
+  (tests/test_accessibility.py), so a mend that no longer fits its theme is noticed.
+
+    python -m attnverify.book.html.finish_pages HTML_FOLDER
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from functools import cache
+from pathlib import Path
+
+from attnverify.support.files import write_text
+
+ICON_SCRIPT = re.compile(r'[ \t]*<script defer[^>]*src="[^"]*fontawesome\.js[^"]*"></script>\n?')
+SEARCH_SCRIPTS = re.compile(
+    r'[ \t]*<script src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"></script>\n?'
+)
+#: Pages without the search scripts: the theme asks whether there is a global of this name.
+NO_SEARCH = "<script>var Search = null;</script></head>"
+MENDS = (
+    # The label hid the text of the button, which also names the keys.
+    (r'(<button class="btn search-button-field[^>]*?) aria-label="Search"', r"\1"),
+    # The logo and the search field were in no landmark.
+    (
+        '<div id="pst-primary-sidebar" ',
+        '<div id="pst-primary-sidebar" role="region" aria-label="Side bar" ',
+    ),
+    # The label hid what is folded, "The computation".
+    ('<summary aria-label="Toggle hidden content">', "<summary>"),
+    # A deprecated role, which a list cannot hold.
+    (' role="doc-biblioentry"', ' role="listitem"'),
+)
+IMAGE = re.compile(r'<img\b(?![^>]*\b(?:width|height)=)[^>]*\bsrc="([^":?]+)[^>]*>')
+SVG_SIZE = re.compile(r'<svg\b[^>]*?\bwidth="([\d.]+)pt"[^>]*?\bheight="([\d.]+)pt"')
+PIXELS_PER_POINT = 4 / 3  # CSS: 96 pixels and 72 points to the inch
+
+
+def finish(root: Path) -> None:
+    """Apply every step to the built book below ``root``."""
+    for page in sorted(root.rglob("*.html")):
+        text = ICON_SCRIPT.sub("", page.read_text(encoding="utf-8"))
+        for wrong, right in MENDS:
+            text = re.sub(wrong, right, text)
+        if page.name != "search.html":
+            text = SEARCH_SCRIPTS.sub("", text).replace("</head>", NO_SEARCH, 1)
+        write_text(page, with_sizes(text, page.parent))
+    for path in [*root.rglob("*.map"), *root.rglob("fontawesome.js*")]:
+        path.unlink()
+
+
+def with_sizes(page: str, folder: Path) -> str:
+    """The page, whose file lies in ``folder``, with the sizes of its drawings."""
+
+    def sized(match: re.Match[str]) -> str:
+        if found := drawing_size((folder / match[1]).resolve()):
+            return match[0].replace("<img", f'<img width="{found[0]}" height="{found[1]}"', 1)
+        return match[0]
+
+    return IMAGE.sub(sized, page)
+
+
+@cache
+def drawing_size(file: Path) -> tuple[int, int] | None:
+    """Width and height, in CSS pixels, of a drawing by matplotlib; None for any other picture."""
+    if file.suffix != ".svg" or not file.is_file():
+        return None
+    found = SVG_SIZE.search(file.read_text(encoding="utf-8")[:4096])
+    if found is None:
+        return None
+    width, height = (round(float(side) * PIXELS_PER_POINT) for side in found.groups())
+    return width, height
+
+
+if __name__ == "__main__":
+    finish(Path(sys.argv[1]))
