@@ -15,6 +15,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from attnverify import __version__
 from attnverify.book.pages.common import anchor
+from attnverify.book.sphinx.private_interfaces import boxes
 from attnverify.support.files import write_text
 from attnverify.topics import Claim, registry
 
@@ -117,9 +118,9 @@ def write_addresses(app: Sphinx, exception: Exception | None) -> None:
     """The page ``claims/ID.html`` of each claim that has a box."""
     if exception is not None or app.builder.name != "html":
         return
-    boxes = getattr(app.env, "proof_list", {})
+    printed = boxes(app.env)
     for claim in registry.values():
-        box = boxes.get(anchor(claim.id))
+        box = printed.get(anchor(claim.id))
         if box is not None:
             page = f"{box['docname']}.html"
             text = redirect(claim, page, app.config)

@@ -32,6 +32,7 @@ from attnverify.book.sphinx.links import (
     show,
     status_badge,
 )
+from attnverify.book.sphinx.private_interfaces import boxes
 from attnverify.support.errors import InputError
 from attnverify.support.vocabulary import KINDS, STATUSES
 from attnverify.topics import Claim, registry
@@ -76,7 +77,7 @@ class ClaimDirective(SphinxDirective):
             self.state_machine,
         )
         box = proof.run()[0]
-        proofs: dict[str, dict[str, str]] = getattr(self.env, "proof_list")  # noqa: B009
+        proofs = boxes(self.env)
         box["realtype"] = proofs[label]["realtype"] = claim.kind
         section = box[1]
         section["ids"] = [f"{label}-content"]  # sphinx-proof gives every box the same id

@@ -16,6 +16,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinxcontrib import katex
 
+from attnverify.book.sphinx.private_interfaces import forget_katex_server, prepare_katex
 from attnverify.runtime.cache import Store, default
 
 Render = Callable[..., str]
@@ -45,7 +46,8 @@ class Formulas:
         self.wait()
         if name not in self._known:
             if os.getpid() != self._process:  # the server answers the process that started it
-                katex.KaTeXServer.katex_server, self._process = None, os.getpid()
+                forget_katex_server()
+                self._process = os.getpid()
             return self._keep(name, self._render(latex, options))
         return self._known[name]
 
@@ -86,7 +88,7 @@ def _name(latex: str, options: dict[str, Any] | None) -> str:
 def setup(app: Sphinx) -> dict:
     """Put the memory in front of KaTeX."""
     formulas = Formulas(katex.render_latex, default())
-    katex.render_latex = formulas.render
+    prepare_katex(formulas.render)
     app.connect("doctree-read", formulas.read)
     app.connect("env-updated", formulas.end)
     app.connect("build-finished", formulas.save)
