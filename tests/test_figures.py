@@ -49,7 +49,5 @@ def test_a_drawing_says_how_large_it_is(tmp_path):
     (tmp_path / "a.svg").write_text(svg)
     (tmp_path / "b.svg").write_text("<svg>")
     assert drawing_size(tmp_path / "a.svg") == (400, 200)
-    page = (
-        '<img alt="A" src="a.svg"/><img src="b.svg"><img src="data:x"><img width="1" src="a.svg">'
-    )
+    page = '<img alt="A" src="a.svg"/><img src="b.svg"><img width="1" src="a.svg">'
     assert with_sizes(page, tmp_path) == page.replace("<img", '<img width="400" height="200"', 1)

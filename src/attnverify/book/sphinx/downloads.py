@@ -67,7 +67,8 @@ def write(app: Sphinx, docname: str, doctree: nodes.document) -> None:
     address = urljoin(f"{base.rstrip('/')}/", f"{docname}.html") if base else ""
     notebook = jupytext.read(app.env.doc2path(docname), fmt="md:myst")
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    title, *texts = markdown(html_of(app, docname, doctree), address).split(f"\n\n{PLACE}\n")
+    words = markdown(html_of(app, docname, doctree), address)
+    title, *texts = re.split(rf"^{PLACE}$", words, flags=re.M)
     if entries := cited(app.env, docname):
         end = "\n".join(["\n\n## References\n", *(f"- {entry}" for entry in entries)])
         title, *texts = [title, *texts][:-1] + [[title, *texts][-1] + end]

@@ -86,7 +86,7 @@ class ClaimDirective(SphinxDirective):
 
     def _footer(self, claim: Claim) -> nodes.container:
         """The status and where the statement comes from; what it rests on and where to look."""
-        footer = nodes.container(classes=["attnverify-footer"])
+        footer = nodes.container(classes=["attnverify-footer"], claim=claim.id)
         content = StringList([self._origin(claim)], source=f"claim {claim.id}")
         self.state.nested_parse(content, self.content_offset, footer)
         evidence = evidence_of(self.env)
