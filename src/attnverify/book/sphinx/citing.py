@@ -1,4 +1,4 @@
-"""Cite this: BibTeX for the book and for each claim, and a permanent address for each claim.
+"""Each claim can be cited: by BibTeX, which the book has too, and by a permanent address.
 
 ``claims/ID.html`` leads to the box of a claim, wherever later editions print it. The address of the
 published book is Sphinx's ``html_baseurl``; without one no entry has an address.

@@ -85,7 +85,7 @@ class ClaimDirective(SphinxDirective):
         return [box]
 
     def _footer(self, claim: Claim) -> nodes.container:
-        """The status and where the statement comes from; what it rests on and where to look."""
+        """The foot of a box: status, source, what the claim rests on, links."""
         footer = nodes.container(classes=["attnverify-footer"], claim=claim.id)
         content = StringList([self._origin(claim)], source=f"claim {claim.id}")
         self.state.nested_parse(content, self.content_offset, footer)
@@ -133,7 +133,7 @@ class ClaimDirective(SphinxDirective):
         return text + (f"{done}: {escape(claim.here)}." if claim.here else "")
 
     def _link(self, kind: str, id: str, text: str) -> addnodes.pending_xref:
-        """A link with its text; one to a box has its kind and number in place of none."""
+        """A link with a text; without one, a link to a box shows its kind and number."""
         link = addnodes.pending_xref(
             "",
             refdomain="",

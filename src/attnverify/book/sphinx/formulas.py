@@ -52,7 +52,7 @@ class Formulas:
         return self._known[name]
 
     def read(self, app: Sphinx, doctree: nodes.document) -> None:
-        """Ask for what a page holds, in the order of the page."""
+        """Ask for the formulas of a page, in its order."""
         for kind, options in ((nodes.math, None), (nodes.math_block, DISPLAY)):
             for node in doctree.findall(kind):
                 name = _name(node.astext(), options)
@@ -61,13 +61,13 @@ class Formulas:
                     self._pending[name] = task
 
     def wait(self, *_: object) -> None:
-        """Take in what was asked for while pages were read."""
+        """Collect the formulas that were asked for while pages were read."""
         pending, self._pending = self._pending, {}
         for name, task in pending.items():
             self._keep(name, task.result())
 
     def end(self, *_: object) -> None:
-        """No page is read after this."""
+        """Collect what is pending and stop asking: all pages have been read."""
         self.wait()
         self._reading.shutdown()
 
@@ -86,7 +86,7 @@ def _name(latex: str, options: dict[str, Any] | None) -> str:
 
 
 def setup(app: Sphinx) -> dict:
-    """Put the memory in front of KaTeX."""
+    """Have KaTeX asked only for formulas that are not known."""
     formulas = Formulas(katex.render_latex, default())
     prepare_katex(formulas.render)
     app.connect("doctree-read", formulas.read)

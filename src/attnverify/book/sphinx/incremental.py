@@ -1,4 +1,4 @@
-"""What is read and written again after an edit, beside what Sphinx finds by the times of files.
+"""Pages are read and written again after an edit of what they show, beside what Sphinx finds.
 
 A page is read again if a claim that it shows, the evidence for it or the output of its notebook is
 not as it was. All pages are written again if anything changed that one page takes from another: a

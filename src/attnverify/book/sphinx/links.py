@@ -32,7 +32,7 @@ ALL = "*"
 
 
 def shown(env: BuildEnvironment) -> dict[str, set[str]]:
-    """By page the ids of the claims that it shows something of (:mod:`incremental`)."""
+    """The ids of the claims that each page shows something of (:mod:`incremental`)."""
     if not hasattr(env, "attnverify_shown"):
         env.attnverify_shown = {}  # type: ignore
     return env.attnverify_shown  # type: ignore

@@ -1,4 +1,4 @@
-"""Everything the book takes from inside Sphinx, its extensions and its theme.
+"""This file holds all that the book takes from inside Sphinx, its extensions and its theme.
 
 None of it is promised to stay. :func:`missing` says what is gone, and tests/test_private_interfaces
 fails then, as does the build where a function here is called. What each is for, and what a reader
