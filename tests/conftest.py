@@ -55,7 +55,6 @@ BOOK_TESTS = (
     "test_one_page.py",
     "test_pages.py",
     "test_reader.py",
-    "test_size_images.py",
 )
 
 #: Those of them that take minutes. They run last, when the book is built, each on whichever

@@ -176,7 +176,7 @@ def run_main(module: str, *arguments: str | Path, repeat: str = "") -> None:
 def kept(
     store: Store | None, what: str, depends: Callable[[], str], make: Callable[[], str]
 ) -> str:
-    """A text that follows from what ``depends`` gives the digest of: from the store, or made.
+    """A text from the store, or made where the digest that ``depends`` gives has changed.
 
     Not kept after an edit on the way: nobody knows which sources it is of.
     """
@@ -212,7 +212,7 @@ def derivations() -> str:
 
 
 def generate_pages(evidence: Path, store: Store | None) -> None:
-    """Write the status page, the graph and the code index from the evidence."""
+    """Write the generated pages from the evidence."""
     folder = ROOT / "book" / "generated"
 
     def run() -> str:
@@ -232,7 +232,7 @@ def generate_pages(evidence: Path, store: Store | None) -> None:
 
 
 def execute_notebooks(cache: Path, store: Store | None) -> None:
-    """Have all notebooks with outputs in the cache, no others; StageError with what failed."""
+    """Fill the cache with the outputs of all notebooks; StageError names those that failed."""
     package = functools.partial(source_hash, ROOT, CLAIMS)
     failed = fill(ROOT / "notebooks", cache, store=store, package=package)
     if failed:
@@ -276,7 +276,7 @@ def address(variable: str) -> str:
 
 
 def one_file(published: str) -> str:
-    """Where the published book has itself as one file; the workflow puts the files there."""
+    """Links to the PDF and the EPUB, which the workflow puts beside the published pages."""
     links = (f"[{kind.upper()}]({published}/{ONE_FILE}.{kind})" for kind in ("pdf", "epub"))
     return f"The whole book in one file: {', '.join(links)}."
 
@@ -405,7 +405,7 @@ def check_claims(evidence: Path, store: Store | None) -> None:
 
 
 def build(fresh: bool = False) -> Path:
-    """All stages; returns the page to open."""
+    """Run all stages and return the page to open."""
     if fresh:
         os.environ[STORE] = "none"  # for every process that is started from here, too
     output, pages = ROOT / "_build", ROOT / "_build" / "pages"
@@ -450,7 +450,7 @@ def alone(output: Path) -> Iterator[None]:
 
 
 def options_of(arguments: list[str] | None) -> argparse.Namespace:
-    """The command line, read."""
+    """The options of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
         "--fresh",

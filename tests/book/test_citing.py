@@ -25,7 +25,7 @@ def test_entries_are_bibtex(base):
     """A key and a title for each claim, the author as one name, an address if there is one."""
     texts = [citing.of_book(config(base))]
     texts += [citing.of_claim(claim, config(base)) for claim in registry.values()]
-    entries = parse_string("\n".join(texts), "bibtex").entries
+    entries = parse_string("\n".join(text.astext() for text in texts), "bibtex").entries
     assert len(entries) == len(registry) + 1
     for claim in registry.values():
         entry = entries[f"attnverify:{claim.id}"]

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from xml.etree import ElementTree
 
 import nbformat
 import pytest
@@ -74,7 +73,7 @@ def test_page_on_a_phone(browser, site, name, theme):
 #: Three chapters, one with the most formulas; tables longer than the screen; code at the top.
 MOVING = [
     *(f"notebooks/{name}" for name in ("norms", "localization", "collapse-width")),
-    *("book/formal", "book/generated/files", "book/inspect"),
+    *("book/formal", "book/generated/status", "book/inspect"),
 ]
 
 
@@ -109,7 +108,7 @@ def test_landing_page_is_light(browser, site, built_book):
 
 
 def test_icons_and_search_work(browser, site):
-    """The trimmed book still shows its icons and still finds a word."""
+    """The finished book still shows its icons and still finds a word."""
     with visiting(browser, site) as visit:
         page = visit.open("book/index.html").page
         loaded = page.evaluate(LOADED_FONTS)
@@ -248,37 +247,15 @@ def head_of(path: Path) -> dict[str, str]:
 
 
 def test_pages_name_their_address_where_the_book_knows_it(published):
-    """Canonical links, Open Graph, the sitemap, the feed, permanent addresses of claims."""
+    """Canonical links, Open Graph, permanent addresses of claims."""
     for name in FEW:
         head = head_of(published / f"{name}.html")
         assert head["canonical"] == head["og:url"] == f"{PUBLISHED}/{name}.html"
-        picture = head["og:image"].removeprefix(f"{PUBLISHED}/")
-        assert (published / picture).read_bytes().startswith(b"\x89PNG")
-        assert head["alternate"] == f"{PUBLISHED}/feed.xml"
-    pages = ElementTree.parse(published / "sitemap.xml").getroot()
-    listed = {place.text.removeprefix(f"{PUBLISHED}/") for place in pages.findall(".//{*}loc")}
-    assert {f"{name}.html" for name in FEW} < listed
-    assert [page for page in listed if not (published / page).is_file()] == []
-    feed = ElementTree.parse(published / "feed.xml").getroot()
-    assert feed.findtext("{*}id") == f"{PUBLISHED}/"
     claim = next(c for c in registry.values() if f"notebooks/{c.notebook}" == FEW[0])
     head = head_of(published / "claims" / f"{claim.id}.html")
     assert head["canonical"] == f"{PUBLISHED}/{FEW[0]}.html"
     text = (published / f"{FEW[0]}.html").read_text(encoding="utf-8")
     assert f"{PUBLISHED}/claims/{claim.id}.html" in text
-
-
-def test_the_page_for_the_lost_works_from_any_folder(browser, published, tmp_path):
-    """It is served in place of whatever is missing: its files and links are found from there."""
-    (tmp_path / "book").symlink_to(published)
-    (tmp_path / "gone" / "deep").mkdir(parents=True)
-    (tmp_path / "gone" / "deep" / "page.html").symlink_to(published / "404.html")
-    with serve(tmp_path) as address, visiting(browser, address) as visit:
-        page = visit.open("gone/deep/page.html").page
-        assert page.evaluate("[...document.styleSheets].length") > 5
-        assert visit.errors == [] and visit.foreign == []
-        page.get_by_role("link", name="the first page").click()
-        page.wait_for_url(f"{address}/book/book/index.html")
 
 
 def test_descriptions_without_an_address(built_book):
@@ -289,9 +266,8 @@ def test_descriptions_without_an_address(built_book):
     for name, head in heads.items():
         assert 50 <= len(head["description"]) <= 160, name
         assert head["og:description"] == head["description"] and head["og:title"], name
-        assert not {"canonical", "og:url", "og:image"} & set(head), name
+        assert not {"canonical", "og:url"} & set(head), name
     assert len({head["description"] for head in heads.values()}) == len(heads)
-    assert not (built_book / "sitemap.xml").exists() and not (built_book / "feed.xml").exists()
 
 
 def test_no_launch_buttons_without_an_address(built_book):

@@ -1,16 +1,13 @@
-"""The generated pages hold every claim, and the graph and the index say what the registry says."""
+"""The generated pages hold every claim and say what the registry says."""
 
 from __future__ import annotations
 
 import json
-import re
-from itertools import pairwise
-from xml.etree import ElementTree
 
 import pytest
 
 import evidence_files
-from attnverify.book.pages import codeindex, errata, graph, status
+from attnverify.book.pages import errata, status
 from attnverify.book.pages.__main__ import main, write
 from attnverify.book.pages.common import (
     anchor,
@@ -18,9 +15,7 @@ from attnverify.book.pages.common import (
     escape,
     number,
     read_evidence,
-    statement_modules,
 )
-from attnverify.book.pages.uses import dotted, source_files
 from attnverify.checking.check import Inequality
 from attnverify.support.errors import InputError
 from attnverify.topics import registry
@@ -28,22 +23,19 @@ from attnverify.topics.lookup import checks_of
 from attnverify.verification.claim import Claim, Registry
 from attnverify.verification.margins import best_ratio, measure
 
-SVG = "{http://www.w3.org/2000/svg}"
-
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """Text of the four pages, with one partial claim, by file name."""
+    """Text of the pages, with one partial claim, by file name."""
     root = tmp_path_factory.mktemp("book")
     evidence = evidence_files.write(root / "evidence.json", {"norms.submultiplicative": "unknown"})
     paths = write(evidence, root / "book" / "generated")
     return {path.name: path.read_text(encoding="utf-8") for path in paths}
 
 
-@pytest.mark.parametrize("name", ["status.md", "graph.md", "code.md", "files.md"])
-def test_every_claim_is_on_every_page(pages, name):
+def test_every_claim_is_on_the_status_page(pages):
     for id in registry:
-        assert f"<{id}>`" in pages[name], id
+        assert f"<{id}>`" in pages["status.md"], id
 
 
 def test_status_page_says_why(pages):
@@ -173,95 +165,10 @@ def test_errata_say_what_is_missing(tmp_path):
     assert "(1 not passed)" in next(x for x in rows if f"<{left}>" in x)
 
 
-def drawn(pages) -> ElementTree.Element:
-    text = pages["graph.md"]
-    return ElementTree.fromstring(text[text.index("<svg") : text.index("</svg>") + len("</svg>")])
-
-
-def test_graph_has_an_edge_for_every_use(pages):
-    """Each arc starts and ends at the middle of the right boxes."""
-    tops, found = graph.rows(), set()
-    claim_at = {top + graph.NODE_HEIGHT // 2: id for id, top in tops.items()}
-    for path in drawn(pages).iter(f"{SVG}path"):
-        if path.get("marker-end"):
-            numbers = [int(n) for n in re.findall(r"\d+", path.get("d"))]
-            found.add((claim_at[numbers[1]], claim_at[numbers[-1]]))
-    assert found == {(used, c.id) for c in registry.values() for used in c.uses}
-
-
-def test_graph_nodes_link_to_the_claims(pages):
-    links = [a.get("href") for a in drawn(pages).iter(f"{SVG}a")]
-    assert links == [f"../../notebooks/{c.notebook}.html#{anchor(c.id)}" for c in registry.values()]
-
-
-def test_graph_is_described_and_survives_markdown(pages):
-    picture = drawn(pages)
-    assert "Dependency graph" in picture.get("aria-label")
-    text = pages["graph.md"]
-    assert "\n\n" not in text[text.index("<svg") : text.index("</svg>")]
-    for claim in registry.values():
-        line = next(x for x in text.splitlines() if f"#{anchor(claim.id, 'graph')}" in x)
-        assert all(f"<{used}>`" in line for used in claim.uses), claim.id
-
-
-def test_graph_boxes_and_part_names_have_rows_of_their_own():
-    tops = sorted(graph.rows().values())
-    assert len(tops) == len(registry) and tops[0] == graph.MARGIN + graph.ROW
-    steps = [b - a for a, b in pairwise(tops)]
-    assert set(steps) == {graph.ROW, 2 * graph.ROW} and graph.ROW > graph.NODE_HEIGHT
-    assert 1 + steps.count(2 * graph.ROW) == len(by_part(registry.values()))
-
-
-def test_graph_arcs_stay_in_the_picture(pages):
-    """A cubic curve with equal outer controls reaches 3/4 of the way to them."""
-    picture = drawn(pages)
-    for path in picture.iter(f"{SVG}path"):
-        if path.get("marker-end"):
-            x, _, out, *_ = [int(n) for n in re.findall(r"\d+", path.get("d"))]
-            assert x + 0.75 * (out - x) <= int(picture.get("width"))
-
-
-def named(id: str, check: str) -> set[str]:
-    found = codeindex.formulas(checks_of(id)[check])
-    return {dotted(item).removeprefix("attnverify.") for item in found}
-
-
-def test_index_names_what_the_formulas_run():
-    assert named("norms.submultiplicative", "product") == {"formulas.norms.composite"}
-    diameter = {"formulas.norms.diameter", "formulas.spectral.spectral_norm"}
-    assert diameter <= named("norms.diameter", "right factor")
-    assert "network.paths.FixedAttention.by_length" in named("paths.length-recursion", "recursion")
-    forward = {"network.attention.logits", "network.attention.mix"}
-    assert forward <= named("paths.decomposition", "forward pass")
-    assert {"formulas.softmax.variation_bound", "formulas.norms.total_variation"} <= named(
-        "softmax.total-variation", "variation"
-    )
-    assert {"evidence.cover.positive"} <= named("softmax.perturbation", "scalar upper")
-
-
-def test_index_leaves_twins_out():
-    """The twin of the product measures a factor by its largest column sum; the claim does not."""
-    assert "formulas.norms.max_column_sum" not in named("norms.submultiplicative", "product")
-
-
-def test_every_file_and_every_claim_is_indexed():
-    rows = {file: (role, ids) for file, role, ids in codeindex.files()}
-    assert list(rows) == source_files()
-    assert rows["attnverify/mathematics/spectral.py"][0] == ""
-    users = set(rows["attnverify/mathematics/spectral.py"][1])
-    assert {"norms.diameter", "collapse.sharp-layer"} <= users
-    assert rows["attnverify/topics/norms/claims.py"][0] == "statements"
-    assert rows["attnverify/checking/search.py"] == ("engine", [])
-    assert "paths.count" in rows["attnverify/mathematics/paths.py"][1]
-    assert "attention.shift-invariance" not in rows["attnverify/mathematics/norms.py"][1]
-    numerical = {id for file, (role, ids) in rows.items() if role == "" for id in ids}
-    assert numerical == set(registry)
-
-
 def test_claims_are_grouped_by_the_module_that_states_them():
     groups = by_part(registry.values())
     assert [c for members in groups.values() for c in members] == list(registry.values())
-    assert len(groups) == len(set(statement_modules().values()))  # no two share a first line
+    assert len(groups) == len({id.partition(".")[0] for id in registry})  # no two share a line
 
 
 def test_margins_are_those_of_inequalities():

@@ -29,8 +29,7 @@ PAGES = {
     "index": "# Book\n\n```{verdict}\n```\n\n{status}`paths.count`\n\n"
     "```{toctree}\n:glob:\n:numbered:\n\nnotebooks/*\nbook/*\nbook/generated/*\n```\n",
     "book/evidence": "# Evidence\n\nSee {claim}`softmax.total-variation` and "
-    "{claim}`this <norms.diameter>`. {api}`attnverify.mathematics.norms.diameter`\n",
-    "book/api": "# API\n",
+    "{claim}`this <norms.diameter>`.\n",
     "book/formal": "# Proofs\n\n"
     + "".join(
         f"## {part}\n\n```{{include}} generated/formal-{part}.inc\n```\n\n"
@@ -45,7 +44,6 @@ MISTAKES = """\
 ```
 
 {claim}`norms.diametr` {status}`norms.diametr` {claim}`norms.diameter`
-{api}`attnverify.mathematics.norms.size`
 
 ```{evidence} nothing.*
 ```
@@ -148,7 +146,6 @@ def test_every_claim_has_a_numbered_box(book, id):
     links = [a["href"] for a in found.find_all("a", href=True)]
     status_page = f"../book/generated/status.html#{anchor(id, 'status')}"
     assert (status_page if id == UNPRINTED else f"#{anchor(id, 'evidence')}") in links
-    assert f"../book/generated/code.html#{anchor(id, 'code')}" in links
     assert sum("bibliography.html#" in link for link in links) == len(claim.sources)
 
 
@@ -328,7 +325,6 @@ def test_style_sheet_is_served(book):
         "(did you mean 'norms.diameter'?)",
         "id: got 'nothing.*', expected a claim id or a glob",
         "claim norms.diameter has no box: no page prints it with the claim directive",
-        "api: got 'attnverify.mathematics.norms.size', expected a name of the package",
         "no page book/generated/status (run python -m attnverify.book.pages)",
         "evidence: got evidence.json, which is truncated or no evidence file (JSONDecodeError",
     ],

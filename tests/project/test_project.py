@@ -27,7 +27,6 @@ from packaging.version import Version
 
 import build_book
 from attnverify.book.build import execute_notebooks, page_python
-from attnverify.book.html import slim_html
 from attnverify.book.sphinx import bookchain, downloads
 from attnverify.derivation import notebook_sources as notebooks
 from attnverify.runtime.source_dependencies import Sources
@@ -175,7 +174,7 @@ def small_root(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv(build_book.STORE, str(tmp_path / "store"))
     monkeypatch.setenv(page_python.WITHOUT, "1")
     monkeypatch.setattr(build_book, "verify", found)
-    for stage in ("generate_pages", "execute_notebooks", "slim"):
+    for stage in ("generate_pages", "execute_notebooks", "finish"):
         monkeypatch.setattr(build_book, stage, lambda *arguments: None)
     return tmp_path
 
@@ -199,7 +198,7 @@ def failing(*arguments) -> None:
     build_book.run_python("-c", "raise SystemExit(3)")
 
 
-STAGES = ["verify", "generate_pages", "execute_notebooks", "build_html", "slim"]
+STAGES = ["verify", "generate_pages", "execute_notebooks", "build_html", "finish"]
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -526,15 +525,8 @@ def test_downloads_name_an_address_that_the_build_set_or_none(tmp_path, monkeypa
     config, _ = get_final_config(user_yaml=written, cli_config={"latex_individualpages": False})
     assert config["html_theme_options"]["repository_url"] == address
     app = SimpleNamespace(config=SimpleNamespace(**config | {"project": "Book"}))
-    said = downloads.origin(app, SimpleNamespace(address="", url=""))
+    said = downloads.origin(app, "")
     assert re.findall(r"git\+(.*?)`", said) == [address] * bool(address)
-
-
-def test_style_rules_are_kept_or_dropped():
-    """Rules whose classes occur stay, also inside @media; the others go."""
-    css = ".a,.b:hover{x:y}.c .a{x:y}@media print{.c{x:y}.a{x:y}}body:not(.c){x:y}.a\\:b{x:y}"
-    kept = slim_html.purge(css, {"a", "b"})
-    assert kept.split("\n") == [".a,.b:hover{x:y}", "@media print{.a{x:y}}", "body:not(.c){x:y}"]
 
 
 def committed() -> list[Path]:

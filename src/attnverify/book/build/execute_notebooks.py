@@ -50,7 +50,7 @@ class Executed:
 
 
 class Unedited:
-    """Whether the package and the notebooks are as they were when this was made.
+    """Tells whether the package and the notebooks are as they were when this was made.
 
     It is made before the keys are: after an edit nobody knows which text outputs are of.
     """
@@ -70,14 +70,14 @@ def _written(path: Path) -> int | None:
 
 
 def read(path: Path) -> NotebookNode:
-    """A MyST notebook as Jupyter's."""
+    """Read a MyST file as a Jupyter notebook."""
     from myst_nb.core.read import read_myst_markdown_notebook
 
     return read_myst_markdown_notebook(path.read_text(encoding="utf-8"), path=path)
 
 
 def cells(notebook: NotebookNode) -> list[tuple[str, list[str]]]:
-    """What is executed: source and tags of each code cell."""
+    """Source and tags of each code cell, which is all that execution sees."""
     code = (cell for cell in notebook.cells if cell.cell_type == "code")
     return [(cell.source, sorted(cell.metadata.get("tags", ()))) for cell in code]
 
@@ -110,7 +110,7 @@ def fill(
     store: Any = None,
     package: Callable[[], str] | None = None,
 ) -> list[str]:
-    """Execute ``folder``'s notebooks into ``cache``; the tracebacks of those that failed.
+    """Execute the notebooks of ``folder`` into ``cache`` and return the tracebacks of failed ones.
 
     store: an :class:`attnverify.runtime.cache.Store` for what need not be executed again. One
     that failed is in neither. A cache that has these outputs already stays; another one is emptied.
@@ -162,7 +162,7 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 def start_executing() -> None:
-    """What a process does before its first notebook. A killed build leaves none behind.
+    """Prepare a process for its first notebook, and let it end when the build is killed.
 
     The thread that waits for the end of the build holds nothing that a forked kernel could lack.
     """
@@ -191,7 +191,7 @@ def _all(
     store: Any,
     unedited: Unedited,
 ) -> Iterator[Executed]:
-    """Every notebook: from the store (by its key), else executed and put there unless edited."""
+    """Yield every notebook, from the store by its key or executed (then stored, unless edited)."""
     missing = []
     for path in paths:
         kept = store.get(known[path]) if store else None
@@ -214,7 +214,7 @@ def _all(
 def _keys(
     paths: list[Path], pool: Executor, store: Any, package: Callable[[], str] | None
 ) -> dict[Path, dict[str, Any]]:
-    """The key of each notebook; those of a package that was seen before from the store."""
+    """The key of each notebook, from the store where the package has not changed."""
     digest = package() if package else ""
     asked = {
         path: {"what": "key", "notebook": path.stem, "cells": cells(read(path)), "package": digest}
@@ -235,7 +235,7 @@ def _keys(
 
 
 def _key(notebook: str, code: list[tuple[str, list[str]]]) -> dict[str, Any]:
-    """A notebook's key, in a process that has imported the checks."""
+    """The key of a notebook; runs in a process that has imported the checks."""
     from attnverify.verification import cache_keys
 
     return cache_keys.of_chapter(notebook, code, _sources())
@@ -243,14 +243,14 @@ def _key(notebook: str, code: list[tuple[str, list[str]]]) -> dict[str, Any]:
 
 @functools.cache
 def _sources() -> Any:
-    """The package as it was when this process began to make keys."""
+    """The sources of the package as they were when this process began to make keys."""
     from attnverify.runtime.source_dependencies import Sources
 
     return Sources()
 
 
 def _outputs(notebook: NotebookNode) -> list[dict[str, Any]]:
-    """What execution added: the count and the outputs of every code cell."""
+    """The number and the outputs that execution gave to each code cell."""
     code = (cell for cell in notebook.cells if cell.cell_type == "code")
     return [{"execution_count": c.execution_count, "outputs": c.outputs} for c in code]
 

@@ -30,7 +30,7 @@ CAN_FORK = "forkserver" in multiprocessing.get_all_start_methods()
 
 
 def context() -> BaseContext:
-    """What to start workers with: forks of one warm process where there are any."""
+    """The context that starts workers: as forks of one warm process where the system can fork."""
     if not CAN_FORK:
         return multiprocessing.get_context("spawn")
     warm = multiprocessing.get_context("forkserver")
@@ -68,7 +68,7 @@ class Forked:
 
 
 def _serve(arguments: list[str], cwd: str | None, env: dict[str, str]) -> None:
-    """Be a kernel: what ``python -m ipykernel_launcher`` does, without what the client left."""
+    """Run a kernel in this process, as ``python -m ipykernel_launcher`` does in a fresh one."""
     import matplotlib
     from ipykernel.kernelapp import IPKernelApp
 
@@ -102,7 +102,7 @@ class ForkingProvisioner(LocalProvisioner):
 
 
 class ForkingKernelManager(AsyncKernelManager):
-    """A kernel manager as nbclient wants it, whose kernels are forks."""
+    """A kernel manager for nbclient whose kernels are forks of this process."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

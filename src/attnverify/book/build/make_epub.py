@@ -41,11 +41,11 @@ AROUND = ("main", "article", "section")
 
 
 class ConversionError(RuntimeError):
-    """pandoc refused the page; the message says what it said."""
+    """An error of pandoc; the message is pandoc's."""
 
 
 def drawings_apart(page: str, folder: Path) -> str:
-    """The page with each drawing that stands in it written to a file, and shown from there.
+    """The page with each inline drawing moved to a file and shown from there.
 
     The parser of the page writes names in small letters, and ``viewBox`` is none of them.
     """
@@ -61,7 +61,7 @@ def drawings_apart(page: str, folder: Path) -> str:
 
 
 def for_readers(page: str) -> str:
-    """The one page with each formula as MathML alone, and without what only a browser can use."""
+    """The page for e-readers: formulas as MathML alone, and nothing that only a browser can use."""
     soup = BeautifulSoup(page, "html.parser")
     for element in soup.select(LEFT_OUT):
         element.decompose()
@@ -86,7 +86,7 @@ def for_readers(page: str) -> str:
 
 
 def _name(heading: Tag, name: str) -> None:
-    """Give a heading its section's name; a second name is a place in it."""
+    """Give a heading the id of its section, or mark a place in a heading that has one."""
     if heading.get("id"):
         _mark(heading, name)
     else:
@@ -94,14 +94,14 @@ def _name(heading: Tag, name: str) -> None:
 
 
 def _mark(element: Tag, name: str) -> None:
-    """Put a place that links lead to at the start of an element."""
+    """Mark the start of an element with an id that links lead to."""
     cell = element.find(["td", "th"]) if element.name in ("tr", "tbody", "thead") else element
     place = Tag(name="span", attrs={"id": name})
     (cell or element).insert(0, place)
 
 
 def metadata() -> dict[str, object]:
-    """What a library lists of the book, from the file on how to cite it."""
+    """The metadata of the book, from CITATION.cff."""
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     names = [author.get("name") or author["family-names"] for author in cited["authors"]]
     return {

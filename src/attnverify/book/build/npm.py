@@ -32,7 +32,7 @@ PATIENCE = {"npm_config_fetch_retries": "1", "npm_config_fetch_retry_mintimeout"
 
 
 class NotFetchedError(RuntimeError):
-    """npm did not deliver a package; the message says what it said."""
+    """An error of npm, which did not deliver a package; the message is npm's."""
 
 
 def integrity(path: Path) -> str:

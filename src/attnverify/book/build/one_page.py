@@ -57,12 +57,12 @@ def reading_order(root: Path) -> list[str]:
 
 
 def place(page: str, fragment: str = "") -> str:
-    """The name, in the one page, of a place of a page."""
+    """The id, in the joined page, of a place in one of its pages."""
     return f"{page.replace('/', '-')}--{fragment}" if fragment else page.replace("/", "-")
 
 
 def rewrite(article: str, page: str, pages: set[str]) -> str:
-    """The article of a page with its names, links and pictures as the one page needs them."""
+    """The article of a page with ids, links and pictures rewritten for the joined page."""
 
     def attribute(match: re.Match) -> str:
         name, value = match.groups()
@@ -76,7 +76,7 @@ def rewrite(article: str, page: str, pages: set[str]) -> str:
 
 
 def _moved(name: str, value: str, page: str, pages: set[str]) -> str:
-    """One attribute's value: a name of its page's own, or where a link leads now."""
+    """The new value of an attribute: an id made unique, or the new target of a link."""
     if name in {"id", "for"}:
         return place(page, value)
     if re.match(r"[a-z]+:", value):
@@ -88,7 +88,7 @@ def _moved(name: str, value: str, page: str, pages: set[str]) -> str:
 
 
 class Book:
-    """The parts of the one page, gathered page by page."""
+    """The joined page, gathered page by page."""
 
     def __init__(self, folder: Path, order: list[str]) -> None:
         self.folder, self.order = folder, order
@@ -143,7 +143,7 @@ class Book:
 
 
 def without_loose_links(text: str) -> str:
-    """The text in which a link to what is left out is words."""
+    """The text in which links to left-out pages have become words."""
     names = set(re.findall(r'\bid="([^"]*)"', text))
 
     def kept(match: re.Match) -> str:

@@ -18,7 +18,7 @@ from typing import NoReturn
 
 
 def leave(code: int) -> NoReturn:
-    """End this process with an exit code: clean up and write out as always, but free nothing."""
+    """End this process with an exit code, with the usual clean-up but without freeing memory."""
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()

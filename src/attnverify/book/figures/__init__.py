@@ -1,4 +1,4 @@
-"""One look for every figure, table and graph: a color means the same thing throughout the book."""
+"""The look of every figure: a color means the same thing throughout the book."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 - Icons come from the theme's icon fonts, so its script of 1.5 MB with all icons is left out.
 - Only the search page loads the search index.
 - Pictures say how large they are, so the text does not jump when they arrive.
-- Markup that axe-core objects to is mended; it looks at every page afterwards
-  (tests/test_accessibility.py), so a mend that no longer fits its theme is noticed.
+- Markup that axe-core objects to is mended (:mod:`attnverify.book.sphinx.private_interfaces`).
 
     python -m attnverify.book.html.finish_pages HTML_FOLDER
 """
@@ -16,6 +15,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from attnverify.book.sphinx.private_interfaces import MENDS
 from attnverify.support.files import write_text
 
 ICON_SCRIPT = re.compile(r'[ \t]*<script defer[^>]*src="[^"]*fontawesome\.js[^"]*"></script>\n?')
@@ -24,19 +24,6 @@ SEARCH_SCRIPTS = re.compile(
 )
 #: Pages without the search scripts: the theme asks whether there is a global of this name.
 NO_SEARCH = "<script>var Search = null;</script></head>"
-MENDS = (
-    # The label hid the text of the button, which also names the keys.
-    (r'(<button class="btn search-button-field[^>]*?) aria-label="Search"', r"\1"),
-    # The logo and the search field were in no landmark.
-    (
-        '<div id="pst-primary-sidebar" ',
-        '<div id="pst-primary-sidebar" role="region" aria-label="Side bar" ',
-    ),
-    # The label hid what is folded, "The computation".
-    ('<summary aria-label="Toggle hidden content">', "<summary>"),
-    # A deprecated role, which a list cannot hold.
-    (' role="doc-biblioentry"', ' role="listitem"'),
-)
 IMAGE = re.compile(r'<img\b(?![^>]*\b(?:width|height)=)[^>]*\bsrc="([^":?]+)[^>]*>')
 SVG_SIZE = re.compile(r'<svg\b[^>]*?\bwidth="([\d.]+)pt"[^>]*?\bheight="([\d.]+)pt"')
 PIXELS_PER_POINT = 4 / 3  # CSS: 96 pixels and 72 points to the inch
@@ -52,7 +39,7 @@ def finish(root: Path) -> None:
             text = SEARCH_SCRIPTS.sub("", text).replace("</head>", NO_SEARCH, 1)
         write_text(page, with_sizes(text, page.parent))
     for path in [*root.rglob("*.map"), *root.rglob("fontawesome.js*")]:
-        path.unlink()
+        path.unlink(missing_ok=True)
 
 
 def with_sizes(page: str, folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""Names in place of libraries that are not there: Python in a browser has no torch.
+"""Stand-ins for libraries that Python in a browser lacks, such as torch.
 
 The formulas import torch, numpy and flint where they are evaluated; a derivation puts sympy symbols
 into the same formulas and needs none of them. Within :func:`standing_in`, an import of an absent
@@ -18,11 +18,11 @@ LIBRARIES = frozenset({"flint", "jaxtyping", "matplotlib", "numpy", "scipy", "to
 
 
 class AbsentError(ImportError):
-    """Something of an absent library was to be used; the message names it."""
+    """An absent library was used; the message names it."""
 
 
 class _Absent(type):
-    """A class that nothing is an instance of, as are all of its attributes."""
+    """A class without instances, whose attributes are such classes, too."""
 
     def __getattr__(cls, name: str) -> _Absent:
         if name.startswith("__"):
@@ -39,7 +39,7 @@ class _Absent(type):
 
 @contextlib.contextmanager
 def standing_in(libraries: frozenset[str] = LIBRARIES) -> Iterator[None]:
-    """Imports by the package of any of ``libraries`` that fail give names instead."""
+    """Within: failing imports of ``libraries`` by this package give stand-ins."""
     usual = builtins.__import__
 
     def importing(name, globals=None, locals=None, fromlist=(), level=0):

@@ -43,12 +43,12 @@ class Shown:
     seconds: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """As a mapping of plain values."""
+        """This result as a mapping of plain values."""
         return asdict(self)
 
 
 class Session:
-    """The cells that ran, and the names as they were after each."""
+    """A sequence of executed cells, with the names that each of them left."""
 
     def __init__(self, notebook: str) -> None:
         self.notebook = notebook
@@ -96,12 +96,12 @@ class Session:
         return shown
 
     def file(self, number: int) -> str:
-        """What a cell is called in tracebacks."""
+        """The file name of a cell in tracebacks."""
         return f"{self.notebook}.md, derivation cell {number}"
 
 
 def _common(a: Sequence[str], b: Sequence[str]) -> int:
-    """How many entries the two begin with in common."""
+    """The number of leading entries that two sequences share."""
     same = (x == y for x, y in zip(a, b, strict=False))
     return next((k for k, equal in enumerate(same) if not equal), min(len(a), len(b)))
 

@@ -1,4 +1,4 @@
-"""A figure that a reader moves, as a description: marks, controls, a sentence, the values.
+"""Interactive figures described by their marks, controls, sentence and values.
 
 One block of HTML: a drawing, its controls, the values in words, a caption, and a script that uses
 no library and asks no host for anything. Without JavaScript the drawing of the starting values

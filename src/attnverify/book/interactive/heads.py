@@ -50,7 +50,7 @@ def mean(y, v):
 
 
 def _one(y):
-    """The distance 1, in units of which the rates are y."""
+    """The distance 1, the unit of the rates y."""
     return ops.full((1,), 1, y)
 
 

@@ -1,4 +1,4 @@
-"""rho(t) under sliders.
+"""The limit rho(t), with sliders for its parameters.
 
 The script's argument of Phi is written down from
 :func:`attnverify.mathematics.localization.limit_argument`. Its normal distribution function is the

@@ -1,4 +1,4 @@
-"""Small networks whose weights stand in a page: two decimals each, the same here and there."""
+"""Small networks whose weights, of two decimals, are written into a page."""
 
 from __future__ import annotations
 

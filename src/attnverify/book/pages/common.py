@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from attnverify import topics as claims
 from attnverify.derivation.myst import escape as escape
 from attnverify.support.errors import InputError
 from attnverify.support.files import read_json
@@ -95,17 +91,10 @@ def anchor(id: str, page: str = "claim") -> str:
     return f"{page}-{id.replace('.', '-')}"
 
 
-@cache
-def statement_modules() -> dict[str, ModuleType]:
-    """The module that states each claim, by claim id."""
-    names = [info.name for info in pkgutil.iter_modules(claims.__path__)]
-    modules = [importlib.import_module(f"{claims.__name__}.{name}") for name in names]
-    return {claim.id: m for m in modules for claim in getattr(m, "CLAIMS", ())}
-
-
 def part(id: str) -> str:
-    """The part of the book a claim belongs to: what its module says it states."""
-    return (statement_modules()[id].__doc__ or "").splitlines()[0].rstrip(".")
+    """The part of the book a claim belongs to: the first line of the file that states its topic."""
+    topic = importlib.import_module(f"attnverify.topics.{id.partition('.')[0]}.claims")
+    return (topic.__doc__ or "").splitlines()[0].rstrip(".")
 
 
 def by_part(selected: Iterable[Claim]) -> dict[str, list[Claim]]:

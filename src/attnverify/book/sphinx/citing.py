@@ -1,4 +1,4 @@
-"""Cite this: BibTeX for the book and for each claim, and a permanent address for each claim.
+"""Each claim can be cited: by BibTeX, which the book has too, and by a permanent address.
 
 ``claims/ID.html`` leads to the box of a claim, wherever later editions print it. The address of the
 published book is Sphinx's ``html_baseurl``; without one no entry has an address.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 from pathlib import Path
+from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -15,6 +16,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from attnverify import __version__
 from attnverify.book.pages.common import anchor
+from attnverify.book.sphinx.private_interfaces import boxes
 from attnverify.support.files import write_text
 from attnverify.topics import Claim, registry
 
@@ -39,67 +41,49 @@ def permanent(claim: Claim) -> str:
     return f"{FOLDER}/{claim.id}.html"
 
 
-def _entry(kind: str, key: str, fields: dict[str, str]) -> str:
+def _bibtex(kind: str, key: str, config: Any, **fields: str) -> nodes.literal_block:
     """A BibTeX entry; fields without a value are left out."""
+    fields = {"author": f"{{{config.author}}}", "year": config.copyright, **fields}
     lines = [f"  {name} = {{{value}}}" for name, value in fields.items() if value]
-    return f"@{kind}{{{key},\n" + ",\n".join(lines) + "\n}"
-
-
-def _common(config) -> dict[str, str]:
-    """The fields that the book and its claims share."""
-    return {"author": f"{{{config.author}}}", "year": config.copyright}
-
-
-def of_book(config) -> str:
-    """BibTeX of the book."""
-    fields = {"title": f"{{{config.project}}}", **_common(config)}
-    note = f"An executable book, version {__version__}"
-    return _entry("misc", "attnverify", fields | {"note": note, "url": config.html_baseurl})
-
-
-def of_claim(claim: Claim, config) -> str:
-    """BibTeX of a claim: by its id, as its number may change."""
-    base = config.html_baseurl
-    fields = {"title": f"{{{claim.title}}}", **_common(config)}
-    fields["booktitle"] = config.project
-    fields["note"] = f"{claim.kind.capitalize()} {claim.id}, version {__version__}"
-    fields["url"] = f"{base.rstrip('/')}/{permanent(claim)}" if base else ""
-    return _entry("incollection", f"attnverify:{claim.id}", fields)
-
-
-def bibtex(text: str) -> nodes.literal_block:
+    text = f"@{kind}{{{key},\n" + ",\n".join(lines) + "\n}"
     return nodes.literal_block(text, text, language="bibtex")
+
+
+def of_book(config: Any) -> nodes.literal_block:
+    """BibTeX of the book."""
+    title, note = f"{{{config.project}}}", f"An executable book, version {__version__}"
+    return _bibtex("misc", "attnverify", config, title=title, note=note, url=config.html_baseurl)
+
+
+def of_claim(claim: Claim, config: Any) -> nodes.literal_block:
+    """BibTeX of a claim, which is cited by its id, as its number may change."""
+    base = config.html_baseurl
+    return _bibtex(
+        "incollection",
+        f"attnverify:{claim.id}",
+        config,
+        title=f"{{{claim.title}}}",
+        booktitle=config.project,
+        note=f"{claim.kind.capitalize()} {claim.id}, version {__version__}",
+        url=f"{base.rstrip('/')}/{permanent(claim)}" if base else "",
+    )
 
 
 class CiteBookDirective(SphinxDirective):
     """``{cite-book}``: BibTeX of the book."""
 
     def run(self) -> list[nodes.Node]:
-        return [bibtex(of_book(self.config))]
+        return [of_book(self.config)]
 
 
 def add_citations(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """At the end of each claim's box: its permanent address and its BibTeX, folded."""
     if app.builder.name != "html":
         return
-    claims = {anchor(id): claim for id, claim in registry.items()}
     up = "../" * docname.count("/")
     for footer in list(doctree.findall(nodes.container)):
-        if "attnverify-footer" in footer.get("classes", ()):
-            claim = _claim_of(footer, claims)
-            if claim is not None:
-                footer += _folded(claim, app.config, up)
-
-
-def _claim_of(node: nodes.Node, claims: dict[str, Claim]) -> Claim | None:
-    """The claim in whose box a node is."""
-    parent = node.parent
-    while parent is not None:
-        for id in getattr(parent, "attributes", {}).get("ids", ()):
-            if id in claims:
-                return claims[id]
-        parent = parent.parent
-    return None
+        if id := footer.get("claim"):
+            footer += _folded(registry[id], app.config, up)
 
 
 def _folded(claim: Claim, config, up: str) -> list[nodes.Node]:
@@ -110,16 +94,16 @@ def _folded(claim: Claim, config, up: str) -> list[nodes.Node]:
         f'<a href="{up}{address}">{html.escape(config.html_baseurl or "")}{address}</a></p>'
     )
     end = nodes.raw("", "</details>", format="html")
-    return [nodes.raw("", start, format="html"), bibtex(of_claim(claim, config)), end]
+    return [nodes.raw("", start, format="html"), of_claim(claim, config), end]
 
 
 def write_addresses(app: Sphinx, exception: Exception | None) -> None:
     """The page ``claims/ID.html`` of each claim that has a box."""
     if exception is not None or app.builder.name != "html":
         return
-    boxes = getattr(app.env, "proof_list", {})
+    printed = boxes(app.env)
     for claim in registry.values():
-        box = boxes.get(anchor(claim.id))
+        box = printed.get(anchor(claim.id))
         if box is not None:
             page = f"{box['docname']}.html"
             text = redirect(claim, page, app.config)

@@ -1,29 +1,47 @@
-"""The notebook of every page: what the page says as plain Markdown, and its code cells unchanged.
+"""The notebook of every page: its words as Markdown by pandoc, its code cells unchanged.
 
-The words come from the page as Sphinx resolved it (:mod:`to_markdown`); the code cells from the
-source, in its order, so that they run as they are and stay without outputs. A figure's caption
-follows its cell, and what the page cites stands at the end.
+Pandoc converts the page as Sphinx resolved it, so numbers, titles, citations and boxes are those of
+the page. Formulas stay TeX between dollars. The code cells come from the source, in its order, so
+that they run as they are and have no outputs; the caption of a figure follows its cell.
 """
 
 from __future__ import annotations
 
+import html
+import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin
 
 import jupytext
+import pypandoc
 from docutils import nodes
-from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
-from sphinxcontrib.bibtex.transforms import BibliographyTransform, node_text_transform
 
 import attnverify
-from attnverify.book.sphinx.to_markdown import Page, block, blocks
+from attnverify.book.sphinx.private_interfaces import cited
 
 #: Where downloads live below the built book.
 DOWNLOADS = "_sources"
 CELL = "cell_code"  # what myst-nb calls the node of a code cell
+#: Paragraphs that stand for a code cell, and for the start and the end of what is folded.
+PLACE, OPEN, CLOSE = "CELLxPLACE", "FOLDxOPEN", "FOLDxCLOSE"
+#: What has no words: drawings, programs, buttons, links to the heading that they stand beside.
+WORDLESS = re.compile(
+    r'<(svg|script|style|template|button)\b.*?</\1\s*>|<a class="headerlink".*?</a>|<!--.*?-->',
+    re.S,
+)
+TAG = re.compile(r"<[^>]*>")
+FOLDED = re.compile(r"<details\b[^>]*>\s*<summary\b[^>]*>(.*?)</summary>", re.S)
+TITLE = re.compile(r'<p class="admonition-title">(.*?)</p>', re.S)
+TABLE = re.compile(r"<table\b[^>]*>(?:\s*<caption\b[^>]*>(.*?)</caption>)?", re.S)
+LINK = re.compile(r'<a\b[^>]*?\bhref="([^"]*)"[^>]*>(.*?)</a>', re.S)
+FROM = "html-native_divs-native_spans-auto_identifiers+tex_math_dollars"
+TO = "commonmark+pipe_tables+tex_math_dollars-raw_html"
 
 
 def offer_notebook(app, pagename, templatename, context, doctree) -> None:
@@ -45,10 +63,22 @@ def has_notebook(context: dict, doctree: nodes.document | None) -> bool:
 
 def write(app: Sphinx, docname: str, doctree: nodes.document) -> None:
     """Write the .ipynb of a page beside its source."""
-    page = Page(app.env, docname, app.config.html_baseurl or "")
+    base = app.config.html_baseurl
+    address = urljoin(f"{base.rstrip('/')}/", f"{docname}.html") if base else ""
     notebook = jupytext.read(app.env.doc2path(docname), fmt="md:myst")
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    notebook.cells = list(cells(app, doctree, code, page))
+    words = markdown(html_of(app, docname, doctree), address)
+    title, *texts = re.split(rf"^{PLACE}$", words, flags=re.M)
+    if entries := cited(app.env, docname):
+        end = "\n".join(["\n\n## References\n", *(f"- {entry}" for entry in entries)])
+        title, *texts = [title, *texts][:-1] + [[title, *texts][-1] + end]
+    if len(texts) != len(code):
+        raise ExtensionError(f"{docname}: got {len(texts)} places of {len(code)} code cells")
+    if code:
+        title = re.sub(r"\n|$", f"\n\n{origin(app, address)}\n", title, count=1)
+    notebook.cells = list(_words(title))
+    for cell, text in zip(code, texts, strict=True):
+        notebook.cells += [cell, *_words(text)]
     for number, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{number}"  # the same in every build
     notebook.metadata.get("jupytext", {}).pop("text_representation", None)
@@ -58,71 +88,89 @@ def write(app: Sphinx, docname: str, doctree: nodes.document) -> None:
     jupytext.write(notebook, target, fmt="ipynb")
 
 
-def cells(app, doctree, code: list[NotebookNode], page: Page) -> Iterator[NotebookNode]:
-    """The cells of a page: one of Markdown for each stretch between code cells and headings."""
-    title, *rest = parts(doctree, page)
-    pieces = [title, origin(app, page) if code else "", *rest, references(page)]
-    if sum(piece is None for piece in pieces) != len(code):
-        raise ExtensionError(f"{page.docname}: a code cell that is not on the page")
-    remaining, texts = iter(code), []
-    for piece in pieces:
-        if piece is None or piece.startswith("#"):
-            yield from markdown(texts)
-            texts = []
-        if piece is None:
-            yield next(remaining)
-        else:
-            texts.append(piece)
-    yield from markdown(texts)
+def _words(text: str) -> Iterator[Any]:
+    """A cell for the text up to each heading; none where there are no words."""
+    for part in re.split(r"\n(?=##? )", text):
+        if part.strip():
+            yield new_markdown_cell(part.strip())
 
 
-def markdown(texts: list[str]) -> Iterator[NotebookNode]:
-    """One cell of these blocks, unless there is nothing in it."""
-    if text := "\n\n".join(filter(None, texts)):
-        yield new_markdown_cell(text)
-
-
-def parts(node: nodes.Element, page: Page) -> Iterator[str | None]:
-    """The blocks of a page and of its sections in order; None stands for a code cell."""
-    for child in node:
-        if isinstance(child, nodes.section):
-            yield from parts(child, page)
-        elif isinstance(child, nodes.Element) and child.get("nb_element") == CELL:
-            yield None
-            yield blocks(list(child.findall(nodes.figure)), page)
-        else:
-            yield block(child, page)
-
-
-def origin(app: Sphinx, page: Page) -> str:
+def origin(app: Sphinx, address: str) -> str:
     """Where a notebook comes from and what its cells need."""
     book, repository = app.config.project, app.config.html_theme_options.get("repository_url")
-    book = f"[{book}](<{page.url}>)" if page.address else book
+    book = f"[{book}](<{address}>)" if address else book
     need = f": `%pip install git+{repository}`" if repository else " `attnverify`"
     version = attnverify.__version__
     return f"*A chapter of {book}, version {version}. Its cells need the package{need}.*"
 
 
-def references(page: Page) -> str:
-    """The entries of all works that a page cites, as in the bibliography; "" if there are none."""
-    domain = page.env.get_domain("cite")
-    cited = {
-        target.key
-        for reference in domain.citation_refs
-        if reference.docname == page.docname
-        for target in reference.targets
-    }
-    entries = [c.formatted_entry for c in domain.citations if c.key in cited]
-    if not entries:
-        return ""
-    return "\n".join(["## References\n", *(f"- {entry(e, page)}" for e in entries)])
+def html_of(app: Sphinx, docname: str, doctree: nodes.document) -> str:
+    """The page as HTML with TeX between dollars and a mark in the place of each code cell."""
+    translator: Any = app.builder.create_translator(doctree, app.builder)
+    numbers = app.env.toc_fignumbers.get(docname, {}).get("displaymath", {})
+
+    def math(node: nodes.Element) -> None:
+        translator.body.append(html.escape(f"${_tex(node)}$"))
+        raise nodes.SkipNode
+
+    def math_block(node: nodes.Element) -> None:
+        found = next((numbers[id] for id in node["ids"] if id in numbers), None)
+        tag = rf" \tag{{{'.'.join(map(str, found))}}}" if found else ""
+        translator.body.append(f"<p>{html.escape(f'$${_tex(node)}{tag}$$')}</p>")
+        raise nodes.SkipNode
+
+    def image(node: nodes.Element) -> None:
+        translator.body.append(f"<em>({html.escape(node.get('alt', 'figure'))})</em>")
+        raise nodes.SkipNode
+
+    visit = translator.visit_container
+
+    def container(node: nodes.Element) -> None:
+        if node.get("nb_element") != CELL:
+            return visit(node)
+        translator.body.append(f"<p>{PLACE}</p>")
+        for figure in node.findall(nodes.figure):
+            figure.walkabout(translator)
+        raise nodes.SkipNode
+
+    translator.visit_math, translator.visit_math_block = math, math_block
+    translator.visit_image, translator.visit_container = image, container
+    doctree.walkabout(translator)
+    return "".join(translator.body)
 
 
-def entry(formatted, page: Page) -> str:
-    """One entry of the bibliography."""
-    paragraph = BibliographyTransform.backend.paragraph(formatted)
-    node_text_transform(paragraph)
-    return block(paragraph, page)
+def _tex(node: nodes.Element) -> str:
+    """A formula on one line; in a table a bar would end the cell, so it is written as a command."""
+    text, parent = " ".join(node.astext().split()), node.parent
+    while parent is not None:
+        if isinstance(parent, nodes.entry):
+            return text.replace(r"\|", r"\Vert ").replace("|", r"\vert ")
+        parent = parent.parent
+    return text
+
+
+def markdown(page: str, address: str) -> str:
+    """The page as Markdown; a link that leads nowhere from a notebook becomes words."""
+
+    def link(match: re.Match[str]) -> str:
+        target = html.unescape(match[1])
+        if not re.match(r"[a-z]+:", target):
+            target = urljoin(address, target) if address else ""
+        return f'<a href="{html.escape(target)}">{match[2]}</a>' if target else match[2]
+
+    page = LINK.sub(link, WORDLESS.sub("", page))
+    page = FOLDED.sub(lambda found: f"<p>{OPEN} {TAG.sub('', found[1]).strip()}</p>", page)
+    page = TITLE.sub(r"<p><strong>\1</strong></p>", page)
+    page = TABLE.sub(lambda found: f"<p>{_strong(found[1])}</p><table>", page)
+    page = page.replace("</details>", f"<p>{CLOSE}</p>")
+    command = [pypandoc.get_pandoc_path(), f"--from={FROM}", f"--to={TO}", "--wrap=none"]
+    done = subprocess.run(command, input=page, capture_output=True, text=True, check=True)
+    text = re.sub(rf"{OPEN} (.*)", r"<details>\n<summary>\1</summary>", f"{done.stdout}\n")
+    return text.replace(CLOSE, "</details>")
+
+
+def _strong(text: str | None) -> str:
+    return f"<strong>{text}</strong>" if text else ""
 
 
 def setup(app: Sphinx) -> dict:

@@ -65,7 +65,7 @@ class EvidenceDirective(SphinxDirective):
         return line
 
     def _limits(self, claim: Claim, evidence: Evidence) -> list[nodes.Node]:
-        """What is particular to this claim, each limit once, and where the rest stands."""
+        """The limits of this claim's evidence, each once, and a link to the general ones."""
         note = nodes.paragraph(classes=["attnverify-limits"])
         note += nodes.strong("", "Limits. ")
         for who, limit in tables.limits(claim, evidence):

@@ -32,6 +32,7 @@ from attnverify.book.sphinx.links import (
     show,
     status_badge,
 )
+from attnverify.book.sphinx.private_interfaces import boxes
 from attnverify.support.errors import InputError
 from attnverify.support.vocabulary import KINDS, STATUSES
 from attnverify.topics import Claim, registry
@@ -76,7 +77,7 @@ class ClaimDirective(SphinxDirective):
             self.state_machine,
         )
         box = proof.run()[0]
-        proofs: dict[str, dict[str, str]] = getattr(self.env, "proof_list")  # noqa: B009
+        proofs = boxes(self.env)
         box["realtype"] = proofs[label]["realtype"] = claim.kind
         section = box[1]
         section["ids"] = [f"{label}-content"]  # sphinx-proof gives every box the same id
@@ -84,8 +85,8 @@ class ClaimDirective(SphinxDirective):
         return [box]
 
     def _footer(self, claim: Claim) -> nodes.container:
-        """The status and where the statement comes from; what it rests on and where to look."""
-        footer = nodes.container(classes=["attnverify-footer"])
+        """The foot of a box: status, source, what the claim rests on, links."""
+        footer = nodes.container(classes=["attnverify-footer"], claim=claim.id)
         content = StringList([self._origin(claim)], source=f"claim {claim.id}")
         self.state.nested_parse(content, self.content_offset, footer)
         evidence = evidence_of(self.env)
@@ -132,7 +133,7 @@ class ClaimDirective(SphinxDirective):
         return text + (f"{done}: {escape(claim.here)}." if claim.here else "")
 
     def _link(self, kind: str, id: str, text: str) -> addnodes.pending_xref:
-        """A link with its text; one to a box has its kind and number in place of none."""
+        """A link with a text; without one, a link to a box shows its kind and number."""
         link = addnodes.pending_xref(
             "",
             refdomain="",

@@ -1,4 +1,4 @@
-"""Search that finds claims by id, number, title and the words of their formulas.
+"""The search page finds claims by id, number, title and the words of their formulas.
 
 Sphinx's search knows pages and headings. ``claims.js`` holds what is searched of each claim, and
 the chapters on subjects with other names in the literature; ``search.js`` lists what matches above
@@ -67,7 +67,7 @@ def entries(env: BuildEnvironment) -> list[list[str]]:
 
 
 def write_data(app: Sphinx, exception: Exception | None) -> None:
-    """Write what is searched beside the pages."""
+    """Write the file that the search page searches."""
     if exception is None and app.builder.name == "html":
         text = f"var attnverifyFound = {json.dumps(entries(app.env))};\n"
         Path(app.outdir, "_static", DATA).write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Code folded by default: results are what a reader sees first, the computation is a click away.
+"""Code is folded by default: a reader sees results first and opens the computation.
 
 A cell keeps its outputs in view. A switch below the title, which ``folding.js`` works, opens all
 computations of the book at once; the code of a figure stays folded, as it only draws. The switch is

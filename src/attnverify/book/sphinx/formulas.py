@@ -16,6 +16,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinxcontrib import katex
 
+from attnverify.book.sphinx.private_interfaces import forget_katex_server, prepare_katex
 from attnverify.runtime.cache import Store, default
 
 Render = Callable[..., str]
@@ -45,12 +46,13 @@ class Formulas:
         self.wait()
         if name not in self._known:
             if os.getpid() != self._process:  # the server answers the process that started it
-                katex.KaTeXServer.katex_server, self._process = None, os.getpid()
+                forget_katex_server()
+                self._process = os.getpid()
             return self._keep(name, self._render(latex, options))
         return self._known[name]
 
     def read(self, app: Sphinx, doctree: nodes.document) -> None:
-        """Ask for what a page holds, in the order of the page."""
+        """Ask for the formulas of a page, in its order."""
         for kind, options in ((nodes.math, None), (nodes.math_block, DISPLAY)):
             for node in doctree.findall(kind):
                 name = _name(node.astext(), options)
@@ -59,13 +61,13 @@ class Formulas:
                     self._pending[name] = task
 
     def wait(self, *_: object) -> None:
-        """Take in what was asked for while pages were read."""
+        """Collect the formulas that were asked for while pages were read."""
         pending, self._pending = self._pending, {}
         for name, task in pending.items():
             self._keep(name, task.result())
 
     def end(self, *_: object) -> None:
-        """No page is read after this."""
+        """Collect what is pending and stop asking: all pages have been read."""
         self.wait()
         self._reading.shutdown()
 
@@ -84,9 +86,9 @@ def _name(latex: str, options: dict[str, Any] | None) -> str:
 
 
 def setup(app: Sphinx) -> dict:
-    """Put the memory in front of KaTeX."""
+    """Have KaTeX asked only for formulas that are not known."""
     formulas = Formulas(katex.render_latex, default())
-    katex.render_latex = formulas.render
+    prepare_katex(formulas.render)
     app.connect("doctree-read", formulas.read)
     app.connect("env-updated", formulas.end)
     app.connect("build-finished", formulas.save)

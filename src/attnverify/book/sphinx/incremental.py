@@ -1,4 +1,4 @@
-"""What is read and written again after an edit, beside what Sphinx finds by the times of files.
+"""Pages are read and written again after an edit of what they show, beside what Sphinx finds.
 
 A page is read again if a claim that it shows, the evidence for it or the output of its notebook is
 not as it was. All pages are written again if anything changed that one page takes from another: a
@@ -20,6 +20,7 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
 from attnverify.book.sphinx.links import ALL, evidence_of, shown
+from attnverify.book.sphinx.private_interfaces import boxes
 from attnverify.topics import registry
 from attnverify.verification import formal
 
@@ -90,7 +91,7 @@ def shared(env: BuildEnvironment) -> str:
     titles = {page: title.astext() for page, title in env.titles.items()}
     slugs = {page: sorted(of.get("myst_slugs", ())) for page, of in env.metadata.items()}
     numbers = [env.toc_secnumbers, env.toc_fignumbers]
-    return _digest([titles, slugs, numbers, getattr(env, "proof_list", {}), _plain(data)])
+    return _digest([titles, slugs, numbers, boxes(env), _plain(data)])
 
 
 def _plain(value: Any) -> Any:

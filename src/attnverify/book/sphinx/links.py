@@ -14,6 +14,7 @@ from sphinx.util.docutils import SphinxRole
 from sphinx.util.nodes import make_refnode
 
 from attnverify.book.pages.common import Evidence, anchor, badge, read_evidence
+from attnverify.book.sphinx.private_interfaces import boxes
 from attnverify.support.errors import InputError
 from attnverify.topics import Claim, registry
 
@@ -31,7 +32,7 @@ ALL = "*"
 
 
 def shown(env: BuildEnvironment) -> dict[str, set[str]]:
-    """By page the ids of the claims that it shows something of (:mod:`incremental`)."""
+    """The ids of the claims that each page shows something of (:mod:`incremental`)."""
     if not hasattr(env, "attnverify_shown"):
         env.attnverify_shown = {}  # type: ignore
     return env.attnverify_shown  # type: ignore
@@ -143,7 +144,7 @@ def resolve(app: Sphinx, env: BuildEnvironment, node: addnodes.pending_xref, tex
 
 def box_of(env: BuildEnvironment, claim: Claim) -> tuple[str, str] | None:
     """The page that prints a claim's box, and its name there ("Theorem 9.1"), if one does."""
-    box = getattr(env, "proof_list", {}).get(anchor(claim.id))
+    box = boxes(env).get(anchor(claim.id))
     if box is None:
         return None
     numbers = env.toc_fignumbers.get(box["docname"], {}).get(box["countertype"], {})

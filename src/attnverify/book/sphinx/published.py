@@ -48,7 +48,7 @@ def sentences(doctree: nodes.document) -> Iterator[str]:
 
 
 def description(title: str, doctree: nodes.document | None) -> str:
-    """What a page is about: its first sentences, after its title where these say little."""
+    """The description of a page: its first sentences, after its title where these are short."""
     text = ""
     for sentence in sentences(doctree) if doctree else ():
         if text and len(text) + len(sentence) >= LONGEST:

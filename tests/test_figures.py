@@ -1,0 +1,53 @@
+"""One drawing of each figure serves a phone and a wide screen."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+
+from attnverify.book import figures
+from attnverify.book.html.finish_pages import drawing_size, with_sizes
+
+ROOT = Path(__file__).resolve().parents[1]
+#: The smallest letters of the book's figures, in points, and what they must have on a phone, whose
+#: text is PHONE pixels wide.
+POINTS, PIXELS, PHONE = 8, 9, 336
+PIXELS_PER_POINT = 4 / 3
+
+
+@pytest.mark.parametrize(("columns", "down"), [(1, 1), (2, 2), (3, 3), (4, 2)])
+def test_panels_stand_under_each_other_in_a_figure_of_one_width(columns, down):
+    figure, parts = figures.axes("Panels", "x", "y", columns, figsize=(9.0, 3.0))
+    panels = [parts] if columns == 1 else list(parts)
+    figure.draw_without_rendering()
+    assert figure.get_size_inches()[0] == pytest.approx(figures.WIDTH)
+    assert len({round(panel.get_position().y0, 3) for panel in panels}) == down
+    assert [panel.get_ylabel() for panel in panels] == ["y"] * columns
+    plt.close(figure)
+
+
+def test_a_long_title_is_broken():
+    figure, _ = figures.axes("Words " * 12, "x", "y")
+    assert max(map(len, figure.get_suptitle().split("\n"))) <= figures.LETTERS
+    plt.close(figure)
+
+
+def test_letters_are_legible_on_a_phone():
+    """The smallest letters that a notebook asks for, at the width of a phone's text."""
+    scale = PHONE / (figures.WIDTH * 96)
+    assert POINTS * PIXELS_PER_POINT * scale >= PIXELS
+    sources = [*(ROOT / "notebooks").glob("*.md"), Path(figures.__file__)]
+    sizes = (re.findall(r'font_?size"?[=:] ?(\d+)', path.read_text("utf-8")) for path in sources)
+    assert min(int(size) for found in sizes for size in found) >= POINTS
+
+
+def test_a_drawing_says_how_large_it_is(tmp_path):
+    svg = '<?xml version="1.0"?>\n<svg xmlns="x" width="300pt" height="150.3pt" version="1.1">'
+    (tmp_path / "a.svg").write_text(svg)
+    (tmp_path / "b.svg").write_text("<svg>")
+    assert drawing_size(tmp_path / "a.svg") == (400, 200)
+    page = '<img alt="A" src="a.svg"/><img src="b.svg"><img width="1" src="a.svg">'
+    assert with_sizes(page, tmp_path) == page.replace("<img", '<img width="400" height="200"', 1)
