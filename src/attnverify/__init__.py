@@ -1,8 +1,9 @@
 """attnverify: the instrument behind *Attention, Verified*.
 
-import attnverify as av
-
-net = av.SelfAttentionNetwork.random(depth=3, heads=2, width=8, skip=True, seed=0)
+>>> import attnverify as av
+>>> net = av.SelfAttentionNetwork.random(depth=3, heads=2, width=8, skip=True, seed=0)
+>>> av.claims.registry["collapse.threshold"].kind
+'theorem'
 
 A public name is imported when it is first used: the claims and the ledger of derivations do
 without torch, and so do the commands that compute nothing.

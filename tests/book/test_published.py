@@ -6,7 +6,6 @@ from docutils import nodes
 from docutils.utils import new_document
 
 from attnverify.book.sphinx import published
-from places import ROOT
 
 
 def page(*paragraphs: nodes.paragraph) -> nodes.document:

@@ -341,7 +341,7 @@ def test_a_thread_that_parses_too_is_no_error(monkeypatch, failures, raises):
 
 SHOWN = """
 import sympy as sp
-from attnverify.verification import shown
+from attnverify.derivation import typeset_steps as shown
 T = sp.Symbol("T", positive=True)
 square = -(T - 1)**2
 with sp.evaluate(False):

@@ -14,6 +14,18 @@ An arithmetic is added here, and in the few functions that ask :func:`is_torch` 
 floats go another way: in ``attnverify.mathematics`` the largest distance (``pairwise``), singular
 values (``spectral``), moduli of eigenvalues (``positions``) and a difference that cancels
 (``chisquare``), and some checks.
+
+>>> import torch
+>>> import attnverify as av
+>>> x = torch.tensor([0.5, 0.25], dtype=torch.float64)
+>>> av.ops.sum(x, -1).item()
+0.75
+>>> av.ops.sum(av.ops.rationals(x), -1)
+3/4
+>>> with av.ops.precision(128):
+...     value = av.ops.exp(av.ops.balls(x))[0]
+>>> value.str(20, radius=False)
+'1.6487212707001281468'
 """
 
 from __future__ import annotations

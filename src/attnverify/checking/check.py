@@ -31,6 +31,15 @@ class Twin:
     """A false neighbor of a claim, with the check that must reject it.
 
     factor: of an inequality's right side, where the twin is the claim but for this factor.
+
+    Usually :meth:`~attnverify.checking.check.Form.but` and
+    :meth:`~attnverify.checking.check.Inequality.times` make it.
+
+    >>> import attnverify as av
+    >>> check = av.Decision(lambda: av.Verdict(2 + 2 == 4, "one sum"), limits="no other sum")
+    >>> wrong = check.but("five", run=lambda: av.Verdict(2 + 2 == 5, "one sum"))
+    >>> [(twin.title, twin.check.run().holds) for twin in wrong.twins]
+    [('five', False)]
     """
 
     title: str
@@ -72,6 +81,21 @@ class Inequality(Form):
     what the statement bounds, a lower bound of it: twins, and how near to its constant a statement
     is refuted, are judged by it alone. divides: pairs of arrays; the first length of the one
     divides that of the other, as the number of key heads that of query heads.
+
+    Formulas take the arrays of an instance by name, always with a leading batch axis: float64
+    tensors in a search, numpy arrays of balls in a certificate. Every inequality needs a false
+    twin, which :meth:`times` or :meth:`but` adds.
+
+    >>> import torch
+    >>> import attnverify as av
+    >>> check = av.Inequality(
+    ...     left=lambda x: av.ops.square(av.ops.sum(x, -1)),
+    ...     right=lambda x: x.shape[-1] * av.ops.sum(av.ops.square(x), -1),
+    ...     sizes=({"x": (2,)}, {"x": (5,)}),
+    ...     extremal=(lambda: {"x": torch.ones(2, dtype=torch.float64)},),
+    ... ).times(0.99)
+    >>> [twin.title for twin in check.twins]
+    ['0.99 times the right side']
     """
 
     left: Formula
@@ -116,6 +140,20 @@ class Identity(Form):
     defined. shared: parameters drawn once a batch, without batch axis (weights of one network for
     many inputs). arithmetic: "rational" (equal exactly) or "ball" (equal to within a certified
     radius) for the certificate, on ``exact_draws`` drawn instances a size.
+
+    Formulas take the arrays of an instance by name and return arrays of equal shape: with a leading
+    batch axis in float64, without one in exact arithmetic.
+
+    >>> from fractions import Fraction
+    >>> import attnverify as av
+    >>> check = av.Identity(
+    ...     left=lambda x: (x + 1) * (x - 1),
+    ...     right=lambda x: x * x - 1,
+    ...     bound=lambda x: 2.0**-50 * (1 + x * x),
+    ...     sizes=({"x": (3,)},),
+    ... )
+    >>> check.left(x=Fraction(5, 2)) == check.right(x=Fraction(5, 2))
+    True
     """
 
     left: Formula
@@ -137,6 +175,17 @@ class Decision(Form):
     kind "decided": all reals in a range, by an argument that run() carries out; "certified":
     finitely many exact cases; "sampled": a simulation, whose agreement is statistical. limits:
     what it does not show.
+
+    ``run`` takes no argument and returns a :class:`~attnverify.support.verdict.Verdict`.
+
+    >>> import attnverify as av
+    >>> def odd_numbers():
+    ...     right = all(sum(range(1, 2 * n, 2)) == n * n for n in range(1, 101))
+    ...     return av.Verdict(right, "n from 1 to 100", cases=100)
+    ...
+    >>> check = av.Decision(odd_numbers, limits="no n above 100", kind="certified")
+    >>> check.run().holds, check.kinds
+    (True, ('certified',))
     """
 
     run: Callable[[], Verdict]

@@ -78,6 +78,17 @@ def number(expression: sp.Expr | int | str, like: Any) -> Any:
     expression: integers, quotients, sums, products, whole powers, square roots, exponentials,
     logarithms, pi and E; a text is evaluated by sympy. Raises InputError for anything else, such
     as 0.25, which is no exact number.
+
+    >>> import torch
+    >>> import attnverify as av
+    >>> av.number("sqrt(2)/4", like=torch.zeros(1, dtype=torch.float64)).item()
+    0.3535533905932738
+    >>> av.number("sqrt(2)/4", like=av.ops.balls(torch.zeros(1))).str(20, radius=False)
+    '0.3535533905932737'
+    >>> av.number("0.25", like=torch.zeros(1))
+    Traceback (most recent call last):
+        ...
+    attnverify.support.errors.InputError: expression: got 0.25... in 0.25, expected integers, ...
     """
     e: Any = sp.sympify(expression) if isinstance(expression, str | int) else expression
     if e.is_Rational:

@@ -12,6 +12,14 @@ Numbers are exact: a step with a float in it is refused.
 Anything undecided raises: a derivation that sympy cannot follow does not count. Nor does a step
 that shows no work: its sides are the same expression as they come, and nothing in their source
 (``attnverify.derivation.step_source``) was computed.
+
+>>> import sympy as sp
+>>> import attnverify as av
+>>> x = sp.Symbol("x", real=True)
+>>> av.ledger.decide(((x + 1) ** 2, x**2 + 2 * x + 1))
+True
+>>> av.ledger.decide((x**2, x))
+False
 """
 
 from __future__ import annotations

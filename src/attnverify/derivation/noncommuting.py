@@ -8,6 +8,13 @@ to start at 0, name bound variables by their first place in the product, apply t
 rules, collect. Two expressions with the same normal form are equal whatever the matrices are and
 whatever the symbolic limits; that is how the book's inductions are general in depth, heads, tokens
 and width.
+
+>>> import attnverify as av
+>>> A, B = av.symbolic.matrices("A B")
+>>> av.symbolic.equal((A + B) ** 2, A**2 + A * B + B * A + B**2)
+True
+>>> av.symbolic.equal(A * B, B * A)
+False
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""The experiments: the papers' measurements, made again. Each is a claim with a criterion."""
+"""The experiments: the papers' measurements, made again. Each is a claim with a criterion.
+
+>>> import attnverify as av
+>>> sorted(av.experiments.EXPERIMENTS)[:3]
+['architectures', 'both-collapses', 'circle']
+>>> av.experiments.find("path-counts").claim
+'experiment.path-counts'
+"""
 
 from attnverify.experiments import (
     architectures,

@@ -234,6 +234,15 @@ def trace(model: nn.Module, inputs: Any, dtype: torch.dtype | None = torch.float
 
     model: a module of ``transformers`` or a ``torch.nn.TransformerEncoder``; inputs: token ids,
     embeddings, pixels, or the keyword arguments of its forward pass. Raises InputError.
+
+    >>> import torch
+    >>> import attnverify as av
+    >>> _ = torch.manual_seed(0)
+    >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    >>> model = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    >>> traced = av.trace(model, torch.randn(5, 8))
+    >>> [layer.number for layer in traced.layers]
+    [1, 2]
     """
     subject = Subject.of(model, dtype)
     given = Inputs.of(subject.model, subject.architecture, inputs)

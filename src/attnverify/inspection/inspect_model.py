@@ -55,6 +55,17 @@ def inspect(
 
     Raises InputError for bad arguments and where memory lacks, ReconstructionError where the trace
     is not the model's own forward pass to rounding.
+
+    >>> import torch
+    >>> import attnverify as av
+    >>> _ = torch.manual_seed(0)
+    >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    >>> model = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    >>> report = av.inspect(model, torch.randn(5, 8))
+    >>> [row["length"] for row in report.lengths], report.model["heads"]
+    ([0, 1, 2, 'biases', 'rounding'], 2)
+    >>> report.proof["largest_error_over_bound"] <= 1
+    True
     """
     known = f"one of {', '.join(DTYPES)} or None"
     require(dtype is None or dtype in DTYPES, "dtype", repr(dtype), known)

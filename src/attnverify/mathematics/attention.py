@@ -98,6 +98,21 @@ class SelfAttentionNetwork(nn.Module):
     One layer maps X (..., tokens, width) to the same shape:
     Y = norm(skip * X + SA(X)); with an MLP then norm(skip * Y + MLP(Y)). Logits may have positions.
     Parameters do not require gradients until ``requires_grad_()`` is called.
+
+    Tokens and weights have one dtype, float64 by default. Raises InputError for parts that do not
+    fit and for inputs of another width, without tokens or with entries that are not finite.
+
+    Source: Vaswani et al. (2017), section 3.2; the notation is that of Dong et al. (2021).
+
+    >>> import torch
+    >>> import attnverify as av
+    >>> _ = torch.manual_seed(0)
+    >>> net = av.SelfAttentionNetwork.random(depth=3, heads=2, width=8, skip=True, seed=0)
+    >>> X = torch.randn(5, 8, dtype=torch.float64)
+    >>> net(X).shape, net(X).dtype
+    (torch.Size([5, 8]), torch.float64)
+    >>> net.attention(X)[0].shape  # of the first layer: heads, queries, keys
+    torch.Size([2, 5, 5])
     """
 
     def __init__(

@@ -12,6 +12,13 @@ f_1(x), f_inf(x) the largest column and row sum of |X - 1 x^T|:
 
 The weights are improved by multiplicative updates: tokens far from the weighted median get more.
 They may be any weights, so the bounds hold wherever the updates stop.
+
+>>> import torch
+>>> import attnverify as av
+>>> X = torch.tensor([[0.0, 0.0], [2.0, 0.0], [1.0, 3.0]], dtype=torch.float64)
+>>> low, high = av.centerbounds.optimal_residual_bounds(X)
+>>> low <= high
+True
 """
 
 from __future__ import annotations

@@ -13,6 +13,14 @@ with s_k = (k + 1/2) step (Davies 1973; the bounds are derived in the chapter on
   e(S) = sum 2 S^2 mu^2/(1 + 4 S^2 mu^2).
 
 Formulas work on torch tensors and on balls. Scale: weights with 2 sum mu_k^2 = 1.
+
+>>> import torch
+>>> import attnverify as av
+>>> weights = torch.full((8,), 0.25, dtype=torch.float64)  # 4 Q has 8 degrees of freedom
+>>> x = torch.tensor([2.0], dtype=torch.float64)
+>>> values, error = av.chisquare.distribution(weights, x)
+>>> round(values.item(), 6), error <= 1e-8
+(0.56653, True)
 """
 
 from __future__ import annotations

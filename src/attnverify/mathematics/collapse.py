@@ -5,6 +5,17 @@ tokens, width); W_QK = W_Q W_K^T (..., heads, width, width); b_QK = W_K b_Q (...
 W_V W_O (..., heads, width, width). ``key_width`` is d_qk; biases after the attention shift all
 tokens alike and are left out. D is the vector of the oscillations of the rows of E = R W_QK R^T /
 sqrt(d_qk).
+
+Sources: Dong et al. (2021), section 2.2 and appendix, for the published bounds; the sharp ones are
+proved in the chapters on collapse.
+
+>>> import torch
+>>> import attnverify as av
+>>> round(av.collapse.threshold(qk_norm=1.0, value_norm=2.0, key_width=4), 6)
+2.096294
+>>> D = torch.tensor(1.0, dtype=torch.float64)
+>>> round(av.collapse.unconditional_constant(D).item(), 6)
+1.165822
 """
 
 from __future__ import annotations

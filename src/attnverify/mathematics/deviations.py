@@ -14,6 +14,16 @@ R from R and c by formulas that subtract nothing close:
 
 These are the layers of BERT (Devlin et al. 2019) and ALBERT (Lan et al. 2020), and with relative
 positions those of XLNet (Yang et al. 2019, section 2.4; Dai et al. 2019, section 3.3).
+
+Arrays are float32 or float64 tensors; bad tokens raise InputError.
+
+>>> import torch
+>>> import attnverify as av
+>>> X = torch.tensor([[1.0, 2.0], [3.0, 2.0]], dtype=torch.float64)
+>>> tokens = av.deviations.Tokens.of(X)
+>>> tokens.center, tokens.deviations
+(tensor([2., 2.], dtype=torch.float64), tensor([[-1.,  0.],
+        [ 1.,  0.]], dtype=torch.float64))
 """
 
 from __future__ import annotations

@@ -2,6 +2,14 @@
 
 Formulas work in any arithmetic of :mod:`attnverify.arithmetic.ops`; W has shape (..., d, d). The
 public functions at the end check their argument first.
+
+>>> import torch
+>>> import attnverify as av
+>>> W = torch.diag(torch.tensor([2.0, 1.0, 2.0], dtype=torch.float64))
+>>> round(av.spectrum.xi(W).item(), 6)  # 5 / sqrt(9)
+1.666667
+>>> av.spectrum.asymmetry(W).item()
+1.0
 """
 
 from __future__ import annotations

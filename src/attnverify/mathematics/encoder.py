@@ -4,6 +4,16 @@ A directory holds ``config.json``, ``tokenizer.json`` or ``vocab.txt``, and ``mo
 with the tensor names of the BERT reference implementation (Devlin et al. 2019), as Hugging Face
 writes them. Nothing is downloaded, no code of the directory runs, and weights come from
 safetensors only.
+
+Token embeddings are (tokens, width), float64. A bad directory raises InputError, which names the
+file and what is wrong in it.
+
+>>> import attnverify as av
+>>> encoder = av.encoder.Encoder.bundled()  # all-MiniLM-L6-v2, of the extra "encoder"
+>>> encoder.tokens("Short paths")
+['[CLS]', 'short', 'paths', '[SEP]']
+>>> encoder.embed("Short paths").shape, encoder.network.depth
+(torch.Size([4, 384]), 6)
 """
 
 from __future__ import annotations

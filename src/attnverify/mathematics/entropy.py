@@ -1,6 +1,16 @@
 """Entropy of a softmax row and its floor (Zhai et al. 2023), in nats.
 
 Formulas work in any arithmetic of :mod:`attnverify.arithmetic.ops`, on the last axis.
+
+``lower_bound`` checks its arguments and raises InputError; the others are formulas.
+
+>>> import torch
+>>> import attnverify as av
+>>> row = torch.tensor([0.0, 0.0, 0.0, 0.0], dtype=torch.float64)
+>>> round(av.entropy.entropy(row).item(), 6)  # log 4
+1.386294
+>>> round(float(av.entropy.lower_bound(sigma=2.0, tokens=4)), 6)
+0.790945
 """
 
 from __future__ import annotations

@@ -14,6 +14,17 @@ The bias theorem of :mod:`attnverify.mathematics.paths` (all biases sum to 1 b^T
 here: 1/sigma_i and the gates differ between tokens, so a bias that enters equal for all tokens
 leaves unequal and is then mixed by attention. The biases are therefore carried as a stream of their
 own, one row a token.
+
+>>> import torch
+>>> import attnverify as av
+>>> _ = torch.manual_seed(0)
+>>> net = av.SelfAttentionNetwork.random(2, 2, 8, skip=True, mlp_width=16, norm=True, seed=0)
+>>> X = torch.randn(5, 8, dtype=torch.float64)
+>>> lengths, bias = av.frozen.by_length(net, X)
+>>> lengths.shape, bias.shape
+(torch.Size([3, 5, 8]), torch.Size([5, 8]))
+>>> av.frozen.reconstruction_residual(net(X), lengths, bias) < 1e-12
+True
 """
 
 from __future__ import annotations

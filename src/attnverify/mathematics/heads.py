@@ -2,6 +2,12 @@
 
 Arrays as in :mod:`attnverify.mathematics.collapse`. kappa(D) = (e^D - 1)/D for D > 0. A matrix
 whose rows and columns repeat is given by its distinct entries and two arrays of multiplicities.
+
+>>> import torch
+>>> import attnverify as av
+>>> D = torch.tensor(1.0, dtype=torch.float64)
+>>> round(av.heads.kappa(D).item(), 6)  # e - 1
+1.718282
 """
 
 from __future__ import annotations

@@ -1,4 +1,13 @@
-"""Layer normalization as a formula in any arithmetic; the network itself uses torch's."""
+"""Layer normalization as a formula in any arithmetic; the network itself uses torch's.
+
+Arrays are (..., tokens, width).
+
+>>> import torch
+>>> import attnverify as av
+>>> X = torch.tensor([[1.0, 3.0]], dtype=torch.float64)
+>>> av.layernorm.normalize(X)
+tensor([[-1.,  1.]], dtype=torch.float64)
+"""
 
 from __future__ import annotations
 

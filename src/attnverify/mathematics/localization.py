@@ -7,6 +7,12 @@ The weight of token i is clip((1 + (omega_i - mean(omega))/temperature)/T, 0, 1)
 
 Four ways to compute it: exactly, by the normal approximation, by the limit of many tokens, and by
 simulation.
+
+>>> import torch
+>>> import attnverify as av
+>>> rho = av.localization.probability(torch.eye(4, dtype=torch.float64), tokens=3, temperature=2.0)
+>>> [round(value, 4) for value in rho.tolist()]
+[0.3099, 0.8911, 0.5917]
 """
 
 from __future__ import annotations

@@ -34,6 +34,19 @@ class Mask:
     causal: no key after the query. window: the query and the window - 1 keys before it alone, which
     is causal, too. real: (..., tokens), True where a token is no padding; no query sees padding,
     but for a padding token itself.
+
+    Raises InputError, where it is used, for a window below 1 and for ``real`` of other tokens.
+
+    >>> import torch
+    >>> import attnverify as av
+    >>> X = torch.zeros(3, 4)  # three tokens
+    >>> av.Mask(window=2).keep(3, like=X).int()
+    tensor([[1, 0, 0],
+            [1, 1, 0],
+            [0, 1, 1]], dtype=torch.int32)
+    >>> net = av.SelfAttentionNetwork.random(depth=1, heads=1, width=4, mask=av.Mask(causal=True))
+    >>> net.attention(X.double())[0, 0, 0]  # the first token sees itself alone
+    tensor([1., 0., 0.], dtype=torch.float64)
     """
 
     causal: bool = False

@@ -2,6 +2,17 @@
 
 Formulas work in any arithmetic of :mod:`attnverify.arithmetic.ops`. The literature and the released
 code of Dong, Cordonnier and Loukas (2021) use several variants; each is here beside the others.
+
+>>> import torch
+>>> import attnverify as av
+>>> X = torch.tensor([[0.0, 0.0], [3.0, 4.0]], dtype=torch.float64)
+>>> av.norms.diameter(X).item()
+5.0
+>>> round(av.norms.composite(X).item() ** 2, 6)  # 4 * 7: largest column sum, largest row sum
+28.0
+>>> av.norms.residual(X, "mean")
+tensor([[-1.5000, -2.0000],
+        [ 1.5000,  2.0000]], dtype=torch.float64)
 """
 
 from __future__ import annotations

@@ -4,6 +4,17 @@ With its attention matrices held at their values in the real forward pass, a net
 and H heads is a sum over paths (h_1, ..., h_L), one head index a layer, 0 standing for the skip
 connection. Enumerating them costs (1 + H)^L terms; the sums over all paths of one length cost
 O(L^2 H) products by the recursion S_len <- S_len + sum_h P_h S_{len-1} W_h.
+
+>>> import torch
+>>> import attnverify as av
+>>> _ = torch.manual_seed(0)
+>>> net = av.SelfAttentionNetwork.random(depth=3, heads=2, width=8, skip=True, seed=0)
+>>> X = torch.randn(5, 8, dtype=torch.float64)
+>>> lengths = av.paths.by_length(net, X)
+>>> [av.paths.count(3, 2, length) for length in range(len(lengths))]
+[1, 6, 12, 8]
+>>> torch.allclose(lengths.sum(0) + av.paths.bias(net, X), net(X))
+True
 """
 
 from __future__ import annotations

@@ -1,6 +1,14 @@
 """How far a softmax moves when its logits move: the published lemma and the sharp bounds.
 
 All formulas act on the last axis and work in any arithmetic of :mod:`attnverify.arithmetic.ops`.
+
+>>> import torch
+>>> import attnverify as av
+>>> D = av.softmax.oscillation(torch.tensor([0.0, 2.0], dtype=torch.float64))
+>>> round(av.softmax.variation_bound(D).item(), 6)  # tanh(1/2)
+0.462117
+>>> round(av.softmax.critical_float(), 6)
+1.256431
 """
 
 from __future__ import annotations

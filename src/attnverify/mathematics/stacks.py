@@ -7,6 +7,13 @@ layer, and are a function of (seed, layer). Nothing is downloaded.
 
 Word embeddings are drawn for the words that occur: rows of a random table are independent, so which
 row a word gets does not matter, only which words are equal.
+
+>>> import attnverify as av
+>>> X = av.stacks.random_embedding(av.stacks.BERT, [7, 7, 9], seed=0)
+>>> X.shape, X.dtype
+(torch.Size([3, 768]), torch.float64)
+>>> [shape.name for shape in av.stacks.SHAPES]
+['BERT-base', 'ALBERT-base', 'XLNet-base']
 """
 
 from __future__ import annotations

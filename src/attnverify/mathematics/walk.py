@@ -3,6 +3,13 @@
 Tokens: x_1 ~ N(0, S), x_{t+1} | x_t ~ N(x_t, S). The last token is the query, omega_i = x_i' W x_T
 for a query-key matrix W, and a score is measured from the mean of its row: omega_i - mean(omega).
 Formulas are plain arithmetic: they take torch tensors, balls, rationals and sympy symbols.
+
+>>> from fractions import Fraction
+>>> import attnverify as av
+>>> [av.walk.alignment(i, 3) for i in (1, 2, 3)]
+[-1.0, 0.0, 1.0]
+>>> av.walk.remainder(Fraction(5))  # (25 - 1) / 12
+Fraction(2, 1)
 """
 
 from __future__ import annotations

@@ -44,6 +44,16 @@ class AttentionWeights:
     W_V: (depth, heads, width, value_width); b_V: (depth, heads, value_width);
     W_O: (depth, heads, value_width, width); b_O: (depth, width).
     Numpy arrays and lists are taken, too; biases that are left out are 0.
+
+    All arrays have one dtype, float32 or float64. A network that is made of them raises InputError
+    for shapes that do not fit and for entries that are not finite.
+
+    >>> import torch
+    >>> import attnverify as av
+    >>> W = torch.zeros(2, 1, 4, 3, dtype=torch.float64)  # depth, heads, width, key width
+    >>> weights = av.AttentionWeights(W_Q=W, W_K=W, W_V=W, W_O=W.mT)
+    >>> weights.b_Q.shape, weights.b_O.shape  # left out, so zeros
+    (torch.Size([2, 1, 3]), torch.Size([2, 4]))
     """
 
     W_Q: Given[Tensor, "*depth heads width key_width"]
@@ -86,6 +96,16 @@ class MLP:
 
     W_1: (depth, width, hidden); b_1: (depth, hidden); W_2: (depth, hidden, width);
     b_2: (depth, width); activation: "relu", "gelu" (exact, with erf) or "tanh".
+
+    Arrays of one layer, without the leading axis, map tokens (..., width) when called.
+
+    >>> import torch
+    >>> import attnverify as av
+    >>> mlp = av.MLP(
+    ...     W_1=[[1.0], [1.0]], b_1=[-1.0], W_2=[[2.0, 0.0]], b_2=[0.0, 0.5], activation="relu"
+    ... )
+    >>> mlp(torch.tensor([[3.0, 1.0]], dtype=torch.float64))  # of one layer
+    tensor([[6.0000, 0.5000]], dtype=torch.float64)
     """
 
     W_1: Given[Tensor, "*depth width hidden"]
@@ -117,6 +137,14 @@ class LayerNorm:
 
     scale, shift: (depth, sublayers, width), sublayers = 2 with an MLP and 1 without;
     epsilon: added to the variance.
+
+    Arrays of one sublayer, without the leading axes, normalize tokens (..., width) when called.
+
+    >>> import torch
+    >>> import attnverify as av
+    >>> norm = av.LayerNorm(scale=[1.0, 1.0], shift=[0.0, 3.0])  # of one sublayer
+    >>> norm(torch.tensor([[5.0, 9.0]], dtype=torch.float64))
+    tensor([[-1.0000,  4.0000]], dtype=torch.float64)
     """
 
     scale: Given[Tensor, "*depth width"]

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Verdict:
-    """Outcome of a decision: holds is None where it stayed unknown."""
+    """Outcome of a decision: holds is None where it stayed unknown.
+
+    argument: in words, what was computed; cases: how many; ratio: the largest left/right, if any.
+
+    >>> import attnverify as av
+    >>> av.Verdict(True, "all pairs of digits, in whole numbers", cases=100).holds
+    True
+    """
 
     holds: bool | None
     argument: str

@@ -2,6 +2,14 @@
 
 One file a prefix of ids: the claims ``softmax.*`` are stated in ``softmax.py``, their checks are in
 ``attnverify.topics.softmax.checks``.
+
+``registry`` maps ids to claims; it is a mapping in the order of the book.
+
+>>> import attnverify as av
+>>> [claim.id for claim in av.claims.registry.select(["paths.*"])][:2]
+['paths.stochastic-product', 'paths.decomposition']
+>>> av.claims.registry["paths.count"].title
+'How many paths of each length'
 """
 
 from importlib import import_module

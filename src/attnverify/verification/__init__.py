@@ -1,6 +1,12 @@
 """Evidence for claims: sampled, attacked, certified, decided, derived, measured.
 
 Names are imported when they are first used: the ledger of derivations does without torch.
+
+``Settings`` says how hard to search: instances, starting points, gradient steps, seed, device.
+
+>>> import attnverify as av
+>>> av.evidence.Settings(samples=100, seed=1).steps
+300
 """
 
 from __future__ import annotations

@@ -19,6 +19,12 @@ class Source:
     """A bibliography key of book/references.bib and a place in that work.
 
     related: the work treats the subject, the statement itself is not taken from it.
+
+    >>> import attnverify as av
+    >>> print(av.Source("dong2021", "Theorem 2.2"))
+    dong2021, Theorem 2.2
+    >>> print(av.Source("dong2021", "section 4", related=True))
+    related: dong2021, section 4
     """
 
     key: str
@@ -40,6 +46,15 @@ class Claim:
     here; corrected_by: the id of the statement that replaces it; sharpens: the id of the
     published claim of which this is a sharper form; reads: the id of a refuted claim whose
     published sentence this one reads in another way.
+
+    A claim holds no numerics; its checks are found by its id.
+
+    >>> import attnverify as av
+    >>> claim = av.Claim("mine.squares", "Squares", "lemma", "$x^2 \\\\ge 0$.", here="proof")
+    >>> claim.source
+    'proved here: proof'
+    >>> av.claims.registry["softmax.total-variation"].kind
+    'theorem'
     """
 
     id: str

@@ -128,6 +128,20 @@ def best_constant(
     left, right, sizes, build, hypotheses: as of :class:`~attnverify.checking.check.Inequality`.
     Raises InputError for formulas or sizes that cannot be used, and if left/right exceeds 2^60 or
     is nowhere positive.
+
+    Returns a ``Constant``: bounds of left/right at the worst instance, certified in ball
+    arithmetic, and a number of simple form just above them, if one is near. Nothing bounds C
+    from above.
+
+    >>> import attnverify as av
+    >>> found = av.best_constant(  # (sum x)^2 <= C sum x^2 for three numbers
+    ...     lambda x: av.ops.square(av.ops.sum(x, -1)),
+    ...     lambda x: av.ops.sum(av.ops.square(x), -1),
+    ...     sizes=[{"x": (3,)}],
+    ...     settings=av.evidence.Settings(restarts=4, steps=150, seed=0),
+    ... )
+    >>> round(found.lower, 6), found.proposal.constant
+    (3.0, 3)
     """
     start = time.perf_counter()
     settings = settings or Settings(restarts=32, steps=600)

@@ -130,6 +130,16 @@ def verify(
     unless something that they depend on changed, and new ones are put there (not with a scheduler
     or on another device: their machines are not this one). Equal settings give equal evidence,
     except for times. An interrupt (Ctrl-C) raises :class:`Interrupted`, with the report so far.
+
+    Raises InputError for an unknown id, kind or setting, RunError for a run that cannot be
+    finished.
+
+    >>> import attnverify as av
+    >>> report = av.verify("paths.count", kinds=["certified"], jobs=1)
+    >>> report.standing["paths.count"].status  # of one kind of evidence alone
+    'partial'
+    >>> [twin.rejected for twin in report.twins["paths.count"]]
+    [True, True]
     """
     require_kinds(kinds)
     settings = settings or Settings()

@@ -1,4 +1,13 @@
-"""The look of every figure: a color means the same thing throughout the book."""
+"""The look of every figure: a color means the same thing throughout the book.
+
+>>> import matplotlib.pyplot as plt
+>>> import attnverify as av
+>>> figure, panel = av.figures.axes("Squares", "x", "x squared")
+>>> _ = panel.plot([0, 1, 2], [0, 1, 4], color=av.figures.COLORS["measured"])
+>>> panel.get_xlabel()
+'x'
+>>> plt.close(figure)
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,11 @@
 
 Each is a description (``figure.Figure``) in a module of its own,
 with a script of the same name.
+
+>>> import attnverify as av
+>>> figure = av.interactive.lengths_figure()
+>>> "<svg" in figure._repr_html_()
+True
 """
 
 from attnverify.book.interactive.depth import depth_figure
