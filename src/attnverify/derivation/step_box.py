@@ -38,7 +38,7 @@ REFUSED = {
 
 
 def as_text(entry: Entry) -> str:
-    """A line a step, for a terminal."""
+    """Text of an entry for a terminal, one line a step."""
     mark = WORDS[entry.role]
     lines = [f"{entry.role}: {entry.claim}"]
     for step in entry.steps:
@@ -49,7 +49,7 @@ def as_text(entry: Entry) -> str:
 
 
 def as_markdown(entry: Entry) -> str:
-    """A list of the steps, each with its name, its formula and how it was decided."""
+    """Markdown list of the steps, each with its name, formula and how it was decided."""
     items = [item(s, entry.role, tex) for s, tex in zip(entry.steps, entry.shown, strict=True)]
     return _box(entry.role, TITLES[entry.role], entry.claim, *items, givens.as_html(entry.given))
 
@@ -60,7 +60,7 @@ def item(step: Step, role: str, formula: str) -> str:
 
 
 def refusal(claim: str, before: list[str], name: str, verdict: str, formula: str) -> str:
-    """A box that ends with the step that is not what it is said to be, after those ``before``."""
+    """Markdown box of the steps ``before`` and, last, the step that was not decided as expected."""
     title, how = REFUSED[verdict]
     return _box("refused", title, claim, *before, _item(name, how, formula))
 
