@@ -22,7 +22,7 @@ def rows(*shape, seed=0):
 @pytest.mark.parametrize("shape", [(1, 3), (7, 4), (2, 3, 5, 4)])
 def test_distances_in_pieces_are_those_of_the_definition(monkeypatch, chunk, shape):
     """A sum of m terms, each with at most 3 roundings, and a root: (m + 4) u on either side."""
-    monkeypatch.setattr(pairwise, "CHUNK", chunk)
+    monkeypatch.setattr(norms, "DISTANCES_HELD", chunk)
     X = rows(*shape)
     difference = X[..., :, None, :] - X[..., None, :, :]
     expected = {1: difference.abs().sum(-1), 2: difference.square().sum(-1).sqrt()}
@@ -65,7 +65,10 @@ def test_distances_take_little_memory():
     X = rows(2048, 32)
     size = X.numel() * X.element_size()
     for formula in (norms.diameter, norms.contraction):
-        assert peak_bytes(lambda formula=formula: formula(X)) <= 2 * 8 * norms.CHUNK + 2 * size
+        assert (
+            peak_bytes(lambda formula=formula: formula(X))
+            <= 2 * 8 * norms.DISTANCES_HELD + 2 * size
+        )
 
 
 # ---------------------------------------------------------------- the optimal center

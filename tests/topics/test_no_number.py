@@ -136,5 +136,5 @@ def test_a_wide_zero_is_not_a_zero():
 
 
 def test_a_growth_that_is_no_number(monkeypatch):
-    monkeypatch.setattr(windows.masks, "growth", lambda *given: arb("nan"))
+    monkeypatch.setattr(windows.mask_bounds, "growth", lambda *given: arb("nan"))
     assert windows._bracket().holds is None

@@ -1,10 +1,10 @@
-"""What a caller may hand in for a tensor: numpy arrays and lists of numbers, too.
+"""Conversion of arguments to tensors, so that callers may also pass numpy arrays and lists.
 
-Lists have no dtype and become float64, or what the network computes in. A coarser dtype than that
-of a network, and float32 of numpy, are promoted, with a :class:`PrecisionWarning`: no digit is
-lost, and none comes back that was. A finer dtype is refused, since rounding it would lose digits in
-silence. A tensor that meets no network keeps its dtype. Arrays of balls, rationals and symbols pass
-as they are.
+Lists have no dtype and become float64, or the dtype of the network. A coarser dtype than that of
+the network, and float32 of numpy, are promoted with a :class:`PrecisionWarning`: no digit is lost,
+but digits that were lost before do not come back. A finer dtype is refused, since rounding it would
+lose digits silently. A tensor that is used without a network keeps its dtype. Arrays of balls,
+rationals and symbols stay as they are.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PrecisionWarning(UserWarning):
 
 
 def takes(*names: str) -> Callable[[F], F]:
-    """A function whose arguments of these names may be numpy arrays and lists of numbers."""
+    """Decorator: the arguments of these names may also be numpy arrays and lists of numbers."""
 
     def made(function: F) -> F:
         known = list(inspect.signature(function).parameters)
@@ -50,7 +50,7 @@ def takes(*names: str) -> Callable[[F], F]:
 
 
 def takes_input(function: F) -> F:
-    """A function of a network and its input X, which may be a numpy array or lists of numbers."""
+    """Decorator: the network's input X may also be a numpy array or lists of numbers."""
 
     @functools.wraps(function)
     def call(net: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
@@ -63,7 +63,7 @@ def takes_input(function: F) -> F:
 
 
 def as_array(argument: str, value: Any) -> Any:
-    """A tensor, or an array of objects, as they are; whole numbers, lists and arrays in float64.
+    """The value as an array: tensors and object arrays as they are, all else in float64.
 
     Raises InputError that names the argument for anything else, and for lists of unlike lengths.
     """
@@ -80,7 +80,7 @@ def as_array(argument: str, value: Any) -> Any:
 
 
 def as_input(argument: str, value: Any, like: Tensor) -> Tensor:
-    """The input of a network whose weights are like ``like``: in its dtype, on its device.
+    """The value as input of a network: in the dtype and on the device of its weights ``like``.
 
     Raises InputError for what is no array of numbers, and for a finer dtype than the network's.
     """
@@ -101,7 +101,7 @@ def as_input(argument: str, value: Any, like: Tensor) -> Tensor:
 
 
 def _read(argument: str, value: Any) -> np.ndarray:
-    """An array of numbers, or of objects that compute."""
+    """Array of numbers, or of objects with arithmetic, read from any value."""
     if not isinstance(value, np.ndarray | list | tuple):
         raise InputError(f"{argument}: got {type(value).__name__}, expected {EXPECTED}")
     if isinstance(value, list | tuple):
@@ -115,7 +115,7 @@ def _read(argument: str, value: Any) -> np.ndarray:
 
 
 def _require_even(argument: str, value: Any, at: str) -> None:
-    """Lists inside a list are of one length and depth; the first that is not is named."""
+    """Raises InputError, naming the place, unless lists inside a list have one length and depth."""
     sizes = [len(v) if isinstance(v, list | tuple | np.ndarray) else None for v in value]
     for i, size in enumerate(sizes):
         given = f"{_words(size)} at {at}[{i}] and {_words(sizes[0])} at {at}[0]"

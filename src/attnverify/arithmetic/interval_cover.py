@@ -35,14 +35,14 @@ def positive(f: Function, low: flint.arb, high: flint.arb) -> tuple[bool | None,
 
 
 def certain(yes: object, no: object) -> bool | None:
-    """True, False or unknown, from two comparisons of balls that are true only if certain."""
+    """Truth value from two comparisons of balls, each true only if certain; None if unknown."""
     return True if yes else False if no else None
 
 
 def both(*parts: tuple[bool | None, int]) -> tuple[bool | None, int]:
-    """All parts of an argument together: false if one is, unknown if one is, else true.
+    """Truth of all parts of an argument together, and the number of their cases.
 
-    No parts are no argument: unknown.
+    False if a part is false, else unknown (None) if a part is unknown or there is none, else True.
     """
     answers = [answer for answer, _ in parts]
     verdict = False if False in answers else None if None in answers or not parts else True

@@ -10,10 +10,10 @@ then evaluated in three arithmetics:
 On numpy object arrays of ``attnverify.arithmetic.tracing.Node`` nothing is evaluated: the
 operations are written down, for another program to evaluate.
 
-An arithmetic is added here, and in the few functions that ask :func:`is_torch` themselves because
-floats go another way: in ``attnverify.mathematics`` the largest distance (``pairwise``), singular
-values (``spectral``), moduli of eigenvalues (``positions``) and a difference that cancels
-(``chisquare``), and some checks.
+A new arithmetic is added here and in the few functions that ask :func:`is_torch` themselves,
+because they compute with floats in another way: in ``attnverify.mathematics`` the largest distance
+(``norms``), singular values (``spectral``), moduli of eigenvalues (``positions``) and a difference
+that cancels (``chisquare``), and some checks.
 
 >>> import torch
 >>> import attnverify as av
@@ -115,14 +115,14 @@ def eye(size: int, like: Array) -> Array:
 
 
 def counting(size: int, like: Array) -> Array:
-    """0, 1, ..., size - 1 in the arithmetic of ``like``."""
+    """Numbers 0, 1, ..., size - 1 in the arithmetic of ``like``."""
     if is_torch(like):
         return torch.arange(size, dtype=like.dtype, device=like.device)
     return np.array([constant(k, like) for k in range(size)], dtype=object)
 
 
 def transpose(x: Array) -> Array:
-    """Last two axes exchanged."""
+    """Array with its last two axes exchanged."""
     return x.mT if is_torch(x) else np.swapaxes(x, -1, -2)
 
 
@@ -156,10 +156,10 @@ def amax(x: Array, axis: int, keepdims: bool = False) -> Array:
 
 
 def descending(x: Array) -> Array:
-    """The last axis in falling order.
+    """Entries along the last axis in falling order.
 
-    Of balls, the k-th encloses the k-th largest number, though overlapping ones have no order: it
-    lies between the k-th largest of the lower ends and the k-th largest of the upper ends.
+    For balls the k-th result encloses the k-th largest number, although overlapping balls have no
+    order: it reaches from the k-th largest lower end to the k-th largest upper end.
     """
     if is_torch(x):
         unknown = torch.isnan(x).any(-1, keepdim=True)  # it may be the largest or the smallest
@@ -184,8 +184,8 @@ def maximum(a: Array, b: Array) -> Array:
 def where(keep: Array, a: Array, b: Array) -> Array:
     """The entries of ``a`` where ``keep`` (True/False) is true, those of ``b`` elsewhere.
 
-    ``keep`` comes from places, as :func:`causal` does, and never from a comparison of numbers: one
-    of balls is false where it is undecided, and the other branch would be taken for certain.
+    ``keep`` must come from indices, as :func:`causal` does, and never from a comparison of numbers:
+    a comparison of balls is False where it is undecided, so the wrong branch could be taken.
     """
     return torch.where(keep, a, b) if is_torch(a) else np.where(np.asarray(keep), a, b)
 
@@ -231,14 +231,14 @@ def pi(like: Array) -> Any:
 
 
 def normal_cdf(x: Array) -> Array:
-    """Phi(x), the standard normal distribution function."""
+    """Standard normal distribution function Phi(x)."""
     if is_torch(x):
         return torch.special.ndtr(x)
     return _entrywise(lambda v: (1 + (v / constant(2, v).sqrt()).erf()) / 2, x)
 
 
 def log_beta(a: Array, b: Array) -> Array:
-    """log B(a, b) for positive a and b."""
+    """Logarithm of the beta function B(a, b) for positive a and b."""
     if is_torch(a):
         return torch.lgamma(a) + torch.lgamma(b) - torch.lgamma(a + b)
     lgamma = np.frompyfunc(lambda v: v.lgamma(), 1, 1)
@@ -253,8 +253,8 @@ def digamma(x: Array) -> Array:
 def sqrt(x: Array) -> Array:
     """Square root of something known to be >= 0; a ball that reaches below zero is cut there.
 
-    A ball that lies below zero shows that what was known is false: it has no root (NaN), which
-    leaves every comparison unknown.
+    A ball that lies wholly below zero contradicts this and gives NaN, which leaves every comparison
+    unknown.
     """
     if is_torch(x):
         return torch.sqrt(x)
@@ -266,7 +266,7 @@ def _root(v: Any) -> Any:
 
 
 def square(x: Array) -> Array:
-    """x * x: a power of a ball around zero goes through its logarithm and is lost."""
+    """Square x * x, since ``x**2`` of a ball around zero goes through its logarithm and is lost."""
     return x * x
 
 
@@ -283,9 +283,9 @@ def softmax(x: Array, keep: Array | None = None) -> Array:
 
 
 def causal(tokens: int, like: Array, window: int | None = None) -> Array:
-    """True where the key (column) does not come after the query (row); (tokens, tokens).
+    """Causal mask, True where the key (column) is not after the query (row); (tokens, tokens).
 
-    With a window: where it is the query or one of the window - 1 keys before it.
+    With a window only the query's own key and the window - 1 keys before it are True.
     """
     keep = np.tri(tokens, dtype=bool)
     if window is not None:
@@ -294,7 +294,7 @@ def causal(tokens: int, like: Array, window: int | None = None) -> Array:
 
 
 def join_heads(x: Array) -> Array:
-    """(heads, ..., tokens, value_width) -> (..., tokens, heads * value_width)."""
+    """Heads side by side: (heads, ..., tokens, size) -> (..., tokens, heads * size)."""
     moved = torch.movedim(x, 0, -2) if is_torch(x) else np.moveaxis(x, 0, -2)
     return moved.reshape(*moved.shape[:-2], -1)
 

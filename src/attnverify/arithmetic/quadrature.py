@@ -1,4 +1,4 @@
-"""Rigorous values of P(Q <= x), Q = sum mu_k z_k^2, in ball arithmetic and by two routes.
+"""Rigorous values of P(Q <= x), Q = sum mu_k z_k^2, in ball arithmetic by two methods.
 
 :func:`enclosure` evaluates the sum of :mod:`attnverify.mathematics.chisquare` with its bounds;
 :func:`reference` integrates the characteristic function along a shifted line by adaptive
@@ -19,7 +19,7 @@ MOST_TERMS = 1 << 16
 
 
 def enclosure(weights: np.ndarray, x: Any, accuracy: float = 1e-12) -> arb:
-    """A ball around P(Q <= x) of radius about ``accuracy``; weights: balls (m,), a ball x."""
+    """Ball around P(Q <= x) of radius about ``accuracy``; weights: balls (m,); x: a ball."""
     mean = np.sum(weights)
     level = (-arb(accuracy / 4).log()).upper()
     low, high = chisquare.reach(weights, level)
@@ -40,7 +40,7 @@ def enclosure(weights: np.ndarray, x: Any, accuracy: float = 1e-12) -> arb:
 
 
 def scalar(value: arb) -> np.ndarray:
-    """A ball as an array without axes."""
+    """Array without axes that holds one ball."""
     out = np.empty((), dtype=object)
     out[()] = value
     return out
@@ -84,7 +84,7 @@ def reference(weights: list[arb], x: arb, accuracy: float = 1e-10) -> arb:
 
 
 def _beyond(weights, x: arb, theta: float, S: float) -> tuple[arb, arb]:
-    """|transform| times S at height S, and the exponent of its decay from there on."""
+    """Modulus of the transform times S at height S, and the exponent of its decay from there on."""
     size = (-arb(theta) * x).exp()
     exponent = arb(0)
     for v in weights:

@@ -14,7 +14,7 @@ def unit(x: Tensor) -> float:
 
 
 def gamma(roundings: int, x: Tensor) -> float:
-    """gamma_m = m u / (1 - m u): relative error after m roundings, at most.
+    """Bound gamma_m = m u / (1 - m u) on the relative error after m roundings.
 
     Raises InputError for m u >= 1, where the standard model bounds nothing.
     """

@@ -1,11 +1,12 @@
-"""An arithmetic that computes nothing and writes down what was to be computed.
+"""An arithmetic that records operations as a straight-line program instead of computing them.
 
 A formula evaluated on :class:`Node` entries leaves a straight-line program: one line for every
 operation on numbers, each naming earlier lines. :mod:`attnverify.verification.certificate_export`
 writes such programs to files that another program can evaluate.
 
-A formula that asks for the value of a number (a comparison, a float) cannot be written down so:
-it raises :class:`UntraceableError`. Nothing is simplified here, for that would be computing.
+A formula that asks for the value of a number (by a comparison or a conversion to float) cannot be
+recorded and raises :class:`UntraceableError`. Nothing is simplified, so that the program has
+exactly the operations of the formula.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ Line = tuple[Any, ...]
 
 
 class UntraceableError(TypeError):
-    """The formula needs the value of a number; the message says what for."""
+    """Raised where a formula needs the value of a number; the message says what for."""
 
 
 class ValueAskedError(UntraceableError):
-    """The formula would go another way for another number, or takes a ball for its midpoint.
+    """Raised where a formula branches on a number or takes a ball for its midpoint.
 
-    Balls have no value to ask for: a comparison of two that overlap is false either way, and what
-    is computed on the branch that it leads to encloses nothing.
+    Balls have no single value: a comparison of two overlapping ones is False in both directions,
+    and the branch that this selects may enclose nothing.
     """
 
 
 class Program:
-    """Lines of a straight-line program; equal lines are written once."""
+    """Straight-line program: its lines in order, equal lines only once."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
@@ -40,7 +41,7 @@ class Program:
         self.asked: list[str] = []  # questions for a value, which a formula may have caught
 
     def node(self, *line: Any) -> Node:
-        """The node of a line: ("exp", 3), ("add", 1, 2), ("const", "1/3"), ("input", "X", 0)."""
+        """Node of a line such as ("exp", 3), ("add", 1, 2), ("const", "1/3"), ("input", "X", 0)."""
         if line not in self._known:
             self._known[line] = len(self.lines)
             self.lines.append(line)
@@ -64,13 +65,13 @@ def _fraction(value: Any) -> Fraction:
 
 
 class Node:
-    """One number of a program, with the operators and methods that ``ops`` needs of a number."""
+    """Number of a program, with the operators and methods that ``ops`` needs."""
 
     def __init__(self, program: Program, id: int) -> None:
         self.program, self.id = program, id
 
     def constant(self, value: Any) -> Node:
-        """``value`` as a number of the same program."""
+        """Constant ``value`` as a number of the same program."""
         return self.program.constant(value)
 
     def _with(self, name: str, other: Any, swap: bool = False) -> Any:
@@ -146,11 +147,11 @@ class Node:
         return self._of("erf")
 
     def sqrt(self) -> Node:
-        """The root of a number known to be >= 0."""
+        """Square root of a number known to be >= 0."""
         return self._of("sqrt")
 
     def lambertw(self, branch: int) -> Node:
-        """The lower real branch of Lambert's W."""
+        """Lower real branch of Lambert's W function."""
         if branch != -1:
             raise UntraceableError(f"branch {branch} of Lambert's W")
         return self._of("lambertw-1")
@@ -159,7 +160,7 @@ class Node:
         return self.program.node("pi")
 
     def spectral_norm(self, matrix: np.ndarray) -> Node:
-        """The largest singular value of a matrix of nodes; how to enclose it is left open."""
+        """Largest singular value of a matrix of nodes, as one operation of the program."""
         rows, columns = matrix.shape
         return self.program.node("spectral", rows, columns, *(a.id for a in matrix.flat))
 
@@ -167,7 +168,7 @@ class Node:
         self._refuse("the formula branches on the value of a number")
 
     def _refuse(self, question: str) -> NoReturn:
-        """Remembered, since a formula can catch what is raised."""
+        """Record the question for a value and raise, since a formula may catch the error."""
         self.program.asked.append(question)
         raise ValueAskedError(question)
 
@@ -183,7 +184,7 @@ class Node:
         raise UntraceableError(f"the formula uses {name} of a number")
 
 
-#: Attributes of balls that tell of the ball and do not enclose a function of the number in it.
+#: Attributes of balls that describe the ball and enclose no function of the number in it.
 OF_THE_BALL = frozenset(
     "abs_lower abs_upper bits contains contains_integer contains_interior fmpq fmpz imag "
     "intersection is_exact is_finite is_integer is_nan is_zero lower man_exp mid mid_rad_10exp "
@@ -192,7 +193,7 @@ OF_THE_BALL = frozenset(
 
 
 class Trial(Program):
-    """A program for :class:`Probe` entries: it holds what is done and cannot be evaluated."""
+    """Program of :class:`Probe` entries, which records operations and cannot be evaluated."""
 
     def node(self, *line: Any) -> Probe:
         return Probe(self, super().node(*line).id)
@@ -202,7 +203,7 @@ class Trial(Program):
 
 
 class Probe(Node):
-    """A number that stands for any: a formula that takes it computes the same for all numbers.
+    """Number without a value: a formula that accepts it does the same operations for all numbers.
 
     It has every operation of balls, whether or not another program has it too.
     """
@@ -222,7 +223,7 @@ class Probe(Node):
         return self._of("power of")
 
     def descending(self, row: list[Any]) -> list[Node]:
-        """Numbers in falling order."""
+        """Numbers of a row in falling order, as operations of the program."""
         ids = [entry.id for entry in row]
         return [self.program.node("largest", place, *ids) for place in range(len(ids))]
 

@@ -1,4 +1,4 @@
-"""What a derivation takes as given: facts of other claims, and what the statement itself says.
+"""The facts that a derivation assumes: from other claims, or from the statement itself.
 
 ``given={"softmax.total-variation": "TV <= tanh(osc/4)", "hypothesis": "D <= x*"}``. A key is the id
 of a claim that the derived one rests on (its ``uses``), or one of :data:`WORDS`.
@@ -12,7 +12,7 @@ from html import escape
 from attnverify.support.errors import InputError, nearest
 from attnverify.topics import Claim, registry
 
-#: Keys that are no claim, and what is listed under them.
+#: Keys other than claims, and the kind of fact that each stands for.
 WORDS = {
     "hypothesis": "what the statement supposes",
     "notation": "what a letter stands for",
@@ -25,7 +25,7 @@ Given = tuple[tuple[str, str], ...]
 
 
 def read(claim: Claim, given: Mapping[str, str] | str) -> Given:
-    """The givens in order; raises InputError for a key that is tied to nothing.
+    """The given facts in order; raises InputError for a key that the claim does not use.
 
     A plain text is a hypothesis of the statement.
     """
@@ -46,12 +46,12 @@ def read(claim: Claim, given: Mapping[str, str] | str) -> Given:
 
 
 def in_words(given: Given) -> str:
-    """On one line, every fact with what it stands on."""
+    """The given facts on one line, each with its key."""
     return "; ".join(f"{text} ({key})" for key, text in given)
 
 
 def as_html(given: Given) -> str:
-    """A list whose claims are links to their boxes, which are in chapters beside this one."""
+    """HTML list of the given facts; claims are links to their boxes in other chapters."""
     items = []
     for key, text in given:
         name = f"<em>{key}</em>"

@@ -1,17 +1,17 @@
-"""The ledger of derivations: notebooks hand in identities, each decided before it counts.
+"""The ledger of derivations: notebooks record identities, and sympy decides each of them.
 
-A cell that completes a derivation calls :func:`derived` with its named steps. A step is
+A notebook cell that completes a derivation calls :func:`derived` with its named steps. A step is
 
 * a pair ``(left, right)`` of sympy expressions, to be equal: for commuting expressions their
   difference must simplify to zero, for noncommuting ones the normal forms of
   :mod:`attnverify.derivation.noncommuting` must agree;
-* a sympy relation or boolean, to be decidedly true under its symbols' assumptions.
+* a sympy relation or boolean, which must be true under the assumptions on its symbols.
 
 Numbers are exact: a step with a float in it is refused.
 
-Anything undecided raises: a derivation that sympy cannot follow does not count. Nor does a step
-that shows no work: its sides are the same expression as they come, and nothing in their source
-(``attnverify.derivation.step_source``) was computed.
+A step that sympy cannot decide raises :class:`DerivationError`. So does a step that shows no
+computation: its sides arrive as the same expression and their source
+(``attnverify.derivation.step_source``) computes nothing.
 
 >>> import sympy as sp
 >>> import attnverify as av
@@ -46,10 +46,10 @@ _FORMULAS: ContextVar[bool] = ContextVar("formulas", default=True)
 
 
 class DerivationError(AssertionError):
-    """A step is not decidedly true (or a twin's step is).
+    """Raised for a step that is not decidedly true, or a twin's step not decidedly false.
 
-    false: whether it is decided, the other way; shown: Markdown of a box with this step and those
-    before it, "" where formulas are not asked for.
+    false: whether the step was decided against what was expected; shown: Markdown of a box with
+    this step and those before it, "" where no formulas are wanted.
     """
 
     def __init__(self, message: str, false: bool = False, shown: str = "") -> None:
@@ -59,9 +59,9 @@ class DerivationError(AssertionError):
 
 @contextlib.contextmanager
 def recording(formulas: bool = False) -> Iterator[list[Entry]]:
-    """The list of all entries that are handed in within the block (by this thread), in order.
+    """Context that collects all entries recorded within it (by this thread), in order.
 
-    formulas: whether the entries have what shows them, too.
+    formulas: whether the entries also get the Markdown that shows them.
     """
     entries: list[Entry] = []
     tokens = _ENTRIES.set(entries), _FORMULAS.set(formulas)
@@ -81,8 +81,8 @@ def derived(
 ) -> Entry:
     """Record that ``claim`` is derived by these steps; raises unless each is decidedly true.
 
-    claim: id in the registry. steps: name -> pair or sympy relation (see the module). given: what
-    the derivation uses, by the claim or the word that it stands on
+    claim: id in the registry. steps: name -> pair or sympy relation (see the module). given: the
+    facts that the derivation uses, by the claim or word that they come from
     (``attnverify.derivation.assumptions``). rules: rewriting rules for noncommuting steps.
     """
     return _hand_in(claim, "derived", steps, given, rules, expected=True)
@@ -130,7 +130,7 @@ def _hand_in(claim, role, steps, given, rules, *, expected) -> Entry:
 
 
 def _refusal(claim, role, steps, found, verdict, call) -> DerivationError:
-    """What is raised at the first step of a call that is not what it is said to be."""
+    """The error for the first step of a call that is not decided as expected."""
     name, step = list(steps.items())[len(found)]
     word = {True: "true", False: "false", None: "undecided"}[verdict]
     message = f"{claim}, step {name!r}: {word}, expected {str(role == 'derived').lower()}"
@@ -150,7 +150,7 @@ def _refusal(claim, role, steps, found, verdict, call) -> DerivationError:
 
 
 def _require_exact(claim: str, name: str, step: Any, call: step_source.Call | None) -> None:
-    """A float is a rounded number: nothing that is decided with one is decided exactly.
+    """Refuse a step with a float, which is a rounded number, or with no number (NaN, zoo).
 
     A relation between numbers arrives as true or false; then its source tells what was compared.
     """
@@ -169,13 +169,13 @@ def _require_exact(claim: str, name: str, step: Any, call: step_source.Call | No
 
 
 def _same(step: Any) -> bool:
-    """Whether both sides are one expression as they come, or a relation came evaluated."""
+    """Whether both sides arrive as one expression, or a relation arrives evaluated."""
     left, right = _sides(step)
     return _in_full(left) == _in_full(right)
 
 
 def _sides(step: Any) -> tuple[Any, Any]:
-    """Both sides of a step; a relation that sympy has evaluated is true or false on the left."""
+    """Both sides of a step; an evaluated relation is true or false, against true."""
     if isinstance(step, tuple):
         return sp.sympify(step[0]), sp.sympify(step[1])
     return (
@@ -184,7 +184,7 @@ def _sides(step: Any) -> tuple[Any, Any]:
 
 
 def _step(name: str, step: Any, call: step_source.Call | None, rules: Rules | None) -> Step:
-    """A decided step, as it is recorded."""
+    """The record of a decided step."""
     left, right = _sides(step)
     full = hashlib.sha256(f"{_in_full(left)}\n{_in_full(right)}".encode()).hexdigest()
     source = call.source(name) if call else ""
@@ -192,7 +192,7 @@ def _step(name: str, step: Any, call: step_source.Call | None, rules: Rules | No
 
 
 def _how(step: Any, left: Any, rules: Rules | None) -> str:
-    """The way in which a step is decided."""
+    """Words for the way in which a step is decided."""
     if not isinstance(step, tuple):
         return f"relation {getattr(step, 'rel_op', 'evaluated')}"
     if rules:
@@ -208,7 +208,7 @@ def _rule(rule: tuple[tuple[Any, Any], tuple[sp.Expr, ...]]) -> str:
 
 
 def _in_full(side: Any) -> str:
-    """A side with all assumptions on its symbols; dummy symbols by their place, not by a count."""
+    """Text of a side with all assumptions on its symbols; dummy symbols are numbered by place."""
     seen: dict[str, int] = {}
 
     def place(found: re.Match[str]) -> str:
@@ -218,9 +218,9 @@ def _in_full(side: Any) -> str:
 
 
 def decide(step: Any, rules: Rules | None = None) -> bool | None:
-    """True, False, or None where sympy cannot tell.
+    """True or False as sympy decides a step, None where it cannot.
 
-    False for a noncommuting step means that the normal forms differ: as words in free symbols.
+    For noncommuting symbols False means that the normal forms, words in free symbols, differ.
     """
     if isinstance(step, tuple) and len(step) == 2:
         left, right = map(sp.sympify, step)
@@ -246,13 +246,13 @@ def _decide_equal(left: Any, right: Any, rules: Rules | None) -> bool | None:
     if sp.expand(difference) == 0 or sp.simplify(difference) == 0:
         return True
     verdict = difference.equals(0)  # False if a numeric value differs from 0, else None
-    # except for sums over symbolic ranges, which have no numeric value: there sympy has called
-    # true identities false
+    # Sums over symbolic ranges have no numeric value, and sympy has called true identities of them
+    # false.
     return None if verdict is False and difference.has(sp.Sum) else verdict
 
 
 def _decide_matrices(left: Any, right: Any, rules: Rules | None) -> bool | None:
-    """Entry by entry; other shapes are a mistake, neither an identity nor a false neighbor."""
+    """Equality of matrices, entry by entry; raises for unlike shapes, which are a mistake."""
     other = getattr(right, "shape", ())
     if left.shape != other:
         raise DerivationError(f"step: got shapes {left.shape} and {other}, expected equal ones")

@@ -1,8 +1,8 @@
-"""What is known here of MyST: code cells, read without the book's tools, and plain text.
+"""A small reader of MyST notebooks for their code cells, and an escape for plain text.
 
-Of cells only what the book writes is understood: fences of backticks or tildes at the start of a
-line, tags as ``:tags: [one, two]``. tests/book/test_notebooks.py compares every notebook with what
-jupytext reads.
+It needs none of the book's tools and understands only what the book writes: fences of backticks or
+tildes at the start of a line, tags as ``:tags: [one, two]``. tests/book/test_notebooks.py compares every
+notebook with what jupytext reads.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def code_cells(text: str) -> list[Cell]:
 
 
 def fence_info(line: str) -> str:
-    """What stands behind the opening of a fence."""
+    """Text behind the opening of a fence."""
     return line.lstrip("`~").strip()
 
 

@@ -47,7 +47,7 @@ class Term:
         )
 
     def replace(self, old: sp.Symbol, new: sp.Expr) -> Term:
-        """``new`` for a bound variable in coefficient, word and the other limits."""
+        """Term with ``new`` in place of a bound variable in coefficient, word and the other limits."""
         limits = tuple((v, lo.subs(old, new), hi.subs(old, new)) for v, lo, hi in self.limits)
         word = tuple(factor.subs(old, new) for factor in self.word)
         return Term(self.coefficient.subs(old, new), word, limits)
@@ -64,7 +64,7 @@ def families(names: str) -> tuple[Any, ...]:
 
 
 def normal_form(expression: sp.Expr, rules: Rules | None = None) -> sp.Expr:
-    """The canonical form; equal expressions have equal (structurally the same) normal forms.
+    """Normal form of an expression; equal normal forms prove that two expressions are equal.
 
     rules: {(left, right): replacement} for neighboring factors in a product; left and right are
     symbols, or function classes that match any arguments: {(P, one): (one,)} says P(..) one = one.
@@ -111,7 +111,7 @@ def _expand(expression: sp.Basic) -> list[Term]:
 
 
 def _is_product(power: sp.Pow) -> bool:
-    """Whether a power is to be written out: a positive one of something with terms or words."""
+    """Whether a power must be written out: a positive power of something with terms or words."""
     base = power.base
     written = not power.is_commutative or isinstance(base, sp.Add) or base.has(sp.Sum)
     return isinstance(power.exp, sp.Integer) and bool(power.exp > 0) and written

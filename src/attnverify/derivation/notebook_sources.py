@@ -1,6 +1,6 @@
-"""Where derivations come from: shipped with the package, beside its source, or asked for by path.
+"""Sources of derivations: shipped with the package, beside its source, or in a given folder.
 
-Derivations are code that is executed, so they are never looked for in the current folder. A wheel
+Derivations are executed, so they are never taken from the current folder by default. A wheel
 carries the notebooks and their digests (setup.py); a checkout has them beside ``src``; another
 folder has to be named, by ``attnverify verify --notebooks`` or by the environment.
 """
@@ -41,7 +41,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Place:
-    """A folder of notebooks, what to call it, and the digests its files must have, if known."""
+    """Folder of notebooks with a name for messages and the digests of its files, if known."""
 
     folder: Path
     origin: str
@@ -49,7 +49,7 @@ class Place:
 
 
 def place(asked: Path | None = None) -> Place | None:
-    """The notebooks to use; raises InputError if the folder that was asked for is none."""
+    """Folder of notebooks to use; raises InputError if ``asked`` is no folder."""
     named = os.environ.get(NOTEBOOKS)
     for name, value in (("notebooks", asked), (NOTEBOOKS, named)):
         if value:

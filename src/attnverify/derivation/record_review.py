@@ -1,4 +1,4 @@
-"""Derivations against the reviewed record, for a reader: what differs, and how to accept it."""
+"""Comparison of derivations with the reviewed record, for a reader who accepts changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attnverify.topics import registry
 
 
 def run(names: Sequence[str], write: bool, say: Callable[[str], None]) -> bool:
-    """Derive the notebooks (all that derive something if none is named) and compare, or record.
+    """Run the derivations of notebooks (all if none is named) and compare or record them.
 
     True if every derivation is now the recorded one. Raises InputError for an unknown notebook, and
     if the package is installed and not a checkout, whose record is reviewed.

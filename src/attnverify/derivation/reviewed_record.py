@@ -1,11 +1,11 @@
 """The reviewed record of all derivations: which steps a claim's derivation consists of.
 
-A derivation proves what its steps say, and nothing ties steps to a statement but a reader. So what
-a reader has read is kept in ``derivations/NOTEBOOK.json`` of this folder, a line a step, and a
-derivation is evidence only as long as it is the recorded one: no step gone, new, computed from
-other source or come out as another expression, no false neighbor lost, the same givens. After a
-change somebody reads the new derivation against the statement and records it, with
-``attnverify derivations --write``; the diff of the record shows what there is to read.
+A derivation proves what its steps say; that the steps prove the statement, only a reader can judge.
+So the derivation that was read is kept in ``reviewed/NOTEBOOK.json`` of this folder, one line a
+step, and a derivation counts as evidence only while it equals its record: the same steps with the
+same source and expressions, the same false neighbors and the same given facts. After a change
+somebody reads the new derivation against the statement and records it with ``attnverify derivations
+--write``; the diff of the record shows what to read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Recorded = Mapping[str, Mapping[str, Any]]
 
 
 def of_claim(entries: Iterable[Entry]) -> dict[str, Lines]:
-    """A claim's derivation as it is recorded: givens, steps and rejected neighbors, in order."""
+    """The record of a claim's derivation: given facts, steps and rejected neighbors, in order."""
     out: dict[str, Lines] = {"given": [], "derived": [], "rejected": []}
     for entry in entries:
         out["given"] += [{"on": key, "fact": text} for key, text in entry.given]
@@ -82,10 +82,10 @@ def _load(folder: Path) -> Recorded:
 
 
 def differences(claim: str, entries: Sequence[Entry], recorded: Recorded) -> list[str]:
-    """How a claim's derivation differs from the recorded one, in words; empty if it does not.
+    """Differences of a claim's derivation from its record, in words; empty if there are none.
 
-    Another version of sympy may write the same expression in another way: then the sides are not
-    compared, and the source they come from is.
+    Another version of sympy may write the same expression in another way. Then the sides are not
+    compared, only the source that they come from.
     """
     if claim not in recorded:
         return ["nobody has recorded this derivation"]
@@ -114,7 +114,7 @@ def _steps(word: str, before: Lines, now: Lines, parts: Sequence[str]) -> list[s
 
 
 def _by_name(lines: Lines) -> dict[tuple[str, int], dict[str, str]]:
-    """Lines by name; a second step of a name is told from the first by its number."""
+    """Lines by name and number, since several steps may have one name."""
     seen: Counter[str] = Counter()
     out = {}
     for line in lines:
@@ -124,13 +124,13 @@ def _by_name(lines: Lines) -> dict[tuple[str, int], dict[str, str]]:
 
 
 def in_words(changed: Sequence[str], notebook: str) -> str:
-    """What differs and what to do about it."""
+    """Message with the differences and with what to do about them."""
     shown = "; ".join(changed[:5]) + (f"; {len(changed) - 5} more" if len(changed) > 5 else "")
     return f"not the recorded derivation: {shown}. {REVIEW.format(notebook=notebook)}"
 
 
 def write(notebook: str, entries: Sequence[Entry]) -> Path:
-    """Record what a notebook hands in, whole; returns the file."""
+    """Write the record of all derivations of a notebook; returns the file."""
     claims = dict.fromkeys(entry.claim for entry in entries)
     lines = {c: of_claim(e for e in entries if e.claim == c) for c in claims}
     path = FOLDER / f"{notebook}.json"
@@ -140,7 +140,7 @@ def write(notebook: str, entries: Sequence[Entry]) -> Path:
 
 
 def _text(claims: Mapping[str, Mapping[str, Lines]]) -> str:
-    """JSON with a line a step."""
+    """JSON text with one line a step."""
     parts = []
     for claim, roles in claims.items():
         lists = []
@@ -153,5 +153,5 @@ def _text(claims: Mapping[str, Mapping[str, Lines]]) -> str:
 
 
 def _version() -> str:
-    """The part of sympy's version that tells how it writes expressions: 1.14."""
+    """The part of sympy's version that decides how it writes expressions, as 1.14."""
     return ".".join(sp.__version__.split(".")[:2])

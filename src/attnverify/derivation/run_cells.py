@@ -1,4 +1,4 @@
-"""Derived evidence: run the derivation cells of the notebooks and read the ledger they fill.
+"""Derived evidence: runs the derivation cells of notebooks and reads the ledger that they fill.
 
 A notebook marks the cells of its derivations with the tag ``derivation``. They run in order in one
 namespace a notebook; a step that is not decidedly true raises there. A process that runs them gets
@@ -21,7 +21,7 @@ from attnverify.derivation.notebook_sources import Source
 
 @dataclass(frozen=True)
 class NotebookRun:
-    """What one notebook handed to the ledger, and the end of its traceback if it failed."""
+    """Entries that one notebook recorded in the ledger, and the end of its traceback if it failed."""
 
     source: Source
     entries: tuple[Entry, ...]
@@ -47,7 +47,7 @@ def run(source: Source) -> NotebookRun:
 
 
 def _with_codes(source: Source, entries: Iterable[Entry]) -> Iterable[Entry]:
-    """The entries; every step with the digest of the source that it comes from."""
+    """Entries whose steps carry the digest of the source that they come from."""
     codes = step_source.codes(source.cells)
     names = {_file(source, number): number for number in range(1, len(source.cells) + 1)}
     for entry in entries:
@@ -60,7 +60,7 @@ def _with_codes(source: Source, entries: Iterable[Entry]) -> Iterable[Entry]:
 
 
 def _file(source: Source, number: int) -> str:
-    """What a cell is called in tracebacks."""
+    """Name of a cell in tracebacks."""
     return f"{source.notebook}.md, derivation cell {number}"
 
 
@@ -70,10 +70,10 @@ def records(
     recorded: reviewed_record.Recorded | None = None,
     reviewed: bool = True,
 ) -> tuple[list[Record], list[TwinRecord]]:
-    """What a notebook's run shows for one claim, if it is what was reviewed.
+    """Evidence of a notebook's run for one claim, compared with the reviewed record.
 
-    recorded: the reviewed derivations; by default those that come with the package. reviewed:
-    whether there are any; else nobody but its author has read the derivation, which is said.
+    recorded: the reviewed derivations, by default those of the package. reviewed: whether a record
+    exists; the evidence says so if only the author has read the derivation.
     """
     own = [e for e in done.entries if e.claim == claim]
     recorded = reviewed_record.load() if recorded is None else recorded
@@ -103,7 +103,7 @@ def records(
 
 
 def _outcome(done: NotebookRun, steps: list[str]) -> tuple[Outcome, str]:
-    """Outcome and detail. An error anywhere in the notebook fails all that it derives."""
+    """Outcome and detail; an error anywhere in the notebook fails everything it derives."""
     if not done.source.found:
         return "unknown", f"not checked: {done.source.origin}"
     if done.error:

@@ -44,7 +44,7 @@ def item(name: str, how: str, formula: str) -> str:
 
 
 def refusal(claim: str, before: list[str], name: str, verdict: str, formula: str) -> str:
-    """A box that ends with the step that is not what it is said to be, after those ``before``."""
+    """Markdown box of the steps ``before`` and, last, the step that was not decided as expected."""
     title, how = REFUSED[verdict]
     return box("refused", title, claim, *before, item(name, how, formula))
 

@@ -1,8 +1,8 @@
-"""The steps of a derivation as they are written: what sympy has evaluated cannot be seen any more.
+"""The source of the steps of a derivation, which sympy's evaluated expressions no longer show.
 
-sympy computes as it builds: ``(sp.diff(x**2, x), 2 * x)`` arrives as ``(2 x, 2 x)``, and
-``sp.sqrt(2) <= 4`` as true. So a step is known by its source too, and by the source of all that its
-names stand for.
+sympy evaluates while it builds: ``(sp.diff(x**2, x), 2 * x)`` arrives as ``(2 x, 2 x)``, and
+``sp.sqrt(2) <= 4`` as true. So the record of a step holds its source too, and a digest of the
+source of all names in it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from types import FrameType
 from attnverify.support.parsing import parse
 
 HANDING_IN = ("derived", "rejected")
-#: Names of what makes a number or a symbol of a literal, which is no work.
+#: Names that only turn a literal into a number or a symbol, which is no computation.
 LITERAL = ("sp", "sympy", "Integer", "Rational", "Float", "Symbol", "S", "sympify", "true", "false")
 
-#: A step as it is written: a pattern of its name (an f-string may make several), its source.
+#: Steps as pairs: a pattern of the name (an f-string may stand for several) and the source.
 Entries = list[tuple[str, ast.expr]]
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call of the ledger: its steps as they are written in ``text``, and where it stands.
+    """A call of the ledger in the source ``text``: its steps as written, its place and its frame.
 
-    frame: the place that the call is carried out in, with the values of its names.
+    frame: the Python frame that executes the call, with the values of its names.
     """
 
     entries: Entries
@@ -41,17 +41,17 @@ class Call:
     frame: FrameType
 
     def node(self, step: str) -> ast.expr | None:
-        """The source of a step; None for one that is not written in the same text."""
+        """Syntax tree of a step; None if the step is not written in the same text."""
         return next((node for name, node in self.entries if re.fullmatch(name, step)), None)
 
     def source(self, step: str) -> str:
-        """The source of a step on one line, "" if it is not written in the same text."""
+        """Source of a step on one line, "" if the step is not written in the same text."""
         node = self.node(step)
         return one_line(self.text, node) if node is not None else ""
 
 
 def caller() -> Call | None:
-    """The call of the ledger that is being carried out; None if its source is not at hand."""
+    """The call of the ledger that is being executed; None if its source is not available."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         found = _call_of(frame)
@@ -62,7 +62,7 @@ def caller() -> Call | None:
 
 
 def _call_of(frame: FrameType) -> Call | None:
-    """The call that a frame carries out, if it hands something in."""
+    """The call of the ledger that a frame is executing, or None."""
     places = list(frame.f_code.co_positions())
     line, end_line, column, end_column = places[frame.f_lasti // 2]
     text = "".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals))
@@ -75,9 +75,9 @@ def _call_of(frame: FrameType) -> Call | None:
 
 
 def idle(call: Call | None, step: str) -> str:
-    """Why a step whose sides are the same shows no work, "" if it does.
+    """Reason why a step with equal sides shows no computation, "" if its source shows one.
 
-    Both sides are written alike, or only with numbers; or nobody can see how they are written.
+    Both sides are written alike, or with numbers only, or their source is not available.
     """
     node = call.node(step) if call else None
     if call is None or node is None:
@@ -90,13 +90,13 @@ def idle(call: Call | None, step: str) -> str:
 
 
 def names(node: ast.AST) -> set[str]:
-    """The names and attributes that a source mentions."""
+    """Names and attributes in a syntax tree."""
     found = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
     return found | {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
 
 
 def one_line(text: str, node: ast.AST) -> str:
-    """The source of a node with its white space collapsed; the same for every Python."""
+    """Source of a node with its white space collapsed, the same in every version of Python."""
     return " ".join((ast.get_source_segment(text, node) or "").split())
 
 
@@ -122,7 +122,7 @@ def _calls(tree: ast.AST) -> Iterator[ast.Call]:
 
 
 def _entries(call: ast.Call, tree: ast.Module) -> Entries:
-    """The steps of a call that the same text writes: in place, or bound to a name before."""
+    """Steps of a call that are written in the same text, in place or bound to a name before."""
     bound: dict[str, list[ast.expr]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign | ast.AugAssign) and node.lineno < call.lineno:
@@ -146,7 +146,7 @@ def _of_dict(node: ast.expr, bound: Mapping[str, list[ast.expr]]) -> Entries:
 
 
 def _pattern(key: ast.expr) -> str | None:
-    """What matches the names that a key of a dictionary stands for."""
+    """Regular expression for the names that a key of a dictionary can have."""
     if isinstance(key, ast.Constant):
         return re.escape(str(key.value))
     if isinstance(key, ast.JoinedStr):
@@ -156,7 +156,7 @@ def _pattern(key: ast.expr) -> str | None:
 
 @dataclass(frozen=True)
 class Codes:
-    """Digests of all the source that the steps of one call are computed from."""
+    """Digests of the source from which the steps of one call are computed."""
 
     entries: Entries
     cell: str
@@ -164,7 +164,7 @@ class Codes:
     known: Mapping[str, str]
 
     def of(self, step: str) -> str:
-        """For a step that is written in place: its own and its names' source; else the call's."""
+        """Digest of a step's own source and its names' if it is written in place, else the call's."""
         for name, node in self.entries:
             if name == re.escape(step):
                 return _digest(self.cell, node, self.known)
@@ -172,7 +172,7 @@ class Codes:
 
 
 def codes(cells: Sequence[str]) -> dict[tuple[int, int], Codes]:
-    """The digests for every call of the ledger, by the number of its cell and its line."""
+    """Digests for every call of the ledger, by the number of its cell and its line."""
     known: dict[str, str] = {}
     found = {}
     for number, cell in enumerate(cells, start=1):
@@ -186,7 +186,7 @@ def codes(cells: Sequence[str]) -> dict[tuple[int, int], Codes]:
 
 
 def _bind(cell: str, statement: ast.stmt, known: dict[str, str]) -> None:
-    """Remember the source that the names which a statement binds or changes come from."""
+    """Record in ``known`` the source digest of each name that a statement binds or changes."""
     digest = _digest(cell, statement, known)
     inner = {id(n) for c in ast.walk(statement) for n in ast.walk(_own_names(c))}
     for node in ast.walk(statement):
@@ -204,12 +204,12 @@ def _bind(cell: str, statement: ast.stmt, known: dict[str, str]) -> None:
 
 
 def _own_names(node: ast.AST) -> ast.AST:
-    """The target of a comprehension, whose names end with it."""
+    """Target of a comprehension, whose names do not outlive it; an empty module otherwise."""
     return node.target if isinstance(node, ast.comprehension) else ast.Module([], [])
 
 
 def _change(node: ast.expr, known: dict[str, str], digest: str) -> None:
-    """A method or an item of a name may change what it stands for; an import stays what it is."""
+    """Record that a method call or an item assignment may change a name; imports do not change."""
     while isinstance(node, ast.Subscript | ast.Attribute):
         node = node.value
         if isinstance(node, ast.Name) and node.id in known and node.id not in ("av", "sp"):

@@ -1,9 +1,9 @@
-"""A derivation's steps as mathematics, as they are written: integrals and limits, not their values.
+"""TeX of a derivation's steps as they are written, with integrals and limits, not their values.
 
-sympy computes as it builds: ``sp.integrate(t, (t, 0, x))`` arrives as ``x**2/2``, and a step would
-read "x^2/2 = x^2/2". So the source of a step is evaluated a second time where it stands, with
-functions that compute replaced by sympy's objects that stand for them (``sp.Integral``). That is
-for the eye only: what is decided is the step that was handed in.
+sympy evaluates while it builds: ``sp.integrate(t, (t, 0, x))`` arrives as ``x**2/2``, and a step
+would read "x^2/2 = x^2/2". So the source of a step is evaluated a second time in its own frame,
+with functions that compute replaced by unevaluated objects of sympy (``sp.Integral``). This is for
+display only: the ledger decides the step as it was passed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sympy.printing.latex import LatexPrinter, accepted_latex_functions, transla
 from attnverify.derivation import step_source
 from attnverify.support.parsing import parse
 
-#: Functions and methods that compute, and the object that stands for what they compute.
+#: Functions and methods that compute, and the unevaluated object for each.
 STANDS_FOR = {
     "diff": sp.Derivative,
     "integrate": sp.Integral,
@@ -31,30 +31,29 @@ STANDS_FOR = {
     "summation": sp.Sum,
     "product": sp.Product,
 }
-#: Functions and methods that only change the form of what they are given.
+#: Functions and methods that only change the form of their argument.
 FORM = ("doit", "simplify", "expand", "factor", "together", "cancel")
 RELATIONS = {ast.Lt: sp.Lt, ast.LtE: sp.Le, ast.Gt: sp.Gt, ast.GtE: sp.Ge}
-#: Relations in TeX, and what says that they are false.
+#: Relations in TeX, and their negations.
 SYMBOLS = {"==": "=", "!=": r"\neq", "<": "<", "<=": r"\leq", ">": ">", ">=": r"\geq"}
 NEGATED = {"=": r"\neq", r"\neq": "=", "<": r"\nless", ">": r"\ngtr"}
 NEGATED |= {r"\leq": r"\nleq", r"\geq": r"\ngeq", "": ""}
-OURS = "unevaluated "  # ends with a space, as no name of a notebook can
+OURS = "unevaluated "  # the space keeps it apart from any name of a notebook
 LONGEST = 1500  # characters of TeX; nobody reads a longer side
 DEEPEST = 150  # calls within each other without arithmetic; formulas of the book need less than 70
-#: A column of ones, and names whose plain text can only write behind a letter what stands above
-#: or below it.
+#: Names of a column of ones, and names that spell a superscript or subscript behind a letter.
 ONES = ("one", "1")
 TRANSPOSED = re.compile(r"([A-Za-z]\d*)[tT]")
-COMMANDS = ("root", "sqrt", "frac", "re", "im")  # of TeX, but no names of functions
+COMMANDS = ("root", "sqrt", "frac", "re", "im")  # commands of TeX that name no function here
 INFINITE = re.compile(r"([A-Za-z])inf")
-#: Names of numbers, and of functions of them, that are written as they are shown.
+#: Names of numbers and functions whose source already reads as it is shown.
 NUMBERS = (*step_source.LITERAL, *"sqrt pi E exp log sin cos tan sinh cosh tanh".split())
 WIDEST_SOURCE = 90  # characters of a side's source that is shown beside its value
 ONE_LINE = 56  # characters of TeX less its commands: what fits beside a side bar
 
 
 def subs(expression: Any, *arguments: Any) -> Any:
-    """A value at a place, left standing where the place is named by symbols."""
+    """Value at a place, kept unevaluated where the place is given by symbols."""
     places = dict(arguments[0] if len(arguments) == 1 else [arguments])
     plain = isinstance(expression, sp.Expr) and all(isinstance(key, sp.Symbol) for key in places)
     if not plain or not expression.is_commutative:
@@ -70,7 +69,7 @@ NAMES: Mapping[str, Any] = {
 
 
 class _Unevaluated(ast.NodeTransformer):
-    """The source of an expression, with what computes replaced by what stands for it."""
+    """Replaces calls that compute by calls that build unevaluated objects."""
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
@@ -99,9 +98,9 @@ def _ours(name: str) -> ast.expr:
 
 
 def step(name: str, handed_in: Any, call: step_source.Call | None, holds: bool | None) -> str:
-    """Markdown of a step that holds, of one that does not, or of one that is not decided (None).
+    """Markdown of a step; ``holds`` is True, False or None (not decided).
 
-    TeX where the two sides can be told apart, else their source.
+    It is TeX where the two sides look different in TeX, else their source.
     """
     node = call.node(name) if call else None
     if call and node and (told := _numbers(handed_in, node, call, holds)):
@@ -118,7 +117,7 @@ def step(name: str, handed_in: Any, call: step_source.Call | None, holds: bool |
 
 
 def _numbers(handed_in: Any, node: ast.expr, call: step_source.Call, holds: bool | None) -> str:
-    """Markdown of a step of numbers alone, with what they are the values of; "" for any other."""
+    """Markdown of a step between numbers, beside the source of each; "" for any other step."""
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         sources, relation = [node.left, *node.comparators], RELATIONS.get(type(node.ops[0]))
     else:
@@ -139,12 +138,12 @@ def _numbers(handed_in: Any, node: ast.expr, call: step_source.Call, holds: bool
 
 
 def _computed(call: step_source.Call, node: ast.expr) -> str:
-    """The source of a side that names something; "" for a number that is written as it is."""
+    """Source of a side that names something; "" for a plain number."""
     return step_source.one_line(call.text, node) if step_source.names(node) - set(NUMBERS) else ""
 
 
 def _values(sources: list[ast.expr], call: step_source.Call) -> list[Any]:
-    """The sides of a relation, which came as true or false."""
+    """Values of the sides of a relation that arrived as true or false."""
     return [
         next(_evaluated(ast.Expression(parse(ast.unparse(s), "eval").body), call)) for s in sources
     ]
@@ -155,7 +154,7 @@ def _is_number(tex: str) -> bool:
 
 
 def _marked(relation: str, holds: bool | None) -> str:
-    """The relation as it is, struck where it does not hold, or with a question mark."""
+    """The relation in TeX: plain if it holds, negated if not, with a question mark if undecided."""
     if holds is None:
         return rf"\overset{{?}}{{{relation}}}" if relation else ""
     return relation if holds else NEGATED[relation]
@@ -164,7 +163,7 @@ def _marked(relation: str, holds: bool | None) -> str:
 def _source(
     handed_in: Any, node: ast.expr | None, call: step_source.Call | None, equal: str
 ) -> str:
-    """Markdown of a step whose sides cannot be told apart in TeX: how they are written."""
+    """Markdown with the source of a step whose sides look the same in TeX."""
     if call is None or node is None:
         return f"`{handed_in}`"
     if not (isinstance(node, ast.Tuple) and isinstance(handed_in, tuple)):
@@ -175,14 +174,14 @@ def _source(
 
 
 def as_written(name: str, handed_in: Any, call: step_source.Call | None) -> Any:
-    """The step with what it computes left standing; as it came where that cannot be had."""
+    """The step with its computations unevaluated, or as it arrived where that is not possible."""
     return next(_candidates(handed_in, call.node(name) if call else None, call))
 
 
 def _candidates(
     handed_in: Any, node: ast.expr | None, call: step_source.Call | None
 ) -> Iterator[Any]:
-    """The step as it is written, as it came, and as it is written with no arithmetic done."""
+    """Forms of a step to display, best first: as written, as it arrived, without arithmetic."""
     again = None
     if call is not None and node is not None:
         again = ast.Expression(_Unevaluated().visit(parse(ast.unparse(node), "eval").body))
@@ -197,7 +196,7 @@ def _candidates(
 
 @contextlib.contextmanager
 def _shallow() -> Iterator[None]:
-    """End in RecursionError soon: what computes all the same may call itself without end.
+    """Context with a low recursion limit, since code that computes anyway may recurse without end.
 
     A browser's stack ends before the usual limit is reached, and the whole interpreter with it.
     """
@@ -211,12 +210,12 @@ def _shallow() -> Iterator[None]:
 
 
 def _is_series(tree: ast.AST) -> bool:
-    """Whether a series is computed, which without arithmetic takes a hundred times as long."""
+    """Whether a series is computed, which takes a hundred times as long without arithmetic."""
     return any(isinstance(n, ast.Attribute) and n.attr == "series" for n in ast.walk(tree))
 
 
 def _evaluated(tree: ast.Expression, call: step_source.Call) -> Iterator[Any]:
-    """The value of an expression where the call stands, if it has one."""
+    """The value of an expression in the frame of the call; yields nothing if it has none."""
     names = {**call.frame.f_globals, **call.frame.f_locals, OURS: NAMES}
     try:
         value = eval(compile(ast.fix_missing_locations(tree), "<as written>", "eval"), names)
@@ -226,7 +225,7 @@ def _evaluated(tree: ast.Expression, call: step_source.Call) -> Iterator[Any]:
 
 
 def _sides(found: Any) -> tuple[str, str, str]:
-    """TeX of the left side, the relation and the right side; a bare statement is all left."""
+    """TeX of left side, relation and right side; a bare statement is all on the left."""
     if isinstance(found, tuple):
         return _tex(found[0]), "=", _tex(found[1])
     if isinstance(found, sp.core.relational.Relational):
@@ -287,12 +286,12 @@ def _printed(side: Any) -> str:
 
 
 def _lines(left: str, relation: str, right: str) -> str:
-    """One line, or two where they are too wide for one."""
+    """TeX of a step on one line, or on two if it is too wide."""
     if _width(left) + _width(right) <= ONE_LINE:
         return f"{left} {relation} {right}".rstrip()
     return rf"\begin{{aligned}} & {left} \\ {relation}\; & {right} \end{{aligned}}"
 
 
 def _width(tex: str) -> int:
-    """About how many characters wide a formula is."""
+    """Approximate width of a formula in characters."""
     return len(re.sub(r"\\(?:[a-zA-Z]+|,)|[{}^_\\ ]", "", tex))

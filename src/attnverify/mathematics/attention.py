@@ -1,4 +1,4 @@
-"""Multi-head self-attention, batched, with every part that the book needs as an option.
+"""Multi-head self-attention networks, batched, with skip connections, MLPs, norms and masks.
 
 The formulas are plain functions that work in any arithmetic of :mod:`attnverify.arithmetic.ops`;
 :class:`SelfAttentionNetwork` holds the weights and applies them layer by layer.
@@ -27,7 +27,7 @@ from attnverify.mathematics.weights import MLP, AttentionWeights, LayerNorm, Sta
 from attnverify.support.errors import as_given, require, require_tokens
 from attnverify.support.memory import require_memory
 
-Rows = np.ndarray | list[list[bool]]  # a mask that is no tensor yet
+Rows = np.ndarray | list[list[bool]]  # a mask as an array or lists, before it becomes a tensor
 
 
 def logits(X, W_Q, b_Q, W_K, b_K, positions: Positions | None = None):
@@ -42,7 +42,7 @@ def logits(X, W_Q, b_Q, W_K, b_K, positions: Positions | None = None):
 
 
 def mix(P, X, W_V, W_O):
-    """sum_h P_h X W_V,h W_O,h.
+    """Sum over heads of P_h X W_V,h W_O,h.
 
     Shapes: P (heads, ..., tokens, tokens); X (..., tokens, width); W_V (heads, width,
     value_width); W_O (heads, value_width, width). Result: the shape of X.
@@ -51,7 +51,7 @@ def mix(P, X, W_V, W_O):
 
 
 def head_values(P, X, W_V):
-    """[P_1 X W_V,1 | ... | P_H X W_V,H], shape (..., tokens, heads * value_width)."""
+    """Mixed values [P_1 X W_V,1 | ...] of all heads, (..., tokens, heads * value_width)."""
     return ops.join_heads(P @ _project(X, W_V))
 
 
@@ -67,7 +67,7 @@ def head_values_of_many(P, X, W_V):
 
 
 def layer_bias(b_V, W_O, b_O):
-    """b with SA(X) = sum_h P_h X W_h + 1 b^T: the value biases pass P_h unchanged (P_h 1 = 1).
+    """Bias b of a whole layer, SA(X) = sum_h P_h X W_h + 1 b^T; value biases pass P_h (P_h 1 = 1).
 
     Shapes: b_V (..., heads, value_width); W_O (..., heads, value_width, width); b_O and result
     (..., width).
@@ -78,7 +78,7 @@ def layer_bias(b_V, W_O, b_O):
 
 
 def _project(X, W, b=None):
-    """X W_h [+ 1 b_h^T] of all heads, (heads, ..., tokens, size).
+    """Projections X W_h [+ 1 b_h^T] of all heads, (heads, ..., tokens, size).
 
     Tokens and batch are one axis during the product, which spares copies of X and W.
     """
@@ -88,7 +88,7 @@ def _project(X, W, b=None):
 
 
 def _join_rows(W_O):
-    """The output maps of all heads below each other, (heads * value_width, width)."""
+    """Output maps of all heads stacked by rows, (heads * value_width, width)."""
     return W_O.reshape(-1, W_O.shape[-1])
 
 
@@ -236,7 +236,7 @@ class SelfAttentionNetwork(nn.Module):
         X: Float[Tensor, "*batch tokens width"],
         P: Float[Tensor, "heads *batch tokens tokens"],
     ) -> Float[Tensor, "*batch tokens width"]:
-        """[X +] sum_h P_h (X W_V,h + 1 b_V,h^T) W_O,h + 1 b_O^T, before any normalization."""
+        """Output of the attention alone, [X +] SA(X) with matrices P, before any norm."""
         w = self.weights.at(layer)
         Y = mix(P, X, w.W_V, w.W_O) + layer_bias(w.b_V, w.W_O, w.b_O)
         return X + Y if self.skip else Y
@@ -269,7 +269,7 @@ class SelfAttentionNetwork(nn.Module):
     def empty_attention(
         self, X: Float[Tensor, "*batch tokens width"]
     ) -> Float[Tensor, "depth heads *batch tokens tokens"]:
-        """Room for the matrices of :meth:`attention`, not filled; the same errors."""
+        """Uninitialized tensor for the matrices of :meth:`attention`; raises the same errors."""
         require_tokens("X", X, self.width)
         shape = (self.depth, self.heads, *X.shape[:-1], X.shape[-2])
         instead = "fewer tokens or inputs, or one layer at a time by net.layers(X)"

@@ -41,25 +41,25 @@ CHUNK = 1 << 23  # entries of the largest temporary array
 
 
 def log_modulus(weights, s):
-    """log |phi(s)|; weights (..., 1, m), s (..., K, 1) -> (..., K)."""
+    """Logarithm of |phi(s)|; weights (..., 1, m), s (..., K, 1) -> (..., K)."""
     return -ops.sum(ops.log1p(4 * ops.square(s * weights)), -1) / 4
 
 
 def argument(weights, s):
-    """arg phi(s), continuous from 0; weights (..., 1, m), s (..., K, 1) -> (..., K)."""
+    """Argument of phi(s), continuous from 0; weights (..., 1, m), s (..., K, 1) -> (..., K)."""
     return ops.sum(ops.atan(2 * s * weights), -1) / 2
 
 
 def decay(weights, s):
-    """e(s) = sum 2 s^2 mu^2/(1 + 4 s^2 mu^2): |phi| falls at least like s^-e(s) from s on."""
+    """Exponent e(s) = sum 2 s^2 mu^2/(1 + 4 s^2 mu^2): |phi| falls at least like s^-e(s)."""
     v = ops.square(s * weights)
     return ops.sum(2 * v / (1 + 4 * v), -1)
 
 
 def partial_sum(weights, x, step, halves):
-    """The sum over the given k; weights (..., m), x (..., n), step (...), halves (K,) = k + 1/2.
+    """Sum of |phi| sin(arg phi - s x)/(pi (k + 1/2)) over the given k; shape (..., n).
 
-    Returns (..., n): the terms |phi| sin(arg phi - s x)/(pi (k + 1/2)) added over k.
+    s = (k + 1/2) step. weights (..., m), x (..., n), step (...), halves (K,) = k + 1/2.
     """
     s = step[..., None] * halves  # (..., K)
     size = ops.exp(log_modulus(weights[..., None, :], s[..., None])) / halves
@@ -76,7 +76,7 @@ def truncation(weights, S):
 
 
 def reach(weights, level):
-    """(c-, c+) with P(Q < mean - c-) and P(Q > mean + c+) at most e^-level; (..., m) -> (...).
+    """Distances c-, c+ with P(Q < mean - c-) and P(Q > mean + c+) at most e^-level; (...).
 
     c = 2 sqrt(level sum mu^2) + 2 level m with m the largest weight of that sign (0 if none).
     """
@@ -91,10 +91,10 @@ def distribution(
     accuracy: float = 1e-8,
     together: int = 1,
 ) -> tuple[Float[Tensor, "*batch n"], float]:
-    """P(Q <= x) in float64 and a bound on the error of each value, at most accuracy/together.
+    """Probability P(Q <= x) in float64 and a bound on its error, at most accuracy/together.
 
     weights: not all zero in any row, taken as exact. x: may be infinite, not NaN. together: how
-    many of the values the caller adds or subtracts; the sum then has the accuracy. Errors:
+    many of the values the caller adds or subtracts; the sum then has the accuracy. Raises
     InputError for an accuracy that cannot be met, because it is below what float64 can carry or
     because so few weights matter that the characteristic function decays too slowly.
 
@@ -135,15 +135,15 @@ def distribution(
 
 
 def _rounded_up(value: float) -> str:
-    """Three digits, not below the value: what an error message asks for must be enough."""
+    """The value rounded up to three digits, so that what an error message asks for is enough."""
     unit = 10.0 ** (math.floor(math.log10(value)) - 2)
     return f"{math.ceil(value / unit) * unit:.3g}"
 
 
 def _terms(weights: Tensor, step: Tensor, error: float, accuracy: float) -> int:
-    """The smallest power of two of terms that truncates with at most this error.
+    """Number of terms, a power of two, after which the truncation error is at most ``error``.
 
-    accuracy: what the caller asked for, named if it takes too many terms.
+    accuracy: what the caller asked for; the error message names it if too many terms are needed.
     """
     count = 8
     while float(truncation(weights.detach(), count * step).max()) > error:
@@ -184,13 +184,14 @@ def _rounding(weights: Tensor, x: Tensor, step: Tensor, terms: int) -> float:
 
 
 def stable_rank(weights):
-    """r = sum mu^2 / max mu^2, the number of weights that matter; (..., m) -> (...)."""
+    """Stable rank r = sum mu^2 / max mu^2, the number of weights that matter; (..., m) -> (...)."""
     return ops.sum(ops.square(weights), -1) / ops.square(ops.amax(abs(weights), -1))
 
 
 def normal_bound(weights):
-    """sup_x |P(Q <= x) - Phi((x - mean)/sd)| <= sum|mu|^3 B(3/2, r/4 - 3/2) / (12 pi max|mu|^3).
+    """Bound on the distance of the law of Q from the normal law with its mean and variance.
 
+    sup_x |P(Q <= x) - Phi((x - mean)/sd)| <= sum|mu|^3 B(3/2, r/4 - 3/2) / (12 pi max|mu|^3).
     Needs stable rank r > 6. Derived in the chapter on the exact law; for equal weights the ratio
     of the two sides tends to 1 as r grows. (..., m) -> (...).
     """
@@ -199,7 +200,7 @@ def normal_bound(weights):
 
 
 def cubic(cubes, weights):
-    """``cubes`` B(3/2, r/4 - 3/2)/(12 pi) for stable rank r > 6, the integral of a cubic term.
+    """Integral of a cubic term, ``cubes`` B(3/2, r/4 - 3/2)/(12 pi) for stable rank r > 6.
 
     cubes (...): a sum of third powers of the weights (..., m) over max|mu|^3.
     """
@@ -209,24 +210,24 @@ def cubic(cubes, weights):
 
 
 def symmetric_bound(weights):
-    """The same for a symmetric law, weights in pairs +-mu: (log y - digamma(y))/(2 pi), y = r/4.
+    """Bound on the same distance for a symmetric law, with weights in pairs +-mu.
 
-    At most 1/(pi r) + 2/(3 pi r^2), for every stable rank r (which is at least 2). Derived in the
-    chapter on the exact law. Floats are taken in float64, as the difference cancels.
-    (..., m) -> (...).
+    It is (log y - digamma(y))/(2 pi) with y = r/4. At most 1/(pi r) + 2/(3 pi r^2), for every
+    stable rank r (which is at least 2). Derived in the chapter on the exact law. Floats are taken
+    in float64, as the difference cancels. (..., m) -> (...).
     """
     y = stable_rank(weights.double() if ops.is_torch(weights) else weights) / 4
     return (ops.log(y) - ops.digamma(y)) / (2 * ops.pi(weights))
 
 
 def cubic_term(weights):
-    """|sum mu^3| B(3/2, r/4 - 3/2)/(12 pi max|mu|^3) for stable rank r > 6; (..., m) -> (...)."""
+    """Cubic term |sum mu^3| B(3/2, r/4 - 3/2)/(12 pi max|mu|^3) for stable rank r > 6; (...)."""
     size = weights / ops.amax(abs(weights), -1, keepdims=True)
     return cubic(abs(ops.sum(size * size * size, -1)), weights)
 
 
 def quartic_term(weights):
-    """sum mu^4/(pi max|mu|^4 (r - 8)(r - 4)) for stable rank r > 8; (..., m) -> (...)."""
+    """Quartic term sum mu^4/(pi max|mu|^4 (r - 8)(r - 4)) for stable rank r > 8; (...)."""
     size = ops.square(weights / ops.amax(abs(weights), -1, keepdims=True))
     r = stable_rank(weights)
     return ops.sum(size * size, -1) / (ops.pi(weights) * (r - 8) * (r - 4))
@@ -236,20 +237,23 @@ def quartic_term(weights):
 
 
 def skewness(weights):
-    """kappa = 8 sum mu^3/(2 sum mu^2)^(3/2), between -sqrt(8/r) and sqrt(8/r)."""
+    """Skewness kappa = 8 sum mu^3/(2 sum mu^2)^(3/2) of Q, at most sqrt(8/r) in size; (...)."""
     V = 2 * ops.sum(ops.square(weights), -1)
     return 8 * ops.sum(ops.square(weights) * weights, -1) / (V * ops.sqrt(V))
 
 
 def edgeworth_correction(score, kappa):
-    """-(kappa/6)(y^2 - 1) phi(y) at y = score: what to add to Phi(y)."""
+    """First Edgeworth correction -(kappa/6)(y^2 - 1) phi(y), to be added to Phi(y), at y = score.
+
+    score: in standard deviations from the mean.
+    """
     square = ops.square(score)
     density = ops.exp(-square / 2) / ops.sqrt(2 * ops.pi(score) + 0 * score)
     return kappa * (1 - square) * density / 6
 
 
 def unpaired_fifth(weights):
-    """sum_k |p_k^5 - n_k^5| over the positive and the negative weights, matched by size."""
+    """Sum of |p_k^5 - n_k^5| over the positive and negative weights, matched by size; (...)."""
     zero = 0 * weights
     up, down = (ops.descending(ops.maximum(v, zero)) for v in (weights, -weights))
     return ops.sum(abs(_fifth_power(up) - _fifth_power(down)), -1)
@@ -260,7 +264,7 @@ def _fifth_power(v):
 
 
 def edgeworth_bound(weights):
-    """sup_x |P(Q <= x) - Phi(y) - correction| is at most this, for every stable rank.
+    """Bound on sup_x |P(Q <= x) - Phi(y) - correction| for every stable rank; (..., m) -> (...).
 
     The bound of symmetric laws, kappa^2/(9 pi) and 6/(5 sqrt(pi)) beta/(sum mu^2)^(5/2) with beta
     of :func:`unpaired_fifth`. Derived in the chapter on the skewness of a score.
@@ -272,7 +276,10 @@ def edgeworth_bound(weights):
 
 
 def edgeworth_rank_bound(r):
-    """17/(9 pi r) + 2/(3 pi r^2) + 6/(5 sqrt(pi) r^(3/2)) >= :func:`edgeworth_bound`; any shape."""
+    """Bound on :func:`edgeworth_bound` in the stable rank r alone; shape of r.
+
+    It is 17/(9 pi r) + 2/(3 pi r^2) + 6/(5 sqrt(pi) r^(3/2)).
+    """
     pi = ops.pi(r) + 0 * r
     low = (17 / r + 6 / ops.square(r)) / (9 * pi)
     return low + 6 / (5 * r * ops.sqrt(pi * r))

@@ -1,4 +1,8 @@
-"""How fast attention makes tokens alike: published, repaired and sharp bounds.
+"""How fast attention makes tokens alike: published, repaired and sharp bounds of rank collapse.
+
+Every attention layer replaces tokens by averages of tokens, so without skip connections all tokens
+tend to one. The formulas bound how much is left after a layer, in the composite value of the
+residual (Dong, Cordonnier, Loukas 2021) and in the diameter. They serve the claims collapse.*.
 
 Formulas work in any arithmetic of :mod:`attnverify.arithmetic.ops`. Arrays of one layer: X (...,
 tokens, width); W_QK = W_Q W_K^T (..., heads, width, width); b_QK = W_K b_Q (..., heads, width); W =
@@ -36,7 +40,7 @@ from attnverify.mathematics.spectral import spectral_norm
 from attnverify.mathematics.weights import MLP
 from attnverify.support.errors import require, require_tokens
 
-# ---------------------------------------------------------------- what a layer does
+# ---------------------------------------------------------------- layers
 
 
 def attention(X, W_QK, b_QK, key_width: int):
@@ -47,12 +51,12 @@ def attention(X, W_QK, b_QK, key_width: int):
 
 
 def layer(X, W_QK, b_QK, W, key_width: int):
-    """sum_h P_h X W_h, shape of X."""
+    """Output of one layer without biases after the attention: sum_h P_h X W_h, shape of X."""
     return ops.sum(attention(X, W_QK, b_QK, key_width) @ X[..., None, :, :] @ W, -3)
 
 
 def network(X, W_QK, b_QK, W, key_width: int, skip: bool = False):
-    """The layers one after the other; weights (..., depth, heads, ...). Shape of X."""
+    """Output of all layers in turn; weights (..., depth, heads, ...); shape of X."""
     for i in range(W.shape[-4]):
         Y = layer(X, W_QK[..., i, :, :, :], b_QK[..., i, :, :], W[..., i, :, :, :], key_width)
         X = X + Y if skip else Y
@@ -65,10 +69,10 @@ def scores(X, W_QK, key_width: int):
 
 
 def masked_layer(X, W_QK, key_width: int, causal: bool = True, window: int | None = None):
-    """One head with W_V = I, in which token i sees the tokens j <= i alone; all with causal off.
+    """Output of one head with W_V = I under a causal mask, or under none with ``causal`` off.
 
-    X (..., tokens, width), W_QK (..., width, width); shape of X. With a window it sees the last
-    ``window`` of them.
+    X (..., tokens, width), W_QK (..., width, width); shape of X. With a window token i sees itself
+    and the ``window`` - 1 tokens before it.
     """
     keep = ops.causal(X.shape[-2], X, window) if causal else None
     return ops.softmax(scores(X, W_QK, key_width), keep) @ X
@@ -78,13 +82,13 @@ def masked_layer(X, W_QK, key_width: int, causal: bool = True, window: int | Non
 
 
 def scores_of_residual(R, W_QK, key_width: int):
-    """E_h = R W_QK,h R^T / sqrt(d_qk), (..., heads, tokens, tokens)."""
+    """Scores of the residual, E_h = R W_QK,h R^T / sqrt(d_qk), (..., heads, tokens, tokens)."""
     S = R[..., None, :, :]
     return S @ W_QK @ ops.transpose(S) / ops.root(key_width, R)
 
 
 def published_constant(R, W_QK, W, key_width: int):
-    """4 beta / sqrt(d_qk), beta = max_h ||W_QK,h||_1 ||W_h||_{1,inf}, times the number of heads.
+    """Published constant 4 H beta / sqrt(d_qk), with beta = max_h ||W_QK,h||_1 ||W_h||_{1,inf}.
 
     Without gamma, as in version 1 of Dong, Cordonnier, Loukas (2021), Theorems 2.2 and 2.3.
     """
@@ -93,7 +97,7 @@ def published_constant(R, W_QK, W, key_width: int):
 
 
 def gamma(R, W_QK, key_width: int):
-    """gamma_h = sqrt(||D 1||_1 ||D 1||_inf) / (2 ||E||_1), version 2 of the paper; (..., heads).
+    """Factor gamma_h = sqrt(||D 1||_1 ||D 1||_inf) / (2 ||E||_1) of version 2; (..., heads).
 
     D 1 is the vector of row oscillations: its sum and its largest entry.
     """
@@ -104,7 +108,10 @@ def gamma(R, W_QK, key_width: int):
 
 
 def corrected_constant(R, W_QK, W, key_width: int):
-    """4 sqrt(sum_h q_h ||W_h||_1 sum_h q_h ||W_h||_inf) / sqrt(d_qk), q_h = ||W_QK,h||_1."""
+    """Constant that holds: 4 sqrt(sum_h q_h ||W_h||_1 sum_h q_h ||W_h||_inf) / sqrt(d_qk).
+
+    q_h = ||W_QK,h||_1.
+    """
     q = norms.max_column_sum(W_QK)
     columns = ops.sum(q * norms.max_column_sum(W), -1)
     rows = ops.sum(q * norms.max_row_sum(W), -1)
@@ -112,10 +119,10 @@ def corrected_constant(R, W_QK, W, key_width: int):
 
 
 def unconditional_constant(D):
-    """min{kappa(D/2), e^(D/2) / sqrt(2)}, kappa(x) = (e^x - 1)/x, for D > 0: no condition needed.
+    """Constant min{kappa(D/2), e^(D/2) / sqrt(2)} that needs no condition; kappa(x) = (e^x - 1)/x.
 
     Times beta / sqrt(d_qk) ||R||^3 it bounds the residual of a layer whose scores oscillate by at
-    most D (claim collapse.single-head-sharpened).
+    most D > 0 (claim collapse.single-head-sharpened).
     """
     half = D / ops.constant(2, D)
     kappa, tilt = ops.expm1(half) / half, ops.exp(half) / ops.root(2, D)
@@ -128,7 +135,7 @@ def cubic(constant, size):
 
 
 def iterate(constant, size, depth: int):
-    """constant^((3^L - 1)/2) size^(3^L): what a <- constant a^3 gives after L layers."""
+    """Value of a <- constant a^3 after L layers: constant^((3^L - 1)/2) size^(3^L)."""
     for _ in range(depth):
         size = cubic(constant, size)
     return size
@@ -138,12 +145,12 @@ def iterate(constant, size, depth: int):
 
 
 def rate(W_QK, key_width: int):
-    """c_h = ||W_QK,h||_2 / (4 sqrt(d_qk)), (..., heads)."""
+    """Rate c_h = ||W_QK,h||_2 / (4 sqrt(d_qk)) of every head, (..., heads)."""
     return spectral_norm(W_QK) / (ops.constant(4, W_QK) * ops.root(key_width, W_QK))
 
 
 def falls(size, c):
-    """t_h = tanh(c_h size^2), (..., heads): the total variation that a diameter allows a head.
+    """Total variation t_h = tanh(c_h size^2) that a diameter allows each head, (..., heads).
 
     size (...), c (..., heads). The bound of attnverify.mathematics.softmax at osc = 4 c size^2.
     """
@@ -151,7 +158,7 @@ def falls(size, c):
 
 
 def sharp_factor(size, c, v):
-    """sum_h v_h tanh(c_h size^2): what a layer at most leaves of the diameter ``size``.
+    """Largest share of the diameter ``size`` that a layer leaves: sum_h v_h tanh(c_h size^2).
 
     c, v: (..., heads), rates and largest singular values of the value maps.
     """
@@ -173,7 +180,7 @@ def threshold(qk_norm: float, value_norm: float, key_width: int) -> float:
 
 
 def two_token_step(size, c, v):
-    """v size tanh(c size^2): two tokens along the singular vectors, one layer later."""
+    """Distance v size tanh(c size^2) of two tokens along the singular vectors, one layer later."""
     return v * size * variation_bound(4 * c * ops.square(size))
 
 
@@ -205,12 +212,12 @@ def sharp_bound(
     return torch.stack(sizes)
 
 
-# slope of the activations: 1 for relu and tanh, for gelu that at sqrt(2), rounded up
+# largest slope of each activation: 1 for relu and tanh; for gelu the slope at sqrt(2), rounded up
 SLOPES = {"relu": 1.0, "tanh": 1.0, "gelu": 1.1289041452}
 
 
 def mlp_lipschitz(mlp: MLP) -> Any:
-    """slope ||W_1||_2 ||W_2||_2, an l2-Lipschitz constant of one layer's MLP."""
+    """Lipschitz constant slope ||W_1||_2 ||W_2||_2 of one layer's MLP in the Euclidean norm."""
     return SLOPES[mlp.activation] * spectral_norm(mlp.W_1) * spectral_norm(mlp.W_2)
 
 
@@ -236,7 +243,7 @@ def many_heads_counterexample(d: int, t: float = 0.1) -> dict[str, Tensor]:
 
 
 def many_heads_ratio(d, t):
-    """Left over right of the printed bound (H = 2, L = 1, gamma = 1) on that instance.
+    """Left over right side of the printed bound on that instance (H = 2, L = 1, gamma = 1).
 
     (tanh(t^2/4) / t^2) (sqrt(d) + 1) d^(1/4) / (4 sqrt(d)); d and t in one arithmetic. Everything
     is rank one: left = t tanh(t^2/4) (sqrt(d) + 1) d^(1/4) / sqrt(2),
@@ -251,20 +258,24 @@ def many_heads_ratio(d, t):
 
 
 def column_and_row_changes(base, E):
-    """(max_j sum_i |P_ij - p_j|, max_i TV(P_i, p)), P_i = softmax(base + E_i), p = softmax(base).
+    """How far the rows P_i = softmax(base + E_i) move from p = softmax(base), by column and by row.
 
-    base: (..., tokens), E: (..., rows, tokens); shape (...) each.
+    Returns max_j sum_i |P_ij - p_j| and max_i TV(P_i, p), each (...); base (..., tokens), E (...,
+    rows, tokens).
     """
     p, rows = ops.softmax(base)[..., None, :], ops.softmax(base[..., None, :] + E)
     return norms.max_column_sum(rows - p), ops.amax(norms.total_variation(rows, p), -1)
 
 
 def column_times_row(base, E):
-    """4 times the product of the two; claim collapse.row-and-column."""
+    """4 times the product of both changes, which claim collapse.row-and-column bounds."""
     column, row = column_and_row_changes(base, E)
     return ops.constant(4, E) * column * row
 
 
 def best_constant(R, W_QK, W, key_width: int):
-    """||W_QK||_1 ||W_V||_{1,inf} / sqrt(2 d_qk) of one head; claim single-head-best-constant."""
+    """Best constant of one head, ||W_QK||_1 ||W_V||_{1,inf} / sqrt(2 d_qk).
+
+    See claim collapse.single-head-best-constant.
+    """
     return corrected_constant(R, W_QK, W, key_width) / ops.root(32, R)

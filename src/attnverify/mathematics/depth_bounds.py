@@ -1,7 +1,12 @@
-"""Many heads over depth: recursion and threshold without skip connections, rates with them.
+"""Bounds on the diameter over depth with many heads, without and with skip connections.
 
-Arithmetic of :mod:`attnverify.arithmetic.ops`. c, v: (..., heads), rates ||W_QK||_2 / (4
-sqrt(d_qk)) and largest singular values of the value maps; size (...): a diameter.
+Without skip connections the sharp bound of one layer gives a recursion for the diameter and a
+threshold below which it collapses; with them it gives a polynomial rate. The formulas serve the
+claims collapse.threshold-heads and skip.*-heads.
+
+Formulas work in any arithmetic of :mod:`attnverify.arithmetic.ops`. c, v (..., heads) are the rates
+||W_QK||_2 / (4 sqrt(d_qk)) and the largest singular values of the value maps; size (...) is a
+diameter.
 """
 
 from __future__ import annotations
@@ -20,14 +25,14 @@ from attnverify.support.errors import require
 
 
 def recursion(size, c, v, depth: int):
-    """a_L of a_0 = size, a_{l+1} = a_l sum_h v_h tanh(c_h a_l^2); shape of size."""
+    """Diameter bound a_L of a_0 = size, a_{l+1} = a_l sum_h v_h tanh(c_h a_l^2); shape of size."""
     for _ in range(depth):
         size = size * sharp_factor(size, c, v)
     return size
 
 
 def geometric(size, c, v, depth: int):
-    """F(size)^L size with F = sum_h v_h tanh(c_h size^2)."""
+    """Geometric bound F(size)^L size with the first factor F = sum_h v_h tanh(c_h size^2)."""
     factor = sharp_factor(size, c, v)
     bound = size
     for _ in range(depth):
@@ -36,19 +41,20 @@ def geometric(size, c, v, depth: int):
 
 
 def saturating(x, V):
-    """V tanh(x/V) for V > 0: the most that heads with sum V and sum of v_h c_h size^2 = x do."""
+    """Largest factor V tanh(x/V) of heads with sum_h v_h = V > 0 and sum_h v_h c_h size^2 = x."""
     return V * variation_bound(4 * x / V)
 
 
 def mean_factor(size, c, v):
-    """The same for these heads: at least their factor sum_h v_h tanh(c_h size^2)."""
+    """:func:`saturating` for these heads, at least their factor sum_h v_h tanh(c_h size^2)."""
     return saturating(ops.sum(c * v, -1) * ops.square(size), ops.sum(v, -1))
 
 
 def skip_cost(x, V):
-    """((1 - V tanh(x/V))^-2 - 1)/x for x > 0, 0 < V < 1: the growth of 1/size^2, over sum v_h c_h.
+    """Growth of 1/size^2 over sum_h v_h c_h in one layer: ((1 - V tanh(x/V))^-2 - 1)/x.
 
-    x = size^2 sum v_h c_h. Its largest value over x is K(V) of claim skip.polynomial-rate-heads.
+    x = size^2 sum_h v_h c_h > 0 and 0 < V < 1. Its largest value over x is K(V) of claim
+    skip.polynomial-rate-heads.
     """
     one = ops.constant(1, x)
     return (one / ops.square(one - saturating(x, V)) - one) / x
@@ -73,9 +79,9 @@ def heads_threshold(
 
 
 def layer_threshold(c: Float[Tensor, " heads"], v: Float[Tensor, " heads"]) -> float:
-    """The same of rates and value norms: the root of sum_h v_h tanh(c_h size^2) = 1.
+    """Diameter below which a layer with these rates and value norms collapses.
 
-    Heads without scores or values do not count.
+    It is the root of sum_h v_h tanh(c_h size^2) = 1; heads with c_h = 0 or v_h = 0 do not count.
     """
     counting = (c > 0) & (v > 0)
     c, v = (each[counting].to("cpu", torch.float64) for each in (c, v))

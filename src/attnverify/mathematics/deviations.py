@@ -141,7 +141,7 @@ RESOLVED = 1e12  # logits beyond carry rounding errors of 1e-4 in float64
 
 
 class Unresolved(ArithmeticError):
-    """Logits so large that their rounding errors decide what is attended to."""
+    """Raised where logits are so large that rounding errors decide what is attended to."""
 
 
 FULL = Parts(skip=True, mlp=True, norm=True)
@@ -179,7 +179,7 @@ def attention(layer: Layer, X: Tokens) -> Tokens:
 
 
 def _probabilities(common: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-    """p = softmax(common), (heads, 1, tokens), and P - 1 p^T with P = softmax(common + own)."""
+    """Common row p = softmax(common), (heads, 1, tokens), and softmax(common + own) - 1 p^T."""
     p = torch.softmax(common, -1)[:, None]
     # Shifted so that sum_j p_j own_ij = 0: then Z_i >= 1 (Jensen), and nothing cancels below.
     own = own - (p * own).sum(-1, keepdim=True)
@@ -193,7 +193,7 @@ def _probabilities(common: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _logits(layer: Layer, X: Tokens) -> tuple[Tensor, Tensor]:
-    """The part common to all queries (heads, tokens) and each query's own (heads, tokens, tokens).
+    """Logits in two parts: common to all queries (heads, tokens), own (heads, tokens, tokens).
 
     Terms that are the same for all keys are left out.
     """

@@ -1,4 +1,7 @@
-"""Statistics of a query-key matrix: xi, effective rank, asymmetry.
+"""Statistics of a query-key matrix W: xi, effective rank, asymmetry, eigenvalues.
+
+Bao, Hataya and Karakida (2024) predict from them whether attention is localized and whether its
+entropy collapses. They serve the claims eigenspectrum.* and localization.*.
 
 Formulas work in any arithmetic of :mod:`attnverify.arithmetic.ops`; W has shape (..., d, d). The
 public functions at the end check their argument first.
@@ -25,17 +28,17 @@ from attnverify.support.errors import require, require_finite
 
 
 def squared_norm(w):
-    """||W||_F^2 = tr(WW'); (..., d, d) -> (...)."""
+    """Squared Frobenius norm ||W||_F^2 = tr(WW'); (..., d, d) -> (...)."""
     return ops.sum(ops.square(w), (-2, -1))
 
 
 def square_trace(w):
-    """tr(W^2), the sum of the squared eigenvalues; (..., d, d) -> (...)."""
+    """Trace of W^2, the sum of the squared eigenvalues; (..., d, d) -> (...)."""
     return ops.sum(w * ops.transpose(w), (-2, -1))
 
 
 def distance_to_scalar(w):
-    """||W - (tr W/d) I||_F^2, the squared distance to the multiples of I; (..., d, d) -> (...)."""
+    """Squared distance ||W - (tr W/d) I||_F^2 to the multiples of I; (..., d, d) -> (...)."""
     eye = ops.eye(w.shape[-1], w)
     mean = ops.sum(w * eye, (-2, -1), keepdims=True) / ops.constant(w.shape[-1], w)
     return squared_norm(w - mean * eye)
@@ -99,9 +102,9 @@ def eigenvalues(
 
 
 def rescaled(w: Tensor) -> Tensor:
-    """W over its largest entry: xi, asymmetry and effective rank are the same, squares stay finite.
+    """Matrix W over its largest |entry|, which keeps all statistics and makes squares finite.
 
-    Errors: InputError unless w is a finite square matrix other than zero.
+    Raises InputError unless w is a finite square matrix other than zero.
     """
     require_square("w", w)
     largest = w.abs().amax((-2, -1), keepdim=True)
@@ -110,7 +113,7 @@ def rescaled(w: Tensor) -> Tensor:
 
 
 def require_square(argument: str, w: Tensor) -> None:
-    """A finite floating matrix (..., d, d)."""
+    """Raises InputError unless w is a finite floating matrix (..., d, d)."""
     shape = tuple(w.shape)
     square = w.ndim >= 2 and shape[-1] == shape[-2] and shape[-1] >= 1
     require(square, argument, f"shape {shape}", "a square matrix (..., d, d)")
@@ -119,12 +122,15 @@ def require_square(argument: str, w: Tensor) -> None:
 
 
 def require_symmetric(argument: str, w: Tensor, instead: str) -> None:
-    """Symmetric up to rounding; instead: what takes any matrix."""
+    """Raises InputError unless w is symmetric up to rounding; instead: what takes any matrix."""
     _require_symmetric(argument, w, f"a symmetric one; for any matrix use {instead}")
 
 
 def _require_symmetric(argument: str, w: Tensor, expected: str) -> None:
-    """Up to the rounding of a product of three d x d matrices, 3 d u ||W||_F at most."""
+    """Raises InputError unless w is symmetric up to 3 d u ||W||_F.
+
+    That is the rounding of a product of three d x d matrices.
+    """
     require_square(argument, w)
     unit = w.abs().amax((-2, -1), keepdim=True).clamp_min(torch.finfo(w.dtype).tiny)
     off = ((w - w.mT) / unit).abs().amax((-2, -1))
@@ -134,7 +140,7 @@ def _require_symmetric(argument: str, w: Tensor, expected: str) -> None:
 
 
 def covariance_root(covariance: Tensor | None, width: int) -> Tensor:
-    """The symmetric root of S (default: the identity); S must be symmetric positive definite."""
+    """Symmetric root of S (None: the identity); S must be symmetric positive definite."""
     if covariance is None:
         return torch.eye(width, dtype=torch.float64)
     expected = "a symmetric positive definite matrix"

@@ -88,7 +88,7 @@ class Config:
 
 
 def _sizes(data: dict[str, Any], file: Path) -> dict[str, int]:
-    """The sizes of a configuration by their names here."""
+    """Sizes of a configuration under the names used in this package."""
     size = {
         name: _positive(data, key, file)
         for name, key in {
@@ -198,7 +198,7 @@ class Encoder:
 
 
 def _network(c: Config, read: Read) -> SelfAttentionNetwork:
-    """All layers. A Linear of the files stores (out, in): head h has rows h k .. (h + 1) k."""
+    """Network of all layers; files store a Linear as (out, in): head h is rows h k .. (h + 1) k."""
     H, d, k = c.heads, c.width, c.width // c.heads
 
     def layers(name: str, *shape: int) -> Tensor:
@@ -232,7 +232,7 @@ def _network(c: Config, read: Read) -> SelfAttentionNetwork:
 
 
 def _reader(file: Path, sha256: str | None, depth: int) -> Read:
-    """A function that gives checked float64 tensors of a safetensors file.
+    """Function that returns a tensor of a safetensors file, checked, in float64.
 
     The bytes that are hashed are the bytes that are parsed. A prefix "bert." is dropped, and the
     older names gamma and beta of a layer norm's parameters are taken for weight and bias.

@@ -1,6 +1,12 @@
-"""Entropy of a softmax row and its floor (Zhai et al. 2023), in nats.
+"""Entropy of a softmax row in nats, and lower bounds on it (floors) from the sizes of its logits.
 
-Formulas work in any arithmetic of :mod:`attnverify.arithmetic.ops`, on the last axis.
+A row of attention with low entropy attends to few tokens; entropy collapse makes training unstable
+(Zhai et al. 2023). One floor uses the Euclidean norm of the logits, as in that paper, the other
+their spread, largest less smallest. Both are sharp, and both follow from norms of the query-key
+matrix and the tokens. They serve the claims entropy.*.
+
+Formulas act on the last axis and work in any arithmetic of :mod:`attnverify.arithmetic.ops`. K(s,
+D) is the relative entropy to q of the row p ~ q_j e^(D [j in S]) with q(S) = s, for D > 0.
 
 ``lower_bound`` checks its arguments and raises InputError; the others are formulas.
 
@@ -29,7 +35,7 @@ from attnverify.support.errors import require
 
 @takes("logits")
 def entropy(logits):
-    """H = -sum p_j log p_j of p = softmax(logits); (..., T) -> (...)."""
+    """Entropy -sum p_j log p_j of p = softmax(logits); (..., T) -> (...)."""
     top = ops.amax(logits, -1, keepdims=True)
     weights = ops.exp(logits - top)
     total = ops.sum(weights, -1)
@@ -38,39 +44,39 @@ def entropy(logits):
 
 @takes("logits")
 def deficit(logits):
-    """log T - H, the relative entropy to the uniform row; (..., T) -> (...)."""
+    """Entropy that a row lacks, log T - H: its relative entropy to the uniform row; (...)."""
     return ops.log(ops.constant(logits.shape[-1], logits)) - entropy(logits)
 
 
 def floor(gap, tokens):
-    """Entropy of the row (gap, 0, ..., 0) of T logits, as a function of its gap.
+    """Entropy of softmax(gap, 0, ..., 0) with T logits, as a function of the gap.
 
-    log(1 + (T-1) e^-gap) + gap (T-1) e^-gap / (1 + (T-1) e^-gap).
+    It is log(1 + (T-1) e^-gap) + gap (T-1) e^-gap / (1 + (T-1) e^-gap).
     """
     rest = (tokens - 1) * ops.exp(-gap)
     return ops.log1p(rest) + gap * rest / (1 + rest)
 
 
 def widest_gap(sigma, tokens: int):
-    """sigma sqrt(T/(T-1)): the gap of a row (gap, 0, ..., 0) whose centered norm is sigma."""
+    """Gap sigma sqrt(T/(T-1)) of the row (gap, 0, ..., 0) whose centered norm is sigma."""
     return sigma * ops.root(tokens, sigma) / ops.root(tokens - 1, sigma)
 
 
 def logits(w, X, temperature):
-    """The last token's row X W x_T/lambda; w (..., d, d), X (..., T, d) -> (..., T)."""
+    """Logits X W x_T/lambda of the last token; w (..., d, d), X (..., T, d) -> (..., T)."""
     return (X @ (w @ X[..., -1, :, None]))[..., 0] / temperature
 
 
 def logit_norm_bound(w, X, temperature):
-    """||W||_F ||x_T||_2 ||X||_2/lambda >= the norm of :func:`logits`; (...)."""
+    """Bound ||W||_F ||x_T||_2 ||X||_2/lambda on the Euclidean norm of :func:`logits`; (...)."""
     size = ops.sqrt(spectrum.squared_norm(w) * ops.sum(ops.square(X[..., -1, :]), -1))
     return size * spectral_norm(X) / temperature
 
 
 def lower_bound(sigma: int | float | Float[Tensor, "..."], tokens: int) -> Float[Tensor, "..."]:
-    """The smallest entropy (nats) of a softmax row of ``tokens`` logits of Euclidean norm <= sigma.
+    """Smallest entropy (nats) of a softmax row of ``tokens`` logits of Euclidean norm <= sigma.
 
-    Zhai et al. (2023), Theorem 3.1; attained by one large logit. Errors: InputError for
+    Zhai et al. (2023), Theorem 3.1; it is attained by one large logit. Raises InputError for
     sigma < 0 or fewer than 2 tokens.
     """
     require(isinstance(tokens, int) and tokens >= 2, "tokens", tokens, "an integer >= 2")
@@ -82,12 +88,12 @@ def lower_bound(sigma: int | float | Float[Tensor, "..."], tokens: int) -> Float
 
 
 def logit_spread_bound(w, X, temperature):
-    """||W||_2 ||x_T||_2 diam(X)/lambda >= the spread of the last token's logits; (...)."""
+    """Bound ||W||_2 ||x_T||_2 diam(X)/lambda on the spread of the last token's logits; (...)."""
     return _logit_size(w, X) * norms.diameter(X) / temperature
 
 
 def centered_norm_bound(w, X, temperature):
-    """||W||_2 ||x_T||_2 ||X - 1 mean'||_2/lambda >= the norm of the centered logits; (...)."""
+    """Bound ||W||_2 ||x_T||_2 ||X - 1 mean'||_2/lambda on the centered logits' norm; (...)."""
     return _logit_size(w, X) * spectral_norm(norms.mean_centered(X)) / temperature
 
 
@@ -99,25 +105,25 @@ def _logit_size(w, X):
 
 
 def relative_entropy(e, base):
-    """KL(p || q) of p ~ q_j e^(e_j) from the row q = softmax(base); (..., T) twice -> (...)."""
+    """Relative entropy KL(p || q) of p = softmax(base + e) and q = softmax(base); (...)."""
     p, total = ops.softmax(base + e), ops.sum(ops.softmax(base) * ops.exp(e), -1)
     return ops.sum(p * e, -1) - ops.log(total)
 
 
 def two_levels(s, D):
-    """K(s, D) = P D - log(1 - s + s e^D), P = s e^D/(1 - s + s e^D); shapes broadcast."""
+    """Relative entropy K(s, D) = P D - log(1 - s + s e^D) with P = s e^D/(1 - s + s e^D)."""
     other = (1 - s) * ops.exp(-D)  # over e^D, so that no exponential overflows
     return -D * other / (s + other) - ops.log(s + other)
 
 
 def widest_deficit(D, tokens: int):
-    """max_k K(k/T, D), k = 1..T-1: the most entropy a row of spread D lacks; (...) -> (...)."""
+    """Most entropy that a row of T logits of spread D lacks: max_k K(k/T, D); (...) -> (...)."""
     shares = walk.indices(tokens - 1, D) / tokens
     return ops.amax(two_levels(shares, D[..., None]), -1)
 
 
 def widest_divergence(base, D):
-    """max_S K(q(S), D) of q = softmax(base), over all 2^T - 2 proper sets S of its T tokens.
+    """Largest K(q(S), D) over all 2^T - 2 proper sets S of tokens, with q = softmax(base).
 
     base (..., T), D (...) -> (...).
     """
@@ -129,25 +135,25 @@ def widest_divergence(base, D):
 
 
 def tilt(D):
-    """a = D/(1 - e^-D), the total weight 1 - s + s e^D at the best share s."""
+    """Total weight a = D/(1 - e^-D) = 1 - s + s e^D at the share s of :func:`best_share`."""
     return -D / ops.expm1(-D)
 
 
 def best_share(D):
-    """The share s at which K(s, D) is largest, (a - 1)/(e^D - 1), below one half."""
+    """Share s = (a - 1)/(e^D - 1) at which K(s, D) is largest; it is below one half."""
     return (tilt(D) - 1) / ops.expm1(D)
 
 
 def spread_constant(D):
-    """c(D) = a - 1 - log a = max_s K(s, D): log T - c(D) bounds the entropy for every T."""
+    """Constant c(D) = max_s K(s, D) = a - 1 - log a: the entropy is at least log T - c(D)."""
     a = tilt(D)
     return a - 1 - ops.log(a)
 
 
 def floor_of_spread(D: float | Float[Tensor, "..."], tokens: int) -> Float[Tensor, "..."]:
-    """The smallest entropy (nats) of a softmax row of ``tokens`` logits of spread at most D.
+    """Smallest entropy (nats) of a softmax row of ``tokens`` logits of spread at most D.
 
-    Attained by two values. Errors: InputError for D < 0 or fewer than 2 tokens.
+    It is attained by logits with two values. Raises InputError for D < 0 or fewer than 2 tokens.
     """
     require(isinstance(tokens, int) and tokens >= 2, "tokens", tokens, "an integer >= 2")
     D = torch.as_tensor(D, dtype=torch.float64)

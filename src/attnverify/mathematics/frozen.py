@@ -171,7 +171,7 @@ def frozen_layers(
 
 
 def _rows_at(net: SelfAttentionNetwork, layer: int, X: Tensor) -> list[RowMap]:
-    """The row-wise maps of one layer, X being the sum that enters its first layer norm or MLP."""
+    """Row-wise maps of one layer, where X is the sum that enters its first layer norm or MLP."""
     rows: list[RowMap] = []
 
     def then(row_map: RowMap) -> None:
@@ -204,7 +204,7 @@ def by_length(
 ) -> tuple[
     Float[Tensor, "{net.depth}+1 *batch tokens width"], Float[Tensor, "*batch tokens width"]
 ]:
-    """(lengths, bias): sums over all paths of each length 0..depth, and all that biases carry.
+    """Sums over all paths of each length 0..depth, and the part that the biases carry.
 
     ``lengths.sum(0) + bias`` is net(X) to rounding (see :func:`reconstruction_residual`). Any
     options of the network; without MLP and norm these are the sums of
@@ -219,5 +219,5 @@ def reconstruction_residual(
     lengths: Float[Tensor, "sums *batch tokens width"],
     bias: Float[Tensor, "*batch tokens width"],
 ) -> float:
-    """Largest |lengths.sum(0) + bias - output| over largest |output|."""
+    """Relative error: largest |lengths.sum(0) + bias - output| over largest |output|."""
     return float((lengths.sum(0) + bias - output).abs().max() / output.abs().max())

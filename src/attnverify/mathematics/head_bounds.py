@@ -1,8 +1,12 @@
-"""Heads bounded together: value maps on top of each other, and heads that share keys and values.
+"""Bounds on the diameter after a layer that treat its heads together instead of one by one.
 
-Formulas work in any arithmetic of :mod:`attnverify.arithmetic.ops`. Of one layer: t (..., heads)
-with t_h = tanh(c_h diam(X)^2), the total variation that ``collapse.falls`` allows head h; W (...,
-heads, width, size), its value maps. The factor of a layer is what it at most leaves of a diameter.
+The sum of the bounds of single heads is too large when heads write in different directions, or when
+they share keys and values. The factor of a layer is the largest share of the diameter that it
+leaves. The formulas serve the claims modern.concatenated-heads and modern.grouped-keys.
+
+Formulas work in any arithmetic of :mod:`attnverify.arithmetic.ops`: t (..., heads) with t_h =
+tanh(c_h diam(X)^2), the total variation that :func:`attnverify.mathematics.collapse.falls` allows
+head h; W (..., heads, width, size), the value maps.
 """
 
 from __future__ import annotations
@@ -12,15 +16,15 @@ from attnverify.mathematics.spectral import spectral_norm
 
 
 def along(t, W, y):
-    """sum_h t_h ||W_h y||_2, y (..., size): the factor along a unit direction y; shape (...)."""
+    """Factor along a unit direction y (..., size): sum_h t_h ||W_h y||_2; shape (...)."""
     written = (W @ y[..., None, :, None])[..., 0]
     return ops.sum(t * ops.sqrt(ops.sum(ops.square(written), -1)), -1)
 
 
 def along_best(r):
-    """max over signs of ||sum_h +-r_h||_2, r (..., heads, size); shape (...).
+    """Largest sum_h |r_h y| over all unit vectors y; r (..., heads, size), shape (...).
 
-    It is the largest sum_h |r_h y| of all unit vectors y: each has its own best signs.
+    It is the maximum over signs of ||sum_h +-r_h||_2, since each y has its own best signs.
     """
     sums = r[..., :1, :]
     for h in range(1, r.shape[-2]):
@@ -29,18 +33,18 @@ def along_best(r):
 
 
 def stack(W, s):
-    """s_1 W_1, ..., s_H W_H on top of each other, (..., heads * width, size); s (..., heads)."""
+    """Scaled maps s_h W_h stacked by rows, (..., heads * width, size); s (..., heads)."""
     scaled = s[..., None, None] * W
     return scaled.reshape(*scaled.shape[:-3], -1, scaled.shape[-1])
 
 
 def stacked_factor(t, W, s):
-    """||stack(W, s)||_2 sqrt(sum_h t_h^2 / s_h^2), a factor of the layer for all s_h > 0."""
+    """Factor ||stack(W, s)||_2 sqrt(sum_h t_h^2 / s_h^2) of the layer, for any s_h > 0."""
     return spectral_norm(stack(W, s)) * ops.sqrt(ops.sum(ops.square(t / s), -1))
 
 
 def balanced_factor(t, W):
-    """:func:`stacked_factor` with s_h^2 = t_h / ||W_h||_2, never above sum_h t_h ||W_h||_2.
+    """Stacked factor with s_h^2 = t_h / ||W_h||_2, which never exceeds sum_h t_h ||W_h||_2.
 
     Every t_h and W_h must differ from 0.
     """
@@ -48,14 +52,16 @@ def balanced_factor(t, W):
 
 
 def repeat(A, times: int, axis: int):
-    """Every entry of an axis (counted from the end, below 0) ``times`` times in a row."""
+    """Array with every entry of an axis repeated ``times`` times in a row; axis < 0."""
     shape = tuple(A.shape)
     more = (*shape[:axis], shape[axis] * times, *shape[len(shape) + axis + 1 :])
     return ops.stack([A] * times, axis).reshape(more)
 
 
 def grouped_factor(t, W_V, W_O):
-    """sum_g ||W_V,g||_2 ||O_g||_2 sqrt(sum of t_h^2 in group g), O_g its output maps stacked.
+    """Factor sum_g ||W_V,g||_2 ||O_g||_2 sqrt(sum of t_h^2 in group g) of heads in groups.
+
+    O_g holds the output maps of group g, stacked.
 
     W_V (..., groups, width, value_width); W_O (..., heads, value_width, width), the heads of a
     group in a row; t (..., heads).
@@ -68,7 +74,9 @@ def grouped_factor(t, W_V, W_O):
 
 
 def stored_constant(W_Q, W_K, W_V, W_O):
-    """sum_g ||W_K,g|| ||W_V,g|| ||O_g|| sqrt(sum of ||W_Q,h||^2 in group g) / (4 sqrt(d_qk)).
+    """Cubic constant of heads in groups, in the norms of the stored matrices.
+
+    It is sum_g ||W_K,g|| ||W_V,g|| ||O_g|| sqrt(sum of ||W_Q,h||^2 in group g) / (4 sqrt(d_qk)).
 
     Times diam(X)^3 it bounds the layer. W_Q (..., heads, width, key_width), W_K (..., groups,
     width, key_width), W_V and W_O as in :func:`grouped_factor`.

@@ -1,7 +1,14 @@
-"""Many heads in the composite value: the loss of d^(1/4), and the family that shows it.
+"""Many heads in the composite value: bounds of one layer, and layers that break the printed bound.
 
-Arrays as in :mod:`attnverify.mathematics.collapse`. kappa(D) = (e^D - 1)/D for D > 0. A matrix
-whose rows and columns repeat is given by its distinct entries and two arrays of multiplicities.
+The bound of Dong, Cordonnier and Loukas (2021) for many heads fails in wide layers, by a factor of
+order width^(1/4), or (tokens times width)^(1/4) with the factor gamma of version 2 of the paper.
+This module holds constants that do hold, and families of layers that refute the printed ones. It
+serves the claims collapse.multi-head-* and collapse.single-head-*.
+
+Arrays are those of :mod:`attnverify.mathematics.collapse`; bounds work in any arithmetic of
+:mod:`attnverify.arithmetic.ops`, families are float64 tensors or balls. kappa(D) = (e^D - 1)/D for
+D > 0. A matrix whose rows and columns repeat is given by its distinct entries and two arrays of
+multiplicities, so that layers of any width can be certified.
 
 >>> import torch
 >>> import attnverify as av
@@ -27,12 +34,12 @@ from attnverify.mathematics.softmax import oscillation, variation_bound
 
 
 def kappa(D):
-    """(e^D - 1)/D for D > 0: the mean of e^(sD) over 0 <= s <= 1."""
+    """kappa(D) = (e^D - 1)/D for D > 0, the mean of e^(sD) over 0 <= s <= 1."""
     return ops.expm1(D) / D
 
 
 def deviations(base, E, v):
-    """sum_i |(P_i - p) v|, P_i = softmax(base + E_i), p = softmax(base).
+    """Sum of |(P_i - p) v| over the rows i, with P_i = softmax(base + E_i) and p = softmax(base).
 
     base, v: (..., tokens), E: (..., rows, tokens); shape (...).
     """
@@ -41,12 +48,12 @@ def deviations(base, E, v):
 
 
 def oscillation_factor(k):
-    """k/2 for k = kappa(D), D = max_i osc(E_i): times ||E||_1 osc(v) it bounds deviations."""
+    """Factor k/2, k = kappa(D), D = max_i osc(E_i): times ||E||_1 osc(v) it bounds deviations."""
     return k / ops.constant(2, k)
 
 
 def single_factor(k):
-    """(1 + k)/4 for the same k: times ||E||_1 it bounds deviations for a unit vector v."""
+    """Factor (1 + k)/4 with the same k: times ||E||_1 it bounds deviations for a unit vector v."""
     return (1 + k) / ops.constant(4, k)
 
 
@@ -60,20 +67,20 @@ def largest_oscillation(R, W_QK, key_width: int):
 
 
 def sums_constant(R, W_QK, W, key_width: int):
-    """(1/2) sqrt(1 + kappa(D)) sqrt(sum_h q_h ||W_h||_1 sum_h q_h ||W_h||_inf) / sqrt(d_qk)."""
+    """Constant sqrt(1 + kappa)/2 sqrt(sum_h q_h ||W_h||_1 sum_h q_h ||W_h||_inf) / sqrt(d_qk)."""
     factor = ops.sqrt(single_factor(kappa(largest_oscillation(R, W_QK, key_width))))
     return factor * collapse.corrected_constant(R, W_QK, W, key_width) / ops.constant(4, R)
 
 
 def one_head_constant(R, W_QK, W, key_width: int):
-    """The same for one head, times sqrt(tanh(D/4) / (D/4)); D > 0."""
+    """:func:`sums_constant` of one head, times sqrt(tanh(D/4) / (D/4)); D > 0."""
     D = largest_oscillation(R, W_QK, key_width)
     share = ops.constant(4, D) * variation_bound(D) / D
     return ops.sqrt(share) * sums_constant(R, W_QK, W, key_width)
 
 
 def dimension_factor(D, d):
-    """K(D, d) = (1/4) sqrt(1 + kappa) (tau + 1/tau), tau^4 = 2 kappa d / (1 + kappa).
+    """Factor K(D, d) = (1/4) sqrt(1 + kappa) (tau + 1/tau), tau^4 = 2 kappa d / (1 + kappa).
 
     D > 0: largest oscillation; d: width, a number in the arithmetic of D.
     """
@@ -83,13 +90,13 @@ def dimension_factor(D, d):
 
 
 def dimension_constant(R, W_QK, W, key_width: int):
-    """K(D, d) sum_h ||W_QK,h||_1 ||W_h||_{1,inf} / sqrt(d_qk), d the number of columns of W_h."""
+    """Constant K(D, d) sum_h ||W_QK,h||_1 ||W_h||_{1,inf} / sqrt(d_qk); W_h has d columns."""
     factor = dimension_factor(largest_oscillation(R, W_QK, key_width), W.shape[-1])
     heads = ops.sum(norms.max_column_sum(W_QK) * norms.composite(W), -1)
     return factor * heads / ops.root(key_width, R)
 
 
-# ---------------------------------------------------------------- the family
+# ---------------------------------------------------------------- a wide layer
 
 
 #: Key width of the family, whose scores are W_QK and b_QK over its root, 2.
@@ -97,7 +104,7 @@ WIDE_KEY_WIDTH = 4
 
 
 def wide_family(d: int, n: int, w: float = 2.0**-4, bias: float = 64.0) -> dict[str, Tensor]:
-    """n tokens e_1, e_2, 0, ..., 0 and two heads for which the printed many-heads bound fails.
+    """Layer of n tokens e_1, e_2, 0, ..., 0 and two heads that breaks the printed bound.
 
     W_QK,h = 2 w e_1 (e_1 - e_2)^T, b_QK,h = 2 bias (e_1 + e_2), W_1 = sqrt(d) (e_1 - e_2) e_1^T,
     W_2 = (e_1 - e_2) 1^T; d >= 2, n >= 3. W_QK and b_QK together have rank 2, so d_qk >= 2 makes a
@@ -114,7 +121,7 @@ def wide_family(d: int, n: int, w: float = 2.0**-4, bias: float = 64.0) -> dict[
 
 
 def wide_family_distinct(d: int, n: int, w, bias) -> dict[str, Any]:
-    """The distinct rows, features and output columns of that layer, in balls.
+    """Distinct rows, features and output columns of :func:`wide_family`, in balls.
 
     Three tokens, two features, two output columns; the third token stands for n - 2 equal ones and
     the second column for d - 1 (``rows``, ``columns``). Equal tokens are one token whose logits are
@@ -136,7 +143,7 @@ def wide_family_distinct(d: int, n: int, w, bias) -> dict[str, Any]:
 
 
 def pair_distinct(d: int, t) -> dict[str, Any]:
-    """The same for :func:`attnverify.mathematics.collapse.many_heads_counterexample`."""
+    """Distinct entries of :func:`attnverify.mathematics.collapse.many_heads_counterexample`."""
     one, zero, root, half = arb(1), arb(0), arb(d).sqrt(), arb(t) / 2
     return {
         "X": np.array([[half], [-half]], dtype=object),
@@ -149,7 +156,7 @@ def pair_distinct(d: int, t) -> dict[str, Any]:
 
 
 def repeated_sums(A, rows, columns) -> tuple[Any, Any]:
-    """(||A||_1, ||A||_inf) of the matrix in which row i stands rows[i] times, column k columns[k].
+    """Sums (||A||_1, ||A||_inf) where row i stands rows[i] times and column k columns[k] times.
 
     A: (..., len(rows), len(columns)), balls.
     """
@@ -159,9 +166,9 @@ def repeated_sums(A, rows, columns) -> tuple[Any, Any]:
 
 
 def head_sizes(i: dict[str, Any]) -> Any:
-    """||W_QK,h||_1 ||W_h||_{1,inf} of every head of a layer given by its distinct entries.
+    """Sizes ||W_QK,h||_1 ||W_h||_{1,inf} of the heads of a layer given by its distinct entries.
 
-    ``features``: how often a feature stands, as a row of the weights; once if it is not there.
+    ``features``: how often each feature stands, as a row of the weights; once each if missing.
     """
     once = np.full(i["X"].shape[-1], arb(1), dtype=object)
     features = i.get("features", once)
@@ -171,13 +178,13 @@ def head_sizes(i: dict[str, Any]) -> Any:
 
 
 def repeated_composite(A, rows, columns) -> Any:
-    """||A||_{1,inf} of that matrix."""
+    """Composite value of the matrix of :func:`repeated_sums`."""
     by_column, by_row = repeated_sums(A, rows, columns)
     return ops.sqrt(by_column * by_row)
 
 
 def spike_residual_squared(first, other, d, n):
-    """min over centers of ||A - 1 y^T||^2_{1,inf} for A with one nonzero row of n >= 3.
+    """Least ||A - 1 y^T||^2_{1,inf} over all y for A with one nonzero row among n >= 3.
 
     That row is (first, other, ..., other), d entries, first >= other >= 0. Valid where
     (n - 1) T >= 3 d first, with T the sum of the row, and first - other <= (n - 2) other; without
@@ -188,7 +195,7 @@ def spike_residual_squared(first, other, d, n):
 
 
 def wide_family_ratio(d, n, w, bias):
-    """Left over right of the printed bound (H = 2, L = 1, gamma = 1) on that family.
+    """Left over right side of the printed bound on :func:`wide_family`; H = 2, L = 1, gamma = 1.
 
     (g/w) (y + 1/y) / (8 sqrt 2) sqrt(1 - (sqrt d - 1)/(n - 2)) with y = d^(1/4) and
     g = sinh(w) / (cosh(w) + (n - 2) e^-bias / 2), for n >= 3 sqrt(d) + 1. One arithmetic for all.
@@ -203,21 +210,22 @@ def wide_family_ratio(d, n, w, bias):
 # ---------------------------------------------------------------- the family with large scores
 
 
-#: The oscillation, below x*; how far e_1 raises itself; the logit of e_1 above that of a light
-#: token; the number of heavy rows; W_QK,2. They are chosen for width 14,330.
+#: Parameters of :func:`large_family`, chosen for width 14,330: the oscillation D, below x*; the
+#: score y of e_1 with itself; the lead of the logit of e_1 over a light token; the number m of
+#: heavy rows; the size w of W_QK,2.
 LARGE_SCORES = {"D": 1.2564312, "y": 0.195, "lead": 9.555, "m": 100, "w": 2.0**-20}
 
 
 def large_family(
     d: int, zeros: int, key_width: int, D: float, y: float, lead: float, m: int, w: float, bias=64.0
 ) -> dict[str, Tensor]:
-    """Tokens e_1, ..., e_d and ``zeros`` times 0; two heads, no score oscillates by more than D.
+    """Layer of tokens e_1, ..., e_d and ``zeros`` zero tokens whose scores oscillate by at most D.
 
-    With N = d - 1 - m light tokens e_j, j > m + 1, the scores are: head 1, D of each light token
-    with itself, y of e_1 with itself, (D - y)/m of each heavy token e_2, ..., e_(m+1) with e_1;
-    head 2, (w, -w) of e_1 with e_1 and e_2. Biases, as logits: head 1, ``lead`` + bias for e_1 and
-    bias for light tokens; head 2, bias for e_1 and e_2. W_1 = w sqrt(2d) e_1 e_1^T,
-    W_2 = D (e_1 - e_2) 1^T. Dense float64 tensors for small sizes; d_qk >= d makes any W_QK.
+    Two heads. With N = d - 1 - m light tokens e_j, j > m + 1, the scores are: head 1, D of each
+    light token with itself, y of e_1 with itself, (D - y)/m of each heavy token e_2, ..., e_(m+1)
+    with e_1; head 2, (w, -w) of e_1 with e_1 and e_2. Biases, as logits: head 1, ``lead`` + bias
+    for e_1 and bias for light tokens; head 2, bias for e_1 and e_2. W_1 = w sqrt(2d) e_1 e_1^T, W_2
+    = D (e_1 - e_2) 1^T. Dense float64 tensors for small sizes; d_qk >= d makes any W_QK.
     """
     E, b, W = torch.zeros(2, d, d).double(), torch.zeros(2, d).double(), torch.zeros(2, d, d)
     W, light = W.double(), range(m + 1, d)
@@ -232,7 +240,7 @@ def large_family(
 def large_family_distinct(
     d: int, zeros: int, key_width: int, D, y, lead, m: int, w, bias
 ) -> dict[str, Any]:
-    """One token of each type of that layer, one of 0 and two output columns, in balls; m >= 2.
+    """One token of each type of :func:`large_family` and two output columns, in balls; m >= 2.
 
     Types: e_1, e_2, a light token, all other light ones as keys, the other heavy tokens, 0. A light
     token meets its own key and N - 1 others, so those are a type of their own, of which only keys
@@ -264,7 +272,7 @@ def large_family_distinct(
 
 
 def pinned_residual_squared(column, row, d, zeros):
-    """A lower bound of min over y of ||A - 1 y^T||^2_{1,inf}, A with d columns and rows of zeros.
+    """Lower bound on ||A - 1 y^T||^2_{1,inf} over all y for A with d columns and zero rows.
 
     column, row: the largest sums of absolute values of A; ``zeros`` rows of A are 0, at least half
     of all. With F the largest column sum of A - 1 y^T: F >= column, and zeros |y_k| <= F for every
@@ -280,7 +288,7 @@ GAMMA_KEY_WIDTH = 4  # d_qk of the family, whose root is exact
 
 
 def gamma_factor(entries):
-    """((nd)^(1/4) + (nd)^(-1/4)) / (2 sqrt 2) for ``entries`` = n d, in any arithmetic."""
+    """Factor ((nd)^(1/4) + (nd)^(-1/4)) / (2 sqrt 2) for ``entries`` = n d, in any arithmetic."""
     tau = ops.sqrt(ops.sqrt(entries))
     return (tau + 1 / tau) / ops.root(8, entries)
 
@@ -297,7 +305,7 @@ def gamma_constant(R, W_QK, W, key_width: int):
 
 
 def gamma_family(d: int, n: int, w: float = 2.0**-10, bias: float = 64.0) -> dict[str, Tensor]:
-    """Two heads on the tokens e_1, ..., e_n of width d whose gamma is 1/sqrt(n); n even, d >= n.
+    """Layer of two heads on tokens e_1, ..., e_n of width d with gamma 1/sqrt(n); n even, d >= n.
 
     With u = e_1 - e_2 the scores are E_1 = w/2 (1, -1, 1, ...)^T u^T, and E_2 with the rows
     +-w sqrt(n/8) u^T and one row of equal entries, which adds to ||E_2||_1 and moves nothing, so
@@ -323,7 +331,7 @@ GAMMA_SIGNS = (1, -1, 1, -1, 1)
 
 
 def gamma_family_distinct(d: int, n: int, w, bias) -> dict[str, Any]:
-    """One token of each type of that layer and two output columns, in balls.
+    """One token of each type of :func:`gamma_family` and two output columns, in balls.
 
     ``rows``: how many tokens each type stands for; ``columns``: the second column stands for
     d - 1. Tokens of one type give and get the same weights and have the same values, 0 from the
@@ -349,19 +357,19 @@ def gamma_family_distinct(d: int, n: int, w, bias) -> dict[str, Any]:
 
 
 def gamma_family_pairs(n: int) -> tuple[tuple[int, int, int], ...]:
-    """(type, type, how often): the tokens of that layer in pairs, first e_1 and e_2."""
+    """Tokens of :func:`gamma_family` in pairs (type, type, how often), first e_1 and e_2."""
     return tuple(p for p in ((0, 1, 1), (2, 3, 1), (4, 3, n // 2 - 2)) if p[2])
 
 
 def score_gamma(E, rows):
-    """gamma_h of scores E (heads, k, k), row i of which stands rows[i] times; balls."""
+    """Factor gamma_h of scores E (heads, k, k) whose row i stands rows[i] times, in balls."""
     D = oscillation(E)
     by_column, _ = repeated_sums(E, rows, rows)
     return ops.sqrt(ops.sum(D * rows, -1) * ops.amax(D, -1)) / (2 * by_column)
 
 
 def paired_residual(Y, pairs, columns) -> arb:
-    """A lower bound on ||A - 1 y^T||_{1,inf} over all y, for balls; attained for mirrored pairs.
+    """Lower bound on ||A - 1 y^T||_{1,inf} over all y, in balls; attained for mirrored pairs.
 
     Y: the distinct rows of A; pairs: (row, other row, how often), all disjoint in A; columns: how
     often each column stands. For any y, |a - y| + |b - y| >= |a - b| in every entry. Summed over
@@ -379,7 +387,7 @@ def paired_residual(Y, pairs, columns) -> arb:
 
 
 def unconditional_ratio(k: int, exponent: int = 4) -> arb:
-    """Left over right of the bound with constant 4 for 2k + 1 tokens, without D <= x*.
+    """Left over right side of the bound with constant 4, for 2k + 1 tokens beyond D <= x*.
 
     One anchor token holds half of the softmax base; k tokens pull weight to themselves by a score
     M = log(2^exponent k); k tokens do nothing. The value map reads the anchor's feature alone. With
@@ -393,14 +401,14 @@ def unconditional_ratio(k: int, exponent: int = 4) -> arb:
 
 
 def printed_ratio(d: int, t: arb | None = None) -> arb:
-    """Ratio of the printed many-heads bound with gamma = 1 in balls; t = 1/10 by default."""
+    """Left over right side of the printed bound for many heads with gamma = 1, in balls."""
     width = np.array([arb(d)], dtype=object)
     distance = np.array([arb(1) / 10 if t is None else t], dtype=object)
     return collapse.many_heads_ratio(width, distance)[0]
 
 
 def triangle(rho):
-    """Corners of an equilateral triangle around the origin with circumradius ``rho`` (..., 1)."""
+    """Corners of an equilateral triangle around 0 with circumradius rho (..., 1); (..., 3, 2)."""
     half, height = rho / 2, rho * ops.root(3, rho) / 2
     zero = 0 * rho
     rows = [
@@ -412,6 +420,9 @@ def triangle(rho):
 
 
 def triangle_factor(a):
-    """(e^a - e^(-a/2)) / (e^a + 2 e^(-a/2)), in the form (1 - z)/(1 + 2 z) with z = e^(-3a/2)."""
+    """Share (e^a - e^(-a/2)) / (e^a + 2 e^(-a/2)) of the triangle that one layer leaves.
+
+    It is computed as (1 - z)/(1 + 2 z) with z = e^(-3a/2).
+    """
     z = ops.expm1(-3 * a / 2)  # z - 1, which loses no digits for small a
     return -z / (3 + 2 * z)

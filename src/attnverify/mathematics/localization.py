@@ -1,6 +1,8 @@
 """Signal propagation probability in the model of Bao, Hataya and Karakida (2024).
 
-The weight of token i is clip((1 + (omega_i - mean(omega))/temperature)/T, 0, 1) for the scores of
+It says at which positions a token's signal passes through the last token's attention, given the
+spectrum of the query-key matrix. The formulas serve the claims localization.*. The weight of token
+i is clip((1 + (omega_i - mean(omega))/temperature)/T, 0, 1) for the scores of
 :mod:`attnverify.mathematics.walk`. Its signal propagates if the weight lies strictly inside (0, 1):
 
     rho_i = P(-temperature < omega_i - mean(omega) < (T - 1) temperature).
@@ -46,14 +48,15 @@ def probability(
     samples: int = 100_000,
     seed: int = 0,
 ) -> Float[Tensor, "tokens"]:
-    """rho_i for i = 1..tokens, float64; covariance: S (default: the identity).
+    """Signal propagation probability rho_i of the tokens i = 1..tokens, float64.
 
+    covariance: S, the identity if None.
     method "exact": by inverting the characteristic function, error at most ``accuracy`` for given
     chi-square weights; these come from a float64 eigensolver, whose error is not enclosed;
     "gaussian": normal approximation with the exact mean and variance; "limit": many tokens and a
     normal law, for symmetric w_qk only (Bao et al. 2024); "limit-general": the same for any w_qk;
     "simulation": share of ``samples`` walks, standard error at most 1/(2 sqrt(samples)).
-    Errors: InputError for a bad shape, entry, covariance, temperature, fewer than 2 tokens,
+    Raises InputError for a bad shape, entry, covariance, temperature, fewer than 2 tokens,
     w_qk = 0, or an accuracy that cannot be met.
     """
     spectrum.require_square("w_qk", w_qk)
@@ -76,19 +79,19 @@ def probability(
 
 
 def _over_largest(w: Tensor, temperature: float) -> tuple[Tensor, float]:
-    """Both over the largest |entry| of w: rho is the same, and squares stay finite and not zero."""
+    """Matrix and temperature over the largest |entry| of w: rho is kept, squares stay finite."""
     largest = float(w.abs().amax())
     require(largest > 0, "w_qk", "tr(WSW'S) = 0", "a matrix that is not zero")
     return w / largest, temperature / largest
 
 
 def weights(product: Float[Tensor, "d d"], tokens: int) -> Float[Tensor, "tokens 2*d"]:
-    """omega_i - mean(omega) is sum_k mu_k z_k^2 in law; row i holds its 2d weights mu_k.
+    """Weights mu_k of the centered scores, one row a token.
 
-    product: S^(1/2) W S^(1/2). They are the eigenvalues of
-    [[g M_s, h M/2], [h M'/2, 0]], M_s = (M + M')/2, h^2 = (T^2 - 1)/12. For symmetric W with
-    eigenvalues w_k of the product they are w_k (g_i +- sqrt(a_i T))/2. The former needs an
-    eigendecomposition a token, the latter one in all.
+    In law omega_i - mean(omega) is sum_k mu_k z_k^2 with the weights of row i. product: S^(1/2) W
+    S^(1/2). The weights are the eigenvalues of [[g M_s, h M/2], [h M'/2, 0]], M_s = (M + M')/2, h^2
+    = (T^2 - 1)/12. For symmetric W with eigenvalues w_k of the product they are w_k (g_i +-
+    sqrt(a_i T))/2. The former needs an eigendecomposition for each token, the latter one for all.
     """
     g = walk.alignment(walk.indices(tokens, product), tokens)
     h = math.sqrt(walk.remainder(tokens))
@@ -102,14 +105,14 @@ def weights(product: Float[Tensor, "d d"], tokens: int) -> Float[Tensor, "tokens
 
 
 def symmetric_weights(eigenvalues, g, h):
-    """w_k (g +- sqrt(g^2 + h^2))/2; eigenvalues (d,), g (T,), h scalar -> (T, 2d)."""
+    """Weights w_k (g +- sqrt(g^2 + h^2))/2 of symmetric W; eigenvalues (d,), g (T,) -> (T, 2d)."""
     root = ops.sqrt(ops.square(g) + h * h)
     both = [(g + root)[:, None] * eigenvalues / 2, (g - root)[:, None] * eigenvalues / 2]
     return ops.join(both, -1)
 
 
 def between(weights, low, high, accuracy):
-    """P(low < Q < high) for every row of weights (T, m), off by at most ``accuracy``; (T,)."""
+    """Probability P(low < Q < high) for every row of weights (T, m), to ``accuracy``; (T,)."""
     x = weights.new_tensor([low, high]).expand(len(weights), 2)
     values, _ = chisquare.distribution(weights, x, accuracy, together=2)
     return (values[:, 1] - values[:, 0]).clamp(0, 1)
@@ -121,7 +124,7 @@ def _exact(product, tokens, temperature, accuracy) -> Tensor:
 
 
 def gaussian(mean, deviation, low, high):
-    """Phi((high - mean)/deviation) - Phi((low - mean)/deviation), by its two tails."""
+    """Normal probability of [low, high], computed as 1 less the two tails."""
     below = ops.normal_cdf((low - mean) / deviation)
     above = ops.normal_cdf((mean - high) / deviation)
     return 1 - below - above
@@ -136,7 +139,7 @@ def _gaussian(product, tokens, temperature) -> Tensor:
 
 
 def limit_argument(t, xi, eta, asymmetry: Any = 1, sqrt=ops.sqrt):
-    """(eta + (t - 1/2) xi) / sqrt(v(t)), v(t) = walk.limit_variance(t, asymmetry).
+    """Argument (eta + (t - 1/2) xi) / sqrt(v(t)) of the limit, v = walk.limit_variance.
 
     ``sqrt`` is the square root of the arguments' arithmetic; pass sympy's for sympy symbols.
     """
@@ -144,7 +147,7 @@ def limit_argument(t, xi, eta, asymmetry: Any = 1, sqrt=ops.sqrt):
 
 
 def limit(t, xi, eta, asymmetry: Any = 1):
-    """Phi of :func:`limit_argument`: many tokens and normal scores.
+    """Limit of many tokens and normal scores: Phi of :func:`limit_argument`.
 
     xi = tr(WS)/sqrt(tr(WSW'S)), eta = temperature/(T sqrt(tr(WSW'S))), t in [0, 1];
     asymmetry = 1, for symmetric W, is the theorem of Bao et al. (2024) as read in this book.
@@ -153,10 +156,10 @@ def limit(t, xi, eta, asymmetry: Any = 1):
 
 
 def limit_rate(T):
-    """1/(2 sqrt(2 pi e) (T^2 - 1)): how far the limit is from the normal approximation, at most.
+    """Bound 1/(2 sqrt(2 pi e) (T^2 - 1)) on the limit's distance from the normal approximation.
 
-    At the positions of :func:`attnverify.mathematics.walk.position`, apart from the upper tail;
-    claim localization.limit.
+    It holds at the positions of :func:`attnverify.mathematics.walk.position`, apart from the upper
+    tail; claim localization.limit.
     """
     one = ops.constant(1, T) + 0 * T
     return one / (2 * ops.sqrt(2 * ops.pi(T) * ops.exp(one)) * (ops.square(T) - 1))
@@ -184,7 +187,9 @@ def _simulate(w, root, tokens, temperature, samples, seed) -> Tensor:
 
 
 def token_skewness(g, h, shape: Any = 1, sqrt=ops.sqrt):
-    """2 g (4 g^2 + 3 h^2)/(2 g^2 + h^2)^(3/2) times shape = tr(M^3)/tr(M^2)^(3/2), symmetric M.
+    """Skewness of a token's score for symmetric M: 2 g (4 g^2 + 3 h^2)/(2 g^2 + h^2)^(3/2) shape.
+
+    shape: tr(M^3)/tr(M^2)^(3/2).
 
     ``sqrt``: the square root of the arguments' arithmetic; pass sympy's for sympy symbols.
     """
@@ -193,7 +198,10 @@ def token_skewness(g, h, shape: Any = 1, sqrt=ops.sqrt):
 
 
 def third_trace(M, g, h_squared):
-    """tr(B^3) = g^3 tr(S^3) + (3/4) g h^2 tr(S M M'), S = (M + M')/2, of one matrix M (d, d)."""
+    """Sum of cubed weights, tr(B^3) = g^3 tr(S^3) + (3/4) g h^2 tr(S M M'), of a matrix M (d, d).
+
+    S = (M + M')/2.
+    """
     S = (M + ops.transpose(M)) / 2
     cubed, mixed = S @ S @ S, S @ M @ ops.transpose(M)
     return g * g * g * walk.trace(cubed) + 3 * g * h_squared * walk.trace(mixed) / 4
@@ -203,7 +211,9 @@ def third_trace(M, g, h_squared):
 
 
 def window_ends(t, xi, low, high, asymmetry: Any = 1, sqrt=ops.sqrt):
-    """(low + s xi)/sqrt(v) and (s xi - high)/sqrt(v), s = t - 1/2, v = walk.limit_variance(t).
+    """Ends (low + s xi)/sqrt(v) and (s xi - high)/sqrt(v) of the window of scores, s = t - 1/2.
+
+    v = walk.limit_variance(t, asymmetry).
 
     low, high: the thresholds below and above the mean score, in units of T ||M||_F.
     """
@@ -220,28 +230,28 @@ def window_probability(t, xi, low, high, asymmetry: Any = 1):
 
 
 def fixed_temperature(t, xi, theta, T, asymmetry: Any = 1):
-    """rho_T(t) of claim localization.fixed-temperature, theta = temperature / ||M||_F."""
+    """Probability rho_T(t) of claim localization.fixed-temperature, theta = temperature/||M||_F."""
     return window_probability(t, xi, theta / T, theta - theta / T, asymmetry)
 
 
 def fixed_temperature_limit(t, xi, theta, asymmetry: Any = 1):
-    """rho_infinity(t) of the same claim."""
+    """Limit rho_infinity(t) of :func:`fixed_temperature` for many tokens."""
     return window_probability(t, xi, 0 * theta, theta, asymmetry)
 
 
 def fixed_temperature_rate(theta, T):
-    """sqrt(6/pi) theta/T: how far the two are apart at most."""
+    """Bound sqrt(6/pi) theta/T on the distance of :func:`fixed_temperature` from its limit."""
     return ops.sqrt((6 + 0 * T) / ops.pi(T)) * theta / T
 
 
 def relative_cubes(M, g, h):
-    """|sum mu^3|/(sum mu^2)^(3/2) of a score's weights; M (..., d, d), g and h (...) -> (...)."""
+    """Relative cubes |sum mu^3|/(sum mu^2)^(3/2) of a score's weights; M (..., d, d) -> (...)."""
     _, frobenius, square = walk.traces(M, ops.eye(M.shape[-1], M))
     squares = ((g * g + h * h) * frobenius + g * g * square) / 2
     return abs(third_trace(M, g, h * h)) / (squares * ops.sqrt(squares))
 
 
 def relative_cubes_bound(M, g, h):
-    """(3/sqrt(2)) (|g|/h) sigma/||M||_F with the largest singular value sigma; (...)."""
+    """Bound (3/sqrt(2)) (|g|/h) ||M||_2/||M||_F on :func:`relative_cubes`; (...)."""
     size = spectral_norm(M) / ops.sqrt(ops.sum(ops.square(M), (-2, -1)))
     return 3 * abs(g) / h * size / ops.root(2, M)

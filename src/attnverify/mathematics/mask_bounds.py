@@ -1,4 +1,7 @@
-"""Collapse under a causal mask or a sliding window: the common shape, its bounds, its rate.
+"""Collapse under a causal mask or a sliding window: bounds on it, its rate and its limit.
+
+Under a causal mask all tokens tend to the first one. Their distances from it tend to fixed ratios,
+the shape u, and fall by a factor that depends on how many first tokens are equal.
 
 Formulas work in any arithmetic of :mod:`attnverify.arithmetic.ops`. One head without biases: X
 (..., tokens, width), W_QK and W_V (..., width, width). ``alike``: the number m of first tokens that
@@ -19,19 +22,19 @@ from attnverify.support.errors import require
 
 
 def layer(X, W_QK, W_V, key_width: int, window: int | None = None):
-    """One masked head, shape of X."""
+    """Output of one masked head, shape of X."""
     return masked_layer(X, W_QK, key_width, window=window) @ W_V
 
 
 def largest_oscillation(X, W_QK, key_width: int, window: int | None = None):
-    """D: the largest oscillation of a row's logits over the keys that it sees, (...)."""
+    """Largest oscillation D of a row's logits over the keys that it sees, (...)."""
     Z, n = scores(X, W_QK, key_width), X.shape[-2]
     own = ops.sum(ops.where(ops.causal(n, X, 1), Z, 0 * Z), -1, keepdims=True)
     return ops.amax(oscillation(ops.where(ops.causal(n, X, window), Z, own + 0 * Z)), -1)
 
 
 def shape(tokens: int, alike: int, like: Any, window: int | None = None) -> Any:
-    """u, (tokens,): how far from the first token each one is in the end, up to a common factor.
+    """Shape u, (tokens,): the limit of the tokens' distances from token 1, up to a common factor.
 
     u_i = C(i - 1, m) for i <= w, and (m + 1)/(w - m - 1) times the sum of the w - 1 before it for
     i > w. Then the mean of u over what token i sees is u_i / (m + 1), for every i.
@@ -46,29 +49,32 @@ def shape(tokens: int, alike: int, like: Any, window: int | None = None) -> Any:
 
 
 def spread(X, alike: int, window: int | None = None):
-    """N(X) = max over i > m of |x_i - x_1|_2 / u_i, (...)."""
+    """Size N(X) = max over i > m of |x_i - x_1|_2 / u_i, (...)."""
     away = X[..., alike:, :] - X[..., :1, :]
     u = shape(X.shape[-2], alike, X, window)[alike:]
     return ops.amax(ops.sqrt(ops.sum(ops.square(away), -1)) / u, -1)
 
 
 def tilted(a, alike: int):
-    """1/(1 + m e^(-a)): the largest mean of values in [0, 1] whose plain mean is 1/(m + 1).
+    """Largest tilted mean, 1/(1 + m e^(-a)), of values in [0, 1] with the plain mean 1/(m + 1).
 
-    The weights of the mean are a softmax whose logits oscillate by a.
+    The weights of the tilted mean are a softmax whose logits oscillate by a.
     """
     return 1 / (1 + alike * ops.exp(-a))
 
 
 def start(X, q, alike: int, key_width: int, window: int | None = None):
-    """a_0 = q K M N(X) / sqrt(d_qk), K = u_n + u_(n-1), M the length of the longest token."""
+    """Start a_0 = q K M N(X) / sqrt(d_qk) of the recursion, K = u_n + u_(n-1).
+
+    M is the length of the longest token.
+    """
     u = shape(X.shape[-2], alike, X, window)
     longest = ops.amax(ops.sqrt(ops.sum(ops.square(X), -1)), -1)
     return q * (u[-1] + u[-2]) * longest * spread(X, alike, window) / ops.root(key_width, X)
 
 
 def over_depth(size, a, v, alike: int, depth: int):
-    """N after so many layers at most: N <- v N/(1 + m e^(-a)), a <- v^2 a/(1 + m e^(-a))."""
+    """Bound on N after ``depth`` layers: N <- v N/(1 + m e^(-a)), a <- v^2 a/(1 + m e^(-a))."""
     for _ in range(depth):
         factor = v * tilted(a, alike)
         size, a = size * factor, a * v * factor
@@ -76,7 +82,10 @@ def over_depth(size, a, v, alike: int, depth: int):
 
 
 def closed_bound(size, a, v, alike: int, depth: int):
-    """(v/(m + 1))^L e^(m S/(m + 1)) N, S = a/(1 - v^2/(1 + m e^(-a))); wants v^2 < 1 + m e^(-a)."""
+    """Closed bound (v/(m + 1))^L e^(m S/(m + 1)) N on N, with S of :func:`total`.
+
+    It needs v^2 < 1 + m e^(-a).
+    """
     m = ops.constant(alike, a)
     for _ in range(depth):
         size = size * v / (m + 1)
@@ -84,13 +93,14 @@ def closed_bound(size, a, v, alike: int, depth: int):
 
 
 def total(a, v, alike: int):
-    """S = a/(1 - v^2/(1 + m e^(-a))), at least a_0 + a_1 + ..."""
+    """Sum S = a/(1 - v^2/(1 + m e^(-a))), at least a_0 + a_1 + ... of the recursion."""
     return a / (1 - v * v * tilted(a, alike))
 
 
 def growth(window: int, alike: int, like: Any) -> Any:
-    """g > 1 for which the mean of 1, 1/g, ..., g^-(w - 1) is 1/(m + 1), as a ball.
+    """Growth g > 1 of the shape in a window: the mean of 1, 1/g, ..., g^-(w - 1) is 1/(m + 1).
 
+    In balls.
     u_n lies between g^(n - w - m + 1) and C(w - 1, m) g^(n - m - 1).
     """
     w, m = window, alike
@@ -104,7 +114,7 @@ def growth(window: int, alike: int, like: Any) -> Any:
 
 
 def growth_limit(alike: int, like: Any) -> Any:
-    """theta > 0 with theta = (m + 1)(1 - e^-theta), as a ball: log g^w tends to it with w."""
+    """Limit theta of log g^w for large w, as a ball: theta = (m + 1)(1 - e^-theta) > 0."""
     m = alike  # the excess is positive at log(m + 1) <= m, and negative at m + 1
     start = ops.constant(m + 1, like).log()
     return _root(lambda t: (m + 1) * (1 - (-t).exp()) - t, start, ops.constant(m + 1, like))

@@ -17,7 +17,7 @@ from attnverify.support.errors import require
 
 
 def without_padding(keep: Any, real: Any) -> Any:
-    """``keep`` (..., tokens, tokens) less the keys that are padding; a query still sees itself.
+    """Mask ``keep`` without the keys that are padding; every query still sees itself.
 
     real: (..., tokens), True where a token is no padding; both tensors or both numpy arrays.
     Result (..., tokens, tokens). The diagonal is the window of size 1.
@@ -29,11 +29,11 @@ def without_padding(keep: Any, real: Any) -> Any:
 class Mask:
     """A mask of :class:`attnverify.mathematics.attention.SelfAttentionNetwork`.
 
-    All restrictions hold that are given.
+    All given restrictions hold together.
 
     causal: no key after the query. window: the query and the window - 1 keys before it alone, which
-    is causal, too. real: (..., tokens), True where a token is no padding; no query sees padding,
-    but for a padding token itself.
+    makes it causal. real: (..., tokens), True where a token is no padding; no query sees padding,
+    except a padding token itself.
 
     Raises InputError, where it is used, for a window below 1 and for ``real`` of other tokens.
 

@@ -1,7 +1,12 @@
-"""Matrix sizes used by the collapse theorems: composite value, residual, diameter.
+"""Sizes of matrices in the collapse theorems: composite value, residual, diameter, contraction.
 
-Formulas work in any arithmetic of :mod:`attnverify.arithmetic.ops`. The literature and the released
-code of Dong, Cordonnier and Loukas (2021) use several variants; each is here beside the others.
+A token matrix X has one row a token. Its residual X - 1 x^T is what is left when one common token x
+is taken from every row, and its diameter is the largest distance of two tokens; both are 0 exactly
+when all tokens are equal. The composite value sqrt(||A||_1 ||A||_inf) is the size in which Dong,
+Cordonnier and Loukas (2021) state rank collapse; the variants of their paper and released code are
+here beside it.
+
+Formulas work in any arithmetic of :mod:`attnverify.arithmetic.ops`: floats, balls and rationals.
 
 >>> import torch
 >>> import attnverify as av
@@ -47,13 +52,13 @@ def max_row_sum(A):
 
 @takes("A")
 def composite(A):
-    """||A||_{1,inf} = sqrt(||A||_1 ||A||_inf); not a norm (it is not subadditive)."""
+    """Composite value ||A||_{1,inf} = sqrt(||A||_1 ||A||_inf); no norm, since not subadditive."""
     return ops.sqrt(composite_squared(A))
 
 
 @takes("A")
 def composite_squared(A):
-    """||A||_1 ||A||_inf: the variant without the square root, homogeneous of degree 2."""
+    """||A||_1 ||A||_inf: the composite value without its square root, homogeneous of degree 2."""
     return max_column_sum(A) * max_row_sum(A)
 
 
@@ -95,7 +100,7 @@ def contraction(P):
 def residual(
     X: Float[Tensor, "*batch tokens width"], center: Center = "optimal"
 ) -> Float[Tensor, "*batch tokens width"]:
-    """X - 1 x^T with x by ``center``.
+    """Residual X - 1 x^T of the tokens X, with the token x chosen by ``center``.
 
     "optimal": x minimizes the composite value of the difference (exact up to the tolerance of the
     linear programs, see :mod:`attnverify.mathematics.center`); "median": coordinatewise median,
@@ -130,15 +135,15 @@ def residual(
 
 # ------------------------------------------------------------------------------- distances of rows
 
-CHUNK = 1 << 18  # distances held at once on torch: 2 MiB in float64, which caches hold
+DISTANCES_HELD = 1 << 18  # distances held at once on torch: 2 MiB in float64, which caches hold
 
 
 def largest_distance(X: ops.Array, power: int) -> ops.Array:
-    """max_{i,k} of sum_j |X_ij - X_kj| (power 1) or its Euclidean kind (2); (..., n, m) -> (...).
+    """Largest distance of two rows in the 1-norm (power 1) or 2-norm (2); (..., n, m) -> (...).
 
     Differences are taken entry by entry, so that close rows lose no digits. n^2 m operations. On
-    torch at most CHUNK distances are held at once; with gradients all n^2 of them are kept for the
-    backward pass. There the gradient is 0 at rows that coincide. The 16-bit floats are computed in
+    torch at most DISTANCES_HELD distances are held at once; with gradients the backward pass keeps
+    all n^2 of them, and the gradient is 0 at rows that coincide. 16-bit floats are computed in
     float32.
     """
     if ops.is_torch(X):
@@ -149,7 +154,7 @@ def largest_distance(X: ops.Array, power: int) -> ops.Array:
 
 
 def _largest_from_row(X, i: int, power: int):
-    """The largest sum_j |X_ij - X_kj|^power over k >= i."""
+    """Largest sum_j |X_ij - X_kj|^power of row i and the rows k >= i."""
     differences = X[..., i:, :] - X[..., i : i + 1, :]
     entries = ops.square(differences) if power == 2 else abs(differences)
     return ops.amax(ops.sum(entries, -1), -1)
@@ -157,7 +162,7 @@ def _largest_from_row(X, i: int, power: int):
 
 def _largest_in_tensor(X: torch.Tensor, power: int) -> torch.Tensor:
     exact = X.float() if torch.finfo(X.dtype).bits < 32 else X  # cdist has no 16-bit kernel
-    rows = max(1, CHUNK // max(1, math.prod(exact.shape[:-1])))
+    rows = max(1, DISTANCES_HELD // max(1, math.prod(exact.shape[:-1])))
     # The default mode subtracts squared norms and loses the digits of close rows.
     mode = "donot_use_mm_for_euclid_dist"
     parts = [
@@ -175,7 +180,19 @@ def _smallest(x, axis: int):
 
 
 def least_composite(A):
-    """A lower bound of min over y of ||A - 1 y^T||_{1,inf}; A (..., n, d) -> (...).
+    """Lower bound on the composite value of A - 1 y^T over all centers y; A (..., n, d) -> (...).
+
+    A proof names one center, and the value there is an upper bound on the least one. To refute a
+    smaller bound a lower bound is needed. Let f_1 and f_inf be the largest column and row sum of
+    |A - 1 y^T|.
+
+    - f_1 >= a, the largest least column sum; a column sum is least at one of its entries;
+    - f_inf >= b, half the largest 1-norm of a difference of two rows;
+    - s f_1 + f_inf >= L for s > 0: f_1 is at least the mean column sum, f_inf at least the sum of
+      any row i, and s/d sum_m |A_mj - y| + |A_ij - y| is least at an entry of column j.
+
+    On {f_1 >= a, f_inf >= b, s f_1 + f_inf >= L} the product f_1 f_inf is at least a b, and if the
+    line cuts off the corner (a, b) it is least at an end of the cut: it is concave along the line.
 
     Exact for two rows, and where :func:`attnverify.mathematics.heads.spike_residual_squared` is, if
     n is large against d (the tests compare). NaN if all rows are equal.

@@ -61,7 +61,7 @@ class FixedLayer:
     skip: bool
 
     def __call__(self, X):
-        """[X +] sum_h P_h X W_h + 1 b^T."""
+        """Output of the layer, [X +] sum_h P_h X W_h + 1 b^T."""
         Y = mix(self.P, X, self.W_V, self.W_O) + self.b
         return X + Y if self.skip else Y
 
@@ -79,7 +79,7 @@ class FixedLayer:
             sums[layer] = 0 * sums[layer]
 
     def _add_heads(self, sums, first: int, last: int) -> None:
-        """sums[l] += sum_h P_h sums[l - 1] W_h for the lengths l = first..last.
+        """Add sum_h P_h sums[l - 1] W_h to sums[l] for the lengths l = first..last.
 
         A head's mixed values and their joined copy take 2 / heads of an activation, so a third of
         the heads at a time, one length at a time, needs less than one activation beside the sums.
@@ -118,7 +118,7 @@ class FixedAttention:
     def of(
         cls, net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"]
     ) -> FixedAttention:
-        """The network at X, its matrices all held at once (see ``net.attention``).
+        """Fixed network at X, with all its attention matrices held at once (see ``net.attention``).
 
         Raises InputError if it has parts that are not attention, and where memory lacks.
         """
@@ -140,7 +140,7 @@ class FixedAttention:
         return FixedLayer(self.P[layer], self.W_V[layer], self.W_O[layer], self.b[layer], self.skip)
 
     def forward(self, X):
-        """Layer by layer: X <- [X +] sum_h P_h X W_h + 1 b^T."""
+        """Output of the fixed network: X <- [X +] sum_h P_h X W_h + 1 b^T in every layer."""
         for layer in range(self.depth):
             X = self.at(layer)(X)
         return X
@@ -150,7 +150,7 @@ class FixedAttention:
         return range(0 if self.skip else 1, self.heads + 1)
 
     def term(self, X, path: Path):
-        """P^L_{h_L} ... P^1_{h_1} X W^1_{h_1} ... W^L_{h_L}, index 0 standing for P = I, W = I."""
+        """Term P^L_{h_L} ... P^1_{h_1} X W^1_{h_1} ... W^L_{h_L} of a path; index 0 is P = W = I."""
         for layer, index in enumerate(path):
             if index > 0:
                 X = (self.P[layer, index - 1] @ (X @ self.W_V[layer, index - 1])) @ (
@@ -159,14 +159,11 @@ class FixedAttention:
         return X
 
     def bias_vector(self):
-        """b with output = sum of terms + 1 b^T; see :func:`bias_vector`."""
+        """Bias b with output = sum of terms + 1 b^T; see :func:`bias_vector`."""
         return bias_vector(self.W_V, self.W_O, self.b, self.skip)
 
     def by_length(self, X):
-        """Sums over all paths of each length: (depth + 1, ..., tokens, width).
-
-        In place, from the longest length down where lengths are taken one by one.
-        """
+        """Sums over all paths of each length 0..depth: (depth + 1, ..., tokens, width)."""
         return _sums_of(self.depth, map(self.at, range(self.depth)), X)
 
     def rounding_bound(self, X: Tensor, terms: int) -> Tensor:
@@ -189,7 +186,7 @@ class FixedAttention:
         return factor * absolute.forward(abs(X.double()))
 
     def rounding_bounds(self, X: Tensor, terms: int) -> Tensor:
-        """The same for each of ``by_length``, which holds no bias: (depth + 1, ..., tokens, width).
+        """Bound on the rounding of each sum of :meth:`by_length`, entrywise, in the same shape.
 
         A sum over the paths of one length is a sum of product chains too, so that it is off by at
         most gamma_m times itself in absolute values: far less than the bound for the whole network
@@ -199,7 +196,7 @@ class FixedAttention:
         return factor * absolute.by_length(abs(X.double()))
 
     def _rounding(self, X: Tensor, terms: int) -> tuple[float, FixedAttention]:
-        """2 gamma_2m, and this network in absolute values: see :meth:`rounding_bound`."""
+        """Factor 2 gamma_2m and this network in absolute values, for :meth:`rounding_bound`."""
         width, value_width = self.W_V.shape[-2:]
         per_layer = width + self.P.shape[-1] + self.heads * value_width + 3
         m = self.depth * per_layer + terms + self.depth * (self.depth + 1)
@@ -288,7 +285,7 @@ def terms(
     *,
     limit: int = ENUMERATION_LIMIT,
 ) -> Iterator[tuple[Path, Tensor]]:
-    """All (path, term), each term (..., tokens, width), computed as the theorem writes it.
+    """All pairs (path, term), each term (..., tokens, width) computed as the theorem writes it.
 
     Raises InputError for more than ``limit`` paths: sums by length cost O(depth^2 heads) products
     whatever their number.
@@ -313,7 +310,7 @@ def _enumerate(fixed: FixedAttention, X: Tensor) -> Iterator[tuple[Path, Tensor]
 def bias(
     net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"]
 ) -> Float[Tensor, "*batch tokens width"]:
-    """The part 1 b^T that no path carries, in the shape of X."""
+    """Part 1 b^T of the output that no path carries, in the shape of X."""
     require_tokens("X", X, net.width)
     _require_attention_alone(net)
     w = net.weights

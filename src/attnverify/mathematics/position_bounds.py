@@ -1,4 +1,7 @@
-"""What positions in the logits do to the contraction of a layer.
+"""Bounds on the diameter after a layer with positions in its logits (rotary, ALiBi, tables).
+
+Positions let equal tokens attend differently, so the cubic rate of rank collapse ends; what is left
+is a geometric one. The formulas serve the claim modern.positions-end-cubic.
 
 Formulas work in any arithmetic of :mod:`attnverify.arithmetic.ops`. Arrays of one layer: X (...,
 tokens, width); W_Q, W_K (..., heads, width, key_width); b_Q, b_K (..., heads, key_width); angles
@@ -24,18 +27,18 @@ from attnverify.mathematics.spectral import spectral_norm
 
 
 def logits(X, W_Q, W_K, b_Q, b_K, angles=None, bias=None):
-    """l_ij of every head, (..., heads, tokens, tokens)."""
+    """Logits l_ij of every head, (..., heads, tokens, tokens)."""
     Y = X[..., None, :, :]
     return scores(Y @ W_Q + b_Q[..., None, :], Y @ W_K + b_K[..., None, :], angles, bias)
 
 
 def layer(X, W, **maps):
-    """sum_h P_h X W_h, shape of X; maps are those of :func:`logits`."""
+    """Output sum_h P_h X W_h of a layer, shape of X; maps are those of :func:`logits`."""
     return ops.sum(ops.softmax(logits(X, **maps)) @ X[..., None, :, :] @ W, -3)
 
 
 def alone(X, c):
-    """X with the token c (..., 1, width) in the place of every token."""
+    """Tokens that are all c (..., 1, width), in the shape of X."""
     return 0 * X + c
 
 
@@ -43,47 +46,47 @@ def alone(X, c):
 
 
 def unexplained(X, A, W_Q, **maps):
-    """e_ij = l_ij - x_i A_h x_j^T / sqrt(d_qk); A (..., heads, width, width)."""
+    """Part e_ij = l_ij - x_i A_h x_j^T / sqrt(d_qk) of the logits; A (..., heads, width, width)."""
     Y = X[..., None, :, :]
     explained = Y @ A @ ops.transpose(Y) / ops.root(W_Q.shape[-1], X)
     return logits(X, W_Q=W_Q, **maps) - explained
 
 
 def between_rows(e):
-    """max over rows i, k of osc_j(e_ij - e_kj), (..., tokens, tokens) -> (...)."""
+    """Largest oscillation of the difference of two rows of e (..., tokens, tokens) -> (...)."""
     apart = e[..., :, None, :] - e[..., None, :, :]
     return ops.amax(ops.amax(oscillation(apart), -1), -1)
 
 
 def parts(X, A, **maps):
-    """omega_h and kappa_h, (..., heads) each: what positions and what tokens do to two rows."""
+    """How far two rows of logits differ: omega_h by positions, kappa_h by tokens; (..., heads)."""
     size, root = norms.diameter(X[..., None, :, :]), ops.root(maps["W_Q"].shape[-1], X)
     return between_rows(unexplained(X, A, **maps)), spectral_norm(A) * ops.square(size) / root
 
 
 def factor(omega, kappa, W):
-    """sum_h ||W_h||_2 tanh((omega_h + kappa_h) / 4)."""
+    """Factor sum_h ||W_h||_2 tanh((omega_h + kappa_h) / 4) of a layer."""
     return ops.sum(spectral_norm(W) * variation_bound(omega + kappa), -1)
 
 
 def layer_factor(X, A, W, **maps):
-    """What a layer leaves of the diameter at most, from the matrices A_h."""
+    """Largest share of the diameter that a layer leaves, by the reference matrices A_h."""
     return factor(*parts(X, A, **maps), W)
 
 
 def score_map(W_Q, W_K):
-    """W_QK = W_Q W_K^T, the reference A of the sharp theorem."""
+    """Query-key matrix W_Q W_K^T, the reference A of the sharp theorem."""
     return W_Q @ ops.transpose(W_K)
 
 
 def sharp_layer_factor(X, W, W_Q, W_K):
-    """The factor of the sharp theorem, which knows of no positions."""
+    """Factor of the sharp theorem, which holds without positions only."""
     c = rate(score_map(W_Q, W_K), W_Q.shape[-1])
     return sharp_factor(norms.diameter(X), c, spectral_norm(W))
 
 
 def moved(X, c, **maps):
-    """zeta_c = max_i osc_j(l_ij(X) - l_ij(n copies of c)), (..., heads)."""
+    """Change zeta_c = max_i osc_j(l_ij(X) - l_ij(n copies of c)) of the logits, (..., heads)."""
     return ops.amax(oscillation(logits(X, **maps) - logits(alone(X, c), **maps)), -1)
 
 
@@ -91,7 +94,7 @@ def moved(X, c, **maps):
 
 
 def plane_factor(size, middle, angle, q, key_width: int):
-    """tanh(q/sqrt(d_qk) (m sin(t/2) + d cos(t/2) / 2)^2): two tokens at (m, -d/2) and (m, d/2).
+    """Factor tanh(q/sqrt(d_qk) (m sin(t/2) + d cos(t/2)/2)^2) of two tokens at (m, +-d/2).
 
     W_QK = q I, the plane turns by t from a token to the next.
     """
@@ -104,7 +107,7 @@ def plane_factor(size, middle, angle, q, key_width: int):
 
 
 def moduli(P) -> ops.Array:
-    """Moduli of the eigenvalues but the one 1 of the vector 1, falling; P (tokens, tokens).
+    """Moduli of the eigenvalues of P (tokens, tokens) in falling order, without the eigenvalue 1.
 
     In balls they are enclosed, and the eigenvalue that is left out is the only one near 1.
     """

@@ -1,7 +1,7 @@
-"""Weights of a network at random: the sizes, checked, and normal numbers in a fixed order.
+"""Random weights of a network: sizes that are checked, and normal numbers in a fixed order.
 
-An equal seed gives equal weights, so the order in which tensors are drawn is part of what a seed
-means; a tensor that is asked for without biases is drawn all the same.
+Equal seeds give equal weights, so the order in which tensors are drawn must not change. Biases are
+drawn even where they are switched off, so that the other weights stay the same.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Sizes:
         key_heads: object = None,
         mlp_width: object = None,
     ) -> Sizes:
-        """What is not given by its default; raises InputError for what is no network."""
+        """Sizes with defaults for None; raises InputError for sizes that make no network."""
         H, d = _whole("heads", heads), _whole("width", width)
         k, v = (
             None if size is None else _whole(name, size)
@@ -62,7 +62,7 @@ def _whole(name: str, size: object) -> int:
 
 
 class Draw:
-    """Normal numbers of standard deviation scale / sqrt(fan-in), one tensor after the other."""
+    """Source of normal tensors with standard deviation scale / sqrt(fan-in), in order of calls."""
 
     def __init__(
         self, seed: int, scale: float = 1.0, bias: bool = True, dtype: torch.dtype = torch.float64
@@ -80,13 +80,13 @@ class Draw:
         return (drawn * self.scale / fan_in**0.5).to(self.dtype)
 
     def bias(self, *shape: int, fan_in: int) -> Tensor:
-        """The same; zero where there are to be no biases."""
+        """A bias drawn like :meth:`normal`; zero where biases are switched off."""
         drawn = self.normal(*shape, fan_in=fan_in)
         return drawn if self.with_biases else torch.zeros_like(drawn)
 
 
 def attention(draw: Draw, sizes: Sizes) -> AttentionWeights:
-    """The weights of all layers; heads of a group are equal in keys and values."""
+    """Attention weights of all layers; heads of a group share keys and values."""
     L, H, G, d = sizes.depth, sizes.heads, sizes.key_heads, sizes.width
     k, v = sizes.key_width, sizes.value_width
 
@@ -106,7 +106,7 @@ def attention(draw: Draw, sizes: Sizes) -> AttentionWeights:
 
 
 def mlp(draw: Draw, sizes: Sizes) -> MLP | None:
-    """The MLPs of all layers; none without a width of theirs."""
+    """MLPs of all layers; None without an MLP width."""
     L, d, m = sizes.depth, sizes.width, sizes.mlp_width
     if m is None:
         return None
@@ -119,7 +119,7 @@ def mlp(draw: Draw, sizes: Sizes) -> MLP | None:
 
 
 def norm(draw: Draw, sizes: Sizes) -> LayerNorm:
-    """Scales 1 and shifts 0 behind every sublayer; nothing is drawn."""
+    """Layer norms with scale 1 and shift 0 after every sublayer; nothing is drawn."""
     shape = (sizes.depth, 1 if sizes.mlp_width is None else 2, sizes.width)
     ones = torch.ones(shape, dtype=draw.dtype)
     return LayerNorm(ones, torch.zeros_like(ones))

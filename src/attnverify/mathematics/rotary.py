@@ -1,4 +1,4 @@
-"""What rotary positions make of a query-key matrix: W(m) = W_Q R_m W_K^T at distance m.
+"""Query-key matrices under rotary positions: W(m) = W_Q R_m W_K^T at distance m.
 
 R_m turns plane p of the queries, the features p and p + planes of a row, counterclockwise by
 m theta_p. Q = S^(1/2) W_Q and K = S^(1/2) W_K, (..., width, key_width), hold the covariance S of a
@@ -16,7 +16,7 @@ from attnverify.mathematics.walk import traces
 
 
 def at_distance(Q, K, angles, m: int):
-    """M(m) = Q R_m K^T, (..., width, width)."""
+    """Query-key matrix M(m) = Q R_m K^T at distance m, (..., width, width)."""
     return rotated(Q, m * angles[..., None, :]) @ ops.transpose(K)
 
 
@@ -28,13 +28,13 @@ def weights(Q, K):
 
 
 def signal(Q, K, angles, m: int):
-    """tr M(m), (...)."""
+    """Trace of M(m), (...)."""
     a, b = weights(Q, K)
     return ops.sum(a * ops.cos(m * angles) + b * ops.sin(m * angles), -1)
 
 
 def sizes(Q, K):
-    """sqrt(a_p^2 + b_p^2), (..., planes)."""
+    """Amplitudes sqrt(a_p^2 + b_p^2) of the planes, (..., planes)."""
     a, b = weights(Q, K)
     return ops.sqrt(ops.square(a) + ops.square(b))
 
@@ -46,25 +46,25 @@ def mean_signal(Q, K, angles, distances: int):
 
 
 def mean_signal_bound(Q, K, angles, distances: int):
-    """sum_p sqrt(a_p^2 + b_p^2) / sin(theta_p / 2) over the number of distances."""
+    """Bound on :func:`mean_signal`: sum_p sqrt(a_p^2 + b_p^2) / sin(theta_p / 2) over distances."""
     return ops.sum(sizes(Q, K) / ops.sin(angles / 2), -1) / ops.constant(distances, Q)
 
 
 def mean_score(Q, K, angles, tokens: int):
-    """E of the mean of the last token's scores: (1/T) sum_i i tr M(T - i)."""
+    """Expected mean of the last token's scores, (1/T) sum_i i tr M(T - i)."""
     found = [i * signal(Q, K, angles, tokens - i) for i in range(1, tokens + 1)]
     return ops.sum(ops.stack(found, -1), -1) / ops.constant(tokens, Q)
 
 
 def mean_score_bound(Q, K, angles, tokens: int):
-    """(1/2) sum_p sqrt(a_p^2 + b_p^2) (1 + 1/(T sin(theta_p/2))) / sin(theta_p/2)."""
+    """Bound (1/2) sum_p sqrt(a_p^2 + b_p^2) (1 + 1/(T s_p)) / s_p, s_p = sin(theta_p/2)."""
     sines = ops.sin(angles / 2)
     more = 1 + 1 / (ops.constant(tokens, Q) * sines)
     return ops.sum(sizes(Q, K) * more / sines, -1) / 2
 
 
 def mean_square(Q, K):
-    """(1/2) sum_p (a_p^2 + b_p^2): the mean of tr(M(m))^2 over all m, for distinct angles."""
+    """Mean of tr(M(m))^2 over all m for distinct angles, (1/2) sum_p (a_p^2 + b_p^2)."""
     a, b = weights(Q, K)
     return ops.sum(ops.square(a) + ops.square(b), -1) / 2
 
@@ -76,16 +76,16 @@ def mean_square_until(Q, K, angles, distances: int):
 
 
 def mean_square_error(Q, K, angles, distances: int):
-    """By how much that mean is off :func:`mean_square` at most.
+    """Bound on the distance of :func:`mean_square_until` from :func:`mean_square`.
 
-    One over the number of distances, times the sum over planes of s_p^2/(2 sin theta_p) and over
-    pairs of s_p s_q (1/|sin((theta_p - theta_q)/2)| + 1/sin((theta_p + theta_q)/2)).
+    It is one over the number of distances, times the sum over planes of s_p^2/(2 sin theta_p) and
+    over pairs of s_p s_q (1/|sin((theta_p - theta_q)/2)| + 1/sin((theta_p + theta_q)/2)).
     """
     return (own_waves(Q, K, angles) + _mixed_waves(Q, K, angles)) / ops.constant(distances, Q)
 
 
 def own_waves(Q, K, angles):
-    """sum_p s_p^2/(2 sin theta_p): what the squares of the waves add to the sum at most."""
+    """Bound sum_p s_p^2/(2 sin theta_p) on what the squares of single waves add to the sum."""
     return ops.sum(ops.square(sizes(Q, K)) / ops.sin(angles), -1) / 2
 
 
@@ -100,7 +100,7 @@ def _mixed_waves(Q, K, angles):
 
 
 def mean_square_bound(Q, K):
-    """(1/2) sum_p |Q_p|^2 |K_p|^2 in the Frobenius norms of the two columns of plane p."""
+    """Bound (1/2) sum_p |Q_p|^2 |K_p|^2 on :func:`mean_square`, in norms of the planes' columns."""
     planes = Q.shape[-1] // 2
     columns = (ops.sum(ops.square(A), -2) for A in (Q, K))
     q, k = (c[..., :planes] + c[..., planes:] for c in columns)

@@ -1,4 +1,8 @@
-"""How far a softmax moves when its logits move: the published lemma and the sharp bounds.
+"""How far a softmax row moves when its logits move: the published lemma and the sharp bounds.
+
+The bounds of rank collapse rest on these: entrywise bounds (Dong, Cordonnier, Loukas 2021), total
+variation, and the error of the linearization and of the piecewise linear softmax of Bao, Hataya and
+Karakida (2024). They serve the claims softmax.*.
 
 All formulas act on the last axis and work in any arithmetic of :mod:`attnverify.arithmetic.ops`.
 
@@ -23,14 +27,14 @@ from attnverify.arithmetic.arrays import takes
 
 @takes("v")
 def oscillation(v):
-    """osc(v) = max v - min v along the last axis."""
+    """Oscillation max v - min v along the last axis; (..., T) -> (...)."""
     return ops.amax(v, -1) + ops.amax(-v, -1)
 
 
 def critical_oscillation(like: Any = None) -> Any:
-    """x*, the positive root of e^x = 1 + 2x, as a ball: -1/2 - W_{-1}(-e^{-1/2} / 2).
+    """Positive root x* of e^x = 1 + 2x, -1/2 - W_{-1}(-e^{-1/2} / 2), as a ball.
 
-    like: an array of another arithmetic to have it in.
+    like: an array whose arithmetic the root is given in instead.
     """
     if like is not None and ops.is_torch(like):
         return ops.constant(critical_float(), like)
@@ -39,43 +43,43 @@ def critical_oscillation(like: Any = None) -> Any:
 
 
 def critical_float() -> float:
-    """x* as a float."""
+    """Root x* of :func:`critical_oscillation` as a float."""
     return float(critical_oscillation())
 
 
 @takes("base", "e")
 def upper_deviation(base, e):
-    """P_j - r_j for P = softmax(log r + e), r = softmax(base); shape of base."""
+    """Growth P_j - r_j of each weight, P = softmax(base + e), r = softmax(base); shape of base."""
     return ops.softmax(base + e) - ops.softmax(base)
 
 
 @takes("base", "e")
 def upper_deviation_bound(base, e):
-    """2 D r_j, D = osc(e): P_j <= (1 + 2 D) r_j while D <= x* (Dong et al. 2021, appendix)."""
+    """Bound 2 D r_j on the growth while D = osc(e) <= x* (Dong et al. 2021, appendix)."""
     return 2 * oscillation(e)[..., None] * ops.softmax(base)
 
 
 @takes("base", "e")
 def lower_deviation_bound(base, e):
-    """D r_j, D = osc(e): P_j >= (1 - D) r_j for every D (Dong et al. 2021, appendix)."""
+    """Bound D r_j on the fall r_j - P_j of each weight, D = osc(e) (Dong et al. 2021)."""
     return oscillation(e)[..., None] * ops.softmax(base)
 
 
 def variation_bound(D):
-    """tanh(D / 4): total variation of two softmax rows whose logits differ by e, D = osc(e)."""
+    """Bound tanh(D/4) on the total variation of softmax rows whose logits differ by osc D."""
     return ops.tanh(D / ops.constant(4, D))
 
 
 @takes("u")
 def linearized(u):
-    """(1 + u_i - mean(u)) / T, the linearization at equal logits; shape of u."""
+    """Linearization (1 + u_i - mean(u)) / T of softmax at equal logits; shape of u."""
     T, one = ops.constant(u.shape[-1], u), ops.constant(1, u)
     return (one + u - ops.sum(u, -1, keepdims=True) / T) / T
 
 
 @takes("u")
 def linearization_error(u):
-    """|softmax(u)_i - (1 + u_i - mean(u)) / T| for each of the T entries; shape of u."""
+    """Error |softmax(u)_i - (1 + u_i - mean(u)) / T| of the linearization; shape of u."""
     return abs(ops.softmax(u) - linearized(u))
 
 
@@ -88,20 +92,20 @@ def piecewise_linear(u):
 
 @takes("u")
 def linearization_bound(u):
-    """D^2 e^D / (2 T), D = osc(u); shape (...)."""
+    """Bound D^2 e^D / (2 T), D = osc(u), on the error of the linearization; shape (...)."""
     D = oscillation(u)
     return ops.square(D) * ops.exp(D) / ops.constant(2 * u.shape[-1], u)
 
 
 @takes("u")
 def linearization_bound_sharp(u):
-    """(e^D - 1 - D) / T, D = osc(u): the best bound in D alone that holds for every T."""
+    """Bound (e^D - 1 - D) / T, D = osc(u), the best one in D alone that holds for every T."""
     D = oscillation(u)
     return (ops.expm1(D) - D) / ops.constant(u.shape[-1], u)
 
 
 def mass_lost(a, q):
-    """a - a q^2 / (a q^2 + 1 - a): what a mass a loses when its odds shrink by the factor q^2.
+    """Loss a - a q^2 / (a q^2 + 1 - a) of a mass a whose odds shrink by the factor q^2.
 
     Plain arithmetic, so it also takes sympy symbols.
     """

@@ -1,4 +1,4 @@
-"""The true softmax row on random walks and the exponential row near it.
+"""The last token's softmax row on random-walk tokens, and the exponential row that is near it.
 
 The last token's logits are omega_i/lambda, i = 1..T. With xi, eta, gamma as in the claims
 localization.limit and localization.asymmetric and the slope a = xi/eta the row is near
@@ -17,12 +17,12 @@ from attnverify.mathematics.entropy import tilt
 
 
 def slope_logits(a, tokens: int):
-    """a i/T, i = 1..T: the logits of the exponential row; (...) -> (..., T)."""
+    """Logits a i/T, i = 1..T, of the exponential row; (...) -> (..., T)."""
     return a[..., None] * walk.indices(tokens, a) / tokens
 
 
 def profile_deficit(a):
-    """K(a) = A - 1 - a + log A, A = a/(1 - e^-a): relative entropy of the density ~ e^(a t).
+    """Relative entropy A - 1 - a + log A of the density ~ e^(a t) on [0, 1], A = a/(1 - e^-a).
 
     For a != 0; K(0) = 0 is its limit.
     """
@@ -31,9 +31,9 @@ def profile_deficit(a):
 
 
 def profile_contrast(a, share):
-    """(cosh(a/2) - cosh(a (1/2 - share)))/sinh(a/2): last share of [0, 1] less the first one.
+    """Weight that the density ~ e^(a t) puts on the last share of [0, 1] less that on the first.
 
-    For a != 0; 0 is its limit there.
+    It is (cosh(a/2) - cosh(a (1/2 - share)))/sinh(a/2) for a != 0, and tends to 0 as a does.
     """
     whole, rest = a / 2, a / 2 - share * a
     up, down = ops.exp(whole), ops.exp(-whole)
@@ -46,7 +46,7 @@ def contrast(p, share: int):
 
 
 def pair_spread(p):
-    """sum_ij p_i p_j d (1 - d), d = |i - j|/T: twice the mean variance of a bridge under p."""
+    """Sum of p_i p_j d (1 - d) over i, j, d = |i - j|/T: twice the mean variance of a bridge."""
     T = p.shape[-1]
     i = walk.indices(T, p)
     apart = abs(i[:, None] - i) / T
@@ -54,24 +54,27 @@ def pair_spread(p):
 
 
 def position_variance(p):
-    """Variance of i/T under a row p; (..., T) -> (...)."""
+    """Variance of the relative position i/T under a row p; (..., T) -> (...)."""
     t = walk.indices(p.shape[-1], p) / p.shape[-1]
     mean = ops.sum(p * t, -1, keepdims=True)
     return ops.sum(p * ops.square(t - mean), -1)
 
 
 def divergence_bound(T, eta, asymmetry: float = 1):
-    """(1 - 1/T^2)(2 + gamma)/(24 eta^2) >= E KL(pi || p)."""
+    """Bound (1 - 1/T^2)(2 + gamma)/(24 eta^2) on the mean of KL(pi || p)."""
     return (1 - 1 / (T * T)) * (2 + asymmetry) / (24 * eta * eta)
 
 
 def variation_bound(T, eta, asymmetry: float = 1):
-    """The root of half of :func:`divergence_bound` >= E TV(p, pi); at most 1/(4 eta)."""
+    """Bound on the mean of TV(p, pi): the root of half of :func:`divergence_bound`."""
     return (divergence_bound(T, eta, asymmetry) / 2) ** 0.5
 
 
 def entropy_bound(T, eta, a, asymmetry: float = 1):
-    """|a| V + 1/(12 eta^2) + sqrt(1 + gamma) V/eta >= E |H(p) - H(pi)|, V the bound on TV."""
+    """Bound |a| V + 1/(12 eta^2) + sqrt(1 + gamma) V/eta on the mean of |H(p) - H(pi)|.
+
+    V is :func:`variation_bound`.
+    """
     V = variation_bound(T, eta, asymmetry)
     return abs(a) * V + 1 / (12 * eta * eta) + (1 + asymmetry) ** 0.5 * V / eta
 
@@ -79,9 +82,10 @@ def entropy_bound(T, eta, a, asymmetry: float = 1):
 def sample_logits(
     product: Tensor, tokens: int, scale: float, samples: int, random: torch.Generator
 ) -> Tensor:
-    """(r b(i/T) + m i/T) with r = |M z|/scale, m = z'Mz/scale: omega/lambda for lambda = T scale.
+    """Random logits omega/lambda for lambda = T scale, drawn by their law given the last token.
 
-    product: M (d, d) float64; z standard normal, b a Brownian bridge. Shape (samples, tokens).
+    They are r b(i/T) + m i/T with r = |M z|/scale and m = z'Mz/scale. product: M (d, d) float64; z
+    standard normal, b a Brownian bridge. Shape (samples, tokens).
     """
     z = torch.randn(samples, len(product), generator=random, dtype=torch.float64)
     steps = torch.randn(samples, tokens, generator=random, dtype=torch.float64)

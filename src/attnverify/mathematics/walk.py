@@ -20,27 +20,27 @@ from attnverify.arithmetic import ops
 
 
 def alignment(i, T):
-    """g_i = (2i - T - 1)/2: Cov(x_i - mean(x), x_T) = g_i S, for i = 1..T."""
+    """Covariance factor g_i = (2i - T - 1)/2: Cov(x_i - mean(x), x_T) = g_i S, for i = 1..T."""
     return (2 * i - T - 1) / 2
 
 
 def spread(i, T):
-    """a_i: Cov(x_i - mean(x)) = a_i S, for i = 1..T."""
+    """Variance factor a_i: Cov(x_i - mean(x)) = a_i S, for i = 1..T."""
     return (2 * T * T - 6 * T * i + 3 * T + 6 * i * i - 6 * i + 1) / (6 * T)
 
 
 def remainder(T):
-    """h^2 = a_i T - g_i^2 = (T^2 - 1)/12, the same for every i."""
+    """Remainder h^2 = a_i T - g_i^2 = (T^2 - 1)/12, which is the same for every i."""
     return (T * T - 1) / 12
 
 
 def score_mean(i, T, trace):
-    """E[omega_i - mean(omega)] = g_i tr(WS); trace: tr(WS)."""
+    """Mean of the centered score omega_i - mean(omega), g_i tr(WS); trace: tr(WS)."""
     return alignment(i, T) * trace
 
 
 def score_variance(i, T, frobenius, square):
-    """Var(omega_i - mean(omega)) = a_i T tr(WSW'S) + g_i^2 tr(WSWS).
+    """Variance of the centered score, a_i T tr(WSW'S) + g_i^2 tr(WSWS).
 
     frobenius: tr(WSW'S), which is ||W||_F^2 for S = I; square: tr(WSWS).
     """
@@ -49,7 +49,7 @@ def score_variance(i, T, frobenius, square):
 
 
 def limit_variance(t, asymmetry=1):
-    """lim Var(omega_i - mean(omega)) / (T^2 tr(WSW'S)) at relative position t in [0, 1].
+    """Limit of Var(omega_i - mean(omega)) / (T^2 tr(WSW'S)) at relative position t in [0, 1].
 
     asymmetry: tr(WSWS)/tr(WSW'S) in [-1, 1], and 1 for symmetric W, where the polynomial is
     2 t^2 - 2 t + 7/12.
@@ -59,17 +59,17 @@ def limit_variance(t, asymmetry=1):
 
 
 def position(i, T):
-    """t_i = (i - 1/2)/T, the middle of the i-th of T equal cells of [0, 1]: g_i/T = t_i - 1/2."""
+    """Position t_i = (i - 1/2)/T, the middle of cell i of T in [0, 1]; g_i/T = t_i - 1/2."""
     return (2 * i - 1) / (2 * T)
 
 
 def indices(tokens: int, like):
-    """1, ..., T in the arithmetic of ``like``; shape (T,)."""
+    """Token numbers 1, ..., T in the arithmetic of ``like``; shape (T,)."""
     return ops.full((tokens,), 1, like).cumsum(0)
 
 
 def traces(w, covariance):
-    """(tr(WS), tr(WSW'S), tr(WSWS)) for W and S of shape (..., d, d); each (...)."""
+    """Traces tr(WS), tr(WSW'S) and tr(WSWS) of W and S (..., d, d); each (...)."""
     product = w @ covariance
     transposed = ops.transpose(w) @ covariance
     return (
@@ -80,14 +80,14 @@ def traces(w, covariance):
 
 
 def trace(A):
-    """Sum of the diagonal; (..., d, d) -> (...)."""
+    """Trace of A; (..., d, d) -> (...)."""
     return ops.sum(A * ops.eye(A.shape[-1], A), (-2, -1))
 
 
 def sample(
     covariance_root: torch.Tensor, tokens: int, samples: int, random: torch.Generator
 ) -> torch.Tensor:
-    """Walks x_t = x_{t-1} + R e_t with e_t ~ N(0, I), so S = R R'; shape (samples, tokens, d)."""
+    """Random walks x_t = x_{t-1} + R e_t with e_t ~ N(0, I) and S = R R'; (samples, tokens, d)."""
     root = covariance_root
     steps = torch.randn(samples, tokens, root.shape[0], generator=random, dtype=root.dtype)
     return (steps @ root.mT).cumsum(1)

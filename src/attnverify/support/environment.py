@@ -1,4 +1,4 @@
-"""Versions and machine kind: what a report or a table of results says about where it was made."""
+"""Versions and kind of machine, which reports and tables record about where they were made."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-#: No requirement leads to these, as what they ask for is not needed: only their files are read.
+#: Packages that no requirement leads to: only their files are read, not their dependencies used.
 ALONE = ("rxnmapper",)
 PACKAGES = ("attnverify", "torch", "numpy", "sympy", "python-flint", "scipy")
 
@@ -26,7 +26,7 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, str | int]:
-    """System, architecture and number of cores; nothing that names one machine."""
+    """System, architecture and number of cores, but nothing that identifies one machine."""
     return {
         "system": platform.system(),
         "architecture": platform.machine(),
@@ -52,7 +52,7 @@ def digest_of(root: Path) -> str:
 
 @cache
 def processor() -> str:
-    """Name of the processor's model: it decides which instructions numerical libraries use."""
+    """Model name of the processor, which decides the instructions that numerical libraries use."""
     listing = Path("/proc/cpuinfo")  # where the standard library has no name to give
     text = listing.read_text() if listing.is_file() else ""
     found = re.search(r"^model name\s*:\s*(.+)$", text, re.M)
@@ -76,8 +76,8 @@ def variables() -> dict[str, str]:
 def installed(*extras: str) -> dict[str, str]:
     """Versions of Python and of every installed package that the project's requirements lead to.
 
-    extras: optional groups of requirements to follow too. Those of :data:`ALONE` are there, too.
-    What is not installed is left out.
+    extras: optional groups of requirements to follow too. Packages of :data:`ALONE` are
+    included; packages that are not installed are left out.
     """
     found = {"python": platform.python_version()}
     for name in ALONE:
@@ -102,5 +102,5 @@ def installed(*extras: str) -> dict[str, str]:
 
 
 def kind_of_machine() -> dict[str, Any]:
-    """What of the machine and of its settings can change the last digits of a result."""
+    """Properties of the machine and its settings that can change the last digits of a result."""
     return {**machine(), "processor": processor(), "variables": variables()}

@@ -14,9 +14,7 @@ LONGEST = 300  # characters that are told of what code from outside says
 
 
 class InputError(ValueError):
-    """A bad argument. The message names it, says what came and what was expected.
-
-    It is a ValueError, and the command prints it on one line, with exit code 2.
+    """Bad argument; the message names it and says what was given and what was expected.
 
     >>> import attnverify as av
     >>> av.SelfAttentionNetwork.random(depth=0, heads=2, width=8, seed=0)
@@ -27,7 +25,7 @@ class InputError(ValueError):
 
 
 class RunError(RuntimeError):
-    """A run that could not be finished. The message names the piece and what became of it."""
+    """Run that could not be finished; the message names the piece and what happened to it."""
 
 
 def require(condition: bool, argument: str, given: object, expected: str) -> None:
@@ -37,7 +35,7 @@ def require(condition: bool, argument: str, given: object, expected: str) -> Non
 
 
 def in_words(error: BaseException) -> str:
-    """What code from outside raised, on one line that a terminal shows."""
+    """Text of an error that foreign code raised, on one line that a terminal can show."""
     try:
         said = " ".join(str(error).split())
     except Exception:  # its own __str__ fails
@@ -46,7 +44,7 @@ def in_words(error: BaseException) -> str:
 
 
 def as_given(value: object) -> str:
-    """What code from outside handed in, on one line that a terminal shows."""
+    """Text of a value that foreign code passed in, on one line that a terminal can show."""
     try:
         said = " ".join(repr(value).split())
     except Exception:  # its own __repr__ fails
@@ -55,7 +53,7 @@ def as_given(value: object) -> str:
 
 
 def require_tokens(argument: str, x: torch.Tensor, width: int | None = None) -> None:
-    """``x`` must be a finite floating tensor of shape (..., tokens >= 1, width)."""
+    """Raise InputError unless x is a finite floating tensor (..., tokens >= 1, width)."""
     shape = tuple(x.shape)
     require(x.ndim >= 2, argument, f"shape {shape}", "shape (..., tokens, width)")
     require(x.is_floating_point(), argument, f"dtype {x.dtype}", "a floating dtype")
@@ -66,7 +64,7 @@ def require_tokens(argument: str, x: torch.Tensor, width: int | None = None) -> 
 
 
 def require_finite(argument: str, x: torch.Tensor) -> None:
-    """Every entry of ``x`` must be finite."""
+    """Raise InputError unless every entry of x is finite."""
     import torch
 
     bad = int((~torch.isfinite(x)).sum())
@@ -74,7 +72,7 @@ def require_finite(argument: str, x: torch.Tensor) -> None:
 
 
 def require_stochastic(argument: str, p: torch.Tensor) -> None:
-    """Rows of ``p`` (shape (..., n)) must be non-negative and sum to one.
+    """Raise InputError unless the rows of p (..., n) are non-negative and sum to one.
 
     A softmax divides by a float sum of n non-negative terms, relative error at most n u, each
     division adds u, and the sum taken here adds n u again (Higham, Accuracy and Stability of

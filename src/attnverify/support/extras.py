@@ -1,4 +1,4 @@
-"""How to install an optional group of requirements: the package is on no index."""
+"""Hint for messages: how to install an optional group of requirements."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ WHERE = "in the folder of your clone"
 
 
 def hint(extra: str) -> str:
-    """For messages: the command, and where it is run."""
+    """Command that installs an optional group, and where to run it."""
     return f"{INSTALL.format(extra)} {WHERE}"

@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, checked before a long run, read with guarded JSON."""
+"""Files that are written whole or not at all, places checked before a run, and guarded JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RANDOM = 8  # bytes, two letters each, at the end of a temporary file's name
 def write_bytes(path: Path, content: bytes) -> None:
     """Write to a temporary file beside ``path``, then rename: never half a file.
 
-    Who may read it follows from the umask, as for any new file; tempfile's are their owner's alone.
+    Permissions follow the umask, as for any new file, while tempfile would allow the owner alone.
     """
     temporary = path.with_name(_temporary(path.name, os.urandom(RANDOM).hex()))
     try:
@@ -32,9 +32,9 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def half_written(folder: Path, name: str) -> Iterator[Path]:
-    """What writers that were killed, or are at work, have in a folder for files of this name.
+    """Temporary files that killed or running writers have in a folder for files of this name.
 
-    name: may have the wildcards of a glob. Links and folders are not theirs.
+    name: may have the wildcards of a glob. Links and folders are left out.
     """
     for path in folder.glob(_temporary(name, "[0-9a-f]" * (2 * RANDOM))):
         if path.is_file() and not path.is_symlink():
@@ -42,7 +42,7 @@ def half_written(folder: Path, name: str) -> Iterator[Path]:
 
 
 def _temporary(name: str, end: str) -> str:
-    """The name that a file has until it is whole."""
+    """Name of a file until it is complete."""
     return f".{name}.{end}"
 
 
@@ -55,11 +55,11 @@ def write_text(path: Path, text: str) -> None:
 def read_json(
     path: Path, argument: str, what: str, largest: int = LARGEST, expected: str = ""
 ) -> Iterator[Any]:
-    """What a JSON file holds, to be taken apart in the block.
+    """Context with the content of a JSON file, which the block takes apart.
 
     A file that is missing, larger than ``largest`` bytes or no JSON raises :class:`InputError`, and
-    so does one whose parts are not what the block takes them for. argument: what the messages
-    name; what: what the file should be, "replay file"; expected: the same in more words.
+    so does one whose content the block cannot use. argument: name in the messages; what: kind of
+    file, as "replay file"; expected: the same in more words.
     """
     expected = expected or f"an existing {what}"
     if not path.is_file():
@@ -80,11 +80,11 @@ def read_json(
 
 
 def require_writable(argument: str, path: Path, own: Callable[[Path], bool] | None = None) -> None:
-    """Make the folder of ``path`` and try to write there, before the work whose result it takes.
+    """Make the folder of ``path`` and try to write there, before a long run begins.
 
-    Raises :class:`InputError` for a place where nothing can be written and for one that holds
-    something else: what is replaced is an empty file, or one that ``own`` tells to be of this
-    program (by default a JSON file of it).
+    Raises :class:`InputError` where nothing can be written and where another file would be lost:
+    only an empty file is replaced, or one that ``own`` recognizes (by default a JSON file of this
+    program).
     """
     if path == Path("-"):
         raise InputError(f"{argument}: got -, expected the name of a file")

@@ -11,7 +11,7 @@ from typing import Any
 def attributes(
     package: str, public: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package.
+    """Functions ``__getattr__`` and ``__dir__`` of a package with lazy public names.
 
     public: each name and what it stands for, a module or "module:name".
     """

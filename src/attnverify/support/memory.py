@@ -1,4 +1,4 @@
-"""What an array would need and what memory there is, asked before it is made."""
+"""Checks that an array fits into the free memory before it is made."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MEMINFO = Path("/proc/meminfo")
 
 
 def available(device: torch.device) -> float:
-    """Bytes that a new tensor on the device could take; infinite where the system does not say."""
+    """Free bytes for a new tensor on the device; infinite where the system does not tell."""
     if device.type == "cuda":
         return float(torch.cuda.mem_get_info(device)[0])
     return min(_of_machine(), _of_group()) if device.type == "cpu" else math.inf
@@ -24,7 +24,7 @@ def available(device: torch.device) -> float:
 def require_memory(
     argument: str, shape: tuple[int, ...], like: torch.Tensor, what: str, instead: str
 ) -> None:
-    """Raises InputError if an array of this shape, dtype and device of ``like``, is too large.
+    """Raises InputError if an array of this shape, like ``like``, exceeds the free memory.
 
     The limit is the memory that is free at the time (of the machine, and of the control group the
     process runs in). instead: what the caller can do.

@@ -1,4 +1,4 @@
-"""Python source to a syntax tree, in any thread."""
+"""Parsing of Python source to a syntax tree, safe in threads."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ TRIES = 10
 
 
 def parse(source: str | bytes, mode: str = "exec") -> Any:
-    """``ast.parse``, which Pythons before 3.11.8 and 3.12.2 fail in now and then beside a thread.
+    """Syntax tree of the source by ``ast.parse``, repeated where threads disturb one another.
 
-    Two threads that build a tree at a time count their depth in one place, and the interpreter
-    reports a mismatch (python/cpython#106905). Nothing is wrong with the source, and each try
-    counts anew. Raises SystemError if that happens ``TRIES`` times, else what ``ast.parse`` does.
+    In Python before 3.11.8 and 3.12.2 two threads that parse at the same time share a depth
+    counter, and the interpreter reports a mismatch (python/cpython#106905) although the source is
+    right. Raises SystemError if that happens ``TRIES`` times, else what ``ast.parse`` does.
     """
     for _ in range(TRIES - 1):
         try:

@@ -1,4 +1,4 @@
-"""Tables: real ones on a page and in a notebook, lines in a terminal."""
+"""Tables that are HTML on a page and in a notebook and lines of text in a terminal."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from attnverify.support.errors import require
 
 @dataclass(frozen=True)
 class Table:
-    """A caption, a header and rows of text; the first column heads its row.
+    """Table of text with a caption and a header; the first column heads each row.
 
-    Notebooks show it as HTML that scrolls inside itself on a narrow page. The class is the one
-    that the book's theme knows how to show in both of its modes.
+    Notebooks show it as HTML that scrolls inside itself on a narrow page. Its CSS class is
+    one that the book's theme shows in both color modes.
     """
 
     caption: str

@@ -1,4 +1,4 @@
-"""One thread of torch: sums then have one order, and their figures are the same every time."""
+"""Torch on one thread, so that sums have one order and results repeat to the last digit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Compute on one thread in the block."""
+    """Context in which torch computes on one thread."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -1,4 +1,4 @@
-"""The outcome of a decision: what a computation or a criterion came to."""
+"""The outcome of a decision by a computation or a criterion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words that evidence is told in: its kinds and outcomes, and the statuses of claims.
+"""Words for evidence: its kinds and outcomes, and the statuses of claims.
 
 Each word stands here once, with its mark and color; reports, pages, figures and the command read
 them from here.
@@ -10,24 +10,24 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Literal, get_args
 
-#: Kinds of evidence, in the order in which they are told.
+#: Kinds of evidence, in the order in which they are shown.
 Kind = Literal["sampled", "attacked", "certified", "decided", "derived", "formal", "measured"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-#: Of the file of evidence; readers take no other.
+#: Version of the format of evidence files; readers accept no other.
 REPORT_VERSION = 2
 
 Outcome = Literal["pass", "fail", "unknown"]
 
-#: What the evidence says of a claim; "did not come out" of the criterion of an experiment, which
-#: refutes nothing; "not checked" where no piece of evidence came to an outcome.
+#: Statuses of a claim. "did not come out" is for the criterion of an experiment, which refutes no
+#: claim; "not checked" is for claims without any outcome.
 Status = Literal[
     "verified", "refuted", "corrected", "did not come out", "partial", "failed", "not checked"
 ]
 STATUSES: tuple[Status, ...] = get_args(Status)
 UNCHECKED: Status = "not checked"
 
-#: A status is never told by its color alone: the mark and the word come with it.
+#: Mark of each status, since a color alone must never tell it.
 MARKS: dict[str, str] = {
     "verified": "✓",
     "refuted": "✗",
