@@ -1,0 +1,1 @@
+"""Parts of the build: execution of notebooks, Python for the pages, PDF and EPUB."""
