@@ -21,7 +21,7 @@ from attnverify import __version__
 from attnverify.support import files
 from attnverify.support.errors import InputError, RunError, nearest, require
 from attnverify.support.vocabulary import KINDS, Kind
-from attnverify.topics import PREFIXES, registry
+from attnverify.topics import registry
 from attnverify.verification import printing
 from attnverify.verification.printing import out
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from attnverify.checking.check import Inequality
     from attnverify.checking.search import Settings
     from attnverify.inspection.texts import Look
-    from attnverify.verification.verify import Report
+    from attnverify.verification.report import Report
 
 app = typer.Typer(
     name="attnverify",
@@ -131,7 +131,7 @@ def show(
     out.print(f"rests on   {', '.join(claim.uses) or 'nothing'}")
     out.print(
         f"stated in  {claim.notebook}"
-        if claim.id.split(".")[0] not in PREFIXES
+        if claim.id.split(".")[0] not in registry.prefixes
         else f"notebook   notebooks/{claim.notebook}.md"
     )
     _show_proofs(id)
@@ -144,21 +144,21 @@ def show(
 def _brought_in(arguments: list[str], limit: float | None = None) -> list[str]:
     """The ids and globs among the arguments; what names claims from outside brings them in."""
     if all(
-        argument.split(".")[0] in PREFIXES and not argument.endswith(".py")
+        argument.split(".")[0] in registry.prefixes and not argument.endswith(".py")
         for argument in arguments
     ):
         return arguments  # of the book: nothing more to load
     from attnverify.verification import claim_files
 
     seconds = claim_files.LIMIT if limit is None else limit
-    return [id for argument in arguments for id in claim_files.ask(argument, seconds)]
+    return [id for argument in arguments for id in claim_files.ask(registry, argument, seconds)]
 
 
 def _one(id: str, claims: list[Path] | None) -> str:
     """An id, after the files of claims were brought in."""
     _brought_in([str(path) for path in claims or []])
     _brought_in([id])
-    if id not in registry and id.split(".")[0] not in PREFIXES:
+    if id not in registry and id.split(".")[0] not in registry.prefixes:
         raise InputError(
             f"id: got {id!r}, expected a claim id{nearest(id, registry)}; the file of a claim from "
             "outside is named by --claims FILE"
@@ -180,13 +180,11 @@ def _show_proofs(id: str) -> None:
 
 
 def _show_checks(id: str) -> None:
-    """The checks themselves are asked, which loads what they compute with."""
-    from attnverify.verification.claim_files import checks_here
-
+    """The checks of the book are asked, which loads what they compute with."""
     table = printing.table("check", "form", "evidence", "false twins that it must reject")
-    for name, check in checks_here(id).items():
-        twins = "; ".join(t.title for t in check.twins) or "(run with the claim's other checks)"
-        table.add_row(name, type(check).__name__.lower(), ", ".join(check.kinds), twins)
+    for name, check in registry.described(id).items():
+        twins = "; ".join(check.twins) or "(run with the claim's other checks)"
+        table.add_row(name, check.form.lower(), ", ".join(check.kinds), twins)
     out.print(table)
     if registry[id].derived:
         out.print("The derivation in the notebook has false twins of its own.", markup=False)
@@ -249,17 +247,18 @@ def verify(
 
 def _gathered(asked: list[str], settings: Settings, kinds: list[Kind], **options: Any) -> Report:
     """The report, under a bar of the pieces; after an interrupt what was gathered until then."""
-    from attnverify.verification.verify import Interrupted, tasks_in
+    from attnverify.verification.report import Interrupted
+    from attnverify.verification.verify import tasks_in
     from attnverify.verification.verify import verify as run
 
     with printing.progress_bar() as bar:
-        task = bar.add_task("checking", total=tasks_in(asked, kinds))
+        task = bar.add_task("checking", total=tasks_in(registry, asked, kinds))
 
         def advance(name: str) -> None:
             bar.update(task, advance=1, description=name)
 
         try:
-            return run(asked, settings, kinds, progress=advance, **options)
+            return run(registry, asked, settings, kinds, progress=advance, **options)
         except Interrupted as stopped:
             return stopped.report
 
@@ -307,7 +306,7 @@ def sample(
     _one(id, claims)
     from attnverify.verification import long_sampling as run
 
-    plan = run.Plan(id, samples, piece, seed)
+    plan = run.Plan(registry.origin_of(id), id, samples, piece, seed)
     files.require_writable("out", folder / run.REPORT)
     with _pieces(plan.pieces) as finished:
 
@@ -371,7 +370,7 @@ def attack(
     if found.detail:
         out.print(found.detail, markup=False)
     if save is not None and found.instance is not None:
-        instances.save(save, id, name, found.instance)
+        instances.save(registry.origin_of(id), save, id, name, found.instance)
         named = "".join(f" --claims {path}" for path in claims or [])
         words = f"saved to {save}; recheck with: attnverify replay {save}{named}"
         out.print(words, markup=False, soft_wrap=True)
@@ -393,11 +392,11 @@ def replay(
     from attnverify.verification import replay as instances
 
     if export is not None:
-        certificates.write_saved(file, export)
+        certificates.write_saved(registry, file, export)
         out.print(
             f"certificate in {export}; for another arithmetic: tools/recheck.py", markup=False
         )
-    claim, name, seen = instances.replay(file)
+    claim, name, seen = instances.replay(registry, file)
     words = {
         "pass": "left <= right",
         "fail": "left > right: a counterexample",
@@ -437,7 +436,7 @@ def conjecture(
     with printing.progress_bar() as bar:
         bar.add_task(f"searching {file.name}", total=None)
         settings = Settings(restarts=restarts, steps=steps, seed=seed)
-        answer = conjecture_file.answer(file, settings, limit)
+        answer = conjecture_file.answer(file, settings, limit, registry.prefixes)
     found = answer.constant
     if as_json:
         print(printing.as_json(found.as_json()))
@@ -464,7 +463,7 @@ def derivations(
     """Compare the derivations, step by step, with those that were read and recorded."""
     from attnverify.derivation import record_review
 
-    same = record_review.run(names or [], write, lambda line: print(line, flush=True))
+    same = record_review.run(names or [], write, lambda line: print(line, flush=True), registry)
     raise typer.Exit(0 if same else 1)
 
 
@@ -476,7 +475,7 @@ def certificates(
     """Write certificates as files that tools/recheck.py evaluates in another arithmetic."""
     from attnverify.verification import certificate_export as export
 
-    index = export.write(ids or [], folder)
+    index = export.write(registry, ids or [], folder)
     files, left_out = len(index["files"]), len(index["not exported"])
     out.print(f"{files} certificates in {folder}; {left_out} not exported: see index.json")
 
@@ -506,13 +505,13 @@ def experiment(
     from attnverify.experiments.engine import command
 
     if name is None:
-        command.show_all(out)
+        command.show_all(out, registry)
         return
     _require_device(device)
     folder = folder or Path(f"attnverify-{find(name).name}")
     files.require_writable("out", folder / f"{name}.json")
     settings = Settings(quick=quick, seed=seed, device=str(device), model=model, text=text)
-    agrees = command.run(name, settings, folder, out, printing.errors)
+    agrees = command.run(name, settings, folder, out, printing.errors, registry)
     raise typer.Exit(0 if agrees else 1)
 
 
@@ -567,12 +566,19 @@ def inspect_model(
     if folder is not None:
         outputs.require_own(folder)
     with _layers() as advance:
-        report = command.run(model, text, tokens, layers, dtype, device, brief, advance)
+        report = command.run(model, text, tokens, layers, dtype, device, brief, advance, _essay)
     if folder is not None:
         command.write(report, folder)
     to = _tell(report.as_json(), command.lines(report), as_json)
     if folder is not None:
         to.print(f"page in {folder / outputs.HTML}", markup=False, highlight=False)
+
+
+def _essay(words: int) -> str:
+    """So many words of the essay that comes with the experiments."""
+    from attnverify.experiments.trained_encoder.passages import passage
+
+    return passage(0, words)
 
 
 @contextmanager
@@ -621,9 +627,8 @@ def _inspect_texts(
 
 def _inequality(id: str, name: str | None) -> tuple[str, Inequality]:
     from attnverify.checking.check import Inequality
-    from attnverify.verification.claim_files import checks_here
 
-    found = {n: c for n, c in checks_here(id).items() if isinstance(c, Inequality)}
+    found = {n: c for n, c in registry.checks_of(id).items() if isinstance(c, Inequality)}
     if not found:
         raise InputError(
             f"id: got {id!r}, which has no inequality to attack, expected one that has"

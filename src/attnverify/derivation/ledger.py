@@ -30,7 +30,6 @@ from attnverify.derivation import assumptions as givens
 from attnverify.derivation import noncommuting, step_box, step_source
 from attnverify.derivation import typeset_steps as shown
 from attnverify.derivation.noncommuting import Rules
-from attnverify.topics import registry
 
 _ENTRIES: ContextVar[list[Entry] | None] = ContextVar("entries", default=None)
 _FORMULAS: ContextVar[bool] = ContextVar("formulas", default=True)
@@ -91,15 +90,17 @@ class Entry:
 
 
 @contextlib.contextmanager
-def recording(formulas: bool = False) -> Iterator[list[Entry]]:
+def recording(formulas: bool = False, claims: givens.Claims | None = None) -> Iterator[list[Entry]]:
     """The list of all entries that are handed in within the block (by this thread), in order.
 
-    formulas: whether the entries have what shows them, too.
+    formulas: whether the entries have what shows them, too; claims: those that may be named, by
+    default the book's.
     """
     entries: list[Entry] = []
     tokens = _ENTRIES.set(entries), _FORMULAS.set(formulas)
     try:
-        yield entries
+        with givens.among(claims):
+            yield entries
     finally:
         _ENTRIES.reset(tokens[0])
         _FORMULAS.reset(tokens[1])
@@ -133,7 +134,7 @@ def rejected(
 
 
 def _hand_in(claim, role, steps, given, rules, *, expected) -> Entry:
-    stated = registry[claim]
+    stated = givens.claims()[claim]
     if not steps:
         raise DerivationError(f"steps: got none for {claim}, expected at least one")
     call = step_source.caller()

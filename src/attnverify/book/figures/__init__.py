@@ -7,18 +7,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from attnverify.support.vocabulary import STATUS_COLORS
-
-# Okabe-Ito colors, told apart by readers with any color vision; legible on white and on dark.
-COLORS = {
-    **STATUS_COLORS,
-    # what a curve is
-    "measured": "#0072B2",
-    "published": STATUS_COLORS["refuted"],
-    "repaired": STATUS_COLORS["corrected"],
-    "sharp": STATUS_COLORS["verified"],
-    "reference": STATUS_COLORS["not checked"],
-}
+from attnverify.support.vocabulary import COLORS as COLORS
 
 STYLE: dict[Any, Any] = {
     "figure.figsize": (6.4, 3.6),

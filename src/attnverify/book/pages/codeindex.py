@@ -15,7 +15,6 @@ from attnverify.book.pages.common import (
 from attnverify.book.pages.uses import SOURCES, Code, dotted, reached, source_file, source_files
 from attnverify.checking.check import Check
 from attnverify.topics import Claim, registry
-from attnverify.topics.lookup import checks_of
 from attnverify.verification import formal
 from attnverify.verification.cache_keys import DERIVE, GATHER, starts_of_claim
 
@@ -71,7 +70,7 @@ def _claim(claim: Claim) -> list[str]:
     for theorem in formal.theorems_of(claim.id):
         file = f"{formal.FOLDER}/{formal.module(theorem.name)}.v"
         lines.append(f"- Formal proof: {{formal}}`{theorem.name} <{claim.id}>` in `{file}`.")
-    for name, check in checks_of(claim.id).items():
+    for name, check in registry.checks_of(claim.id).items():
         lines += _check(name, check)
     return [*lines, ""]
 
@@ -115,7 +114,9 @@ def claims_by_file() -> dict[str, list[str]]:
     engine = SOURCES.reached(ENGINE)
     out: dict[str, list[str]] = {file: [] for file in source_files()}
     for id in registry:
-        for module in SOURCES.reached(starts_of_claim(id)) - engine:
+        starts = starts_of_claim(registry, id)
+        assert starts is not None  # what a claim of the book depends on is known
+        for module in SOURCES.reached(starts) - engine:
             if module in SOURCES.modules:
                 out[source_file(module)].append(id)
     return out
