@@ -152,8 +152,9 @@ class Decision(Form):
 class Measured(Form):
     """The criterion of an experiment, judged on the table of its full setting.
 
-    rows: gives the committed rows of that table; run: what made them (not run here); judge: the criterion, a function of the table's rows; expected: False for a
-    published finding that did not come out; limits: what the experiment does not show.
+    rows: gives the committed rows of that table; run: what made them (not run here); judge: the
+    criterion, a function of the rows; expected: False for a published finding that did not come
+    out; limits: what the experiment does not show.
     """
 
     rows: Callable[[], list[dict[str, Any]]]

@@ -30,7 +30,9 @@ def of_claim(
     None where its origin does not know what it depends on.
     """
     starts = starts_of_claim(registry, id)
-    return starts and _key(
+    if starts is None:
+        return None
+    return _key(
         "claim",
         claim=id,
         settings=asdict(settings),

@@ -145,7 +145,7 @@ class Registry(Mapping[str, Claim]):
         for claim in claims:
             if claim.id in joined:
                 raise InputError(f"id: got {claim.id!r} twice, expected one claim an id")
-            joined[claim.id] = _Entry(claim, origin, described and described[claim.id])
+            joined[claim.id] = _Entry(claim, origin, described[claim.id] if described else None)
         for claim, *_ in joined.values():
             for other in (*claim.uses, claim.corrected_by, claim.sharpens, claim.reads):
                 if other is not None and other not in joined:

@@ -1,10 +1,10 @@
 """Claims from outside the book: in a Python file, or in a module of an installed package.
 
-The file is an origin of claims as the topics of the book are one, and states what they state, under the same names: ``CLAIMS``, a list of
-``av.Claim``; ``CHECKS``, the checks of each by id and name; and, if there are derivations, a
-function ``derive`` that hands them to the ledger. What is brought in is checked like the book's own
-claims. It is code and runs with the rights of whoever starts it; every process that checks it gets
-the text that was read first, so all of them check the same.
+The file is an origin of claims, as the topics of the book are, and states what they state, under
+the same names: ``CLAIMS``, a list of ``av.Claim``; ``CHECKS``, the checks of each by id and name;
+and, if there are derivations, a function ``derive`` that hands them to the ledger. Its claims are
+checked like the book's own. It is code and runs with the rights of whoever starts it; every process
+that checks it gets the text that was read first, so all of them check the same.
 """
 
 from __future__ import annotations

@@ -89,7 +89,8 @@ def answer(
 ) -> Answer:
     """The best constant that a file asks for, found in a process of its own.
 
-    taken: prefixes of ids that the claim must not have. Raises InputError if it asks for none, RunError after ``limit`` seconds.
+    taken: prefixes of ids that the claim must not have. Raises InputError if the file asks for
+    none, RunError after ``limit`` seconds.
     """
     file = claim_files.read(path, "file")
     task = Task(f"the search of {file.name}", _answer, (file, settings, taken), limit)

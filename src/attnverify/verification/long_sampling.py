@@ -37,7 +37,7 @@ ORDER = ("pass", "unknown", "fail")
 
 @dataclass(frozen=True)
 class Plan:
-    """Which claim of an origin, how many random instances a check, how many a piece, and the first seed."""
+    """A claim of an origin, how many random instances a check, how many a piece, the first seed."""
 
     origin: Origin
     claim: str

@@ -53,9 +53,8 @@ def verify(
     require_kinds(kinds)
     settings = settings or Settings()
     claims = _asked(registry, patterns, limit)
-    report = Report(
-        registry, claims, {c.id: [] for c in claims}, {c.id: [] for c in claims}, settings
-    )
+    records, twins = ({c.id: [] for c in claims} for _ in range(2))
+    report = Report(registry, claims, records, twins, settings)
     pieces = _pieces(registry, claims, settings, kinds, notebooks_folder, limit)
     report.derivations = [t.arguments[0] for t in pieces if t.function is run_cells.run]
     if "formal" in kinds:
