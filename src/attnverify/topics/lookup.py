@@ -36,10 +36,7 @@ def module_of(id: str) -> str:
 
 
 def modules(topic: str) -> Iterator[str]:
-    """The modules that may hold checks of a topic: ``checks``, and those in it if it is a folder.
-
-    A module whose name starts with an underscore holds none.
-    """
+    """The modules that may hold checks of a topic: ``checks``, and those in it if it is a folder."""
     top = f"{TOPICS}.{topic}.checks"
     yield top
     spec = find_spec(top)
@@ -66,6 +63,7 @@ def starts(id: str) -> frozenset[str]:
 
 
 def _experiments() -> Mapping[str, Any]:
+    """Imported by name: else all evidence would start from the table of experiments."""
     return import_module(EXPERIMENTS).EXPERIMENTS
 
 

@@ -12,7 +12,7 @@ from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import collapse, norms, stacked
 from attnverify.mathematics.softmax import oscillation
 from attnverify.mathematics.spectral import spectral_norm
-from attnverify.topics.modern.checks import groups, pairs
+from attnverify.topics.modern.checks import pairs
 from attnverify.topics.modern.definitions import stacked as definitions
 from attnverify.topics.shared.instances import (
     KEY_WIDTH,
@@ -259,5 +259,4 @@ CHECKS: dict[str, dict[str, Check]] = {
         "nothing smaller": PAIRS,
         "entry by entry": by_definition(definitions.heads, "s_h in place of 1/s_h", power=-1),
     },
-    **groups.CHECKS,
 }
