@@ -13,36 +13,16 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from attnverify.runtime.tasks import Results, Task
 from attnverify.support.errors import RunError
 
 CONTEXT = get_context("spawn")  # a fork of a process with threads may hang
-
-Results = Generator[Any, None, None]
-
-
-@dataclass(frozen=True)
-class Task:
-    """A piece of a run: its name and the call that does it.
-
-    limit: seconds after which a process of its own is ended, None for a piece that surely ends.
-    They are counted from when the process has imported what the call needs. Code from outside the
-    package has a limit; its process does nothing else afterwards, since it may have changed it.
-    """
-
-    name: str
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    limit: int | float | None = None
-
-    def __call__(self) -> Any:
-        return self.function(*self.arguments)
 
 
 def run_all(tasks: Sequence[Task], scheduler: str | None, jobs: int | None) -> Results:

@@ -36,7 +36,7 @@ def module_of(id: str) -> str:
 
 
 def modules(topic: str) -> Iterator[str]:
-    """The modules that may hold checks of a topic: ``checks``, and those in it if it is a folder."""
+    """The modules that may hold checks of a topic: ``checks``, and what is in it if a folder."""
     top = f"{TOPICS}.{topic}.checks"
     yield top
     spec = find_spec(top)
