@@ -46,9 +46,10 @@ proofs:  ## check the formal proofs again (needs Rocq); ARGS=--coqchk twice, ARG
 	$(NEW_ENOUGH)
 	@$(PYTHON) tools/proofs.py $(ARGS)
 
-lint: $(STAMP)  ## check style, format and types of the code
+lint: $(STAMP)  ## check style, format, layers and types of the code
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 	$(BIN)/basedpyright
 
 machines: $(STAMP)  ## run every test as other machines would, with a table of them

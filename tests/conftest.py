@@ -80,16 +80,10 @@ def _fail_skip(report) -> None:
 def nothing_stays(monkeypatch):
     """What a test brings in from outside is gone after it."""
     from attnverify.topics import registry
-    from attnverify.topics.lookup import CHECKS
     from attnverify.verification import claim_files
 
-    monkeypatch.setattr(registry, "_claims", dict(registry._claims))
-    monkeypatch.setattr(claim_files, "_FILES", {})
-    monkeypatch.setattr(claim_files, "_DERIVE", {})
-    before = dict(CHECKS)
-    yield
-    CHECKS.clear()
-    CHECKS.update(before)
+    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+    monkeypatch.setattr(claim_files, "_RAN", {})
 
 
 @pytest.hookimpl(wrapper=True)

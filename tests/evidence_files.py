@@ -8,9 +8,8 @@ from pathlib import Path
 from attnverify.checking.records import KINDS, Record, TwinRecord
 from attnverify.checking.search import Settings
 from attnverify.topics import registry
-from attnverify.topics.lookup import checks_of
+from attnverify.verification.report import Report
 from attnverify.verification.status import own, required, standings
-from attnverify.verification.verify import Report
 
 
 def report(outcomes: dict[str, str] | None = None, let_pass: tuple[str, ...] = ()) -> Report:
@@ -19,9 +18,9 @@ def report(outcomes: dict[str, str] | None = None, let_pass: tuple[str, ...] = (
     let_pass: claims whose twins were not rejected.
     """
     outcomes = outcomes or {}
-    done = Report(list(registry.values()), {}, {}, Settings())
+    done = Report(registry, list(registry.values()), {}, {}, Settings())
     for id, claim in registry.items():
-        pairs = sorted(required(claim), key=lambda pair: (KINDS.index(pair[0]), pair[1]))
+        pairs = sorted(required(registry, claim), key=lambda pair: (KINDS.index(pair[0]), pair[1]))
         done.records[id] = [
             Record(
                 kind,
@@ -36,11 +35,11 @@ def report(outcomes: dict[str, str] | None = None, let_pass: tuple[str, ...] = (
             for kind, check in pairs
         ]
         done.twins[id] = [
-            TwinRecord(name, twin.title, id not in let_pass, 1.001, "left/right = 1.001")
-            for name, check in checks_of(id).items()
-            for twin in check.twins
+            TwinRecord(name, title, id not in let_pass, 1.001, "left/right = 1.001")
+            for name, check in registry.described(id).items()
+            for title in check.twins
         ]
-    alone = {id: own(c, done.records[id], done.twins[id]) for id, c in registry.items()}
+    alone = {id: own(registry, c, done.records[id], done.twins[id]) for id, c in registry.items()}
     done.standing = standings(registry, alone)
     return done
 

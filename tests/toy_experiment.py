@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import attnverify.checking.gather as run
 from attnverify.experiments import EXPERIMENTS
 from attnverify.experiments.engine import results
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.support.verdict import Verdict
 from attnverify.topics import Claim, registry
-from attnverify.topics.lookup import CHECKS
-from attnverify.topics.shared.measured import _check
+from attnverify.topics.shared import measured
+from attnverify.verification.claim import Origin
 
 
 def measure(settings: Settings) -> list[Row]:
@@ -37,16 +36,26 @@ TOY = Experiment(
 )
 
 
+class ToyOrigin(Origin):
+    """Where the toy experiment's claim comes from."""
+
+    checks: dict = {}
+
+    def checks_of(self, id: str) -> dict:
+        return self.checks
+
+
 def register(monkeypatch, asserts: str = "holds", **changes) -> Claim:
     """Add the toy experiment, its claim, its check and its table until the test ends."""
     toy = replace(TOY, **changes)
     claim = Claim(toy.claim, "A toy", "experiment", "s", "softmax", here="the toy", asserts=asserts)
     monkeypatch.setitem(EXPERIMENTS, "toy", toy)
-    monkeypatch.setitem(registry._claims, claim.id, claim)
-    monkeypatch.setitem(CHECKS, claim.id, {"criterion": _check(toy)})
+    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+    registry.join([claim], origin := ToyOrigin())
+    origin.checks = {"criterion": measured._check(toy)}
     table = results.run(toy, Settings(quick=False))
     committed = results.committed
     monkeypatch.setattr(
-        run.results, "committed", lambda name: table if name == "toy" else committed(name)
+        measured.results, "committed", lambda name: table if name == "toy" else committed(name)
     )
     return claim

@@ -252,7 +252,7 @@ ERRORS: list[tuple[str, str, str]] = [
     ("verification.status", "if not t.rejected]", "if t.rejected]"),
     ("verification.status", 'if r.outcome == "fail"]', 'if r.outcome == "never"]'),
     ("verification.status", 'if r.outcome == "pass"}', "}"),
-    ("verification.status", "missing = sorted(required(claim) - passed)", "missing = []"),
+    ("verification.status", "missing = sorted(required(registry, claim) - passed)", "missing = []"),
     ("verification.status", "if c.twins and n not in", "if False and n not in"),
     ("verification.status", 'if status not in ("verified", "refuted"):', 'if status == "failed":'),
     (
@@ -260,9 +260,9 @@ ERRORS: list[tuple[str, str, str]] = [
         'return outcomes == {"pass"} and rejected',
         'return outcomes == {"pass"}',
     ),
-    ("verification.verify", 'return outcomes == {"pass"} and rejected', "return rejected"),
-    ("verification.verify", 'outcomes == {"pass"}', 'outcomes <= {"pass", "unknown"}'),
-    ("verification.verify", "rejected = all(", "rejected = any("),
+    ("verification.report", 'return outcomes == {"pass"} and rejected', "return rejected"),
+    ("verification.report", 'outcomes == {"pass"}', 'outcomes <= {"pass", "unknown"}'),
+    ("verification.report", "rejected = all(", "rejected = any("),
     ("checking.instance_shapes", "require(len(shape) == len(lengths)", "require(True"),
     ("checking.instance_shapes", "require(given == before", "require(True"),
     (
@@ -280,7 +280,7 @@ ERRORS: list[tuple[str, str, str]] = [
     ("checking.instance_shapes", "require(m % n == 0", "require(True"),
     ("checking.instance_shapes", "require_finite(name, value)", "pass"),
     ("verification.replay", "require(fits", "require(True"),
-    ("verification.verify", "and not self.interrupted", ""),
+    ("verification.report", "and not self.interrupted", ""),
 ]
 
 

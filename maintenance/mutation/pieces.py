@@ -17,7 +17,7 @@ from attnverify.checking.search import Settings
 from attnverify.derivation import notebook_sources, run_cells
 from attnverify.runtime.source_dependencies import Sources, names
 from attnverify.topics import registry
-from attnverify.topics.lookup import CHECKS
+from attnverify.verification import derived_evidence
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = Settings(samples=240, restarts=8, steps=100)
@@ -53,8 +53,8 @@ def all_names(claims: Iterable[str] = ()) -> list[str]:
     """
     seen: set[int] = set()
     found = []
-    for claim in list(claims) or list(CHECKS):
-        for name, check in CHECKS[claim].items():
+    for claim in list(claims) or list(registry):
+        for name, check in registry.checks_of(claim).items():
             if not isinstance(check, Measured) and id(check) not in seen:
                 seen.add(id(check))
                 found.append(f"{claim}/{name}")
@@ -85,7 +85,7 @@ def _trouble(name: str, twins: tuple[str, ...] | None) -> str:
     if name.startswith("derivations of "):
         return _of_derivations(name.removeprefix("derivations of "))
     claim, check_name = name.split("/", 1)
-    check = CHECKS[claim][check_name]
+    check = registry.checks_of(claim)[check_name]
     for kind, (step, _) in evidence(check, QUICK, name).items():
         outcome = step().outcome
         if outcome != "pass":
@@ -101,7 +101,7 @@ def _of_derivations(notebook: str) -> str:
     done = run_cells.run(notebook_sources.load(notebook))
     for claim in registry.values():
         if claim.derived and claim.notebook == notebook:
-            (record,), _ = run_cells.records(claim.id, done)
+            (record,), _ = derived_evidence.records(claim.id, done)
             if record.outcome != "pass":
                 return f"derivations of {notebook}: {record.detail[:160]}"
     return ""
@@ -111,7 +111,7 @@ def _rejected(name: str) -> list[str]:
     if name.startswith("derivations of "):
         return []
     claim, check_name = name.split("/", 1)
-    twins = CHECKS[claim][check_name].twins
+    twins = registry.checks_of(claim)[check_name].twins
     return [t.title for t in twins if reject(t.check, QUICK, f"{name}/{t.title}")[0]]
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from attnverify.derivation import assumptions
 from attnverify.support.lazy import attributes
 
 if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with PUBLIC
@@ -54,10 +55,10 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from attnverify.mathematics.weights import LayerNorm as LayerNorm
     from attnverify.support.errors import InputError as InputError
     from attnverify.support.verdict import Verdict as Verdict
+    from attnverify.topics.verify import verify as verify
     from attnverify.verification.claim import Claim as Claim
     from attnverify.verification.claim import Source as Source
     from attnverify.verification.conjecture import best_constant as best_constant
-    from attnverify.verification.verify import verify as verify
 
 __version__ = "0.1.0"
 
@@ -103,8 +104,18 @@ PUBLIC = {
     "stacks": "attnverify.mathematics.stacks",
     "symbolic": "attnverify.derivation.noncommuting",
     "trace": "attnverify.inspection.forward:trace",
-    "verify": "attnverify.verification.verify:verify",
+    "verify": "attnverify.topics.verify:verify",
     "walk": "attnverify.mathematics.walk",
 }
 
 __getattr__, __dir__ = attributes(__name__, PUBLIC)
+
+
+def _claims_of_the_book():
+    """The claims that a derivation may name unless it is told others."""
+    from attnverify.topics import registry
+
+    return registry
+
+
+assumptions.among_by_default(_claims_of_the_book)

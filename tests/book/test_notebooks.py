@@ -13,10 +13,12 @@ import jupytext
 import pytest
 
 from attnverify import InputError, cli
+from attnverify.checking.search import Settings
 from attnverify.derivation import notebook_sources, reviewed_record, run_cells
 from attnverify.derivation.myst import Cell, code_cells
 from attnverify.topics import registry
-from attnverify.verification.verify import Report, Settings, verify
+from attnverify.topics.verify import verify
+from attnverify.verification.report import Report
 from places import ROOT
 
 NOTEBOOKS = sorted({claim.notebook for claim in registry.values()})
@@ -186,7 +188,7 @@ def outcome(folder: Path) -> tuple[str, str]:
     done = run_cells.run(notebook_sources.load("n", folder))
     own = [entry for entry in done.entries if entry.claim == "paths.count"]
     reviewed = {"paths.count": {"sympy": "", **reviewed_record.of_claim(own)}}
-    (record,), _ = run_cells.records("paths.count", done, reviewed)
+    (record,), _ = derived_evidence.records("paths.count", done, reviewed)
     return record.outcome, record.detail
 
 
@@ -225,7 +227,7 @@ import sys
 from pathlib import Path
 for name in ("torch", "numpy", "scipy", "flint", "jupytext", "yaml"):
     sys.modules[name] = None  # as if not installed
-from attnverify.verification import derive, notebooks, pinned
+from attnverify.verification import derive, derived_evidence, notebooks, pinned
 done = derive.run(notebooks.load("n", Path(sys.argv[1])))
 sys.exit(done.error or len(done.entries) - 1)
 """

@@ -150,10 +150,10 @@ def test_nothing_is_lost(id):
 
 
 def test_only_a_certified_inequality_is_at_equality():
-    assert at_equality(TV, SHOWN.as_json())
+    assert at_equality(registry, TV, SHOWN.as_json())
     for other in (FOUND, SOUGHT, changed(SHOWN, ratio=None), changed(SHOWN, outcome="unknown")):
-        assert not at_equality(TV, {**other.as_json(), "ratio": other.ratio and 1.0})
-    assert not at_equality("skip.no-collapse", changed(SHOWN, check="residual").as_json())
+        assert not at_equality(registry, TV, {**other.as_json(), "ratio": other.ratio and 1.0})
+    assert not at_equality(registry, "skip.no-collapse", changed(SHOWN, check="residual").as_json())
 
 
 def test_limits_are_told_once_and_only_what_is_particular():

@@ -174,13 +174,13 @@ def test_claims_are_grouped_by_the_module_that_states_them():
 def test_margins_are_those_of_inequalities():
     kinds = {(id, n): c for id in registry for n, c in checks_of(id).items()}
     for (id, name), check in kinds.items():
-        assert (measure(id, name) == "left/right") == isinstance(check, Inequality)
+        assert (measure(registry, id, name) == "left/right") == isinstance(check, Inequality)
     found = [("transpose", "certified", 5.0), ("product", "attacked", 0.7)]
     found.append(("product", "certified", 0.5))
     records = [{"check": c, "kind": k, "ratio": r} for c, k, r in found]
-    assert best_ratio("norms.submultiplicative", records) == 0.5
-    assert best_ratio("norms.submultiplicative", records[:2]) == 0.7
-    assert best_ratio("paths.count", []) is None
+    assert best_ratio(registry, "norms.submultiplicative", records) == 0.5
+    assert best_ratio(registry, "norms.submultiplicative", records[:2]) == 0.7
+    assert best_ratio(registry, "paths.count", []) is None
 
 
 def test_numbers_show_how_near_one_is():

@@ -17,8 +17,10 @@ from attnverify.checking.gather import reject
 from attnverify.checking.records import Record
 from attnverify.checking.search import Settings
 from attnverify.support.errors import InputError
-from attnverify.topics.lookup import CHECKS
+from attnverify.topics import registry
 from attnverify.verification.margins import best_ratio, false_at
+
+CHECKS = {id: registry.checks_of(id) for id in registry}
 
 INEQUALITIES = [
     pytest.param(check, id=f"{id}/{name}")
@@ -106,9 +108,9 @@ def test_the_best_ratio_is_the_certified_one():
         Record("certified", "mean", "pass", 0.75, 1, 0.0, "", refuted_at=0.7499),
     ]
     as_json = [r.as_json() for r in records]
-    assert best_ratio("norms.residual-centers", as_json) == 0.75
-    assert best_ratio("norms.residual-centers", as_json[:1]) == 0.99
-    assert best_ratio("norms.residual-centers", []) is None
+    assert best_ratio(registry, "norms.residual-centers", as_json) == 0.75
+    assert best_ratio(registry, "norms.residual-centers", as_json[:1]) == 0.99
+    assert best_ratio(registry, "norms.residual-centers", []) is None
     assert false_at(as_json) == ["0.7499"] and false_at(as_json[:1]) == []
 
 

@@ -14,12 +14,14 @@ from attnverify.mathematics import attention as network
 from attnverify.mathematics import collapse as formulas
 from attnverify.mathematics import eigenspectrum, norms, softmax
 from attnverify.mathematics.paths import FixedAttention
+from attnverify.topics import registry
 from attnverify.topics.attention import definitions as attention
 from attnverify.topics.collapse.definitions import layers
 from attnverify.topics.localization.definitions import scores
-from attnverify.topics.lookup import CHECKS
 from attnverify.topics.norms import definitions as entries
 from attnverify.topics.softmax import definitions as rows
+
+CHECKS = {id: registry.checks_of(id) for id in registry}
 
 
 def comparison(left, right):

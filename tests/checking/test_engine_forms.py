@@ -10,7 +10,9 @@ from attnverify.checking.preflight import asking, asking_identity
 from attnverify.support.errors import InputError
 from attnverify.support.seeds import generator
 from attnverify.support.verdict import Verdict
-from attnverify.topics.lookup import CHECKS
+from attnverify.topics import registry
+
+CHECKS = {id: registry.checks_of(id) for id in registry}
 
 SIZES = ({"x": (1,)},)
 FORMS = [

@@ -13,8 +13,10 @@ from attnverify.checking.instance_shapes import require_instance, signature
 from attnverify.checking.search import Settings
 from attnverify.support.errors import InputError
 from attnverify.support.seeds import generator
-from attnverify.topics.lookup import CHECKS
+from attnverify.topics import registry
 from attnverify.verification import certificate_export, replay
+
+CHECKS = {id: registry.checks_of(id) for id in registry}
 
 INEQUALITIES = [
     pytest.param(check, id=f"{id}/{name}")
@@ -163,9 +165,9 @@ FORGED = {
 def test_a_forged_file_is_refused(name, tmp_path):
     """With a right digest, as anyone can make it; the arrays would be another formula."""
     file = tmp_path / "forged.json"
-    replay.save(file, *name.split("/"), FORGED[name])
+    replay.save(registry.home, file, *name.split("/"), FORGED[name])
     with pytest.raises(InputError, match="got shape .*expected shape"):
-        replay.replay(file)
+        replay.replay(registry, file)
 
 
 @pytest.mark.parametrize(("keys", "queries"), [(3, 2), (2, 3), (4, 6)])
@@ -180,12 +182,12 @@ def test_key_heads_that_do_not_divide_query_heads_are_refused(name, keys, querie
             count = keys if array in own else queries
             instance[array] = value[:1].expand(count, *value.shape[1:]).contiguous()
     file = tmp_path / "forged.json"
-    replay.save(file, "modern.grouped-keys", name, instance)
+    replay.save(registry.home, file, "modern.grouped-keys", name, instance)
     words = f"^W_K: got shape .{keys}, .*a first length that divides that of W_Q, {queries}$"
     with pytest.raises(InputError, match=words):
-        replay.replay(file)
+        replay.replay(registry, file)
     with pytest.raises(InputError, match=words):
-        certificate_export.write_saved(file, tmp_path / "certificate.json")
+        certificate_export.write_saved(registry, file, tmp_path / "certificate.json")
     assert not (tmp_path / "certificate.json").exists()
 
 
@@ -199,7 +201,7 @@ def test_a_forged_extremal_instance_is_refused():
 def save_as(file, **changes):
     """A replay file with changes to its body, and the digest that fits them."""
     arrays = {"u": torch.tensor([0.1, 0.0]).double(), "e": torch.tensor([0.3, 0.0]).double()}
-    replay.save(file, "softmax.total-variation", "variation", arrays)
+    replay.save(registry.home, file, "softmax.total-variation", "variation", arrays)
     body = {**json.loads(file.read_text()), **changes}
     del body["sha256"]
     file.write_text(json.dumps({**body, "sha256": replay._digest(body)}))
@@ -227,7 +229,7 @@ def test_a_malformed_file_is_refused_in_words(changes, tmp_path):
     file = tmp_path / "forged.json"
     save_as(file, **changes)
     with pytest.raises(InputError, match="got .*expected"):
-        replay.replay(file)
+        replay.replay(registry, file)
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "null", "", '{"format": "x"}', "\x00"])
@@ -235,4 +237,4 @@ def test_a_file_of_anything_is_refused_in_words(text, tmp_path):
     file = tmp_path / "forged.json"
     file.write_text(text)
     with pytest.raises(InputError, match="^file: got"):
-        replay.replay(file)
+        replay.replay(registry, file)

@@ -151,12 +151,12 @@ def test_attack_saves_and_replay_rechecks(run, tmp_path):
 def saved(tmp_path):
     file = tmp_path / "instance.json"
     rows = {"u": torch.tensor([0.1, 0.0]).double(), "e": torch.tensor([0.3, 0.0]).double()}
-    replay.save(file, "softmax.total-variation", "variation", rows)
+    replay.save(registry.home, file, "softmax.total-variation", "variation", rows)
     return file
 
 
 def test_replay_is_exact(saved):
-    claim, check, instance = replay.load(saved)
+    claim, check, instance = replay.load(registry, saved)
     assert (claim, check) == ("softmax.total-variation", "variation")
     assert instance["u"][0] == torch.tensor(0.1).double()
 
@@ -191,7 +191,7 @@ def spoil(file, how):
 def test_a_spoiled_file_is_refused(saved, how, message):
     spoil(saved, how)
     with pytest.raises(ValueError, match=message):
-        replay.load(saved)
+        replay.load(registry, saved)
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):

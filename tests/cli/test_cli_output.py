@@ -23,9 +23,10 @@ from attnverify.support.vocabulary import (
     tally,
 )
 from attnverify.topics import registry
+from attnverify.topics.verify import verify
 from attnverify.verification import verify as running
+from attnverify.verification.report import Report
 from attnverify.verification.status import own
-from attnverify.verification.verify import Report, verify
 
 QUICK = ["--samples", "40", "--restarts", "2", "--steps", "5", "--jobs", "1"]
 COUNT = ["verify", "paths.count", "--evidence", "certified", *QUICK]  # 4 claims, no search
@@ -128,14 +129,14 @@ def test_a_report_that_cannot_be_written_is_printed(run, tmp_path, monkeypatch):
 
 
 def test_an_interrupted_run_reports_what_it_has(run, tmp_path, monkeypatch):
-    gather = running.gather
+    gather = running.gather_from
 
-    def stop_at_the_second(claim, *arguments):
+    def stop_at_the_second(origin, claim, *arguments):
         if claim == "paths.count":
             raise KeyboardInterrupt
-        return gather(claim, *arguments)
+        return gather(origin, claim, *arguments)
 
-    monkeypatch.setattr(running, "gather", stop_at_the_second)
+    monkeypatch.setattr(running, "gather_from", stop_at_the_second)
     file = tmp_path / "report.json"
     code, out, _ = run(*COUNT, "--json", str(file))
     assert code == 130 and "interrupted" in out and "3 partial, 1 not checked" in out
@@ -167,13 +168,13 @@ def test_only_a_whole_run_that_passes_is_as_claimed():
 def test_a_derivation_that_did_not_run_is_not_a_failed_one():
     claim = registry["paths.count"]
     missing = Record("derived", claim.notebook, "unknown", None, 0, 0.0, "", "no notebook")
-    standing = own(claim, [missing], [])
+    standing = own(registry, claim, [missing], [])
     assert standing.status == "not checked" and "no notebook" in standing.reasons[0]
     passing = Record("certified", "enumeration", "pass", None, 1, 0.0, "")
-    assert own(claim, [missing, passing], []).status == "partial"
-    assert own(claim, [], []).status == "not checked"
+    assert own(registry, claim, [missing, passing], []).status == "partial"
+    assert own(registry, claim, [], []).status == "not checked"
     failing = Record("derived", claim.notebook, "fail", None, 0, 0.0, "", "a false step")
-    assert own(claim, [failing, passing], []).status == "failed"
+    assert own(registry, claim, [failing, passing], []).status == "failed"
 
 
 @pytest.mark.parametrize("kinds", [[], ["sampeld"], ["sampled", "believed"]])

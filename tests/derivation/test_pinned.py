@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from attnverify import InputError, cli
+from attnverify.checking.search import Settings
 from attnverify.derivation import notebook_sources, reviewed_record, run_cells
 from attnverify.runtime.source_dependencies import SOURCE, Sources
 from attnverify.topics import registry
-from attnverify.verification import cache_keys
+from attnverify.topics.verify import verify
+from attnverify.verification import cache_keys, derived_evidence
 from attnverify.verification.status import own
-from attnverify.verification.verify import Settings, verify
 
 CLAIM, NOTEBOOK = "norms.square-variant", "n"
 CELL = """\
@@ -46,7 +47,7 @@ def reviewed(tmp_path, monkeypatch) -> Path:
 
 
 def record(cell: str):
-    (found,), _ = run_cells.records(CLAIM, run(cell))
+    (found,), _ = derived_evidence.records(CLAIM, run(cell))
     return found
 
 
@@ -96,7 +97,7 @@ def test_a_claim_without_record_is_not_verified(reviewed):
     found = record(CELL)
     assert found.outcome == "unknown"
     assert "nobody has recorded this derivation" in found.detail
-    assert own(registry[CLAIM], [found], []).status not in ("verified", "refuted")
+    assert own(registry, registry[CLAIM], [found], []).status not in ("verified", "refuted")
 
 
 def test_derivations_of_another_folder_meet_the_same_record(tmp_path):
@@ -157,14 +158,13 @@ def test_the_record_is_the_same_with_every_hash_seed(tmp_path, seed):
 
 def test_the_key_of_derivations_has_their_record(monkeypatch):
     sources = Sources()
-    before = cache_keys.of_derivations("norms", ["1"], sources)
+    before = cache_keys.of_derivations("norms", ["1"], sources, registry)
     file = "derivation/reviewed/norms.json"
     assert file in sources.files
     sources._digests[file] = "other"
-    assert cache_keys.of_derivations("norms", ["1"], sources) != before
-    assert cache_keys.of_derivations("walk", ["1"], sources) == cache_keys.of_derivations(
-        "walk", ["1"], Sources()
-    )
+    assert cache_keys.of_derivations("norms", ["1"], sources, registry) != before
+    walk = [cache_keys.of_derivations("walk", ["1"], s, registry) for s in (sources, Sources())]
+    assert walk[0] == walk[1]
 
 
 def command(monkeypatch, *arguments: str) -> int:

@@ -151,7 +151,7 @@ def test_a_digest_is_of_parts_with_their_lengths():
 
 def run(folder: Path, name: str = "toy") -> tuple[bool, str]:
     out = Console(file=io.StringIO(), width=100)
-    agrees = command.run(name, Settings(), folder, out, Console(file=io.StringIO()))
+    agrees = command.run(name, Settings(), folder, out, Console(file=io.StringIO()), registry)
     return agrees, out.file.getvalue()  # type: ignore[attr-defined]
 
 
@@ -210,7 +210,7 @@ def test_wrong_settings_leave_no_folder_behind(monkeypatch, tmp_path):
     register(monkeypatch)
     settings = Settings(model=tmp_path)
     with pytest.raises(InputError, match="expected no model"):
-        command.run("toy", settings, tmp_path / "new", Console(), Console())
+        command.run("toy", settings, tmp_path / "new", Console(), Console(), registry)
     assert not (tmp_path / "new").exists()
 
 
@@ -223,7 +223,7 @@ def test_the_table_is_printed_although_it_cannot_be_written(monkeypatch, tmp_pat
     monkeypatch.setattr(results, "write_text", full)
     out = Console(file=io.StringIO(), width=100)
     with pytest.raises(InputError, match="toy.json cannot be written .No space left"):
-        command.run("toy", Settings(), tmp_path, out, Console(file=io.StringIO()))
+        command.run("toy", Settings(), tmp_path, out, Console(file=io.StringIO()), registry)
     assert "criterion met: largest value 3" in out.file.getvalue()  # type: ignore[attr-defined]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from attnverify import InputError
-from attnverify.checking.gather import gather
+from attnverify.checking.gather import gather_from
 from attnverify.checking.search import Settings as Search
 from attnverify.experiments import EXPERIMENTS, committed, find
 from attnverify.experiments.engine import agreement, results
@@ -72,35 +72,38 @@ def toy(monkeypatch):
 
 def test_measured_evidence_passes_if_the_criterion_is_as_claimed(toy):
     claim = toy()
-    found = gather(claim.id, Search())
+    found = gather_from(registry.origin_of(claim.id), claim.id, Search())
     (record,), (twin,) = found.records, found.twins
     assert (record.kind, record.outcome, record.instances) == ("measured", "pass", 3)
     assert record.detail == "largest value 3" and record.limits == TOY.limits
     assert twin.rejected and twin.twin == "at most 2"
-    assert required(claim) == {("measured", "criterion")}
-    assert own(claim, found.records, found.twins).status == "verified"
+    assert required(registry, claim) == {("measured", "criterion")}
+    assert own(registry, claim, found.records, found.twins).status == "verified"
 
 
 def test_a_finding_that_does_not_come_out_fails_or_is_reported_as_such(toy):
     claim = toy(judge=TOY.twins[0][1])
-    found = gather(claim.id, Search())
+    found = gather_from(registry.origin_of(claim.id), claim.id, Search())
     assert found.records[0].outcome == "fail"
-    assert own(claim, found.records, found.twins).status == "failed"
+    assert own(registry, claim, found.records, found.twins).status == "failed"
     claim = toy(judge=TOY.twins[0][1], asserts="fails")
-    found = gather(claim.id, Search())
-    assert own(claim, found.records, found.twins).status == "did not come out"
+    found = gather_from(registry.origin_of(claim.id), claim.id, Search())
+    assert own(registry, claim, found.records, found.twins).status == "did not come out"
 
 
 def test_a_twin_that_comes_out_true_fails_the_claim(toy):
     claim = toy(twins=(("at most 3", TOY.judge),))
-    found = gather(claim.id, Search())
+    found = gather_from(registry.origin_of(claim.id), claim.id, Search())
     assert not found.twins[0].rejected
-    assert own(claim, found.records, found.twins).status == "failed"
+    assert own(registry, claim, found.records, found.twins).status == "failed"
 
 
 def test_an_undecided_criterion_is_unknown(toy):
     claim = toy(judge=lambda rows: replace(TOY.judge(rows), holds=None))
-    assert gather(claim.id, Search()).records[0].outcome == "unknown"
+    assert (
+        gather_from(registry.origin_of(claim.id), claim.id, Search()).records[0].outcome
+        == "unknown"
+    )
     assert checks_of(claim.id)["criterion"].kinds == ("measured",)
 
 

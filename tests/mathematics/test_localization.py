@@ -12,8 +12,8 @@ from flint import arb
 import attnverify as av
 from attnverify import InputError
 from attnverify.arithmetic import ops
-from attnverify.arithmetic.quadrature import reference
 from attnverify.mathematics import chisquare, localization, walk
+from attnverify.mathematics.quadrature import reference
 from attnverify.topics.shared.simulation_cases import CASES
 
 WALKS, BATCH = 10_000_000, 100_000

@@ -8,7 +8,7 @@ import pytest
 
 from attnverify.inspection import library
 from attnverify.runtime import cluster
-from attnverify.runtime.task import Task
+from attnverify.runtime.tasks import Task
 from attnverify.support.errors import InputError
 from attnverify.support.extras import INSTALL, hint
 from places import ROOT

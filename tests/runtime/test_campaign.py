@@ -17,8 +17,9 @@ from attnverify.checking.search import Settings
 from attnverify.experiments.engine import stored
 from attnverify.runtime import campaign
 from attnverify.runtime.campaign import Campaign, ran
-from attnverify.runtime.task import Task
+from attnverify.runtime.tasks import Task
 from attnverify.support.errors import InputError, RunError
+from attnverify.topics import registry
 from attnverify.verification import claim_files, long_sampling, replay
 from attnverify.verification.long_sampling import Plan
 from places import ROOT
@@ -145,12 +146,12 @@ def test_pieces_that_are_none(tmp_path):
 
 def test_a_piece_is_what_verify_finds():
     """By the command that the report names; twins, which it also runs, are cut short here."""
-    plan = Plan(CLAIM, 100, 40, seed=5)
+    plan = Plan(registry.home, CLAIM, 100, 40, seed=5)
     assert [plan.settings(k).samples for k in range(plan.pieces)] == [40, 40, 20]
     assert plan.command(2) == f"attnverify verify {CLAIM} --evidence sampled --samples 20 --seed 7"
     settings = Settings(samples=20, seed=7, restarts=1, steps=1)
-    expected = gather.gather(CLAIM, settings, ["sampled"]).records
-    found = long_sampling.piece(CLAIM, plan.settings(2), None)
+    expected = gather.gather_from(registry.home, CLAIM, settings, ["sampled"]).records
+    found = long_sampling.piece(registry.home, CLAIM, plan.settings(2))
     assert [(e["check"], e["outcome"], e["ratio"], e["cases"], e["detail"]) for e in found] == [
         (r.check, r.outcome, r.ratio, r.instances, r.detail) for r in expected
     ]
@@ -167,16 +168,16 @@ def test_a_piece_is_repeated_by_the_rule_that_the_texts_give():
 
 def test_the_report_is_that_of_its_pieces(tmp_path):
     """Cases add up; the worst is the largest ratio of all pieces, and can be replayed."""
-    plan = Plan(CLAIM, 200, 40, seed=3)
+    plan = Plan(registry.home, CLAIM, 200, 40, seed=3)
     report = long_sampling.sample(plan, tmp_path, jobs=1)
-    pieces = [long_sampling.piece(CLAIM, plan.settings(k), None) for k in range(5)]
+    pieces = [long_sampling.piece(registry.home, CLAIM, plan.settings(k)) for k in range(5)]
     (row,) = report["checks"]
     ratios = [entries[0]["ratio"] for entries in pieces]
     assert row["ratio"] == max(ratios) and row["piece"] == ratios.index(max(ratios)) + 1
     assert row["cases"] == sum(entries[0]["cases"] for entries in pieces) >= 200
     assert row["repeat"].endswith(f"--samples 40 --seed {3 + row['piece'] - 1}")
     assert (report["outcome"], report["pieces"]) == ("pass", 5)
-    claim, check, seen = replay.replay(tmp_path / row["replay"])
+    claim, check, seen = replay.replay(registry, tmp_path / row["replay"])
     assert (claim, check, seen.outcome) == (CLAIM, row["check"], "pass")
     assert seen.midpoint == row["ratio"]
 
@@ -202,22 +203,24 @@ def test_one_violation_fails_and_is_kept(tmp_path):
     text = (ROOT / "book" / "examples" / "lipschitz.py").read_text(encoding="utf-8")
     file = tmp_path / "mine.py"
     file.write_text(text.replace("length(e) / 2,", "length(e) / 3,"))
-    (claim,) = claim_files.bring_in(claim_files.read(file))
-    report = long_sampling.sample(Plan(claim.id, 400, 200), tmp_path / "out", jobs=1)
+    (claim,) = claim_files.join(registry, claim_files.read(file))
+    report = long_sampling.sample(
+        Plan(registry.origin_of(claim.id), claim.id, 400, 200), tmp_path / "out", jobs=1
+    )
     (row,) = report["checks"]
     assert report["outcome"] == "fail" and row["outcome"] == "fail" and row["ratio"] > 1
     assert row["repeat"].startswith("attnverify verify mine.py --evidence sampled --samples 200")
-    assert replay.replay(tmp_path / "out" / row["replay"])[2].outcome == "fail"
-    entries = long_sampling.piece(claim.id, Settings(samples=200), claim_files.file_of(claim.id))
+    assert replay.replay(registry, tmp_path / "out" / row["replay"])[2].outcome == "fail"
+    entries = long_sampling.piece(registry.origin_of(claim.id), claim.id, Settings(samples=200))
     assert long_sampling.violations(entries)
 
 
 def test_bad_plans_are_named():
     with pytest.raises(InputError, match="^id: got 'paths.count', which has no check that samples"):
-        Plan("paths.count", 10, 10)
+        Plan(registry.home, "paths.count", 10, 10)
     for numbers, message in (((0, 1, 0), "samples: got 0"), ((9, 0, 0), "piece: got 0")):
         with pytest.raises(InputError, match=f"^{message}, expected an integer >= 1"):
-            Plan(CLAIM, *numbers)
+            Plan(registry.home, CLAIM, *numbers)
 
 
 def command(folder: Path, *more: str) -> list[str]:
@@ -238,6 +241,6 @@ def test_a_killed_command_goes_on_and_gives_the_same_files(tmp_path):
     assert process.returncode == -signal.SIGKILL and 2 <= left < 200
     again = subprocess.run(command(folder, "--json"), capture_output=True, text=True, timeout=300)
     assert again.returncode == 0, again.stderr
-    whole = long_sampling.sample(Plan(CLAIM, 4000, 20), tmp_path / "whole", jobs=1)
+    whole = long_sampling.sample(Plan(registry.home, CLAIM, 4000, 20), tmp_path / "whole", jobs=1)
     assert json.loads(again.stdout) == whole and "200 pieces" in again.stderr
     assert contents(folder) == contents(tmp_path / "whole")

@@ -16,11 +16,13 @@ from attnverify.inspection import texts
 from attnverify.inspection.over_texts import inspect_texts
 from attnverify.inspection.texts import Look
 from attnverify.runtime import cluster
-from attnverify.runtime.task import Task
+from attnverify.runtime.tasks import Task
 from attnverify.support.environment import kind_of_machine
 from attnverify.support.errors import InputError, RunError
+from attnverify.topics import registry
+from attnverify.topics.verify import verify
 from attnverify.verification.long_sampling import Plan, sample
-from attnverify.verification.verify import Report, verify
+from attnverify.verification.report import Report
 
 QUICK = Settings(samples=40, restarts=4, steps=20)
 IDS = ["paths.count", "norms.submultiplicative"]
@@ -80,7 +82,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_campaign_with_a_killed_worker_writes_what_one_machine_writes(dask, tmp_path):
-    plan = Plan("softmax.total-variation", 1200, 100)
+    plan = Plan(registry.home, "softmax.total-variation", 1200, 100)
     killed, finished = kill_once(dask)
     sample(plan, tmp_path / "here", jobs=1)
     address = dask.scheduler_address

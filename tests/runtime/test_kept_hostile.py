@@ -21,13 +21,14 @@ from attnverify.checking.search import Settings, shortfall
 from attnverify.derivation import notebook_sources, run_cells
 from attnverify.runtime import campaign
 from attnverify.runtime.cache import Store, opened, sealed
-from attnverify.runtime.task import Task
+from attnverify.runtime.tasks import Task
 from attnverify.support.errors import InputError, RunError
-from attnverify.verification import long_sampling, reuse
+from attnverify.topics import registry
+from attnverify.verification import derived_evidence, long_sampling, reuse
 from attnverify.verification.long_sampling import Plan
 
 CLAIM = "norms.submultiplicative"  # an inequality and an identity that sample
-PLAN = Plan(CLAIM, 40, 20)
+PLAN = Plan(registry.home, CLAIM, 40, 20)
 SMALL = Settings(samples=20, restarts=2, steps=2)
 QUIET = settings(max_examples=400, derandomize=True, database=None, deadline=None)
 WRONG = [
@@ -131,10 +132,14 @@ def test_a_changed_piece_of_a_campaign_changes_no_sum(pieces):
 @pytest.fixture(scope="module")
 def kept():
     """Tasks with what they find, as the store holds it."""
-    task = Task(CLAIM, gather.gather, (CLAIM, SMALL, ["sampled", "certified", "decided"]))
+    task = Task(
+        CLAIM,
+        gather.gather_from,
+        (registry.home, CLAIM, SMALL, ["sampled", "certified", "decided"]),
+    )
     source = notebook_sources.load("norms", None)
-    proofs = Task("notebook norms", run_cells.run, (source,))
-    found = [(task, gather.gather(*task.arguments)), (proofs, run_cells.run(source))]
+    proofs = Task("notebook norms", run_cells.run, (source, registry))
+    found = [(task, gather.gather_from(*task.arguments)), (proofs, run_cells.run(source))]
     return [(task, json.loads(json.dumps(reuse._value(piece))), piece) for task, piece in found]
 
 
@@ -152,7 +157,7 @@ def same(one, other) -> bool:
 def told(done) -> dict:
     """What a notebook's run shows of every claim."""
     claims = dict.fromkeys(entry.claim for entry in done.entries)
-    found = {claim: run_cells.records(claim, done) for claim in claims}
+    found = {claim: derived_evidence.records(claim, done) for claim in claims}
     return {c: ([r.outcome for r in rs], len(ts)) for c, (rs, ts) in found.items()}
 
 
@@ -160,13 +165,13 @@ def told(done) -> dict:
 def test_a_changed_entry_of_the_store_changes_no_evidence(kept, tmp_path, which):
     task, valid, piece = kept[which]
     store, key = Store(tmp_path), {"a": 1}
-    assert reuse.read_piece(task, valid) == piece
+    assert reuse.read_piece(task, valid, registry) == piece
 
     @QUIET
     @given(CHANGES)
     def test(change):
         store.put(key, changed(valid, *change))
-        found = reuse.read_piece(task, store.get(key))
+        found = reuse.read_piece(task, store.get(key), registry)
         SEEN[(task.name, change[0], "again" if found is None else "taken")] += 1
         assert found is None or same(found, piece)
         json.dumps(found and reuse._value(found), allow_nan=False)

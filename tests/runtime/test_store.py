@@ -16,7 +16,7 @@ import pytest
 
 import machines
 from attnverify.checking.check import Measured
-from attnverify.checking.gather import ClaimEvidence, gather
+from attnverify.checking.gather import ClaimEvidence
 from attnverify.checking.records import Record, TwinRecord
 from attnverify.checking.search import Settings
 from attnverify.derivation import run_cells
@@ -26,15 +26,23 @@ from attnverify.experiments.trained_models import folders
 from attnverify.runtime import source_dependencies
 from attnverify.runtime.cache import Store
 from attnverify.runtime.source_dependencies import Sources
-from attnverify.runtime.task import Task
+from attnverify.runtime.tasks import Task
 from attnverify.support import environment
-from attnverify.topics import registry
+from attnverify.topics import Claim, Registry, lookup, registry
 from attnverify.topics.lookup import checks_of
+from attnverify.topics.verify import verify
 from attnverify.verification import cache_keys, reuse
-from attnverify.verification.verify import verify
 from places import ROOT
 
 SMALL = Settings(samples=20, restarts=2, steps=5)
+
+
+def starts_of_claim(id: str) -> frozenset[str]:
+    return cache_keys.starts_of_claim(registry, id) or frozenset()
+
+
+def starts_of_cells(cell: str, sources: Sources) -> frozenset[str]:
+    return cache_keys.starts_of_cells([cell], sources, registry.home.lookups)
 
 
 # The store
@@ -256,7 +264,7 @@ def test_imports_are_followed_as_python_runs_them(sources):
     apart from what only the tables load."""
     script = (
         "import sys, importlib.util, types\n"
-        "for name in ('attnverify', 'attnverify.topics.lookup', 'attnverify.experiments'):\n"
+        "for name in ('attnverify', 'attnverify.topics', 'attnverify.experiments'):\n"
         "    spec = importlib.util.find_spec(name) if name == 'attnverify' else None\n"
         "    module = types.ModuleType(name)\n"
         "    top = spec.submodule_search_locations[0] if spec else None\n"
@@ -272,27 +280,23 @@ def test_imports_are_followed_as_python_runs_them(sources):
     ).stdout.split()
     starts = [f"attnverify.{name}" for name in ("topics.norms.checks", "topics.skip.checks")]
     starts.append("attnverify.mathematics.encoder")
-    loaded = {
-        n for n in done if not n.startswith(source_dependencies.TOPICS)
-    } - source_dependencies.TABLES
+    loaded = {n for n in done if not (n in sources.modules and sources.is_table(n))}
     assert len(loaded) > 20 and loaded <= sources.reached(starts)
 
 
 def test_checks_are_made_in_modules_that_are_followed(sources):
     """A package of checks is a table: one that made checks itself would hide what they reach."""
-    for id, file in cache_keys.files_of_checks().items():
-        assert id in registry
-        made_here = not all(isinstance(c, Measured) for c in checks_of(id).values())
-        assert not (made_here and sources.is_table(file)), id
-        if not made_here:
-            assert {cache_keys.MEASURED} <= cache_keys.starts_of_claim(id), id
+    for id in registry:
+        assert not sources.is_table(lookup.module_of(id)), id
+        if any(isinstance(c, Measured) for c in checks_of(id).values()):
+            assert "attnverify.topics.shared.measured" in sources.reached(starts_of_claim(id)), id
 
 
 def test_data_files_count(sources):
     """A script or a table that a module reads is part of what depends on it."""
     reached = sources.reached(["attnverify.book.interactive"])
     assert {f"book/interactive/{n}.js" for n in ("moving", "limit", "depth")} <= reached
-    found = cache_keys.starts_of_claim("experiment.circle")
+    found = starts_of_claim("experiment.circle")
     assert "experiments/results/circle.json" in found
     assert not any(name.endswith("sorting.json") for name in found)
 
@@ -306,7 +310,7 @@ def test_trained_weights_count(tmp_path, sources):
     trained = {Path(n).stem for n in sources.files if n.startswith("experiments/weights/")}
     assert {"circle", "small-decoder"} <= trained
     for name in trained:
-        assert weights_of(name) in sources.reached(cache_keys.starts_of_claim(f"experiment.{name}"))
+        assert weights_of(name) in sources.reached(starts_of_claim(f"experiment.{name}"))
     ids, chapters = dependents(sources, edited(tmp_path, weights_of("small-decoder"), "x"))
     sharing = {"experiment.architectures", "experiment.real-margins", "experiment.real-spectra"}
     # the last three train a decoder by the same module, which names the weights
@@ -318,7 +322,9 @@ def test_weights_that_a_cell_reads_count(sources):
     """By a constant those alone, else all."""
     cell = "from attnverify.experiments.engine import weights\nweights.committed({})"
     one, every = (
-        sources.reached(cache_keys.starts_of_cells([cell.format(name)], sources))
+        sources.reached(
+            cache_keys.starts_of_cells([cell.format(name)], sources, registry.home.lookups)
+        )
         for name in ("'circle'", "name")
     )
     assert weights_of("circle") in one and weights_of("sorting") not in one
@@ -329,29 +335,22 @@ def test_only_the_engine_looks_up_by_id(sources):
     """Tables are not followed. So whoever looks something up in one is listed here, and each is
     taken care of: the engine looks up the claim or experiment of the key, the ledger its own id,
     the rest is reached by neither a claim nor a chapter. Weights are found by their names."""
-    wanted = {
-        name for name, table in cache_keys.LOOKUPS.items() if table != source_dependencies.TOPICS
-    }
-    wanted -= {f"{source_dependencies.EXPERIMENTS}.engine.weights.committed"}
-    users = {m for m in sources.modules if sources.named(m) & wanted}
-    claims = {m for id in registry for m in sources.reached(cache_keys.starts_of_claim(id))}
-    assert users & claims - source_dependencies.TABLES == {
-        "attnverify.checking.gather",
-        "attnverify.topics.shared.measured",
-    }
+    wanted = registry.home.lookups.keys() - {f"{lookup.TOPICS}.registry"}
+    wanted -= {f"{lookup.EXPERIMENTS}.engine.weights.committed"}
+    users = {m for m in sources.modules if wanted & set(map(sources.defined_as, sources.named(m)))}
+    claims = {m for id in registry for m in sources.reached(starts_of_claim(id))}
+    found = {module for module in users & claims if not sources.is_table(module)}
+    assert found == {"attnverify.topics.shared.measured"}
 
 
 @pytest.mark.parametrize(
     ("cell", "reached"),
     [
-        ("from attnverify.checking.gather import gather\ngather('walk.row', s)", "checks.walk"),
-        ("from attnverify.checking.gather import sampled\nsampled('walk.row', s)", "checks.walk"),
-        ("from attnverify.verification.verify import verify\nverify('walk.row')", "checks.walk"),
-        ("from attnverify.verification.replay import replay\nreplay(path)", "checks.walk"),
-        ("from attnverify.topics.lookup import checks_of\nchecks_of('walk.row')", "checks.walk"),
-        ("from attnverify.topics.lookup import CHECKS\nCHECKS['walk.row']", "checks.walk"),
-        ("from attnverify.topics.lookup import FILES\nFILES['walk.row']", "checks.walk"),
-        ("from attnverify.topics import registry\nregistry['walk.row']", "claims.walk"),
+        ("import attnverify as av\nav.verify('walk.row')", "walk.checks.row"),
+        ("from attnverify.topics.verify import verify\nverify('walk.row')", "walk.checks.row"),
+        ("from attnverify.topics.lookup import checks_of\nchecks_of('walk.row')", "checks.row"),
+        ("from attnverify.topics import registry\nregistry.checks_of('walk.row')", "checks.row"),
+        ("import attnverify as av\nav.claims.registry['walk.row']", "walk.claims"),
         ("from attnverify import experiments\nexperiments.run('circle')", "circle"),
         ("from attnverify import experiments\nexperiments.find('circle')", "circle"),
         ("from attnverify import experiments\nexperiments.committed('circle')", "circle"),
@@ -360,7 +359,7 @@ def test_only_the_engine_looks_up_by_id(sources):
 )
 def test_what_a_cell_looks_up_by_id_is_part_of_it(sources, cell, reached):
     """Written down by hand: a table that is left out of the list would hide what is looked up."""
-    found = sources.reached(cache_keys.starts_of_cells([cell], sources))
+    found = sources.reached(starts_of_cells(cell, sources))
     assert any(reached in name for name in found), sorted(found)
 
 
@@ -372,14 +371,14 @@ def dependents(before: Sources, after: Sources) -> tuple[set[str], set[str]]:
     ids = {
         id
         for id in registry
-        if cache_keys.of_claim(id, SMALL, ["sampled"], before)
-        != cache_keys.of_claim(id, SMALL, ["sampled"], after)
+        if cache_keys.of_claim(id, SMALL, ["sampled"], before, registry)
+        != cache_keys.of_claim(id, SMALL, ["sampled"], after, registry)
     }
     chapters = {
         path.stem
         for path in sorted((ROOT / "notebooks").glob("*.md"))
-        if cache_keys.of_chapter(path.stem, cells(path), before)
-        != cache_keys.of_chapter(path.stem, cells(path), after)
+        if cache_keys.of_chapter(path.stem, cells(path), before, registry)
+        != cache_keys.of_chapter(path.stem, cells(path), after, registry)
     }
     return ids, chapters
 
@@ -459,7 +458,7 @@ def test_prose_is_no_input_of_a_chapters_run(tmp_path, sources):
 
     def key(edit: str) -> dict:
         path.write_text(edit, encoding="utf-8")
-        return cache_keys.of_chapter("norms", cells(path), sources)
+        return cache_keys.of_chapter("norms", cells(path), sources, registry)
 
     first = key(text)
     assert key(text.replace("What is claimed", "What is said")) == first
@@ -469,7 +468,7 @@ def test_prose_is_no_input_of_a_chapters_run(tmp_path, sources):
 
 def test_a_key_follows_from_settings_versions_and_machine(monkeypatch, sources):
     def key(settings: Settings = SMALL, kinds=("sampled",)) -> dict:
-        return cache_keys.of_claim("norms.diameter", settings, kinds, sources)
+        return cache_keys.of_claim("norms.diameter", settings, kinds, sources, registry)
 
     first = key()
     assert key() == first
@@ -484,14 +483,18 @@ def test_a_key_follows_from_settings_versions_and_machine(monkeypatch, sources):
     assert key() != first
 
 
-def test_a_finding_that_turns_around_is_measured_again(monkeypatch, sources):
+def replaced(claim: Claim) -> Registry:
+    """The book's registry with one claim in the place of that of its id."""
+    return Registry([claim if c.id == claim.id else c for c in registry.values()], registry.home)
+
+
+def test_a_finding_that_turns_around_is_measured_again(sources):
     """What a claim asserts decides whether a criterion that fails is as the book says."""
     claim = registry["experiment.circle"]
 
     def key(asserts: str) -> dict:
-        changed = {**registry, claim.id: replace(claim, asserts=asserts)}
-        monkeypatch.setattr(cache_keys, "registry", changed)
-        return cache_keys.of_claim(claim.id, SMALL, ["measured"], sources)
+        changed = replaced(replace(claim, asserts=asserts))
+        return cache_keys.of_claim(claim.id, SMALL, ["measured"], sources, changed)
 
     assert key("holds") == key("holds") != key("fails")
 
@@ -500,13 +503,13 @@ def test_a_chapter_is_run_again_with_another_package_of_the_book(monkeypatch, so
     """Those that only the extra "book" asks for, as what draws and what executes notebooks."""
     alone = set(environment.installed("book")) - set(environment.installed("encoder", "models"))
     assert {"jupyter-cache", "myst-nb"} <= alone
-    before = cache_keys.of_chapter("norms", [], sources)
+    before = cache_keys.of_chapter("norms", [], sources, registry)
     real = cache_keys.installed
     newer = lambda *extras: {  # noqa: E731
         name: "0" if name == "myst-nb" else version for name, version in real(*extras).items()
     }
     monkeypatch.setattr(cache_keys, "installed", newer)
-    assert cache_keys.of_chapter("norms", [], sources) != before
+    assert cache_keys.of_chapter("norms", [], sources, registry) != before
 
 
 def test_every_file_of_the_package_is_in_its_digest(tmp_path):
@@ -534,9 +537,9 @@ def test_every_file_of_the_package_is_in_its_digest(tmp_path):
 
 def test_a_key_holds_the_packages_that_only_some_experiments_read(monkeypatch, sources):
     """Also the one that no requirement leads to; what is not installed is left out."""
-    packages = cache_keys.of_claim("experiment.three-models", SMALL, ["measured"], sources)[
-        "packages"
-    ]
+    packages = cache_keys.of_claim(
+        "experiment.three-models", SMALL, ["measured"], sources, registry
+    )["packages"]
     assert {"transformers", "tokenizers", "rxnmapper"} <= set(packages)
     assert set(environment.ALONE) == {folders.PACKAGE}
 
@@ -548,16 +551,16 @@ def test_a_key_holds_the_packages_that_only_some_experiments_read(monkeypatch, s
     assert set(environment.installed.__wrapped__("encoder", "models")) == {"python"}
 
 
-def test_what_a_claim_rests_on_is_an_input_of_its_derivation_and_chapter(monkeypatch, sources):
+def test_what_a_claim_rests_on_is_an_input_of_its_derivation_and_chapter(sources):
     """A derivation takes nothing as given but what its claim uses. The statement is no input."""
     claim = registry["norms.residual-centers"]
     assert claim.notebook == "norms" and claim.uses
 
     def found(**changes) -> list[dict]:
-        changed = {**registry, claim.id: replace(claim, **changes)}
-        monkeypatch.setattr(cache_keys, "registry", changed)
+        changed = replaced(replace(claim, **changes))
         makers = (cache_keys.of_derivations, cache_keys.of_chapter)
-        return [make(notebook, [], sources) for make in makers for notebook in ("norms", "walk")]
+        notebooks = ("norms", "walk")
+        return [make(name, [], sources, changed) for make in makers for name in notebooks]
 
     first = found()
     assert found(statement="other", title="other") == first
@@ -601,9 +604,9 @@ def test_only_complete_evidence_is_kept():
 def test_evidence_of_an_edited_package_is_not_kept(tmp_path, monkeypatch):
     """A file that changes during the run: nobody knows which text the evidence is of."""
     monkeypatch.setattr(Sources, "unchanged", lambda self: False)
-    task = Task("paths.count", gather, ("paths.count", SMALL, ["decided"]))
-    kept = reuse.Reuse([task], Store(tmp_path))
-    assert len(list(kept.keep(gather(*left.arguments) for left in kept.missing))) == 1
+    task = Task("paths.count", gather_from, (registry.home, "paths.count", SMALL, ["decided"]))
+    kept = reuse.Reuse([task], Store(tmp_path), registry)
+    assert len(list(kept.keep(gather_from(*left.arguments) for left in kept.missing))) == 1
     assert list(tmp_path.glob("*.json")) == []
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from attnverify.runtime.task import Task
+from attnverify.runtime.tasks import Task
 from attnverify.runtime.workers import _Worker, run_all
 from attnverify.support.errors import RunError
 
@@ -31,7 +31,7 @@ time.sleep(60)
 RUN = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from attnverify.runtime.task import Task
+from attnverify.runtime.tasks import Task
 from attnverify.runtime.workers import _Worker, run_all
 list(run_all([Task(n, exec, (code,)) for n, code in {codes!r}.items()], None, 2))
 """

@@ -119,7 +119,7 @@ def test_a_decision_passes_only_if_it_holds(holds, outcome, decided):
 @pytest.mark.parametrize("holds", [True, False, None])
 def test_a_criterion_passes_only_if_it_comes_out_as_the_book_says(expected, holds):
     judge = lambda rows: Verdict(holds, "rows")  # noqa: E731
-    check = Measured("path-counts", judge, judge, "these rows", expected=expected)
+    check = Measured(list, print, judge, "these rows", expected=expected)
     ((kind, (step, _)),) = evidence(check, Settings(), "t").items()
     outcome = "unknown" if holds is None else "pass" if holds is expected else "fail"
     assert (kind, step().outcome) == ("measured", outcome)

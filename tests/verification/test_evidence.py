@@ -11,14 +11,15 @@ import torch
 from attnverify.arithmetic import interval_cover, ops
 from attnverify.checking.ball_comparison import compare
 from attnverify.checking.check import Decision, Inequality, Twin
-from attnverify.checking.gather import gather, reject
+from attnverify.checking.gather import gather_from, reject
 from attnverify.checking.records import Record, TwinRecord
 from attnverify.checking.search import Settings, attack, sample
 from attnverify.support.verdict import Verdict
 from attnverify.topics import registry
-from attnverify.topics.lookup import CHECKS
 from attnverify.verification import formal
 from attnverify.verification.status import Standing, own, standings
+
+CHECKS = {id: registry.checks_of(id) for id in registry}
 
 QUICK = Settings(samples=400, restarts=12, steps=200)
 FEW = Settings(samples=100, restarts=4, steps=10)
@@ -33,7 +34,7 @@ TRIED = [
 @pytest.mark.parametrize("id", list(registry))
 def test_every_kind_of_evidence_is_gathered(id):
     """With shapes and types enforced, and few instances: test_book_evidence looks at the many."""
-    found = gather(id, FEW)
+    found = gather_from(registry.home, id, FEW)
     assert [r for r in found.records if r.outcome != "pass"] == []
     assert {(r.kind, r.check) for r in found.records} == {
         (kind, name) for name, check in CHECKS[id].items() for kind in check.kinds
@@ -55,9 +56,9 @@ def test_an_unrejected_twin_fails_the_claim():
     passing.append(Record("derived", claim.notebook, "pass", None, 1, 0.0, ""))
     passing += formal.evidence_of(claim.id)[0]
     good = [TwinRecord(n, "t", True, None, "") for n in CHECKS[claim.id]]
-    assert own(claim, passing, good).status == "verified"
+    assert own(registry, claim, passing, good).status == "verified"
     bad = [*good, TwinRecord("product", "made true", False, None, "")]
-    standing = own(claim, passing, bad)
+    standing = own(registry, claim, passing, bad)
     assert standing.status == "failed" and "made true" in standing.reasons[0]
 
 
@@ -126,7 +127,7 @@ def test_status_is_transitive():
         records.append(Record("derived", claim.notebook, "pass", None, 1, 0.0, ""))
         records += formal.evidence_of(id)[0]
         twins = [TwinRecord(n, "t", True, None, "") for n, c in CHECKS[id].items()]
-        full[id] = own(claim, records, twins)
+        full[id] = own(registry, claim, records, twins)
     assert standings(registry, full)["paths.decomposition"].status == "verified"
     full[ids[0]] = replace(full[ids[0]], status="partial")
     after = standings(registry, full)["paths.decomposition"]
@@ -148,7 +149,9 @@ def test_what_rests_on_a_refuted_claim_rests_on_its_counterexample():
 
 def test_missing_evidence_is_partial():
     claim = registry["paths.count"]
-    standing = own(claim, [Record("certified", "enumeration", "pass", None, 1, 0.0, "")], [])
+    standing = own(
+        registry, claim, [Record("certified", "enumeration", "pass", None, 1, 0.0, "")], []
+    )
     assert standing.status == "partial"
     assert any("derived" in reason for reason in standing.reasons)
 

@@ -393,12 +393,11 @@ def test_claims_are_partial_when_a_theory_is_edited(tmp_path, monkeypatch):
     broken = formal.read(copy)
     monkeypatch.setattr(formal, "registered", lambda: broken)
     records, twins = formal.evidence_of(claim.id)
-    assert ("formal", first.name) in required(claim)
-    assert own(claim, records, twins).status == "not checked"
-    others = [Record(kind, n, "pass", None, 1, 0.0, "") for kind, n in required(claim)]
-    assert (
-        own(claim, [*records, *(r for r in others if r.kind != "formal")], []).status == "partial"
-    )
+    assert ("formal", first.name) in required(registry, claim)
+    assert own(registry, claim, records, twins).status == "not checked"
+    others = [Record(kind, n, "pass", None, 1, 0.0, "") for kind, n in required(registry, claim)]
+    found = [*records, *(r for r in others if r.kind != "formal")]
+    assert own(registry, claim, found, []).status == "partial"
 
 
 def test_the_mark_says_whether_the_statement_is_the_registered_one():
@@ -532,11 +531,12 @@ def test_show_prints_the_formal_statement(capsys, monkeypatch):
 def test_a_run_of_formal_evidence_alone():
     """It takes no task of its own, and it is told in the report with its twins."""
     from attnverify.checking.search import Settings
-    from attnverify.verification.verify import tasks_in, verify
+    from attnverify.topics.verify import verify
+    from attnverify.verification.verify import tasks_in
 
     first = KNOWN.theorems[0]
     report = verify([first.claim], Settings(), ["formal"])
-    assert tasks_in([first.claim], ["formal"]) == 0
+    assert tasks_in(registry, [first.claim], ["formal"]) == 0
     assert [r.kind for r in report.records[first.claim]] == ["formal"]
     assert report.as_claimed and all(t.rejected for t in report.twins[first.claim])
     assert report.standing[first.claim].status == "partial"

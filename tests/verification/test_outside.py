@@ -17,12 +17,11 @@ from attnverify import InputError, cli
 from attnverify.arithmetic import ops
 from attnverify.checking.check_fields import require_sizes
 from attnverify.checking.search import Settings, attack
-from attnverify.runtime.workers import run_all
+from attnverify.runtime.workers import Task, run_all
 from attnverify.support.errors import RunError
 from attnverify.topics import Registry, registry
-from attnverify.topics.lookup import CHECKS
+from attnverify.topics.verify import verify
 from attnverify.verification import claim_files, replay
-from attnverify.verification.verify import verify
 from places import ROOT
 
 MINE = (ROOT / "book" / "examples" / "lipschitz.py").read_text(encoding="utf-8")
@@ -37,6 +36,12 @@ QUICK = Settings(samples=100, restarts=4, steps=60)
 
 
 pytestmark = pytest.mark.usefixtures("nothing_stays")
+
+
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """A file is examined here, without the seconds that a process of its own takes."""
+    monkeypatch.setattr(claim_files, "run_all", lambda tasks, *_: [task() for task in tasks])
 
 
 def written(folder: Path, text: str = MINE, name: str = "mine.py") -> str:
@@ -70,22 +75,23 @@ def test_without_settings_it_searches_as_the_command_does(tmp_path):
     assert report.records["mine.lipschitz"][0].outcome == "pass"
 
 
-def test_an_edited_file_takes_the_place_of_what_it_stated(tmp_path):
+def test_an_edited_file_takes_the_place_of_what_it_stated(tmp_path, in_this_process):
     """In one session, as in a notebook: the old text is not checked under the new one's name."""
 
-    def brought_in(text: str, folder: Path = tmp_path) -> list[str]:
-        return [c.id for c in claim_files.bring_in(claim_files.read(Path(written(folder, text))))]
+    def joined(text: str, folder: Path = tmp_path) -> list[str]:
+        file = claim_files.read(Path(written(folder, text)))
+        return [claim.id for claim in claim_files.join(registry, file)]
 
-    assert brought_in(MINE) == brought_in(MINE) == ["mine.lipschitz"]
-    first = claim_files.file_of("mine.lipschitz")
-    assert brought_in(MINE.replace("is 1/2-Lipschitz", "is Lipschitz")) == ["mine.lipschitz"]
+    assert joined(MINE) == joined(MINE) == ["mine.lipschitz"]
+    first = registry.origin_of("mine.lipschitz")
+    assert joined(MINE.replace("is 1/2-Lipschitz", "is Lipschitz")) == ["mine.lipschitz"]
     assert registry["mine.lipschitz"].title == "Softmax is Lipschitz"
-    assert claim_files.file_of("mine.lipschitz") != first
-    assert brought_in(MINE.replace("mine.lipschitz", "mine.other")) == ["mine.other"]
-    assert "mine.lipschitz" not in registry and "mine.lipschitz" not in CHECKS
+    assert registry.origin_of("mine.lipschitz") != first
+    assert joined(MINE.replace("mine.lipschitz", "mine.other")) == ["mine.other"]
+    assert "mine.lipschitz" not in registry
     (tmp_path / "elsewhere").mkdir()
     with pytest.raises(InputError, match="got two files mine.py, expected files of different"):
-        brought_in(MINE, tmp_path / "elsewhere")
+        joined(MINE, tmp_path / "elsewhere")
 
 
 @pytest.mark.parametrize("sizes", [{"u": (2,)}, (), [3], [{}], [{"u": 2}], [{"u": (0,)}]])
@@ -98,7 +104,7 @@ def test_a_file_may_hold_dataclasses(tmp_path):
     """These look for the module of a class by its name."""
     start = "from __future__ import annotations\nfrom dataclasses import dataclass\n"
     text = start + MINE + "\n@dataclass\nclass Size:\n    n: int = 2\n"
-    assert claim_files.bring_in(claim_files.read(Path(written(tmp_path, text))))
+    assert claim_files.stated(claim_files.read(Path(written(tmp_path, text)))).claims
 
 
 def test_a_claim_gets_every_kind_of_evidence_and_loses_its_twin(tmp_path):
@@ -144,18 +150,18 @@ def test_what_it_rests_on_is_checked_with_it(tmp_path):
 
 
 def test_an_instance_is_replayed_against_the_text_that_states_the_claim(tmp_path):
-    path = Path(written(tmp_path))
-    claim_files.ask(str(path))
-    check = claim_files.checks_here("mine.lipschitz")["lipschitz"]
-    found = attack(check, QUICK, "mine.lipschitz/lipschitz")
-    replay.save(tmp_path / "worst.json", "mine.lipschitz", "lipschitz", found.instance)
-    claim, name, seen = replay.replay(tmp_path / "worst.json")
+    path = written(tmp_path)
+    claim_files.ask(registry, path)
+    origin, worst = registry.origin_of("mine.lipschitz"), tmp_path / "worst.json"
+    found = attack(origin.checks_of("mine.lipschitz")["lipschitz"], QUICK, "mine.lipschitz")
+    replay.save(origin, worst, "mine.lipschitz", "lipschitz", found.instance)
+    claim, name, seen = replay.replay(registry, worst)
     assert (claim, name, seen.outcome) == ("mine.lipschitz", "lipschitz", "pass")
-    body = json.loads((tmp_path / "worst.json").read_text())
-    assert body["stated in"]["file"] == "mine.py"
-    claim_files._FILES["mine.lipschitz"] = claim_files.ClaimFile("mine.py", "other", "0" * 64)
+    assert json.loads(worst.read_text())["stated in"]["file"] == "mine.py"
+    other = claim_files.ClaimFile("mine.py", "other", "0" * 64)
+    registry.join([registry[claim]], other, instead_of=[claim])
     with pytest.raises(InputError, match="SHA-256 0000.*--claims mine.py"):
-        replay.replay(tmp_path / "worst.json")
+        replay.replay(registry, worst)
 
 
 IDENTITY = """
@@ -171,7 +177,7 @@ CHECKS = {"mine.same": {"same": SAME.but("twice", right=lambda x: 2 * x * x)}}
 
 
 def test_a_plain_identity_is_accepted(tmp_path):
-    claim_files._examine(claim_files.read(Path(written(tmp_path, IDENTITY))))
+    claim_files.examine(claim_files.read(Path(written(tmp_path, IDENTITY))))
 
 
 SPOILED = {
@@ -374,14 +380,12 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("what", SPOILED)
-def test_a_file_that_is_no_claim_is_refused_by_name(tmp_path, what):
+def test_a_file_that_is_no_claim_is_refused_by_name(tmp_path, in_this_process, what):
     text, message = SPOILED[what]
-    path = written(tmp_path, text)
-    with pytest.raises(InputError, match=message) as refused:
-        claim_files._examine(claim_files.read(Path(path)))
-    book = {id for id in registry if claim_files.file_of(id) is None}
-    assert "mine.lipschitz" not in registry or "check 'lipschitz': " in str(refused.value)
-    assert book >= set(CHECKS) - set(claim_files._FILES)
+    before = list(registry)
+    with pytest.raises(InputError, match=message):
+        claim_files.ask(registry, written(tmp_path, text))
+    assert list(registry) == before
 
 
 @pytest.mark.parametrize(
@@ -396,16 +400,16 @@ def test_no_file_is_named(tmp_path, name, message):
 def test_a_file_that_never_ends_is_ended(tmp_path):
     path = written(tmp_path, "while True:\n    pass\n")
     with pytest.raises(RunError, match=r"reading mine.py: got no end within 1 s"):
-        claim_files.examine(claim_files.read(Path(path)), limit=1)
+        claim_files.ask(registry, path, limit=1)
 
 
 def test_a_piece_that_never_ends_is_ended(tmp_path):
     """What is tried before has few instances and ends; the search has more."""
     endless = MINE.replace("def moved(u, e):\n", "def moved(u, e):\n    while len(u) > 10: pass\n")
-    claims = claim_files.bring_in(claim_files.read(Path(written(tmp_path, endless))))
-    tasks = claim_files.tasks(claims, QUICK, ["sampled"], 1)
+    file = claim_files.read(Path(written(tmp_path, endless)))
+    given = (file, "mine.lipschitz", QUICK, ["sampled"])
     with pytest.raises(RunError, match=r"mine.lipschitz: got no end within 1 s.*--limit"):
-        list(run_all(tasks, None, 2))
+        list(run_all([Task("mine.lipschitz", claim_files.gather, given, 1)], None, 2))
 
 
 def test_a_file_changes_nothing_but_its_own_process(tmp_path):
@@ -414,7 +418,7 @@ def test_a_file_changes_nothing_but_its_own_process(tmp_path):
     report = verify([written(tmp_path, text)], QUICK, ["sampled"], jobs=1)
     assert report.standing["mine.lipschitz"].status == "partial" and not hasattr(ops, "changed")
     try:
-        assert list(claim_files.checks_here("mine.lipschitz")) == ["lipschitz"] and ops.changed
+        assert list(registry.checks_of("mine.lipschitz")) == ["lipschitz"] and ops.changed
     finally:
         del ops.changed
 
@@ -427,9 +431,8 @@ def test_a_module_with_the_name_of_a_notebook_gives_no_evidence_to_the_book(tmp_
     report = verify("mine.*", QUICK, ["derived"], jobs=1)
     assert report.records["mine.lipschitz"][0].outcome == "pass"
     assert report.claims[0].notebook == "module softmax"
-    assert "module softmax" not in {
-        registry[id].notebook for id in CHECKS if id not in report.records
-    }
+    book = [claim for id, claim in registry.items() if id not in report.records]
+    assert "module softmax" not in {claim.notebook for claim in book}
     assert "softmax" not in sys.modules
 
 
@@ -441,19 +444,19 @@ def test_an_entry_point_without_a_module_is_refused(monkeypatch, value):
         claim_files.installed("mine")
 
 
-def test_two_claims_of_one_id_are_refused_and_none_is_added(tmp_path):
+def test_two_claims_of_one_id_are_refused_and_none_is_added(tmp_path, in_this_process):
     registry_before = set(registry)
-    claim_files.ask(written(tmp_path))
+    claim_files.ask(registry, written(tmp_path))
     other = claim_files.read(Path(written(tmp_path, MINE + "# more\n", "other.py")))
     with pytest.raises(InputError, match="got 'mine.lipschitz' twice"):
-        claim_files.bring_in(other)
+        claim_files.join(registry, other)
     assert set(registry) - registry_before == {"mine.lipschitz"}
 
 
 def test_a_registry_takes_all_or_nothing():
     some = Registry([registry["norms.diameter"]])
     with pytest.raises(InputError, match="twice"):
-        some.join([registry["norms.square-variant"], registry["norms.diameter"]])
+        some.join([registry["norms.square-variant"], registry["norms.diameter"]], registry.home)
     assert list(some) == ["norms.diameter"]
 
 
@@ -547,14 +550,19 @@ def test_a_decision_says_for_which_cases(tmp_path, verdict, message):
 def test_every_form_of_the_page_is_checked():
     """An inequality with build and hypotheses, an identity, a decision, a derivation."""
     file = claim_files.read(ROOT / "book" / "examples" / "forms.py")
-    claim_files._examine(file)
+    claims, _, derives = claim_files.examine(file)
     kinds = ("sampled", "attacked", "certified")
-    for id in claim_files.bring_in(file):
-        found = claim_files.gather(file, id.id, QUICK, kinds)
+    for claim in claims:
+        found = claim_files.gather(file, claim.id, QUICK, kinds)
         assert found.records and {r.outcome for r in found.records} == {"pass"}
         assert found.twins and all(twin.rejected for twin in found.twins)
-    done = claim_files.derive(file)
-    assert done.error == "" and {entry.role for entry in done.entries} == {"derived", "rejected"}
+    stated = Registry(claims, file)
+    done = claim_files.derive(file, stated)
+    assert (
+        derives
+        and done.error == ""
+        and {entry.role for entry in done.entries} == {"derived", "rejected"}
+    )
     page = (ROOT / "book" / "outside.md").read_text(encoding="utf-8")
     assert "{literalinclude} examples/forms.py" in page
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from attnverify import InputError
 from attnverify.checking.search import Settings
-from attnverify.topics import registry
-from attnverify.topics.lookup import CHECKS
+from attnverify.topics import registry as BOOK
 from attnverify.verification import claim_files
+from attnverify.verification.claim import Registry
 
 EXAMPLES = 200  # files of every kind
 FEW = Settings(samples=4, restarts=1, steps=1)
@@ -196,24 +196,21 @@ KINDS["other_classes"] = other_classes
 
 def outcome(text: str, path: Path) -> str:
     """What becomes of a file: "refused" by an error of the project's own, or "accepted"."""
-    before, checks = dict(registry._claims), dict(CHECKS)
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     try:
         file = claim_files.read(path)
-        claim_files._examine(file)
-        for claim in claim_files.bring_in(file):
+        claims, described, derives = claim_files.examine(file)
+        stated = Registry([*BOOK.values()], BOOK.home)
+        stated.join(claims, file, described)
+        for claim in claims:
             claim_files.gather(file, claim.id, FEW, ("sampled", "attacked", "certified", "decided"))
-            if file in claim_files._DERIVE:
-                claim_files.derive(file)
+            if derives:
+                claim_files.derive(file, stated)
     except InputError as error:
         assert "\n" not in str(error), str(error)
         return "refused"
     finally:
-        registry._claims = before
-        CHECKS.clear()
-        CHECKS.update(checks)
-        claim_files._FILES.clear()
-        claim_files._DERIVE.clear()
+        claim_files._RAN.clear()
     return "accepted"
 
 

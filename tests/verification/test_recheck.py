@@ -19,9 +19,11 @@ from attnverify.checking.search import Settings, attack
 from attnverify.mathematics import softmax
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.errors import InputError
-from attnverify.topics.lookup import CHECKS
+from attnverify.topics import registry
 from attnverify.verification import certificate_export, replay
 from places import ROOT
+
+CHECKS = {id: registry.checks_of(id) for id in registry}
 
 iv = recheck.iv
 TOOL = ROOT / "tools" / "recheck.py"
@@ -291,7 +293,7 @@ def test_the_critical_oscillation_written_down_is_the_one_in_balls():
 
 def test_a_program_over_the_limit_is_listed(tmp_path, monkeypatch):
     monkeypatch.setattr(certificate_export, "MOST_LINES", 10)
-    index = certificate_export.write(["softmax.total-variation"], tmp_path)
+    index = certificate_export.write(registry, ["softmax.total-variation"], tmp_path)
     entries = [e for e in index["not exported"] if e["check"] == "variation"]
     reasons = {e["reason"] for e in entries if e["false twin"] is None}
     assert not index["files"]
@@ -301,7 +303,7 @@ def test_a_program_over_the_limit_is_listed(tmp_path, monkeypatch):
 def test_a_folder_that_holds_something_is_left_alone(tmp_path):
     (tmp_path / "mine").write_text("")
     with pytest.raises(InputError, match="a new or empty folder"):
-        certificate_export.write([], tmp_path)
+        certificate_export.write(registry, [], tmp_path)
 
 
 RIGHT_FACTOR = CHECKS["norms.diameter"]["right factor"]
@@ -311,14 +313,16 @@ RIGHT_FACTOR = CHECKS["norms.diameter"]["right factor"]
 def saved(tmp_path) -> Path:
     """A replay file of a searched instance."""
     found = attack(RIGHT_FACTOR, Settings(restarts=2, steps=5), "t")
-    replay.save(tmp_path / "worst.json", "norms.diameter", "right factor", found.instance)
+    replay.save(
+        registry.home, tmp_path / "worst.json", "norms.diameter", "right factor", found.instance
+    )
     return tmp_path / "worst.json"
 
 
 def test_a_replay_file_is_rechecked_by_the_second_program(saved, tmp_path):
     """And another verdict on the same instance is contradicted."""
     target = tmp_path / "program.json"
-    certificate_export.write_saved(saved, target)
+    certificate_export.write_saved(registry, saved, target)
     assert recheck.recheck(target).wrong == ""
     body = json.loads(target.read_text())
     assert body["instance"] == "saved" and body["expected"] in ("pass", "attained")
@@ -329,7 +333,7 @@ def test_a_replay_file_is_rechecked_by_the_second_program(saved, tmp_path):
 def test_a_replay_file_that_cannot_be_written_down_is_told(saved, tmp_path, monkeypatch):
     monkeypatch.setattr(certificate_export, "MOST_LINES", 1)
     with pytest.raises(InputError, match="without a program"):
-        certificate_export.write_saved(saved, tmp_path / "program.json")
+        certificate_export.write_saved(registry, saved, tmp_path / "program.json")
     assert not (tmp_path / "program.json").exists()
 
 
@@ -338,12 +342,12 @@ def test_an_export_replaces_certificates_and_nothing_else(saved, tmp_path):
     notes.write_text("a letter")
     for same in (saved, tmp_path / "folder" / ".." / saved.name):
         with pytest.raises(InputError, match=r"^export: got .*, the file with the instance"):
-            certificate_export.write_saved(saved, same)
+            certificate_export.write_saved(registry, saved, same)
     with pytest.raises(InputError, match=r"^export: got .*notes.txt, which was not written by"):
-        certificate_export.write_saved(saved, notes)
+        certificate_export.write_saved(registry, saved, notes)
     assert saved.read_bytes() == before and notes.read_text() == "a letter"
     for _ in range(2):
-        certificate_export.write_saved(saved, tmp_path / "new" / "program.json")
+        certificate_export.write_saved(registry, saved, tmp_path / "new" / "program.json")
 
 
 def test_the_command_keeps_the_instance_that_it_replays(saved, monkeypatch, capsys):

@@ -24,6 +24,7 @@ import recheck
 from attnverify.arithmetic import ops
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.errors import InputError
+from attnverify.topics import registry
 from attnverify.verification import formal, replay
 
 SEEDS = st.integers(0, 2**64).map(random.Random)
@@ -255,9 +256,9 @@ def test_no_changed_replay_file_ends_otherwise_than_it_should(tmp_path):
 
     instance = {name: torch.tensor([1.0, -0.5], dtype=torch.float64) for name in ("u", "e")}
     found, path = Counter(), tmp_path / "worst.json"
-    replay.save(path, "softmax.total-variation", "variation", instance)
+    replay.save(registry.home, path, "softmax.total-variation", "variation", instance)
     whole = json.loads(path.read_text())
-    assert replay.replay(path)[2].outcome == "pass"
+    assert replay.replay(registry, path)[2].outcome == "pass"
 
     @cases(600)
     @given(SEEDS)
@@ -268,7 +269,7 @@ def test_no_changed_replay_file_ends_otherwise_than_it_should(tmp_path):
             body["sha256"] = replay._digest(body)
         path.write_text(json.dumps(body))
         try:
-            seen = replay.replay(path)[2]
+            seen = replay.replay(registry, path)[2]
         except InputError as error:
             found["refused"] += 1
             assert len(str(error).splitlines()) == 1
@@ -324,7 +325,7 @@ def test_values_of_a_replay_file_are_a_list_of_texts(values, tmp_path):
     body["arrays"] = {**arrays, "e": {"shape": [len(values)], "values": values}}
     path.write_text(json.dumps({**body, "sha256": replay._digest(body)}))
     with pytest.raises(InputError, match="hexadecimal floats"):
-        replay.replay(path)
+        replay.replay(registry, path)
 
 
 def test_an_instance_far_larger_than_any_of_the_check_is_refused(tmp_path):
@@ -335,4 +336,4 @@ def test_an_instance_far_larger_than_any_of_the_check_is_refused(tmp_path):
     body["arrays"] = {"u": long, "e": long}
     path.write_text(json.dumps({**body, "sha256": replay._digest(body)}))
     with pytest.raises(InputError, match="an instance of 8000 numbers, expected at most"):
-        replay.replay(path)
+        replay.replay(registry, path)

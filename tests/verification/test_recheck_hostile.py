@@ -21,7 +21,7 @@ import pytest
 
 import recheck
 from attnverify.arithmetic import ops
-from attnverify.topics.lookup import CHECKS
+from attnverify.topics import Registry, registry
 from attnverify.verification import certificate_export
 
 TOOL = Path(recheck.__file__)
@@ -410,12 +410,12 @@ def test_the_command_line(tmp_path):
 def test_the_exporter_refuses_to_hide_a_refuted_claim(tmp_path, monkeypatch, capsys):
     """A quarter of the right side: its certificates are written, and the second program says so."""
     claim, name = "softmax.total-variation", "variation"
-    false = CHECKS[claim][name].times(0.25).twins[-1].check
-    monkeypatch.setitem(CHECKS, claim, {name: false})
-    certificate_export.write([claim], tmp_path / "f")
+    false = registry.checks_of(claim)[name].times(0.25).twins[-1].check
+    monkeypatch.setattr(Registry, "checks_of", lambda self, id: {name: false})
+    certificate_export.write(registry, [claim], tmp_path / "f")
     code, said = outcome(tmp_path / "f", capsys)
     assert code == 1 and f"REFUTES {claim} ({name}): fail" in said
     monkeypatch.setattr(certificate_export, "outcome", lambda certificate: "unknown")
     (tmp_path / "g").mkdir()
-    certificate_export.write([claim], tmp_path / "g")
+    certificate_export.write(registry, [claim], tmp_path / "g")
     assert outcome(tmp_path / "g", capsys)[0] == 2  # nothing was exported

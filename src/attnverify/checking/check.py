@@ -201,12 +201,12 @@ class Decision(Form):
 class Measured(Form):
     """The criterion of an experiment, judged on the table of its full setting.
 
-    experiment: name of the experiment, whose table is in the package; run: what made the table
-    (not run here); judge: the criterion, a function of the table's rows; expected: False for a
-    published finding that did not come out; limits: what the experiment does not show.
+    rows: gives the committed rows of that table; run: what made them (not run here); judge: the
+    criterion, a function of the rows; expected: False for a published finding that did not come
+    out; limits: what the experiment does not show.
     """
 
-    experiment: str
+    rows: Callable[[], list[dict[str, Any]]]
     run: Callable[..., Any]
     judge: Callable[[list[dict[str, Any]]], Verdict]
     limits: str
@@ -215,17 +215,19 @@ class Measured(Form):
     kinds = ("measured",)
 
 
-@dataclass(frozen=True)
-class Described(Form):
-    """What is said of a check that another process holds: its evidence and its twins' titles."""
+Check = Inequality | Identity | Decision | Measured
 
+
+@dataclass(frozen=True)
+class Described:
+    """A check without its code: its form, its kinds of evidence, its twins' titles."""
+
+    form: str
     kinds: tuple[str, ...]
+    twins: tuple[str, ...]
 
 
 def described(check: Check) -> Described:
-    """A check without its formulas."""
-    twins = tuple(Twin(twin.title, Form(), twin.factor) for twin in check.twins)
-    return Described(check.kinds, twins=twins)
-
-
-Check = Inequality | Identity | Decision | Measured | Described
+    """What can be said of a check, and sent to another process, without its formulas."""
+    titles = tuple(twin.title for twin in check.twins)
+    return Described(type(check).__name__, check.kinds, titles)

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import singledispatch
+from typing import Protocol, runtime_checkable
 
 from attnverify.checking.ball_comparison import compare
 from attnverify.checking.certify import certify, certify_identity
-from attnverify.checking.check import Decision, Form, Identity, Inequality, Instance, Measured, Twin
+from attnverify.checking.check import (
+    Check,
+    Decision,
+    Form,
+    Identity,
+    Inequality,
+    Instance,
+    Measured,
+    Twin,
+)
 from attnverify.checking.float_identity import sample_identity
 from attnverify.checking.records import KINDS, Kind, Outcome, Record, TwinRecord, require_kinds
 from attnverify.checking.search import Found, Settings, attack, sample
-from attnverify.experiments.engine import results
 from attnverify.support.errors import as_given, require
 from attnverify.support.threads import one_thread
 from attnverify.support.verdict import Verdict
-from attnverify.topics.lookup import checks_of
 
 SAMPLED = "no counterexample among these instances"
 ATTACKED = "no counterexample found by this search"
@@ -37,16 +45,18 @@ class ClaimEvidence:
     twins: tuple[TwinRecord, ...]
 
 
-def gather(claim: str, settings: Settings, kinds: Iterable[str] = KINDS) -> ClaimEvidence:
+def gather(
+    claim: str, checks: Mapping[str, Check], settings: Settings, kinds: Iterable[str] = KINDS
+) -> ClaimEvidence:
     """Run every check of a claim. One thread and seeds by name: the same figures every time.
 
-    Raises InputError for an unknown claim or kind of evidence.
+    claim: its id, of which the seeds are made. Raises InputError for an unknown kind of evidence.
     """
     wanted = list(kinds)
     require_kinds(wanted)
     with one_thread():
         records, twins = [], []
-        for name, check in checks_of(claim).items():
+        for name, check in checks.items():
             for kind, (step, limits) in evidence(check, settings, f"{claim}/{name}").items():
                 if kind in wanted:
                     records.append(_timed(kind, name, step, limits))
@@ -54,7 +64,21 @@ def gather(claim: str, settings: Settings, kinds: Iterable[str] = KINDS) -> Clai
         return ClaimEvidence(claim, tuple(records), tuple(twins))
 
 
-def sampled(claim: str, settings: Settings) -> dict[str, Found]:
+@runtime_checkable
+class Origin(Protocol):
+    """What can give the checks of a claim in any process."""
+
+    def checks_of(self, id: str, /) -> Mapping[str, Check]: ...
+
+
+def gather_from(
+    origin: Origin, claim: str, settings: Settings, kinds: Iterable[str] = KINDS
+) -> ClaimEvidence:
+    """As :func:`gather`, with the checks loaded where it runs: formulas cannot be sent."""
+    return gather(claim, origin.checks_of(claim), settings, kinds)
+
+
+def sampled(claim: str, checks: Mapping[str, Check], settings: Settings) -> dict[str, Found]:
     """What :func:`gather` samples by the settings' seed, by check, with the instances.
 
     A decision that looks at cases of its own, the same for every seed, is left out.
@@ -62,7 +86,7 @@ def sampled(claim: str, settings: Settings) -> dict[str, Found]:
     with one_thread():
         return {
             name: evidence(check, settings, f"{claim}/{name}")["sampled"][0]()
-            for name, check in checks_of(claim).items()
+            for name, check in checks.items()
             if isinstance(check, Inequality | Identity)
         }
 
@@ -177,7 +201,7 @@ def _(check: Measured, settings: Settings, label: str) -> tuple[bool, float | No
 
 def _judge(check: Measured) -> Verdict:
     """The criterion on the committed table: holds if it comes out as the book says."""
-    verdict = check.judge(results.committed(check.experiment).rows)
+    verdict = check.judge(check.rows())
     asserted = None if verdict.holds is None else verdict.holds is check.expected
     return replace(verdict, holds=asserted)
 

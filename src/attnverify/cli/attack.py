@@ -49,6 +49,7 @@ def attack(
         files.require_writable("save", save)
     from attnverify.checking.search import Settings
     from attnverify.checking.search import attack as search
+    from attnverify.topics import registry
     from attnverify.verification import replay as instances
 
     require_device(device)
@@ -66,7 +67,7 @@ def attack(
     if found.detail:
         out.print(found.detail, markup=False)
     if save is not None and found.instance is not None:
-        instances.save(save, id, name, found.instance)
+        instances.save(registry.origin_of(id), save, id, name, found.instance)
         named = "".join(f" --claims {path}" for path in claims or [])
         words = f"saved to {save}; recheck with: attnverify replay {save}{named}"
         out.print(words, markup=False, soft_wrap=True)
@@ -76,9 +77,9 @@ def attack(
 def _inequality(id: str, name: str | None) -> tuple[str, Inequality]:
     """The inequality of that name among a claim's checks, or its first one; raises InputError."""
     from attnverify.checking.check import Inequality
-    from attnverify.verification.claim_files import checks_here
+    from attnverify.topics import registry
 
-    found = {n: c for n, c in checks_here(id).items() if isinstance(c, Inequality)}
+    found = {n: c for n, c in registry.checks_of(id).items() if isinstance(c, Inequality)}
     if not found:
         raise InputError(
             f"id: got {id!r}, which has no inequality to attack, expected one that has"

@@ -30,12 +30,13 @@ def conjecture(
         require(not save.exists(), "out", f"{save}, which is there", "a new file")
         files.require_writable("out", save)
     from attnverify.checking.search import Settings
+    from attnverify.topics import registry
     from attnverify.verification import conjecture_file
 
     with printing.progress_bar() as bar:
         bar.add_task(f"searching {file.name}", total=None)
         settings = Settings(restarts=restarts, steps=steps, seed=seed)
-        answer = conjecture_file.answer(file, settings, limit)
+        answer = conjecture_file.answer(file, settings, limit, registry.prefixes)
     found = answer.constant
     if as_json:
         print(printing.as_json(found.as_json()))

@@ -17,6 +17,7 @@ def derivations(
 ) -> None:
     """Compare the derivations, step by step, with the record of those that were reviewed."""
     from attnverify.derivation import record_review
+    from attnverify.topics import registry
 
-    same = record_review.run(names or [], write, lambda line: print(line, flush=True))
+    same = record_review.run(names or [], write, lambda line: print(line, flush=True), registry)
     raise typer.Exit(0 if same else 1)

@@ -43,13 +43,14 @@ def experiment(
     """
     from attnverify.experiments import Settings, find
     from attnverify.experiments.engine import command
+    from attnverify.topics import registry
 
     if name is None:
-        command.show_all(printing.out)
+        command.show_all(printing.out, registry)
         return
     require_device(device)
     folder = folder or Path(f"attnverify-{find(name).name}")
     files.require_writable("out", folder / f"{name}.json")
     settings = Settings(quick=quick, seed=seed, device=str(device), model=model, text=text)
-    agrees = command.run(name, settings, folder, printing.out, printing.errors)
+    agrees = command.run(name, settings, folder, printing.out, printing.errors, registry)
     raise typer.Exit(0 if agrees else 1)

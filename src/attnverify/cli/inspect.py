@@ -81,12 +81,19 @@ def inspect_model(
     if folder is not None:
         outputs.require_own(folder)
     with _layers_bar() as advance:
-        report = command.run(model, text, tokens, layers, dtype, device, brief, advance)
+        report = command.run(model, text, tokens, layers, dtype, device, brief, advance, _essay)
     if folder is not None:
         command.write(report, folder)
     to = _print_report(report.as_json(), command.lines(report), as_json)
     if folder is not None:
         to.print(f"page in {folder / outputs.HTML}", markup=False, highlight=False)
+
+
+def _essay(words: int) -> str:
+    """The first words of the essay that comes with the experiments."""
+    from attnverify.experiments.trained_encoder.passages import passage
+
+    return passage(0, words)
 
 
 @contextmanager

@@ -22,15 +22,16 @@ def replay(
 ) -> None:
     """Recheck a saved instance from scratch in ball arithmetic."""
     select_ids(claims or [])
+    from attnverify.topics import registry
     from attnverify.verification import certificate_export as certificates
     from attnverify.verification import replay as instances
 
     if export is not None:
-        certificates.write_saved(file, export)
+        certificates.write_saved(registry, file, export)
         out.print(
             f"certificate in {export}; for another arithmetic: tools/recheck.py", markup=False
         )
-    claim, name, seen = instances.replay(file)
+    claim, name, seen = instances.replay(registry, file)
     words = {
         "pass": "left <= right",
         "fail": "left > right: a counterexample",

@@ -31,9 +31,10 @@ def sample(
     --seed SEED+k-1.
     """
     select_one(id, claims)
+    from attnverify.topics import registry
     from attnverify.verification import long_sampling as run
 
-    plan = run.Plan(id, samples, piece, seed)
+    plan = run.Plan(registry.origin_of(id), id, samples, piece, seed)
     files.require_writable("out", folder / run.REPORT)
     with pieces_bar(plan.pieces) as advance:
 

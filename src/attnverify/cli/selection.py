@@ -13,24 +13,24 @@ def select_ids(arguments: Iterable[str | Path], limit: float | None = None) -> l
 
     limit: seconds that reading one file may take.
     """
-    from attnverify.topics import PREFIXES
+    from attnverify.topics import registry
 
     names = [str(argument) for argument in arguments]
-    if all(name.split(".")[0] in PREFIXES and not name.endswith(".py") for name in names):
+    if all(name.split(".")[0] in registry.prefixes and not name.endswith(".py") for name in names):
         return names  # claims of the book, which are in the registry already
     from attnverify.verification import claim_files
 
     seconds = claim_files.LIMIT if limit is None else limit
-    return [id for name in names for id in claim_files.ask(name, seconds)]
+    return [id for name in names for id in claim_files.ask(registry, name, seconds)]
 
 
 def select_one(id: str, files: Iterable[Path] | None) -> str:
     """The id of one claim, after the files of claims were read."""
-    from attnverify.topics import PREFIXES, registry
+    from attnverify.topics import registry
 
     select_ids(files or [])
     select_ids([id])
-    if id not in registry and id.split(".")[0] not in PREFIXES:
+    if id not in registry and id.split(".")[0] not in registry.prefixes:
         raise InputError(
             f"id: got {id!r}, expected a claim id{nearest(id, registry)}; the file of a claim from "
             "outside is named by --claims FILE"

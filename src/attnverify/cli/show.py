@@ -21,7 +21,7 @@ def show(
     claims: Claims = None,
 ) -> None:
     """Show one claim: its statement, its source, what it rests on, its notebook."""
-    from attnverify.topics import PREFIXES, registry
+    from attnverify.topics import registry
 
     claim = registry[select_one(id, claims)]
     out.print(f"[bold]{claim.id}[/bold]  ({claim.kind})\n{claim.title}\n")
@@ -35,7 +35,7 @@ def show(
     out.print(f"rests on   {', '.join(claim.uses) or 'nothing'}")
     out.print(
         f"stated in  {claim.notebook}"
-        if claim.id.split(".")[0] not in PREFIXES
+        if claim.id.split(".")[0] not in registry.prefixes
         else f"notebook   notebooks/{claim.notebook}.md"
     )
     _show_proofs(id)
@@ -60,12 +60,12 @@ def _show_proofs(id: str) -> None:
 
 def _show_checks(id: str, derived: bool) -> None:
     """Print the checks of a claim, which imports what they compute with."""
-    from attnverify.verification.claim_files import checks_here
+    from attnverify.topics import registry
 
     table = printing.table("check", "form", "evidence", "false twins that it must reject")
-    for name, check in checks_here(id).items():
-        twins = "; ".join(t.title for t in check.twins) or "(run with the claim's other checks)"
-        table.add_row(name, type(check).__name__.lower(), ", ".join(check.kinds), twins)
+    for name, check in registry.described(id).items():
+        twins = "; ".join(check.twins) or "(run with the claim's other checks)"
+        table.add_row(name, check.form.lower(), ", ".join(check.kinds), twins)
     out.print(table)
     if derived:
         out.print("The derivation in the notebook has false twins of its own.", markup=False)

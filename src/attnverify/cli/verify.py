@@ -30,7 +30,7 @@ from attnverify.verification import printing
 
 if TYPE_CHECKING:
     from attnverify.checking.search import Settings
-    from attnverify.verification.verify import Report
+    from attnverify.verification.report import Report
 
 #: The name of a file that stands for standard output.
 STDOUT = Path("-")
@@ -95,17 +95,19 @@ def verify(
 
 def _gather(asked: list[str], settings: Settings, kinds: list[Kind], **options: Any) -> Report:
     """The report of a run under a progress bar; an interrupted run reports what it has."""
-    from attnverify.verification.verify import Interrupted, tasks_in
+    from attnverify.topics import registry
+    from attnverify.verification.report import Interrupted
+    from attnverify.verification.verify import tasks_in
     from attnverify.verification.verify import verify as run
 
     with printing.progress_bar() as bar:
-        task = bar.add_task("checking", total=tasks_in(asked, kinds))
+        task = bar.add_task("checking", total=tasks_in(registry, asked, kinds))
 
         def advance(name: str) -> None:
             bar.update(task, advance=1, description=name)
 
         try:
-            return run(asked, settings, kinds, progress=advance, **options)
+            return run(registry, asked, settings, kinds, progress=advance, **options)
         except Interrupted as stopped:
             return stopped.report
 

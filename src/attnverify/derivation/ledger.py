@@ -39,7 +39,6 @@ from attnverify.derivation import noncommuting, step_box, step_source
 from attnverify.derivation import typeset_steps as shown
 from attnverify.derivation.entry import Entry, Step
 from attnverify.derivation.noncommuting import Rules
-from attnverify.topics import registry
 
 _ENTRIES: ContextVar[list[Entry] | None] = ContextVar("entries", default=None)
 _FORMULAS: ContextVar[bool] = ContextVar("formulas", default=True)
@@ -58,15 +57,17 @@ class DerivationError(AssertionError):
 
 
 @contextlib.contextmanager
-def recording(formulas: bool = False) -> Iterator[list[Entry]]:
+def recording(formulas: bool = False, claims: givens.Claims | None = None) -> Iterator[list[Entry]]:
     """Context that collects all entries recorded within it (by this thread), in order.
 
-    formulas: whether the entries also get the Markdown that shows them.
+    formulas: whether the entries also get the Markdown that shows them; claims: those that may be
+    named, by default the book's.
     """
     entries: list[Entry] = []
     tokens = _ENTRIES.set(entries), _FORMULAS.set(formulas)
     try:
-        yield entries
+        with givens.among(claims):
+            yield entries
     finally:
         _ENTRIES.reset(tokens[0])
         _FORMULAS.reset(tokens[1])
@@ -100,7 +101,7 @@ def rejected(
 
 
 def _hand_in(claim, role, steps, given, rules, *, expected) -> Entry:
-    stated = registry[claim]
+    stated = givens.claims()[claim]
     if not steps:
         raise DerivationError(f"steps: got none for {claim}, expected at least one")
     call = step_source.caller()

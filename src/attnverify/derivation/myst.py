@@ -1,8 +1,8 @@
 """A small reader of MyST notebooks for their code cells, and an escape for plain text.
 
 It needs none of the book's tools and understands only what the book writes: fences of backticks or
-tildes at the start of a line, tags as ``:tags: [one, two]``. tests/book/test_notebooks.py compares every
-notebook with what jupytext reads.
+tildes at the start of a line, tags as ``:tags: [one, two]``. tests/book/test_notebooks.py compares
+every notebook with what jupytext reads.
 """
 
 from __future__ import annotations

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from attnverify.derivation import notebook_sources, reviewed_record, run_cells
+from attnverify.derivation.assumptions import Claims
 from attnverify.support.errors import InputError, nearest
-from attnverify.topics import registry
 
 
-def run(names: Sequence[str], write: bool, say: Callable[[str], None]) -> bool:
+def run(names: Sequence[str], write: bool, say: Callable[[str], None], claims: Claims) -> bool:
     """Run the derivations of notebooks (all if none is named) and compare or record them.
 
     True if every derivation is now the recorded one. Raises InputError for an unknown notebook, and
     if the package is installed and not a checkout, whose record is reviewed.
     """
-    known = list(dict.fromkeys(c.notebook for c in registry.values() if c.derived))
+    known = list(dict.fromkeys(c.notebook for c in claims.values() if c.derived))
     for name in names:
         if name not in known:
             words = f"one of {', '.join(known)}{nearest(name, known)}"
@@ -24,15 +24,15 @@ def run(names: Sequence[str], write: bool, say: Callable[[str], None]) -> bool:
         raise InputError(
             "write: got an installed package, expected a checkout, where files are read"
         )
-    return all([_one(name, write, say) for name in names or known])
+    return all([_one(name, write, say, claims) for name in names or known])
 
 
-def _one(name: str, write: bool, say: Callable[[str], None]) -> bool:
-    done = run_cells.run(notebook_sources.load(name))
+def _one(name: str, write: bool, say: Callable[[str], None], claims: Claims) -> bool:
+    done = run_cells.run(notebook_sources.load(name), claims)
     if done.error or not done.source.found:
         say(f"{name}: {done.error or done.source.origin}")
         return False
-    changed = list(_changes(done))
+    changed = list(_changes(done, claims))
     for line in changed:
         say(f"{name}: {line}")
     if write and changed:
@@ -42,9 +42,9 @@ def _one(name: str, write: bool, say: Callable[[str], None]) -> bool:
     return write or not changed
 
 
-def _changes(done: run_cells.NotebookRun) -> Iterable[str]:
+def _changes(done: run_cells.NotebookRun, claims: Claims) -> Iterable[str]:
     recorded = reviewed_record.load()
-    for claim in registry.values():
+    for claim in claims.values():
         own = [e for e in done.entries if e.claim == claim.id]
         if own or (claim.derived and claim.notebook == done.notebook):
             for words in reviewed_record.differences(claim.id, own, recorded):

@@ -1,4 +1,4 @@
-"""Derived evidence: runs the derivation cells of notebooks and reads the ledger that they fill.
+"""Runs the derivation cells of notebooks and collects the entries of the ledger.
 
 A notebook marks the cells of its derivations with the tag ``derivation``. They run in order in one
 namespace a notebook; a step that is not decidedly true raises there. A process that runs them gets
@@ -13,15 +13,15 @@ import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from attnverify.checking.records import Outcome, Record, TwinRecord
-from attnverify.derivation import assumptions, ledger, reviewed_record, step_source
+from attnverify.derivation import ledger, step_source
+from attnverify.derivation.assumptions import Claims
 from attnverify.derivation.entry import Entry
 from attnverify.derivation.notebook_sources import Source
 
 
 @dataclass(frozen=True)
 class NotebookRun:
-    """Entries that one notebook recorded in the ledger, and the end of its traceback if it failed."""
+    """Entries that one notebook recorded in the ledger, and the end of a traceback if it failed."""
 
     source: Source
     entries: tuple[Entry, ...]
@@ -33,11 +33,14 @@ class NotebookRun:
         return self.source.notebook
 
 
-def run(source: Source) -> NotebookRun:
-    """Run the derivations of one notebook (:func:`attnverify.derivation.notebook_sources.load`)."""
+def run(source: Source, claims: Claims | None = None) -> NotebookRun:
+    """Run the derivations of one notebook (:func:`attnverify.derivation.notebook_sources.load`).
+
+    claims: those that may be named, by default the book's.
+    """
     start = time.perf_counter()
     error = ""
-    with ledger.recording() as entries:
+    with ledger.recording(claims=claims) as entries:
         try:
             execute(source)
         except (Exception, SystemExit):  # whatever a cell raises is the outcome
@@ -62,55 +65,6 @@ def _with_codes(source: Source, entries: Iterable[Entry]) -> Iterable[Entry]:
 def _file(source: Source, number: int) -> str:
     """Name of a cell in tracebacks."""
     return f"{source.notebook}.md, derivation cell {number}"
-
-
-def records(
-    claim: str,
-    done: NotebookRun,
-    recorded: reviewed_record.Recorded | None = None,
-    reviewed: bool = True,
-) -> tuple[list[Record], list[TwinRecord]]:
-    """Evidence of a notebook's run for one claim, compared with the reviewed record.
-
-    recorded: the reviewed derivations, by default those of the package. reviewed: whether a record
-    exists; the evidence says so if only the author has read the derivation.
-    """
-    own = [e for e in done.entries if e.claim == claim]
-    recorded = reviewed_record.load() if recorded is None else recorded
-    steps = [step.name for e in own if e.role == "derived" for step in e.steps]
-    taken = assumptions.in_words(
-        tuple(pair for e in own if e.role == "derived" for pair in e.given)
-    )
-    limits = f"given: {taken}" if taken else "given the hypotheses of the statement"
-    limits += "" if reviewed else "; not reviewed by the book"
-    outcome, detail = _outcome(done, steps)
-    if (
-        outcome == "pass"
-        and reviewed
-        and (changed := reviewed_record.differences(claim, own, recorded))
-    ):
-        outcome, detail = "unknown", reviewed_record.in_words(changed, done.notebook)
-    record = Record(
-        "derived", done.notebook, outcome, None, len(steps), done.seconds, limits, detail
-    )
-    twins = [
-        TwinRecord(done.notebook, step.name, True, None, "a step that sympy decides to be false")
-        for e in own
-        if e.role == "rejected"
-        for step in e.steps
-    ]
-    return [record], twins
-
-
-def _outcome(done: NotebookRun, steps: list[str]) -> tuple[Outcome, str]:
-    """Outcome and detail; an error anywhere in the notebook fails everything it derives."""
-    if not done.source.found:
-        return "unknown", f"not checked: {done.source.origin}"
-    if done.error:
-        return "fail", done.error.splitlines()[-1]
-    if not steps:
-        return "unknown", f"notebook {done.notebook} hands in no derivation"
-    return "pass", "; ".join(steps)
 
 
 def execute(source: Source) -> None:

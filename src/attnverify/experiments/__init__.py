@@ -24,6 +24,10 @@ from attnverify.experiments.trained_encoder import margins, spectra
 from attnverify.experiments.trained_models import looked, training
 from attnverify.support.errors import InputError, nearest
 
+#: What is imported above says nothing of one experiment
+#: (:mod:`attnverify.runtime.source_dependencies`).
+LOOKED_UP_BY_NAME = True
+
 #: The experiments by name, in the order of the book.
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment

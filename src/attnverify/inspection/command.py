@@ -28,8 +28,12 @@ def run(
     device: str,
     brief: bool,
     progress: Callable[[str, float], None],
+    shipped: Callable[[int], str],
 ) -> Report:
-    """The report on a folder's model at a text's or a file's tokens."""
+    """The report on a folder's model at a text's or a file's tokens.
+
+    shipped: so many words of the text that is read where none is given.
+    """
     require(text is None or tokens is None, "text", "both text and tokens", "one of them")
     chosen = None if layers is None else numbers(layers)
     options: dict[str, Any] = {
@@ -41,21 +45,14 @@ def run(
     }
     if tokens is not None:
         return inspect(model, ids_from(tokens), **options)
-    return inspect(model, text=_text(text), **options)
+    given = shipped(WORDS) if text is None else text_of(text, "text", texts.LARGEST)
+    return inspect(model, text=given, **options)
 
 
 def look(model: Path, layers: str | None, dtype: str, device: str, brief: bool) -> texts.Look:
     """How many texts are looked at, from the words of the command."""
     chosen = None if layers is None else tuple(numbers(layers))
     return texts.Look(model.absolute(), str(dtype), str(device), chosen, brief)
-
-
-def _text(file: Path | None) -> str:
-    if file is None:
-        from attnverify.experiments.trained_encoder.passages import passage
-
-        return passage(0, WORDS)
-    return text_of(file, "text", texts.LARGEST)
 
 
 def numbers(layers: str) -> list[int]:

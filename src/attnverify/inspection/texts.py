@@ -17,7 +17,7 @@ from attnverify.inspection.inspect_model import DTYPES, inspect_subject
 from attnverify.inspection.load import Folder
 from attnverify.inspection.reading import text_of
 from attnverify.runtime.campaign import Campaign
-from attnverify.runtime.task import Task
+from attnverify.runtime.tasks import Task
 from attnverify.support.errors import require
 from attnverify.support.threads import one_thread
 

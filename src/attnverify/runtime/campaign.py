@@ -17,10 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from attnverify.experiments.engine import stored
-from attnverify.runtime import cluster
+from attnverify.runtime import cluster, run_folder
 from attnverify.runtime.cache import digest, opened, sealed
-from attnverify.runtime.task import Task
+from attnverify.runtime.tasks import Task
 from attnverify.runtime.workers import run_all
 from attnverify.support.errors import InputError, RunError, require
 from attnverify.support.files import LARGEST, read_json, write_text
@@ -82,7 +81,7 @@ def ran(
     dies; the pieces that were finished are kept then.
     """
     pieces = _Pieces(campaign, folder)
-    with stored.own(folder):
+    with run_folder.own(folder):
         pieces.require_same()
         for task, found in zip(campaign.tasks, pieces.all(), strict=True):
             if found is not None:
@@ -138,7 +137,7 @@ class _Pieces:
         text = json.dumps(body, indent=1, ensure_ascii=False)
         if not self._possible(index, json.loads(text)["result"]):
             raise RunError(f"{self.tasks[index].name}: got a result that this piece cannot have")
-        with stored.told(self.path(index)):
+        with run_folder.told(self.path(index)):
             write_text(self.path(index), text + "\n")
 
     def missing(self) -> list[Task]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, cast
 
-from attnverify.runtime.task import Results, Task
+from attnverify.runtime.tasks import Results, Task
 from attnverify.support.environment import code_digest, machine, processor, variables, versions
 from attnverify.support.errors import InputError, RunError
 from attnverify.support.extras import hint

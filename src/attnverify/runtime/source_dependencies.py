@@ -1,9 +1,8 @@
 """What a piece of work depends on inside the package, read from source without running it.
 
-From a module follow everything that it imports, inside functions too. Some modules are tables that
-dispatch by name: the public names of :mod:`attnverify`, the claims, the checks (their packages
-too), the experiments. Their own imports say nothing about one claim or one chapter and are not
-followed; their text counts. What is looked up in them is resolved entry by entry:
+From a module follow everything that it imports, inside functions too. The package itself, and a
+module that sets ``LOOKED_UP_BY_NAME``, is a table in which entries are found by name. Its imports
+say nothing about one entry and are not followed; its text counts. A public name is resolved:
 ``av.norms.residual`` is in ``attnverify.mathematics.norms``. A module is the smallest unit: an edit
 of any of its lines counts.
 """
@@ -20,12 +19,8 @@ from attnverify.support.parsing import parse
 
 PACKAGE = __name__.partition(".")[0]
 SOURCE = Path(__file__).resolve().parents[2]
-TOPICS, EXPERIMENTS = f"{PACKAGE}.topics", f"{PACKAGE}.experiments"
-LOOKUP = f"{TOPICS}.lookup"  # the checks of every claim
 DEFINITIONS = ast.FunctionDef | ast.ClassDef
-TABLES = frozenset({PACKAGE, TOPICS, LOOKUP, EXPERIMENTS})
-#: Trained weights, which experiments read by name (``experiments.engine.weights.committed``).
-WEIGHTS = "experiments/weights/{}.safetensors"
+TABLE = "LOOKED_UP_BY_NAME"  # a constant that says so of the module that sets it
 
 
 class Sources:
@@ -42,6 +37,11 @@ class Sources:
             for p in files
         }
         self.modules = frozenset(name for name, path in self.files.items() if path.suffix == ".py")
+        self.data = self.files.keys() - self.modules
+        self._stems: dict[tuple[str, str], set[str]] = {}
+        for name in self.data:
+            path = Path(name)
+            self._stems.setdefault((path.parts[0], path.stem), set()).add(name)
         self.top = top
         self._stamps = self._stat()
         self._contents: dict[str, bytes] = {}
@@ -72,17 +72,18 @@ class Sources:
         return self._direct[name]
 
     def _data(self, name: str) -> set[str]:
-        """The data files that a module names: by their path from its folder, weights by name."""
+        """The data files that a module names: by their path from its folder, or by their stem.
+
+        A stem counts within the same part of the package, as of weights: each is in a folder there.
+        """
         here, texts = self.files[name].parent.relative_to(self.top), _texts(self._content(name))
-        found = {(here / text).as_posix() for text in texts}
-        if name.startswith(f"{EXPERIMENTS}."):
-            found |= {WEIGHTS.format(text) for text in texts}
-        return (found & set(self.files)) - self.modules
+        found = {(here / text).as_posix() for text in texts} & self.data
+        part = here.parts[0] if here.parts else ""
+        return found.union(*(self._stems.get((part, text), set()) for text in texts))
 
     def is_table(self, name: str) -> bool:
-        """Whether a module dispatches by name, so that its imports are not followed."""
-        inside = name.startswith(f"{TOPICS}.") and self.files[name].name == "__init__.py"
-        return name in TABLES or inside
+        """Whether entries are found by name in a module, so that its imports are not followed."""
+        return name == PACKAGE or TABLE in self.aliases(name)
 
     def named(self, name: str) -> frozenset[str]:
         """The dotted names of the package in one module: see :func:`names`."""
@@ -105,11 +106,24 @@ class Sources:
             self._resolved[dotted] = self._resolve(dotted)
         return self._resolved[dotted]
 
-    def _resolve(self, dotted: str) -> frozenset[str]:
+    def defined_as(self, dotted: str) -> str:
+        """A dotted name as where it is defined spells it, as far as that can be told."""
+        module, rest = self._split(dotted)
+        origin = self._origins(module).get(rest[0]) if rest else None
+        if origin is None or origin == dotted:
+            return dotted
+        return self.defined_as(".".join([origin, *rest[1:]]))
+
+    def _split(self, dotted: str) -> tuple[str, list[str]]:
+        """The module that a dotted name starts with, and the names behind it."""
         module, rest = dotted, []
         while module not in self.modules:
             module, _, last = module.rpartition(".")
             rest.insert(0, last)
+        return module, rest
+
+    def _resolve(self, dotted: str) -> frozenset[str]:
+        module, rest = self._split(dotted)
         if not rest or rest[0].startswith("__"):
             return above(module)
         if rest == ["*"]:

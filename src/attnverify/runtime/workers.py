@@ -19,7 +19,7 @@ from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from attnverify.runtime.task import Results, Task
+from attnverify.runtime.tasks import Results, Task
 from attnverify.support.errors import RunError
 
 CONTEXT = get_context("spawn")  # a fork of a process with threads may hang

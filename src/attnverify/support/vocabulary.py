@@ -47,6 +47,15 @@ STATUS_COLORS: dict[str, str] = {
     "failed": "#B00020",
     "not checked": "#7F7F7F",
 }
+#: Colors of curves beside those of statuses, legible on white and on dark.
+COLORS: dict[str, str] = {
+    **STATUS_COLORS,
+    "measured": "#0072B2",
+    "published": STATUS_COLORS["refuted"],
+    "repaired": STATUS_COLORS["corrected"],
+    "sharp": STATUS_COLORS["verified"],
+    "reference": STATUS_COLORS["not checked"],
+}
 
 
 def tally(statuses: Iterable[str]) -> str:

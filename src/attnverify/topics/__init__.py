@@ -1,7 +1,7 @@
 """The registry of claims: every statement of the book, apart from its evidence.
 
-One file a prefix of ids: the claims ``softmax.*`` are stated in ``softmax.py``, their checks are in
-``attnverify.topics.softmax.checks``.
+A topic holds the claims whose ids start with its name: ``topics/softmax`` those of ``softmax.*``,
+stated in its ``claims`` and checked in its ``checks``, a file or a folder of files.
 
 ``registry`` maps ids to claims; it is a mapping in the order of the book.
 
@@ -12,13 +12,23 @@ One file a prefix of ids: the claims ``softmax.*`` are stated in ``softmax.py``,
 'How many paths of each length'
 """
 
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from attnverify.verification.claim import Claim as Claim
+from attnverify.verification.claim import Origin
 from attnverify.verification.claim import Registry as Registry
 from attnverify.verification.claim import Source as Source
 
-#: The prefixes of ids, in the order of the book; each is a file of statements and one of checks.
+if TYPE_CHECKING:
+    from attnverify.checking.check import Check
+
+#: Claims and checks are found by their id, so what is imported here says nothing of one of them
+#: (:mod:`attnverify.runtime.source_dependencies`).
+LOOKED_UP_BY_NAME = True
+
+#: The topics, in the order of the book.
 PREFIXES = (
     "attention",
     "paths",
@@ -35,5 +45,27 @@ PREFIXES = (
     "modern",
     "experiment",
 )
+
+
+class Book(Origin):
+    """The topics of this package, from which the claims of the book come."""
+
+    def checks_of(self, id: str) -> "Mapping[str, Check]":
+        from attnverify.topics import lookup
+
+        return lookup.checks_of(id)
+
+    def starts(self, id: str) -> frozenset[str]:
+        from attnverify.topics import lookup
+
+        return lookup.starts(id)
+
+    @property
+    def lookups(self) -> Mapping[str, Callable[[object], frozenset[str] | None]]:
+        from attnverify.topics import lookup
+
+        return lookup.LOOKUPS
+
+
 FILES = tuple(import_module(f"{__name__}.{prefix}.claims") for prefix in PREFIXES)
-registry = Registry([claim for file in FILES for claim in file.CLAIMS])
+registry = Registry([claim for file in FILES for claim in file.CLAIMS], Book())

@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,7 @@ from attnverify.checking.check import Check, Inequality, Instance
 from attnverify.checking.search import Settings
 from attnverify.support.errors import require
 from attnverify.support.files import require_writable, write_text
-from attnverify.topics import registry
-from attnverify.topics.lookup import CHECKS
+from attnverify.verification.claim import Registry
 from attnverify.verification.replay import inequality, load, require_size
 
 FORMAT, INDEX_FORMAT = "attnverify program 1", "attnverify index 2"
@@ -69,9 +68,9 @@ class Certificate:
         return self.claim, self.name, self.twin
 
 
-def certificates(claim: str, settings: Settings) -> Iterator[Certificate]:
+def certificates(registry: Registry, claim: str, settings: Settings) -> Iterator[Certificate]:
     """The certificates of one claim that need no search."""
-    for name, check in CHECKS.get(claim, {}).items():
+    for name, check in registry.checks_of(claim).items():
         if not isinstance(check, Inequality):
             continue
         for make in check.extremal:
@@ -84,7 +83,7 @@ def certificates(claim: str, settings: Settings) -> Iterator[Certificate]:
                     yield Certificate(claim, name, twin.title, "extremal", twin.check, make())
 
 
-def program_of(certificate: Certificate, expected: str) -> dict[str, Any]:
+def program_of(statement: str, certificate: Certificate, expected: str) -> dict[str, Any]:
     """The contents of a file. Raises UntraceableError where a formula cannot be written down."""
     program, check = Program(), certificate.check
     traced = {name: _inputs(program, name, v) for name, v in certificate.instance.items()}
@@ -99,7 +98,7 @@ def program_of(certificate: Certificate, expected: str) -> dict[str, Any]:
         "check": certificate.name,
         "false twin": certificate.twin,
         "instance": certificate.kind,
-        "statement": registry[certificate.claim].statement.strip(),
+        "statement": statement.strip(),
         "expected": expected,
         "meaning": MEANING[expected],
         "inputs": {name: _numbers(v) for name, v in certificate.instance.items()},
@@ -133,7 +132,9 @@ def outcome(certificate: Certificate) -> str:
     return "attained" if seen.outcome == "unknown" and seen.attained else seen.outcome
 
 
-def write(ids: list[str], folder: Path, settings: Settings | None = None) -> dict[str, Any]:
+def write(
+    registry: Registry, ids: list[str], folder: Path, settings: Settings | None = None
+) -> dict[str, Any]:
     """Write the files of the selected claims into an empty or new folder, and return the index.
 
     The index lists the files, the inequalities, and with reasons what has no file.
@@ -145,22 +146,24 @@ def write(ids: list[str], folder: Path, settings: Settings | None = None) -> dic
     inequalities: list[dict[str, Any]] = []
     left_out: list[dict[str, Any]] = []
     for claim in registry.select(ids):
-        checks = CHECKS.get(claim.id, {})
+        checks = registry.checks_of(claim.id)
         left_out += [
             _entry(claim.id, n, None, reason=_reason(c), engine=None)
             for n, c in checks.items()
             if _reason(c)
         ]
         instances: Counter[Key] = Counter()
-        for number, certificate in enumerate(certificates(claim.id, settings or Settings())):
+        for number, certificate in enumerate(
+            certificates(registry, claim.id, settings or Settings())
+        ):
             name = f"{claim.id}-{number:03}.json"
             instances[certificate.key] += 1
-            found, content = _content(certificate)
+            found, content = _content(claim.statement, certificate)
             if isinstance(content, dict):
                 files[name] = _write(folder / name, content)
             else:
                 left_out.append(_entry(*certificate.key, reason=content, engine=found))
-        inequalities += [_entry(*key, instances=instances[key]) for key in _keys(claim.id)]
+        inequalities += [_entry(*key, instances=instances[key]) for key in _keys(claim.id, checks)]
     index = {
         "format": INDEX_FORMAT,
         "files": files,
@@ -171,24 +174,25 @@ def write(ids: list[str], folder: Path, settings: Settings | None = None) -> dic
     return index
 
 
-def write_saved(file: Path, target: Path) -> None:
+def write_saved(registry: Registry, file: Path, target: Path) -> None:
     """Write the program of a replay file's instance; raises InputError where there is none.
 
     And for a target that is the replay file itself, or that holds something else.
     """
-    claim, name, instance = load(file)
+    claim, name, instance = load(registry, file)
     other = target.resolve() != file.resolve()
     require(other, "export", f"{target}, the file with the instance", "another file")
     require_writable("export", target)
-    check = inequality(claim, name)
+    check = inequality(registry, claim, name)
     require_size(check, instance)
-    _, content = _content(Certificate(claim, name, None, "saved", check, instance))
+    certificate = Certificate(claim, name, None, "saved", check, instance)
+    _, content = _content(registry[claim].statement, certificate)
     words = f"an instance without a program ({content})"
     require(isinstance(content, dict), "file", words, "another one")
     _write(target, content)
 
 
-def _content(certificate: Certificate) -> tuple[str, dict[str, Any] | str]:
+def _content(statement: str, certificate: Certificate) -> tuple[str, dict[str, Any] | str]:
     """What the engine finds, and the contents of the file, or why there is none."""
     found = outcome(certificate)
     if found == "unknown":
@@ -196,7 +200,7 @@ def _content(certificate: Certificate) -> tuple[str, dict[str, Any] | str]:
     if certificate.twin is not None and found != "fail":
         return found, "the false twin is not refuted by this instance"
     try:
-        return found, program_of(certificate, found)
+        return found, program_of(statement, certificate, found)
     except UntraceableError as error:
         return found, str(error)
 
@@ -212,9 +216,9 @@ def _reason(check: Check) -> str | None:
     return NO_INEQUALITY.get(type(check).__name__)
 
 
-def _keys(claim: str) -> Iterator[Key]:
+def _keys(claim: str, checks: Mapping[str, Check]) -> Iterator[Key]:
     """The inequalities of a claim, each followed by its false twins that are inequalities."""
-    for name, check in CHECKS.get(claim, {}).items():
+    for name, check in checks.items():
         if isinstance(check, Inequality):
             yield claim, name, None
             for twin in check.twins:

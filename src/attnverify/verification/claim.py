@@ -1,14 +1,21 @@
-"""What a claim is: a statement, where it comes from and what it rests on. No numerics here."""
+"""What a claim is, and the registry of claims, each with the origin of its checks.
+
+No numerics here: a claim is a statement with where it comes from and what it rests on, and its
+checks are loaded when somebody asks for them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from attnverify.support.errors import InputError, nearest
 from attnverify.support.tables import Table
+
+if TYPE_CHECKING:
+    from attnverify.checking.check import Check, Described
 
 Kind = Literal["theorem", "lemma", "proposition", "counterexample", "experiment", "conjecture"]
 Assertion = Literal["holds", "fails"]
@@ -96,55 +103,121 @@ class Claim:
         return f"**{self.title}** (`{self.id}`, {self.kind})\n\n{self.statement.strip()}{source}"
 
 
+class Origin:
+    """Where claims come from: small, and sent to every process that is to check one of them."""
+
+    def checks_of(self, id: str) -> Mapping[str, Check]:
+        """The checks of a claim by name; their code is loaded into this process."""
+        raise NotImplementedError
+
+    def starts(self, id: str) -> frozenset[str] | None:
+        """Modules and data files that the checks of a claim start from.
+
+        None where what they depend on is not known; then their evidence is never kept.
+        """
+        return None
+
+    @property
+    def lookups(self) -> Mapping[str, Callable[[object], frozenset[str] | None]]:
+        """Functions and tables that notebooks look something up in, by dotted name.
+
+        Each maps what is looked up to where that starts, or to None if it may be anything.
+        """
+        return {}
+
+
+class _Entry(NamedTuple):
+    claim: Claim
+    origin: Origin
+    described: Mapping[str, Described] | None  # None: of the checks themselves
+
+
 class Registry(Mapping[str, Claim]):
-    """All claims by id, in the order of the book; ids accept globs in :meth:`select`."""
+    """All claims by id, in the order of the book; ids accept globs in :meth:`select`.
 
-    def __init__(self, claims: Iterable[Claim]) -> None:
-        self._claims: dict[str, Claim] = {}
-        self.join(claims)
+    home: the origin of the claims that it is made with; others can join.
+    """
 
-    def join(self, claims: Iterable[Claim], instead_of: Iterable[str] = ()) -> None:
-        """Add claims, in the place of those of some ids.
+    def __init__(self, claims: Iterable[Claim] = (), home: Origin | None = None) -> None:
+        self._entries: dict[str, _Entry] = {}
+        self.home = home or Origin()
+        self.join(claims, self.home)
 
+    def join(
+        self,
+        claims: Iterable[Claim],
+        origin: Origin,
+        described: Mapping[str, Mapping[str, Described]] | None = None,
+        instead_of: Iterable[str] = (),
+    ) -> None:
+        """Add claims of an origin, in the place of those of some ids.
+
+        described: what is said of their checks where these must not be loaded to be described.
         Raises InputError, and changes nothing, if one is known or uses an unknown one.
         """
         leaving = set(instead_of)
-        joined = {id: claim for id, claim in self._claims.items() if id not in leaving}
+        joined = {id: entry for id, entry in self._entries.items() if id not in leaving}
         for claim in claims:
             if claim.id in joined:
                 raise InputError(f"id: got {claim.id!r} twice, expected one claim an id")
-            joined[claim.id] = claim
-        for claim in joined.values():
+            joined[claim.id] = _Entry(claim, origin, described[claim.id] if described else None)
+        for claim, *_ in joined.values():
             for other in (*claim.uses, claim.corrected_by, claim.sharpens, claim.reads):
                 if other is not None and other not in joined:
                     hint = nearest(other, joined)
                     raise InputError(f"{claim.id}: uses unknown claim {other!r}{hint}")
-        self._claims = joined
+        self._entries = joined
+
+    def origin_of(self, id: str) -> Origin:
+        """The origin of a claim; raises InputError for an unknown id."""
+        return self._entry(id).origin
+
+    def checks_of(self, id: str) -> Mapping[str, Check]:
+        """The checks of a claim by name, loaded into this process."""
+        return self.origin_of(id).checks_of(id)
+
+    def described(self, id: str) -> Mapping[str, Described]:
+        """What is said of the checks of a claim, by name; no code of another origin is run."""
+        from attnverify.checking.check import described
+
+        known = self._entry(id).described
+        if known is not None:
+            return known
+        return {name: described(check) for name, check in self.checks_of(id).items()}
+
+    @property
+    def prefixes(self) -> frozenset[str]:
+        """What ids of its home's claims start with, before the first dot."""
+        home = (id for id, entry in self._entries.items() if entry.origin is self.home)
+        return frozenset(id.split(".")[0] for id in home)
 
     def _repr_html_(self) -> str:
         rows = [(claim.id, claim.kind, claim.title) for claim in self.values()]
         return Table(f"{len(rows)} claims", ("id", "kind", "title"), rows)._repr_html_()
 
     def __getitem__(self, id: str) -> Claim:
-        if id not in self._claims:
-            raise InputError(f"id: got {id!r}, expected a claim id{nearest(id, self._claims)}")
-        return self._claims[id]
+        return self._entry(id).claim
+
+    def _entry(self, id: str) -> _Entry:
+        if id not in self._entries:
+            raise InputError(f"id: got {id!r}, expected a claim id{nearest(id, self._entries)}")
+        return self._entries[id]
 
     def __contains__(self, id: object) -> bool:
-        return id in self._claims
+        return id in self._entries
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._claims)
+        return iter(self._entries)
 
     def __len__(self) -> int:
-        return len(self._claims)
+        return len(self._entries)
 
     def select(self, patterns: Iterable[str]) -> list[Claim]:
         """Claims whose id matches any of the patterns, in order; all of them for no pattern."""
         patterns = list(patterns)
         for pattern in patterns:
             if not any(fnmatchcase(id, pattern) for id in self):
-                hint = nearest(pattern, self._claims)
+                hint = nearest(pattern, self._entries)
                 raise InputError(f"id: got {pattern!r}, expected a claim id or a glob{hint}")
         return [
             claim

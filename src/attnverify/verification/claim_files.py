@@ -1,10 +1,10 @@
 """Claims from outside the book: in a Python file, or in a module of an installed package.
 
-The file states what files of the package state, under the same names: ``CLAIMS``, a list of
-``av.Claim``; ``CHECKS``, the checks of each by id and name; and, if there are derivations, a
-function ``derive`` that hands them to the ledger. What is brought in is checked like the book's own
-claims. It is code and runs with the rights of whoever starts it; every process that checks it gets
-the text that was read first, so all of them check the same.
+The file is an origin of claims, as the topics of the book are, and states what they state, under
+the same names: ``CLAIMS``, a list of ``av.Claim``; ``CHECKS``, the checks of each by id and name;
+and, if there are derivations, a function ``derive`` that hands them to the ledger. Its claims are
+checked like the book's own. It is code and runs with the rights of whoever starts it; every process
+that checks it gets the text that was read first, so all of them check the same.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from attnverify.checking import gather as run
 from attnverify.checking.check import Check, Described, Identity, Inequality, described
 from attnverify.checking.check_fields import in_sizes, require_form
 from attnverify.checking.preflight import require_formulas
+from attnverify.checking.records import Record
+from attnverify.checking.search import Settings
 from attnverify.derivation import ledger
 from attnverify.derivation import run_cells as derivations
 from attnverify.derivation.notebook_sources import Source as Derivation
-from attnverify.runtime.task import Task
+from attnverify.runtime.tasks import Task
 from attnverify.runtime.workers import run_all
 from attnverify.support.errors import InputError, as_given, in_words, require
-from attnverify.topics import PREFIXES, Claim, Source, registry
-from attnverify.topics.lookup import CHECKS, checks_of
+from attnverify.verification.claim import Claim, Origin, Registry, Source
 
 T = TypeVar("T")
 
@@ -49,12 +50,12 @@ TWIN = "a false neighbor that the check must reject, as check.times(0.99) or che
 
 
 @dataclass(frozen=True)
-class ClaimFile:
+class ClaimFile(Origin):
     """Where claims come from: name of the file or module, its text, and the text's SHA-256.
 
     name: ends in ".py" or begins with "module ", so that no notebook has it; module: what to
     import, "" for a file, whose text is run; place: its path, which tells an edited file from
-    another one of the same name.
+    another one of the same name; derives: whether it is known to have derivations.
     """
 
     name: str
@@ -62,6 +63,11 @@ class ClaimFile:
     sha256: str
     module: str = ""
     place: str = field(default="", compare=False, repr=False)
+    derives: bool = field(default=False, compare=False)
+
+    def checks_of(self, id: str) -> Mapping[str, Check]:
+        """The checks of one of its claims; the file runs in this process, if it has not yet."""
+        return stated(self).checks[id]
 
 
 @dataclass(frozen=True)
@@ -73,10 +79,9 @@ class Stated:
     derive: Callable[[], Any] | None
 
 
-#: What was brought into this process: the file of each claim, by id.
-_FILES: dict[str, ClaimFile] = {}
-_DERIVE: dict[ClaimFile, Callable[[], Any]] = {}  # for a file that has derivations
-_IMPORTED: dict[str, str] = {}  # SHA-256 of the text that a module was imported from
+#: What the files state that ran in this process, and, by module, the SHA-256 of what was imported.
+_RAN: dict[ClaimFile, Stated] = {}
+_IMPORTED: dict[str, str] = {}
 
 
 def read(path: Path, argument: str = "claims") -> ClaimFile:
@@ -130,81 +135,58 @@ def _points() -> Iterable[EntryPoint]:
     return entry_points(group=GROUP)
 
 
-def file_of(id: str) -> ClaimFile | None:
-    """The file that a claim was brought in from; None for a claim of the book."""
-    return _FILES.get(id)
+def file_of(registry: Registry, id: str) -> ClaimFile | None:
+    """The file that a claim comes from; None for a claim of the registry's home."""
+    origin = registry.origin_of(id)
+    return origin if isinstance(origin, ClaimFile) else None
 
 
-def examine(file: ClaimFile, limit: int | float = LIMIT) -> list[Claim]:
-    """Bring a file into a process of its own, and what it states, without its code, into this one.
-
-    Nothing of the file runs here, so it changes no other claim. Raises InputError as
-    :func:`bring_in` does, and RunError after ``limit`` seconds.
-    """
-    _replaced(file)
-    task = Task(f"reading {file.name}", _examine, (file,), limit)
-    ((claims, checks, derives),) = run_all([task], None, 1)
-    return _enter(file, Stated(claims, checks, dict if derives else None))
-
-
-def _examine(file: ClaimFile) -> tuple[list[Claim], dict[str, dict[str, Described]], bool]:
-    claims = bring_in(file)
-    for claim in claims:
-        for name, check in CHECKS[claim.id].items():
-            where = f"{claim.id}, check {name!r}: "
-            _plain(file, lambda w=where, c=check: require_formulas(w, c))
-    checks = {
-        claim.id: {name: described(check) for name, check in CHECKS[claim.id].items()}
-        for claim in claims
-    }
-    return claims, checks, file in _DERIVE
-
-
-def checks_here(claim: str) -> Mapping[str, Check]:
-    """The checks of a claim, of the book or not; the file of one from outside runs here."""
-    if file := file_of(claim):
-        bring_in(file)
-    return checks_of(claim)
-
-
-def bring_in(file: ClaimFile) -> list[Claim]:
-    """Add the claims and checks of a file to those of the book, in this process.
+def join(registry: Registry, file: ClaimFile, limit: int | float = LIMIT) -> list[Claim]:
+    """Add the claims of a file to a registry; its code runs in a process of its own.
 
     A file that is there already changes nothing; one that was edited takes the place of what it
-    stated before. Raises InputError with what is wrong in the file: nothing changes then.
+    stated before. Raises InputError with what is wrong in the file, and RunError after ``limit``
+    seconds: nothing changes then.
     """
-    known = [registry[id] for id, other in _replaced(file).items() if other == file]
-    if known and not any(isinstance(c, Described) for c in CHECKS[known[0].id].values()):
-        return known
-    return _enter(file, _stated(file))
-
-
-def _replaced(file: ClaimFile) -> dict[str, ClaimFile]:
-    """What the file stated before, by id; raises InputError if another file has its name."""
-    before = {id: other for id, other in _FILES.items() if other.name == file.name}
+    before = {id: other for id in registry if (other := file_of(registry, id))}
+    before = {id: other for id, other in before.items() if other.name == file.name}
     others = [other for other in before.values() if other.place != file.place]
     require(not others, "claims", f"two files {file.name}", "files of different names")
-    return before
+    if before and file in before.values():
+        return [registry[id] for id in before]
+    task = Task(f"reading {file.name}", examine, (file,), limit)
+    ((claims, checks, derives),) = run_all([task], None, 1)
+    for claim in claims:
+        prefix = claim.id.split(".")[0]
+        words = f"a prefix other than {prefix!r}, a book's"
+        require(prefix not in registry.prefixes, f"{file.name}: CLAIMS", repr(claim.id), words)
+    registry.join(claims, replace(file, derives=derives), checks, instead_of=before)
+    return claims
 
 
-def _enter(file: ClaimFile, stated: Stated) -> list[Claim]:
-    before = _replaced(file)
-    registry.join(stated.claims, instead_of=before)
-    for id, other in before.items():
-        del CHECKS[id], _FILES[id]
-        _DERIVE.pop(other, None)
-    for claim in stated.claims:
-        CHECKS[claim.id] = stated.checks[claim.id]
-        _FILES[claim.id] = file
-    if stated.derive is not None:
-        _DERIVE[file] = stated.derive
-    return stated.claims
+def examine(file: ClaimFile) -> tuple[list[Claim], dict[str, dict[str, Described]], bool]:
+    """What a file states, without its code, after its formulas were tried: run in this process.
+
+    The claims, what is said of their checks, and whether there are derivations.
+    """
+    own = stated(file)
+    for id, checks in own.checks.items():
+        for name, check in checks.items():
+            where = f"{id}, check {name!r}: "
+            _plain(file, lambda w=where, c=check: require_formulas(w, c))
+    checks = {
+        id: {name: described(check) for name, check in checks.items()}
+        for id, checks in own.checks.items()
+    }
+    return own.claims, checks, own.derive is not None
 
 
-def _stated(file: ClaimFile) -> Stated:
-    """Run a file; raises InputError with what is wrong in it."""
-    names = executed(file)
-    return _plain(file, lambda: _read(file, names))
+def stated(file: ClaimFile) -> Stated:
+    """Run a file in this process, once; raises InputError with what is wrong in it."""
+    if file not in _RAN:
+        names = executed(file)
+        _RAN[file] = _plain(file, lambda: _read(file, names))
+    return _RAN[file]
 
 
 def _plain(file: ClaimFile, call: Callable[[], T]) -> T:
@@ -276,10 +258,6 @@ def _claim(file: ClaimFile, claim: Any) -> Claim:
     require(type(claim) is Claim, where, type(claim).__name__, "av.Claim")
     given = isinstance(claim.id, str) and bool(ID.fullmatch(claim.id))
     require(given, where, as_given(claim.id), "an id as 'mine.lipschitz'")
-    prefix = claim.id.split(".")[0]
-    require(
-        prefix not in PREFIXES, where, repr(claim.id), f"a prefix other than {prefix!r}, a book's"
-    )
     for name in ("title", "statement", "here"):
         value = getattr(claim, name)
         require(type(value) is str, f"{claim.id}: {name}", as_given(value), "a text")
@@ -313,66 +291,51 @@ def _require_checks(file: ClaimFile, claim: Claim, checks: dict[str, Any]) -> No
     require(any(check.twins for check in own.values()), where, "no twin", TWIN)
 
 
-def gather(file: ClaimFile, claim: str, settings: Any, kinds: Iterable[str]) -> run.ClaimEvidence:
-    """As :func:`attnverify.checking.gather.gather`, in whatever process, for a claim of the file.
+def gather(
+    file: ClaimFile, claim: str, settings: Settings, kinds: Iterable[str]
+) -> run.ClaimEvidence:
+    """As :func:`attnverify.checking.gather.gather`, for a claim of the file.
 
-    The limits of its evidence name the sizes that were looked at: a reader has not seen them.
+    The limits of the evidence name the sizes that were looked at: a reader has not seen them.
     """
-    bring_in(file)
+    checks = file.checks_of(claim)
     try:
-        found = run.gather(claim, settings, kinds)
+        found = run.gather(claim, checks, settings, kinds)
     except Exception as error:  # whatever a formula or decision raises is what is wrong with it
         said = str(error) if isinstance(error, InputError) else f"got {_at(error, file)}"
         raise InputError(f"{claim}: {said}, in a check of {file.name}") from error
-    return replace(found, records=tuple(_with_sizes(claim, record) for record in found.records))
+    return replace(found, records=tuple(_with_sizes(checks[r.check], r) for r in found.records))
 
 
-def _with_sizes(claim: str, record: run.Record) -> run.Record:
-    check = CHECKS[claim][record.check]
+def _with_sizes(check: Check, record: Record) -> Record:
     if not isinstance(check, Inequality | Identity):
         return record
     return replace(record, limits=f"{record.limits}; sizes {in_sizes(check.sizes)}")
 
 
-def derive(file: ClaimFile) -> derivations.NotebookRun:
-    """Run the derivations of a file; an error in them is their outcome."""
-    bring_in(file)
+def derive(file: ClaimFile, claims: Registry | None = None) -> derivations.NotebookRun:
+    """Run the derivations of a file, which may name these claims; an error is their outcome."""
     source = Derivation(file.name, (), f"the file {file.name}", file.sha256)
     start, error = time.perf_counter(), ""
-    with ledger.recording() as entries:
+    with ledger.recording(claims=claims) as entries:
         try:
-            _DERIVE[file]()
+            run_it = stated(file).derive
+            assert run_it is not None
+            run_it()
         except (Exception, SystemExit):  # whatever a derivation raises is the outcome
             error = traceback.format_exc().strip()[-2000:]
     return derivations.NotebookRun(source, tuple(entries), error, time.perf_counter() - start)
 
 
-def tasks(
-    claims: Iterable[Claim], settings: Any, kinds: Iterable[str], limit: int | float
-) -> list[Task]:
-    """The pieces of a run that claims from outside make; none for claims of the book."""
-    found, files = [], dict.fromkeys(f for c in claims if (f := file_of(c.id)))
-    numerical = [kind for kind in kinds if kind not in ("derived", "formal")]
-    if "derived" in kinds:
-        found += [Task(f"notebook {f.name}", derive, (f,), limit) for f in files if f in _DERIVE]
-    if numerical:
-        for claim in claims:
-            if file := file_of(claim.id):
-                found.append(Task(claim.id, gather, (file, claim.id, settings, numerical), limit))
-    return found
-
-
-def ask(argument: str, limit: int | float = LIMIT) -> tuple[str, ...]:
-    """Bring in what an argument of a command names; the ids that it stands for.
+def ask(registry: Registry, argument: str, limit: int | float = LIMIT) -> tuple[str, ...]:
+    """Join what an argument of a command names; the ids that it stands for.
 
     A path of a file ("mine.py"), or an id or glob whose prefix an installed package has. For any
     other argument, (argument,).
     """
     prefix = argument.split(".")[0]
     if argument.endswith(".py"):
-        file = read(Path(argument), "id")
-    elif prefix in PREFIXES or (file := installed(prefix)) is None:
-        return (argument,)
-    known = [registry[id] for id, other in _FILES.items() if other == file]
-    claims = known or examine(file, limit)
-    return tuple(claim.id for claim in claims) if argument.endswith(".py") else (argument,)
+        return tuple(claim.id for claim in join(registry, read(Path(argument), "id"), limit))
+    if prefix not in registry.prefixes and (file := installed(prefix)) is not None:
+        join(registry, file, limit)
+    return (argument,)

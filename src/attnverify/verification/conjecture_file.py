@@ -8,6 +8,7 @@ them.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,9 @@ import torch
 
 from attnverify.checking.check_fields import require_sizes
 from attnverify.checking.search import Settings
-from attnverify.runtime.task import Task
+from attnverify.runtime.tasks import Task
 from attnverify.runtime.workers import run_all
 from attnverify.support.errors import InputError, require
-from attnverify.topics import PREFIXES
 from attnverify.verification import claim_files
 from attnverify.verification.conjecture import Constant, best_constant
 
@@ -82,23 +82,31 @@ class Answer:
         return self.claim
 
 
-def answer(path: Path, settings: Settings, limit: int | float = claim_files.LIMIT) -> Answer:
+def answer(
+    path: Path,
+    settings: Settings,
+    limit: int | float = claim_files.LIMIT,
+    taken: Collection[str] = (),
+) -> Answer:
     """The best constant that a file asks for, found in a process of its own.
 
-    Raises InputError if it asks for none, RunError after ``limit`` seconds.
+    taken: prefixes of ids that the claim must not have. Raises InputError if the file asks for
+    none, RunError after ``limit`` seconds.
     """
     file = claim_files.read(path, "file")
-    task = Task(f"the search of {file.name}", _answer, (file, settings), limit)
+    task = Task(f"the search of {file.name}", _answer, (file, settings, taken), limit)
     (found,) = run_all([task], None, 1)
     return found
 
 
-def _answer(file: claim_files.ClaimFile, settings: Settings) -> Answer:
+def _answer(file: claim_files.ClaimFile, settings: Settings, taken: Collection[str] = ()) -> Answer:
     names = claim_files.executed(file)
     for name in NAMES:
         require(name in names, "file", f"{file.name} without {name}", ", ".join(NAMES))
-    taken = [name for name in TAKEN if name in names]
-    require(not taken, "file", f"{file.name} with {', '.join(taken)}", "a file that states nothing")
+    stated = [name for name in TAKEN if name in names]
+    require(
+        not stated, "file", f"{file.name} with {', '.join(stated)}", "a file that states nothing"
+    )
     require_sizes(f"{file.name}: ", names["SIZES"])
     options = {name: names[name] for name in OPTIONAL if name in names}
     try:
@@ -107,26 +115,31 @@ def _answer(file: claim_files.ClaimFile, settings: Settings) -> Answer:
         )
     except InputError as error:
         raise InputError(f"{file.name}: {error}") from error
-    return Answer(found, as_claim(file, found, options) if found.proposal else "")
+    return Answer(found, as_claim(file, found, options, taken) if found.proposal else "")
 
 
-def as_claim(file: claim_files.ClaimFile, found: Constant, options: Any = ()) -> str:
+def as_claim(
+    file: claim_files.ClaimFile,
+    found: Constant,
+    options: Any = (),
+    taken: Collection[str] = (),
+) -> str:
     """The file with the claim that its constant is the one proposed, and a near twin."""
     assert found.proposal is not None
     return file.text.rstrip() + CLAIM.format(
         found=str(found),
         constant=found.proposal.constant,
-        name=prefix(file.name),
+        name=prefix(file.name, taken),
         arrays="\n".join(_array(key, value) for key, value in found.instance.items()),
         options="".join(f"\n            {name}={name}," for name in options),
         twin=found.twin,
     )
 
 
-def prefix(file: str) -> str:
-    """The prefix of ids for a file's name: none of the book's, and one that ids may have."""
+def prefix(file: str, taken: Collection[str]) -> str:
+    """The prefix of ids for a file's name: none that is taken, and one that ids may have."""
     name = re.sub(r"[^a-z0-9]+", "-", Path(file).stem.lower()).strip("-")
-    return name if name[:1].isalpha() and name not in PREFIXES else f"my-{name}".rstrip("-")
+    return name if name[:1].isalpha() and name not in taken else f"my-{name}".rstrip("-")
 
 
 def _array(name: str, value: torch.Tensor) -> str:

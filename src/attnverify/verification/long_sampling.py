@@ -21,11 +21,13 @@ from attnverify.checking.records import Outcome, read
 from attnverify.checking.search import Found, Settings, shortfall, violation
 from attnverify.runtime.cache import digest
 from attnverify.runtime.campaign import Campaign, Finished, ran
-from attnverify.runtime.task import Task
+from attnverify.runtime.tasks import Task
 from attnverify.support import files
 from attnverify.support.environment import versions
 from attnverify.support.errors import require
-from attnverify.verification import claim_files, replay
+from attnverify.verification import replay
+from attnverify.verification.claim import Origin
+from attnverify.verification.claim_files import ClaimFile
 
 FORMAT = "attnverify sample 1"
 REPORT = "report.json"
@@ -35,8 +37,9 @@ ORDER = ("pass", "unknown", "fail")
 
 @dataclass(frozen=True)
 class Plan:
-    """Which claim, how many random instances a check, how many a piece, and the first seed."""
+    """A claim of an origin, how many random instances a check, how many a piece, the first seed."""
 
+    origin: Origin
     claim: str
     samples: int
     piece: int
@@ -48,7 +51,7 @@ class Plan:
             require(
                 isinstance(value, int) and value >= least, name, value, f"an integer >= {least}"
             )
-        sampled = bool(_sampling(self.claim))
+        sampled = bool(_sampling(self.origin, self.claim))
         require(sampled, "id", f"{self.claim!r}, which has no check that samples", "one that has")
 
     @property
@@ -62,14 +65,14 @@ class Plan:
 
     def command(self, number: int) -> str:
         """The command that repeats a piece, with all else that there is to say of the claim."""
-        file, settings = claim_files.file_of(self.claim), self.settings(number)
-        what = self.claim if file is None or file.module else file.name
+        file, settings = self.origin, self.settings(number)
+        what = file.name if isinstance(file, ClaimFile) and not file.module else self.claim
         numbers = f"--samples {settings.samples} --seed {settings.seed}"
         return f"attnverify verify {what} --evidence sampled {numbers}"
 
     def campaign(self) -> Campaign:
         """The pieces, and what they follow from."""
-        file = claim_files.file_of(self.claim)
+        file = self.origin if isinstance(self.origin, ClaimFile) else None
         settings: dict[str, Any] = {
             "claim": self.claim,
             "stated in": file and {"file": file.name, "sha256": file.sha256},
@@ -78,22 +81,23 @@ class Plan:
             "seed": self.seed,
         }
         tasks = [
-            Task(f"piece {k + 1}", piece, (self.claim, self.settings(k), file))
+            Task(f"piece {k + 1}", piece, (self.origin, self.claim, self.settings(k)))
             for k in range(self.pieces)
         ]
         return Campaign("samples of a claim", settings, tasks, self.possible)
 
     def possible(self, number: int, entries: Any) -> bool:
         """Whether a piece can find this: every check that samples, on as many cases as planned."""
-        checks, settings = _sampling(self.claim), self.settings(number)
+        checks, settings = _sampling(self.origin, self.claim), self.settings(number)
         return [entry["check"] for entry in entries] == list(checks) and all(
-            _possible(self.claim, checks[entry["check"]], settings, entry) for entry in entries
+            _possible(self.origin, self.claim, checks[entry["check"]], settings, entry)
+            for entry in entries
         )
 
 
-def _sampling(claim: str) -> dict[str, Inequality | Identity]:
+def _sampling(origin: Origin, claim: str) -> dict[str, Inequality | Identity]:
     """The checks of a claim that sample, by name."""
-    checks = claim_files.checks_here(claim).items()
+    checks = origin.checks_of(claim).items()
     return {name: check for name, check in checks if isinstance(check, Inequality | Identity)}
 
 
@@ -110,7 +114,9 @@ class Entry:
     instance: dict | None
 
 
-def _possible(claim: str, check: Inequality | Identity, settings: Settings, entry: Any) -> bool:
+def _possible(
+    origin: Origin, claim: str, check: Inequality | Identity, settings: Settings, entry: Any
+) -> bool:
     """Whether a piece can have this entry, with exactly the cases that were planned."""
     ratio = entry["ratio"]
     found = read(Entry, {**entry, "ratio": None if ratio == math.inf else ratio})
@@ -119,7 +125,7 @@ def _possible(claim: str, check: Inequality | Identity, settings: Settings, entr
     planned = planned and 0 <= found.undecided <= found.cases
     if isinstance(check, Identity):
         return planned and _possible_of_identity(found)
-    return planned and _possible_of_inequality(claim, check, found)
+    return planned and _possible_of_inequality(origin, claim, check, found)
 
 
 def _possible_of_identity(found: Entry) -> bool:
@@ -135,13 +141,13 @@ def _possible_of_identity(found: Entry) -> bool:
     return told and (found.outcome == "fail") == (found.ratio > 1)
 
 
-def _possible_of_inequality(claim: str, check: Inequality, found: Entry) -> bool:
+def _possible_of_inequality(origin: Origin, claim: str, check: Inequality, found: Entry) -> bool:
     """What is said of an instance is compared anew: the larger part of what is believed."""
     seen = None
     if found.instance is not None:
         instance = replay.instance_of(found.instance)
         seen = compare(check, instance)
-        if digest(replay.body_of(claim, found.check, instance)) != digest(found.instance):
+        if digest(replay.body_of(origin, claim, found.check, instance)) != digest(found.instance):
             return False
     if found.ratio != (None if seen is None else _number(seen.midpoint)):
         return False
@@ -159,17 +165,13 @@ def _number(ratio: float | None) -> float | None:
     return None if ratio is None or math.isnan(ratio) else ratio
 
 
-def piece(
-    claim: str, settings: Settings, file: claim_files.ClaimFile | None
-) -> list[dict[str, Any]]:
+def piece(origin: Origin, claim: str, settings: Settings) -> list[dict[str, Any]]:
     """One piece, in whatever process: an entry for every check that samples."""
-    if file is not None:
-        claim_files.bring_in(file)
-    found = gather.sampled(claim, settings)
-    return [_entry(claim, name, each) for name, each in found.items()]
+    found = gather.sampled(claim, origin.checks_of(claim), settings)
+    return [_entry(origin, claim, name, each) for name, each in found.items()]
 
 
-def _entry(claim: str, check: str, found: Found) -> dict[str, Any]:
+def _entry(origin: Origin, claim: str, check: str, found: Found) -> dict[str, Any]:
     kept = found.instance
     return {
         "check": check,
@@ -178,7 +180,7 @@ def _entry(claim: str, check: str, found: Found) -> dict[str, Any]:
         "cases": found.instances,
         "undecided": found.instances - found.decided,
         "detail": found.detail,
-        "instance": replay.body_of(claim, check, kept) if kept is not None else None,
+        "instance": replay.body_of(origin, claim, check, kept) if kept is not None else None,
     }
 
 

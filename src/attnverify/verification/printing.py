@@ -12,14 +12,13 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from attnverify.support.vocabulary import STATUS_COLORS, tally
+from attnverify.support.vocabulary import STATUS_COLORS
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from attnverify.checking.records import Record
     from attnverify.derivation.notebook_sources import Source
-    from attnverify.verification.verify import Report
+    from attnverify.verification.report import Report
 
 #: Columns for the longest id and a little of all else, so that no id is cut; terminals wrap lines.
 NARROWEST = 60
@@ -88,9 +87,11 @@ def progress_bar() -> Progress:
 
 def print_report(report: Report, to: Console) -> None:
     """The table of the claims, every piece that did not pass, the reasons, the verdict."""
+    from attnverify.verification.report import COLUMNS
+
     shown = table(*COLUMNS)
     for claim in report.claims:
-        first, status, *others = report_row(report, claim.id)
+        first, status, *others = report.row(claim.id)
         shown.add_row(first, f"[{STATUS_COLORS[status]}]{status}[/]", *others)
     to.print(shown)
     to.print(FALSE_AT, markup=False, highlight=False)
@@ -109,7 +110,7 @@ def print_report(report: Report, to: Console) -> None:
         to.print(f"{report.reused} {words}", markup=False)
     if report.interrupted:
         to.print("interrupted: what was not finished is not checked", style="red")
-    to.print(verdict(report), markup=False)
+    to.print(report.verdict(), markup=False)
 
 
 def print_samples(report: dict[str, Any], to: Console) -> None:
@@ -130,26 +131,6 @@ def print_samples(report: dict[str, Any], to: Console) -> None:
     to.print(words, markup=False, highlight=False)
 
 
-COLUMNS = ("claim", "status", "evidence", "best ratio", "false at", "twins")
-
-
-def report_row(report: Report, id: str) -> tuple[str, str, str, str, str, str]:
-    """What a report says about one claim, in the order of COLUMNS."""
-    from attnverify.verification.margins import best_ratio, false_at
-
-    records, twins = report.records[id], report.twins[id]
-    as_stored = [record.as_json() for record in records]
-    ratio = best_ratio(id, as_stored)
-    return (
-        id,
-        report.standing[id].status,
-        _kinds(records),
-        "-" if ratio is None else f"{ratio:.6f}",
-        " ".join(false_at(as_stored)) or "-",
-        f"{sum(t.rejected for t in twins)}/{len(twins)}",
-    )
-
-
 def _origins(sources: Sequence[Source]) -> list[str]:
     """Where the derivations came from; the digests of many are left to the JSON report."""
     found = [s for s in sources if s.found]
@@ -162,22 +143,8 @@ def _origins(sources: Sequence[Source]) -> list[str]:
     return [f"derivations: {s.notebook}.md, {s.origin}, SHA-256 {s.sha256}" for s in found]
 
 
-def _kinds(records: Sequence[Record]) -> str:
-    """Three letters a kind of evidence, with "!" behind a kind that did not pass everywhere."""
-    failed = {r.kind for r in records if r.outcome != "pass"}
-    return " ".join(k[:3] + "!" * (k in failed) for k in dict.fromkeys(r.kind for r in records))
-
-
 #: What stands in the column of the factors.
 FALSE_AT = (
     "false at: factors of the right sides with which the inequalities are certainly false, one "
     "each;\nthe best constant lies between this share of the stated one and the stated one"
 )
-
-
-def verdict(report: Report) -> str:
-    """One line: how many claims have which status, and how many twins were rejected."""
-    statuses = [report.standing[c.id].status for c in report.claims]
-    twins = [t for twins in report.twins.values() for t in twins]
-    rejected = f"{sum(t.rejected for t in twins)} of {len(twins)} twins rejected"
-    return f"{len(statuses)} claims: {tally(statuses)}; {rejected}"

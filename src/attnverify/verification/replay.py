@@ -21,7 +21,8 @@ from attnverify.checking.check import Inequality, Instance
 from attnverify.support.errors import InputError, require, require_finite
 from attnverify.support.files import read_json, write_text
 from attnverify.support.seeds import generator
-from attnverify.verification import claim_files
+from attnverify.verification.claim import Origin, Registry
+from attnverify.verification.claim_files import ClaimFile, file_of
 
 FORMAT = "attnverify instance 1"
 LARGEST = 16 << 20  # bytes
@@ -29,9 +30,9 @@ AXES, LETTERS = 8, 200  # of an array, of a name
 LARGER, SMALL = 4, 256  # an instance has at most so many times the numbers of the check's own
 
 
-def save(path: Path, claim: str, check: str, instance: Instance) -> None:
+def save(origin: Origin, path: Path, claim: str, check: str, instance: Instance) -> None:
     """Save one instance (float64 tensors without batch axis)."""
-    write_text(path, dumps(body_of(claim, check, instance)))
+    write_text(path, dumps(body_of(origin, claim, check, instance)))
 
 
 def dumps(body: dict[str, Any]) -> str:
@@ -39,15 +40,15 @@ def dumps(body: dict[str, Any]) -> str:
     return json.dumps(body, indent=1) + "\n"
 
 
-def body_of(claim: str, check: str, instance: Instance) -> dict[str, Any]:
+def body_of(origin: Origin, claim: str, check: str, instance: Instance) -> dict[str, Any]:
     """What a replay file holds, as JSON."""
     arrays = {
         name: {"shape": list(value.shape), "values": [float(v).hex() for v in value.flatten()]}
         for name, value in sorted(instance.items())
     }
     body = {"format": FORMAT, "claim": claim, "check": check, "arrays": arrays}
-    if file := claim_files.file_of(claim):
-        body["stated in"] = {"file": file.name, "sha256": file.sha256}
+    if isinstance(origin, ClaimFile):
+        body["stated in"] = {"file": origin.name, "sha256": origin.sha256}
     return {**body, "sha256": _digest(body)}
 
 
@@ -55,7 +56,7 @@ def _digest(body: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
-def load(path: Path) -> tuple[str, str, Instance]:
+def load(registry: Registry, path: Path) -> tuple[str, str, Instance]:
     """(claim, check, instance) of a file; raises InputError that says what is wrong with it.
 
     An instance of a claim from outside is of the text that states it, and of no other.
@@ -73,7 +74,7 @@ def load(path: Path) -> tuple[str, str, Instance]:
         named = named and all(map(_is_name, arrays))
         given = f"no claim, check or named arrays in {path.name}"
         require(named, "file", given, "all three")
-        _require_stated(claim, body.get("stated in"))
+        _require_stated(registry, claim, body.get("stated in"))
         return claim, check, instance_of(body)
 
 
@@ -86,9 +87,9 @@ def _is_name(value: Any) -> bool:
     return isinstance(value, str) and value.isprintable() and 0 < len(value) <= LETTERS
 
 
-def _require_stated(claim: str, stated: Any) -> None:
+def _require_stated(registry: Registry, claim: str, stated: Any) -> None:
     """The claim is the book's, or was brought in from the file that the replay file names."""
-    file = claim_files.file_of(claim)
+    file = file_of(registry, claim) if claim in registry else None
     if file is None and stated is None:
         return
     parts = stated if isinstance(stated, dict) else {}
@@ -124,13 +125,13 @@ def _tensor(name: str, array: Any) -> torch.Tensor:
     return tensor.reshape(shape)
 
 
-def replay(path: Path) -> tuple[str, str, Comparison]:
+def replay(registry: Registry, path: Path) -> tuple[str, str, Comparison]:
     """Recheck a saved instance: (claim, check, comparison in ball arithmetic).
 
     Raises InputError if the file cannot be read or its instance is none of the check's.
     """
-    claim, name, instance = load(path)
-    check = inequality(claim, name)
+    claim, name, instance = load(registry, path)
+    check = inequality(registry, claim, name)
     require_size(check, instance)
     return claim, name, compare(check, instance)
 
@@ -151,9 +152,9 @@ def _numbers(instance: Instance) -> int:
     return sum(value.numel() for value in instance.values())
 
 
-def inequality(claim: str, name: str) -> Inequality:
+def inequality(registry: Registry, claim: str, name: str) -> Inequality:
     """The check that a replay file names; raises InputError if it is no inequality of the claim."""
-    check = claim_files.checks_here(claim).get(name)
+    check = registry.checks_of(claim).get(name)
     if not isinstance(check, Inequality):
         raise InputError(f"check: got {name!r}, expected an inequality of {claim}")
     return check

@@ -9,17 +9,16 @@ from typing import Any
 
 from attnverify.checking import gather as run
 from attnverify.checking.check import Identity, Inequality
-from attnverify.checking.gather import ClaimEvidence, gather
+from attnverify.checking.gather import ClaimEvidence, gather_from
 from attnverify.checking.records import Record, TwinRecord, read
 from attnverify.derivation import reviewed_record, run_cells
 from attnverify.derivation.entry import Entry, Step
 from attnverify.runtime.cache import Key, Store
 from attnverify.runtime.source_dependencies import Sources
-from attnverify.runtime.task import Task
+from attnverify.runtime.tasks import Task
 from attnverify.support.errors import require
-from attnverify.topics import registry
-from attnverify.topics.lookup import checks_of
 from attnverify.verification import cache_keys
+from attnverify.verification.claim import Registry
 
 Piece = ClaimEvidence | run_cells.NotebookRun
 
@@ -27,8 +26,8 @@ Piece = ClaimEvidence | run_cells.NotebookRun
 class Reuse:
     """The pieces that a store has, the tasks that are left, and the keys of these."""
 
-    def __init__(self, tasks: Iterable[Task], store: Store | None) -> None:
-        self.store = store
+    def __init__(self, tasks: Iterable[Task], store: Store | None, registry: Registry) -> None:
+        self.store, self.registry = store, registry
         self.found: list[Piece] = []
         self.missing: list[Task] = []
         self._keys: dict[str, Key] = {}
@@ -37,9 +36,10 @@ class Reuse:
             self._look_up(task)
 
     def _look_up(self, task: Task) -> None:
-        if self.store and self._sources:
-            self._keys[task.name] = key_of(task, self._sources)
-            piece = read_piece(task, self.store.get(self._keys[task.name]))
+        key = key_of(task, self._sources, self.registry) if self._sources else None
+        if self.store and key is not None:
+            self._keys[task.name] = key
+            piece = read_piece(task, self.store.get(key), self.registry)
             if piece is not None:
                 self.found.append(piece)
                 return
@@ -51,7 +51,7 @@ class Reuse:
         Not after an edit of the package since the keys were made: nobody knows which text ran.
         """
         for piece in pieces:
-            key = self._keys.get(name_of(piece))  # none for a claim from outside
+            key = self._keys.get(name_of(piece))  # none where it depends on who knows what
             if (
                 key
                 and self.store
@@ -65,13 +65,15 @@ class Reuse:
             self.store.prune()
 
 
-def key_of(task: Task, sources: Sources) -> Key:
-    """All that a task's outcome depends on."""
-    if task.function is gather:
-        claim, settings, kinds = task.arguments
-        return cache_keys.of_claim(claim, settings, kinds, sources)
-    (source,) = task.arguments
-    return cache_keys.of_derivations(source.notebook, source.cells, sources)
+def key_of(task: Task, sources: Sources, registry: Registry) -> Key | None:
+    """All that a task's outcome depends on; None where that is not known, as of a file's claims."""
+    if task.function is gather_from:
+        _, claim, settings, kinds = task.arguments
+        return cache_keys.of_claim(claim, settings, kinds, sources, registry)
+    if task.function is run_cells.run:
+        source, _ = task.arguments
+        return cache_keys.of_derivations(source.notebook, source.cells, sources, registry)
+    return None
 
 
 def complete(piece: Piece) -> bool:
@@ -95,13 +97,14 @@ def _value(piece: Piece) -> dict[str, Any]:
     return {"entries": [asdict(entry) for entry in piece.entries], "seconds": piece.seconds}
 
 
-def read_piece(task: Task, value: Any) -> Piece | None:
+def read_piece(task: Task, value: Any, registry: Registry) -> Piece | None:
     """What a task found, from JSON; None unless it is complete and has all that the task finds.
 
     A store is a folder that others may write to: what is in it is looked at like any input.
     """
     try:
-        piece = _evidence(task, value) if task.function is gather else _derivations(task, value)
+        claims = task.function is gather_from
+        piece = _evidence(task, value) if claims else _derivations(task, value, registry)
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError):
         return None  # parts that are not what they should be, None in place of all
     return piece if complete(piece) else None
@@ -112,8 +115,8 @@ def _evidence(task: Task, value: Any) -> ClaimEvidence:
     records = tuple(read(Record, each) for each in value["records"])
     twins = tuple(read(TwinRecord, each) for each in value["twins"])
     require(value.keys() == {"records", "twins"}, "entry", list(value), "records and twins")
-    claim, settings, kinds = task.arguments
-    checks = checks_of(claim)
+    origin, claim, settings, kinds = task.arguments
+    checks = origin.checks_of(claim)
     steps = {name: run.evidence(check, settings, name) for name, check in checks.items()}
     planned = [
         (kind, name, limits)
@@ -135,9 +138,9 @@ def _evidence(task: Task, value: Any) -> ClaimEvidence:
     return ClaimEvidence(claim, records, twins)
 
 
-def _derivations(task: Task, value: Any) -> run_cells.NotebookRun:
+def _derivations(task: Task, value: Any, registry: Registry) -> run_cells.NotebookRun:
     """The entries of a notebook, which hand in every derivation as it is recorded."""
-    (source,) = task.arguments
+    source, _ = task.arguments
     entries, seconds = tuple(map(_entry, value["entries"])), value["seconds"]
     whole = value.keys() == {"entries", "seconds"} and type(seconds) is float and seconds >= 0
     require(whole, "entry", list(value), "entries and seconds")

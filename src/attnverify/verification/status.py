@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from attnverify.checking.records import Record, TwinRecord
 from attnverify.support.vocabulary import UNCHECKED, Status
-from attnverify.topics import Claim, Registry
-from attnverify.topics.lookup import checks_of
 from attnverify.verification import formal
+from attnverify.verification.claim import Claim, Registry
 
 
 @dataclass(frozen=True)
@@ -20,17 +19,20 @@ class Standing:
     reasons: tuple[str, ...] = ()
 
 
-def required(claim: Claim) -> set[tuple[str, str]]:
+def required(registry: Registry, claim: Claim) -> set[tuple[str, str]]:
     """The (kind, check) pairs that apply to a claim: its checks', the derivation, the theorems.
 
     The outcome of an experiment is measured and not derived.
     """
-    pairs = {(kind, name) for name, check in checks_of(claim.id).items() for kind in check.kinds}
+    checks = registry.described(claim.id)
+    pairs = {(kind, name) for name, check in checks.items() for kind in check.kinds}
     pairs |= {("formal", theorem.name) for theorem in formal.theorems_of(claim.id)}
     return pairs | {("derived", claim.notebook)} if claim.derived else pairs
 
 
-def own(claim: Claim, records: Iterable[Record], twins: Iterable[TwinRecord]) -> Standing:
+def own(
+    registry: Registry, claim: Claim, records: Iterable[Record], twins: Iterable[TwinRecord]
+) -> Standing:
     """Status from a claim's own evidence alone."""
     records, twins = list(records), list(twins)
     failed = [f"{r.kind} ({r.check}): {r.outcome}" for r in records if r.outcome == "fail"]
@@ -40,9 +42,12 @@ def own(claim: Claim, records: Iterable[Record], twins: Iterable[TwinRecord]) ->
     if not twins and all(r.outcome == "unknown" for r in records):
         return Standing(UNCHECKED, tuple(f"{r.kind} ({r.check}): {r.detail}" for r in records))
     passed = {(r.kind, r.check) for r in records if r.outcome == "pass"}
-    missing = sorted(required(claim) - passed)
+    missing = sorted(required(registry, claim) - passed)
+    tested = {twin.check for twin in twins}
     untested = [
-        n for n, c in checks_of(claim.id).items() if c.twins and n not in {t.check for t in twins}
+        name
+        for name, check in registry.described(claim.id).items()
+        if check.twins and name not in tested
     ]
     reasons = [f"no passing {kind} evidence ({check})" for kind, check in missing]
     reasons += [f"twins not run ({name})" for name in untested]

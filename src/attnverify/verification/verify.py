@@ -4,109 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
-from attnverify.checking.gather import ClaimEvidence, gather
-from attnverify.checking.records import Record, TwinRecord, require_kinds
+from attnverify.checking.gather import ClaimEvidence, gather_from
+from attnverify.checking.records import Record, require_kinds
 from attnverify.checking.search import Settings
-from attnverify.derivation import notebook_sources as notebooks
-from attnverify.derivation import run_cells
+from attnverify.derivation import notebook_sources, run_cells
 from attnverify.runtime.cache import Store
-from attnverify.runtime.task import Task
+from attnverify.runtime.tasks import Task
 from attnverify.runtime.workers import run_all
-from attnverify.support.environment import machine, versions
-from attnverify.support.tables import Table
-from attnverify.support.vocabulary import KINDS, REPORT_VERSION, Kind
-from attnverify.topics import Claim, registry
-from attnverify.verification import claim_files, formal, printing
+from attnverify.support.vocabulary import KINDS
+from attnverify.verification import claim_files, derived_evidence, formal
+from attnverify.verification.claim import Claim, Registry
+from attnverify.verification.report import Interrupted, Report
 from attnverify.verification.reuse import Reuse, name_of
-from attnverify.verification.status import Standing, own, standings
+from attnverify.verification.status import own, standings
 
 Progress = Callable[[str], None]
-
-
-@dataclass
-class Report:
-    """Evidence and status of the selected claims and of those they rest on, in registry order."""
-
-    claims: list[Claim]
-    records: dict[str, list[Record]]
-    twins: dict[str, list[TwinRecord]]
-    settings: Settings
-    standing: dict[str, Standing] = field(default_factory=dict)
-    derivations: list[notebooks.Source] = field(default_factory=list)
-    interrupted: bool = False
-    reused: int = 0  # pieces taken from a store
-
-    @property
-    def as_claimed(self) -> bool:
-        """The run is whole, its evidence passed, and every twin that ran was rejected.
-
-        A run that gathered nothing shows nothing.
-        """
-        outcomes = {r.outcome for records in self.records.values() for r in records}
-        rejected = all(t.rejected for twins in self.twins.values() for t in twins)
-        return outcomes == {"pass"} and rejected and not self.interrupted
-
-    def __str__(self) -> str:
-        return repr(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
-
-    def table(self) -> Table:
-        """A line a claim, as the command prints them, under the verdict."""
-        rows = [printing.report_row(self, claim.id) for claim in self.claims]
-        return Table(printing.verdict(self), printing.COLUMNS, rows)
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "version": REPORT_VERSION,
-            "environment": environment(),
-            "settings": asdict(self.settings),
-            "derivations": {
-                s.notebook: {"origin": s.origin, "sha256": s.sha256} for s in self.derivations
-            },
-            "interrupted": self.interrupted,
-            "reused": self.reused,
-            "claims": [self._claim_json(claim) for claim in self.claims],
-        }
-
-    def _claim_json(self, claim: Claim) -> dict[str, Any]:
-        standing = self.standing[claim.id]
-        file = claim_files.file_of(claim.id)
-        return {
-            "id": claim.id,
-            **({"file": {"name": file.name, "sha256": file.sha256}} if file else {}),
-            "kind": claim.kind,
-            "title": claim.title,
-            "source": claim.source,
-            "status": standing.status,
-            "reasons": list(standing.reasons),
-            "uses": list(claim.uses),
-            "evidence": [r.as_json() for r in self.records[claim.id]],
-            "twins": [t.as_json() for t in self.twins[claim.id]],
-        }
-
-
-class Interrupted(KeyboardInterrupt):
-    """A run was interrupted; ``report`` has what was gathered until then."""
-
-    def __init__(self, report: Report) -> None:
-        super().__init__("interrupted")
-        self.report = report
-
-
-def environment() -> dict[str, str]:
-    """Versions and machine kind that produced a report."""
-    kind = machine()
-    return {"machine": f"{kind['system']} {kind['architecture']}", **versions()}
+LIMIT = claim_files.LIMIT
 
 
 def verify(
+    registry: Registry,
     patterns: str | Sequence[str],
     settings: Settings | None = None,
     kinds: Sequence[str] = KINDS,
@@ -116,12 +36,12 @@ def verify(
     progress: Progress = lambda message: None,
     notebooks_folder: Path | None = None,
     store: Store | None = None,
-    limit: int | float = claim_files.LIMIT,
+    limit: int | float = LIMIT,
 ) -> Report:
     """Check the claims that match ``patterns`` (one or several ids or globs; none means all).
 
-    A path of a Python file stands for the claims that it states, each piece of which may take
-    ``limit`` seconds (:mod:`attnverify.verification.claim_files`).
+    A path of a Python file stands for the claims that it states, which join the registry; each
+    piece of them may take ``limit`` seconds (:mod:`attnverify.verification.claim_files`).
     What they rest on and what corrects them is checked too: their statuses depend on it.
     settings: how hard to search (default: as hard as the command); kinds: which evidence to gather;
     scheduler: address of a dask scheduler, else ``jobs`` local processes (default: one a core);
@@ -143,24 +63,18 @@ def verify(
     """
     require_kinds(kinds)
     settings = settings or Settings()
-    claims = registry.completed(registry.select(_ids(patterns, limit)))
-    own = [c for c in claims if claim_files.file_of(c.id) is None]
-    report = Report(claims, {c.id: [] for c in claims}, {c.id: [] for c in claims}, settings)
-    tasks: list[Task] = []
-    if "derived" in kinds:
-        report.derivations = [notebooks.load(n, notebooks_folder) for n in _deriving(own)]
-        tasks += [Task(f"notebook {s.notebook}", run_cells.run, (s,)) for s in report.derivations]
-    numerical = _numerical(kinds)
-    if numerical:
-        tasks += [Task(c.id, gather, (c.id, settings, numerical)) for c in own]
-    brought = claim_files.tasks(claims, settings, kinds, limit)
+    claims = _asked(registry, patterns, limit)
+    records, twins = ({c.id: [] for c in claims} for _ in range(2))
+    report = Report(registry, claims, records, twins, settings)
+    pieces = _pieces(registry, claims, settings, kinds, notebooks_folder, limit)
+    report.derivations = [t.arguments[0] for t in pieces if t.function is run_cells.run]
     if "formal" in kinds:
         _read_proofs(report)
     here = store if scheduler is None and settings.device == "cpu" else None
-    kept = Reuse(tasks, here)
+    kept = Reuse(pieces, here, registry)
     report.reused = len(kept.found)
     try:
-        with closing(run_all([*kept.missing, *brought], scheduler, jobs)) as results:
+        with closing(run_all(kept.missing, scheduler, jobs)) as results:
             for result in chain(kept.found, kept.keep(results)):
                 _take(report, result)
                 progress(name_of(result))
@@ -170,36 +84,61 @@ def verify(
     return _judged(report)
 
 
+def tasks_in(
+    registry: Registry, patterns: Sequence[str], kinds: Sequence[str], limit: int | float = LIMIT
+) -> int:
+    """Number of pieces that :func:`verify` reports progress for."""
+    claims = _asked(registry, patterns, limit)
+    return len(_pieces(registry, claims, Settings(), kinds, None, limit))
+
+
+def _asked(registry: Registry, patterns: str | Sequence[str], limit: int | float) -> list[Claim]:
+    """The claims that are asked for and those that their statuses depend on; files are joined."""
+    patterns = [patterns] if isinstance(patterns, str) else patterns
+    ids = [id for pattern in patterns for id in claim_files.ask(registry, pattern, limit)]
+    return registry.completed(registry.select(ids))
+
+
+def _pieces(
+    registry: Registry,
+    claims: Sequence[Claim],
+    settings: Settings,
+    kinds: Sequence[str],
+    folder: Path | None,
+    limit: int | float,
+) -> list[Task]:
+    """The pieces of a run: one a notebook or file that derives something, then one a claim."""
+    files = {claim.id: claim_files.file_of(registry, claim.id) for claim in claims}
+    found: dict[str, Task] = {}  # of the same name: the same notebook
+    for claim in claims if "derived" in kinds else ():
+        name, file = f"notebook {claim.notebook}", files[claim.id]
+        if file is None and claim.derived and name not in found:
+            source = notebook_sources.load(claim.notebook, folder)
+            found[name] = Task(name, run_cells.run, (source, registry))
+        elif file is not None and file.derives:
+            found[name] = Task(name, claim_files.derive, (file, registry), limit)
+    numerical = [kind for kind in kinds if kind not in ("derived", "formal")]
+    for claim in claims if numerical else ():
+        given, file = (claim.id, settings, numerical), files[claim.id]
+        found[claim.id] = (
+            Task(claim.id, gather_from, (registry.origin_of(claim.id), *given))
+            if file is None
+            else Task(claim.id, claim_files.gather, (file, *given), limit)
+        )
+    return list(found.values())
+
+
 def _judged(report: Report) -> Report:
     """The report in a fixed order and with its statuses."""
+    registry = report.registry
     for claim in report.claims:  # the order of arrival depends on the machine, the report must not
         report.records[claim.id].sort(key=_place)
         report.twins[claim.id].sort(key=lambda t: (t.check, t.twin))
-    alone = {c.id: own(c, report.records[c.id], report.twins[c.id]) for c in report.claims}
+    alone = {
+        c.id: own(registry, c, report.records[c.id], report.twins[c.id]) for c in report.claims
+    }
     report.standing = standings(registry, alone)
     return report
-
-
-def _ids(patterns: str | Sequence[str], limit: int | float) -> list[str]:
-    """The patterns; what names claims from outside brings them in."""
-    patterns = [patterns] if isinstance(patterns, str) else patterns
-    return [id for pattern in patterns for id in claim_files.ask(pattern, limit)]
-
-
-def tasks_in(
-    patterns: Sequence[str], kinds: Sequence[Kind], limit: int | float = claim_files.LIMIT
-) -> int:
-    """Number of pieces :func:`verify` reports progress for."""
-    claims = registry.completed(registry.select(_ids(patterns, limit)))
-    own = [c for c in claims if claim_files.file_of(c.id) is None]
-    notebooks = len(_deriving(own)) if "derived" in kinds else 0
-    found = notebooks + (len(own) if _numerical(kinds) else 0)
-    return found + len(claim_files.tasks(claims, None, kinds, limit))
-
-
-def _numerical(kinds: Sequence[str]) -> list[str]:
-    """The kinds that the checks of a claim gather, in a piece a claim."""
-    return [kind for kind in kinds if kind not in ("derived", "formal")]
 
 
 def _read_proofs(report: Report) -> None:
@@ -208,11 +147,6 @@ def _read_proofs(report: Report) -> None:
         records, twins = formal.evidence_of(claim.id)
         report.records[claim.id] += records
         report.twins[claim.id] += twins
-
-
-def _deriving(claims: Sequence[Claim]) -> list[str]:
-    """The notebooks of the claims that are derived, each once."""
-    return list(dict.fromkeys(c.notebook for c in claims if c.derived))
 
 
 def _place(record: Record) -> tuple[int, str]:
@@ -226,7 +160,7 @@ def _take(report: Report, result: ClaimEvidence | run_cells.NotebookRun) -> None
         return
     for claim in report.claims:
         if claim.derived and claim.notebook == result.notebook:
-            reviewed = claim_files.file_of(claim.id) is None
-            records, twins = run_cells.records(claim.id, result, reviewed=reviewed)
+            reviewed = claim_files.file_of(report.registry, claim.id) is None
+            records, twins = derived_evidence.records(claim.id, result, reviewed=reviewed)
             report.records[claim.id] += records
             report.twins[claim.id] += twins

@@ -17,18 +17,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from attnverify.support.vocabulary import STATUS_COLORS
-
-# Okabe-Ito colors, told apart by readers with any color vision; legible on white and on dark.
-COLORS = {
-    **STATUS_COLORS,
-    # what a curve is
-    "measured": "#0072B2",
-    "published": STATUS_COLORS["refuted"],
-    "repaired": STATUS_COLORS["corrected"],
-    "sharp": STATUS_COLORS["verified"],
-    "reference": STATUS_COLORS["not checked"],
-}
+from attnverify.support.vocabulary import COLORS as COLORS
 
 #: Width of every figure in inches. A phone of 390 pixels shows it at 85 %, so that letters of 8
 #: points are 9 pixels high; a wide screen shows it larger (book.css). One drawing serves both.

@@ -7,8 +7,7 @@ from typing import Any
 
 from attnverify.book.pages.common import Evidence, number
 from attnverify.checking.definition_agreement import LIMITS as BY_DEFINITION
-from attnverify.topics import Claim
-from attnverify.topics.lookup import checks_of
+from attnverify.topics import Claim, registry
 from attnverify.verification.formal_words import checked
 from attnverify.verification.margins import at_equality, best_ratio, measure
 from attnverify.verification.status import required
@@ -48,7 +47,9 @@ def _kind(claim: Claim, kind: str, records: Iterable[Record]) -> list[str]:
     own = [r for r in records if r["kind"] == kind]
     passed = [r for r in own if r["outcome"] == "pass"]
     clauses = list(filter(None, FOUND[kind](claim, passed))) if passed else []
-    asked = {check for k, check in required(claim) if k == kind} | {r["check"] for r in own}
+    asked = {check for k, check in required(registry, claim) if k == kind} | {
+        r["check"] for r in own
+    }
     counts = {o: sum(r["outcome"] == o for r in own) for o in ("fail", "unknown")}
     counts["missing"] = len(asked - {r["check"] for r in own})
     for outcome, count in counts.items():
@@ -72,7 +73,9 @@ def _decided(claim: Claim, passed: Sequence[Record]) -> list[str]:
 
 
 def _sampled(claim: Claim, passed: Sequence[Record]) -> list[str]:
-    errors = [r["ratio"] for r in passed if measure(claim.id, r["check"]) == "error/bound"]
+    errors = [
+        r["ratio"] for r in passed if measure(registry, claim.id, r["check"]) == "error/bound"
+    ]
     worst = max((e for e in errors if e is not None), default=None)
     told = [] if worst is None else [f"largest error/bound {number(worst)}"]
     return [_looked_at(passed, "instances sampled"), *told]
@@ -86,11 +89,11 @@ def _certified(claim: Claim, passed: Sequence[Record]) -> list[str]:
     """Entries compared with their definitions are counted apart: they are no instances."""
     compared = sum(r["decided"] for r in passed if r["limits"] == BY_DEFINITION)
     own = [r for r in passed if r["limits"] != BY_DEFINITION]
-    best = best_ratio(claim.id, own)
+    best = best_ratio(registry, claim.id, own)
     near = "" if best is None else f"best ratio {number(best)}"
     return [
         f"certified in {_count(sum(r['decided'] for r in own), 'case')}" if own else "",
-        "up to equality" if any(at_equality(claim.id, r) for r in own) else near,
+        "up to equality" if any(at_equality(registry, claim.id, r) for r in own) else near,
         f"formulas match their definitions in {_count(compared, 'entry')}" if compared else "",
     ]
 
@@ -123,7 +126,7 @@ def _twins(claim: Claim, twins: Sequence[Record]) -> list[str]:
     if twins:
         rejected = sum(t["rejected"] for t in twins)
         return [f"{rejected} of {_count(len(twins), 'twin')} rejected"]
-    return ["twins: not run"] if any(c.twins for c in checks_of(claim.id).values()) else []
+    return ["twins: not run"] if any(c.twins for c in registry.described(claim.id).values()) else []
 
 
 def _count(n: int, noun: str) -> str:

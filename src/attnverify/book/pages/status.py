@@ -74,7 +74,7 @@ def _row(claim: Claim, evidence: Evidence) -> list[str]:
         f"[]{{#{anchor(claim.id, 'status')}}}{{claim}}`{claim.id} <{claim.id}>`",
         badge(status) + _mark(claim, records),
         f"{{evidence}}`{kinds} <{claim.id}>`" if kinds else "–",
-        number(best_ratio(claim.id, records)),
+        number(best_ratio(registry, claim.id, records)),
         ", ".join(false_at(records)) or "–",
         f"{{twins}}`{rejected} of {len(twins)} <{claim.id}>`" if twins else "–",
         f"{{doc}}`{claim.notebook} </notebooks/{claim.notebook}>`",
@@ -92,7 +92,7 @@ def _outcome(claim: Claim, kind: str, records: list[Mapping[str, Any]]) -> str:
     for worst in ("fail", "unknown", "pass"):
         if worst in outcomes:
             return kind + WORDS[worst]
-    return f"{kind} not run" if kind in {k for k, _ in required(claim)} else ""
+    return f"{kind} not run" if kind in {k for k, _ in required(registry, claim)} else ""
 
 
 def _reasons(members: list[Claim], evidence: Evidence) -> list[str]:

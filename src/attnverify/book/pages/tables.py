@@ -11,7 +11,7 @@ from docutils import nodes
 from attnverify.book.pages.common import FIXED, Evidence, anchor, number
 from attnverify.checking.definition_agreement import LIMITS as BY_DEFINITION
 from attnverify.checking.gather import ATTACKED, CERTIFIED, SAMPLED
-from attnverify.topics import Claim
+from attnverify.topics import Claim, registry
 from attnverify.verification.margins import false_at, measure
 
 OUTCOMES = {"pass": f"✓{FIXED}pass", "fail": f"✗{FIXED}fail", "unknown": f"?{FIXED}unknown"}
@@ -65,7 +65,7 @@ def limits(claim: Claim, evidence: Evidence) -> list[tuple[str, str]]:
 
 
 def _record(id: str, record: Mapping[str, Any]) -> Row:
-    ratio, what = record["ratio"], measure(id, record["check"])
+    ratio, what = record["ratio"], measure(registry, id, record["check"])
     exact = what == "error/bound" and record["kind"] == "certified"  # no rounding to measure
     shown = "–" if ratio is None or exact else f"{what} {number(ratio)}"
     shown += "".join(f"; false at {factor}" for factor in false_at([record]))

@@ -13,8 +13,8 @@ from html import escape
 from jaxtyping import Float
 from torch import Tensor
 
-from attnverify.book.figures import COLORS
 from attnverify.support.errors import require
+from attnverify.support.vocabulary import COLORS
 
 SIDE = 200  # of a panel, in units of the picture
 HEAD = 24  # height of a panel's title

@@ -13,24 +13,31 @@ from rich.table import Table
 from attnverify.experiments import EXPERIMENTS, Settings, find
 from attnverify.experiments.engine import results, stored
 from attnverify.experiments.engine.model import Experiment, Row
-from attnverify.topics import registry
+from attnverify.verification.claim import Registry
 
 MOST_ROWS = 60  # printed; the file has all
 
 
-def show_all(out: Console) -> None:
+def show_all(out: Console, claims: Registry) -> None:
     """The experiments with the title and the notebook of their claims."""
     table = Table(box=box.SIMPLE, padding=(0, 1), pad_edge=False)
     for name in ("name", "measures", "book says", "notebook"):
         table.add_column(name, overflow="fold", no_wrap=name == "name")
     for name, experiment in EXPERIMENTS.items():
-        claim = registry[experiment.claim]
+        claim = claims[experiment.claim]
         says = "the criterion " + ("is met" if claim.asserts == "holds" else "is not met")
         table.add_row(name, claim.title, says, f"notebooks/{claim.notebook}.md")
     out.print(table)
 
 
-def run(name: str, settings: Settings, folder: Path | None, out: Console, err: Console) -> bool:
+def run(
+    name: str,
+    settings: Settings,
+    folder: Path | None,
+    out: Console,
+    err: Console,
+    claims: Registry,
+) -> bool:
     """Run, print, save; whether the criterion came out as the book says, or nothing is judged.
 
     folder: where the table, checkpoints and metrics go; None means ./attnverify-NAME. Raises
@@ -45,7 +52,7 @@ def run(name: str, settings: Settings, folder: Path | None, out: Console, err: C
         path = folder / f"{name}.json"
         results.require_own(path)
         result = _measure(experiment, replace(settings, folder=folder), err)
-        agrees = _tell(experiment, result, out)
+        agrees = _tell(experiment, result, out, claims[experiment.claim].asserts)
         with stored.told(path):
             results.save(path, result)
     out.print(f"wrote {path}", markup=False, highlight=False)
@@ -62,7 +69,7 @@ def _measure(experiment: Experiment, settings: Settings, err: Console) -> result
         return results.run(experiment, replace(settings, progress=advance))
 
 
-def _tell(experiment: Experiment, result: results.Result, out: Console) -> bool:
+def _tell(experiment: Experiment, result: results.Result, out: Console, asserts: str) -> bool:
     """Print the table and the verdict; whether it is as the book says.
 
     A quick run of an experiment whose criterion asks for more is as good as measured.
@@ -76,7 +83,7 @@ def _tell(experiment: Experiment, result: results.Result, out: Console) -> bool:
     holds = result.verdict["holds"]
     words = {True: "met", False: "not met", None: "undecided"}[holds]
     out.print(f"criterion {words}: {result.verdict['argument']}", markup=False, highlight=False)
-    agrees = holds is (registry[experiment.claim].asserts == "holds")
+    agrees = holds is (asserts == "holds")
     how = "as" if agrees else "not as"
     out.print(f"{how} the book says; {result.seconds} s", markup=False, highlight=False)
     return agrees

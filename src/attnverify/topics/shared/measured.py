@@ -1,15 +1,23 @@
-"""The criteria of the experiments, judged on the tables that come with the package."""
+"""The criteria of the experiments as checks of claims, judged on the committed tables."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from attnverify.checking.check import Check, Measured, Twin
 from attnverify.experiments import EXPERIMENTS
-from attnverify.experiments.engine.model import Experiment, Judge
+from attnverify.experiments.engine import results
+from attnverify.experiments.engine.model import Experiment, Judge, Row
 from attnverify.topics import registry
 
 
+def _rows(name: str) -> list[Row]:
+    return results.committed(name).rows
+
+
 def _measured(experiment: Experiment, judge: Judge, **options) -> Measured:
-    return Measured(experiment.name, experiment.run, judge, experiment.limits, **options)
+    rows = partial(_rows, experiment.name)
+    return Measured(rows, experiment.run, judge, experiment.limits, **options)
 
 
 def _check(experiment: Experiment) -> Measured:

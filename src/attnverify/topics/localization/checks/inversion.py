@@ -11,10 +11,10 @@ import torch
 
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import certain
-from attnverify.arithmetic.quadrature import enclosure, reference, scalar
 from attnverify.checking.check import Check, Decision
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import chisquare
+from attnverify.mathematics.quadrature import enclosure, reference, scalar
 from attnverify.support.verdict import Verdict
 from attnverify.topics.localization.definitions import scores
 from attnverify.topics.shared.simulation_cases import CASES

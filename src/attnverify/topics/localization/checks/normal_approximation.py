@@ -11,10 +11,10 @@ from flint import arb
 
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import both, certain
-from attnverify.arithmetic.quadrature import enclosure
 from attnverify.checking.check import Check, Decision, Inequality
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import chisquare, localization
+from attnverify.mathematics.quadrature import enclosure
 from attnverify.support.verdict import Verdict
 from attnverify.topics.localization.checks.exact_law import SINGULAR
 from attnverify.topics.localization.definitions import scores

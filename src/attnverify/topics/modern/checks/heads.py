@@ -17,7 +17,6 @@ from attnverify.mathematics import collapse, head_bounds, norms
 from attnverify.mathematics.softmax import oscillation
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
-from attnverify.topics.modern.checks import grouped_heads
 from attnverify.topics.modern.definitions import heads as definitions
 from attnverify.topics.shared.layer_instances import (
     KEY_WIDTH,
@@ -332,5 +331,4 @@ CHECKS: dict[str, dict[str, Check]] = {
         "nothing smaller": PAIRS,
         "entry by entry": by_definition(definitions.heads, "s_h in place of 1/s_h", power=-1),
     },
-    **grouped_heads.CHECKS,
 }

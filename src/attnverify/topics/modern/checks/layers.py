@@ -17,7 +17,6 @@ from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import collapse, layernorm, norms
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
-from attnverify.topics.modern.checks import gated_mlp, pre_norm
 from attnverify.topics.modern.definitions import layers as definitions
 from attnverify.topics.shared.layer_instances import KEY_WIDTH, along_first_axis
 
@@ -192,6 +191,4 @@ CHECKS: dict[str, dict[str, Check]] = {
             definitions.norms, "the sum of squares in place of their mean", mean=False
         ),
     },
-    **gated_mlp.CHECKS,
-    **pre_norm.CHECKS,
 }
