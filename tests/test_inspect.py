@@ -20,14 +20,14 @@ import attnverify as av
 import modelzoo
 from attnverify import cli
 from attnverify.experiments.trained_encoder import spectra
-from attnverify.inspection import command, library, outputs, page, perhead
+from attnverify.inspection import command, load, outputs, page, perhead
 from attnverify.inspection.columns import TABLES
 from attnverify.inspection.forward import Subject, trace
 from attnverify.inspection.inputs import Inputs
-from attnverify.inspection.reading import ids_from
+from attnverify.inspection.load import ids_from
+from attnverify.inspection.reconstruction import reconstruct
 from attnverify.inspection.report import Report, dumps
 from attnverify.inspection.rollout import Rollout
-from attnverify.inspection.streams import reconstruct
 from attnverify.mathematics.rates import layer_threshold
 from attnverify.support.errors import InputError
 from attnverify.topics import registry
@@ -797,7 +797,7 @@ def test_layer_numbers():
 
 
 def test_transformers_is_optional(folder, monkeypatch):
-    monkeypatch.setattr(library.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(load.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(InputError, match="^model: got no package transformers, expected it .pip"):
         av.inspect(folder, [3, 4])
 

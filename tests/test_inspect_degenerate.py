@@ -11,19 +11,19 @@ from torch import nn
 import attnverify as av
 import modelzoo
 from attnverify.arithmetic import ops
-from attnverify.inspection import maps, outputs, over_texts, rollout, shares, words
+from attnverify.inspection import outputs, over_texts, rollout, shares, words
 from attnverify.inspection import report as report_module
+from attnverify.inspection import trace as trace_module
 from attnverify.inspection.drawings import figures, grid
 from attnverify.inspection.forward import trace
 from attnverify.inspection.page import page
-from attnverify.inspection.reconstruction import ReconstructionError
+from attnverify.inspection.reconstruction import HERE, ReconstructionError, Streams
 from attnverify.inspection.report import dumps
-from attnverify.inspection.streams import HERE, Streams
 from attnverify.inspection.trace import Step
 from attnverify.mathematics import norms
 from attnverify.support.errors import InputError
 
-SINGLE = maps.unit_roundoff(torch.float32)
+SINGLE = trace_module.unit_roundoff(torch.float32)
 SINGLE_NOTE = report_module.SINGLE
 
 
@@ -114,7 +114,9 @@ def test_a_wrong_step_among_tiny_numbers_is_seen(size):
     X = tokens()[None].double()
     weight = torch.eye(8, dtype=torch.float64) * size
     valid = torch.ones(1, 5, dtype=torch.bool)
-    right, wrong = (Step("here", [maps.Dense(weight)], X * s, HERE) for s in (size, 2 * size))
+    right, wrong = (
+        Step("here", [trace_module.Dense(weight)], X * s, HERE) for s in (size, 2 * size)
+    )
     streams = Streams.of(X, valid)
     streams.through([right], "layer 1")
     assert not streams.checks[0].idle
@@ -172,7 +174,7 @@ def test_float32_inside_is_seen_where_it_is(case):
         assert (SINGLE_NOTE in notes) is inside
     if case == "bert":  # weights of 1 and of 1/4 are float32 numbers by chance
         assert SINGLE_NOTE not in av.inspect(model, [5]).notes
-        assert maps.rounded_to(torch.full((4, 4), 0.25).double()) == HERE
+        assert trace_module.rounded_to(torch.full((4, 4), 0.25).double()) == HERE
 
 
 def test_a_share_below_its_rounding_is_no_headline():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attnverify.inspection import drawings, outputs, page, texts
-from attnverify.inspection.reading import ids_from, text_of
+from attnverify.inspection.load import ids_from, text_of
 from attnverify.inspection.report import Report, dumps, inspect
 from attnverify.inspection.words import summary
 from attnverify.support import files

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from attnverify.inspection.families import require_family
-from attnverify.inspection.reading import shown
-from attnverify.support.errors import InputError, require
+from attnverify.support.errors import InputError, require, shown
 
 REFUSED = ("quantization_config", "compression_config", "auto_map", "trust_remote_code")
 REFUSED += ("custom_pipelines", "attn_implementation", "kernel_config", "use_kernels")

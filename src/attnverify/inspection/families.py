@@ -1,30 +1,152 @@
-"""Adapters: one a family of ``transformers``, in a table by the ``model_type`` of config.json.
+"""How a family builds its layers: which modules of the model hold which part of a block.
 
-To add one, write a function from a model to an :class:`~attnverify.inspection.spec.Architecture`
-that names the modules of its blocks, and enter it in FAMILIES. A run refuses it where it is wrong.
+An adapter is a function from a model to an :class:`Architecture`. It names modules; it computes
+nothing. What the modules did in a forward pass is seen through hooks, and the trace made from both
+is checked against the model at every step (:mod:`attnverify.inspection.reconstruction`), so that an
+adapter cannot be wrong unnoticed. To add a family of ``transformers``, write its adapter and enter
+it in FAMILIES under the ``model_type`` of its config.json.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from attnverify.inspection.reading import shown
-from attnverify.inspection.spec import (
-    MLP,
-    Architecture,
-    Attention,
-    Block,
-    layer_norm,
-    linear,
-    linears,
-    rms_norm,
-    third,
-    third_of_each,
-)
-from attnverify.support.errors import InputError
+from attnverify.inspection.trace import double
+from attnverify.support.errors import InputError, require, shown
+
+Place = tuple[nn.Module, Literal["input", "output"]]
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A linear map: weight (in, out), bias (out,) or None, both float64.
+
+    module: whose output shows the result, if one does; columns: which of that output's entries
+    these are, all if None.
+    """
+
+    weight: Tensor
+    bias: Tensor | None
+    module: nn.Module | None = None
+    columns: Tensor | None = None
+
+
+def linear(module: Any, columns: Tensor | None = None) -> Linear:
+    """An ``nn.Linear`` (out, in), or the Conv1D of transformers' GPT-2 (in, out).
+
+    columns: the outputs of one part of a fused map (queries, keys, values).
+    """
+    weight = double(module.weight)
+    weight = weight.mT if isinstance(module, nn.Linear) else weight
+    bias = None if module.bias is None else double(module.bias)
+    if columns is not None:
+        weight = weight[:, columns]
+        bias = None if bias is None else bias[columns]
+    return Linear(weight.contiguous(), bias, module, columns)
+
+
+def linears(query: Any, key: Any, value: Any, output: Any) -> tuple[Linear, Linear, Linear, Linear]:
+    """The four maps of an attention that has a module for each."""
+    return linear(query), linear(key), linear(value), linear(output)
+
+
+def third(module: Any, part: int) -> Linear:
+    """Queries (0), keys (1) or values (2) of a fused map that has them one after the other."""
+    width = double(module.weight).shape[0 if isinstance(module, nn.Linear) else 1] // 3
+    return linear(module, torch.arange(part * width, (part + 1) * width))
+
+
+def third_of_each(module: Any, part: int, heads: int) -> Linear:
+    """The same of a fused map that has queries, keys and values head by head (GPT-NeoX)."""
+    columns = torch.arange(module.weight.shape[0]).reshape(heads, 3, -1)
+    return linear(module, columns[:, part].flatten())
+
+
+@dataclass(frozen=True)
+class Norm:
+    """Layer norm, or RMS norm; ``single``: computed in float32 whatever the model's dtype."""
+
+    module: nn.Module
+    epsilon: float
+    centered: bool = True
+    single: bool = False
+
+
+def layer_norm(module: Any) -> Norm:
+    """An ``nn.LayerNorm``."""
+    return Norm(module, module.eps)
+
+
+def rms_norm(module: Any) -> Norm:
+    """The RMS norm of transformers' Llama and its kin, which computes in float32."""
+    return Norm(module, module.variance_epsilon, centered=False, single=True)
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Attention: ``module`` returns the matrices as its second output.
+
+    scale: what scores are multiplied by; rotary: queries and keys are rotated by position, as the
+    module's argument ``position_embeddings`` says; norms: those of queries and keys, head by head.
+    """
+
+    module: nn.Module
+    query: Linear
+    key: Linear
+    value: Linear
+    output: Linear
+    heads: int
+    key_heads: int
+    scale: float
+    rotary: bool = False
+    norms: tuple[Norm, Norm] | None = None
+
+
+@dataclass(frozen=True)
+class MLP:
+    """down(activation(up x)), or down(activation(gate x) * up x) where ``gate`` is the activation.
+
+    up's module and down's module are seen. Without a gate the activation is held fixed as the
+    quotient of down's input and up's output, so it may be any that is 0 at 0.
+    """
+
+    up: Linear
+    down: Linear
+    gate: nn.Module | None = None
+
+
+@dataclass(frozen=True)
+class Block:
+    """input + what the branches give, each behind its norm; then the norms of ``after``.
+
+    total: where that sum is seen.
+    """
+
+    branches: Sequence[tuple[Norm | None, Attention | MLP]]
+    total: Place
+    after: Sequence[Norm] = ()
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """The layers in order (one module may stand for several), and the norm behind the last.
+
+    blocks: from a layer's module to its blocks; positions: the largest number of tokens, if there
+    is one; causal: whether tokens see earlier ones alone; tokens_first: inputs are (tokens, batch,
+    width).
+    """
+
+    layers: Sequence[nn.Module]
+    blocks: Callable[[nn.Module], Sequence[Block]]
+    final: Norm | None = None
+    positions: int | None = None
+    causal: bool = False
+    tokens_first: bool = False
 
 
 def gpt2(model: Any) -> Architecture:
@@ -233,10 +355,55 @@ def require_family(model_type: Any, where: str) -> str:
 
 def architecture_of(model: nn.Module) -> Architecture:
     """The architecture of a module of ``transformers``, or of a ``torch.nn.TransformerEncoder``."""
-    from attnverify.inspection.torch_encoder import torch_encoder
-
     if isinstance(model, nn.TransformerEncoder | nn.TransformerEncoderLayer):
         return torch_encoder(model)
     config = getattr(model, "config", None)
     family = require_family(getattr(config, "model_type", None), type(model).__name__)
     return FAMILIES[family](model)
+
+
+def torch_encoder(model: nn.TransformerEncoder | nn.TransformerEncoderLayer) -> Architecture:
+    """Layer norm after each sum, or before each branch with ``norm_first``."""
+    alone = isinstance(model, nn.TransformerEncoderLayer)
+    layers: list[Any] = [model] if alone else list(model.layers)
+    final = None if alone or model.norm is None else layer_norm(model.norm)
+    orders = {layer.self_attn.batch_first for layer in layers}
+    require(len(orders) == 1, "model", "layers with and without batch_first", "one of them")
+    return Architecture(layers, _torch_blocks, final, tokens_first=orders == {False})
+
+
+def _torch_blocks(layer: Any) -> list[Block]:
+    a = layer.self_attn
+    attention = Attention(
+        a,
+        _fused_part(a, 0),
+        _fused_part(a, 1),
+        _fused_part(a, 2),
+        Linear(double(a.out_proj.weight).mT, _bias(a.out_proj.bias), None),
+        heads=a.num_heads,
+        key_heads=a.num_heads,
+        scale=a.head_dim**-0.5,
+    )
+    mlp = MLP(linear(layer.linear1), linear(layer.linear2))
+    first, second = layer_norm(layer.norm1), layer_norm(layer.norm2)
+    if layer.norm_first:
+        return [
+            Block([(first, attention)], (layer.norm2, "input")),
+            Block([(second, mlp)], (layer, "output")),
+        ]
+    return [
+        Block([(None, attention)], (layer.norm1, "input"), [first]),
+        Block([(None, mlp)], (layer.norm2, "input"), [second]),
+    ]
+
+
+def _fused_part(a: nn.MultiheadAttention, part: int) -> Linear:
+    """Queries, keys or values of the fused matrix, whose product no module shows."""
+    rows = slice(part * a.embed_dim, (part + 1) * a.embed_dim)
+    weight = double(a.in_proj_weight)[rows].mT.contiguous()
+    bias = None if a.in_proj_bias is None else double(a.in_proj_bias)[rows]
+    return Linear(weight, bias)
+
+
+def _bias(bias: Any) -> Any:
+    return None if bias is None else double(bias)

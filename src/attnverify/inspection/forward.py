@@ -11,12 +11,11 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from attnverify.inspection.families import architecture_of
+from attnverify.inspection.families import Architecture, Attention, architecture_of
 from attnverify.inspection.inputs import Inputs
 from attnverify.inspection.reconstruction import ReconstructionError
 from attnverify.inspection.record import Record, places
 from attnverify.inspection.rollout import fits
-from attnverify.inspection.spec import Architecture, Attention
 from attnverify.inspection.trace import Layer, Step, Trace
 from attnverify.support.errors import InputError, RunError, require
 

@@ -9,9 +9,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnverify.inspection import spec
-from attnverify.inspection.maps import Dense, Gate, Map, Mix, Norm, rounded_to, unit_roundoff
-from attnverify.inspection.trace import Block, Branch, HeadNorm, Heads, Layer, Step, double
+from attnverify.inspection import families
+from attnverify.inspection.trace import (
+    Block,
+    Branch,
+    Dense,
+    Gate,
+    HeadNorm,
+    Heads,
+    Layer,
+    Map,
+    Mix,
+    Norm,
+    Step,
+    double,
+    rounded_to,
+    unit_roundoff,
+)
 from attnverify.support.errors import InputError, require
 
 HIDDEN = (
@@ -46,19 +60,19 @@ class Record:
         require(id(module) in self.calls, "model", f"{name} that was not called", "its adapter's")
         return self.calls[id(module)]
 
-    def at(self, place: spec.Place) -> Tensor:
+    def at(self, place: families.Place) -> Tensor:
         """The tensor at an input or output, in its own dtype."""
         call = self.of(place[0])
         return call.input if place[1] == "input" else call.outputs[0]
 
-    def result(self, linear: spec.Linear) -> Tensor | None:
+    def result(self, linear: families.Linear) -> Tensor | None:
         """The output of a linear map, if a module shows it."""
         if linear.module is None:
             return None
         out = self.of(linear.module).outputs[0]
         return out if linear.columns is None else out[..., linear.columns]
 
-    def layer(self, number: int, x: Tensor, blocks: Sequence[spec.Block]) -> Layer:
+    def layer(self, number: int, x: Tensor, blocks: Sequence[families.Block]) -> Layer:
         """The trace of one layer whose input is x."""
         x = double(x)
         made: list[Block] = []
@@ -69,7 +83,7 @@ class Record:
             for norm, body in block.branches:
                 branch = self._branch(norm, body, before)
                 branches.append(branch)
-                if isinstance(body, spec.Attention):
+                if isinstance(body, families.Attention):
                     inner = branch.steps[0].seen if norm else before
                     heads = self._heads(body, inner)
             total = self.at(block.total)
@@ -79,13 +93,13 @@ class Record:
             raise InputError("model: got a layer without attention, expected one with it")
         return Layer(number, x, made, heads)
 
-    def end(self, final: spec.Norm | None) -> list[Step]:
+    def end(self, final: families.Norm | None) -> list[Step]:
         """The norm behind the last layer, if there is one."""
         return self._norms([final], double(self.of(final.module).input)) if final else []
 
-    def _branch(self, norm: spec.Norm | None, body: Any, x: Tensor) -> Branch:
+    def _branch(self, norm: families.Norm | None, body: Any, x: Tensor) -> Branch:
         steps = self._norms([norm] if norm else [], x)
-        parts = self._attention(body) if isinstance(body, spec.Attention) else self._mlp(body)
+        parts = self._attention(body) if isinstance(body, families.Attention) else self._mlp(body)
         waiting: list[Map] = []
         for name, map, seen in parts:
             waiting.append(map)
@@ -94,7 +108,7 @@ class Record:
                 waiting = []
         return Branch(steps)
 
-    def _norms(self, norms: Sequence[spec.Norm], x: Tensor) -> list[Step]:
+    def _norms(self, norms: Sequence[families.Norm], x: Tensor) -> list[Step]:
         steps = []
         for norm in norms:
             map = Norm.at(x, norm.epsilon, norm.centered, *_affine(norm.module))
@@ -105,7 +119,7 @@ class Record:
             steps.append(Step("norm", [map], x, unit))
         return steps
 
-    def _attention(self, body: spec.Attention) -> list[tuple[str, Map, Tensor | None]]:
+    def _attention(self, body: families.Attention) -> list[tuple[str, Map, Tensor | None]]:
         output = body.output.module
         mixed = None if output is None else self.of(output).input
         result = self.result(body.output)
@@ -119,7 +133,7 @@ class Record:
             ),
         ]
 
-    def matrices(self, body: spec.Attention) -> Tensor:
+    def matrices(self, body: families.Attention) -> Tensor:
         """The attention matrices of a layer, (batch, heads, tokens, tokens), float64."""
         outputs = self.of(body.module).outputs
         P = outputs[1] if len(outputs) > 1 else None
@@ -137,7 +151,7 @@ class Record:
         require(good, "model", "attention with NaN, negative or infinite entries", expected)
         return double(P)
 
-    def _rotation(self, body: spec.Attention) -> tuple[Tensor, Tensor] | None:
+    def _rotation(self, body: families.Attention) -> tuple[Tensor, Tensor] | None:
         if not body.rotary:
             return None
         rotation = self.of(body.module).rotation
@@ -148,7 +162,7 @@ class Record:
             )
         return double(rotation[0]), double(rotation[1])
 
-    def _mlp(self, body: spec.MLP) -> list[tuple[str, Map, Tensor | None]]:
+    def _mlp(self, body: families.MLP) -> list[tuple[str, Map, Tensor | None]]:
         if body.up.module is None or body.down.module is None:
             raise InputError("model: got an MLP without modules, expected ones to look at")
         up, down = self.of(body.up.module).outputs[0], self.of(body.down.module)
@@ -162,7 +176,7 @@ class Record:
             ("MLP, down", _dense(body.down), down.outputs[0]),
         ]
 
-    def _heads(self, body: spec.Attention, x: Tensor) -> Heads:
+    def _heads(self, body: families.Attention, x: Tensor) -> Heads:
         Q = _per_head(body.query, body.heads, body.heads)
         K, V = (_per_head(part, body.heads, body.key_heads) for part in (body.key, body.value))
         out = body.output.weight
@@ -184,7 +198,7 @@ class Record:
         )
 
 
-def _head_norm(norm: spec.Norm) -> HeadNorm:
+def _head_norm(norm: families.Norm) -> HeadNorm:
     return HeadNorm(norm.epsilon, norm.centered, *_affine(norm.module))
 
 
@@ -194,11 +208,11 @@ def _affine(module: nn.Module) -> tuple[Tensor | float, Tensor | float]:
     return 1.0 if scale is None else double(scale), 0.0 if bias is None else double(bias)
 
 
-def _dense(part: spec.Linear) -> Dense:
+def _dense(part: families.Linear) -> Dense:
     return Dense(part.weight, 0.0 if part.bias is None else part.bias)
 
 
-def _per_head(part: spec.Linear, heads: int, groups: int) -> tuple[Tensor, Tensor]:
+def _per_head(part: families.Linear, heads: int, groups: int) -> tuple[Tensor, Tensor]:
     """(heads, width, size) and (heads, size) from ``groups`` maps that heads in a row share."""
     width, total = part.weight.shape
     bias = part.weight.new_zeros(total) if part.bias is None else part.bias
@@ -215,14 +229,14 @@ def _quotient(after: Tensor, before: Tensor) -> Tensor:
     return torch.where(zero, 0.0, after / torch.where(zero, 1.0, before))
 
 
-def places(blocks: Sequence[spec.Block]) -> list[nn.Module]:
+def places(blocks: Sequence[families.Block]) -> list[nn.Module]:
     """All modules whose calls a layer's trace is made from."""
     found: list[nn.Module | None] = []
     for block in blocks:
         found += [block.total[0], *(norm.module for norm in block.after)]
         for norm, body in block.branches:
             found += [norm.module] if norm else []
-            if isinstance(body, spec.Attention):
+            if isinstance(body, families.Attention):
                 found += [body.module, body.value.module, body.output.module]
             else:
                 found += [body.up.module, body.down.module, body.gate]

@@ -16,10 +16,9 @@ from attnverify.inspection.columns import TABLES
 from attnverify.inspection.forward import Subject
 from attnverify.inspection.inputs import Inputs
 from attnverify.inspection.load import Folder
-from attnverify.inspection.maps import unit_roundoff
+from attnverify.inspection.reconstruction import Streams
 from attnverify.inspection.rollout import Rollout, fits
-from attnverify.inspection.streams import Streams
-from attnverify.inspection.trace import Layer, Step
+from attnverify.inspection.trace import Layer, Step, unit_roundoff
 from attnverify.support import environment
 from attnverify.support.errors import InputError, require
 from attnverify.support.memory import readable, require_bytes

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnverify.inspection.backward import by_length, centered, twice_centered
 from attnverify.inspection.layers import differ
-from attnverify.inspection.streams import Streams
+from attnverify.inspection.reconstruction import Streams
 
 Row = dict[str, Any]
 

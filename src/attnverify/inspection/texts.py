@@ -12,8 +12,7 @@ from typing import Any
 
 from attnverify.inspection import over_texts, report
 from attnverify.inspection.forward import Subject
-from attnverify.inspection.load import Folder
-from attnverify.inspection.reading import text_of
+from attnverify.inspection.load import Folder, text_of
 from attnverify.runtime.campaign import Campaign
 from attnverify.runtime.workers import Task
 from attnverify.support.errors import require

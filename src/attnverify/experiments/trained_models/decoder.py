@@ -13,7 +13,7 @@ from torch.func import functional_call
 from attnverify.experiments.engine.model import Row
 from attnverify.experiments.engine.train import Parameters, stream
 from attnverify.experiments.trained_models.corpus import corpus
-from attnverify.inspection import library
+from attnverify.inspection import load
 from attnverify.support.seeds import generator
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ NAME = "small-decoder"
 
 def model() -> LlamaForCausalLM:
     """The module, with weights that are not those of any training."""
-    transformers = library.transformers()
+    transformers = load.import_transformers()
     return transformers.LlamaForCausalLM(transformers.LlamaConfig(**CONFIG)).eval()
 
 
