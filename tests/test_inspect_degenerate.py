@@ -11,7 +11,7 @@ from torch import nn
 import attnverify as av
 import modelzoo
 from attnverify.arithmetic import ops
-from attnverify.inspection import outputs, over_texts, rollout, shares, words
+from attnverify.inspection import command, shares, texts, words
 from attnverify.inspection import report as report_module
 from attnverify.inspection import trace as trace_module
 from attnverify.inspection.drawings import figures, grid
@@ -101,9 +101,9 @@ def test_steps_that_decide_nothing_are_counted_and_said(name, dtype, some):
 
 def test_they_are_added_up_over_texts():
     reports = [av.inspect(*CASES[name]) for name in ("weights all zero", "one token")]
-    rows = [{"text": str(i), **over_texts._row(r.as_json())} for i, r in enumerate(reports)]
-    assert [*rows[0]] == [name for name in over_texts.COLUMNS["texts.csv"] if name != "sha256"]
-    whole = over_texts._proof(rows)
+    rows = [{"text": str(i), **texts._row(r.as_json())} for i, r in enumerate(reports)]
+    assert [*rows[0]] == [name for name in texts.COLUMNS["texts.csv"] if name != "sha256"]
+    whole = texts._proof(rows)
     assert whole["deciding_nothing"] == reports[0].proof["deciding_nothing"] > 0
     assert whole["steps"] == sum(report.proof["steps"] for report in reports)
 
@@ -221,17 +221,17 @@ def test_equal_numbers_have_one_rank():
     """Their order in memory is none: with values of zero all true parts but one are equal."""
     a = torch.tensor([0.5, 0.1, 0.3, 0.1 * (1 + 1e-15)], dtype=torch.float64)
     b = torch.tensor([2.0, 0.0, 0.0, 0.0], dtype=torch.float64)
-    assert rollout._ranks(a, HERE).tolist() == [1.5, -1.0, 0.5, -1.0]
-    assert rollout._ranks(b, HERE).tolist() == [1.5, -0.5, -0.5, -0.5]
+    assert shares._ranks(a, HERE).tolist() == [1.5, -1.0, 0.5, -1.0]
+    assert shares._ranks(b, HERE).tolist() == [1.5, -0.5, -0.5, -0.5]
     # (2.25 + 0.5 - 0.25 + 0.5) / sqrt(4.5 * 3)
-    assert rollout._rank_correlation(a, b, HERE) == pytest.approx(3 / 13.5**0.5)
-    assert rollout._rank_correlation(torch.ones(4).double(), b, HERE) is None
+    assert shares._rank_correlation(a, b, HERE) == pytest.approx(3 / 13.5**0.5)
+    assert shares._rank_correlation(torch.ones(4).double(), b, HERE) is None
     for order in ([3, 1, 0, 2], [2, 3, 1, 0]):
-        assert rollout._rank_correlation(a[order], b[order], HERE) == pytest.approx(3 / 13.5**0.5)
+        assert shares._rank_correlation(a[order], b[order], HERE) == pytest.approx(3 / 13.5**0.5)
     # The roundings of a run in float32 give no order to numbers that are equal in it.
     a[3] = 0.1 * (1 + 2.0**-20)
-    assert rollout._ranks(a, HERE).tolist() == [1.5, -1.5, 0.5, -0.5]
-    assert rollout._ranks(a, SINGLE).tolist() == [1.5, -1.0, 0.5, -1.0]
+    assert shares._ranks(a, HERE).tolist() == [1.5, -1.5, 0.5, -0.5]
+    assert shares._ranks(a, SINGLE).tolist() == [1.5, -1.0, 0.5, -1.0]
 
 
 def test_a_figure_that_is_defined_nowhere_is_not_drawn():
@@ -246,5 +246,5 @@ def test_a_figure_that_is_defined_nowhere_is_not_drawn():
 def test_a_table_of_somebody_else_is_refused(tmp_path, content):
     (tmp_path / "layers.csv").write_bytes(content)
     with pytest.raises(InputError, match="layers.csv, which was not written by this program"):
-        outputs.require_own(tmp_path)
+        command.require_own(tmp_path)
     assert (tmp_path / "layers.csv").read_bytes() == content

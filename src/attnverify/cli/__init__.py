@@ -552,27 +552,30 @@ def inspect_model(
     table over all of them; the same command goes on where a run was ended.
     """
     _require_device(device)
-    from attnverify.inspection import command, outputs
+    from attnverify.inspection import command
+    from attnverify.inspection.words import summary
 
     if texts:
         if folder is None:
             raise InputError("out: got none, expected a folder, which --texts needs")
         require(text is None and tokens is None, "texts", "another text too", "--texts alone")
-        look = command.look(model, layers, dtype, device, brief)
+        from attnverify.inspection.texts import look_of
+
+        look = look_of(model, layers, dtype, device, brief)
         _inspect_texts(look, texts, folder, scheduler, jobs, as_json)
         return
     alone = scheduler is None and jobs is None
     require(alone, "scheduler or jobs", "one of them", "them with --texts alone")
 
     if folder is not None:
-        outputs.require_own(folder)
+        command.require_own(folder)
     with _layers() as advance:
         report = command.run(model, text, tokens, layers, dtype, device, brief, advance)
     if folder is not None:
         command.write(report, folder)
-    to = _tell(report.as_json(), command.lines(report), as_json)
+    to = _tell(report.as_json(), summary(report), as_json)
     if folder is not None:
-        to.print(f"page in {folder / outputs.HTML}", markup=False, highlight=False)
+        to.print(f"page in {folder / command.HTML}", markup=False, highlight=False)
 
 
 @contextmanager
@@ -607,16 +610,16 @@ def _inspect_texts(
     jobs: int | None,
     as_json: bool,
 ) -> None:
-    from attnverify.inspection import over_texts, texts
+    from attnverify.inspection import texts
 
-    over_texts.require_own(folder)
+    texts.require_own(folder)
     campaign = texts.campaign(look, texts.read(paths))
     with _pieces(len(campaign.tasks)) as finished:
-        report = over_texts.inspect_texts(
+        report = texts.inspect_texts(
             campaign, folder, scheduler=scheduler, jobs=jobs, finished=finished
         )
-    to = _tell(report, over_texts.lines(report), as_json)
-    to.print(f"tables in {folder / over_texts.REPORT}", markup=False, highlight=False)
+    to = _tell(report, texts.lines(report), as_json)
+    to.print(f"tables in {folder / texts.REPORT}", markup=False, highlight=False)
 
 
 def _inequality(id: str, name: str | None) -> tuple[str, Inequality]:

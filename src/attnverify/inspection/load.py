@@ -38,6 +38,7 @@ from attnverify.support.extras import hint
 LARGEST = {"config.json": 1 << 20, "tokenizer_config.json": 1 << 20}
 OTHERS = 128 << 20
 LARGEST_IDS = 16 << 20  # bytes of a file of token ids
+LARGEST_TEXTS = 64 << 20  # bytes of all texts of a folder, or of a file
 NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnverify.inspection import backward, layers, perhead, shares
+from attnverify.inspection import layers, shares
 from attnverify.inspection.columns import TABLES
 from attnverify.inspection.forward import Subject
 from attnverify.inspection.inputs import Inputs
 from attnverify.inspection.load import Folder
 from attnverify.inspection.reconstruction import Streams
-from attnverify.inspection.rollout import Rollout, fits
+from attnverify.inspection.shares import Rollout, fits
 from attnverify.inspection.trace import Layer, Step, unit_roundoff
 from attnverify.support import environment
 from attnverify.support.errors import InputError, require
@@ -206,8 +206,8 @@ class _Run:
         heads = self.sizes["heads"]
         if self.middle is None:
             return shares.rows(self.streams, self._valid(), heads, self.unit)
-        g = backward.centered(self.streams.seen, self._valid())
-        functionals = backward.functionals(g, self.kept, final)
+        g = shares.centered(self.streams.seen, self._valid())
+        functionals = shares.functionals(g, self.kept, final)
         return shares.brief(self.streams, self.middle, functionals, g, heads, self.unit)
 
     def _notes(self) -> tuple[str, ...]:
@@ -237,10 +237,10 @@ class _Run:
 
     def _measure(self, layer: Layer) -> None:
         if self.brief:
-            self.rows["layers"] += layers.residuals(layer, self._valid())
+            self.rows["layers"] += layers.residual_rows(layer, self._valid())
             return
-        self.rows["layers"] += layers.rows(layer, self._valid(), self.unit)
-        self.rows["heads"] += perhead.rows(layer, self._valid(), self.unit)
+        self.rows["layers"] += layers.layer_rows(layer, self._valid(), self.unit)
+        self.rows["heads"] += layers.head_rows(layer, self._valid(), self.unit)
 
     def _start(self, layer: Layer) -> None:
         X, heads = layer.input, layer.heads
