@@ -19,7 +19,7 @@ from attnverify.topics import registry
 from attnverify.verification import formal
 from attnverify.verification.formal import Theorem
 from attnverify.verification.formal_words import CHECKED, DIFFERS, checked
-from rocq import prover, record, scan, scripts, second
+from rocq import prover, record, scan
 from rocq.prover import ProofError
 
 KNOWN = formal.registered()
@@ -448,13 +448,13 @@ CONTEXT SUMMARY
 
 
 def test_the_summary_of_the_second_checker_is_read():
-    assert second.summary(SUMMARY, ("Logic.choice",)) == []
-    assert second.summary(SUMMARY, ("choice.Logic", "oice")) == ["axiom Coq.Logic.choice"]
+    assert prover.summary(SUMMARY, ("Logic.choice",)) == []
+    assert prover.summary(SUMMARY, ("choice.Logic", "oice")) == ["axiom Coq.Logic.choice"]
     bad = SUMMARY.replace("<none>", "AttnVerify.T.t")
-    assert second.summary(bad, ("choice",)) == [
+    assert prover.summary(bad, ("choice",)) == [
         "Inductives whose positivity is assumed: AttnVerify.T.t"
     ]
-    assert second.summary("", ()) != []
+    assert prover.summary("", ()) != []
 
 
 def test_differences_name_the_theorem_and_the_part():
@@ -482,12 +482,12 @@ def test_the_proof_of_a_script_is_found(tmp_path):
     path.write_text(
         "Lemma a : True.\nProof. exact I. Qed.\n\nLemma b : False.\nProof.\nauto.\nQed.\n"
     )
-    assert scripts.proof(path) == (5, 7)
+    assert record.proof(path) == (5, 7)
     path.write_text("Lemma a : True.\n")
     with pytest.raises(ProofError, match="expected a theorem with"):
-        scripts.proof(path)
+        record.proof(path)
     with pytest.raises(ProofError, match="not there"):
-        scripts.proof(tmp_path / "two.v")
+        record.proof(tmp_path / "two.v")
 
 
 def test_without_the_prover_the_packages_are_named(monkeypatch, capsys):
@@ -545,11 +545,11 @@ def test_a_run_of_formal_evidence_alone():
 def test_a_script_is_made_true_in_all_places_at_once():
     """Numbers as wholes; what the comment names must occur elsewhere."""
     text = "(* True with: 128 -> 1024; 1024 -> 8192 *)\nLemma a : 128 < 1024 < 10240.\n"
-    assert scripts.made_true(text, "a.v").splitlines()[1] == "Lemma a : 1024 < 8192 < 10240."
+    assert record.made_true(text, "a.v").splitlines()[1] == "Lemma a : 1024 < 8192 < 10240."
     for wrong, words in (
         ("Lemma a : 1 = 1.", "expected a comment"),
         ("(* True with: 1 *) Lemma a : 1 = 1.", "expected a comment"),
         ("(* True with: 2 -> 1 *) Lemma a : 1 = 1.", "'2' does not occur"),
     ):
         with pytest.raises(ProofError, match=words):
-            scripts.made_true(wrong, "a.v")
+            record.made_true(wrong, "a.v")

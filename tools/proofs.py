@@ -23,7 +23,7 @@ from attnverify.support.errors import InputError  # noqa: E402
 from attnverify.support.files import write_text  # noqa: E402
 from attnverify.topics import registry  # noqa: E402
 from attnverify.verification import formal  # noqa: E402
-from rocq import prover, record, scan, second  # noqa: E402
+from rocq import prover, record, scan  # noqa: E402
 from rocq.prover import ProofError  # noqa: E402
 
 
@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> tuple[dict, str]:
     words = "recorded" if options.write else compare(found, options.folder)
     if options.coqchk:
         before = prover.clock()
-        second.check(options.copy, formal.allowed(options.folder))
+        prover.check_again(options.copy, formal.allowed(options.folder))
         print(f"coqchk: every theory checked again: {prover.seconds(before)}")
     return found, words
 

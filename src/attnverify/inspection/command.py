@@ -125,7 +125,7 @@ def run(
 
 def _text(file: Path | None) -> str:
     if file is None:
-        from attnverify.experiments.trained_encoder.passages import passage
+        from attnverify.experiments.texts import passage
 
         return passage(0, WORDS)
     return text_of(file, "text", LARGEST_TEXTS)

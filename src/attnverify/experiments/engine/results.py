@@ -14,7 +14,17 @@ from attnverify.experiments.engine.model import Experiment, Row, Settings
 from attnverify.support.environment import machine, versions
 from attnverify.support.errors import InputError, require
 from attnverify.support.files import write_text
+from attnverify.support.tables import Table as Table
 from attnverify.support.threads import one_thread
+
+
+def plus_minus(value: float, error: float) -> str:
+    """A value and its standard error, to two digits of the error and at most three decimals."""
+    decimals = 0
+    while decimals < 3 and 0 < error < 10 ** (1 - decimals):
+        decimals += 1
+    return f"{value:.{decimals}f} ± {error:.{decimals}f}"
+
 
 FORMAT = "attnverify experiment 1"
 LARGEST = 16 << 20  # bytes

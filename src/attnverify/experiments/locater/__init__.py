@@ -19,10 +19,9 @@ from scipy.stats import t as student
 from attnverify.experiments.engine import agreement
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.experiments.engine.train import Plan, train
-from attnverify.experiments.locater import corpus
-from attnverify.experiments.locater.hidden_markov import HiddenMarkov
-from attnverify.experiments.locater.replicas import Case, Point, Replicas
-from attnverify.experiments.locater.sources import MarkovSource, Source, TextSource
+from attnverify.experiments.locater import sources
+from attnverify.experiments.locater.language import Case, Point, Replicas
+from attnverify.experiments.locater.sources import HiddenMarkov, MarkovSource, Source, TextSource
 from attnverify.support.verdict import Verdict
 
 MARKOV = HiddenMarkov.sticky(4, stay=0.9, right=0.8)
@@ -55,7 +54,7 @@ def source_of(name: str, text: Path | None = None) -> Source:
     """The hidden Markov source, or the text: a local file, or the standard library's docstrings."""
     if name == "hidden Markov":
         return MarkovSource(MARKOV)
-    return TextSource.of(corpus.documentation() if text is None else corpus.paragraphs(text))
+    return TextSource.of(sources.documentation() if text is None else sources.paragraphs(text))
 
 
 def run(settings: Settings) -> list[Row]:

@@ -9,12 +9,20 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnverify.experiments.engine.answers import above, all_of, any_of, below
-from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
-from attnverify.experiments.engine.rounding import significant
+from attnverify.experiments.engine.agreement import significant
+from attnverify.experiments.engine.model import (
+    Experiment,
+    Rerun,
+    Row,
+    Settings,
+    above,
+    all_of,
+    any_of,
+    below,
+)
+from attnverify.experiments.texts import passage
 from attnverify.experiments.trained_encoder.layer_bounds import rates
-from attnverify.experiments.trained_encoder.passages import passage
-from attnverify.experiments.trained_encoder.spectra import encoder_of
+from attnverify.experiments.trained_encoder.soundness import encoder_of
 from attnverify.mathematics import collapse, norms
 from attnverify.mathematics.deviations import Layer
 from attnverify.mathematics.encoder import Encoder

@@ -14,10 +14,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnverify.experiments.engine import results, weights
-from attnverify.experiments.engine.answers import all_of
-from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
-from attnverify.experiments.engine.rounding import significant
-from attnverify.experiments.trained_encoder.soundness import require_sound
+from attnverify.experiments.engine.agreement import significant
+from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings, all_of
+from attnverify.experiments.trained_encoder.soundness import encoder_of
 from attnverify.experiments.trained_models import decoder, training
 from attnverify.mathematics import querykey
 from attnverify.mathematics.encoder import Encoder
@@ -40,17 +39,6 @@ def measures(
         "xi_frobenius": querykey.xi_general(query, key),
         "skew_share": querykey.skew_share(query, key),
     }
-
-
-def encoder_of(settings: Settings) -> Encoder:
-    """The user's encoder if the settings name one, else the one of the book; on their device.
-
-    Raises InputError for a degenerate one.
-    """
-    encoder = Encoder.from_directory(settings.model) if settings.model else Encoder.bundled()
-    require_sound(encoder)
-    encoder.network.to(settings.device)
-    return encoder
 
 
 Heads = tuple[Tensor, Tensor]  # queries and keys, (layers, heads, width, key) each
