@@ -79,7 +79,7 @@ def test_every_axiom_is_listed_in_words_and_every_listed_one_is_used():
 
 def test_no_theory_says_what_it_may_not():
     """No Admitted, axiom, parameter, unsafe flag; every theory is compiled."""
-    assert scan.of_folder(KNOWN.folder) == []
+    assert scan.offences_in(KNOWN.folder) == []
 
 
 TINY = """\
@@ -134,11 +134,11 @@ def test_theories_are_listed_and_flags_are_not_smuggled_in(tmp_path):
     (tmp_path / "Tiny.v").write_text(TINY)
     project = tmp_path / "_CoqProject"
     project.write_text("-Q . AttnVerify\n-arg -w -arg none\n# a comment\nTiny.v\n")
-    assert scan.of_folder(tmp_path) == []
+    assert scan.offences_in(tmp_path) == []
     (tmp_path / "Other.v").write_text(TINY)
-    assert scan.of_folder(tmp_path) == ["Other.v: is not listed in _CoqProject"]
+    assert scan.offences_in(tmp_path) == ["Other.v: is not listed in _CoqProject"]
     project.write_text("-Q . AttnVerify\n-arg -type-in-type\nTiny.v\nOther.v\nGone.v\n")
-    assert scan.of_folder(tmp_path) == [
+    assert scan.offences_in(tmp_path) == [
         "_CoqProject: -arg -type-in-type: only theories, -Q . AttnVerify and warnings",
         "Gone.v: is listed in _CoqProject and is not there",
     ]

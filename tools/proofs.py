@@ -35,7 +35,7 @@ def check(folder: Path, copy: Path, say=print) -> dict:
     """
     known = formal.read(folder, recorded=False)
     _stop([f"{t.name}: {t.claim!r} is no claim" for t in known.theorems if t.claim not in registry])
-    _stop(scan.of_folder(folder))
+    _stop(scan.offences_in(folder))
     prover.copy(folder, copy)
     start = prover.clock()
     prover.build(copy)

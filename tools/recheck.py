@@ -100,13 +100,13 @@ def hull(x: Any, y: Any) -> Any:
 
 
 def square_root(x: Any) -> Any:
-    """Of a number >= 0: what of its interval lies below zero is cut off."""
+    """The root of a number >= 0; what lies below zero of its interval is cut off."""
     require(x.b >= 0, "the root of a negative number")
     return iv.sqrt(larger(x, iv.mpf(0)))
 
 
 def exponential(x: Any) -> Any:
-    """Rising, and positive: below the range of arguments it is between 0 and its value there."""
+    """The exponential; below the range of arguments it is between 0 and its value at the end."""
     require(x.b <= ARGUMENT, "the exponential of a number above 2^30")
     low = iv.exp(x.a) if x.a >= -ARGUMENT else iv.mpf(0)
     return interval(low, iv.exp(larger(x.b, iv.mpf(-ARGUMENT))))
@@ -154,13 +154,13 @@ def lambert(y: Any) -> Any:
 
 
 def error_function(x: Any) -> Any:
-    """Rising and odd: its values at the two ends."""
+    """The error function, from its values at the two ends, as it is odd and increasing."""
     low, high = (-_erf(-end) if end < 0 else _erf(end) for end in (x.a, x.b))
     return interval(low, high)
 
 
 def _erf(x: Any) -> Any:
-    """At x >= 0: 2/sqrt(pi) e^(-x^2) times the sum of x (2x^2)^n / (1 * 3 * ... * (2n + 1)).
+    """erf x at x >= 0: 2/sqrt(pi) e^(-x^2) times the sum of x (2x^2)^n / (1 * 3 * ... * (2n + 1)).
 
     All terms are positive. Once the next term is at most half of the last one, so is every later
     one, and what is left out is between 0 and the last term. The sum ends 20 bits above the
@@ -178,7 +178,7 @@ def _erf(x: Any) -> Any:
 
 
 def power(x: Any, n: int) -> Any:
-    """x^n: the two ends for odd n and for x of one sign, and zero between for even n."""
+    """x^n, from its values at the two ends of x, and 0 for even n if x may have either sign."""
     first, second = (math.prod([end] * n, start=iv.mpf(1)) for end in (x.a, x.b))
     between = hull(first, second)
     return hull(iv.mpf(0), between) if n % 2 == 0 and x.a < 0 < x.b else between
@@ -189,7 +189,7 @@ def total(terms: Any) -> Any:
 
 
 def spectral_norm(rows: int, columns: int, entries: list[Any]) -> Any:
-    """Below: |A v|/|v| for any v. Above: c, if c^2 I - A'A is positive definite."""
+    """The norm of A: at least |A v|/|v|, any v, at most c if c^2 I - A'A is positive definite."""
     if all(x.a == 0 and x.b == 0 for x in entries):
         return iv.mpf(0)
     A = [entries[i * columns : (i + 1) * columns] for i in range(rows)]
@@ -380,7 +380,7 @@ def _line(op: str, rest: list[Any], values: list[Any], inputs: dict[tuple[str, i
 
 
 def below(x: Any, y: Any) -> bool | None:
-    """x <= y: certain, certainly not, or unknown."""
+    """Whether x <= y: True or False where that is certain, else None."""
     return True if x.b <= y.a else False if x.a > y.b else None
 
 
@@ -578,7 +578,7 @@ def missing(index: Index, results: list[Result]) -> Iterator[str]:
 
 
 def say(words: str, wrong: bool = False) -> None:
-    """One line, whatever is in it."""
+    """Print words on one line, with control characters and other alphabets replaced."""
     plain = words.encode("ascii", "backslashreplace").decode()
     print(re.sub(r"[\x00-\x1f\x7f]", "?", plain), file=sys.stderr if wrong else sys.stdout)
 

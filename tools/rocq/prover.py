@@ -51,7 +51,7 @@ def version() -> str:
 
 
 def run(*command: str | Path, cwd: Path, limit: float = 1800) -> subprocess.CompletedProcess[str]:
-    """A command in a folder, without what an outer make hands on."""
+    """Run a command in a folder, without the variables of an outer make."""
     own = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     own |= {"LC_ALL": "C.UTF-8", "COQPATH": ""}
     return subprocess.run(
@@ -66,7 +66,7 @@ def run(*command: str | Path, cwd: Path, limit: float = 1800) -> subprocess.Comp
 
 
 def copy(source: Path, target: Path) -> None:
-    """The theories and the scripts of the neighbors in a folder of their own.
+    """Copy the theories and the scripts of the neighbors into a folder of their own.
 
     A file that is as it was keeps its time, so that what was compiled from it is not made again.
     """

@@ -50,7 +50,7 @@ def rejected(copy: Path, script: str) -> str:
 
 
 def _require_compiling(copy: Path, script: str) -> None:
-    """The script with the words of the theorem in their places goes through."""
+    """Raise ProofError unless the script compiles once it is made true."""
     path = copy / script
     control = path.with_name(f"{CONTROL}{path.name}")
     control.write_text(made_true(path.read_text(encoding="utf-8"), script), encoding="utf-8")
@@ -63,7 +63,7 @@ def _require_compiling(copy: Path, script: str) -> None:
 
 
 def made_true(text: str, script: str) -> str:
-    """The text with what its comment says, all at once: "True with: A -> B; C -> D"."""
+    """The text with the replacements that its comment states, "True with: A -> B; C -> D"."""
     found = TRUE_WITH.search(text)
     pairs = [part.partition(" -> ") for part in found[1].split(";")] if found else []
     table = {old.strip(): new.strip() for old, arrow, new in pairs if arrow}
@@ -138,7 +138,7 @@ def _printed(answer: str) -> str:
 
 
 def _without_fields(found: Sequence[Entry]) -> list[Entry]:
-    """Without the fields of records, which their record shows, and types that nothing reaches."""
+    """The definitions without fields, which their record shows, and without unused types."""
     records = [e for e in found if e["text"].startswith(("Record", "Inductive", "Variant"))]
     fields = {f for e in records for f in re.findall(r"[{;]\s*(\w+) :", e["text"])}
     plain = [e for e in found if e not in records and _short(e) not in fields]

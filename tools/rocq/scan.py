@@ -111,7 +111,7 @@ def listed(project: Path) -> tuple[list[str], list[str]]:
     return theories, bad
 
 
-def of_folder(folder: Path) -> list[str]:
+def offences_in(folder: Path) -> list[str]:
     """Every offence of a folder, theories that are not listed included."""
     theories, found = listed(folder / "_CoqProject")
     there = {path.name for path in folder.glob("*.v")}

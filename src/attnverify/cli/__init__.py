@@ -570,7 +570,7 @@ def inspect_model(
     if folder is not None:
         command.require_own(folder)
     with _layers() as advance:
-        report = command.run(model, text, tokens, layers, dtype, device, brief, advance)
+        report = command.inspect_folder(model, text, tokens, layers, dtype, device, brief, advance)
     if folder is not None:
         command.write(report, folder)
     to = _tell(report.as_json(), summary(report), as_json)

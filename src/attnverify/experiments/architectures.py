@@ -48,11 +48,10 @@ WITH_SKIP = ("attention + skip", "attention + skip + mlp + norm")
 def falls(rows: list[Row], name: str, least: float = FALL) -> dict[str, list[float]]:
     """Model -> for each seed, relative residual of the input over that after the last layer.
 
-    Bounds on the optimal center are used against the fall: its low end at the input, its high end
-    after the last layer. A value below SMALLEST may have underflowed, in a degenerate model at
-    once, and a floor of floats is no measurement. Then the fall is told that was seen before, down
-    to the last layer that is resolved, if it is by ``least`` or more; if not, nothing is known. NaN
-    where a value is unknown.
+    The unfavorable ends of the bounds on the optimal center are taken: the low one at the input,
+    the high one after the last layer. A value below SMALLEST may have underflowed. Then the fall
+    down to the last layer above it counts if it is ``least`` or more; otherwise it is unknown, NaN,
+    as it is where a value is missing.
     """
     found: dict[str, list[float]] = {}
     for model in dict.fromkeys(row["model"] for row in rows if row["judged"]):

@@ -98,7 +98,7 @@ OWN: Mapping[str, Callable[[Path], bool]] = {
 WORDS = 96  # of the shipped essay, where no text is given
 
 
-def run(
+def inspect_folder(
     model: Path,
     text: Path | None,
     tokens: Path | None,

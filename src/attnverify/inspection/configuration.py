@@ -53,7 +53,7 @@ def listed(kind: Kind, most: int) -> Kind:
 
 
 def only(value: Any) -> Kind:
-    """The one value at which the adapters' reading is the model's."""
+    """The only value of an option with which the adapters describe the model correctly."""
     return Kind(lambda v: type(v) is type(value) and v == value, f"{value!r} alone", passed=False)
 
 

@@ -149,6 +149,31 @@ class Architecture:
     tokens_first: bool = False
 
 
+Norms = tuple[nn.Module, nn.Module]  # of attention and MLP
+
+
+def _norm_before(
+    layer: Any,
+    attention: Attention,
+    mlp: MLP,
+    norms: Norms,
+    norm: Callable[[Any], Norm] = layer_norm,
+) -> list[Block]:
+    """The blocks of a layer that normalizes the input of each branch."""
+    return [
+        Block([(norm(norms[0]), attention)], (norms[1], "input")),
+        Block([(norm(norms[1]), mlp)], (layer, "output")),
+    ]
+
+
+def _norm_after(attention: Attention, mlp: MLP, norms: Norms) -> list[Block]:
+    """The blocks of a layer that normalizes each sum."""
+    return [
+        Block([(None, body)], (norm, "input"), [layer_norm(norm)])
+        for body, norm in zip((attention, mlp), norms, strict=True)
+    ]
+
+
 def gpt2(model: Any) -> Architecture:
     """GPT-2: layer norm before, fused queries, keys and values, learned positions."""
     c = model.config
@@ -162,10 +187,7 @@ def gpt2(model: Any) -> Architecture:
             scale /= a.layer_idx + 1
         attention = Attention(a, *parts, heads, heads, scale)
         mlp = MLP(linear(layer.mlp.c_fc), linear(layer.mlp.c_proj))
-        return [
-            Block([(layer_norm(layer.ln_1), attention)], (layer.ln_2, "input")),
-            Block([(layer_norm(layer.ln_2), mlp)], (layer, "output")),
-        ]
+        return _norm_before(layer, attention, mlp, (layer.ln_1, layer.ln_2))
 
     return Architecture([*model.h], blocks, layer_norm(model.ln_f), c.n_positions, causal=True)
 
@@ -182,21 +204,13 @@ def llama(model: Any) -> Architecture:
 
     def blocks(layer: Any) -> list[Block]:
         a, mlp = layer.self_attn, layer.mlp
-        attention = Attention(
-            a,
-            *linears(a.q_proj, a.k_proj, a.v_proj, a.o_proj),
-            heads=c.num_attention_heads,
-            key_heads=c.num_key_value_heads,
-            scale=a.scaling,
-            rotary=True,
-            norms=(rms_norm(a.q_norm), rms_norm(a.k_norm)) if hasattr(a, "q_norm") else None,
-        )
+        own = (rms_norm(a.q_norm), rms_norm(a.k_norm)) if hasattr(a, "q_norm") else None
+        parts = linears(a.q_proj, a.k_proj, a.v_proj, a.o_proj)
+        heads = c.num_attention_heads, c.num_key_value_heads
+        attention = Attention(a, *parts, *heads, a.scaling, rotary=True, norms=own)
         gated = MLP(linear(mlp.up_proj), linear(mlp.down_proj), gate=mlp.act_fn)
-        before, between = layer.input_layernorm, layer.post_attention_layernorm
-        return [
-            Block([(rms_norm(before), attention)], (between, "input")),
-            Block([(rms_norm(between), gated)], (layer, "output")),
-        ]
+        norms = layer.input_layernorm, layer.post_attention_layernorm
+        return _norm_before(layer, attention, gated, norms, rms_norm)
 
     final = rms_norm(model.norm)
     return Architecture([*model.layers], blocks, final, _rotated(c), causal=True)
@@ -212,10 +226,7 @@ def bert(model: Any) -> Architecture:
         attention = Attention(a, *parts, heads, heads, a.scaling)
         mlp = MLP(linear(layer.intermediate.dense), linear(layer.output.dense))
         ends = after.LayerNorm, layer.output.LayerNorm
-        return [
-            Block([(None, body)], (end, "input"), [layer_norm(end)])
-            for body, end in zip((attention, mlp), ends, strict=True)
-        ]
+        return _norm_after(attention, mlp, ends)
 
     positions = c.max_position_embeddings
     if c.model_type in ("roberta", "xlm-roberta"):  # positions start behind the one of padding
@@ -233,10 +244,7 @@ def distilbert(model: Any) -> Architecture:
         attention = Attention(a, *parts, c.n_heads, c.n_heads, a.scaling)
         mlp = MLP(linear(layer.ffn.lin1), linear(layer.ffn.lin2))
         ends = layer.sa_layer_norm, layer.output_layer_norm
-        return [
-            Block([(None, body)], (end, "input"), [layer_norm(end)])
-            for body, end in zip((attention, mlp), ends, strict=True)
-        ]
+        return _norm_after(attention, mlp, ends)
 
     return Architecture([*model.transformer.layer], blocks, None, c.max_position_embeddings)
 
@@ -251,10 +259,7 @@ def albert(model: Any) -> Architecture:
         attention = Attention(a, *parts, heads, heads, a.scaling)
         mlp = MLP(linear(layer.ffn), linear(layer.ffn_output))
         ends = a.LayerNorm, layer.full_layer_layer_norm
-        return [
-            Block([(None, body)], (end, "input"), [layer_norm(end)])
-            for body, end in zip((attention, mlp), ends, strict=True)
-        ]
+        return _norm_after(attention, mlp, ends)
 
     groups, per_group = model.encoder.albert_layer_groups, c.num_hidden_layers / c.num_hidden_groups
     order = (groups[int(i / per_group)] for i in range(c.num_hidden_layers))
@@ -272,11 +277,11 @@ def gpt_neox(model: Any) -> Architecture:
         parts = q, k, v, linear(a.dense)
         attention = Attention(a, *parts, heads, heads, a.scaling, rotary=True)
         mlp = MLP(linear(layer.mlp.dense_h_to_4h), linear(layer.mlp.dense_4h_to_h))
-        before, between = layer.input_layernorm, layer.post_attention_layernorm
-        first, second = (layer_norm(before), attention), (layer_norm(between), mlp)
-        if layer.use_parallel_residual:
-            return [Block([first, second], (layer, "output"))]
-        return [Block([first], (between, "input")), Block([second], (layer, "output"))]
+        norms = layer.input_layernorm, layer.post_attention_layernorm
+        if not layer.use_parallel_residual:
+            return _norm_before(layer, attention, mlp, norms)
+        first, second = map(layer_norm, norms)
+        return [Block([(first, attention), (second, mlp)], (layer, "output"))]
 
     final = layer_norm(model.final_layer_norm)
     return Architecture([*model.layers], blocks, final, _rotated(c), causal=True)
@@ -290,15 +295,9 @@ def phi(model: Any) -> Architecture:
         a, norms = layer.self_attn, None
         if c.qk_layernorm:
             norms = layer_norm(a.q_layernorm), layer_norm(a.k_layernorm)
-        attention = Attention(
-            a,
-            *linears(a.q_proj, a.k_proj, a.v_proj, a.dense),
-            heads=c.num_attention_heads,
-            key_heads=c.num_key_value_heads,
-            scale=a.scaling,
-            rotary=True,
-            norms=norms,
-        )
+        parts = linears(a.q_proj, a.k_proj, a.v_proj, a.dense)
+        heads = c.num_attention_heads, c.num_key_value_heads
+        attention = Attention(a, *parts, *heads, a.scaling, rotary=True, norms=norms)
         mlp = MLP(linear(layer.mlp.fc1), linear(layer.mlp.fc2))
         before = layer_norm(layer.input_layernorm)
         return [Block([(before, attention), (before, mlp)], (layer, "output"))]
@@ -316,11 +315,8 @@ def vit(model: Any) -> Architecture:
         parts = linears(a.q_proj, a.k_proj, a.v_proj, a.o_proj)
         attention = Attention(a, *parts, heads, heads, a.scaling)
         mlp = MLP(linear(layer.mlp.fc1), linear(layer.mlp.fc2))
-        before, between = layer.layernorm_before, layer.layernorm_after
-        return [
-            Block([(layer_norm(before), attention)], (between, "input")),
-            Block([(layer_norm(between), mlp)], (layer, "output")),
-        ]
+        norms = layer.layernorm_before, layer.layernorm_after
+        return _norm_before(layer, attention, mlp, norms)
 
     return Architecture([*model.layers], blocks, layer_norm(model.layernorm))
 
@@ -374,27 +370,15 @@ def torch_encoder(model: nn.TransformerEncoder | nn.TransformerEncoderLayer) -> 
 
 def _torch_blocks(layer: Any) -> list[Block]:
     a = layer.self_attn
-    attention = Attention(
-        a,
-        _fused_part(a, 0),
-        _fused_part(a, 1),
-        _fused_part(a, 2),
-        Linear(double(a.out_proj.weight).mT, _bias(a.out_proj.bias), None),
-        heads=a.num_heads,
-        key_heads=a.num_heads,
-        scale=a.head_dim**-0.5,
-    )
+    q, k, v = (_fused_part(a, part) for part in range(3))
+    bias = None if a.out_proj.bias is None else double(a.out_proj.bias)
+    out = Linear(double(a.out_proj.weight).mT, bias)
+    attention = Attention(a, q, k, v, out, a.num_heads, a.num_heads, a.head_dim**-0.5)
     mlp = MLP(linear(layer.linear1), linear(layer.linear2))
-    first, second = layer_norm(layer.norm1), layer_norm(layer.norm2)
+    norms = layer.norm1, layer.norm2
     if layer.norm_first:
-        return [
-            Block([(first, attention)], (layer.norm2, "input")),
-            Block([(second, mlp)], (layer, "output")),
-        ]
-    return [
-        Block([(None, attention)], (layer.norm1, "input"), [first]),
-        Block([(None, mlp)], (layer.norm2, "input"), [second]),
-    ]
+        return _norm_before(layer, attention, mlp, norms)
+    return _norm_after(attention, mlp, norms)
 
 
 def _fused_part(a: nn.MultiheadAttention, part: int) -> Linear:
@@ -403,7 +387,3 @@ def _fused_part(a: nn.MultiheadAttention, part: int) -> Linear:
     weight = double(a.in_proj_weight)[rows].mT.contiguous()
     bias = None if a.in_proj_bias is None else double(a.in_proj_bias)[rows]
     return Linear(weight, bias)
-
-
-def _bias(bias: Any) -> Any:
-    return None if bias is None else double(bias)

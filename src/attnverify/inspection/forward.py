@@ -374,7 +374,7 @@ def _make_visible(model: Any) -> None:
 
 
 def _with_own_keys(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """A mask that hides all keys from a token of padding lets it see itself.
+    """Let a token of padding see itself where the mask hides all keys from it.
 
     Without a key its row is NaN where the mask is lower than the softmax's dtype can be, and what
     it sends is NaN times 0. A token of the text sees itself in any case, so its row stays.
@@ -392,7 +392,7 @@ def _with_own_keys(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]
 
 
 def _forget(model: nn.Module) -> None:
-    """Rotations that follow the longest text so far start anew, so that runs have no order."""
+    """Reset rotations that follow the longest text so far: a run must not depend on others."""
     for part in model.modules():
         if getattr(part, "rope_type", None) == "dynamic":
             start: Any = part.original_inv_freq
@@ -410,7 +410,7 @@ def _device(name: Any) -> torch.device:
 
 
 def _require_numbers(model: nn.Module) -> None:
-    """Weights of NaN would be taken for padding, and whole numbers for floats."""
+    """Raise InputError for weights that are not finite floats of a known format."""
     for name, weight in model.named_parameters():
         known = weight.dtype in (*COARSE, torch.float32, torch.float64)
         given = f"{name} of dtype {weight.dtype}"
@@ -425,7 +425,7 @@ def _with_weights(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
 
 @contextmanager
 def _fitting(number: int) -> Iterator[None]:
-    """What fails because shapes do not fit is the adapter's mistake."""
+    """Report shapes that do not fit in a layer as a mistake of its adapter."""
     try:
         yield
     except RunError:
@@ -438,7 +438,7 @@ def _fitting(number: int) -> Iterator[None]:
 
 @contextmanager
 def _taken(inputs: Inputs) -> Iterator[None]:
-    """What the model itself does not take is named as an input."""
+    """Report a failure of the model's own forward pass as an error of its inputs."""
     try:
         yield
     except (RunError, InputError):

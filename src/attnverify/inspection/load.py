@@ -1,4 +1,4 @@
-"""A model from a folder: which of its files are read, and how.
+"""A model is read from a folder: which of its files are opened, and how.
 
 Read are ``config.json``, safetensors weights and a tokenizer's files: regular files, by plain
 names, of the folder itself. Of the configuration only known keys are taken, of the weights
@@ -44,7 +44,7 @@ NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 @contextmanager
 def reading(argument: str, what: str) -> Iterator[None]:
-    """What a library raises while it reads a folder is one line that says of what.
+    """Errors that a library raises while it reads become one line that names what was read.
 
     Only calls of libraries stand in such a block: a mistake of this package is to be seen.
     """
@@ -56,7 +56,7 @@ def reading(argument: str, what: str) -> Iterator[None]:
 
 
 def regular(folder: Path, name: str) -> Path:
-    """The file of this name in a folder, which must be one: no device or pipe, nothing outside.
+    """The path of a regular file of a folder: no device or pipe, and nothing outside.
 
     A link may lead to another file of the folder and, in a hub's cache, from its ``snapshots`` to
     its ``blobs``. folder: without links. Raises InputError (argument ``model``).
@@ -84,7 +84,7 @@ def there(folder: Path, name: str) -> bool:
 
 
 def content(folder: Path, name: str) -> str:
-    """The text of such a file, of at most so many bytes as LARGEST says."""
+    """The text of a file of a folder, which must not be larger than LARGEST allows."""
     return text_of(regular(folder, name), "model", LARGEST.get(name, OTHERS))
 
 
@@ -103,7 +103,7 @@ def text_of(file: Path, argument: str, most: int) -> str:
 
 
 def parsed(folder: Path, name: str) -> Any:
-    """The same file as JSON."""
+    """The JSON value that a file of a folder holds."""
     text = content(folder, name)
     with reading("model", f"{name}, which is truncated or no JSON"):
         return json.loads(text)
@@ -191,7 +191,7 @@ class Folder:
 
     @classmethod
     def of(cls, path: str | Path) -> Folder:
-        """Raises InputError (argument ``model``) for a folder that holds no model of a family."""
+        """The folder at a path; raises InputError where it holds no model of a known family."""
         expected = "a folder with config.json and *.safetensors"
         try:
             real = Path(path).resolve(strict=True)
@@ -257,7 +257,7 @@ class Folder:
         return model
 
     def notes(self, dtype: Any) -> tuple[str, ...]:
-        """What was changed in reading: the dtype, where the weights have another."""
+        """Notes on weights whose dtype was changed as they were read."""
         with ExitStack() as stack:
             found = {FLOATS[kind] for _, _, kind in self._listed(stack)}
         others = sorted(found - {str(dtype).removeprefix("torch.")})
@@ -339,7 +339,7 @@ class Folder:
         require(most is None or len(ids) <= most, name, f"{len(ids)} tokens", expected)
 
     def _encoded(self, files: Sequence[str], texts: list[str]) -> list[tuple[list[int], list[str]]]:
-        """What a program of its own made of texts, which a tokenizer cannot hold up or end."""
+        """Texts tokenized in another process, so that a tokenizer cannot hang or end this one."""
         require_tokenizers()
         seconds = SECONDS + sum(map(len, texts)) // BYTES_A_SECOND
         options = parsed(self.path, OPTIONS) if OPTIONS in files else {}
@@ -414,7 +414,7 @@ def _no_weights(path: Path) -> str:
 
 
 def _require_all(path: Path, told: dict[str, Any]) -> None:
-    """Nothing that the trace needs is missing, and nothing is left over that it might need."""
+    """Raise InputError unless the files hold all tensors that the trace needs and no others."""
 
     def needed(names: Any) -> list[str]:
         return sorted(str(n) for n in names if not UNUSED.fullmatch(str(n)))

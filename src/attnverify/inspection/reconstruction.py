@@ -84,7 +84,7 @@ class Check:
 
 
 def compared(place: str, error: Tensor, bound: Tensor, seen: Tensor) -> Check:
-    """The check; raises ReconstructionError where an error exceeds its bound or is no number.
+    """The check of one place; raises ReconstructionError where an error exceeds its bound.
 
     seen: what the model computed there.
     """

@@ -111,7 +111,7 @@ def rows(streams: Streams, valid: Tensor, heads: int, unit: float) -> list[Row]:
 def brief(
     streams: Streams, middle: Tensor, functionals: Tensor, g: Tensor, heads: int, unit: float
 ) -> list[Row]:
-    """The same rows with shares alone, from the middle of the model (see ``backward``).
+    """The same rows with shares alone, computed from the middle of the model (see the module).
 
     streams: at the output, all lengths as one; middle: S_0, S_1, ... at the middle; functionals:
     those of g, the output with means removed, there. unit: as in :func:`rows`.
@@ -156,9 +156,7 @@ def _products(parts: Tensor, Y: Tensor, valid: Tensor) -> tuple[tuple[list, list
         for i, part in enumerate([*parts[:, text], Y[text]]):
             own = part[keep]
             whole[i] += float((own * out).sum())
-            centered[i] += float(
-                (own * middle).sum()
-            )  # R is its own square: removed from one is enough
+            centered[i] += float((own * middle).sum())  # R^2 = R, so one factor is enough
             if i < len(parts):
                 square[i] += float(own.square().sum())
     return (centered.tolist(), whole.tolist()), square.tolist()
@@ -221,7 +219,7 @@ class Rollout:
 
 
 def fits(batch: int, tokens: int, masked: bool) -> bool:
-    """Whether it is carried along: one text without padding, of few tokens."""
+    """Whether rollout is compared: for one text without padding, of few tokens."""
     return batch == 1 and tokens <= MOST_TOKENS and not masked
 
 

@@ -41,7 +41,7 @@ def significant(value: float | None, digits: int) -> float | None:
 
 
 def share(roundings: int) -> float:
-    """Of what float32 is off by: the distance that two float64 runs may have."""
+    """The share of a float32 error by which two float64 runs may differ."""
     return 2 * roundings * WIDER
 
 

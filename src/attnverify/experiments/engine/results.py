@@ -121,7 +121,7 @@ def _command(experiment: Experiment, settings: Settings) -> str:
 
 
 def _own(settings: Settings) -> dict[str, str]:
-    """What the user gave, by name: where it is on the machine is nobody's business."""
+    """The names of the user's model and text, without their places on the machine."""
     given = {"model": settings.model, "text": settings.text}
     return {key: path.name for key, path in given.items() if path is not None}
 

@@ -67,7 +67,7 @@ def load(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 @contextmanager
 def told(path: Path) -> Iterator[None]:
-    """Writing to ``path``: what the system refuses becomes an InputError that names the file."""
+    """Turn errors of the system while ``path`` is written into an InputError that names it."""
     try:
         yield
     except OSError as error:
@@ -79,7 +79,7 @@ def told(path: Path) -> Iterator[None]:
 
 @contextmanager
 def own(folder: Path) -> Iterator[None]:
-    """Have a folder to oneself: it is made, locked, and rid of what killed writers left.
+    """Hold a folder alone: it is made, locked, and cleared of what killed writers left.
 
     Raises InputError for a folder that cannot be made or written to, and at once while another
     run has it. The system frees the lock of a process that was killed.
@@ -102,7 +102,7 @@ def own(folder: Path) -> Iterator[None]:
 
 
 def _try_to_write(folder: Path) -> None:
-    """Some bytes, since a full disk still makes empty files."""
+    """Write some bytes, since a full disk still makes empty files."""
     with told(folder / PROBE):
         write_bytes(folder / PROBE, bytes(4096))
         os.unlink(folder / PROBE)

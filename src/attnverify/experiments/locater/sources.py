@@ -166,7 +166,7 @@ class MarkovSource:
     def batch(
         self, batch: int, length: int, random: torch.Generator
     ) -> Int[Tensor, "{batch} {length}"]:
-        """Fresh words: a model cannot learn any by heart."""
+        """Fresh words, so that a model cannot learn any by heart."""
         return self.model.draw(batch, length, random)
 
     def held_out(self, words: int, length: int) -> Int[Tensor, "{words} {length}"]:
@@ -216,7 +216,7 @@ class TextSource:
         return _windows(self.unseen, words, length, generator(0, "held-out words"))
 
     def floor(self, words: Int[Tensor, "words length"]) -> Float[Tensor, "words length-1"] | None:
-        """Not known for real text."""
+        """None: the least loss is not known for real text."""
         return None
 
 

@@ -415,7 +415,7 @@ def _loss(rows: list[Row], step: int, history: list[Row]) -> Rerun:
 
 
 def sample(name: str, rows: list[Row]) -> list[Rerun]:
-    """Both of the above; see the module."""
+    """The kept networks measured again, and others trained anew; see the module."""
     return [*same_networks(name, rows), *other_networks(name, rows)]
 
 
