@@ -792,8 +792,8 @@ def test_a_range_of_margins_has_its_ratio_and_its_neighbor():
     rows = [{"over_threshold": [40.0, 36.0]}, {"over_threshold": [50.0, None]}]
     assert margins.judge(rows[:1]).ratio == pytest.approx(1 / 36)
     assert margins.judge(rows[:1]).cases == 2 and margins.judge(rows).cases == 4
-    assert margins._thirty_fivefold(rows[:1]).holds is True
-    assert margins._thirty_fivefold([{"over_threshold": [40.0, 35.0]}]).holds is False
+    assert margins.judge(rows[:1], factor=35.0).holds is True
+    assert margins.judge([{"over_threshold": [40.0, 35.0]}], factor=35.0).holds is False
     assert margins.judge([{"over_threshold": [0.0]}]).ratio is None
 
 
@@ -833,9 +833,9 @@ def judged(values, low=-1.0, high=1.0):
 
 def test_neighbors_of_the_criterion_on_heads():
     """49 of 50 is no more than 0.98 of them; a tenth is near symmetric, and half is not most."""
-    assert spectra._nearly_all(judged([2.0] * 50)).holds is True
-    assert spectra._nearly_all(judged([2.0] * 49 + [0.0])).holds is False
-    assert spectra._in_xi(judged([2.0, 2.0, 0.0])).holds is True
+    assert spectra.judge(judged([2.0] * 50), share=0.98).holds is True
+    assert spectra.judge(judged([2.0] * 49 + [0.0]), share=0.98).holds is False
+    assert spectra._most(judged([2.0, 2.0, 0.0]), "xi").holds is True
     assert spectra.judge(judged([2.0, 2.0, 0.0])).ratio == 3 / 4
     assert spectra.judge(judged([0.0])).ratio is None
     assert spectra._symmetric(judged([0.1, 0.1, 0.2])).holds is True

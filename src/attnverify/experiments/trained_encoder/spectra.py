@@ -8,6 +8,7 @@ and the norm of the skew part over that of W. Traces of W and W^2 are those of t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -154,17 +155,9 @@ def _most(rows: list[Row], *names: str, share: float = 0.5) -> Verdict:
     return Verdict(holds, f"outside 95 percent of random heads: {text}", ratio=ratio)
 
 
-def judge(rows: list[Row]) -> Verdict:
+def judge(rows: list[Row], share: float = 0.5) -> Verdict:
     """More than half of the heads lie outside that range of random heads, in both measures."""
-    return _most(rows, "xi_frobenius", "skew_share")
-
-
-def _nearly_all(rows: list[Row]) -> Verdict:
-    return _most(rows, "xi_frobenius", "skew_share", share=0.98)
-
-
-def _in_xi(rows: list[Row]) -> Verdict:
-    return _most(rows, "xi")
+    return _most(rows, "xi_frobenius", "skew_share", share=share)
 
 
 def _symmetric(rows: list[Row]) -> Verdict:
@@ -216,8 +209,8 @@ EXPERIMENT = Experiment(
     run=run,
     judge=judge,
     twins=(
-        ("49 of 50 heads lie outside, in both measures", _nearly_all),
-        ("most heads stand out in tr W / sqrt(tr W^2) as well", _in_xi),
+        ("49 of 50 heads lie outside, in both measures", partial(judge, share=0.98)),
+        ("most heads stand out in tr W / sqrt(tr W^2) as well", lambda rows: _most(rows, "xi")),
         ("most heads are nearly symmetric: skew part at most a tenth", _symmetric),
     ),
     sample=sample,
