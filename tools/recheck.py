@@ -137,7 +137,7 @@ def tanh(x: Any) -> Any:
 
 
 def lambert(y: Any) -> Any:
-    """The w <= -1 with w e^w = y: w e^w falls from 0 to -1/e on (-oo, -1], by bisection."""
+    """The w <= -1 with w e^w = y by bisection, as w e^w falls from 0 to -1/e on (-oo, -1]."""
     low, high = iv.mpf(LOWEST), iv.mpf(-1)
     inside = (low * iv.exp(low)).a >= y.b and (high * iv.exp(high)).b <= y.a
     require(inside, "Lambert's W near the ends of its range")
@@ -189,7 +189,7 @@ def total(terms: Any) -> Any:
 
 
 def spectral_norm(rows: int, columns: int, entries: list[Any]) -> Any:
-    """The norm of A: at least |A v|/|v|, any v, at most c if c^2 I - A'A is positive definite."""
+    """The norm of A: >= |A v|/|v| for any v, <= c if c^2 I - A'A is positive definite."""
     if all(x.a == 0 and x.b == 0 for x in entries):
         return iv.mpf(0)
     A = [entries[i * columns : (i + 1) * columns] for i in range(rows)]
@@ -316,7 +316,7 @@ def cost(op: Any, rest: list[Any], inputs: dict[tuple[str, int], float]) -> tupl
 
 
 def require_form(body: Any) -> int:
-    """All that can be said about a certificate without evaluating it; the steps that will take."""
+    """Check a certificate without evaluating it; returns the steps that evaluating it takes."""
     demand(type(body) is dict and body.get("format") == FORMAT, f"its format is not {FORMAT!r}")
     differing = sorted(body.keys() ^ KEYS)
     demand(not differing, f"field {differing[:1]} is missing or not known")
@@ -418,7 +418,7 @@ def is_near(ratio: Any) -> bool:
 
 
 def agrees(expected: str, found: str, ratio: Any) -> bool:
-    """A ratio near 1 that the engine left open may be settled here, but not as a violation."""
+    """Whether a verdict is as expected; a ratio near 1 may be settled here as a pass alone."""
     if expected == "attained":
         return found in ("pass", "attained") and is_near(ratio)
     return expected in ("pass", "fail") and found == expected
@@ -502,8 +502,10 @@ def recheck(path: Path, digest: str = "") -> Result:
 
 @dataclass(frozen=True)
 class Index:
-    """What a folder must hold. files: SHA-256 by name; instances: their number by key;
-    found: of each instance that has no file, what the engine found."""
+    """What a folder must hold.
+
+    files: SHA-256 by name; instances: their number by key; found: what the engine found,
+    of each instance without a file."""
 
     files: dict[str, str]
     instances: dict[Key, int]
@@ -584,7 +586,7 @@ def say(words: str, wrong: bool = False) -> None:
 
 
 def run(arguments: list[str]) -> tuple[int, int]:
-    """How many certificates were rechecked, and how many lines say that something is wrong."""
+    """Recheck files and folders; returns the numbers of certificates and of lines with a fault."""
     count = bad = work = 0
     for place in map(Path, arguments):
         index = index_of(place) if place.is_dir() else None

@@ -31,7 +31,7 @@ Set Printing Depth 1000.
 
 
 class ProofError(Exception):
-    """What keeps the proofs from counting as checked, in words for a reader."""
+    """The reason why proofs do not count as checked, in words for a reader."""
 
 
 def require() -> None:
@@ -138,7 +138,7 @@ def ask(folder: Path, opening: str, questions: Iterable[str]) -> list[str]:
 
 
 def opening(theories: Iterable[str], *, plain: bool = False) -> str:
-    """How a file of questions starts; plain: nothing is imported, so that names are long."""
+    """The start of a file of questions; plain: nothing is imported, so that names are long."""
     stems = " ".join(name.removesuffix(".v") for name in theories)
     if plain:
         return f"From AttnVerify Require {stems}.\nSet Printing Width {WIDTH}.\n"
@@ -192,7 +192,7 @@ def check_again(copy: Path, allowed: Iterable[str]) -> None:
 
 
 def summary(text: str, allowed: tuple[str, ...]) -> list[str]:
-    """What the summary of coqchk says that it should not."""
+    """The faults that the summary of coqchk states."""
     blocks = re.findall(r"^\* ([^:\n]*):((?:[^*]|\*(?! ))*)", text, re.M)
     parts = {title: body.split() for title, body in blocks}
     if "Axioms" not in parts:

@@ -151,7 +151,7 @@ def _short(entry: Mapping[str, str]) -> str:
 
 
 def _place(name: str, copy: Path, theories: Sequence[str]) -> tuple[int, int]:
-    """Where a definition stands: its theory, and the line there."""
+    """The place of a definition: its theory, and the line there."""
     file = f"{formal.module(name)}.v"
     text = (copy / file).read_text(encoding="utf-8")
     starts = re.compile(rf"(?:{DEFINES})\s+{name.rpartition('.')[2]}\b")
@@ -259,7 +259,7 @@ def text(record: Mapping[str, Any]) -> str:
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What a record says that the prover does not, and the other way round."""
+    """The differences between a record and what the prover says."""
     same = before.get("prover") == now["prover"]
     found = []
     for part, key in (("theorems", "name"), ("neighbors", "says"), ("definitions", "name")):

@@ -80,7 +80,7 @@ def sentences(text: str) -> Iterator[Sentence]:
 
 
 def offences(path: Path) -> list[str]:
-    """What a theory says that it may not say: "NAME.v, line 3: Admitted: ends a proof ..."."""
+    """The forbidden sentences of a theory: "NAME.v, line 3: Admitted: ends a proof ..."."""
     found, open_ = [], []
     for sentence in sentences(path.read_text(encoding="utf-8")):
         bare = sentence.bare

@@ -46,7 +46,7 @@ WITH_SKIP = ("attention + skip", "attention + skip + mlp + norm")
 
 
 def falls(rows: list[Row], name: str, least: float = FALL) -> dict[str, list[float]]:
-    """Model -> for each seed, relative residual of the input over that after the last layer.
+    """The fall of every model, for each seed: relative residual of the input over the last one.
 
     The unfavorable ends of the bounds on the optimal center are taken: the low one at the input,
     the high one after the last layer. A value below SMALLEST may have underflowed. Then the fall
@@ -71,7 +71,7 @@ def _fall(first: float | None, layers: Sequence[float | None], least: float) -> 
 
 
 def largest_falls(rows: list[Row], name: str) -> dict[str, list[float]]:
-    """As :func:`falls`, but down to the lowest of all layers, and with the bounds' other ends.
+    """The fall down to the lowest of all layers, with the other ends of the bounds.
 
     A value below SMALLEST counts as SMALLEST: the fall is at least that large.
     """
@@ -95,7 +95,7 @@ def _all(found: dict[str, list[float]], holds: Callable[[float], Answer]) -> Ans
 
 
 def judge(rows: list[Row], least_fall: float = FALL, most_fall: float = FALL) -> Verdict:
-    """Pure attention falls by 1,000 or more in every model and seed, with skips by less."""
+    """The criterion: pure attention falls by 1,000 or more in all models, with skips by less."""
     pure = falls(rows, "attention", least_fall)
     skip = {name: largest_falls(rows, name) for name in WITH_SKIP}
     lasting = [_all(found, lambda v: below(v, most_fall)) for found in skip.values()]
@@ -128,14 +128,14 @@ def _fall_with_skip(rows: list[Row]) -> Verdict:
 
 
 def _large_with_skip(rows: list[Row]) -> Verdict:
-    """What a draft of the criterion asked, before a trial run."""
+    """The draft of the criterion, before a trial run."""
     found = [v for row in rows for v in row["low"] if row["judged"] and row["variant"] in WITH_SKIP]
     holds = all_of(above(v, 0.1) for v in found)
     return Verdict(holds, "with skip connections every residual stays above 0.1")
 
 
 def _doubly_exponential_everywhere(rows: list[Row]) -> Verdict:
-    """A cubic fall that is at 0.1 after one layer is at 0.1^(3^5) = 1e-243 after six."""
+    """The false neighbor that every fall is cubic: 0.1 after one layer, 0.1^(3^5) after six."""
     found = [
         v
         for row in rows
@@ -162,7 +162,7 @@ OTHER_DEVIATIONS = (0.04, 0.1)  # initializations beside the usual 0.02, outside
 
 
 def variant(parts: Parts) -> str:
-    """A name such as "attention + skip + norm"."""
+    """The name of a choice of parts, such as "attention + skip + norm"."""
     on = [name for name in ("skip", "mlp", "norm") if getattr(parts, name)]
     return " + ".join(["attention", *on])
 

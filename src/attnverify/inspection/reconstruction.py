@@ -192,13 +192,13 @@ class Streams:
 
     @classmethod
     def of(cls, X: Tensor, valid: Tensor) -> Streams:
-        """At the input of the first layer: one path, of length 0."""
+        """The streams at the input of the first layer: one path, of length 0."""
         zero = torch.zeros_like(X)
         return cls(torch.stack([X, zero]), zero, X, X.abs(), valid)
 
     @property
     def lengths(self) -> Tensor:
-        """S_0, ..., S_L."""
+        """The streams S_0, ..., S_L without the biases."""
         return self.sums[:-1]
 
     @property
@@ -212,7 +212,7 @@ class Streams:
         return Streams(sums, rest, self.seen, size, self.valid, False, self.checks)
 
     def advance(self, layer: Layer) -> None:
-        """Through one layer; raises ReconstructionError where a step misses its bound."""
+        """Carry the streams through one layer; raises ReconstructionError where a step is off."""
         for number, block in enumerate(layer.blocks, 1):
             self.through_block(block, f"layer {layer.number}, block {number}")
         self.checks.append(check_scores(layer.heads, self.valid, f"layer {layer.number}, scores"))
@@ -242,7 +242,7 @@ class Streams:
         return own
 
     def through(self, steps: Sequence[Step], place: str) -> None:
-        """Through steps; each is compared."""
+        """Carry the streams through steps, comparing each with the model."""
         if not steps:
             return
         self.sums, after = _carried(self.sums, steps)

@@ -83,7 +83,7 @@ def inspect(
     brief: bool = False,
     progress: Progress | None = None,
 ) -> Report:
-    """What the theorems of the book say about a model at its inputs, proved by reconstruction.
+    """Report what the book's theorems say about a model at its inputs, proved by reconstruction.
 
     model: a module of ``transformers`` of a family in ``attnverify.inspection.families.FAMILIES``,
     a ``torch.nn.TransformerEncoder``, or a folder with config.json and safetensors. inputs: token
@@ -229,7 +229,7 @@ class _Run:
         self.progress(f"layer {layer.number}", layer.number / self.depth)
 
     def _keep(self, layer: Layer) -> None:
-        """From the middle on layers are kept, for the way back, and lengths are one stream."""
+        """Keep a layer for the way back; from the middle on all lengths are one stream."""
         assert self.streams is not None
         if self.middle is None:
             self.middle, self.streams = self.streams.lengths, self.streams.together()

@@ -29,7 +29,7 @@ from attnverify.mathematics import norms
 
 
 def centered(Y: Tensor, valid: Tensor) -> Tensor:
-    """Y (batch, tokens, width) with the mean of each text's tokens removed; 0 at padding."""
+    """The tokens Y (batch, tokens, width) without the mean of their text; 0 at padding."""
     g = torch.zeros_like(Y)
     for text, keep in enumerate(valid):
         g[text, keep] = twice_centered(Y[text][keep])
@@ -37,7 +37,7 @@ def centered(Y: Tensor, valid: Tensor) -> Tensor:
 
 
 def twice_centered(Y: Tensor) -> Tensor:
-    """Y (tokens, width) without the tokens' mean, and without what rounding has left of it.
+    """The tokens Y (tokens, width) without their mean and what rounding has left of it.
 
     Once is not enough for products with what has a large mean: u |Y| is left of it, which is not
     small beside the rest where the tokens are nearly equal.
@@ -46,7 +46,7 @@ def twice_centered(Y: Tensor) -> Tensor:
 
 
 def functionals(g: Tensor, layers: Sequence[Layer], final: Sequence[Step]) -> Tensor:
-    """g_0, g_1, ... (lengths, batch, tokens, width) at the input of the first of the layers."""
+    """The functionals g_0, g_1, ... (lengths, batch, tokens, width) at the input of the layers."""
     found = _back(final, g[None])
     for layer in reversed(layers):
         for block in reversed(layer.blocks):
@@ -65,7 +65,7 @@ def by_length(S: Tensor, g: Tensor) -> list[float]:
 
 
 def _through(block: Block, g: Tensor) -> Tensor:
-    """Functionals of a block's output as functionals of its input."""
+    """Turn functionals of a block's output into functionals of its input."""
     g = _back(block.after, g)
     longer = any(branch.attention for branch in block.branches)
     total = torch.cat([g, torch.zeros_like(g[:1])]) if longer else g.clone()
@@ -137,7 +137,7 @@ def brief(
 
 
 def rounding(streams: Streams) -> float | None:
-    """||R r||_F / ||R Y||_F with r what rounding has left: no share of it is larger in size."""
+    """The most that rounding may be of a share: ||R r||_F / ||R Y||_F, r what it has left."""
     rest, out = (float(centered(x, streams.valid).norm()) for x in (streams.rest, streams.seen))
     return _over(rest, out)
 
@@ -171,7 +171,7 @@ MOST_TOKENS = 64  # tokens; as many streams are carried
 
 @dataclass
 class Rollout:
-    """product (tokens, tokens): rollout so far; parts (tokens, 1, tokens, width): token by token.
+    """Rollout so far, product (tokens, tokens), and parts (tokens, 1, tokens, width) by token.
 
     parts[j] is what the input's token j has become, everywhere.
     """
@@ -181,12 +181,12 @@ class Rollout:
 
     @classmethod
     def of(cls, X: Tensor) -> Rollout:
-        """At the input of the first layer, X (1, tokens, width)."""
+        """Rollout at the input of the first layer, X (1, tokens, width)."""
         one = torch.eye(X.shape[1], dtype=X.dtype, device=X.device)
         return cls(one, one[:, None, :, None] * X)
 
     def advance(self, layer: Layer) -> None:
-        """Through one layer."""
+        """Carry rollout and the parts through one layer."""
         for block in layer.blocks:
             added = [_sent(branch.steps, self.parts) for branch in block.branches]
             self.parts = _sent(block.after, sum(added, self.parts))
@@ -230,7 +230,7 @@ def _sent(steps: Any, y: Tensor) -> Tensor:
 
 
 def _rank_correlation(a: Tensor, b: Tensor, unit: float) -> float | None:
-    """Spearman's, over the tokens that either gives weight to; None where one has no order."""
+    """Spearman's correlation over tokens with weight in either; None where one has no order."""
     seen = (a > 0) | (b > 0)
     first, second = (_ranks(x[seen], unit) for x in (a, b))
     size = float(first.norm() * second.norm())

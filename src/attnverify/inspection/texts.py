@@ -56,7 +56,7 @@ COLUMNS = {
 
 
 def require_own(folder: Path) -> None:
-    """Before a run: the report and its tables replace none but those of an earlier run.
+    """Check before a run that its files replace none but those of an earlier run.
 
     Raises InputError (argument ``out``), also for a folder where nothing can be written.
     """
@@ -113,7 +113,7 @@ def merged(campaign: Campaign, reports: Iterable[Mapping[str, Any]]) -> dict[str
 
 
 def taken(report: Mapping[str, Any]) -> list[tuple[tuple[Any, ...], float]]:
-    """What :func:`merged` takes of a report: the largest error over its bound, then the figures."""
+    """The values that :func:`merged` takes of a report: the proof's largest error, then figures."""
     return [(("proof",), _row(report)["largest_error_over_bound"]), *_figures(report)]
 
 
@@ -156,7 +156,7 @@ def _spread(key: tuple[Any, ...], values: list[float]) -> Row:
 
 
 def _proof(rows: list[Row]) -> Row:
-    """Of all texts: the steps, and the largest error over its bound, with where it is."""
+    """The proof over all texts: the steps, and the largest error over its bound with its place."""
     worst = max(rows, key=lambda row: row["largest_error_over_bound"])
     return {
         "texts": len(rows),
@@ -168,7 +168,7 @@ def _proof(rows: list[Row]) -> Row:
 
 
 def lines(report: Mapping[str, Any]) -> list[str]:
-    """What the terminal shows."""
+    """The lines that the terminal shows."""
     proof, model = report["proof"], report["model"]
     largest = proof["largest_error_over_bound"]
     first = (
@@ -200,7 +200,7 @@ class Look:
 
 
 def look_of(model: Path, layers: str | None, dtype: str, device: str, brief: bool) -> Look:
-    """How many texts are looked at, from the words of the command."""
+    """The options of the command as a Look."""
     chosen = None if layers is None else tuple(numbers(layers))
     return Look(model.absolute(), str(dtype), str(device), chosen, brief)
 
@@ -244,7 +244,7 @@ def _lines(file: Path) -> list[tuple[str, str]]:
 
 
 def campaign(look: Look, texts: dict[str, str]) -> Campaign:
-    """A piece a text; raises InputError that names the first text which the model cannot read."""
+    """The campaign with a piece for each text; raises InputError for one that cannot be read."""
     folder = Folder.of(look.model)
     own, encoded = folder.digest(), folder.encode_all(texts)
     settings: dict[str, Any] = {

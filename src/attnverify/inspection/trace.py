@@ -30,7 +30,7 @@ Roundings = Tensor | float
 
 @dataclass(frozen=True)
 class Dense:
-    """y -> y weight + bias; weight (in, out), bias (out,) or 0.0.
+    """The map y -> y weight + bias; weight (in, out), bias (out,) or 0.0.
 
     in products and their sum with the bias: in + 1 roundings at most.
     """
@@ -58,7 +58,7 @@ class Dense:
 
 @dataclass(frozen=True)
 class Mix:
-    """Values of all heads to their means by attention: row i of head h is sum_j P_hij v_hj.
+    """The map from values to their means by attention: row i of head h is sum_j P_hij v_hj.
 
     P: (batch, heads, tokens, tokens). y: (..., batch, tokens, key_heads * value_width), with
     ``heads // key_heads`` heads in a row sharing values; result (..., batch, tokens, heads *
@@ -98,7 +98,7 @@ class Mix:
 
 @dataclass(frozen=True)
 class Gate:
-    """y -> y times fixed factors, (batch, tokens, width); two roundings, one in the factor."""
+    """The map y -> y times fixed factors (batch, tokens, width); one rounding is in the factor."""
 
     factors: Tensor
     shift: float = 0.0
@@ -171,7 +171,7 @@ Map = Dense | Mix | Gate | Norm
 
 
 def unit_roundoff(dtype: torch.dtype) -> float:
-    """u of a floating dtype: half the distance from 1 to the next number."""
+    """The unit roundoff of a dtype: half the distance from 1 to the next number."""
     return torch.finfo(dtype).eps / 2
 
 
@@ -187,7 +187,7 @@ def rounded_to(x: Tensor) -> float:
 
 
 def gamma(roundings: Roundings, unit: float) -> Tensor:
-    """gamma_m = m u / (1 - m u); infinite for m u >= 1/4, beyond which nothing is claimed."""
+    """The bound gamma_m = m u / (1 - m u); infinite for m u >= 1/4, where nothing is claimed."""
     product = torch.as_tensor(roundings, dtype=torch.float64) * unit
     return torch.where(product < 0.25, product / (1 - product), torch.inf)
 
@@ -222,7 +222,7 @@ class Step:
         return g
 
     def carry(self, streams: Tensor, biases: bool = True) -> Tensor:
-        """Streams one step on; with ``biases`` the last one is theirs and gains the shifts."""
+        """The streams behind the step; with ``biases`` the last is theirs and gains the shifts."""
         for map in self.maps:
             streams = map.linear(streams)
             if biases and isinstance(map.shift, Tensor):
@@ -253,7 +253,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class Block:
-    """seen = input + the outputs of the branches, then the steps of ``after``."""
+    """A block: seen = input + the outputs of the branches, then the steps of ``after``."""
 
     branches: Sequence[Branch]
     seen: Tensor
@@ -354,5 +354,5 @@ class Trace:
 
 
 def double(x: Tensor) -> Tensor:
-    """Detached, in float64: every float of the smaller formats is one."""
+    """The tensor detached and in float64, which holds every float of the smaller formats."""
     return x.detach().to(torch.float64)

@@ -44,7 +44,7 @@ VARIANTS = {
 
 @dataclass(frozen=True)
 class Size:
-    """seeds: trained layers kept. restarts: trained for each; that with the least loss is kept."""
+    """How much is trained: ``seeds`` layers, each the best by loss of ``restarts`` trainings."""
 
     seeds: int
     restarts: int
@@ -213,7 +213,7 @@ def judge(
     start: float = 0.9,
     keeps: float = 0.5,
 ) -> Verdict:
-    """``falls`` ends below 1/1000 of its first diameter in every seed, ``stays`` above ``keeps``.
+    """The criterion: ``falls`` ends below 1/1000 of its first diameter, ``stays`` above ``keeps``.
 
     A run that was stopped neither falls nor stays. Two tokens that agree to the last bit are only
     known to be nearer than RESOLUTION.

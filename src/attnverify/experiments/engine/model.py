@@ -34,26 +34,25 @@ def any_of(answers: Iterable[Answer]) -> Answer:
 
 
 def at_most(value: Number, limit: Number) -> Answer:
-    """value <= limit; None if the value is NaN. An infinite one is too large."""
+    """Whether value <= limit; None if the value is NaN. An infinite value is too large."""
     return None if math.isnan(value) else value <= limit
 
 
 def above(value: Number | None, limit: Number) -> Answer:
-    """value > limit; None if one of the two is missing, NaN or infinite: nothing is decided by
-    what overflowed."""
+    """Whether value > limit; None if either is missing, NaN or infinite (overflowed)."""
     if value is None or not (math.isfinite(value) and math.isfinite(limit)):
         return None
     return value > limit
 
 
 def at_least(value: Number | None, limit: Number) -> Answer:
-    """value >= limit, decided as by :func:`above`."""
+    """Whether value >= limit, decided as by :func:`above`."""
     short = None if value is None else above(limit, value)
     return None if short is None else not short
 
 
 def below(value: Number | None, limit: Number) -> Answer:
-    """value < limit, decided as by :func:`above`."""
+    """Whether value < limit, decided as by :func:`above`."""
     return None if value is None else above(-value, -limit)
 
 

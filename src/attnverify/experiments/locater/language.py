@@ -74,8 +74,9 @@ class Shape:
 
 
 class LanguageModel(nn.Module):
-    """Embeddings of symbols and places, a causal network with skip connections and layer norms
-    (after each sublayer), and a linear map to logits. float32."""
+    """A causal network between embeddings of symbols and places and a linear map to logits.
+
+    It has skip connections and a layer norm after each sublayer; float32."""
 
     def __init__(self, shape: Shape, seed: int) -> None:
         super().__init__()
@@ -130,7 +131,7 @@ def start(shape: Shape, seeds: list[int], device: str = "cpu") -> dict[str, Tens
 def predict(
     shape: Shape, parameters: dict[str, Tensor], words: Int[Tensor, "replicas batch length"]
 ) -> tuple[Float[Tensor, "replicas batch length-1"], Float[Tensor, "replicas batch length-1"]]:
-    """-log of the probability of each next symbol in nats, and the relative attention entropy."""
+    """The loss of each next symbol, -log p in nats, and the relative entropy of attention."""
     module = LanguageModel(shape, seed=0)
 
     def one(own: dict[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
@@ -208,8 +209,9 @@ class Replicas:
         return start(self.shape, list(self.seeds) * len(self.points), self.device)
 
     def loss(self, parameters: Parameters, done: int) -> Tensor:
-        """Mean loss in nats plus the regularizer of all heads, summed over replicas: each then
-        has the gradient of its own."""
+        """Mean loss in nats plus the regularizer of all heads, summed over replicas.
+
+        Each replica then has the gradient of its own loss."""
         batch, length = self.case.batch, self.case.context + 1
         own = [
             self.source.batch(batch, length, stream(seed, self.case.source, done))
@@ -222,9 +224,12 @@ class Replicas:
         return losses.mean((1, 2)).sum() + penalty.sum()
 
     def measure(self, parameters: Parameters, done: int) -> Row:
-        """Loss on the held-out words in nats, relative entropy of attention (from the second
-        place on), means over heads of the statistics of the spectrum: a value a replica each.
-        Real parts of the eigenvalues of all heads: of the first seed, a list a point."""
+        """The metrics of a step: loss on held-out words, entropy of attention, spectra of heads.
+
+        The loss is in nats, the entropy relative and from the second place on; the statistics of
+        the spectrum are means over heads: a value a replica each. Real parts of the eigenvalues of
+        all heads: of the first seed, a list a point.
+        """
         losses, entropy = predict(self.shape, parameters, self.unseen)
         W_Q, W_K = heads(parameters)
         row = {"loss": losses.mean((1, 2)), "entropy": entropy[..., 1:].mean((1, 2))}

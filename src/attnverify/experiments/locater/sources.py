@@ -26,7 +26,7 @@ MOST_WORDS = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class HiddenMarkov:
-    """transition: (states, states) and emission: (states, symbols), row-stochastic, float64."""
+    """A source: transition (states, states), emission (states, symbols), row-stochastic, float64."""
 
     transition: Float[Tensor, "states states"]
     emission: Float[Tensor, "states symbols"]
@@ -38,8 +38,10 @@ class HiddenMarkov:
 
     @classmethod
     def sticky(cls, symbols: int, stay: float, right: float) -> HiddenMarkov:
-        """One state a symbol: the state stays with probability ``stay`` and emits its own symbol
-        with probability ``right``; otherwise all others are equally likely."""
+        """A source with one state a symbol, which stays and emits its own with given probabilities.
+
+        stay, right: these probabilities; otherwise all others are equally likely.
+        """
 
         def matrix(diagonal: float) -> Tensor:
             other = (1 - diagonal) / (symbols - 1)
