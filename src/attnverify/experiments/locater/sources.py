@@ -26,7 +26,7 @@ MOST_WORDS = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class HiddenMarkov:
-    """A source: transition (states, states), emission (states, symbols), row-stochastic, float64."""
+    """Row-stochastic float64 matrices: transition (states, states), emission (states, symbols)."""
 
     transition: Float[Tensor, "states states"]
     emission: Float[Tensor, "states symbols"]
