@@ -20,6 +20,7 @@ from attnverify.experiments import (
     pathcounts,
     phase_diagram,
 )
+from attnverify.experiments import shortpaths as short
 from attnverify.experiments.engine.model import (
     Settings,
     above,
@@ -81,9 +82,9 @@ def path_rows(gains=(0.2, 0.21, 0.19, 0.2), alone=(0.1, 0.11, 0.09, 0.1), share=
     for network, (gain, single) in enumerate(zip(gains, alone, strict=True)):
         place = {"steps": 9, "network": network}
         rows.append({**place, "sum_share": share if network == len(gains) - 1 else 0.1})
-        for length in (0, 1, shortpaths.DEPTH):
+        for length in (0, 1, short.DEPTH):
             mine = length == 1
-            wrong = off if length == shortpaths.DEPTH and network == len(gains) - 1 else 0.0
+            wrong = off if length == short.DEPTH and network == len(gains) - 1 else 0.0
             rows.append(
                 {
                     **place,
@@ -121,30 +122,27 @@ def path_rows(gains=(0.2, 0.21, 0.19, 0.2), alone=(0.1, 0.11, 0.09, 0.1), share=
     ],
 )
 def test_short_paths(options, holds):
-    assert shortpaths.judge(path_rows(**options)).holds is holds
+    assert short.judge(path_rows(**options)).holds is holds
 
 
 def test_a_mean_exceeds_by_the_quantile_and_not_otherwise():
     """t_15(0.99) = 2.602."""
-    assert shortpaths.exceeds(2.61, 1.0, 16) is True and shortpaths.exceeds(2.59, 1.0, 16) is False
-    assert (
-        shortpaths.exceeds(-2.61, 1.0, 16) is False
-        and shortpaths.exceeds(1.0, math.nan, 16) is None
-    )
-    assert shortpaths.exceeds(2.61 + 0.2, 1.0, 16, 0.2) is True
-    assert shortpaths.exceeds(2.61, 1.0, 16, 0.2) is False
+    assert short.exceeds(2.61, 1.0, 16) is True and short.exceeds(2.59, 1.0, 16) is False
+    assert short.exceeds(-2.61, 1.0, 16) is False and short.exceeds(1.0, math.nan, 16) is None
+    assert short.exceeds(2.61 + 0.2, 1.0, 16, 0.2) is True
+    assert short.exceeds(2.61, 1.0, 16, 0.2) is False
 
 
 def test_the_advantage_is_of_the_shorter_paths_over_the_longer_ones():
     rows = path_rows()
-    assert shortpaths.advantage(rows, "accuracy", 1, shortpaths.DEPTH)[0] == pytest.approx(0.2)
+    assert short.advantage(rows, "accuracy", 1, short.DEPTH)[0] == pytest.approx(0.2)
     # values 0.2, 0.21, 0.19, 0.2: variance 2 * 10^-4/3, over four networks
-    assert shortpaths.advantage(rows, "accuracy", 1, 0)[1] == pytest.approx((2e-4 / 3 / 4) ** 0.5)
+    assert short.advantage(rows, "accuracy", 1, 0)[1] == pytest.approx((2e-4 / 3 / 4) ** 0.5)
 
 
 def test_only_the_longest_training_counts():
     other = [{**row, "steps": 3, "accuracy": 0.0, "sum_share": 9.0} for row in path_rows()]
-    assert shortpaths.judge([*path_rows(), *other]).holds is True
+    assert short.judge([*path_rows(), *other]).holds is True
 
 
 # ---------------------------------------------------------------- the circle
