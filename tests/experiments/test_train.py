@@ -154,13 +154,13 @@ def edited_package(folder: Path, monkeypatch, file: str) -> None:
     monkeypatch.setattr(trainer, "Sources", lambda: Sources(folder))
 
 
-INSIDE = "attnverify.experiments.locater.replicas"
+INSIDE = "attnverify.experiments.locater.language"
 
 
 @pytest.mark.parametrize(
     ("module", "file", "resumed"),
     [
-        (INSIDE, "experiments/locater/regularizer.py", False),  # it imports that
+        (INSIDE, "experiments/locater/sources.py", False),  # it imports that
         (INSIDE, "mathematics/attention.py", False),
         (INSIDE, "experiments/engine/train.py", False),
         (INSIDE, "book/sphinx/previews.py", True),

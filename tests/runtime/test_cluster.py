@@ -13,8 +13,7 @@ import torch
 import modelzoo
 from attnverify.checking.search import Settings
 from attnverify.inspection import texts
-from attnverify.inspection.over_texts import inspect_texts
-from attnverify.inspection.texts import Look
+from attnverify.inspection.texts import Look, inspect_texts
 from attnverify.runtime import cluster
 from attnverify.runtime.tasks import Task
 from attnverify.support.environment import kind_of_machine
