@@ -163,6 +163,7 @@ WIDTHS = """() => [...document.querySelectorAll("article img")].map((image) =>
   [image.currentSrc, image.getBoundingClientRect().width, image.naturalWidth])"""
 
 
+@pytest.mark.full
 @pytest.mark.browser
 @pytest.mark.timeout(3000)
 def test_letters_of_figures_are_legible_on_a_phone(browser, site, built_book):
