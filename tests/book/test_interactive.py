@@ -48,6 +48,8 @@ CHAPTERS = {
     "variation_figure": "softmax",
 }
 SMALL_PHONE = (360, 740)
+#: Dark drawings take the text color of the page, which one theme shows; both in the full tier.
+THEMES = pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.full)])
 THEMED = """<!doctype html><html lang="en" data-theme="{theme}"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width"><title>figure</title>
 <link rel="icon" href="data:,"><style>
@@ -280,7 +282,7 @@ SVG_TEXT = """() => { const style = getComputedStyle(document.querySelector("svg
     * document.querySelector("svg").getScreenCTM().a]; }"""
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@THEMES
 @pytest.mark.parametrize("name", NAMES)
 def test_figure_is_legible_on_a_small_phone(browser, site, name, theme):
     """At 360 pixels nothing sticks out, text is at least 11 pixels high and takes the theme, and
@@ -354,7 +356,7 @@ def test_bad_start_is_refused(name):
             getattr(interactive, name)(**{c.name: 9.0})
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@THEMES
 @pytest.mark.parametrize("name", NAMES)
 def test_figure_works_in_the_book(browser, built_book, name, theme):
     """In the built page, without the network: controls move the drawing, the values are right."""

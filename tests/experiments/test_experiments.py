@@ -53,6 +53,7 @@ def test_the_criterion_comes_out_as_the_book_says(name):
         assert judge(result.rows).holds is False, title
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_sample_of_the_table_comes_out_again(name):

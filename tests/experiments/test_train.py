@@ -118,6 +118,7 @@ def child(folder: Path, step: int) -> int:
     return subprocess.run([sys.executable, "-c", script], timeout=300, check=False).returncode
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_process_killed_at_random_steps_and_resumed_gives_the_same_bits(tmp_path):
     """Each process runs alone, and no Python code gets to clean up: SIGKILL."""

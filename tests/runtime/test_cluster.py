@@ -80,6 +80,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {p.name: p.read_bytes() for p in folder.rglob("*.json")}
 
 
+@pytest.mark.full
 def test_a_campaign_with_a_killed_worker_writes_what_one_machine_writes(dask, tmp_path):
     plan = Plan(registry.home, "softmax.total-variation", 1200, 100)
     killed, finished = kill_once(dask)
@@ -90,6 +91,7 @@ def test_a_campaign_with_a_killed_worker_writes_what_one_machine_writes(dask, tm
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
 
 
+@pytest.mark.full
 def test_texts_with_a_killed_worker_give_what_one_machine_gives(dask, tmp_path):
     """Workers start anew and read a model: it buys that many reports are one machine's."""
     modelzoo.model("bert").save_pretrained(tmp_path / "model")
