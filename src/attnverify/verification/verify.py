@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from attnverify.checking.check import Inequality
 from attnverify.checking.gather import ClaimEvidence, gather
 from attnverify.checking.records import Record, TwinRecord, require_kinds
 from attnverify.checking.search import Settings
@@ -20,6 +21,7 @@ from attnverify.support.environment import machine, versions
 from attnverify.support.tables import Table
 from attnverify.support.vocabulary import KINDS, REPORT_VERSION, Kind
 from attnverify.topics import Claim, registry
+from attnverify.topics.lookup import checks_of
 from attnverify.verification import claim_files, formal, printing
 from attnverify.verification.reuse import Reuse, name_of
 from attnverify.verification.status import Standing, own, standings
@@ -141,7 +143,9 @@ def verify(
         tasks += [Task(f"notebook {s.notebook}", run_cells.run, (s,)) for s in report.derivations]
     numerical = _numerical(kinds)
     if numerical:
-        tasks += [Task(c.id, gather, (c.id, settings, numerical)) for c in own]
+        # The longest first, so that no process is left alone with one at the end.
+        longest_first = sorted(own, key=lambda claim: _size(claim.id), reverse=True)
+        tasks += [Task(c.id, gather, (c.id, settings, numerical)) for c in longest_first]
     brought = claim_files.tasks(claims, settings, kinds, limit)
     if "formal" in kinds:
         _read_proofs(report)
@@ -184,6 +188,12 @@ def tasks_in(
     notebooks = len(_deriving(own)) if "derived" in kinds else 0
     found = notebooks + (len(own) if _numerical(kinds) else 0)
     return found + len(claim_files.tasks(claims, None, kinds, limit))
+
+
+def _size(claim: str) -> int:
+    """How many arrays the searches of a claim move: an estimate of how long its evidence takes."""
+    searched = (c for c in checks_of(claim).values() if isinstance(c, Inequality))
+    return sum(len(sizes) for check in searched for sizes in check.sizes)
 
 
 def _numerical(kinds: Sequence[str]) -> list[str]:
