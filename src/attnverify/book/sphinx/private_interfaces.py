@@ -174,4 +174,4 @@ def cited(env: Any, docname: str) -> list[str]:
     references = (r for r in domain.citation_refs if r.docname == docname)
     keys = {target.key for reference in references for target in reference.targets}
     found = (c.formatted_entry.text for c in domain.citations if c.key in keys)
-    return [text.render_as("markdown") for text in found]
+    return [" ".join(text.render_as("markdown").split()) for text in found]
