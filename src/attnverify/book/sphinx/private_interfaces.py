@@ -168,6 +168,12 @@ def boxes(env: Any) -> dict[str, dict[str, str]]:
     return getattr(env, "proof_list", {})
 
 
+def citations(env: Any) -> list[tuple]:
+    """The works that the bibliography lists, with the place of each."""
+    found = env.get_domain("cite").citations
+    return [(c.key, c.citation_id, c.bibliography_key) for c in found]
+
+
 def cited(env: Any, docname: str) -> list[str]:
     """The entries of the bibliography that a page cites, as Markdown."""
     domain = env.get_domain("cite")
