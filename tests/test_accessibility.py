@@ -19,7 +19,7 @@ from test_pages import docnames
 from visits import PATIENCE, chromium
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(3000)]
-OTHERS = ["genindex", "search", "404"]
+OTHERS = ["genindex", "search"]
 
 
 @pytest.fixture(scope="module")
