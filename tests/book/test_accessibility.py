@@ -20,7 +20,7 @@ from tiers import in_tiers
 from visits import PATIENCE, chromium
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(3000)]
-OTHERS = ["genindex", "search", "404"]
+OTHERS = ["genindex", "search"]
 
 
 @pytest.fixture(scope="module")

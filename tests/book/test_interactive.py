@@ -14,7 +14,7 @@ import attnverify as av
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.tracing import UntraceableError
 from attnverify.book import interactive
-from attnverify.book.interactive import limit, written
+from attnverify.book.interactive import javascript, limit
 from attnverify.book.interactive.drawing import SIGNIFICANT, Plot, significant
 from attnverify.book.interactive.figure import Figure, Slider, Values
 from pagechecks import remote_resources, soup, undescribed_images
@@ -329,15 +329,15 @@ def test_formulas_are_written_from_the_package():
     """The functions of a script are those that the package's formulas leave when traced."""
     assert limit.formulas() in interactive.limit_figure()._repr_html_()
     assert "Math.sqrt" in limit.formulas() and "torch" not in limit.formulas()
-    twice = written.function("f", lambda x, y: (x[0] + y) * (x[0] + y) / 3, {"x": 2, "y": 0})
+    twice = javascript.function("f", lambda x, y: (x[0] + y) * (x[0] + y) / 3, {"x": 2, "y": 0})
     assert twice == "const f = (x, y) => { const t3 = (x[0]+y); return ((t3*t3)/3); };\n"
 
 
 def test_a_formula_without_javascript_is_refused():
     with pytest.raises(UntraceableError, match="erf has no JavaScript"):
-        written.function("f", lambda x: x.erf(), {"x": 0})
+        javascript.function("f", lambda x: x.erf(), {"x": 0})
     with pytest.raises(UntraceableError, match="branches"):
-        written.function("f", lambda x: x if x > 0 else -x, {"x": 0})
+        javascript.function("f", lambda x: x if x > 0 else -x, {"x": 0})
 
 
 @pytest.mark.parametrize(

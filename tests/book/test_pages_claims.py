@@ -72,7 +72,7 @@ width: 2000px">x</span></span></span></p></section></div></article>"""
 @pytest.mark.parametrize("cue", [True, False])
 def test_the_check_can_fail(browser, tmp_path, root, cue):
     """A formula that is too wide is seen, and so is whether its edges show it."""
-    sheet = root / "src" / "attnverify" / "book" / "static" / "evidence.css"
+    sheet = root / "src" / "attnverify" / "book" / "sphinx" / "static" / "attnverify.css"
     (tmp_path / "a.css").write_text(sheet.read_text("utf-8") if cue else "")
     (tmp_path / "a.html").write_text(WIDE.replace("SHEET", "a.css"))
     with serve(tmp_path) as address, visiting(browser, address, PHONE) as visit:
