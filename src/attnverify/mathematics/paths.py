@@ -139,7 +139,7 @@ class FixedAttention:
         return range(0 if self.skip else 1, self.heads + 1)
 
     def term(self, X, path: Path):
-        """Term P^L_{h_L} ... P^1_{h_1} X W^1_{h_1} ... W^L_{h_L} of a path; index 0 is P = W = I."""
+        """Term P^L_{h_L} ... P^1_{h_1} X W^1_{h_1} ... W^L_{h_L} of a path; 0 is P = W = I."""
         for layer, index in enumerate(path):
             if index > 0:
                 X = (self.P[layer, index - 1] @ (X @ self.W_V[layer, index - 1])) @ (

@@ -1,7 +1,8 @@
 """The registry of claims: every statement of the book, apart from its evidence.
 
-One file a prefix of ids: the claims ``softmax.*`` are stated in ``softmax.py``, their checks are in
-``attnverify.topics.softmax.checks``.
+A topic is a folder for one prefix of ids. The claims ``softmax.*`` are stated in
+``attnverify.topics.softmax.claims`` and checked in ``attnverify.topics.softmax.checks``; what a
+formula means entry by entry is in ``attnverify.topics.softmax.definitions``.
 """
 
 from importlib import import_module
@@ -10,7 +11,7 @@ from attnverify.verification.claim import Claim as Claim
 from attnverify.verification.claim import Registry as Registry
 from attnverify.verification.claim import Source as Source
 
-#: The prefixes of ids, in the order of the book; each is a file of statements and one of checks.
+#: The prefixes of ids, in the order of the book; each is the folder of a topic.
 PREFIXES = (
     "attention",
     "paths",

@@ -1,7 +1,7 @@
 """The checks of every claim, by claim id and check name.
 
-One file or folder a prefix of ids, as in :mod:`attnverify.topics`: the checks of ``softmax.*`` are
-``softmax.CHECKS``.
+Each topic collects its checks in a table: those of ``softmax.*`` are
+``attnverify.topics.softmax.checks.CHECKS``.
 """
 
 from __future__ import annotations
