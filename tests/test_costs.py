@@ -65,7 +65,10 @@ def test_distances_take_little_memory():
     X = rows(2048, 32)
     size = X.numel() * X.element_size()
     for formula in (norms.diameter, norms.contraction):
-        assert peak_bytes(lambda formula=formula: formula(X)) <= 2 * 8 * norms.DISTANCES_HELD + 2 * size
+        assert (
+            peak_bytes(lambda formula=formula: formula(X))
+            <= 2 * 8 * norms.DISTANCES_HELD + 2 * size
+        )
 
 
 # ---------------------------------------------------------------- the optimal center
