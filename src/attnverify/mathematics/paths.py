@@ -1,5 +1,7 @@
 """The path decomposition of a self-attention network (Dong, Cordonnier, Loukas 2021, section 2).
 
+It serves the claims paths.*, in float tensors, balls and rationals.
+
 With its attention matrices held at their values in the real forward pass, a network of L layers
 and H heads is a sum over paths (h_1, ..., h_L), one head index a layer, 0 standing for the skip
 connection. Enumerating them costs (1 + H)^L terms; the sums over all paths of one length cost
