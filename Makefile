@@ -11,11 +11,11 @@ define NEW_ENOUGH
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help book serve test proofs lint machines mutants lab verify bench pdf epub constraints clean
+.PHONY: help book serve test test-all proofs lint machines mutants lab verify bench pdf epub constraints clean
 .DELETE_ON_ERROR:
 
 help:  ## show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 # Reinstalled only when the dependencies or this recipe change.
 $(STAMP): pyproject.toml constraints.txt Makefile
@@ -37,10 +37,17 @@ serve: $(STAMP)  ## serve the built book on this machine, for derivations that r
 	$(BIN)/python tools/build_book.py --if-changed
 	$(BIN)/python tools/serve.py
 
-test: $(STAMP)  ## run every test (two at a time); ARGS='-k name' narrows it
-	@$(BIN)/python -m attnverify.book.build.browser
-	@$(BIN)/python -m attnverify.book.build.npm
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+define RUN_TESTS
+@$(BIN)/python -m attnverify.book.build.browser
+@$(BIN)/python -m attnverify.book.build.npm
+$(BIN)/python -m pytest -n 2
+endef
+
+test: $(STAMP)  ## run the first tier of the tests (two at a time); ARGS='-k name' narrows it
+	$(RUN_TESTS) $(ARGS)
+
+test-all: $(STAMP)  ## run both tiers; the second one alone: make test ARGS='-m full'
+	$(RUN_TESTS) -m 'not rocq' $(ARGS)
 
 proofs:  ## check the formal proofs again (needs Rocq); ARGS=--coqchk twice, ARGS=--write records
 	$(NEW_ENOUGH)

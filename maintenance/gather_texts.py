@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from attnverify.experiments import texts
-from attnverify.experiments.locater.corpus import CHARACTERS
+from attnverify.experiments.locater.sources import CHARACTERS
 from attnverify.experiments.shortpaths.tasks import MODULES
 
 

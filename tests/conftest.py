@@ -18,7 +18,6 @@ from places import ROOT
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "maintenance")]
 
 #: As `make book` would see it: without what this run sets, and without what tests start (a cluster
 #: sets the number of threads and the hash seed of its workers for good). The book depends on it.
@@ -113,15 +112,23 @@ SHARING_TESTS = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m is applied
 def pytest_collection_modifyitems(config, items):
-    """The book first, what takes long on its pages last; otherwise as it was collected.
+    """Run the first tier unless -m asks for more: the book first, its long tests last.
 
-    Tests that run the proof assistant are left out, and counted as deselected, unless they are
-    asked for: the suite needs no Rocq.
+    Tests in tests/full or marked `full` are the second tier. Tests that run the proof assistant
+    need "rocq" in -m. What is left out is counted as deselected.
     """
-    if "rocq" not in config.option.markexpr:
-        left_out = [item for item in items if item.get_closest_marker("rocq")]
-        items[:] = [item for item in items if not item.get_closest_marker("rocq")]
+    for item in items:
+        if item.path.is_relative_to(ROOT / "tests" / "full"):
+            item.add_marker("full")
+    marks = config.option.markexpr
+    unasked = set() if marks else {"full"}
+    if "rocq" not in marks:
+        unasked.add("rocq")
+    left_out = [item for item in items if unasked & {mark.name for mark in item.iter_markers()}]
+    if left_out:
+        items[:] = [item for item in items if item not in set(left_out)]
         config.hook.pytest_deselected(items=left_out)
 
     def place(item) -> int:

@@ -53,6 +53,19 @@ def docnames() -> list[str]:
     return [toc["root"], *chapters]
 
 
+#: A page of every template: text, chapters with most formulas, pictures or code, generated pages.
+TEMPLATES = (
+    "book/index",
+    "book/formal",
+    "book/generated/graph",
+    "book/generated/status",
+    "book/api/collapse",
+    "notebooks/collapse-width",
+    "notebooks/localization",
+    "notebooks/norms",
+)
+
+
 @cache
 def soup(path: Path) -> BeautifulSoup:
     """The parsed page, which many tests look at and none changes."""

@@ -413,16 +413,17 @@ def build(fresh: bool = False) -> Path:
     written, sources, store = last_written(ROOT), source_hash(ROOT), default()
     evidence = pages / EVIDENCE
     with parsed_pages(pages, fresh):
-        # Neither needs the other, and each has stretches that keep one core busy.
-        with ThreadPoolExecutor(2) as beside:
+        with ThreadPoolExecutor(1) as beside:
+            # Neither needs the other, and each has stretches that keep one core busy.
             checked = beside.submit(check_claims, evidence, store)
-            python = beside.submit(timed, "compile Python for the pages", compile_python)
             timed("execute the notebooks", execute_notebooks, pages / "executed", store)
             checked.result()
+            # Pages are built by one process; the other core compiles what they load.
+            python = beside.submit(timed, "compile Python for the pages", compile_python)
+            made = timed("build the pages", build_html, pages, pages / "executed", evidence)
+            html = copied(made, pages / "trimmed")
+            timed("finish the pages", finish, html)
             python.result()
-        made = timed("build the pages", build_html, pages, pages / "executed", evidence)
-        html = copied(made, pages / "trimmed")
-        timed("finish the pages", finish, html)
         timed("add Python for the pages", add_python, html)
         if (last_written(ROOT), source_hash(ROOT)) == (written, sources):
             (html / STAMP).write_text(stamp_of(sources, evidence))

@@ -23,19 +23,19 @@ from attnverify.support.errors import InputError  # noqa: E402
 from attnverify.support.files import write_text  # noqa: E402
 from attnverify.topics import registry  # noqa: E402
 from attnverify.verification import formal  # noqa: E402
-from rocq import prover, record, scan, second  # noqa: E402
+from rocq import prover, record, scan  # noqa: E402
 from rocq.prover import ProofError  # noqa: E402
 
 
 def check(folder: Path, copy: Path, say=print) -> dict:
-    """Everything that is asked of the theories; returns the record of what was found.
+    """Check everything that is asked of the theories; returns the record of what was found.
 
     folder: the theories with their list and record; copy: where they are compiled. Raises
     ProofError with all that is wrong at the first stage that finds something.
     """
     known = formal.read(folder, recorded=False)
     _stop([f"{t.name}: {t.claim!r} is no claim" for t in known.theorems if t.claim not in registry])
-    _stop(scan.of_folder(folder))
+    _stop(scan.offences_in(folder))
     prover.copy(folder, copy)
     start = prover.clock()
     prover.build(copy)
@@ -63,7 +63,7 @@ def _foreign(found: dict, allowed) -> list[str]:
 
 
 def compare(found: dict, folder: Path) -> str:
-    """Words on what was compared; raises ProofError if the record is not what would be written."""
+    """Compare a run with the record; raises ProofError if the record is not as would be written."""
     before = formal.read(folder).record
     wrong = record.differences(before, found)
     if wrong:
@@ -76,7 +76,7 @@ def compare(found: dict, folder: Path) -> str:
 
 @contextmanager
 def alone(copy: Path) -> Iterator[None]:
-    """One run at a time in a copy: another one waits until this one is done."""
+    """Hold a copy alone: another run waits until this one is done."""
     copy.mkdir(parents=True, exist_ok=True)
     with (copy / ".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -84,14 +84,14 @@ def alone(copy: Path) -> Iterator[None]:
 
 
 def run(options: argparse.Namespace) -> tuple[dict, str]:
-    """What is asked for on the command line: the record of the run, and how it compares."""
+    """Do what the command line asks for: the record of the run, and how it compares."""
     found = check(options.folder, options.copy)
     if options.write:
         write_text(options.folder / formal.RECORD, record.text(found))
     words = "recorded" if options.write else compare(found, options.folder)
     if options.coqchk:
         before = prover.clock()
-        second.check(options.copy, formal.allowed(options.folder))
+        prover.check_again(options.copy, formal.allowed(options.folder))
         print(f"coqchk: every theory checked again: {prover.seconds(before)}")
     return found, words
 

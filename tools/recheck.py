@@ -100,13 +100,13 @@ def hull(x: Any, y: Any) -> Any:
 
 
 def square_root(x: Any) -> Any:
-    """Of a number >= 0: what of its interval lies below zero is cut off."""
+    """The root of a number >= 0; what lies below zero of its interval is cut off."""
     require(x.b >= 0, "the root of a negative number")
     return iv.sqrt(larger(x, iv.mpf(0)))
 
 
 def exponential(x: Any) -> Any:
-    """Rising, and positive: below the range of arguments it is between 0 and its value there."""
+    """The exponential; below the range of arguments it is between 0 and its value at the end."""
     require(x.b <= ARGUMENT, "the exponential of a number above 2^30")
     low = iv.exp(x.a) if x.a >= -ARGUMENT else iv.mpf(0)
     return interval(low, iv.exp(larger(x.b, iv.mpf(-ARGUMENT))))
@@ -137,7 +137,7 @@ def tanh(x: Any) -> Any:
 
 
 def lambert(y: Any) -> Any:
-    """The w <= -1 with w e^w = y: w e^w falls from 0 to -1/e on (-oo, -1], by bisection."""
+    """The w <= -1 with w e^w = y by bisection, as w e^w falls from 0 to -1/e on (-oo, -1]."""
     low, high = iv.mpf(LOWEST), iv.mpf(-1)
     inside = (low * iv.exp(low)).a >= y.b and (high * iv.exp(high)).b <= y.a
     require(inside, "Lambert's W near the ends of its range")
@@ -154,13 +154,13 @@ def lambert(y: Any) -> Any:
 
 
 def error_function(x: Any) -> Any:
-    """Rising and odd: its values at the two ends."""
+    """The error function, from its values at the two ends, as it is odd and increasing."""
     low, high = (-_erf(-end) if end < 0 else _erf(end) for end in (x.a, x.b))
     return interval(low, high)
 
 
 def _erf(x: Any) -> Any:
-    """At x >= 0: 2/sqrt(pi) e^(-x^2) times the sum of x (2x^2)^n / (1 * 3 * ... * (2n + 1)).
+    """erf x at x >= 0: 2/sqrt(pi) e^(-x^2) times the sum of x (2x^2)^n / (1 * 3 * ... * (2n + 1)).
 
     All terms are positive. Once the next term is at most half of the last one, so is every later
     one, and what is left out is between 0 and the last term. The sum ends 20 bits above the
@@ -178,7 +178,7 @@ def _erf(x: Any) -> Any:
 
 
 def power(x: Any, n: int) -> Any:
-    """x^n: the two ends for odd n and for x of one sign, and zero between for even n."""
+    """x^n, from its values at the two ends of x, and 0 for even n if x may have either sign."""
     first, second = (math.prod([end] * n, start=iv.mpf(1)) for end in (x.a, x.b))
     between = hull(first, second)
     return hull(iv.mpf(0), between) if n % 2 == 0 and x.a < 0 < x.b else between
@@ -189,7 +189,7 @@ def total(terms: Any) -> Any:
 
 
 def spectral_norm(rows: int, columns: int, entries: list[Any]) -> Any:
-    """Below: |A v|/|v| for any v. Above: c, if c^2 I - A'A is positive definite."""
+    """The norm of A: >= |A v|/|v| for any v, <= c if c^2 I - A'A is positive definite."""
     if all(x.a == 0 and x.b == 0 for x in entries):
         return iv.mpf(0)
     A = [entries[i * columns : (i + 1) * columns] for i in range(rows)]
@@ -316,7 +316,7 @@ def cost(op: Any, rest: list[Any], inputs: dict[tuple[str, int], float]) -> tupl
 
 
 def require_form(body: Any) -> int:
-    """All that can be said about a certificate without evaluating it; the steps that will take."""
+    """Check a certificate without evaluating it; returns the steps that evaluating it takes."""
     demand(type(body) is dict and body.get("format") == FORMAT, f"its format is not {FORMAT!r}")
     differing = sorted(body.keys() ^ KEYS)
     demand(not differing, f"field {differing[:1]} is missing or not known")
@@ -380,7 +380,7 @@ def _line(op: str, rest: list[Any], values: list[Any], inputs: dict[tuple[str, i
 
 
 def below(x: Any, y: Any) -> bool | None:
-    """x <= y: certain, certainly not, or unknown."""
+    """Whether x <= y: True or False where that is certain, else None."""
     return True if x.b <= y.a else False if x.a > y.b else None
 
 
@@ -418,7 +418,7 @@ def is_near(ratio: Any) -> bool:
 
 
 def agrees(expected: str, found: str, ratio: Any) -> bool:
-    """A ratio near 1 that the engine left open may be settled here, but not as a violation."""
+    """Whether a verdict is as expected; a ratio near 1 may be settled here as a pass alone."""
     if expected == "attained":
         return found in ("pass", "attained") and is_near(ratio)
     return expected in ("pass", "fail") and found == expected
@@ -502,8 +502,10 @@ def recheck(path: Path, digest: str = "") -> Result:
 
 @dataclass(frozen=True)
 class Index:
-    """What a folder must hold. files: SHA-256 by name; instances: their number by key;
-    found: of each instance that has no file, what the engine found."""
+    """What a folder must hold.
+
+    files: SHA-256 by name; instances: their number by key; found: what the engine found,
+    of each instance without a file."""
 
     files: dict[str, str]
     instances: dict[Key, int]
@@ -578,13 +580,13 @@ def missing(index: Index, results: list[Result]) -> Iterator[str]:
 
 
 def say(words: str, wrong: bool = False) -> None:
-    """One line, whatever is in it."""
+    """Print words on one line, with control characters and other alphabets replaced."""
     plain = words.encode("ascii", "backslashreplace").decode()
     print(re.sub(r"[\x00-\x1f\x7f]", "?", plain), file=sys.stderr if wrong else sys.stdout)
 
 
 def run(arguments: list[str]) -> tuple[int, int]:
-    """How many certificates were rechecked, and how many lines say that something is wrong."""
+    """Recheck files and folders; returns the numbers of certificates and of lines with a fault."""
     count = bad = work = 0
     for place in map(Path, arguments):
         index = index_of(place) if place.is_dir() else None

@@ -253,10 +253,10 @@ ERRORS: list[tuple[str, str, str]] = [
     ("verification.status", 'if r.outcome == "fail"]', 'if r.outcome == "never"]'),
     ("verification.status", 'if r.outcome == "pass"}', "}"),
     ("verification.status", "missing = sorted(required(registry, claim) - passed)", "missing = []"),
-    ("verification.status", "if c.twins and n not in", "if False and n not in"),
+    ("verification.status", "if check.twins and name not in", "if False and name not in"),
     ("verification.status", 'if status not in ("verified", "refuted"):', 'if status == "failed":'),
     (
-        "verification.verify",
+        "verification.report",
         'return outcomes == {"pass"} and rejected',
         'return outcomes == {"pass"}',
     ),

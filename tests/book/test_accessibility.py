@@ -15,11 +15,12 @@ from playwright.sync_api import Page
 
 import accessibility
 from attnverify.book.build import npm
-from pagechecks import docnames
+from pagechecks import TEMPLATES, docnames
+from tiers import in_tiers
 from visits import PATIENCE, chromium
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(3000)]
-OTHERS = ["genindex", "search", "404"]
+OTHERS = ["genindex", "search"]
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def page(axe: str) -> Iterator[Page]:
         yield opened
 
 
-@pytest.mark.parametrize("name", [*docnames(), *OTHERS])
+@pytest.mark.parametrize("name", in_tiers([*docnames(), *OTHERS], TEMPLATES))
 def test_no_violation(page, site, axe, name):
     """No rule is broken on a page."""
     page.goto(f"{site}/{name}.html", wait_until="load")

@@ -73,7 +73,7 @@ def test_claims_are_written_out(built_book, name):
     plain = squashed(text)
     for claim in claims_of(name):
         title = re.escape(claim.title)
-        assert re.search(rf"\*\*{claim.kind.capitalize()} \d+\.\d+ \({title}\)\.\*\*", _plain(text))
+        assert re.search(rf"\*\*{claim.kind.capitalize()} \d+\.\d+ \({title}\)\*\*", _plain(text))
         assert f"`{claim.id}`" in text
         for part in ROLE.split(claim.statement):
             assert squashed(part) in plain, part

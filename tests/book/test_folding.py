@@ -90,7 +90,7 @@ def test_paper_loses_nothing(browser):
     """The scripts and styles alone, at the width of A4: code, formulas and statements are whole."""
     page = browser.new_page(viewport={"width": 700, "height": 900})
     page.set_content(PRINTED)
-    styles = [STATIC / "evidence.css", Path(myst_nb.__file__).parent / "static" / "mystnb.css"]
+    styles = [STATIC / "attnverify.css", Path(myst_nb.__file__).parent / "static" / "mystnb.css"]
     for style in styles:
         page.add_style_tag(content=style.read_text(encoding="utf-8"))
     page.add_script_tag(content=(STATIC / "folding.js").read_text(encoding="utf-8"))

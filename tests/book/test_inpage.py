@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from attnverify.book.inpage.absent import LIBRARIES, AbsentError, standing_in
+from attnverify.book.inpage.absent_libraries import LIBRARIES, AbsentError, standing_in
 from attnverify.book.inpage.session import Session
 from attnverify.derivation import notebook_sources
 from attnverify.mathematics import softmax
@@ -18,7 +18,7 @@ FEW = ("norms", "attention", "path-theorem")
 #: Runs every cell of the notebooks named on the command line with the libraries out of reach.
 ALONE = """
 import json, sys
-from attnverify.book.inpage.absent import LIBRARIES, standing_in
+from attnverify.book.inpage.absent_libraries import LIBRARIES, standing_in
 from attnverify.derivation.notebook_sources import load
 
 class Blocked:

@@ -14,7 +14,7 @@ import attnverify as av
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.tracing import UntraceableError
 from attnverify.book import interactive
-from attnverify.book.interactive import limit, written
+from attnverify.book.interactive import javascript, limit
 from attnverify.book.interactive.drawing import SIGNIFICANT, Plot, significant
 from attnverify.book.interactive.figure import Figure, Slider, Values
 from pagechecks import remote_resources, soup, undescribed_images
@@ -48,6 +48,8 @@ CHAPTERS = {
     "variation_figure": "softmax",
 }
 SMALL_PHONE = (360, 740)
+#: Dark drawings take the text color of the page, which one theme shows; both in the full tier.
+THEMES = pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.full)])
 THEMED = """<!doctype html><html lang="en" data-theme="{theme}"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width"><title>figure</title>
 <link rel="icon" href="data:,"><style>
@@ -280,7 +282,7 @@ SVG_TEXT = """() => { const style = getComputedStyle(document.querySelector("svg
     * document.querySelector("svg").getScreenCTM().a]; }"""
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@THEMES
 @pytest.mark.parametrize("name", NAMES)
 def test_figure_is_legible_on_a_small_phone(browser, site, name, theme):
     """At 360 pixels nothing sticks out, text is at least 11 pixels high and takes the theme, and
@@ -327,15 +329,15 @@ def test_formulas_are_written_from_the_package():
     """The functions of a script are those that the package's formulas leave when traced."""
     assert limit.formulas() in interactive.limit_figure()._repr_html_()
     assert "Math.sqrt" in limit.formulas() and "torch" not in limit.formulas()
-    twice = written.function("f", lambda x, y: (x[0] + y) * (x[0] + y) / 3, {"x": 2, "y": 0})
+    twice = javascript.function("f", lambda x, y: (x[0] + y) * (x[0] + y) / 3, {"x": 2, "y": 0})
     assert twice == "const f = (x, y) => { const t3 = (x[0]+y); return ((t3*t3)/3); };\n"
 
 
 def test_a_formula_without_javascript_is_refused():
     with pytest.raises(UntraceableError, match="erf has no JavaScript"):
-        written.function("f", lambda x: x.erf(), {"x": 0})
+        javascript.function("f", lambda x: x.erf(), {"x": 0})
     with pytest.raises(UntraceableError, match="branches"):
-        written.function("f", lambda x: x if x > 0 else -x, {"x": 0})
+        javascript.function("f", lambda x: x if x > 0 else -x, {"x": 0})
 
 
 @pytest.mark.parametrize(
@@ -354,7 +356,7 @@ def test_bad_start_is_refused(name):
             getattr(interactive, name)(**{c.name: 9.0})
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@THEMES
 @pytest.mark.parametrize("name", NAMES)
 def test_figure_works_in_the_book(browser, built_book, name, theme):
     """In the built page, without the network: controls move the drawing, the values are right."""

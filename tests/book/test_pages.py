@@ -17,6 +17,7 @@ import build_book
 from attnverify.book.sphinx.bookchain import COLAB_BRANCH
 from attnverify.topics import registry
 from pagechecks import (
+    TEMPLATES,
     bad_alt,
     broken_links,
     docnames,
@@ -27,6 +28,7 @@ from pagechecks import (
     undescribed_images,
 )
 from places import ROOT
+from tiers import in_tiers
 from visits import (
     DESK,
     FAINT,
@@ -55,17 +57,18 @@ OPEN_ALL = "for (const details of document.querySelectorAll('details')) details.
 LOADED_FONTS = "[...document.fonts].filter(f => f.status == 'loaded').map(f => f.family)"
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("name", docnames())
-def test_page_on_a_phone(browser, site, name, theme):
+@pytest.mark.parametrize("name", in_tiers(docnames(), TEMPLATES))
+def test_page_on_a_phone(browser, site, name):
     """No foreign request, no script error, no sideways scroll, legible, in either theme."""
-    with visiting(browser, site, PHONE, theme) as visit:
+    with visiting(browser, site, PHONE) as visit:
         page = visit.open(f"{name}.html").page
-        assert page.evaluate("document.documentElement.dataset.theme") == theme
         page.evaluate(OPEN_ALL)  # what is folded is read, too
-        assert page.evaluate(STICKING_OUT) == []
-        assert page.evaluate(CUT_OFF) == []
-        assert page.evaluate(FAINT, SMALLEST_CONTRAST) == []
+        for theme in ("light", "dark"):
+            page.emulate_media(color_scheme=theme)
+            page.wait_for_function(f"document.documentElement.dataset.theme === {theme!r}")
+            assert page.evaluate(STICKING_OUT) == []
+            assert page.evaluate(CUT_OFF) == []
+            assert page.evaluate(FAINT, SMALLEST_CONTRAST) == []
         assert visit.foreign == []
         assert visit.errors == []
 

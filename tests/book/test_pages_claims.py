@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import pytest
 from playwright.sync_api import Browser
@@ -27,22 +28,36 @@ WIDER = """() => [...document.querySelectorAll("div.attnverify-claim")].flatMap(
       return [box.id, part.textContent.slice(0, 60), cue]; }))"""
 
 
-def wider(browser: Browser, site: str, size: tuple[int, int], theme: str) -> list:
-    """What is wider than its place in the claim boxes of all chapters."""
+#: The chapters with the longest formulas always, all of them in the full tier.
+SOME_OR_ALL = pytest.mark.parametrize(
+    "chapters",
+    [
+        pytest.param(("collapse-width", "heads-depth", "localization"), id="some"),
+        pytest.param(CHAPTERS, id="all", marks=pytest.mark.full),
+    ],
+)
+
+
+def wider(
+    browser: Browser, site: str, chapters: Sequence[str], size: tuple[int, int], theme: str
+) -> list:
+    """What is wider than its place in the claim boxes of the chapters."""
     found = []
     with visiting(browser, site, size, theme) as visit:
-        for name in CHAPTERS:
+        for name in chapters:
             found += visit.open(f"notebooks/{name}.html").page.evaluate(WIDER)
     return found
 
 
-def test_no_formula_of_a_claim_is_clipped_on_a_desk(browser, site):
-    assert wider(browser, site, DESK, "light") == []
+@SOME_OR_ALL
+def test_no_formula_of_a_claim_is_clipped_on_a_desk(browser, site, chapters):
+    assert wider(browser, site, chapters, DESK, "light") == []
 
 
-def test_what_scrolls_in_a_claim_on_a_phone_shows_it(browser, site):
+@SOME_OR_ALL
+def test_what_scrolls_in_a_claim_on_a_phone_shows_it(browser, site, chapters):
     """Few formulas cannot break; each has edges that show that there is more."""
-    found = wider(browser, site, PHONE, "dark")
+    found = wider(browser, site, chapters, PHONE, "dark")
     assert [part for part in found if not part[2]] == []
     assert len({id for id, _, _ in found}) <= 3, found
 
@@ -57,7 +72,7 @@ width: 2000px">x</span></span></span></p></section></div></article>"""
 @pytest.mark.parametrize("cue", [True, False])
 def test_the_check_can_fail(browser, tmp_path, root, cue):
     """A formula that is too wide is seen, and so is whether its edges show it."""
-    sheet = root / "src" / "attnverify" / "book" / "static" / "evidence.css"
+    sheet = root / "src" / "attnverify" / "book" / "sphinx" / "static" / "attnverify.css"
     (tmp_path / "a.css").write_text(sheet.read_text("utf-8") if cue else "")
     (tmp_path / "a.html").write_text(WIDE.replace("SHEET", "a.css"))
     with serve(tmp_path) as address, visiting(browser, address, PHONE) as visit:

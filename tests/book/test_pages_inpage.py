@@ -17,6 +17,7 @@ import accessibility
 from attnverify.derivation import notebook_sources
 from falsified import falsified
 from places import ROOT
+from tiers import in_tiers
 from visits import DESK, FAINT, PHONE, SMALLEST_CONTRAST, STICKING_OUT, visiting
 
 # The first of these tests may have to build the book.
@@ -26,6 +27,8 @@ CELLS = {
     p.stem: notebook_sources.load(p.stem).cells for p in sorted((ROOT / "notebooks").glob("*.md"))
 }
 CHAPTERS = [name for name, cells in CELLS.items() if cells]
+#: What others rest on: attention, norms, softmax.
+FIRST = ("attention", "norms", "softmax")
 PATIENCE = 300_000  # milliseconds for one cell, on a busy machine
 LARGEST = 24_000_000  # bytes that a page may load after the click, as they lie on the disk
 
@@ -99,7 +102,7 @@ def windows(browser: Browser, site: str) -> Iterator[Windows]:
     context.close()
 
 
-@pytest.mark.parametrize("name", CHAPTERS)
+@pytest.mark.parametrize("name", in_tiers(CHAPTERS, FIRST))
 def test_every_derivation_runs_and_shows_the_boxes_of_the_book(windows, name):
     page = windows.open(name)
     cells = page.locator("article div.cell.tag_derivation")

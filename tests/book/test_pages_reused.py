@@ -94,6 +94,7 @@ WORDS = FIRST.replace("# First\n", "# First\n\nMore words.\n")
 PICTURE = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>'
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_only_what_can_have_changed_is_written_again(two_pages, monkeypatch):
     """One page after an edit of its words; all after one of its title."""
@@ -120,6 +121,7 @@ def test_only_what_can_have_changed_is_written_again(two_pages, monkeypatch):
 TAKES_IN = "# First\n\n```{include} ../part.inc\n```\n\n```{literalinclude} ../code.py\n```\n"
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_page_is_read_again_if_what_it_takes_in_changed(two_pages, monkeypatch):
     """Also if it is the status of a claim that only this names."""
@@ -134,6 +136,7 @@ def test_a_page_is_read_again_if_what_it_takes_in_changed(two_pages, monkeypatch
     assert b"failed" in pages_of(two_pages, TAKES_IN, fresh=False)["pages/first.html"]
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_what_moves_to_an_earlier_page_is_not_there_twice(two_pages, monkeypatch, capfd):
     monkeypatch.setenv(build_book.STORE, str(two_pages / "store"))

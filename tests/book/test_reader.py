@@ -66,6 +66,16 @@ def test_no_preview_where_there_is_no_pointer(browser, site):
         assert page.locator(PREVIEW).count() == 0
 
 
+def test_a_table_that_scrolls_can_be_reached_with_the_keyboard(browser, site):
+    """A wide table is a stop where it scrolls, on a narrow screen, and none where it fits."""
+    with visiting(browser, site, (200, 800)) as visit:
+        page = visit.open("book/notation.html").page
+        box = "document.querySelector('article .pst-scrollable-table-container')"
+        page.wait_for_function(f"{box}.tabIndex === 0")
+        page.set_viewport_size({"width": 1600, "height": 900})
+        page.wait_for_function(f"{box}.tabIndex === -1")
+
+
 def found(page, site: str, query: str) -> list[str]:
     """Addresses of the claims and chapters that stand above the results of a search."""
     page.goto(f"{site}/search.html")

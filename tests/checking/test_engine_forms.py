@@ -40,6 +40,7 @@ def test_a_twin_that_changes_nothing_is_refused(check, changes):
         check.but("the claim itself")
 
 
+@pytest.mark.full  # a minute: every inequality of the book and its twins, at every size
 def test_formulas_of_the_book_compute_the_same_for_all_numbers():
     """A branch on a comparison of balls would enclose nothing; what asks, encloses on every branch.
 

@@ -9,12 +9,10 @@ import pytest
 import torch
 
 import modelzoo
-from attnverify.experiments import architectures, committed
-from attnverify.experiments.architectures import criterion as architecture_criterion
-from attnverify.experiments.architectures import tables as architecture_tables
+from attnverify.experiments import architectures, committed, texts
 from attnverify.experiments.engine import weights
 from attnverify.experiments.engine.model import Settings
-from attnverify.experiments.trained_encoder import layer_bounds, margins, passages, spectra
+from attnverify.experiments.trained_encoder import layer_bounds, margins, spectra
 from attnverify.mathematics import collapse, depth_bounds, norms, stacks
 from attnverify.mathematics.centerbounds import optimal_residual_bounds
 from attnverify.mathematics.deviations import Layer, Parts, Tokens, Unresolved, apply
@@ -33,19 +31,19 @@ def minilm():
 
 def test_passages():
     """Consecutive words of the essay, without its diagram; starts differ."""
-    text = passages.words()
+    text = texts.words()
     assert len(text) > 500 and "1" not in text[60:70]
-    first, second = passages.passage(0, 20).split(), passages.passage(1, 20).split()
+    first, second = texts.passage(0, 20).split(), texts.passage(1, 20).split()
     assert first == text[:20] and len(second) == 20 and first != second
     assert " ".join(second) in " ".join(text)
-    places = [passages.passage(index, 96) for index in range(20)]
-    whole = " ".join(passages._with_documentation())
+    places = [texts.passage(index, 96) for index in range(20)]
+    whole = " ".join(texts._with_documentation())
     ends = [(whole.index(each), whole.index(each) + len(each)) for each in places]
     assert all(a < b for (_, a), (b, _) in pairwise(ends)), "no two share a word"
     with pytest.raises(InputError, match="^length: got 100000, expected 1 to"):
-        passages.passage(0, 100_000)
+        texts.passage(0, 100_000)
     with pytest.raises(InputError, match="^index: got -1"):
-        passages.passage(-1, 5)
+        texts.passage(-1, 5)
 
 
 # ---------------------------------------------------------------- bounds of a layer
@@ -77,7 +75,7 @@ def test_residual_of_diameter():
 
 def test_bounds_hold_at_small_tokens(minilm):
     """Where tokens are close, every one-layer bound applies and is above what attention leaves."""
-    X = minilm.embed(passages.passage(0, 10))
+    X = minilm.embed(texts.passage(0, 10))
     X = Tokens.of(X.mean(0) + (X - X.mean(0)) / 1000)
     layer = Layer.of(minilm.network, 0)
     after = apply(layer, X, architectures.ALL_PARTS["attention"])
@@ -87,7 +85,7 @@ def test_bounds_hold_at_small_tokens(minilm):
     found = float(norms.composite(after.deviations))
     # the mean center is at most 2 (1 - 1/n) < 2 times the optimum (claim norms.residual-centers)
     assert found / 2 <= steps["corrected"] and found / 2 <= steps["printed"]
-    far = Tokens.of(minilm.embed(passages.passage(0, 10)))
+    far = Tokens.of(minilm.embed(texts.passage(0, 10)))
     assert layer_bounds.composite_steps(layer, far) == {"printed": None, "corrected": None}
     same = Tokens.of(torch.ones(3, 384, dtype=torch.float64))
     assert layer_bounds.diameter(same) == 0
@@ -95,7 +93,7 @@ def test_bounds_hold_at_small_tokens(minilm):
 
 def test_composite_bounds_end_where_their_condition_does(minilm):
     """Scores of deviations grow with their square, so a factor puts their oscillation anywhere."""
-    X = minilm.embed(passages.passage(0, 10))
+    X = minilm.embed(texts.passage(0, 10))
     layer, R = Layer.of(minilm.network, 0), X - X.mean(0)
     scores = collapse.scores_of_residual(R, layer.W_Q @ layer.W_K.mT, layer.W_Q.shape[-1])
     unit = (critical_float() / float(oscillation(scores).max())) ** 0.5
@@ -106,7 +104,7 @@ def test_composite_bounds_end_where_their_condition_does(minilm):
 
 def test_bounds_of_a_layer_are_relative_to_its_output(minilm):
     """The diameter's bound times K, over the composite value of what came out."""
-    X = Tokens.of(minilm.embed(passages.passage(0, 10)))
+    X = Tokens.of(minilm.embed(texts.passage(0, 10)))
     layer = Layer.of(minilm.network, 0)
     after, own = apply(layer, X, architectures.ALL_PARTS["attention"]), layer_bounds.rates(layer)
     found = architectures._bounds(layer, own, X, after, 7.0)
@@ -380,7 +378,7 @@ def test_every_seed_reads_a_passage_of_its_own(quick, monkeypatch):
     names = architectures.MAIN if quick else tuple(architectures.ALL_PARTS)
 
     def trace(model, seed, text, device, asked):
-        assert text == passages.passage(seed, words) and device == "cpu" and asked == names
+        assert text == texts.passage(seed, words) and device == "cpu" and asked == names
         place = {"model": model.name, "judged": True, "variant": "v"}
         return [place | {"layer": layer, "mean": float(10 * seed + layer)} for layer in (0, 1)]
 
@@ -435,7 +433,7 @@ def test_the_trained_encoder_is_measured_again(minilm, monkeypatch):
     own = committed("architectures").settings["seed"]
 
     def trace(model, seed, text, device, names):
-        assert model.fixed and seed == own and text == passages.passage(own, 96)
+        assert model.fixed and seed == own and text == texts.passage(own, 96)
         assert names == ("attention", "attention + skip + mlp + norm") and device == "cpu"
         return [
             {"variant": name, "layer": layer, "mean": 1.0 + layer, "root_free": 4.0 + layer}
@@ -492,20 +490,20 @@ def table(pure, skip, full=1.0, judged=True):
     ],
 )
 def test_criterion(rows, holds):
-    assert architecture_criterion.judge(rows).holds is holds
+    assert architectures.judge(rows).holds is holds
 
 
 @pytest.mark.parametrize("place", [0, 1])
-@pytest.mark.parametrize("name", ["attention", *architecture_criterion.WITH_SKIP])
+@pytest.mark.parametrize("name", ["attention", *architectures.WITH_SKIP])
 def test_criterion_asks_every_seed(name, place):
     """A factor of 1,000 in one of two seeds decides."""
     rows = [{**row, "low": row["low"] * 2, "high": row["high"] * 2} for row in table(1e-4, 0.5)]
-    assert architecture_criterion.judge(rows).holds
+    assert architectures.judge(rows).holds
     last = next(row for row in rows if row["variant"] == name and row["layer"] == 1)
     wrong = 1.1e-3 if name == "attention" else 0.9e-3
     for end in ("low", "high"):
         last[end][place] = wrong
-    assert architecture_criterion.judge(rows).holds is False
+    assert architectures.judge(rows).holds is False
 
 
 def test_criterion_takes_the_unfavorable_end_of_every_enclosure():
@@ -516,8 +514,8 @@ def test_criterion_takes_the_unfavorable_end_of_every_enclosure():
             row | {end: [value]} if row["variant"] == name and row["layer"] == 1 else row
             for row in rows
         ]
-        assert architecture_criterion.judge(rows).holds is True
-        assert architecture_criterion.judge(open_ended).holds is False
+        assert architectures.judge(rows).holds is True
+        assert architectures.judge(open_ended).holds is False
 
 
 def with_middle(*values):
@@ -542,7 +540,7 @@ def with_middle(*values):
 )
 def test_an_underflow_decides_nothing_by_itself(values, least, holds):
     """Only a fall that was seen before it counts, and no hold with skip connections."""
-    verdict = architecture_criterion.judge(with_middle(*values), least_fall=least)
+    verdict = architectures.judge(with_middle(*values), least_fall=least)
     assert verdict.holds is holds
     assert ("underflow" in verdict.argument) is (holds is None)
 
@@ -553,18 +551,18 @@ def test_a_fall_that_starts_unknown_or_unresolved_is_unknown():
         rows = with_middle(1e-5)
         rows[0] |= {"low": [first], "high": [first]}
         own = [row for row in rows if row["variant"] == "attention"]
-        assert math.isnan(architecture_criterion.falls(own, "attention")["m"][0])
-    assert math.isnan(architecture_criterion._fall(1.0, [0.0, 0.0], 1e3))
+        assert math.isnan(architectures.falls(own, "attention")["m"][0])
+    assert math.isnan(architectures._fall(1.0, [0.0, 0.0], 1e3))
 
 
 def test_a_value_of_exactly_the_smallest_is_resolved():
     small = layer_bounds.SMALLEST
-    assert architecture_criterion._fall(1.0, [1.0, small], 1e3) == 1 / small
-    assert architecture_criterion._fall(1.0, [1.0, small, 0.0], 1e3) == 1 / small
-    assert architecture_criterion._fall(2.0, [2.0, 4e-3, 0.0], 500.0) == 500.0
-    assert math.isnan(architecture_criterion._fall(2.0, [2.0, 4e-3, 0.0], 501.0))
+    assert architectures._fall(1.0, [1.0, small], 1e3) == 1 / small
+    assert architectures._fall(1.0, [1.0, small, 0.0], 1e3) == 1 / small
+    assert architectures._fall(2.0, [2.0, 4e-3, 0.0], 500.0) == 500.0
+    assert math.isnan(architectures._fall(2.0, [2.0, 4e-3, 0.0], 501.0))
     rows = table(1.0, 0.0)
-    assert architecture_criterion.largest_falls(rows, "attention + skip") == {"m": [1 / small]}
+    assert architectures.largest_falls(rows, "attention + skip") == {"m": [1 / small]}
 
 
 def test_the_reason_tells_the_least_and_the_largest_fall():
@@ -573,12 +571,12 @@ def test_the_reason_tells_the_least_and_the_largest_fall():
     for row in two:
         if row["layer"] == 0:
             row["high"][1] = 1.0
-    verdict = architecture_criterion.judge(two)
+    verdict = architectures.judge(two)
     assert verdict.holds and verdict.cases == 2 and verdict.ratio == pytest.approx(4e-3)
     assert verdict.argument == (
         "pure attention falls by 1.0e+04 or more, with skip connections by 4 at most"
     )
-    assert architecture_criterion.judge(table(None, 0.5)).cases == 1
+    assert architectures.judge(table(None, 0.5)).cases == 1
 
 
 def ends(name, *values, layer=1):
@@ -612,7 +610,7 @@ def ends(name, *values, layer=1):
 def test_false_neighbors_of_the_criterion(title, rows, holds):
     """At both sides of each boundary, beside models that are not judged."""
     other = [row | {"model": "x", "judged": False, "low": [1e-9], "high": [1e9]} for row in rows]
-    assert dict(architecture_criterion.TWINS)[title]([*other, *rows]).holds is holds
+    assert dict(architectures.TWINS)[title]([*other, *rows]).holds is holds
 
 
 def test_a_model_whose_attention_is_one_hot_at_once_decides_nothing(tmp_path):
@@ -639,27 +637,27 @@ def test_tokens_that_are_zero_have_no_relative_residual(minilm):
 def test_criterion_looks_at_judged_models_and_all_layers():
     rows = table(1e-4, 0.5)
     other = [{**row, "model": "other"} for row in table(1.0, 1.0, judged=False)]
-    assert architecture_criterion.judge([*rows, *other]).holds
+    assert architectures.judge([*rows, *other]).holds
     dip = next(row for row in rows if row["variant"] == "attention + skip" and row["layer"] == 1)
     rows.insert(rows.index(dip), {**dip, "low": [1e-4], "high": [1e-4]})
-    assert not architecture_criterion.judge(rows).holds
+    assert not architectures.judge(rows).holds
 
 
 def test_curve_and_spread():
     means = ([1.0, 2.0], [0.5, 0.0], [None, 1.0], [3.0, 1e-5])
     place = {"model": "m", "variant": "v"}
     rows = [{**place, "layer": layer, "mean": values} for layer, values in enumerate(means)]
-    assert architecture_tables.curve(rows, "m", "v") == ([0, 3], [1.0, 1e-5], [2.0, 3.0])
-    assert architecture_tables.spread([0.5, 0.25]) == "0.25 .. 0.50"
-    assert architecture_tables.spread([0.0, 0.0]) == "< 1e-308"
-    assert architecture_tables.spread([0.5, None]) == "unresolved"
+    assert architectures.curve(rows, "m", "v") == ([0, 3], [1.0, 1e-5], [2.0, 3.0])
+    assert architectures.spread([0.5, 0.25]) == "0.25 .. 0.50"
+    assert architectures.spread([0.0, 0.0]) == "< 1e-308"
+    assert architectures.spread([0.5, None]) == "unresolved"
 
 
 def test_numbers_of_the_table_of_last_layers():
-    assert architecture_tables.spread([0.01]) == "0.01"
-    assert architecture_tables.spread([0.0099, 0.01]) == "1e-02 .. 0.01"
-    assert architecture_tables.spread([1e-308, 2e-20]) == "1e-308 .. 2e-20"
-    assert architecture_tables.spread([0.9e-308, 0.5]) == "< 1e-308 .. 0.50"
+    assert architectures.spread([0.01]) == "0.01"
+    assert architectures.spread([0.0099, 0.01]) == "1e-02 .. 0.01"
+    assert architectures.spread([1e-308, 2e-20]) == "1e-308 .. 2e-20"
+    assert architectures.spread([0.9e-308, 0.5]) == "< 1e-308 .. 0.50"
 
 
 def test_the_table_of_last_layers_has_a_line_a_variant():
@@ -684,7 +682,7 @@ def test_the_table_of_last_layers_has_a_line_a_variant():
 
 
 def _lines(rows, key="mean"):
-    return list(architecture_tables.last_layers(rows, key))
+    return list(architectures.last_layers(rows, key))
 
 
 def test_sizes_at_the_ends():
@@ -794,8 +792,8 @@ def test_a_range_of_margins_has_its_ratio_and_its_neighbor():
     rows = [{"over_threshold": [40.0, 36.0]}, {"over_threshold": [50.0, None]}]
     assert margins.judge(rows[:1]).ratio == pytest.approx(1 / 36)
     assert margins.judge(rows[:1]).cases == 2 and margins.judge(rows).cases == 4
-    assert margins._thirty_fivefold(rows[:1]).holds is True
-    assert margins._thirty_fivefold([{"over_threshold": [40.0, 35.0]}]).holds is False
+    assert margins.judge(rows[:1], factor=35.0).holds is True
+    assert margins.judge([{"over_threshold": [40.0, 35.0]}], factor=35.0).holds is False
     assert margins.judge([{"over_threshold": [0.0]}]).ratio is None
 
 
@@ -818,7 +816,7 @@ def test_margins_again_are_equal_to_eight_digits(monkeypatch):
     monkeypatch.setattr(margins.Encoder, "bundled", Bundled)
     monkeypatch.setattr(margins, "_row", again)
     found = margins.sample([row | {"layer": 1}, row | {"layer": 2}])
-    assert asked == [passages.passage(0, 96)]
+    assert asked == [texts.passage(0, 96)]
     assert [r.again for r in found[::7]] == [(0, ["first"]), (1, ["second"])]
     stored = [1.0, 3.0, 4.0, 2.0, 2.0, 2.0, 5.0] * 2
     assert [r.stored for r in found] == stored
@@ -835,9 +833,9 @@ def judged(values, low=-1.0, high=1.0):
 
 def test_neighbors_of_the_criterion_on_heads():
     """49 of 50 is no more than 0.98 of them; a tenth is near symmetric, and half is not most."""
-    assert spectra._nearly_all(judged([2.0] * 50)).holds is True
-    assert spectra._nearly_all(judged([2.0] * 49 + [0.0])).holds is False
-    assert spectra._in_xi(judged([2.0, 2.0, 0.0])).holds is True
+    assert spectra.judge(judged([2.0] * 50), share=0.98).holds is True
+    assert spectra.judge(judged([2.0] * 49 + [0.0]), share=0.98).holds is False
+    assert spectra._most(judged([2.0, 2.0, 0.0]), "xi").holds is True
     assert spectra.judge(judged([2.0, 2.0, 0.0])).ratio == 3 / 4
     assert spectra.judge(judged([0.0])).ratio is None
     assert spectra._symmetric(judged([0.1, 0.1, 0.2])).holds is True
@@ -870,16 +868,16 @@ def test_heads_again_are_equal_to_eight_digits():
 
 
 def test_passages_start_97_words_apart_and_wrap():
-    text = passages._with_documentation()
-    assert passages.passage(2, 5) == " ".join(text[194:199])
+    text = texts._with_documentation()
+    assert texts.passage(2, 5) == " ".join(text[194:199])
     starts = len(text) - 5 + 1
     index = starts // 97 + 1  # the first that wraps
     start = 97 * index - starts
-    assert passages.passage(index, 5) == " ".join(text[start : start + 5])
-    assert passages.passage(3, len(text)) == " ".join(text)
-    assert passages.passage(0, 1) == text[0]
+    assert texts.passage(index, 5) == " ".join(text[start : start + 5])
+    assert texts.passage(3, len(text)) == " ".join(text)
+    assert texts.passage(0, 1) == text[0]
 
 
 def test_prose_has_more_than_forty_characters_mostly_letters():
-    assert passages._is_prose("ab " * 20 + "c") and not passages._is_prose("ab " * 20)
-    assert passages._is_prose("a" * 71 + "1" * 29) and not passages._is_prose("a" * 70 + "1" * 30)
+    assert texts._is_prose("ab " * 20 + "c") and not texts._is_prose("ab " * 20)
+    assert texts._is_prose("a" * 71 + "1" * 29) and not texts._is_prose("a" * 70 + "1" * 30)

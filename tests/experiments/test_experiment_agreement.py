@@ -14,9 +14,9 @@ from scipy.stats import ttest_ind
 
 from attnverify import InputError
 from attnverify.experiments import EXPERIMENTS, committed
-from attnverify.experiments.engine import agreement, command, results, rounding, stored, weights
+from attnverify.experiments.engine import agreement, command, results, stored, weights
 from attnverify.experiments.engine.model import Settings
-from attnverify.experiments.shortpaths import KEPT, again
+from attnverify.experiments.shortpaths import KEPT, Watch, near_ties
 from toy_experiment import TOY, register
 
 # ---------------------------------------------------------------- chance and rounding
@@ -66,26 +66,26 @@ def test_float64_is_within_its_share_of_what_float32_is_off_by():
     wide = x.cumsum(-1)[:, -1].tolist()
     other = x.flip(-1).cumsum(-1)[:, -1].tolist()
     narrow = x.float().cumsum(-1)[:, -1].double().tolist()
-    off = rounding.share(200) * rounding.relative(wide, narrow)
+    off = agreement.share(200) * agreement.relative(wide, narrow)
     assert all(abs(a - b) <= off * a for a, b in zip(wide, other, strict=True))
     assert 0 < off < 1e-10
-    assert rounding.relative([0.0, 2.0], [5.0, 2.5]) == 0.25
-    assert rounding.relative([4.0, -2.0, 8.0], [4.25, -2.5, 8.0]) == 0.25
-    assert rounding.share(200) == 400 * 2.0**-29
+    assert agreement.relative([0.0, 2.0], [5.0, 2.5]) == 0.25
+    assert agreement.relative([4.0, -2.0, 8.0], [4.25, -2.5, 8.0]) == 0.25
+    assert agreement.share(200) == 400 * 2.0**-29
 
 
 def test_figures_of_tables_have_so_many_digits():
-    assert [rounding.significant(1234.5678, n) for n in (2, 6)] == [1200.0, 1234.57]
-    assert {rounding.significant(x, 3) for x in (None, math.nan, math.inf, -math.inf)} == {None}
+    assert [agreement.significant(1234.5678, n) for n in (2, 6)] == [1200.0, 1234.57]
+    assert {agreement.significant(x, 3) for x in (None, math.nan, math.inf, -math.inf)} == {None}
 
 
 def test_ties_within_rounding_are_counted():
-    wide, narrow = again.Watch(), again.Watch()
+    wide, narrow = Watch(), Watch()
     labels = torch.tensor([0, 0, 1])
     logits = torch.tensor([[1.0, 1.0], [1.0, 0.999], [1.0, 0.0]], dtype=torch.float64)
     assert wide(logits, labels) == pytest.approx(2 / 3)
     narrow((logits + 1e-3).float(), labels)
-    assert again.near_ties(wide, narrow, 1e-2) == 1 and again.near_ties(wide, narrow, 1.0) == 2
+    assert near_ties(wide, narrow, 1e-2) == 1 and near_ties(wide, narrow, 1.0) == 2
 
 
 # ---------------------------------------------------------------- weights of the package

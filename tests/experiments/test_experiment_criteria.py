@@ -21,8 +21,15 @@ from attnverify.experiments import (
     phase_diagram,
 )
 from attnverify.experiments import shortpaths as short
-from attnverify.experiments.engine.answers import above, all_of, any_of, at_least, at_most, below
-from attnverify.experiments.engine.model import Settings
+from attnverify.experiments.engine.model import (
+    Settings,
+    above,
+    all_of,
+    any_of,
+    at_least,
+    at_most,
+    below,
+)
 from attnverify.experiments.trained_encoder import margins, spectra
 from attnverify.experiments.trained_models import looked
 

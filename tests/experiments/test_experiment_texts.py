@@ -12,9 +12,8 @@ import pytest
 import gather_texts
 from attnverify import InputError
 from attnverify.experiments import texts
-from attnverify.experiments.locater import corpus
+from attnverify.experiments.locater import sources
 from attnverify.experiments.shortpaths import tasks
-from attnverify.experiments.trained_encoder import passages
 
 #: SHA-256 of what the committed tables were trained and measured on, taken from the running
 #: Python 3.11.7 before the text was shipped.
@@ -28,10 +27,10 @@ def sha256(content: bytes) -> str:
 
 
 def test_the_text_is_that_of_the_committed_tables():
-    assert sha256(json.dumps(corpus.documentation()).encode()) == DOCUMENTATION
+    assert sha256(json.dumps(sources.documentation()).encode()) == DOCUMENTATION
     windows, vocabulary = tasks.documentation_windows(16)
     assert sha256(windows.numpy().tobytes()) == WINDOWS and vocabulary == 2466
-    assert sha256(" ".join(passages.words()).encode()) == WORDS
+    assert sha256(" ".join(texts.words()).encode()) == WORDS
 
 
 def test_the_tool_gathers_the_text_that_is_shipped_from_the_python_it_came_from():
@@ -70,4 +69,4 @@ def test_another_text_is_refused(shipped, spoil, message):
 
 def test_a_text_has_an_end():
     with pytest.raises(InputError, match="characters: got 400001, expected 0 to 400000"):
-        corpus.documentation(400_001)
+        sources.documentation(400_001)

@@ -14,7 +14,7 @@ from attnverify.checking.search import Settings as Search
 from attnverify.experiments import EXPERIMENTS, committed, find
 from attnverify.experiments.engine import agreement, results
 from attnverify.experiments.engine.model import Settings
-from attnverify.experiments.engine.tables import Table, plus_minus
+from attnverify.experiments.engine.results import Table, plus_minus
 from attnverify.support.threads import one_thread
 from attnverify.topics import registry
 from attnverify.topics.lookup import checks_of
@@ -53,6 +53,7 @@ def test_the_criterion_comes_out_as_the_book_says(name):
         assert judge(result.rows).holds is False, title
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_sample_of_the_table_comes_out_again(name):

@@ -12,11 +12,9 @@ from attnverify import InputError, SelfAttentionNetwork
 from attnverify.experiments import locater
 from attnverify.experiments.engine.model import Settings
 from attnverify.experiments.engine.train import Plan, train
-from attnverify.experiments.locater import corpus, language
-from attnverify.experiments.locater import regularizer as eigenspectrum
-from attnverify.experiments.locater.hidden_markov import HiddenMarkov
-from attnverify.experiments.locater.replicas import Case, Point, Replicas
-from attnverify.experiments.locater.sources import UNKNOWN, MarkovSource, TextSource
+from attnverify.experiments.locater import language, sources
+from attnverify.experiments.locater.language import Case, Point, Replicas
+from attnverify.experiments.locater.sources import UNKNOWN, HiddenMarkov, MarkovSource, TextSource
 from attnverify.mathematics import querykey
 
 SOURCE = HiddenMarkov.sticky(3, stay=0.9, right=0.7)
@@ -108,13 +106,13 @@ def test_text_is_coded_and_split():
 
 
 def test_text_from_the_standard_library_and_from_a_file(tmp_path):
-    pieces = corpus.documentation(20_000)
-    assert 20_000 <= sum(map(len, pieces)) < 30_000 and pieces == corpus.documentation(20_000)
+    pieces = sources.documentation(20_000)
+    assert 20_000 <= sum(map(len, pieces)) < 30_000 and pieces == sources.documentation(20_000)
     file = tmp_path / "text.txt"
     file.write_text("one\n\n\n\ntwo\nlines\n")
-    assert corpus.paragraphs(file) == ("one", "two\nlines")
+    assert sources.paragraphs(file) == ("one", "two\nlines")
     with pytest.raises(InputError, match="text: got .*none.txt"):
-        corpus.paragraphs(tmp_path / "none.txt")
+        sources.paragraphs(tmp_path / "none.txt")
 
 
 def dense(W_Q, W_K):
@@ -138,7 +136,7 @@ def test_spectrum_by_way_of_small_matrices_is_that_of_the_large_one():
     assert torch.allclose(querykey.squared_norm(W_Q, W_K), (W**2).sum((1, 2)), **close)
     antisymmetric = ((W - W.mT) / 2).square().sum((1, 2)) / W.square().sum((1, 2))
     assert torch.allclose(querykey.skew_square(W_Q, W_K), antisymmetric, **close)
-    values = eigenspectrum.eigenvalues(W_Q, W_K)
+    values = language.eigenvalues(W_Q, W_K)
     for power in (1, 2, 3):
         moments = torch.linalg.matrix_power(W, power).diagonal(dim1=1, dim2=2).sum(1)
         S = W_Q.norm(dim=(1, 2)) * W_K.norm(dim=(1, 2))
@@ -172,9 +170,9 @@ def test_the_regularizer_is_least_at_a_concentrated_spectrum():
     for k in range(3000):
         optimizer.param_groups[0]["lr"] = 0.03 * (1 - k / 3000)
         optimizer.zero_grad()
-        eigenspectrum.regularizer(*weights, two / 2, two / 2, 2 * two).backward()
+        language.regularizer(*weights, two / 2, two / 2, 2 * two).backward()
         optimizer.step()
-    values = eigenspectrum.eigenvalues(*weights).detach()
+    values = language.eigenvalues(*weights).detach()
     expected = 4 / (1 / 3 + 1) / 3
     assert torch.allclose(values.real, torch.full((3,), expected).double(), rtol=0, atol=1e-4)
     assert float(values.imag.abs().max()) < 1e-4

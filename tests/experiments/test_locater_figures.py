@@ -17,11 +17,9 @@ from attnverify.experiments import locater
 from attnverify.experiments.engine import agreement
 from attnverify.experiments.engine.model import Settings
 from attnverify.experiments.engine.train import Plan, stream
-from attnverify.experiments.locater import corpus, hidden_markov, language
-from attnverify.experiments.locater import regularizer as eigenspectrum
-from attnverify.experiments.locater.hidden_markov import HiddenMarkov
-from attnverify.experiments.locater.replicas import Case, Point, Replicas
-from attnverify.experiments.locater.sources import UNKNOWN, MarkovSource, TextSource
+from attnverify.experiments.locater import language, sources
+from attnverify.experiments.locater.language import Case, Point, Replicas
+from attnverify.experiments.locater.sources import UNKNOWN, HiddenMarkov, MarkovSource, TextSource
 from attnverify.experiments.texts import Texts
 from attnverify.support.seeds import generator
 
@@ -72,7 +70,7 @@ def test_the_enclosure_of_the_entropy_rate_by_all_paths():
 
 
 def test_as_many_words_as_are_allowed(monkeypatch):
-    monkeypatch.setattr(hidden_markov, "MOST_WORDS", 8)
+    monkeypatch.setattr(sources, "MOST_WORDS", 8)
     assert UNEVEN.entropy_bounds(3)[0] < UNEVEN.entropy_bounds(3)[1]
     with pytest.raises(InputError, match="length: got 4, expected at least 2, and at most 8"):
         UNEVEN.entropy_bounds(4)
@@ -95,7 +93,7 @@ def test_words_of_an_uneven_source():
 def test_an_index_is_chosen_by_the_uniform_number():
     law = torch.tensor([[0.25, 0.5, 1.0], [0.5, 0.75, 0.9375]])
     for uniform, expected in ((0.0, [0, 0]), (0.25, [1, 0]), (0.5, [2, 1]), (0.96875, [2, 2])):
-        assert hidden_markov._choose(law, torch.full((2, 1), uniform)).tolist() == expected
+        assert sources._choose(law, torch.full((2, 1), uniform)).tolist() == expected
 
 
 # ---------------------------------------------------------------- text and other sources
@@ -126,14 +124,14 @@ def test_pieces_of_text_are_of_the_known_part():
 
 def test_as_many_documentation_strings_as_are_needed(monkeypatch):
     made_up = Texts("3", {"a": ["xxx", "yy"], "b": ["z"]}, "")
-    monkeypatch.setattr(corpus.texts, "stored", lambda: made_up)
-    counts = [len(corpus.documentation(n)) for n in (0, 1, 3, 4, 5, 6, 100)]
+    monkeypatch.setattr(sources.texts, "stored", lambda: made_up)
+    counts = [len(sources.documentation(n)) for n in (0, 1, 3, 4, 5, 6, 100)]
     assert counts == [0, 1, 1, 2, 2, 3, 3]
-    assert corpus.documentation(4) == ("xxx", "yy")
+    assert sources.documentation(4) == ("xxx", "yy")
 
 
 def test_a_source_is_found_by_its_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(corpus, "documentation", lambda: ("of the library",))
+    monkeypatch.setattr(sources, "documentation", lambda: ("of the library",))
     file = tmp_path / "own.txt"
     file.write_text("my own")
     find = locater.source_of.__wrapped__
@@ -160,7 +158,7 @@ def test_the_regularizer_by_the_large_matrix():
     W = W_Q @ W_K.T
     expected = 0.5 * float((W**2).sum()) + 0.25 * (float(W.trace()) - 3) ** 2
     weights = (torch.tensor(value).double() for value in (0.5, 0.25, 3.0))
-    found = float(eigenspectrum.regularizer(W_Q, W_K, *weights))
+    found = float(language.regularizer(W_Q, W_K, *weights))
     assert found == pytest.approx(expected, abs=1e-10)
 
 

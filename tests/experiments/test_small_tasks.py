@@ -18,11 +18,11 @@ from attnverify import InputError
 from attnverify.experiments import circle, committed, pathcounts, shortpaths
 from attnverify.experiments.circle.animation import moving_points
 from attnverify.experiments.engine import weights
+from attnverify.experiments.engine.agreement import share
 from attnverify.experiments.engine.ensemble import Ensemble
 from attnverify.experiments.engine.model import Settings
-from attnverify.experiments.engine.rounding import share
 from attnverify.experiments.engine.train import Plan, stream
-from attnverify.experiments.shortpaths import again, lengths, tasks
+from attnverify.experiments.shortpaths import lengths, tasks
 from attnverify.mathematics import paths
 from attnverify.support.seeds import generator, seed_for
 from pagechecks import remote_resources, undescribed_images
@@ -246,7 +246,7 @@ def test_networks_with_biases_are_refused():
 def test_a_trainee_is_its_networks():
     """The logits that are trained are those of the networks that are measured.
 
-    Up to the share of float32's own error that attnverify.experiments.engine.rounding derives. A
+    Up to the share of float32's own error that attnverify.experiments.engine.agreement derives. A
     layer's chain has inner products over width (queries or keys, values), key width, tokens and
     heads * value width = width, a softmax of tokens + 9 roundings, and 3 more; a readout follows.
     """
@@ -747,20 +747,20 @@ def test_figures_measured_again_may_be_off_by_rounding(monkeypatch):
     share_of_narrow = 2 * 642 / 2**29
     task = tasks.sorting(2, 0, 3)
     trainee = shortpaths.Trainee(task, 2, 0)
-    assert again.roundings(trainee) == 642
+    assert shortpaths.roundings(trainee) == 642
     near = torch.tensor([[1.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
 
     def measured(trainee, index, size, seed, dtype, count):
         count(near + (dtype == torch.float32) * 1e-3, torch.tensor([0, 1]))
         much = 1.25 if dtype == torch.float32 else 1.0
-        figures = dict.fromkeys(again.FIGURES, -4.0 * much)
+        figures = dict.fromkeys(shortpaths.FIGURES, -4.0 * much)
         row = {"length": 1, "paths": 8, "sampled": 5, "accuracy": 0.5, "alone": 0.2}
         return {"accuracy": 0.75, "chance": 0.3}, [row | figures]
 
     monkeypatch.setattr(shortpaths, "measured", measured)
     whole = {"accuracy": 0.7, "chance": 0.3}
     old = {"length": 1, "paths": 8, "sampled": 5, "accuracy": 0.4, "alone": 0.1, "score": -4.1}
-    found = again._one(trainee, 1, 0, [whole, old])
+    found = shortpaths._one(trainee, 1, 0, [whole, old])
     seen = [(r.stored, r.again, r.tolerance) for r in found]
     tokens = 3 * 8
     assert seen == [
@@ -777,11 +777,11 @@ def test_figures_measured_again_may_be_off_by_rounding(monkeypatch):
 
 def test_tokens_are_near_a_tie_up_to_twice_the_error_of_a_logit():
     """The error is 0.5 times 0.25, so a gap of 0.25 is a tie and one of 0.3125 is none."""
-    wide, narrow = again.Watch(), again.Watch()
+    wide, narrow = shortpaths.Watch(), shortpaths.Watch()
     logits = torch.tensor([[2.0, 1.75, 1.75], [2.0, 1.6875, 0.0], [0.0, 2.0, 2.0]])
     wide(logits.double(), torch.tensor([0, 0, 1]))
     narrow(logits + torch.tensor([0.0, -0.25, 0.125]), torch.tensor([0, 0, 1]))
-    assert again.near_ties(wide, narrow, 0.5) == 2
+    assert shortpaths.near_ties(wide, narrow, 0.5) == 2
 
 
 def test_a_loss_is_compared_at_its_own_step():
@@ -789,5 +789,5 @@ def test_a_loss_is_compared_at_its_own_step():
     rows = [{"steps": 1500, "loss": [9.0, 9.0, 1.0 + n, 9.0]} for n in (0, 1)]
     rows += [{"steps": 1500, "length": 0}, {"steps": 3, "loss": [0.0] * 4}]
     history = [{"step": 75, "loss": [0.0, 1.0]}, {"step": 150, "loss": [3.0, 5.0]}]
-    found = again._loss(rows, 150, history)
+    found = shortpaths._loss(rows, 150, history)
     assert (found.stored, found.again) == (1.5, 4.0)

@@ -118,6 +118,7 @@ def child(folder: Path, step: int) -> int:
     return subprocess.run([sys.executable, "-c", script], timeout=300, check=False).returncode
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_process_killed_at_random_steps_and_resumed_gives_the_same_bits(tmp_path):
     """Each process runs alone, and no Python code gets to clean up: SIGKILL."""
@@ -154,13 +155,13 @@ def edited_package(folder: Path, monkeypatch, file: str) -> None:
     monkeypatch.setattr(trainer, "Sources", lambda: Sources(folder))
 
 
-INSIDE = "attnverify.experiments.locater.replicas"
+INSIDE = "attnverify.experiments.locater.language"
 
 
 @pytest.mark.parametrize(
     ("module", "file", "resumed"),
     [
-        (INSIDE, "experiments/locater/regularizer.py", False),  # it imports that
+        (INSIDE, "experiments/locater/sources.py", False),  # it imports that
         (INSIDE, "mathematics/attention.py", False),
         (INSIDE, "experiments/engine/train.py", False),
         (INSIDE, "book/sphinx/previews.py", True),

@@ -15,34 +15,28 @@ from attnverify.experiments import committed
 from attnverify.experiments.engine import weights
 from attnverify.experiments.engine.model import Settings
 from attnverify.experiments.engine.train import Plan
-from attnverify.experiments.trained_models import (
-    corpus,
-    decoder,
-    folders,
-    inputs,
-    looked,
-    ngram,
-    training,
-)
+from attnverify.experiments.trained_models import decoder, folders, looked, training
 from attnverify.inspection.load import Folder
 from attnverify.support.seeds import generator
 
 
 def test_no_document_is_learned_and_held_out():
-    train, held_out = (bytes(part.tolist()) for part in corpus.corpus())
+    train, held_out = (bytes(part.tolist()) for part in decoder.corpus())
     assert 0.05 < len(held_out) / (len(train) + len(held_out)) < 0.15
-    unseen = [part for part in held_out.split(corpus.BETWEEN) if len(part) > 60]
+    unseen = [part for part in held_out.split(decoder.BETWEEN) if len(part) > 60]
     assert len(unseen) > 100 and sum(part in train for part in unseen) / len(unseen) < 0.1
 
 
 def test_the_baseline_is_a_law_and_the_one_of_its_formula():
     """After "ab" of "abab" by hand: a came once, one kind. p(a | b) = (1 + p(a)) / (1 + 1)."""
-    tables = ngram.counted(b"abab", 2)
+    tables = training.counted(b"abab", 2)
     alone = (2 + 2 / 256) / (4 + 2)  # a came twice of four, with two kinds
     wanted = -math.log2((1 + alone) / 2)
-    assert ngram.bits_per_byte(tables, b"ba", skip=1) == pytest.approx([-math.log2(alone), wanted])
+    assert training.bits_per_byte(tables, b"ba", skip=1) == pytest.approx(
+        [-math.log2(alone), wanted]
+    )
     for context in (b"a", b"b", b"z"):
-        every = [ngram.bits_per_byte(tables, context + bytes([b]), skip=1) for b in range(256)]
+        every = [training.bits_per_byte(tables, context + bytes([b]), skip=1) for b in range(256)]
         for order in range(2):
             assert sum(2.0 ** -bits[order] for bits in every) == pytest.approx(1.0)
 
@@ -62,8 +56,8 @@ def test_bytes_and_pieces_of_reactions_are_the_tokens():
     assert words[0] == "[CLS]" and words[-1] == "[SEP]"
     pieces = ["[Na+]", ".", "Br", "C", "%11", "[UNK]", ">>", "Cl", "c", "1", "c", "c", "1"]
     assert words[1:-1] == pieces
-    for subject in inputs.SUBJECTS:
-        for index in range(len(inputs.REACTIONS)):
+    for subject in looked.SUBJECTS:
+        for index in range(len(looked.REACTIONS)):
             ids, words = Folder.of(subject.folder()).encode(subject.text(index))
             assert len(ids) <= 64 and "[UNK]" not in words, "rollout is compared up to 64 tokens"
 
@@ -128,7 +122,7 @@ def test_a_folder_is_made_once_and_says_last_that_it_is_whole(tmp_path, monkeypa
     assert (folder / "model.safetensors").stat().st_size > 10**5
 
 
-@pytest.mark.parametrize("subject", inputs.SUBJECTS, ids=lambda subject: subject.name)
+@pytest.mark.parametrize("subject", looked.SUBJECTS, ids=lambda subject: subject.name)
 def test_the_three_are_traced_to_rounding(subject):
     """Here in float32, where the table has float64."""
     report = inspect(subject.folder(), text=subject.text(1), dtype="float32")
@@ -146,7 +140,7 @@ def test_the_weights_are_those_of_the_configuration_and_small():
 
 def test_a_byte_is_scored_once_with_half_a_context_before_it():
     """With a module that knows the position: logits that name the byte itself."""
-    length = corpus.corpus().held_out.numel()
+    length = decoder.corpus().held_out.numel()
     half = decoder.CONTEXT // 2
     every = decoder.windows(torch.arange(length), decoder.CONTEXT, half)[:, 1:][:, half:]
     flat = every.flatten()
@@ -156,9 +150,9 @@ def test_a_byte_is_scored_once_with_half_a_context_before_it():
 
 def test_metrics_of_the_training_are_of_text_that_is_held_out():
     goals = decoder.Goals(3, batch=2, context=64, unseen=5)
-    held_out = corpus.corpus().held_out
+    held_out = decoder.corpus().held_out
     assert torch.equal(goals.unseen.flatten()[:64], held_out[:64]) and goals.unseen.shape == (5, 65)
-    training_text = bytes(corpus.corpus().train.tolist())
+    training_text = bytes(decoder.corpus().train.tolist())
     assert not any(bytes(window.tolist()) in training_text for window in goals.unseen)
     assert all(bytes(window.tolist()) in training_text for window in goals.pieces[:: 10**5])
 
@@ -204,10 +198,10 @@ def test_the_decoder_starts_normal_and_smaller_where_it_writes():
 
 
 def test_texts_of_the_decoder_begin_every_1024_bytes():
-    held_out = bytes(corpus.corpus().held_out.tolist())
+    held_out = bytes(decoder.corpus().held_out.tolist())
     for index in range(3):
         piece = held_out[1024 * index : 1024 * index + 64]
-        assert inputs.documentation(index) == piece.decode("ascii", "replace")
+        assert looked.documentation(index) == piece.decode("ascii", "replace")
 
 
 def test_the_baseline_counts_at_the_bytes_that_the_decoder_is_scored_on(monkeypatch):
@@ -217,13 +211,13 @@ def test_the_baseline_counts_at_the_bytes_that_the_decoder_is_scored_on(monkeypa
         seen.update(tables=len(tables), places=range(skip, len(text)), text=text)
         return [2.12345678, 3.0]
 
-    monkeypatch.setattr(ngram, "bits_per_byte", bits_per_byte)
+    monkeypatch.setattr(training, "bits_per_byte", bits_per_byte)
     rows = training.baseline(2)
     assert rows == [
         {"kind": "n-gram", "order": 1, "bits": 2.12346},
         {"kind": "n-gram", "order": 2, "bits": 3.0},
     ]
-    held_out = corpus.corpus().held_out
+    held_out = decoder.corpus().held_out
     places = decoder.windows(torch.arange(held_out.numel()), decoder.CONTEXT, 64)[:, 65:]
     assert list(seen["places"]) == places.flatten().tolist() and seen["tables"] == 2
     assert seen["text"] == bytes(held_out[: len(seen["text"])].tolist())

@@ -21,9 +21,8 @@ from safetensors.torch import save_file
 import attnverify as av
 import modelzoo
 from attnverify import cli
-from attnverify.inspection import configuration, library, load
-from attnverify.inspection.load import Folder
-from attnverify.inspection.reading import ids_from, regular
+from attnverify.inspection import configuration, load
+from attnverify.inspection.load import Folder, ids_from, regular
 from attnverify.support.errors import InputError
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "path", "##s", "are", "short", "."]
@@ -67,7 +66,7 @@ def configs() -> dict[str, dict]:
     """A valid configuration of every case, as config.json states it."""
     found = {}
     for case, (name, options) in modelzoo.CASES.items():
-        family = getattr(library.transformers(), name).model_type
+        family = getattr(load.import_transformers(), name).model_type
         found[case] = {"model_type": family, **options}
     return found
 
@@ -159,7 +158,7 @@ def test_a_key_that_asks_for_more_is_refused_by_name(folder, monkeypatch, name, 
     """Before transformers is asked for anything: no hub can be reached from there."""
     file = folder / "config.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), name: value}))
-    monkeypatch.setattr(library, "transformers", lambda: pytest.fail("it was asked"))
+    monkeypatch.setattr(load, "transformers", lambda: pytest.fail("it was asked"))
     with pytest.raises(InputError, match=f"^model: got {name} in config.json, expected"):
         av.inspect(folder, [3, 4])
 

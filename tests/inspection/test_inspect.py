@@ -20,15 +20,16 @@ import attnverify as av
 import modelzoo
 from attnverify import cli
 from attnverify.experiments.trained_encoder import spectra
-from attnverify.inspection import command, library, outputs, page, perhead
+from attnverify.inspection import command, load, page
+from attnverify.inspection import layers as measured_layers
 from attnverify.inspection.columns import TABLES
 from attnverify.inspection.findings import dumps
 from attnverify.inspection.forward import Subject, trace
 from attnverify.inspection.inputs import Inputs
-from attnverify.inspection.reading import ids_from
+from attnverify.inspection.load import ids_from
+from attnverify.inspection.reconstruction import reconstruct
 from attnverify.inspection.report import Report
-from attnverify.inspection.rollout import Rollout
-from attnverify.inspection.streams import reconstruct
+from attnverify.inspection.shares import Rollout
 from attnverify.mathematics.depth_bounds import layer_threshold
 from attnverify.support.errors import InputError
 from attnverify.topics import registry
@@ -211,7 +212,7 @@ def test_a_window_hides_the_first_token_and_the_weight_on_it():
 def test_a_weight_that_underflows_is_one_of_zero_and_hides_nothing():
     """Where another head sees the token. Row 2 of the first head is all on one key: entropy 0."""
     P = torch.tensor([[[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.5, 0.5]]]).double()
-    found = perhead._attention_of(P)
+    found = measured_layers._attention_of(P)
     assert torch.isnan(torch.stack([*found.values()])[..., 0]).all(), "token 1 sees one key"
     assert {name: values[:, 1].tolist() for name, values in found.items()} == {
         "entropy": [0.0, 1.0],
@@ -406,7 +407,7 @@ def test_command_writes_everything(folder, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Reconstruction: 22 steps of 2 layers and 3 heads")
     assert done.stderr.startswith("memory: at most ")
-    body = json.loads((out / outputs.JSON).read_text())
+    body = json.loads((out / command.JSON).read_text())
     assert body["inputs"]["words"] == [
         "[CLS]",
         "the",
@@ -420,17 +421,17 @@ def test_command_writes_everything(folder, tmp_path):
     rows = list(csv.DictReader(io.StringIO((out / "heads.csv").read_text())))
     assert len(rows) == 6 and float(rows[0]["sink"]) == body["heads"][0]["sink"]
     assert (out / "lengths.svg").read_text().startswith("<svg xmlns=")
-    assert (out / outputs.HTML).read_text().startswith("<!doctype html>")
+    assert (out / command.HTML).read_text().startswith("<!doctype html>")
 
 
 def test_every_file_of_a_report_is_known_as_ours(report, tmp_path):
     paths = command.write(report, tmp_path)
-    assert {path.name for path in paths} == set(outputs.OWN)
-    assert all(outputs.OWN[path.name](path) for path in paths)
+    assert {path.name for path in paths} == set(command.OWN)
+    assert all(command.OWN[path.name](path) for path in paths)
     assert set(command.write(report, tmp_path)) == set(paths), "and is replaced"
 
 
-@pytest.mark.parametrize("name", outputs.OWN)
+@pytest.mark.parametrize("name", command.OWN)
 def test_a_file_of_somebody_else_is_kept(bert, report, tmp_path, name):
     """Also by a report that has no such file."""
     foreign = tmp_path / name
@@ -795,7 +796,7 @@ def test_layer_numbers():
 
 
 def test_transformers_is_optional(folder, monkeypatch):
-    monkeypatch.setattr(library.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(load.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(InputError, match="^model: got no package transformers, expected it .pip"):
         av.inspect(folder, [3, 4])
 

@@ -11,19 +11,19 @@ from torch import nn
 import attnverify as av
 import modelzoo
 from attnverify.arithmetic import ops
-from attnverify.inspection import maps, outputs, over_texts, rollout, shares, words
+from attnverify.inspection import command, shares, texts, words
+from attnverify.inspection import trace as trace_module
 from attnverify.inspection.drawings import figures, grid
 from attnverify.inspection.findings import dumps
 from attnverify.inspection.forward import trace
 from attnverify.inspection.inspect_model import SINGLE as SINGLE_NOTE
 from attnverify.inspection.page import page
-from attnverify.inspection.reconstruction import ReconstructionError
-from attnverify.inspection.streams import HERE, Streams
+from attnverify.inspection.reconstruction import HERE, ReconstructionError, Streams
 from attnverify.inspection.trace import Step
 from attnverify.mathematics import norms
 from attnverify.support.errors import InputError
 
-SINGLE = maps.unit_roundoff(torch.float32)
+SINGLE = trace_module.unit_roundoff(torch.float32)
 
 
 def encoder(factor: float, norm_first: bool = False) -> nn.Module:
@@ -100,9 +100,9 @@ def test_steps_that_decide_nothing_are_counted_and_said(name, dtype, some):
 
 def test_they_are_added_up_over_texts():
     reports = [av.inspect(*CASES[name]) for name in ("weights all zero", "one token")]
-    rows = [{"text": str(i), **over_texts._row(r.as_json())} for i, r in enumerate(reports)]
-    assert [*rows[0]] == [name for name in over_texts.COLUMNS["texts.csv"] if name != "sha256"]
-    whole = over_texts._proof(rows)
+    rows = [{"text": str(i), **texts._row(r.as_json())} for i, r in enumerate(reports)]
+    assert [*rows[0]] == [name for name in texts.COLUMNS["texts.csv"] if name != "sha256"]
+    whole = texts._proof(rows)
     assert whole["deciding_nothing"] == reports[0].proof["deciding_nothing"] > 0
     assert whole["steps"] == sum(report.proof["steps"] for report in reports)
 
@@ -113,7 +113,9 @@ def test_a_wrong_step_among_tiny_numbers_is_seen(size):
     X = tokens()[None].double()
     weight = torch.eye(8, dtype=torch.float64) * size
     valid = torch.ones(1, 5, dtype=torch.bool)
-    right, wrong = (Step("here", [maps.Dense(weight)], X * s, HERE) for s in (size, 2 * size))
+    right, wrong = (
+        Step("here", [trace_module.Dense(weight)], X * s, HERE) for s in (size, 2 * size)
+    )
     streams = Streams.of(X, valid)
     streams.through([right], "layer 1")
     assert not streams.checks[0].idle
@@ -171,7 +173,7 @@ def test_float32_inside_is_seen_where_it_is(case):
         assert (SINGLE_NOTE in notes) is inside
     if case == "bert":  # weights of 1 and of 1/4 are float32 numbers by chance
         assert SINGLE_NOTE not in av.inspect(model, [5]).notes
-        assert maps.rounded_to(torch.full((4, 4), 0.25).double()) == HERE
+        assert trace_module.rounded_to(torch.full((4, 4), 0.25).double()) == HERE
 
 
 def test_a_share_below_its_rounding_is_no_headline():
@@ -218,17 +220,17 @@ def test_equal_numbers_have_one_rank():
     """Their order in memory is none: with values of zero all true parts but one are equal."""
     a = torch.tensor([0.5, 0.1, 0.3, 0.1 * (1 + 1e-15)], dtype=torch.float64)
     b = torch.tensor([2.0, 0.0, 0.0, 0.0], dtype=torch.float64)
-    assert rollout._ranks(a, HERE).tolist() == [1.5, -1.0, 0.5, -1.0]
-    assert rollout._ranks(b, HERE).tolist() == [1.5, -0.5, -0.5, -0.5]
+    assert shares._ranks(a, HERE).tolist() == [1.5, -1.0, 0.5, -1.0]
+    assert shares._ranks(b, HERE).tolist() == [1.5, -0.5, -0.5, -0.5]
     # (2.25 + 0.5 - 0.25 + 0.5) / sqrt(4.5 * 3)
-    assert rollout._rank_correlation(a, b, HERE) == pytest.approx(3 / 13.5**0.5)
-    assert rollout._rank_correlation(torch.ones(4).double(), b, HERE) is None
+    assert shares._rank_correlation(a, b, HERE) == pytest.approx(3 / 13.5**0.5)
+    assert shares._rank_correlation(torch.ones(4).double(), b, HERE) is None
     for order in ([3, 1, 0, 2], [2, 3, 1, 0]):
-        assert rollout._rank_correlation(a[order], b[order], HERE) == pytest.approx(3 / 13.5**0.5)
+        assert shares._rank_correlation(a[order], b[order], HERE) == pytest.approx(3 / 13.5**0.5)
     # The roundings of a run in float32 give no order to numbers that are equal in it.
     a[3] = 0.1 * (1 + 2.0**-20)
-    assert rollout._ranks(a, HERE).tolist() == [1.5, -1.5, 0.5, -0.5]
-    assert rollout._ranks(a, SINGLE).tolist() == [1.5, -1.0, 0.5, -1.0]
+    assert shares._ranks(a, HERE).tolist() == [1.5, -1.5, 0.5, -0.5]
+    assert shares._ranks(a, SINGLE).tolist() == [1.5, -1.0, 0.5, -1.0]
 
 
 def test_a_figure_that_is_defined_nowhere_is_not_drawn():
@@ -243,5 +245,5 @@ def test_a_figure_that_is_defined_nowhere_is_not_drawn():
 def test_a_table_of_somebody_else_is_refused(tmp_path, content):
     (tmp_path / "layers.csv").write_bytes(content)
     with pytest.raises(InputError, match="layers.csv, which was not written by this program"):
-        outputs.require_own(tmp_path)
+        command.require_own(tmp_path)
     assert (tmp_path / "layers.csv").read_bytes() == content

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import attnverify as av
 import modelzoo
 from attnverify import cli
-from attnverify.inspection import outputs, over_texts, texts
+from attnverify.inspection import command, texts
 from attnverify.inspection.columns import TABLES
 from attnverify.inspection.texts import Look
 from attnverify.runtime import cache as store
@@ -47,7 +47,7 @@ def written(folder):
 
 def look_at(folder, paths, out, **options):
     made = texts.campaign(Look(folder), texts.read(paths))
-    return over_texts.inspect_texts(made, out, **options)
+    return texts.inspect_texts(made, out, **options)
 
 
 @pytest.fixture(scope="module")
@@ -97,14 +97,14 @@ def test_forged_reports_are_done_again(folder, found, tmp_path):
         path.write_text(json.dumps(store.sealed(reader._head(0), "result", result)))
         assert reader.get(0) is None, result
     made = texts.campaign(Look(folder), texts.read([found[1].parent / "lines"]))
-    over_texts.inspect_texts(made, tmp_path / "out", jobs=1)
+    texts.inspect_texts(made, tmp_path / "out", jobs=1)
     assert path.read_bytes() == honest and written(tmp_path / "out") == before
 
 
 def test_figures_are_the_spread_over_texts(folder, found):
     reports = [av.inspect(folder, text) for text in TEXTS]
     for row in found[0]["figures"]:
-        place = {key: row[key] for key in over_texts.PLACE if row[key] is not None}
+        place = {key: row[key] for key in texts.PLACE if row[key] is not None}
         values = [
             each[row["figure"]]
             for report in reports
@@ -130,14 +130,14 @@ def test_figures_are_the_spread_over_texts(folder, found):
 
 
 def test_main_figures_are_columns_of_a_report():
-    for table, (place, names) in over_texts.MAIN.items():
+    for table, (place, names) in texts.MAIN.items():
         assert set(place) | set(names) <= set(TABLES[table])
 
 
 def test_tables_are_written(found):
     report, out = found
-    assert json.loads((out / over_texts.REPORT).read_text()) == report
-    for name, rows in ((over_texts.TEXTS, "texts"), (over_texts.FIGURES, "figures")):
+    assert json.loads((out / texts.REPORT).read_text()) == report
+    for name, rows in ((texts.TEXTS, "texts"), (texts.FIGURES, "figures")):
         read = list(csv.DictReader(io.StringIO((out / name).read_text())))
         assert len(read) == len(report[rows]) and list(read[0]) == list(report[rows][0])
 
@@ -149,16 +149,16 @@ def test_a_row_has_the_largest_share_and_the_least_residual():
     residuals = [0.5, None, 0.25, 0.75]
     layers = [{"layer": i, "residual": r} for i, r in enumerate(residuals, 1)]
     made = {"lengths": lengths, "layers": layers, "rollout": None, "inputs": {"tokens": 5}}
-    row = over_texts._row(made | {"proof": {"rounding_of_shares": 0.1}})
+    row = texts._row(made | {"proof": {"rounding_of_shares": 0.1}})
     assert (row["top_length"], row["top_share"], row["biases_share"]) == (2, 0.4, 0.6)
     assert (row["least_residual"], row["least_residual_layer"]) == (0.25, 3)
     assert row["rollout_rank_correlation"] is None and row["tokens"] == 5
-    row = over_texts._row(made | {"proof": {"rounding_of_shares": 0.4}, "rollout": RANKED})
+    row = texts._row(made | {"proof": {"rounding_of_shares": 0.4}, "rollout": RANKED})
     assert (row["top_length"], row["top_share"]) == (None, None), "no more than its rounding"
     assert row["rollout_rank_correlation"] == 0.5
     for layer in layers:
         layer["residual"] = None
-    row = over_texts._row(made | {"proof": {"rounding_of_shares": None}})
+    row = texts._row(made | {"proof": {"rounding_of_shares": None}})
     assert (row["least_residual"], row["least_residual_layer"]) == (None, None)
 
 
@@ -167,9 +167,9 @@ def test_no_cell_is_a_formula(folder, tmp_path):
     for start in "=+-@":
         (tmp_path / f"{start}1+1.txt").write_text(TEXTS[2])
     found = look_at(folder, [tmp_path], tmp_path / "out", jobs=1)
-    rows = list(csv.DictReader(io.StringIO((tmp_path / "out" / over_texts.TEXTS).read_text())))
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "out" / texts.TEXTS).read_text())))
     assert [row["text"] for row in rows] == [f"'{row['text']}" for row in found["texts"]]
-    assert outputs.as_csv([{"a": -1.5, "b": "\t=1", "c": "a=b"}]) == "a,b,c\n-1.5,'\t=1,a=b\n"
+    assert command.as_csv([{"a": -1.5, "b": "\t=1", "c": "a=b"}]) == "a,b,c\n-1.5,'\t=1,a=b\n"
 
 
 def test_notes_of_every_text_are_kept(folder):
@@ -178,16 +178,16 @@ def test_notes_of_every_text_are_kept(folder):
     reports = [task() for task in made.tasks]
     reports[0]["notes"] = ["one", "both"]
     reports[1]["notes"] = ["both"]
-    assert over_texts.merged(made, reports)["notes"] == ["one", "both"]
+    assert texts.merged(made, reports)["notes"] == ["one", "both"]
 
 
 def test_columns_of_the_tables_are_the_stated_ones(found):
-    for name, columns in over_texts.COLUMNS.items():
+    for name, columns in texts.COLUMNS.items():
         head = (found[1] / name).read_text().splitlines()[0]
         assert head.split(",") == list(columns)
 
 
-@pytest.mark.parametrize("name", [over_texts.REPORT, *over_texts.COLUMNS])
+@pytest.mark.parametrize("name", [texts.REPORT, *texts.COLUMNS])
 def test_a_table_of_somebody_else_is_told_before_the_run(folder, lines, tmp_path, name):
     out = tmp_path / "out"
     out.mkdir()
@@ -196,7 +196,7 @@ def test_a_table_of_somebody_else_is_told_before_the_run(folder, lines, tmp_path
     failed = CliRunner().invoke(cli.app, words)
     assert str(failed.exception).startswith(f"out: got {out / name}, which was not written by this")
     assert (out / name).read_text() == "text,mine\na,1\n"
-    assert not (out / over_texts.PIECES).exists(), "before the run"
+    assert not (out / texts.PIECES).exists(), "before the run"
 
 
 @pytest.mark.slow  # two processes that import torch: it buys that none of them shows in a figure
@@ -258,7 +258,7 @@ def test_a_model_that_is_changed_during_a_run_is_told(folder, lines, tmp_path):
     made = texts.campaign(Look(copy), texts.read([lines]))
     (copy / "vocab.txt").write_text("\n".join([*modelzoo.MORE_WORDS, "more"]) + "\n")
     with pytest.raises((InputError, RunError), match="^lines:1: model: got other files in"):
-        over_texts.inspect_texts(made, tmp_path / "out", jobs=1)
+        texts.inspect_texts(made, tmp_path / "out", jobs=1)
 
 
 def test_the_command(folder, lines, tmp_path):
@@ -266,7 +266,7 @@ def test_the_command(folder, lines, tmp_path):
     done = CliRunner().invoke(cli.app, [*words, "--out", str(tmp_path / "out"), "--layers", "2"])
     assert done.exit_code == 0, done.output
     assert "88 steps over 4 texts" in done.output and "share of length 2" in done.output
-    report = json.loads((tmp_path / "out" / over_texts.REPORT).read_text())
+    report = json.loads((tmp_path / "out" / texts.REPORT).read_text())
     assert {row["layer"] for row in report["figures"] if row["table"] != "lengths"} == {2}
     for more, message in (
         ([], "out: got none, expected a folder, which --texts needs"),

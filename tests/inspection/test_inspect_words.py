@@ -7,8 +7,8 @@ import pytest
 
 from attnverify.inspection import drawings, page, words
 from attnverify.inspection.columns import HEADS, LAYERS
-from attnverify.inspection.over_texts import lines
 from attnverify.inspection.report import Report
+from attnverify.inspection.texts import lines
 
 PROOF = {
     "steps": 33,

@@ -8,12 +8,11 @@ import torch
 from torch import nn
 
 import modelzoo
-from attnverify.inspection import families, maps, scores, spec, streams
-from attnverify.inspection.forward import Subject, trace
+from attnverify.inspection import families, reconstruction
+from attnverify.inspection import trace as trace_module
+from attnverify.inspection.forward import Call, Record, Subject, trace
 from attnverify.inspection.inputs import Inputs
-from attnverify.inspection.reconstruction import ReconstructionError, compared
-from attnverify.inspection.record import Call, Record
-from attnverify.inspection.streams import Streams, reconstruct
+from attnverify.inspection.reconstruction import ReconstructionError, Streams, compared, reconstruct
 from attnverify.inspection.trace import Block, Branch, Step
 from attnverify.support.errors import InputError
 
@@ -68,7 +67,7 @@ def test_streams_are_the_same_however_many_are_carried_at_a_time(case, monkeypat
     found = trace(modelzoo.model(case), modelzoo.inputs(case))
     seen = []
     for together in (1, 3, 9):
-        monkeypatch.setattr(streams, "TOGETHER", together)
+        monkeypatch.setattr(reconstruction, "TOGETHER", together)
         seen.append(reconstruct(found))
     largest = max(float(each.abs().max()) for each in seen[0].sums)
     for other in seen[1:]:
@@ -174,8 +173,8 @@ def test_attention_that_is_no_probability(value):
     P, module = torch.full((1, 1, 2, 2), 0.5), nn.Identity()
     P[0, 0, 1, 1] = value
     record = Record({id(module): Call(P, (P, P))})
-    none = spec.Linear(P[0, 0], None)
-    body = spec.Attention(module, none, none, none, none, heads=1, key_heads=1, scale=1.0)
+    none = families.Linear(P[0, 0], None)
+    body = families.Attention(module, none, none, none, none, heads=1, key_heads=1, scale=1.0)
     with pytest.raises(InputError, match="^model: got attention with NaN, negative or infinite en"):
         record.matrices(body)
 
@@ -250,7 +249,7 @@ def test_the_head_of_a_language_model_is_left_out():
 def changed(architecture, change):
     """The architecture with every block changed."""
     own = architecture.blocks
-    return spec.Architecture(
+    return families.Architecture(
         architecture.layers,
         lambda layer: [change(block) for block in own(layer)],
         architecture.final,
@@ -267,60 +266,60 @@ def replaced(block, kind, **fields):
             new = {name: make(getattr(body, name)) for name, make in fields.items()}
             body = kind(**{**vars(body), **new})
         branches.append((norm, body))
-    return spec.Block(branches, block.total, block.after)
+    return families.Block(branches, block.total, block.after)
 
 
 def without_bias(part):
-    return spec.Linear(part.weight, None, part.module, part.columns)
+    return families.Linear(part.weight, None, part.module, part.columns)
 
 
 def other_groups(part):
     """Keys and values of the two groups of heads exchanged, in the weights alone."""
     half = part.weight.shape[1] // 2
-    return spec.Linear(part.weight.roll(half, 1), part.bias, part.module, part.columns)
+    return families.Linear(part.weight.roll(half, 1), part.bias, part.module, part.columns)
 
 
 def without_norm(block):
-    return spec.Block([(None, body) for _, body in block.branches], block.total, block.after)
+    return families.Block([(None, body) for _, body in block.branches], block.total, block.after)
 
 
 def unnormalized_end(block):
-    return spec.Block(block.branches, block.total, ())
+    return families.Block(block.branches, block.total, ())
 
 
 def centered(block):
     """Layer norm in place of RMS norm."""
-    branches = [(spec.Norm(n.module, n.epsilon, True, n.single), b) for n, b in block.branches]
-    return spec.Block(branches, block.total, block.after)
+    branches = [(families.Norm(n.module, n.epsilon, True, n.single), b) for n, b in block.branches]
+    return families.Block(branches, block.total, block.after)
 
 
 def other_epsilon(block):
-    branches = [(spec.Norm(n.module, 1.01 * n.epsilon), b) for n, b in block.branches]
-    return spec.Block(branches, block.total, block.after)
+    branches = [(families.Norm(n.module, 1.01 * n.epsilon), b) for n, b in block.branches]
+    return families.Block(branches, block.total, block.after)
 
 
 def serial(block):
     """The MLP left out of a sum of both."""
-    return spec.Block(block.branches[:1], block.total, block.after)
+    return families.Block(block.branches[:1], block.total, block.after)
 
 
 def turned(part):
     """The heads in another order."""
-    return spec.Linear(part.weight.roll(4, 1), part.bias, part.module, part.columns)
+    return families.Linear(part.weight.roll(4, 1), part.bias, part.module, part.columns)
 
 
 def halves(part):
     """Queries or keys with the two halves of a head exchanged, which rotation tells apart."""
     weight = part.weight.reshape(len(part.weight), -1, 2, 2).flip(2).flatten(1)
-    return spec.Linear(weight, part.bias, part.module, part.columns)
+    return families.Linear(weight, part.bias, part.module, part.columns)
 
 
 def off(part):
-    return spec.Linear((1 + 2.0**-40) * part.weight, part.bias, part.module, part.columns)
+    return families.Linear((1 + 2.0**-40) * part.weight, part.bias, part.module, part.columns)
 
 
 def attention(**fields):
-    return lambda block: replaced(block, spec.Attention, **fields)
+    return lambda block: replaced(block, families.Attention, **fields)
 
 
 WRONG = {
@@ -333,13 +332,13 @@ WRONG = {
     "no norm of heads": ("qwen3", attention(norms=lambda _: None)),
     "no layer norm of heads": ("phi, norms of heads", attention(norms=lambda _: None)),
     "norms of heads exchanged": ("phi, norms of heads", attention(norms=lambda n: n[::-1])),
-    "output bias": ("gpt2", lambda b: replaced(b, spec.Attention, output=without_bias)),
-    "value bias": ("bert", lambda b: replaced(b, spec.Attention, value=without_bias)),
-    "MLP bias": ("phi", lambda b: replaced(b, spec.MLP, down=without_bias)),
-    "groups": ("llama", lambda b: replaced(b, spec.Attention, value=other_groups)),
+    "output bias": ("gpt2", lambda b: replaced(b, families.Attention, output=without_bias)),
+    "value bias": ("bert", lambda b: replaced(b, families.Attention, value=without_bias)),
+    "MLP bias": ("phi", lambda b: replaced(b, families.MLP, down=without_bias)),
+    "groups": ("llama", lambda b: replaced(b, families.Attention, value=other_groups)),
     "number of groups": (
         "llama",
-        lambda b: replaced(b, spec.Attention, key_heads=lambda n: 2 * n),
+        lambda b: replaced(b, families.Attention, key_heads=lambda n: 2 * n),
     ),
     "missing norm": ("gpt2", without_norm),
     "missing norm behind": ("bert", unnormalized_end),
@@ -350,8 +349,8 @@ WRONG = {
     # terms do not cancel, see below, with m = 17 roundings at most: 2^-46. One entry is enough.
     "values by 2^-40": ("gpt2", attention(value=off)),
     "output by 2^-40": ("gpt2", attention(output=off)),
-    "up by 2^-40": ("gpt2", lambda b: replaced(b, spec.MLP, up=off)),
-    "down by 2^-40": ("gpt2", lambda b: replaced(b, spec.MLP, down=off)),
+    "up by 2^-40": ("gpt2", lambda b: replaced(b, families.MLP, up=off)),
+    "down by 2^-40": ("gpt2", lambda b: replaced(b, families.MLP, down=off)),
 }
 
 
@@ -395,7 +394,7 @@ def test_fused_maps_taken_apart_wrongly():
         own = family(m)
         return changed(
             own,
-            lambda b: replaced(b, spec.Attention, value=lambda v: spec.third(v.module, 2)),
+            lambda b: replaced(b, families.Attention, value=lambda v: families.third(v.module, 2)),
         )
 
     with pytest.raises(ReconstructionError, match="layer 1, block 1, attention: the adapter is"):
@@ -417,8 +416,8 @@ def test_a_wrong_final_norm_is_refused():
 
     def wrong(m):
         own = families.gpt2(m)
-        final = spec.Norm(m.ln_f, 2 * m.ln_f.eps)
-        return spec.Architecture(own.layers, own.blocks, final, own.positions, own.causal)
+        final = families.Norm(m.ln_f, 2 * m.ln_f.eps)
+        return families.Architecture(own.layers, own.blocks, final, own.positions, own.causal)
 
     with pytest.raises(ReconstructionError, match="^end, norm"):
         run(model, wrong, ids)
@@ -428,17 +427,17 @@ def test_a_wrong_final_norm_is_refused():
 
 
 def test_a_bound_is_infinite_where_nothing_is_known():
-    assert maps.gamma(1.0, 2.0**-53) <= 2.0**-52
-    assert maps.gamma(2.0**52, 2.0**-53) == torch.inf
+    assert trace_module.gamma(1.0, 2.0**-53) <= 2.0**-52
+    assert trace_module.gamma(2.0**52, 2.0**-53) == torch.inf
 
 
 N, D = 5, 8
 POSITIVE = torch.rand(1, N, D, generator=torch.Generator().manual_seed(0)).double() + 0.5
 MAPS = {
-    "dense": maps.Dense(POSITIVE[0].T @ POSITIVE[0], POSITIVE[0, 0]),
-    "mix": maps.Mix(POSITIVE[:, None, :, :N] / POSITIVE[:, None, :, :N].sum(-1, True), 1),
-    "gate": maps.Gate(POSITIVE.flip(1)),
-    "norm": maps.Norm.at(POSITIVE, 1e-6, False, POSITIVE[0, 0], POSITIVE[0, 1]),
+    "dense": trace_module.Dense(POSITIVE[0].T @ POSITIVE[0], POSITIVE[0, 0]),
+    "mix": trace_module.Mix(POSITIVE[:, None, :, :N] / POSITIVE[:, None, :, :N].sum(-1, True), 1),
+    "gate": trace_module.Gate(POSITIVE.flip(1)),
+    "norm": trace_module.Norm.at(POSITIVE, 1e-6, False, POSITIVE[0, 0], POSITIVE[0, 1]),
 }
 SINGLE = 2.0**-24
 
@@ -456,7 +455,7 @@ def passes(step, relative):
     return True
 
 
-@pytest.mark.parametrize("unit", [streams.HERE, SINGLE])
+@pytest.mark.parametrize("unit", [reconstruction.HERE, SINGLE])
 @pytest.mark.parametrize("name", MAPS)
 def test_the_bound_of_a_step_is_no_wider_than_derived(name, unit):
     """Where no terms cancel it is a number of units roundoff, twice, and no more.
@@ -469,16 +468,16 @@ def test_the_bound_of_a_step_is_no_wider_than_derived(name, unit):
     exact = Step("here", [map], map.linear(POSITIVE) + map.shift, unit)
     m = float(torch.as_tensor(map.roundings).max())
     assert passes(exact, 0.0) and passes(exact, m * unit)
-    assert not passes(exact, 2 * 2 * (m * unit + (m + 3 + 6) * streams.HERE))
+    assert not passes(exact, 2 * 2 * (m * unit + (m + 3 + 6) * reconstruction.HERE))
 
 
-@pytest.mark.parametrize("unit", [streams.HERE, SINGLE])
+@pytest.mark.parametrize("unit", [reconstruction.HERE, SINGLE])
 def test_the_bound_of_a_sum_is_no_wider_than_derived(unit):
     """x + b of positive terms: 2 (3 u + 3 v + 6 v) of the sum, as above with three roundings."""
     branch = Branch([Step("here", [MAPS["gate"]], MAPS["gate"].linear(POSITIVE), unit)])
     total = POSITIVE + branch.steps[-1].seen
     valid = torch.ones(1, N, dtype=torch.bool)
-    for relative in (0.0, 3 * unit, 2 * 2 * (3 * unit + 9 * streams.HERE)):
+    for relative in (0.0, 3 * unit, 2 * 2 * (3 * unit + 9 * reconstruction.HERE)):
         seen = total.clone()
         seen[0, 1, 2] *= 1 + relative
         arrived = Streams.of(POSITIVE, valid)
@@ -499,10 +498,10 @@ def test_the_bound_of_a_probability_is_no_wider_than_derived():
         zero = {name: torch.zeros_like(getattr(found, name)) for name in ("W_Q", "b_Q")}
         heads = replace(found, P=P, **zero)
         if relative <= (N + 6) * SINGLE:
-            scores.check(heads, valid, "layer 1, scores")
+            reconstruction.check_scores(heads, valid, "layer 1, scores")
             continue
         with pytest.raises(ReconstructionError, match="^layer 1, scores: the adapter is not this"):
-            scores.check(heads, valid, "layer 1, scores")
+            reconstruction.check_scores(heads, valid, "layer 1, scores")
 
 
 def test_an_error_of_its_bound_is_the_most_that_passes():
@@ -527,10 +526,10 @@ def test_rounding_of_a_norm(centered):
     generator = torch.Generator().manual_seed(0)
     for offset in (0.0, 10.0, 1000.0):
         x = torch.randn(1, 50, 33, generator=generator) + offset
-        exact = maps.Norm.at(x.double(), 1e-6, centered, 1.0, 0.0)
+        exact = trace_module.Norm.at(x.double(), 1e-6, centered, 1.0, 0.0)
         function = nn.functional.layer_norm if centered else nn.functional.rms_norm
         off = (function(x, (33,), eps=1e-6) - exact.linear(x.double())).abs()
-        bound = maps.gamma(exact.roundings, 2.0**-24) * exact.absolute(x.double().abs())
+        bound = trace_module.gamma(exact.roundings, 2.0**-24) * exact.absolute(x.double().abs())
         assert (off <= bound).all()
         assert (off.max() >= 2.0**-20 * bound.max()) or offset == 1000.0
 

@@ -13,7 +13,7 @@ from attnverify import InputError
 from attnverify.arithmetic import ops
 from attnverify.checking import sampling
 from attnverify.checking.ball_comparison import compare
-from attnverify.experiments.engine.rounding import share
+from attnverify.experiments.engine.agreement import share
 from attnverify.mathematics import gated_mlp, layernorm
 from attnverify.mathematics.decoder import Decoder, RMSNorm
 from attnverify.support.seeds import generator
@@ -87,7 +87,7 @@ def test_value_maps_are_scaled_layer_by_layer():
 def test_a_decoder_is_its_layers_written_out(norms, mask):
     """Head by head with torch's functions; 2 layers of width 8.
 
-    Up to the share of float32's own error that attnverify.experiments.engine.rounding derives. A
+    Up to the share of float32's own error that attnverify.experiments.engine.agreement derives. A
     layer's chain: two norms of 8 + 5 roundings, products over width 8 (queries or keys, values,
     output, gate), key width 2, 5 tokens and 12 units, a softmax of 5 + 9, silu 5, 4 more: 98.
     """

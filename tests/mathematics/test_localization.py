@@ -53,6 +53,7 @@ def simulated() -> dict[str, np.ndarray]:
     return {name: count / WALKS for name, count in counts.items()}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", CASES)
 def test_exact_probability_against_ten_million_walks(name, simulated):
     """Within 4 standard errors at every token; of 40 values a right law misses with 0.3 percent."""
@@ -63,6 +64,7 @@ def test_exact_probability_against_ten_million_walks(name, simulated):
     assert (np.abs(simulated[name] - p) <= 4 * error + 1e-8).all()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", CASES)
 def test_ten_million_walks_tell_a_wrong_law(name, simulated):
     """The same comparison refuses weights that are one percent too large."""

@@ -1,20 +1,9 @@
 """Encoder layers against the reference implementation, and deviations against exact arithmetic."""
 
-import os
 from dataclasses import replace
-
-os.environ["HF_HUB_OFFLINE"] = "1"
 
 import pytest
 import torch
-from transformers import (
-    AlbertConfig,
-    AlbertModel,
-    BertConfig,
-    BertModel,
-    XLNetConfig,
-    XLNetModel,
-)
 
 from attnverify.mathematics import deviations, stacks
 from attnverify.mathematics.deviations import Layer, Parts, Relative, Tokens
@@ -113,6 +102,8 @@ def perturb(model):
 
 
 def bert():
+    from transformers import BertConfig, BertModel
+
     model = perturb(BertModel(BertConfig(**SIZES), add_pooling_layer=False))
     table = model.embeddings
     rows = (
@@ -124,6 +115,8 @@ def bert():
 
 
 def albert():
+    from transformers import AlbertConfig, AlbertModel
+
     model = perturb(AlbertModel(AlbertConfig(**SIZES, embedding_size=128), add_pooling_layer=False))
     block = model.encoder.albert_layer_groups[0].albert_layers[0]
     table, matrix = model.embeddings, model.encoder.embedding_hidden_mapping_in
@@ -137,6 +130,8 @@ def albert():
 
 
 def xlnet():
+    from transformers import XLNetConfig, XLNetModel
+
     sizes = {"d_model": 768, "n_head": 12, "n_layer": 12, "d_inner": 3072, "vocab_size": 50}
     model = perturb(XLNetModel(XLNetConfig(**sizes)))
     return model, [from_xlnet(block) for block in model.layer], None
@@ -186,6 +181,8 @@ def test_agrees_with_the_trained_network(parts):
 
 def test_positions_matter_in_xlnet():
     """Without its position term the XLNet layer is another function."""
+    from transformers import XLNetConfig, XLNetModel
+
     torch.manual_seed(0)
     layer = from_xlnet(
         XLNetModel(XLNetConfig(d_model=768, n_head=12, n_layer=1, vocab_size=5)).eval().layer[0]

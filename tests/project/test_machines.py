@@ -75,7 +75,11 @@ def here(tmp_path_factory) -> dict:
 
 
 @pytest.mark.slow  # a verification for each machine: nothing cheaper shows that they agree
-@pytest.mark.parametrize("machine", MACHINES[1:], ids=lambda m: m.name)
+@pytest.mark.parametrize(
+    "machine",
+    [MACHINES[1], *(pytest.param(m, marks=pytest.mark.full) for m in MACHINES[2:])],
+    ids=lambda m: m.name,
+)
 def test_evidence_is_the_same(machine, here, tmp_path):
     """Same outcomes, counts, rejections and statuses; and same digits where arithmetic is."""
     there = report(machine, tmp_path)

@@ -36,7 +36,7 @@ def example(tmp_path):
 
 
 def test_every_rule_changes_one_expression(example):
-    found = {m.name.removeprefix("formulas.example.value: ") for m in example}
+    found = {m.name.removeprefix("mathematics.example.value: ") for m in example}
     assert {
         "1 % more: ops.sqrt(second) -> __scaled__(ops.sqrt(second))",
         "dropped function: ops.sqrt(second) -> second",

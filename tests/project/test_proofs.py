@@ -267,7 +267,7 @@ def test_the_second_checker_reads_what_was_compiled(copied, capsys):
     body = bytearray(compiled.read_bytes())
     body[len(body) // 2] ^= 1
     compiled.write_bytes(bytes(body))
-    from rocq import second
+    from rocq import prover
 
     with pytest.raises(prover.ProofError, match="coqchk"):
-        second.check(copied / "copy", formal.allowed(copied / "formal"))
+        prover.check_again(copied / "copy", formal.allowed(copied / "formal"))

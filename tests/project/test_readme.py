@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from attnverify.inspection import library
+from attnverify.inspection import load
 from attnverify.runtime import cluster
 from attnverify.runtime.tasks import Task
 from attnverify.support.errors import InputError
@@ -41,7 +41,7 @@ def test_every_hint_at_an_extra_is_the_one_that_works():
     code = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("src/**/*.py"))
     assert not re.findall(r"attnverify\[\w+\]", text + code)
     shown = re.findall(re.escape(INSTALL).replace(r"\{\}", r"(\w+)"), text)
-    assert {library.EXTRA, "cluster"} == set(shown) <= set(known)
+    assert {load.EXTRA, "cluster"} == set(shown) <= set(known)
     assert hint("models") == "pip install -e '.[models]' in the folder of your clone"
 
 

@@ -13,8 +13,7 @@ import torch
 import modelzoo
 from attnverify.checking.search import Settings
 from attnverify.inspection import texts
-from attnverify.inspection.over_texts import inspect_texts
-from attnverify.inspection.texts import Look
+from attnverify.inspection.texts import Look, inspect_texts
 from attnverify.runtime import cluster
 from attnverify.runtime.tasks import Task
 from attnverify.support.environment import kind_of_machine
@@ -81,6 +80,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {p.name: p.read_bytes() for p in folder.rglob("*.json")}
 
 
+@pytest.mark.full
 def test_a_campaign_with_a_killed_worker_writes_what_one_machine_writes(dask, tmp_path):
     plan = Plan(registry.home, "softmax.total-variation", 1200, 100)
     killed, finished = kill_once(dask)
@@ -91,6 +91,7 @@ def test_a_campaign_with_a_killed_worker_writes_what_one_machine_writes(dask, tm
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
 
 
+@pytest.mark.full
 def test_texts_with_a_killed_worker_give_what_one_machine_gives(dask, tmp_path):
     """Workers start anew and read a model: it buys that many reports are one machine's."""
     modelzoo.model("bert").save_pretrained(tmp_path / "model")

@@ -244,8 +244,8 @@ def test_names_imported_at_first_use_are_followed(tmp_path):
     """A table of strings in place of imports, and imports that only type checkers see."""
     package = small_package(
         tmp_path,
-        a="from attnverify.support.lazy import Thing, other, missing",
-        b="from attnverify.support.lazy import Thing",
+        a="from attnverify.lazy import Thing, other, missing",
+        b="from attnverify.lazy import Thing",
         c="from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from attnverify import a\n",
         d="def f():\n    from . import e",
         e="",
@@ -253,7 +253,7 @@ def test_names_imported_at_first_use_are_followed(tmp_path):
         "__getattr__, __dir__ = attributes(__name__, T)",
     )
     assert package.reached(["attnverify.a"]) == set(package.files)  # a name that nobody knows
-    lazy = {"attnverify", "attnverify.support.lazy"}
+    lazy = {"attnverify", "attnverify.lazy"}
     assert package.reached(["attnverify.b"]) == lazy | {"attnverify.b", "attnverify.e"}
     assert package.reached(["attnverify.c"]) == {"attnverify", "attnverify.c"}
     assert "attnverify.e" in package.reached(["attnverify.d"])

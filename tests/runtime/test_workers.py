@@ -70,6 +70,10 @@ def free(path: Path) -> bool:
     return True
 
 
+#: Signals that a process may handle; the one that it cannot is sent in the first tier.
+IN_FULL = [pytest.param(s, marks=pytest.mark.full) for s in (signal.SIGINT, signal.SIGTERM)]
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_every_task_is_done_once(jobs):
     tasks = [Task(str(k), divmod, (k, 3)) for k in range(7)]
@@ -118,7 +122,7 @@ def test_an_error_in_a_piece_comes_back_with_its_name():
     assert not multiprocessing.active_children()
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("sent", [*IN_FULL, signal.SIGKILL])
 def test_no_process_outlives_its_parent(tmp_path, sent):
     """However the parent is stopped, the pieces stop within seconds, though they have a minute."""
     held = [tmp_path / name for name in ("a", "b")]
@@ -137,7 +141,7 @@ def test_no_process_outlives_its_parent(tmp_path, sent):
     assert said.count("Traceback") == (sent == signal.SIGINT), said  # none from the processes
 
 
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("sent", [IN_FULL[1], signal.SIGKILL])
 def test_a_killed_build_leaves_no_process_behind(tmp_path, sent):
     """None of those that execute notebooks, of which one waits for the next, and no kernel.
 

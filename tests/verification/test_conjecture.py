@@ -198,6 +198,7 @@ def test_what_is_no_number_of_these_kinds_is_refused(text):
         av.number(text, torch.ones(1))
 
 
+@pytest.mark.full
 def test_the_claim_that_is_written_is_checked_and_its_twin_rejected(tmp_path):
     """From the file of the page: constant, claim, verification, all by command.
 

@@ -19,7 +19,7 @@ from attnverify.topics import registry
 from attnverify.verification import formal
 from attnverify.verification.formal import Theorem
 from attnverify.verification.formal_words import CHECKED, DIFFERS, checked
-from rocq import prover, record, scan, scripts, second
+from rocq import prover, record, scan
 from rocq.prover import ProofError
 
 KNOWN = formal.registered()
@@ -79,7 +79,7 @@ def test_every_axiom_is_listed_in_words_and_every_listed_one_is_used():
 
 def test_no_theory_says_what_it_may_not():
     """No Admitted, axiom, parameter, unsafe flag; every theory is compiled."""
-    assert scan.of_folder(KNOWN.folder) == []
+    assert scan.offences_in(KNOWN.folder) == []
 
 
 TINY = """\
@@ -134,11 +134,11 @@ def test_theories_are_listed_and_flags_are_not_smuggled_in(tmp_path):
     (tmp_path / "Tiny.v").write_text(TINY)
     project = tmp_path / "_CoqProject"
     project.write_text("-Q . AttnVerify\n-arg -w -arg none\n# a comment\nTiny.v\n")
-    assert scan.of_folder(tmp_path) == []
+    assert scan.offences_in(tmp_path) == []
     (tmp_path / "Other.v").write_text(TINY)
-    assert scan.of_folder(tmp_path) == ["Other.v: is not listed in _CoqProject"]
+    assert scan.offences_in(tmp_path) == ["Other.v: is not listed in _CoqProject"]
     project.write_text("-Q . AttnVerify\n-arg -type-in-type\nTiny.v\nOther.v\nGone.v\n")
-    assert scan.of_folder(tmp_path) == [
+    assert scan.offences_in(tmp_path) == [
         "_CoqProject: -arg -type-in-type: only theories, -Q . AttnVerify and warnings",
         "Gone.v: is listed in _CoqProject and is not there",
     ]
@@ -447,13 +447,13 @@ CONTEXT SUMMARY
 
 
 def test_the_summary_of_the_second_checker_is_read():
-    assert second.summary(SUMMARY, ("Logic.choice",)) == []
-    assert second.summary(SUMMARY, ("choice.Logic", "oice")) == ["axiom Coq.Logic.choice"]
+    assert prover.summary(SUMMARY, ("Logic.choice",)) == []
+    assert prover.summary(SUMMARY, ("choice.Logic", "oice")) == ["axiom Coq.Logic.choice"]
     bad = SUMMARY.replace("<none>", "AttnVerify.T.t")
-    assert second.summary(bad, ("choice",)) == [
+    assert prover.summary(bad, ("choice",)) == [
         "Inductives whose positivity is assumed: AttnVerify.T.t"
     ]
-    assert second.summary("", ()) != []
+    assert prover.summary("", ()) != []
 
 
 def test_differences_name_the_theorem_and_the_part():
@@ -481,12 +481,12 @@ def test_the_proof_of_a_script_is_found(tmp_path):
     path.write_text(
         "Lemma a : True.\nProof. exact I. Qed.\n\nLemma b : False.\nProof.\nauto.\nQed.\n"
     )
-    assert scripts.proof(path) == (5, 7)
+    assert record.proof(path) == (5, 7)
     path.write_text("Lemma a : True.\n")
     with pytest.raises(ProofError, match="expected a theorem with"):
-        scripts.proof(path)
+        record.proof(path)
     with pytest.raises(ProofError, match="not there"):
-        scripts.proof(tmp_path / "two.v")
+        record.proof(tmp_path / "two.v")
 
 
 def test_without_the_prover_the_packages_are_named(monkeypatch, capsys):
@@ -545,11 +545,11 @@ def test_a_run_of_formal_evidence_alone():
 def test_a_script_is_made_true_in_all_places_at_once():
     """Numbers as wholes; what the comment names must occur elsewhere."""
     text = "(* True with: 128 -> 1024; 1024 -> 8192 *)\nLemma a : 128 < 1024 < 10240.\n"
-    assert scripts.made_true(text, "a.v").splitlines()[1] == "Lemma a : 1024 < 8192 < 10240."
+    assert record.made_true(text, "a.v").splitlines()[1] == "Lemma a : 1024 < 8192 < 10240."
     for wrong, words in (
         ("Lemma a : 1 = 1.", "expected a comment"),
         ("(* True with: 1 *) Lemma a : 1 = 1.", "expected a comment"),
         ("(* True with: 2 -> 1 *) Lemma a : 1 = 1.", "'2' does not occur"),
     ):
         with pytest.raises(ProofError, match=words):
-            scripts.made_true(wrong, "a.v")
+            record.made_true(wrong, "a.v")

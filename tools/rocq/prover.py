@@ -1,4 +1,4 @@
-"""The proof assistant as a program: its version, a build in a copy, questions and answers."""
+"""The proof assistant as a program: its version, builds, questions, and the second checker."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from rocq import scan
 from rocq.scan import listed
 
 PACKAGES = "coq libcoq-mathcomp-ssreflect"
@@ -30,7 +31,7 @@ Set Printing Depth 1000.
 
 
 class ProofError(Exception):
-    """What keeps the proofs from counting as checked, in words for a reader."""
+    """The reason why proofs do not count as checked, in words for a reader."""
 
 
 def require() -> None:
@@ -50,7 +51,7 @@ def version() -> str:
 
 
 def run(*command: str | Path, cwd: Path, limit: float = 1800) -> subprocess.CompletedProcess[str]:
-    """A command in a folder, without what an outer make hands on."""
+    """Run a command in a folder, without the variables of an outer make."""
     own = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     own |= {"LC_ALL": "C.UTF-8", "COQPATH": ""}
     return subprocess.run(
@@ -65,7 +66,7 @@ def run(*command: str | Path, cwd: Path, limit: float = 1800) -> subprocess.Comp
 
 
 def copy(source: Path, target: Path) -> None:
-    """The theories and the scripts of the neighbors in a folder of their own.
+    """Copy the theories and the scripts of the neighbors into a folder of their own.
 
     A file that is as it was keeps its time, so that what was compiled from it is not made again.
     """
@@ -137,7 +138,7 @@ def ask(folder: Path, opening: str, questions: Iterable[str]) -> list[str]:
 
 
 def opening(theories: Iterable[str], *, plain: bool = False) -> str:
-    """How a file of questions starts; plain: nothing is imported, so that names are long."""
+    """The start of a file of questions; plain: nothing is imported, so that names are long."""
     stems = " ".join(name.removesuffix(".v") for name in theories)
     if plain:
         return f"From AttnVerify Require {stems}.\nSet Printing Width {WIDTH}.\n"
@@ -172,3 +173,37 @@ def clock() -> tuple[float, float]:
     times = os.times()
     used = times.user + times.system + times.children_user + times.children_system
     return time.monotonic(), used
+
+
+def check_again(copy: Path, allowed: Iterable[str]) -> None:
+    """Have coqchk check every compiled theory and all it rests on, the prover's library included.
+
+    Raises :class:`ProofError` if it refuses something or its summary names an axiom that is not
+    allowed, or something whose check was switched off.
+    """
+    theories, _ = scan.listed(copy / "_CoqProject")
+    names = [f"AttnVerify.{name.removesuffix('.v')}" for name in theories]
+    done = run("coqchk", "-silent", "-o", *LOGICAL, *names, cwd=copy)
+    if done.returncode:
+        raise ProofError(f"coqchk: exit code {done.returncode}:\n{done.stderr[-2000:]}")
+    wrong = summary(done.stdout + done.stderr, tuple(allowed))  # the summary is on either
+    if wrong:
+        raise ProofError("\n".join(f"coqchk: {words}" for words in wrong))
+
+
+def summary(text: str, allowed: tuple[str, ...]) -> list[str]:
+    """The faults that the summary of coqchk states."""
+    blocks = re.findall(r"^\* ([^:\n]*):((?:[^*]|\*(?! ))*)", text, re.M)
+    parts = {title: body.split() for title, body in blocks}
+    if "Axioms" not in parts:
+        return [f"a summary without a list of axioms: {text[:200]!r}"]
+    axioms = [name for name in parts.pop("Axioms") if name != "<none>"]
+    found = [f"axiom {name}" for name in axioms if not f".{name}".endswith(_ends(allowed))]
+    for title, body in parts.items():
+        if title != "Theory" and body != ["<none>"]:
+            found.append(f"{title}: {' '.join(body)}")
+    return found
+
+
+def _ends(allowed: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f".{name}" for name in allowed)

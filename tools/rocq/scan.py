@@ -80,7 +80,7 @@ def sentences(text: str) -> Iterator[Sentence]:
 
 
 def offences(path: Path) -> list[str]:
-    """What a theory says that it may not say: "NAME.v, line 3: Admitted: ends a proof ..."."""
+    """The forbidden sentences of a theory: "NAME.v, line 3: Admitted: ends a proof ..."."""
     found, open_ = [], []
     for sentence in sentences(path.read_text(encoding="utf-8")):
         bare = sentence.bare
@@ -111,7 +111,7 @@ def listed(project: Path) -> tuple[list[str], list[str]]:
     return theories, bad
 
 
-def of_folder(folder: Path) -> list[str]:
+def offences_in(folder: Path) -> list[str]:
     """Every offence of a folder, theories that are not listed included."""
     theories, found = listed(folder / "_CoqProject")
     there = {path.name for path in folder.glob("*.v")}

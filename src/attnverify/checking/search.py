@@ -95,14 +95,28 @@ def sample(
 
 
 def attack(
-    check: Inequality, settings: Settings, name: str, progress: Progress | None = None
+    check: Inequality,
+    settings: Settings,
+    name: str,
+    progress: Progress | None = None,
+    stop_early: bool = False,
 ) -> Found:
-    """Gradient ascent on left/right over all free parameters and their scales."""
+    """Gradient ascent on left/right over all free parameters and their scales.
+
+    With ``stop_early`` an ascent that gains little ends before its last step.
+    """
     best = NOTHING
     for index, sizes in enumerate(check.sizes):
         random = generator(settings.seed, name, "attacked", str(index))
         found, still_open = ascend(
-            check, sizes, settings.restarts, settings.steps, random, settings.device, progress
+            check,
+            sizes,
+            settings.restarts,
+            settings.steps,
+            random,
+            settings.device,
+            progress,
+            stop_early,
         )
         for points in (found, still_open, farther(check, found)):
             if len(next(iter(points.values()))):

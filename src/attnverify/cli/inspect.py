@@ -66,32 +66,37 @@ def inspect_model(
     text and a table over all of them; the same command goes on where a run was ended.
     """
     require_device(device)
-    from attnverify.inspection import command, outputs
+    from attnverify.inspection import command
+    from attnverify.inspection.words import summary
 
     if texts:
         if folder is None:
             raise InputError("out: got none, expected a folder, which --texts needs")
         require(text is None and tokens is None, "texts", "another text too", "--texts alone")
-        look = command.look(model, layers, dtype, device, brief)
+        from attnverify.inspection.texts import look_of
+
+        look = look_of(model, layers, dtype, device, brief)
         _inspect_texts(look, texts, folder, scheduler, jobs, as_json)
         return
     alone = scheduler is None and jobs is None
     require(alone, "scheduler or jobs", "one of them", "them with --texts alone")
 
     if folder is not None:
-        outputs.require_own(folder)
+        command.require_own(folder)
     with _layers_bar() as advance:
-        report = command.run(model, text, tokens, layers, dtype, device, brief, advance, _essay)
+        report = command.inspect_folder(
+            model, text, tokens, layers, dtype, device, brief, advance, _essay
+        )
     if folder is not None:
         command.write(report, folder)
-    to = _print_report(report.as_json(), command.lines(report), as_json)
+    to = _print_report(report.as_json(), summary(report), as_json)
     if folder is not None:
-        to.print(f"page in {folder / outputs.HTML}", markup=False, highlight=False)
+        to.print(f"page in {folder / command.HTML}", markup=False, highlight=False)
 
 
 def _essay(words: int) -> str:
     """The first words of the essay that comes with the experiments."""
-    from attnverify.experiments.trained_encoder.passages import passage
+    from attnverify.experiments.texts import passage
 
     return passage(0, words)
 
@@ -128,13 +133,13 @@ def _inspect_texts(
     jobs: int | None,
     as_json: bool,
 ) -> None:
-    from attnverify.inspection import over_texts, texts
+    from attnverify.inspection import texts
 
-    over_texts.require_own(folder)
+    texts.require_own(folder)
     campaign = texts.campaign(look, texts.read(paths))
     with pieces_bar(len(campaign.tasks)) as finished:
-        report = over_texts.inspect_texts(
+        report = texts.inspect_texts(
             campaign, folder, scheduler=scheduler, jobs=jobs, finished=finished
         )
-    to = _print_report(report, over_texts.lines(report), as_json)
-    to.print(f"tables in {folder / over_texts.REPORT}", markup=False, highlight=False)
+    to = _print_report(report, texts.lines(report), as_json)
+    to.print(f"tables in {folder / texts.REPORT}", markup=False, highlight=False)

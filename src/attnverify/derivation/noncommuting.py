@@ -47,7 +47,7 @@ class Term:
         )
 
     def replace(self, old: sp.Symbol, new: sp.Expr) -> Term:
-        """Term with ``new`` in place of a bound variable in coefficient, word and the other limits."""
+        """Term with ``new`` for a bound variable in coefficient, word and the other limits."""
         limits = tuple((v, lo.subs(old, new), hi.subs(old, new)) for v, lo, hi in self.limits)
         word = tuple(factor.subs(old, new) for factor in self.word)
         return Term(self.coefficient.subs(old, new), word, limits)

@@ -21,7 +21,7 @@ from attnverify.derivation.notebook_sources import Source
 
 @dataclass(frozen=True)
 class NotebookRun:
-    """Entries that one notebook recorded in the ledger, and the end of a traceback if it failed."""
+    """Entries that a notebook recorded in the ledger, and the end of its traceback if it failed."""
 
     source: Source
     entries: tuple[Entry, ...]

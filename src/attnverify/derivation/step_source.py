@@ -164,7 +164,7 @@ class Codes:
     known: Mapping[str, str]
 
     def of(self, step: str) -> str:
-        """Digest of a step's own source and its names' if it is written in place, else the call's."""
+        """Digest of a step's own source and its names' if written in place, else of the call's."""
         for name, node in self.entries:
             if name == re.escape(step):
                 return _digest(self.cell, node, self.known)

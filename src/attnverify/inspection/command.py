@@ -1,25 +1,106 @@
-"""What ``attnverify inspect`` does: run, print, write files."""
+"""What ``attnverify inspect`` does with one text, and the files of a report in a folder.
+
+The name of a file does not tell whose it is: ``layers.csv`` may hold measurements of somebody else.
+So what is replaced or removed is known by its content: a table by its columns, a figure by its
+style, a page by how it begins, a JSON file by its format.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from attnverify.inspection import drawings, outputs, page, texts
+from attnverify.inspection import drawings, page
+from attnverify.inspection.columns import TABLES
 from attnverify.inspection.findings import dumps
 from attnverify.inspection.inspect_model import inspect
-from attnverify.inspection.reading import ids_from, text_of
+from attnverify.inspection.load import LARGEST_TEXTS, ids_from, text_of
 from attnverify.inspection.report import Report
-from attnverify.inspection.words import summary
 from attnverify.support import files
 from attnverify.support.errors import require
+
+JSON, HTML = "inspect.json", "inspect.html"
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # how a cell begins that a spreadsheet computes
+FIRST = 1 << 14  # bytes of a file that are looked at: a head of columns, a style, a title
+
+
+def require_own(folder: Path) -> None:
+    """Before a run: no file that a report may write or remove there is somebody else's.
+
+    Raises InputError (argument ``out``), also for a folder where nothing can be written.
+    """
+    for name, own in OWN.items():
+        files.require_writable("out", folder / name, own)
+
+
+def remove(folder: Path, keep: Collection[str]) -> None:
+    """Remove the files of a report but those to keep; they were looked at by require_own."""
+    for name in OWN.keys() - set(keep):
+        (folder / name).unlink(missing_ok=True)
+
+
+def as_csv(rows: list[dict[str, Any]]) -> str:
+    """A table with its columns' names; none is an empty cell.
+
+    A name that a spreadsheet would take for a formula (``=1+1`` of a file ``=1+1``) gets a quote
+    before it; texts.json has the name itself.
+    """
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({k: _cell(v) for k, v in row.items()} for row in rows)
+    return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+
+
+def table_of(columns: Collection[str]) -> Callable[[Path], bool]:
+    """Whether a file is a CSV table of these columns, in any order."""
+
+    def own(path: Path) -> bool:
+        first = _start(path).split("\n", 1)[0]
+        try:
+            return sorted(next(csv.reader([first]), [])) == sorted(columns)
+        except csv.Error:  # a line that ends with a carriage return alone, a file that is no text
+            return False
+
+    return own
+
+
+def _figure(path: Path) -> bool:
+    return drawings.is_ours(_start(path))
+
+
+def _page(path: Path) -> bool:
+    return page.is_ours(_start(path))
+
+
+def _start(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(FIRST).decode("utf-8", "replace")
+
+
+#: Every file that a report may write, and what tells that one is ours.
+OWN: Mapping[str, Callable[[Path], bool]] = {
+    JSON: files.own_json,
+    HTML: _page,
+    **dict.fromkeys(drawings.NAMES, _figure),
+    **{f"{name}.csv": table_of(columns) for name, columns in TABLES.items()},
+}
+
 
 WORDS = 96  # of the shipped essay, where no text is given
 
 
-def run(
+def inspect_folder(
     model: Path,
     text: Path | None,
     tokens: Path | None,
@@ -45,14 +126,8 @@ def run(
     }
     if tokens is not None:
         return inspect(model, ids_from(tokens), **options)
-    given = shipped(WORDS) if text is None else text_of(text, "text", texts.LARGEST)
+    given = shipped(WORDS) if text is None else text_of(text, "text", LARGEST_TEXTS)
     return inspect(model, text=given, **options)
-
-
-def look(model: Path, layers: str | None, dtype: str, device: str, brief: bool) -> texts.Look:
-    """How many texts are looked at, from the words of the command."""
-    chosen = None if layers is None else tuple(numbers(layers))
-    return texts.Look(model.absolute(), str(dtype), str(device), chosen, brief)
 
 
 def numbers(layers: str) -> list[int]:
@@ -72,18 +147,13 @@ def write(report: Report, folder: Path) -> list[Path]:
     What an earlier report left there and this one lacks is removed, so that all files of the folder
     are of one report. Raises InputError, before anything is changed, where a file is none of ours.
     """
-    made = {outputs.HTML: page.page(report), outputs.JSON: dumps(report)}
+    made = {HTML: page.page(report), JSON: dumps(report)}
     made |= drawings.figures(report)
-    for name in outputs.TABLES:
+    for name in TABLES:
         if rows := getattr(report, name):
-            made[f"{name}.csv"] = outputs.as_csv(rows)
-    outputs.require_own(folder)
-    outputs.remove(folder, keep=made)
+            made[f"{name}.csv"] = as_csv(rows)
+    require_own(folder)
+    remove(folder, keep=made)
     for name, content in made.items():
         files.write_text(folder / name, content)
     return [folder / name for name in made]
-
-
-def lines(report: Report) -> list[str]:
-    """What the terminal shows."""
-    return summary(report)

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from attnverify.inspection.families import require_family
-from attnverify.inspection.reading import shown
-from attnverify.support.errors import InputError, require
+from attnverify.support.errors import InputError, require, shown
 
 REFUSED = ("quantization_config", "compression_config", "auto_map", "trust_remote_code")
 REFUSED += ("custom_pipelines", "attn_implementation", "kernel_config", "use_kernels")
@@ -54,7 +53,7 @@ def listed(kind: Kind, most: int) -> Kind:
 
 
 def only(value: Any) -> Kind:
-    """The one value at which the adapters' reading is the model's."""
+    """The only value of an option with which the adapters describe the model correctly."""
     return Kind(lambda v: type(v) is type(value) and v == value, f"{value!r} alone", passed=False)
 
 

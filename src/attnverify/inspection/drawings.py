@@ -60,7 +60,7 @@ def is_ours(start: str) -> bool:
 
 
 def _drawn(row: dict[str, Any]) -> bool:
-    """Every length, and the biases of a model that has some."""
+    """Whether a row gets a bar: every length does, and biases if the model has some."""
     return row["paths"] is not None or row["share"] != 0.0
 
 
@@ -102,7 +102,7 @@ def _places(count: int) -> list[float]:
 
 
 def _labels(labels: Sequence[str], places: Sequence[float]) -> list[str]:
-    """No more of them than fit beside each other."""
+    """The labels below the axis, no more than fit beside each other."""
     every = max(1, math.ceil(len(labels) * 30 / (WIDTH - LEFT)))
     shown = [
         i for i, label in enumerate(labels) if i % every == 0 or not label.lstrip("-").isdigit()

@@ -1,30 +1,177 @@
-"""Adapters: one a family of ``transformers``, in a table by the ``model_type`` of config.json.
+"""How a family builds its layers: which modules of the model hold which part of a block.
 
-To add one, write a function from a model to an :class:`~attnverify.inspection.spec.Architecture`
-that names the modules of its blocks, and enter it in FAMILIES. A run refuses it where it is wrong.
+An adapter is a function from a model to an :class:`Architecture`. It names modules; it computes
+nothing. What the modules did in a forward pass is seen through hooks, and the trace made from both
+is checked against the model at every step (:mod:`attnverify.inspection.reconstruction`), so that an
+adapter cannot be wrong unnoticed. To add a family of ``transformers``, write its adapter and enter
+it in FAMILIES under the ``model_type`` of its config.json.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from attnverify.inspection.reading import shown
-from attnverify.inspection.spec import (
-    MLP,
-    Architecture,
-    Attention,
-    Block,
-    layer_norm,
-    linear,
-    linears,
-    rms_norm,
-    third,
-    third_of_each,
-)
-from attnverify.support.errors import InputError
+from attnverify.inspection.trace import double
+from attnverify.support.errors import InputError, require, shown
+
+Place = tuple[nn.Module, Literal["input", "output"]]
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A linear map: weight (in, out), bias (out,) or None, both float64.
+
+    module: whose output shows the result, if one does; columns: which of that output's entries
+    these are, all if None.
+    """
+
+    weight: Tensor
+    bias: Tensor | None
+    module: nn.Module | None = None
+    columns: Tensor | None = None
+
+
+def linear(module: Any, columns: Tensor | None = None) -> Linear:
+    """An ``nn.Linear`` (out, in), or the Conv1D of transformers' GPT-2 (in, out).
+
+    columns: the outputs of one part of a fused map (queries, keys, values).
+    """
+    weight = double(module.weight)
+    weight = weight.mT if isinstance(module, nn.Linear) else weight
+    bias = None if module.bias is None else double(module.bias)
+    if columns is not None:
+        weight = weight[:, columns]
+        bias = None if bias is None else bias[columns]
+    return Linear(weight.contiguous(), bias, module, columns)
+
+
+def linears(query: Any, key: Any, value: Any, output: Any) -> tuple[Linear, Linear, Linear, Linear]:
+    """The four maps of an attention that has a module for each."""
+    return linear(query), linear(key), linear(value), linear(output)
+
+
+def third(module: Any, part: int) -> Linear:
+    """Queries (0), keys (1) or values (2) of a fused map that has them one after the other."""
+    width = double(module.weight).shape[0 if isinstance(module, nn.Linear) else 1] // 3
+    return linear(module, torch.arange(part * width, (part + 1) * width))
+
+
+def third_of_each(module: Any, part: int, heads: int) -> Linear:
+    """The same of a fused map that has queries, keys and values head by head (GPT-NeoX)."""
+    columns = torch.arange(module.weight.shape[0]).reshape(heads, 3, -1)
+    return linear(module, columns[:, part].flatten())
+
+
+@dataclass(frozen=True)
+class Norm:
+    """Layer norm, or RMS norm; ``single``: computed in float32 whatever the model's dtype."""
+
+    module: nn.Module
+    epsilon: float
+    centered: bool = True
+    single: bool = False
+
+
+def layer_norm(module: Any) -> Norm:
+    """An ``nn.LayerNorm``."""
+    return Norm(module, module.eps)
+
+
+def rms_norm(module: Any) -> Norm:
+    """The RMS norm of transformers' Llama and its kin, which computes in float32."""
+    return Norm(module, module.variance_epsilon, centered=False, single=True)
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Attention: ``module`` returns the matrices as its second output.
+
+    scale: what scores are multiplied by; rotary: queries and keys are rotated by position, as the
+    module's argument ``position_embeddings`` says; norms: those of queries and keys, head by head.
+    """
+
+    module: nn.Module
+    query: Linear
+    key: Linear
+    value: Linear
+    output: Linear
+    heads: int
+    key_heads: int
+    scale: float
+    rotary: bool = False
+    norms: tuple[Norm, Norm] | None = None
+
+
+@dataclass(frozen=True)
+class MLP:
+    """down(activation(up x)), or down(activation(gate x) * up x) where ``gate`` is the activation.
+
+    up's module and down's module are seen. Without a gate the activation is held fixed as the
+    quotient of down's input and up's output, so it may be any that is 0 at 0.
+    """
+
+    up: Linear
+    down: Linear
+    gate: nn.Module | None = None
+
+
+@dataclass(frozen=True)
+class Block:
+    """input + what the branches give, each behind its norm; then the norms of ``after``.
+
+    total: where that sum is seen.
+    """
+
+    branches: Sequence[tuple[Norm | None, Attention | MLP]]
+    total: Place
+    after: Sequence[Norm] = ()
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """The layers in order (one module may stand for several), and the norm behind the last.
+
+    blocks: from a layer's module to its blocks; positions: the largest number of tokens, if there
+    is one; causal: whether tokens see earlier ones alone; tokens_first: inputs are (tokens, batch,
+    width).
+    """
+
+    layers: Sequence[nn.Module]
+    blocks: Callable[[nn.Module], Sequence[Block]]
+    final: Norm | None = None
+    positions: int | None = None
+    causal: bool = False
+    tokens_first: bool = False
+
+
+Norms = tuple[nn.Module, nn.Module]  # of attention and MLP
+
+
+def _norm_before(
+    layer: Any,
+    attention: Attention,
+    mlp: MLP,
+    norms: Norms,
+    norm: Callable[[Any], Norm] = layer_norm,
+) -> list[Block]:
+    """The blocks of a layer that normalizes the input of each branch."""
+    return [
+        Block([(norm(norms[0]), attention)], (norms[1], "input")),
+        Block([(norm(norms[1]), mlp)], (layer, "output")),
+    ]
+
+
+def _norm_after(attention: Attention, mlp: MLP, norms: Norms) -> list[Block]:
+    """The blocks of a layer that normalizes each sum."""
+    return [
+        Block([(None, body)], (norm, "input"), [layer_norm(norm)])
+        for body, norm in zip((attention, mlp), norms, strict=True)
+    ]
 
 
 def gpt2(model: Any) -> Architecture:
@@ -40,10 +187,7 @@ def gpt2(model: Any) -> Architecture:
             scale /= a.layer_idx + 1
         attention = Attention(a, *parts, heads, heads, scale)
         mlp = MLP(linear(layer.mlp.c_fc), linear(layer.mlp.c_proj))
-        return [
-            Block([(layer_norm(layer.ln_1), attention)], (layer.ln_2, "input")),
-            Block([(layer_norm(layer.ln_2), mlp)], (layer, "output")),
-        ]
+        return _norm_before(layer, attention, mlp, (layer.ln_1, layer.ln_2))
 
     return Architecture([*model.h], blocks, layer_norm(model.ln_f), c.n_positions, causal=True)
 
@@ -60,21 +204,13 @@ def llama(model: Any) -> Architecture:
 
     def blocks(layer: Any) -> list[Block]:
         a, mlp = layer.self_attn, layer.mlp
-        attention = Attention(
-            a,
-            *linears(a.q_proj, a.k_proj, a.v_proj, a.o_proj),
-            heads=c.num_attention_heads,
-            key_heads=c.num_key_value_heads,
-            scale=a.scaling,
-            rotary=True,
-            norms=(rms_norm(a.q_norm), rms_norm(a.k_norm)) if hasattr(a, "q_norm") else None,
-        )
+        own = (rms_norm(a.q_norm), rms_norm(a.k_norm)) if hasattr(a, "q_norm") else None
+        parts = linears(a.q_proj, a.k_proj, a.v_proj, a.o_proj)
+        heads = c.num_attention_heads, c.num_key_value_heads
+        attention = Attention(a, *parts, *heads, a.scaling, rotary=True, norms=own)
         gated = MLP(linear(mlp.up_proj), linear(mlp.down_proj), gate=mlp.act_fn)
-        before, between = layer.input_layernorm, layer.post_attention_layernorm
-        return [
-            Block([(rms_norm(before), attention)], (between, "input")),
-            Block([(rms_norm(between), gated)], (layer, "output")),
-        ]
+        norms = layer.input_layernorm, layer.post_attention_layernorm
+        return _norm_before(layer, attention, gated, norms, rms_norm)
 
     final = rms_norm(model.norm)
     return Architecture([*model.layers], blocks, final, _rotated(c), causal=True)
@@ -90,10 +226,7 @@ def bert(model: Any) -> Architecture:
         attention = Attention(a, *parts, heads, heads, a.scaling)
         mlp = MLP(linear(layer.intermediate.dense), linear(layer.output.dense))
         ends = after.LayerNorm, layer.output.LayerNorm
-        return [
-            Block([(None, body)], (end, "input"), [layer_norm(end)])
-            for body, end in zip((attention, mlp), ends, strict=True)
-        ]
+        return _norm_after(attention, mlp, ends)
 
     positions = c.max_position_embeddings
     if c.model_type in ("roberta", "xlm-roberta"):  # positions start behind the one of padding
@@ -111,10 +244,7 @@ def distilbert(model: Any) -> Architecture:
         attention = Attention(a, *parts, c.n_heads, c.n_heads, a.scaling)
         mlp = MLP(linear(layer.ffn.lin1), linear(layer.ffn.lin2))
         ends = layer.sa_layer_norm, layer.output_layer_norm
-        return [
-            Block([(None, body)], (end, "input"), [layer_norm(end)])
-            for body, end in zip((attention, mlp), ends, strict=True)
-        ]
+        return _norm_after(attention, mlp, ends)
 
     return Architecture([*model.transformer.layer], blocks, None, c.max_position_embeddings)
 
@@ -129,10 +259,7 @@ def albert(model: Any) -> Architecture:
         attention = Attention(a, *parts, heads, heads, a.scaling)
         mlp = MLP(linear(layer.ffn), linear(layer.ffn_output))
         ends = a.LayerNorm, layer.full_layer_layer_norm
-        return [
-            Block([(None, body)], (end, "input"), [layer_norm(end)])
-            for body, end in zip((attention, mlp), ends, strict=True)
-        ]
+        return _norm_after(attention, mlp, ends)
 
     groups, per_group = model.encoder.albert_layer_groups, c.num_hidden_layers / c.num_hidden_groups
     order = (groups[int(i / per_group)] for i in range(c.num_hidden_layers))
@@ -150,11 +277,11 @@ def gpt_neox(model: Any) -> Architecture:
         parts = q, k, v, linear(a.dense)
         attention = Attention(a, *parts, heads, heads, a.scaling, rotary=True)
         mlp = MLP(linear(layer.mlp.dense_h_to_4h), linear(layer.mlp.dense_4h_to_h))
-        before, between = layer.input_layernorm, layer.post_attention_layernorm
-        first, second = (layer_norm(before), attention), (layer_norm(between), mlp)
-        if layer.use_parallel_residual:
-            return [Block([first, second], (layer, "output"))]
-        return [Block([first], (between, "input")), Block([second], (layer, "output"))]
+        norms = layer.input_layernorm, layer.post_attention_layernorm
+        if not layer.use_parallel_residual:
+            return _norm_before(layer, attention, mlp, norms)
+        first, second = map(layer_norm, norms)
+        return [Block([(first, attention), (second, mlp)], (layer, "output"))]
 
     final = layer_norm(model.final_layer_norm)
     return Architecture([*model.layers], blocks, final, _rotated(c), causal=True)
@@ -168,15 +295,9 @@ def phi(model: Any) -> Architecture:
         a, norms = layer.self_attn, None
         if c.qk_layernorm:
             norms = layer_norm(a.q_layernorm), layer_norm(a.k_layernorm)
-        attention = Attention(
-            a,
-            *linears(a.q_proj, a.k_proj, a.v_proj, a.dense),
-            heads=c.num_attention_heads,
-            key_heads=c.num_key_value_heads,
-            scale=a.scaling,
-            rotary=True,
-            norms=norms,
-        )
+        parts = linears(a.q_proj, a.k_proj, a.v_proj, a.dense)
+        heads = c.num_attention_heads, c.num_key_value_heads
+        attention = Attention(a, *parts, *heads, a.scaling, rotary=True, norms=norms)
         mlp = MLP(linear(layer.mlp.fc1), linear(layer.mlp.fc2))
         before = layer_norm(layer.input_layernorm)
         return [Block([(before, attention), (before, mlp)], (layer, "output"))]
@@ -194,11 +315,8 @@ def vit(model: Any) -> Architecture:
         parts = linears(a.q_proj, a.k_proj, a.v_proj, a.o_proj)
         attention = Attention(a, *parts, heads, heads, a.scaling)
         mlp = MLP(linear(layer.mlp.fc1), linear(layer.mlp.fc2))
-        before, between = layer.layernorm_before, layer.layernorm_after
-        return [
-            Block([(layer_norm(before), attention)], (between, "input")),
-            Block([(layer_norm(between), mlp)], (layer, "output")),
-        ]
+        norms = layer.layernorm_before, layer.layernorm_after
+        return _norm_before(layer, attention, mlp, norms)
 
     return Architecture([*model.layers], blocks, layer_norm(model.layernorm))
 
@@ -233,10 +351,39 @@ def require_family(model_type: Any, where: str) -> str:
 
 def architecture_of(model: nn.Module) -> Architecture:
     """The architecture of a module of ``transformers``, or of a ``torch.nn.TransformerEncoder``."""
-    from attnverify.inspection.torch_encoder import torch_encoder
-
     if isinstance(model, nn.TransformerEncoder | nn.TransformerEncoderLayer):
         return torch_encoder(model)
     config = getattr(model, "config", None)
     family = require_family(getattr(config, "model_type", None), type(model).__name__)
     return FAMILIES[family](model)
+
+
+def torch_encoder(model: nn.TransformerEncoder | nn.TransformerEncoderLayer) -> Architecture:
+    """Layer norm after each sum, or before each branch with ``norm_first``."""
+    alone = isinstance(model, nn.TransformerEncoderLayer)
+    layers: list[Any] = [model] if alone else list(model.layers)
+    final = None if alone or model.norm is None else layer_norm(model.norm)
+    orders = {layer.self_attn.batch_first for layer in layers}
+    require(len(orders) == 1, "model", "layers with and without batch_first", "one of them")
+    return Architecture(layers, _torch_blocks, final, tokens_first=orders == {False})
+
+
+def _torch_blocks(layer: Any) -> list[Block]:
+    a = layer.self_attn
+    q, k, v = (_fused_part(a, part) for part in range(3))
+    bias = None if a.out_proj.bias is None else double(a.out_proj.bias)
+    out = Linear(double(a.out_proj.weight).mT, bias)
+    attention = Attention(a, q, k, v, out, a.num_heads, a.num_heads, a.head_dim**-0.5)
+    mlp = MLP(linear(layer.linear1), linear(layer.linear2))
+    norms = layer.norm1, layer.norm2
+    if layer.norm_first:
+        return _norm_before(layer, attention, mlp, norms)
+    return _norm_after(attention, mlp, norms)
+
+
+def _fused_part(a: nn.MultiheadAttention, part: int) -> Linear:
+    """Queries, keys or values of the fused matrix, whose product no module shows."""
+    rows = slice(part * a.embed_dim, (part + 1) * a.embed_dim)
+    weight = double(a.in_proj_weight)[rows].mT.contiguous()
+    bias = None if a.in_proj_bias is None else double(a.in_proj_bias)[rows]
+    return Linear(weight, bias)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attnverify.inspection.spec import Architecture
+from attnverify.inspection.families import Architecture
 from attnverify.support.errors import InputError, nearest, require, require_finite
 
 EXPECTED = (
@@ -96,7 +96,7 @@ def _tensor(name: str, value: Any) -> Any:
 
 
 def _require_width(model: Any, architecture: Architecture, name: str, value: Tensor) -> None:
-    """Embeddings are as wide as the model's own."""
+    """Raise InputError unless embeddings are as wide as the model's own."""
     if name == "src":
         layer: Any = architecture.layers[0]
         width = layer.self_attn.embed_dim
@@ -109,7 +109,7 @@ def _require_width(model: Any, architecture: Architecture, name: str, value: Ten
 
 
 def _require_known(model: nn.Module, given: Mapping[str, Any]) -> None:
-    """Arguments that a model takes by name; others it might ignore."""
+    """Raise InputError for an argument that the model does not name: it might ignore it."""
     known = signature(model.forward).parameters
     for name in given:
         what = f"the argument {name!r}{nearest(name, known)}"

@@ -10,15 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnverify.inspection import backward, layers, perhead, shares
+from attnverify.inspection import layers, shares
 from attnverify.inspection.forward import Subject
 from attnverify.inspection.inputs import Inputs
 from attnverify.inspection.load import Folder
-from attnverify.inspection.maps import unit_roundoff
+from attnverify.inspection.reconstruction import Streams
 from attnverify.inspection.report import Report
-from attnverify.inspection.rollout import Rollout, fits
-from attnverify.inspection.streams import Streams
-from attnverify.inspection.trace import Layer, Step
+from attnverify.inspection.shares import Rollout, fits
+from attnverify.inspection.trace import Layer, Step, unit_roundoff
 from attnverify.support.errors import InputError, require
 from attnverify.support.memory import readable, require_bytes
 
@@ -42,7 +41,7 @@ def inspect(
     brief: bool = False,
     progress: Progress | None = None,
 ) -> Report:
-    """What the theorems of the book say about a model at its inputs, proved by reconstruction.
+    """Report what the book's theorems say about a model at its inputs, proved by reconstruction.
 
     model: a module of ``transformers`` of a family in ``attnverify.inspection.families.FAMILIES``,
     a ``torch.nn.TransformerEncoder``, or a folder with config.json and safetensors. inputs: token
@@ -176,8 +175,8 @@ class _Run:
         heads = self.sizes["heads"]
         if self.middle is None:
             return shares.rows(self.streams, self._valid(), heads, self.unit)
-        g = backward.centered(self.streams.seen, self._valid())
-        functionals = backward.functionals(g, self.kept, final)
+        g = shares.centered(self.streams.seen, self._valid())
+        functionals = shares.functionals(g, self.kept, final)
         return shares.brief(self.streams, self.middle, functionals, g, heads, self.unit)
 
     def _notes(self) -> tuple[str, ...]:
@@ -207,10 +206,10 @@ class _Run:
 
     def _measure(self, layer: Layer) -> None:
         if self.brief:
-            self.rows["layers"] += layers.residuals(layer, self._valid())
+            self.rows["layers"] += layers.residual_rows(layer, self._valid())
             return
-        self.rows["layers"] += layers.rows(layer, self._valid(), self.unit)
-        self.rows["heads"] += perhead.rows(layer, self._valid(), self.unit)
+        self.rows["layers"] += layers.layer_rows(layer, self._valid(), self.unit)
+        self.rows["heads"] += layers.head_rows(layer, self._valid(), self.unit)
 
     def _start(self, layer: Layer) -> None:
         X, heads = layer.input, layer.heads

@@ -1,4 +1,4 @@
-"""A model from a folder: which of its files are read, and how.
+"""A model is read from a folder: which of its files are opened, and how.
 
 Read are ``config.json``, safetensors weights and a tokenizer's files: regular files, by plain
 names, of the folder itself. Of the configuration only known keys are taken, of the weights
@@ -9,26 +9,143 @@ that a folder brings is not run, and a pickle is not opened: loading one can run
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import re
+import stat
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import safetensors
 import torch
 from torch import nn
 
-from attnverify.inspection import configuration, library, tokenization
+from attnverify.inspection import configuration, tokenization
 from attnverify.inspection.families import architecture_of
-from attnverify.inspection.reading import content, parsed, reading, regular, shown, there
-from attnverify.support.errors import InputError, require
+from attnverify.support.errors import InputError, in_words, require, shown
+from attnverify.support.extras import hint
+
+#: Bytes of a file that is read whole; of others 128 MiB.
+LARGEST = {"config.json": 1 << 20, "tokenizer_config.json": 1 << 20}
+OTHERS = 128 << 20
+LARGEST_IDS = 16 << 20  # bytes of a file of token ids
+LARGEST_TEXTS = 64 << 20  # bytes of all texts of a folder, or of a file
+NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
+
+
+@contextmanager
+def reading(argument: str, what: str) -> Iterator[None]:
+    """Errors that a library raises while it reads become one line that names what was read.
+
+    Only calls of libraries stand in such a block: a mistake of this package is to be seen.
+    """
+    try:
+        yield
+    except Exception as error:
+        given = f"{what}, which does not load ({in_words(error)})"
+        raise InputError(f"{argument}: got {given}, expected a whole one") from error
+
+
+def regular(folder: Path, name: str) -> Path:
+    """The path of a regular file of a folder: no device or pipe, and nothing outside.
+
+    A link may lead to another file of the folder and, in a hub's cache, from its ``snapshots`` to
+    its ``blobs``. folder: without links. Raises InputError (argument ``model``).
+    """
+    plain = name not in ("", ".", "..") and not set(name) & set("/\\\0")
+    require(plain, "model", f"the file name {shown(name)}", "plain names, of files in the folder")
+    try:
+        file = (folder / name).resolve(strict=True)
+        kind = file.stat().st_mode
+    except (OSError, RuntimeError) as error:
+        words = f"{shown(name)}, which cannot be read ({type(error).__name__})"
+        raise InputError(f"model: got {words}, expected a regular file") from error
+    homes = [folder]
+    if folder.parent.name == "snapshots":
+        homes.append(folder.parent.parent / "blobs")
+    outside = f"{shown(name)}, a link that leads out of the folder"
+    require(file.parent in homes, "model", outside, "a file of the folder, or of its hub cache")
+    require(stat.S_ISREG(kind), "model", f"{shown(name)}, which is no file", "a regular file")
+    return file
+
+
+def there(folder: Path, name: str) -> bool:
+    """Whether there is anything of this name, be it a file or not."""
+    return os.path.lexists(folder / name)
+
+
+def content(folder: Path, name: str) -> str:
+    """The text of a file of a folder, which must not be larger than LARGEST allows."""
+    return text_of(regular(folder, name), "model", LARGEST.get(name, OTHERS))
+
+
+def text_of(file: Path, argument: str, most: int) -> str:
+    """A regular file's text in UTF-8, of at most so many bytes; raises InputError."""
+    name = shown(file.name)
+    require(file.is_file(), argument, f"no file {shown(str(file))}", "a regular file")
+    with reading(argument, name), file.open("rb") as opened:
+        raw = opened.read(most + 1)
+    require(len(raw) <= most, argument, f"more than {most:,} bytes in {name}", "fewer")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        given = f"{name}, which is no text ({error})"
+        raise InputError(f"{argument}: got {given}, expected UTF-8") from error
+
+
+def parsed(folder: Path, name: str) -> Any:
+    """The JSON value that a file of a folder holds."""
+    text = content(folder, name)
+    with reading("model", f"{name}, which is truncated or no JSON"):
+        return json.loads(text)
+
+
+def ids_from(file: Path) -> list[int]:
+    """Token ids from a file: a JSON list, or whole numbers with spaces between."""
+    expected = "token ids: a JSON list of whole numbers, or these with spaces or lines between"
+    text = text_of(file, "tokens", LARGEST_IDS).strip()
+    found: Any
+    if text.startswith("["):
+        with reading("tokens", f"{shown(file.name)}, which is no JSON"):
+            found = json.loads(text)
+    else:
+        found = [int(each) if NUMBER.fullmatch(each) else each for each in text.split()]
+    require(bool(found), "tokens", f"no token in {shown(file.name)}", expected)
+    bad = [each for each in found if type(each) is not int]
+    require(not bad, "tokens", f"{shown(bad[0]) if bad else ''} in {shown(file.name)}", expected)
+    return found
+
+
+EXTRA = "models"
+
+
+def import_transformers() -> ModuleType:
+    """The module ``transformers``; raises InputError where it is not installed."""
+    found = importlib.util.find_spec("transformers")
+    require(found is not None, "model", "no package transformers", f"it ({hint(EXTRA)})")
+    # Whatever the environment says; read when transformers is imported.
+    os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+    with warnings.catch_warnings():
+        # In a notebook tqdm asks for widgets; no progress bar of it is ever shown here.
+        warnings.filterwarnings("ignore", "IProgress not found")
+        import transformers
+    return transformers
+
+
+def require_tokenizers() -> None:
+    """Raises InputError where the package that tokenizes is not installed."""
+    found = importlib.util.find_spec("tokenizers")
+    require(found is not None, "text", "no package tokenizers", f"it ({hint(EXTRA)})")
+
 
 PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 CONVERT = (
@@ -74,7 +191,7 @@ class Folder:
 
     @classmethod
     def of(cls, path: str | Path) -> Folder:
-        """Raises InputError (argument ``model``) for a folder that holds no model of a family."""
+        """The folder at a path; raises InputError where it holds no model of a known family."""
         expected = "a folder with config.json and *.safetensors"
         try:
             real = Path(path).resolve(strict=True)
@@ -101,7 +218,7 @@ class Folder:
     @cached_property
     def skeleton(self) -> nn.Module:
         """The model that config.json describes, without numbers."""
-        transformers = library.transformers()
+        transformers = import_transformers()
         transformers.logging.set_verbosity_error()
         options = {k: v for k, v in self.config.items() if k != "model_type"}
         kind = transformers.CONFIG_MAPPING[self.config["model_type"]]
@@ -118,7 +235,7 @@ class Folder:
         """The model without its head, in ``dtype``, every tensor accounted for."""
         skeleton: Any = self.skeleton
         needed = sum(p.numel() for n, p in skeleton.named_parameters() if not UNUSED.fullmatch(n))
-        library.transformers().logging.disable_progress_bar()
+        import_transformers().logging.disable_progress_bar()
         with ExitStack() as stack:
             tensors = self._tensors(stack)
             held = sum(tensor.numel() for tensor in tensors.values())
@@ -140,7 +257,7 @@ class Folder:
         return model
 
     def notes(self, dtype: Any) -> tuple[str, ...]:
-        """What was changed in reading: the dtype, where the weights have another."""
+        """Notes on weights whose dtype was changed as they were read."""
         with ExitStack() as stack:
             found = {FLOATS[kind] for _, _, kind in self._listed(stack)}
         others = sorted(found - {str(dtype).removeprefix("torch.")})
@@ -222,8 +339,8 @@ class Folder:
         require(most is None or len(ids) <= most, name, f"{len(ids)} tokens", expected)
 
     def _encoded(self, files: Sequence[str], texts: list[str]) -> list[tuple[list[int], list[str]]]:
-        """What a program of its own made of texts, which a tokenizer cannot hold up or end."""
-        library.require_tokenizers()
+        """Texts tokenized in another process, so that a tokenizer cannot hang or end this one."""
+        require_tokenizers()
         seconds = SECONDS + sum(map(len, texts)) // BYTES_A_SECOND
         options = parsed(self.path, OPTIONS) if OPTIONS in files else {}
         require(isinstance(options, dict), "model", f"{shown(options)} as {OPTIONS}", "an object")
@@ -297,7 +414,7 @@ def _no_weights(path: Path) -> str:
 
 
 def _require_all(path: Path, told: dict[str, Any]) -> None:
-    """Nothing that the trace needs is missing, and nothing is left over that it might need."""
+    """Raise InputError unless the files hold all tensors that the trace needs and no others."""
 
     def needed(names: Any) -> list[str]:
         return sorted(str(n) for n in names if not UNUSED.fullmatch(str(n)))

@@ -1,27 +1,191 @@
-"""Many texts: read and checked before the first is looked at, then a piece each."""
+"""Reports on many texts: all are read before the first is looked at; one table covers them all."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from attnverify.inspection import over_texts
+from attnverify.inspection.command import as_csv, numbers, table_of
 from attnverify.inspection.findings import Findings
 from attnverify.inspection.forward import Subject
 from attnverify.inspection.inspect_model import DTYPES, inspect_subject
-from attnverify.inspection.load import Folder
-from attnverify.inspection.reading import text_of
-from attnverify.runtime.campaign import Campaign
+from attnverify.inspection.load import LARGEST_TEXTS, Folder, text_of
+from attnverify.inspection.words import top_length, undecided
+from attnverify.runtime.campaign import Campaign, Finished, ran
 from attnverify.runtime.tasks import Task
+from attnverify.support import files
+from attnverify.support.environment import versions
 from attnverify.support.errors import require
 from attnverify.support.threads import one_thread
 
-LARGEST = 64 << 20  # bytes of all texts of a folder, or of a file
+FORMAT = "attnverify inspect texts 1"
+REPORT, TEXTS, FIGURES, PIECES = "texts.json", "texts.csv", "figures.csv", "pieces"
+
+Row = dict[str, Any]
+
+#: For every table of a report the columns that name a row, and the figures that depend on the text.
+MAIN = {
+    "lengths": (("length",), ("share", "share_whole", "norm")),
+    "layers": (
+        ("layer",),
+        ("residual", "diameter", "factor", "bound", "over_threshold", "nearest_distance"),
+    ),
+    "heads": (
+        ("layer", "head"),
+        ("part", "moves", "sink", "itself", "entropy", "entropy_floor"),
+    ),
+}
+PLACE = ("length", "layer", "head")
+
+#: Columns of the two tables, by which those of an earlier run are known.
+COLUMNS = {
+    TEXTS: (
+        *("text", "sha256", "tokens", "steps", "deciding_nothing", "largest_error_over_bound"),
+        *("at", "rounding_of_output", "rounding_of_shares"),
+        *("top_length", "top_share", "biases_share"),
+        *("least_residual", "least_residual_layer", "rollout_rank_correlation"),
+    ),
+    FIGURES: ("table", *PLACE, "figure", "smallest", "median", "largest", "texts"),
+}
+
+
+def require_own(folder: Path) -> None:
+    """Check before a run that its files replace none but those of an earlier run.
+
+    Raises InputError (argument ``out``), also for a folder where nothing can be written.
+    """
+    files.require_writable("out", folder / REPORT)
+    for name, columns in COLUMNS.items():
+        files.require_writable("out", folder / name, table_of(columns))
+
+
+def inspect_texts(
+    campaign: Campaign,
+    folder: Path,
+    *,
+    scheduler: str | None = None,
+    jobs: int | None = None,
+    finished: Finished = lambda name, result: None,
+) -> dict[str, Any]:
+    """Look at the texts that were not looked at yet, write the merged tables; the merged report.
+
+    folder: gets ``pieces``, with the report on every text, ``texts.json`` and its two tables as
+    CSV. scheduler, jobs, finished: as in :func:`attnverify.runtime.campaign.ran`. Equal campaigns
+    give equal files, byte by byte, wherever the pieces are computed.
+    """
+    with ran(
+        campaign, folder / PIECES, scheduler=scheduler, jobs=jobs, finished=finished
+    ) as results:
+        found = merged(campaign, results)
+        text = json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        files.write_text(folder / REPORT, text)
+        for name, rows in ((TEXTS, found["texts"]), (FIGURES, found["figures"])):
+            files.write_text(folder / name, as_csv(rows))
+    return found
+
+
+def merged(campaign: Campaign, reports: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The report over all texts; ``reports`` are taken one at a time, in the texts' order."""
+    values: dict[tuple[Any, ...], list[float]] = defaultdict(list)
+    rows, model, notes = [], {}, {}
+    digests = campaign.settings["texts"]
+    for (name, digest), each in zip(digests.items(), reports, strict=True):
+        rows.append({"text": name, "sha256": digest, **_row(each)})
+        model = each["model"]
+        notes |= dict.fromkeys(each["notes"])  # what holds of one text alone is said, too
+        for key, value in _figures(each):
+            values[key].append(value)
+    return {
+        "format": FORMAT,
+        "environment": versions(),
+        "model": {**model, "sha256": campaign.settings["model"]},
+        "proof": _proof(rows),
+        "texts": rows,
+        "figures": [_spread(key, each) for key, each in values.items()],
+        "notes": list(notes),
+    }
+
+
+def taken(report: Mapping[str, Any]) -> list[tuple[tuple[Any, ...], float]]:
+    """The values that :func:`merged` takes of a report: the proof's largest error, then figures."""
+    return [(("proof",), _row(report)["largest_error_over_bound"]), *_figures(report)]
+
+
+def _row(report: Mapping[str, Any]) -> Row:
+    """The main figures of one text."""
+    proof, rollout = report["proof"], report["rollout"] or {}
+    none = {"length": None, "share": None}
+    top = top_length(report["lengths"], proof["rounding_of_shares"]) or none
+    biases = next(row["share"] for row in report["lengths"] if row["length"] == "biases")
+    measured = [row for row in report["layers"] if row["residual"] is not None]
+    low = min(measured, key=lambda r: r["residual"], default={"layer": None, "residual": None})
+    return {
+        "tokens": report["inputs"]["tokens"],
+        **proof,
+        "top_length": top["length"],
+        "top_share": top["share"],
+        "biases_share": biases,
+        "least_residual": low["residual"],
+        "least_residual_layer": low["layer"],
+        "rollout_rank_correlation": rollout.get("rank_correlation"),
+    }
+
+
+def _figures(report: Mapping[str, Any]) -> Iterable[tuple[tuple[Any, ...], float]]:
+    """((table, its place, figure), value) for every figure that is defined."""
+    for table, (place, names) in MAIN.items():
+        for row in report[table]:
+            at = tuple(row[key] if key in place else None for key in PLACE)
+            for name in names:
+                if row[name] is not None:
+                    yield (table, *at, name), row[name]
+
+
+def _spread(key: tuple[Any, ...], values: list[float]) -> Row:
+    """A figure at one place over the texts where it is defined."""
+    table, *at, name = key
+    row: Row = {"table": table, **dict(zip(PLACE, at, strict=True)), "figure": name}
+    low, middle, high = min(values), median(values), max(values)
+    return row | {"smallest": low, "median": middle, "largest": high, "texts": len(values)}
+
+
+def _proof(rows: list[Row]) -> Row:
+    """The proof over all texts: the steps, and the largest error over its bound with its place."""
+    worst = max(rows, key=lambda row: row["largest_error_over_bound"])
+    return {
+        "texts": len(rows),
+        **{key: sum(row[key] for row in rows) for key in ("steps", "deciding_nothing")},
+        "largest_error_over_bound": worst["largest_error_over_bound"],
+        "at": worst["at"],
+        "text": worst["text"],
+    }
+
+
+def lines(report: Mapping[str, Any]) -> list[str]:
+    """The lines that the terminal shows."""
+    proof, model = report["proof"], report["model"]
+    largest = proof["largest_error_over_bound"]
+    first = (
+        f"Reconstruction: {proof['steps']} steps over {proof['texts']} texts compared with the "
+        f"model's own forward pass in {model['dtype']}, largest error over its derived bound "
+        f"{largest:.3g} (at most 1), in {proof['text']} at {proof['at']}.{undecided(proof)}"
+    )
+    found = [first]
+    for row in report["figures"]:
+        if row["table"] == "lengths" and row["figure"] == "share":
+            spread = f"{row['smallest']:.3f} to {row['largest']:.3f}, median {row['median']:.3f}"
+            what = row["length"] if isinstance(row["length"], str) else f"length {row['length']}"
+            found.append(f"share of {what}: {spread} in {row['texts']} texts")
+    return [*found, *report["notes"]]
+
+
 EXPECTED = "a folder of .txt files, or a file with one text a line"
 
 
@@ -34,6 +198,12 @@ class Look:
     device: str = "cpu"
     layers: tuple[int, ...] | None = None
     brief: bool = False
+
+
+def look_of(model: Path, layers: str | None, dtype: str, device: str, brief: bool) -> Look:
+    """The options of the command as a Look."""
+    chosen = None if layers is None else tuple(numbers(layers))
+    return Look(model.absolute(), str(dtype), str(device), chosen, brief)
 
 
 def read(paths: Sequence[Path]) -> dict[str, str]:
@@ -53,24 +223,29 @@ def _files(folder: Path) -> list[tuple[str, str]]:
     files = sorted(file for file in folder.glob("*.txt") if file.is_file())
     require(bool(files), "texts", f"{folder}, which holds no .txt file", EXPECTED)
     total = sum(file.stat().st_size for file in files)
-    require(total <= LARGEST, "texts", f"{total:,} bytes in {folder}", f"at most {LARGEST:,}")
+    require(
+        total <= LARGEST_TEXTS,
+        "texts",
+        f"{total:,} bytes in {folder}",
+        f"at most {LARGEST_TEXTS:,}",
+    )
     odd = [file.name for file in files if not file.name.isprintable()]
     require(not odd, "texts", f"the file name {odd[:1]}", "a name that can be printed")
-    return [(file.name, text_of(file, "texts", LARGEST)) for file in files]
+    return [(file.name, text_of(file, "texts", LARGEST_TEXTS)) for file in files]
 
 
 def _lines(file: Path) -> list[tuple[str, str]]:
     require(file.is_file(), "texts", f"{file}, which is not there", EXPECTED)
     odd = f"the file name {file.name!r}"
     require(file.name.isprintable(), "texts", odd, "a name that can be printed")
-    lines = enumerate(text_of(file, "texts", LARGEST).splitlines(), 1)
+    lines = enumerate(text_of(file, "texts", LARGEST_TEXTS).splitlines(), 1)
     found = [(f"{file.name}:{number}", line) for number, line in lines if line.strip()]
     require(bool(found), "texts", f"{file}, which is empty", EXPECTED)
     return found
 
 
 def campaign(look: Look, texts: dict[str, str]) -> Campaign:
-    """A piece a text; raises InputError that names the first text which the model cannot read."""
+    """The campaign with a piece for each text; raises InputError for one that cannot be read."""
     folder = Folder.of(look.model)
     own, encoded = folder.digest(), folder.encode_all(texts)
     settings: dict[str, Any] = {
@@ -107,7 +282,7 @@ def possible(found: Any, words: list[str]) -> bool:
     same = json.loads(json.dumps(made.as_json(), allow_nan=False)) == found
     inputs = found["inputs"]
     same = same and (inputs["texts"], inputs["tokens"], inputs["words"]) == (1, len(words), words)
-    numbers = over_texts.taken(found)
+    numbers = taken(found)
     places = [place for place, _ in numbers]
     plain = all(type(value) in (int, float) for _, value in numbers)
     return same and plain and len(set(places)) == len(places) and 0 <= numbers[0][1] <= 1

@@ -1,8 +1,8 @@
-"""Text into tokens, run as a program of its own: a tokenizer is a program that a folder brings.
+"""A program that turns text into tokens, in a process of its own.
 
-Its patterns can take for ever, and its library ends in a way of its own where one gives up. So it
-gets processor seconds and memory, and what it prints is nobody's. Nothing but the standard library
-and ``tokenizers`` is imported: no torch is waited for.
+A folder's tokenizer is a program, too: its patterns can take for ever, and its library may end the
+process. So it gets limits of processor seconds and memory, and what it prints is not shown. Nothing
+but the standard library and ``tokenizers`` is imported: no torch is waited for.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def tokenizer(job: dict[str, Any]) -> Any:
-    """Of the files' texts, by the names of the files; never pads or truncates."""
+    """The tokenizer that the files describe; it never pads or truncates."""
     import tokenizers
 
     files = job["files"]
@@ -30,7 +30,7 @@ def tokenizer(job: dict[str, Any]) -> Any:
 
 
 def byte_pairs(vocabulary: dict[str, int], merges: str) -> Any:
-    """GPT-2's: pieces of words by its pattern, bytes in them, merges by rank."""
+    """GPT-2's tokenizer: its pattern splits words, whose bytes are merged by rank."""
     import tokenizers
     from tokenizers import models, pre_tokenizers
 

@@ -4,6 +4,16 @@ A *trace* is the input of the first layer, the layers, and the final norm. A lay
 blocks; a block adds the outputs of its branches to its input (the skip connection) and may
 normalize the sum (BERT); a branch is a row of steps, one of which mixes tokens if it is attention.
 All is float64, batched: (batch, tokens, width).
+
+A step consists of maps that are affine once attention, gates and norms are held at their values.
+Every map takes streams y (..., batch, tokens, width) and has
+
+- ``linear(y)``, its linear part, and ``shift``, what it adds (a tensor or 0.0);
+- ``transposed(g)``: the transpose of the linear part, <linear(y), g> = <y, transposed(g)>;
+- ``absolute(y)`` for y >= 0: the linear part with all entries replaced by their absolute values;
+- ``roundings`` m: an evaluation in floats of unit roundoff u, in any order of summation, is off by
+  at most gamma_m (absolute(|y|) + |shift|), gamma_m = m u / (1 - m u), entry by entry (Higham,
+  Accuracy and Stability of Numerical Algorithms, sections 3.1 and 3.5).
 """
 
 from __future__ import annotations
@@ -14,7 +24,172 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attnverify.inspection.maps import Map, Mix, Norm, Roundings
+Shift = Tensor | float
+Roundings = Tensor | float
+
+
+@dataclass(frozen=True)
+class Dense:
+    """The map y -> y weight + bias; weight (in, out), bias (out,) or 0.0.
+
+    in products and their sum with the bias: in + 1 roundings at most.
+    """
+
+    weight: Tensor
+    bias: Shift = 0.0
+
+    @property
+    def shift(self) -> Shift:
+        return self.bias
+
+    @property
+    def roundings(self) -> float:
+        return self.weight.shape[0] + 1.0
+
+    def linear(self, y: Tensor) -> Tensor:
+        return y @ self.weight
+
+    def transposed(self, g: Tensor) -> Tensor:
+        return g @ self.weight.mT
+
+    def absolute(self, y: Tensor) -> Tensor:
+        return y @ self.weight.abs()
+
+
+@dataclass(frozen=True)
+class Mix:
+    """The map from values to their means by attention: row i of head h is sum_j P_hij v_hj.
+
+    P: (batch, heads, tokens, tokens). y: (..., batch, tokens, key_heads * value_width), with
+    ``heads // key_heads`` heads in a row sharing values; result (..., batch, tokens, heads *
+    value_width).
+    """
+
+    P: Tensor
+    key_heads: int
+
+    shift: float = 0.0
+
+    @property
+    def roundings(self) -> float:
+        return float(self.P.shape[-1])
+
+    def linear(self, y: Tensor) -> Tensor:
+        B, H, n, _ = self.P.shape
+        G = self.key_heads
+        streams, width = y.shape[:-3], y.shape[-1] // G
+        values = y.reshape(-1, B, n, G, width).permute(1, 3, 2, 0, 4).reshape(B, G, n, -1)
+        mixed = self.P.reshape(B, G, H // G * n, n) @ values
+        apart = mixed.reshape(B, G, H // G, n, -1, width).permute(4, 0, 3, 1, 2, 5)
+        return apart.reshape(*streams, B, n, H * width)
+
+    def transposed(self, g: Tensor) -> Tensor:
+        B, H, n, _ = self.P.shape
+        G = self.key_heads
+        streams, width = g.shape[:-3], g.shape[-1] // H
+        apart = g.reshape(-1, B, n, G, H // G, width).permute(1, 3, 4, 2, 0, 5)
+        values = self.P.reshape(B, G, H // G * n, n).mT @ apart.reshape(B, G, H // G * n, -1)
+        together = values.reshape(B, G, n, -1, width).permute(3, 0, 2, 1, 4)
+        return together.reshape(*streams, B, n, G * width)
+
+    def absolute(self, y: Tensor) -> Tensor:
+        return self.linear(y)  # P >= 0
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The map y -> y times fixed factors (batch, tokens, width); one rounding is in the factor."""
+
+    factors: Tensor
+    shift: float = 0.0
+    roundings: float = 2.0
+
+    def linear(self, y: Tensor) -> Tensor:
+        return y * self.factors
+
+    def transposed(self, g: Tensor) -> Tensor:
+        return g * self.factors
+
+    def absolute(self, y: Tensor) -> Tensor:
+        return y * self.factors.abs()
+
+
+@dataclass(frozen=True)
+class Norm:
+    """A normalization with the sizes of the tokens held fixed: y -> (y [- mean y]) / s * scale.
+
+    s (batch, tokens, 1): sqrt(variance + epsilon), or of the mean square where the mean is not
+    removed (RMS norm); scale, bias (width,) or numbers.
+
+    Roundings. However the variance v of d entries is summed, in one pass or two, it is off by at
+    most 3 gamma_{d+2} q with q the mean square (the two terms of the one-pass formula; the other
+    formulas are off by less: Chan, Golub and LeVeque 1983). So v + epsilon is off by a relative
+    eta <= 3 gamma_{d+2} k, k = q / (v + epsilon), and 1/s by at most eta while eta <= 1/2. The
+    mean takes d roundings, and eight more remain: a conversion of the input, the difference,
+    epsilon, root, quotient, product, scale, bias.
+    """
+
+    s: Tensor
+    k: Tensor
+    centered: bool
+    scale: Tensor | float = 1.0
+    bias: Shift = 0.0
+    width: int = 1
+
+    @classmethod
+    def at(
+        cls, x: Tensor, epsilon: float, centered: bool, scale: Tensor | float, bias: Shift
+    ) -> Norm:
+        """The normalization at the tokens x (batch, tokens, width), float64."""
+        square = x.square().mean(-1, keepdim=True)
+        spread = x.var(-1, correction=0, keepdim=True) if centered else square
+        k = square / (spread + epsilon)
+        return cls((spread + epsilon).sqrt(), k, centered, scale, bias, x.shape[-1])
+
+    @property
+    def shift(self) -> Shift:
+        return self.bias
+
+    @property
+    def roundings(self) -> Tensor:
+        return 3 * (self.width + 2) * self.k + (self.width + 8)
+
+    def linear(self, y: Tensor) -> Tensor:
+        y = y - y.mean(-1, keepdim=True) if self.centered else y
+        return y / self.s * self.scale
+
+    def transposed(self, g: Tensor) -> Tensor:
+        g = g * self.scale / self.s
+        return g - g.mean(-1, keepdim=True) if self.centered else g
+
+    def absolute(self, y: Tensor) -> Tensor:
+        y = y + y.mean(-1, keepdim=True) if self.centered else y
+        return y / self.s * abs(self.scale)
+
+
+Map = Dense | Mix | Gate | Norm
+
+
+def unit_roundoff(dtype: torch.dtype) -> float:
+    """The unit roundoff of a dtype: half the distance from 1 to the next number."""
+    return torch.finfo(dtype).eps / 2
+
+
+def rounded_to(x: Tensor) -> float:
+    """The unit roundoff that the entries of x were rounded to, seen in the entries.
+
+    That of x's dtype, or float32's where all entries are float32 numbers, which a float64 is by
+    chance in one of 2^29. Entries that are bfloat16 numbers, as 0, 1 and 1/4, tell nothing.
+    """
+    single = x.dtype == torch.float64 and bool((x == x.float()).all())
+    coarser = single and bool((x == x.bfloat16()).all())
+    return unit_roundoff(torch.float32 if single and not coarser else x.dtype)
+
+
+def gamma(roundings: Roundings, unit: float) -> Tensor:
+    """The bound gamma_m = m u / (1 - m u); infinite for m u >= 1/4, where nothing is claimed."""
+    product = torch.as_tensor(roundings, dtype=torch.float64) * unit
+    return torch.where(product < 0.25, product / (1 - product), torch.inf)
 
 
 @dataclass(frozen=True)
@@ -47,7 +222,7 @@ class Step:
         return g
 
     def carry(self, streams: Tensor, biases: bool = True) -> Tensor:
-        """Streams one step on; with ``biases`` the last one is theirs and gains the shifts."""
+        """The streams behind the step; with ``biases`` the last is theirs and gains the shifts."""
         for map in self.maps:
             streams = map.linear(streams)
             if biases and isinstance(map.shift, Tensor):
@@ -78,7 +253,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class Block:
-    """seen = input + the outputs of the branches, then the steps of ``after``."""
+    """A block: seen = input + the outputs of the branches, then the steps of ``after``."""
 
     branches: Sequence[Branch]
     seen: Tensor
@@ -179,5 +354,5 @@ class Trace:
 
 
 def double(x: Tensor) -> Tensor:
-    """Detached, in float64: every float of the smaller formats is one."""
+    """The tensor detached and in float64, which holds every float of the smaller formats."""
     return x.detach().to(torch.float64)

@@ -12,7 +12,7 @@ SHOWN = 0.0005  # what shows in a share of three digits
 
 
 def summary(report: Findings) -> list[str]:
-    """One line each; the first says what was proved."""
+    """The report in lines; the first says what was proved."""
     return [proved(report), *found(report), *report.notes]
 
 
@@ -28,7 +28,7 @@ def proved(report: Findings) -> str:
 
 
 def undecided(proof: Mapping[str, Any]) -> str:
-    """What is said of steps whose comparison decides nothing; nothing where there are none."""
+    """A sentence on steps whose comparison decides nothing; empty where there are none."""
     count = proof["deciding_nothing"]
     if not count:
         return ""
@@ -39,7 +39,7 @@ def undecided(proof: Mapping[str, Any]) -> str:
 
 
 def found(report: Findings) -> Iterator[str]:
-    """What stands out in the tables."""
+    """Sentences on what stands out in the tables."""
     yield _lengths(report.lengths, report.proof["rounding_of_shares"])
     yield from _layers(report.layers)
     if report.heads:

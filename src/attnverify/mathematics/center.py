@@ -1,4 +1,4 @@
-"""The token x that minimizes the composite value of X - 1 x^T, computed exactly.
+"""The token x that minimizes the composite value of X - 1 x^T, by linear programs in float64.
 
 Let f_1(x) and f_inf(x) be the largest column and row sum of |X - 1 x^T|, both convex and piecewise
 linear. Minimizing sqrt(f_1 f_inf) is not a convex problem, but f_1 f_inf is quasiconcave in
@@ -34,7 +34,7 @@ class Vertex:
 
 
 def optimal_center(X: np.ndarray) -> np.ndarray:
-    """The minimizer of ||X - 1 x^T||_{1,inf} for finite X (tokens, width); shape (width,)."""
+    """Token that minimizes ||X - 1 x^T||_{1,inf} for finite X (tokens, width); shape (width,)."""
     X = np.asarray(X, dtype=float)
     scale = np.abs(X - X.mean(0)).max()
     if scale == 0:
@@ -68,7 +68,7 @@ def _best(program: Program) -> Vertex:
 
 
 class Program:
-    """min w_1 f_1(x) + w_inf f_inf(x) over x, a linear program of n + 2 d constraints.
+    """Linear program that minimizes w_1 f_1(x) + w_inf f_inf(x), with n + 2 d constraints.
 
     In coordinate j the vector (|X_ij - x|)_i is convex in x with kinks at the X_ij. So x_j may be
     written as a mean of kinks, with the same mean of their vectors in place of its own: that is
@@ -90,14 +90,14 @@ class Program:
             self._add(np.full(d, rank))
 
     def _add(self, ranks: np.ndarray) -> bool:
-        """The kinks of these ranks, one a coordinate; whether any is new."""
+        """Add the kinks of these ranks, one a coordinate; True if any is new."""
         known = len(self.kinks)
         places = self.sorted[ranks.clip(0, len(self.X) - 1), np.arange(len(ranks))]
         self.kinks |= dict.fromkeys(zip(range(len(ranks)), places.tolist(), strict=True))
         return len(self.kinks) > known
 
     def minimize(self, w_1: float, w_inf: float) -> Vertex:
-        """The frontier's vertex for these weights, its sums recomputed from its center."""
+        """Vertex of the frontier for these weights, with sums recomputed from its center."""
         weights = np.array([w_1, w_inf]) / (w_1 + w_inf)
         best, value = None, np.inf
         while True:
@@ -114,7 +114,7 @@ class Program:
                 return best
 
     def _solve(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The best center among means of the kinks, and the prices p_i + q_j, (n, d)."""
+        """Best center among means of the kinks, and the prices p_i + q_j, (n, d)."""
         n, d = self.X.shape
         coordinate = np.array([j for j, _ in self.kinks])
         place = np.array([x for _, x in self.kinks])
@@ -152,7 +152,7 @@ class Program:
         return center, _of_total(rows, weights[1])[:, None] + _of_total(columns, weights[0])
 
     def _bound(self, prices: np.ndarray) -> tuple[float, np.ndarray]:
-        """The lower bound of these prices, and the ranks of its weighted medians."""
+        """Lower bound from these prices, and the ranks of its weighted medians."""
         reached = np.take_along_axis(prices, self.order, 0).cumsum(0)
         ranks = (reached < reached[-1] / 2).sum(0).clip(max=len(self.X) - 1)
         medians = self.sorted[ranks, np.arange(len(ranks))]
@@ -160,6 +160,6 @@ class Program:
 
 
 def _of_total(prices: np.ndarray, total: float) -> np.ndarray:
-    """Prices scaled to this total, which makes the bound hold whatever the program's tolerance."""
+    """Prices scaled to this total, so that the bound holds at any tolerance of the program."""
     size = prices.sum()
     return prices * (total / size) if size > 0 else np.full_like(prices, total / len(prices))

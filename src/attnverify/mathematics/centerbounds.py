@@ -1,4 +1,4 @@
-"""Bounds on the residual with the optimal center, where its linear programs are too large.
+"""Two-sided bounds on the residual with the optimal center, for inputs too large for programs.
 
 :func:`attnverify.mathematics.center.optimal_center` takes half a minute for 200 x 128 entries, and
 its cost grows faster than their square. Two-sided bounds cost a sort of every column. With
@@ -36,7 +36,7 @@ ROUNDS = 40  # of multiplicative updates; more tighten the bounds, and none are 
 def optimal_residual_bounds(
     X: Float[Tensor, "tokens width"], rounds: int = ROUNDS
 ) -> tuple[float, float]:
-    """(low, high) with low <= min_x ||X - 1 x^T||_{1,inf} <= high, up to rounding of the sums.
+    """Bounds low <= min_x ||X - 1 x^T||_{1,inf} <= high, up to rounding of the sums.
 
     X is finite, (tokens, width) in float64, tokens * width numbers are sorted once. Raises
     InputError for a bad X.
@@ -70,7 +70,7 @@ def optimal_residual_bounds(
 
 
 def _weighted_median(columns: Tensor, order: Tensor, weights: Tensor) -> Tensor:
-    """In every sorted column an x minimizing sum_i w_i |X_i - x|: where half the weight is met."""
+    """Weighted median of every sorted column, an x that minimizes sum_i w_i |X_i - x|."""
     reached = weights[order].cumsum(-1)
     first = torch.searchsorted(reached, (0.5 * weights.sum()).expand(len(columns), 1).contiguous())
     return columns.gather(-1, first.clamp(max=columns.shape[-1] - 1))[:, 0]

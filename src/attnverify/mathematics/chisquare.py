@@ -1,5 +1,9 @@
 """The law of a weighted sum of independent chi-square variables, with derived error bounds.
 
+Centered scores of random-walk tokens have such a law (:mod:`attnverify.mathematics.localization`).
+The module computes it to a proven accuracy, and bounds its distance from the normal law, without
+and with the first Edgeworth correction for skewness. It serves the claims localization.*.
+
 Q = sum_k mu_k z_k^2 for real weights mu_k and independent standard normal z_k. Its characteristic
 function has modulus prod (1 + 4 s^2 mu_k^2)^(-1/4) and argument (1/2) sum atan(2 s mu_k), and
 

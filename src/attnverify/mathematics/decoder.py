@@ -1,4 +1,4 @@
-"""Networks in the manner of modern decoders: RMS norm, grouped keys, gated MLPs, skip connections.
+"""Decoder networks as torch modules: RMS norm, grouped keys, gated MLPs and skip connections.
 
 Attention is a :class:`~attnverify.mathematics.attention.SelfAttentionNetwork`, so its masks and the
 keys that heads share come with it; norms and MLPs are the formulas of
@@ -23,7 +23,7 @@ from attnverify.support.errors import require, require_tokens
 
 @dataclass(frozen=True)
 class RMSNorm:
-    """x -> x diag(scale) / sqrt(|x|^2 / width + epsilon); scale (depth, 2, width)."""
+    """RMS norm x -> x diag(scale) / sqrt(|x|^2 / width + epsilon); scale (depth, 2, width)."""
 
     scale: Float[Tensor, "*depth width"]
     epsilon: float = 1e-6
@@ -35,7 +35,10 @@ class RMSNorm:
 
 @dataclass(frozen=True)
 class GatedMLP:
-    """x -> (silu(x W_G) * x W_U) W_D (SwiGLU); W_G, W_U (depth, width, hidden), W_D back."""
+    """Gated MLP x -> (silu(x W_G) * x W_U) W_D (SwiGLU).
+
+    W_G, W_U (depth, width, hidden); W_D (depth, hidden, width).
+    """
 
     W_G: Float[Tensor, "*depth width hidden"]
     W_U: Float[Tensor, "*depth width hidden"]

@@ -59,7 +59,7 @@ class Tokens:
         return cls(torch.zeros_like(X[0]), X).recentered()
 
     def recentered(self) -> Tokens:
-        """The same tokens with the mean of the deviations moved to the center."""
+        """Equal tokens, with the mean of the deviations moved to the center."""
         rest = norms.mean_centered(self.deviations)
         return Tokens(self.center + (self.deviations - rest)[0], rest)
 
@@ -118,7 +118,7 @@ class Layer:
         return cls(**own)
 
     def to(self, where: torch.dtype | torch.device | str) -> Layer:
-        """The same layer in another floating dtype or on another device."""
+        """Copy of the layer in another floating dtype or on another device."""
         own: dict[str, Any] = {
             k: v.to(where) for k, v in vars(self).items() if isinstance(v, Tensor)
         }

@@ -1,5 +1,7 @@
 """The path decomposition of a self-attention network (Dong, Cordonnier, Loukas 2021, section 2).
 
+It serves the claims paths.*, in float tensors, balls and rationals.
+
 With its attention matrices held at their values in the real forward pass, a network of L layers
 and H heads is a sum over paths (h_1, ..., h_L), one head index a layer, 0 standing for the skip
 connection. Enumerating them costs (1 + H)^L terms; the sums over all paths of one length cost
@@ -150,7 +152,7 @@ class FixedAttention:
         return range(0 if self.skip else 1, self.heads + 1)
 
     def term(self, X, path: Path):
-        """Term P^L_{h_L} ... P^1_{h_1} X W^1_{h_1} ... W^L_{h_L} of a path; index 0 is P = W = I."""
+        """Term P^L_{h_L} ... P^1_{h_1} X W^1_{h_1} ... W^L_{h_L} of a path; 0 is P = W = I."""
         for layer, index in enumerate(path):
             if index > 0:
                 X = (self.P[layer, index - 1] @ (X @ self.W_V[layer, index - 1])) @ (

@@ -1,4 +1,4 @@
-"""The largest singular value, in floats and as a rigorous enclosure."""
+"""The largest singular value (spectral norm) of a matrix, in floats and as a rigorous ball."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from attnverify.arithmetic.tracing import Node
 
 
 def spectral_norm(A):
-    """||A||_2 of A (..., rows, columns) -> (...), in floats or in balls."""
+    """Spectral norm ||A||_2 of A (..., rows, columns) -> (...), in floats or in balls."""
     if ops.is_torch(A):
         return torch.linalg.matrix_norm(A, ord=2)
     out = np.empty(A.shape[:-2], dtype=object)
@@ -23,15 +23,12 @@ def spectral_norm(A):
 
 
 def thin_product(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
-    """A small matrix with the singular values of A B^T; A, B (..., width, columns) of floats.
-
-    From the triangles of their QR factors.
-    """
+    """Small matrix with the singular values of A B^T, from QR; A, B (..., width, columns)."""
     return torch.linalg.qr(A).R @ torch.linalg.qr(B).R.mT
 
 
 def _enclosure(A: np.ndarray) -> Any:
-    """A ball around ||A||_2; where operations are only written down, the operation.
+    """Ball around ||A||_2, or a node of a recorded program if A holds nodes.
 
     Below: ||A v|| / ||v|| for the float singular vector v. Above: any c for which c^2 I - A^T A is
     positive definite, shown by an elimination whose pivots are all certainly positive.
@@ -50,12 +47,12 @@ def _enclosure(A: np.ndarray) -> Any:
             high = low.upper() * (1 + flint.arb(2) ** -bits)
             if positive_definite(high * high * ops.eye(len(gram), gram) - gram):
                 return flint.arb.union(low, high)
-        # only a matrix of wide balls gets here: the Frobenius norm always bounds from above
+        # reached only for wide balls: the Frobenius norm is always an upper bound
         return flint.arb.union(low, ops.sqrt(np.array([np.sum(ops.square(A))], dtype=object))[0])
 
 
 def positive_definite(S: np.ndarray) -> bool:
-    """Whether symmetric elimination meets only certainly positive pivots (False: not shown)."""
+    """Whether symmetric elimination has only certainly positive pivots (False: not shown)."""
     S = S.copy()
     for k in range(len(S)):
         if not S[k, k] > 0:

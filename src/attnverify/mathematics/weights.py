@@ -1,7 +1,8 @@
-"""The weights of a network and what its row-wise parts do with them.
+"""The weights of a network: attention, MLPs and layer norms, as float tensors.
 
-Each class holds tensors with any leading axes: of all layers, or of one, which is what ``at`` of a
-:class:`Stack` gives. A part that acts on every token alone is called with tokens.
+Each class holds tensors with any leading axes: those of all layers, or of one layer, which
+:meth:`Stack.at` returns. MLPs and layer norms act on every token alone and can be called with
+tokens.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 else:
 
     class Given:
-        """A tensor when it is kept; numpy arrays, lists and nothing may be handed in."""
+        """Field type: a tensor once stored; numpy arrays, lists and None are also accepted."""
 
         def __class_getitem__(cls, item):
             return Float[item] | np.ndarray | list | None
@@ -174,10 +175,10 @@ Part = TypeVar("Part")
 
 
 class Stack(nn.ParameterDict, Generic[Part]):
-    """One of the classes above as a module: its tensors are parameters, all layers in one.
+    """Weights of one of the classes above as a torch module, all layers together.
 
-    They do not require gradients until ``requires_grad_()`` is called. options: the fields that
-    are no tensors.
+    The tensors are parameters that require no gradients until ``requires_grad_()`` is called.
+    options: the fields that are no tensors.
     """
 
     def __init__(self, part: Part) -> None:
@@ -193,7 +194,7 @@ class Stack(nn.ParameterDict, Generic[Part]):
 
 
 def _read(part: object, name: str) -> None:
-    """A field of numbers as a tensor, whatever it was given as."""
+    """Field of numbers as a tensor, from a tensor, a numpy array or lists."""
     value = getattr(part, name)
     if not isinstance(value, Tensor):
         object.__setattr__(part, name, as_array(f"weights.{name}", value))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from reprlib import Repr
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # errors are raised where no tensor is near, too
     import torch
@@ -50,6 +51,13 @@ def as_given(value: object) -> str:
     except Exception:  # its own __repr__ fails
         return type(value).__name__
     return f"{said[:LONGEST]}{'...' if len(said) > LONGEST else ''}"
+
+
+def shown(value: Any) -> str:
+    """A value of a file as an error message shows it: short and on one line."""
+    short = Repr()
+    short.maxstring = short.maxother = short.maxlong = 60
+    return short.repr(value)
 
 
 def require_tokens(argument: str, x: torch.Tensor, width: int | None = None) -> None:

@@ -1,7 +1,8 @@
 """The registry of claims: every statement of the book, apart from its evidence.
 
-A topic holds the claims whose ids start with its name: ``topics/softmax`` those of ``softmax.*``,
-stated in its ``claims`` and checked in its ``checks``, a file or a folder of files.
+A topic is a folder for one prefix of ids. The claims ``softmax.*`` are stated in
+``attnverify.topics.softmax.claims`` and checked in ``attnverify.topics.softmax.checks``; what a
+formula means entry by entry is in ``attnverify.topics.softmax.definitions``.
 
 ``registry`` maps ids to claims; it is a mapping in the order of the book.
 

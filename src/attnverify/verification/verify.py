@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
 
+from attnverify.checking.check import Inequality
 from attnverify.checking.gather import ClaimEvidence, gather_from
 from attnverify.checking.records import Record, require_kinds
 from attnverify.checking.search import Settings
@@ -17,6 +18,7 @@ from attnverify.runtime.workers import run_all
 from attnverify.support.vocabulary import KINDS
 from attnverify.verification import claim_files, derived_evidence, formal
 from attnverify.verification.claim import Claim, Registry
+from attnverify.verification.claim_files import ClaimFile
 from attnverify.verification.report import Interrupted, Report
 from attnverify.verification.reuse import Reuse, name_of
 from attnverify.verification.status import own, standings
@@ -107,7 +109,10 @@ def _pieces(
     folder: Path | None,
     limit: int | float,
 ) -> list[Task]:
-    """The pieces of a run: one a notebook or file that derives something, then one a claim."""
+    """The pieces of a run: one a notebook or file that derives something, then one a claim.
+
+    The longest claims come first, so that no process is left alone with one at the end.
+    """
     files = {claim.id: claim_files.file_of(registry, claim.id) for claim in claims}
     found: dict[str, Task] = {}  # of the same name: the same notebook
     for claim in claims if "derived" in kinds else ():
@@ -118,7 +123,8 @@ def _pieces(
         elif file is not None and file.derives:
             found[name] = Task(name, claim_files.derive, (file, registry), limit)
     numerical = [kind for kind in kinds if kind not in ("derived", "formal")]
-    for claim in claims if numerical else ():
+    longest_first = sorted(claims, key=lambda claim: _size(registry, claim.id, files), reverse=True)
+    for claim in longest_first if numerical else ():
         given, file = (claim.id, settings, numerical), files[claim.id]
         found[claim.id] = (
             Task(claim.id, gather_from, (registry.origin_of(claim.id), *given))
@@ -126,6 +132,17 @@ def _pieces(
             else Task(claim.id, claim_files.gather, (file, *given), limit)
         )
     return list(found.values())
+
+
+def _size(registry: Registry, id: str, files: Mapping[str, ClaimFile | None]) -> int:
+    """Number of arrays that the searches of a claim move: an estimate of how long they take.
+
+    The checks of a file of claims are not loaded in this process; it counts as short.
+    """
+    if files[id] is not None:
+        return 0
+    searched = (c for c in registry.checks_of(id).values() if isinstance(c, Inequality))
+    return sum(len(sizes) for check in searched for sizes in check.sizes)
 
 
 def _judged(report: Report) -> Report:

@@ -25,6 +25,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from attnverify.book.build.forked_kernels import CAN_FORK, ForkingKernelManager, context
+from attnverify.derivation.notebook_sources import TAG
 from attnverify.runtime.source_dependencies import Sources
 from attnverify.runtime.workers import end_with_parent
 from attnverify.support.files import write_text
@@ -200,7 +201,7 @@ def _all(
         else:
             yield Executed(path, _with_outputs(path, kept["outputs"]), kept["seconds"], "")
     print(f"    {len(paths) - len(missing)} of {len(paths)} are unchanged", flush=True)
-    running = [pool.submit(execute, path) for path in missing]
+    running = [pool.submit(execute, path) for path in sorted(missing, key=_longest_first)]
     for task in as_completed(running):
         done = task.result()
         mark = " FAILED" if done.error else ""
@@ -209,6 +210,16 @@ def _all(
             value = {"outputs": _outputs(done.notebook), "seconds": done.seconds}
             store.put(known[done.path], value)
         yield done
+
+
+def _longest_first(path: Path) -> tuple[bool, int]:
+    """Chapters without derivations, which measure networks, then those with most code.
+
+    They take longest, so none of them is left to run alone at the end.
+    """
+    code = cells(read(path))
+    derives = any(TAG in tags for _, tags in code)
+    return derives, -sum(len(source) for source, _ in code)
 
 
 def _keys(

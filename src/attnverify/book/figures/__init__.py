@@ -22,8 +22,8 @@ from attnverify.support.vocabulary import COLORS as COLORS
 #: Width of every figure in inches. A phone of 390 pixels shows it at 85 %, so that letters of 8
 #: points are 9 pixels high; a wide screen shows it larger (book.css). One drawing serves both.
 WIDTH = 4.1
-#: Heights of a panel in inches, where a figure has several.
-LOWEST, HIGHEST = 1.9, 2.6
+#: The height of the lowest panel, and of the highest figure with several, in inches.
+LOWEST, HIGHEST = 1.8, 5.6
 LETTERS = 40  # of a title in one line
 STYLE: dict[Any, Any] = {
     "figure.figsize": (WIDTH, 2.8),
@@ -65,9 +65,9 @@ def axes(
         set_matplotlib_formats("svg", metadata={"Date": None})
     across = 1 if columns < 4 else 2
     down = -(-columns // across)
-    height = WIDTH / across * figsize[1] * columns / figsize[0]
-    if columns > 1:
-        height = min(max(height, LOWEST), HIGHEST)
+    height = max(WIDTH / across * figsize[1] * columns / figsize[0], LOWEST)
+    if down > 1:
+        height = min(height, HIGHEST / down)
     figure, grid = plt.subplots(
         down, across, squeeze=False, figsize=(WIDTH, height * down), **options
     )

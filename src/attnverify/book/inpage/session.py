@@ -15,12 +15,17 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from attnverify.book.inpage.absent import AbsentError
-from attnverify.book.inpage.html import as_html
+from markdown_it import MarkdownIt
+from mdit_py_plugins.dollarmath import dollarmath_plugin
+
+from attnverify.book.inpage.absent_libraries import AbsentError
 from attnverify.derivation import ledger
 from attnverify.derivation.entry import Entry
 from attnverify.derivation.ledger import DerivationError
 
+#: CommonMark with formulas between dollar signs, as MyST reads them. They stay TeX, in elements of
+#: class "math"; KaTeX sets them in the page.
+MARKDOWN = MarkdownIt("commonmark").use(dollarmath_plugin, double_inline=True)
 #: What came of a cell.
 HOLDS, FALSE, REFUSED, ABSENT, ERROR = "holds", "false", "refused", "absent", "error"
 
@@ -91,7 +96,7 @@ class Session:
             except (Exception, SystemExit) as error:  # whatever a cell raises is what came of it
                 shown.outcome, shown.message = ERROR, _ending(error, self.notebook)
         boxes = [entry.as_markdown() for entry in entries] + ([last] if last else [])
-        shown.boxes = [as_html(text) for text in boxes]
+        shown.boxes = [MARKDOWN.render(text) for text in boxes]
         shown.printed, shown.seconds = printed.getvalue(), time.perf_counter() - start
         return shown
 

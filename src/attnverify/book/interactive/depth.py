@@ -10,8 +10,8 @@ import torch
 from attnverify.arithmetic import ops
 from attnverify.book.interactive.drawing import Drawing, Mark, Number, Plot, Point
 from attnverify.book.interactive.figure import Figure, Slider, Values
+from attnverify.book.interactive.javascript import function
 from attnverify.book.interactive.networks import drawn, literal
-from attnverify.book.interactive.written import function
 from attnverify.mathematics import collapse, norms
 from attnverify.mathematics.spectral import spectral_norm
 
@@ -121,5 +121,5 @@ def depth_figure(size: float = -0.6, value: float = 1.0) -> Figure:
 def formulas() -> str:
     """The factor of a layer, the network, and its norms."""
     data = {"X": X, "Q": W_QK, "W": W, "rates": RATES, "norms": VALUE_NORMS}
-    written = function("factor", collapse.sharp_factor, {"a": 1, "c": HEADS, "v": HEADS})
-    return written + "".join(literal(name, values) for name, values in data.items())
+    factor = function("factor", collapse.sharp_factor, {"a": 1, "c": HEADS, "v": HEADS})
+    return factor + "".join(literal(name, values) for name, values in data.items())

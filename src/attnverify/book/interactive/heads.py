@@ -16,7 +16,7 @@ import torch
 from attnverify.arithmetic import ops
 from attnverify.book.interactive.drawing import SIGNIFICANT, Drawing, Mark, Plot, Point
 from attnverify.book.interactive.figure import Figure, Slider, Values
-from attnverify.book.interactive.written import function
+from attnverify.book.interactive.javascript import function
 from attnverify.mathematics import collapse, depth_bounds
 
 SEGMENTS, LARGEST = 24, 2.0

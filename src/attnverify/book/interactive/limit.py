@@ -12,7 +12,7 @@ import torch
 
 from attnverify.book.interactive.drawing import Drawing, Mark, Plot
 from attnverify.book.interactive.figure import Figure, Slider, Values
-from attnverify.book.interactive.written import function
+from attnverify.book.interactive.javascript import function
 from attnverify.mathematics import localization
 
 #: Largest error of the script's Phi, for any x, with u = 2^-53. For |x| <= 8 the term k + 1 of the

@@ -8,7 +8,7 @@ import torch
 
 from attnverify.book.interactive.drawing import SIGNIFICANT, Drawing, Mark, Number, Plot
 from attnverify.book.interactive.figure import Figure, Slider, Values
-from attnverify.book.interactive.written import function
+from attnverify.book.interactive.javascript import function
 from attnverify.mathematics import collapse
 
 LAYERS, SEGMENTS, LARGEST = 12, 60, 3.0

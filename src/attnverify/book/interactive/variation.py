@@ -7,7 +7,7 @@ import torch
 from attnverify.arithmetic import ops
 from attnverify.book.interactive.drawing import Drawing, Mark, Plot, Point
 from attnverify.book.interactive.figure import Figure, Slider, Values
-from attnverify.book.interactive.written import function
+from attnverify.book.interactive.javascript import function
 from attnverify.mathematics import norms, softmax
 
 TOKENS, LARGEST, SEGMENTS = 4, 4.0, 32

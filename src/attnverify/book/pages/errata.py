@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 
 from attnverify.book.pages.common import Evidence, badge, escape, pipe_table, scrolling
 from attnverify.topics import Claim, registry
@@ -49,43 +49,29 @@ Published statements to which a part was added here.
 """
 
 NOTHING = "no certified evidence in the evidence file"
+INSTANCE = "Certified instance"
+Row = Callable[[Claim, Evidence], list[str]]  # the last two cells of a line
 
 
 def text(evidence: Evidence) -> str:
     """The page as MyST."""
-    lines = [
-        INTRO,
-        REFUTED,
-        *_table(
-            "Refuted statements",
-            ("Corrected statement", "Certified instance"),
-            (_refuted(claim, evidence) for claim in refuted()),
-        ),
-    ]
-    lines += [
-        SHARPENED,
-        *_table(
-            "Sharpened statements",
-            ("Sharper statement", "Certified instance"),
-            (_sharpened(claim, evidence) for claim in sharpened()),
-        ),
-    ]
-    lines += [
-        COMPLETED,
-        *_table(
-            "Completed statements",
-            ("Proved here", "Certified instance"),
-            (_completed(claim, evidence) for claim in completed()),
-        ),
-    ]
-    lines += [
-        NOT_REPRODUCED,
-        *_table(
+    parts: list[tuple[str, str, tuple[str, str], list[Claim], Row]] = [
+        (REFUTED, "Refuted statements", ("Corrected statement", INSTANCE), refuted(), _refuted),
+        (SHARPENED, "Sharpened statements", ("Sharper statement", INSTANCE), sharpened(), _sharper),
+        (COMPLETED, "Completed statements", ("Proved here", INSTANCE), completed(), _completed),
+        (
+            NOT_REPRODUCED,
             "Findings that did not come out here",
             ("Measured", "Limits"),
-            (_not_reproduced(claim, evidence) for claim in not_reproduced()),
+            not_reproduced(),
+            _not_reproduced,
         ),
     ]
+    lines = [INTRO]
+    for intro, label, last, claims, row in parts:
+        header = ("Published statement", "Source", "Verdict", *last)
+        rows = ([*_published(claim, evidence), *row(claim, evidence)] for claim in claims)
+        lines += [intro, *scrolling(label, pipe_table(header, rows))]
     return "\n".join(lines)
 
 
@@ -123,32 +109,27 @@ def completed() -> list[Claim]:
     ]
 
 
-def _table(label: str, last: tuple[str, str], rows: Iterable[list[str]]) -> list[str]:
-    header = ("Published statement", "Source", "Verdict", *last)
-    return scrolling(label, pipe_table(header, rows))
-
-
 def _refuted(claim: Claim, evidence: Evidence) -> list[str]:
     by = _link(registry[claim.corrected_by]) if claim.corrected_by else "–"
     for other in readings(claim.id):
         by += f"; in another reading: {_link(other)} {_badge(other, evidence)}"
-    return [*_published(claim, evidence), by, _certified(claim, evidence)]
+    return [by, _certified(claim, evidence)]
 
 
-def _sharpened(claim: Claim, evidence: Evidence) -> list[str]:
+def _sharper(claim: Claim, evidence: Evidence) -> list[str]:
     found = sharper(claim.id)
     instances = "; ".join(f"`{c.id}`: {_certified(c, evidence)}" for c in found)
     named = "; ".join(f"{_link(c)} {_badge(c, evidence)}" for c in found)
-    return [*_published(claim, evidence), named, instances]
+    return [named, instances]
 
 
 def _completed(claim: Claim, evidence: Evidence) -> list[str]:
-    return [*_published(claim, evidence), escape(claim.here), _certified(claim, evidence)]
+    return [escape(claim.here), _certified(claim, evidence)]
 
 
 def _not_reproduced(claim: Claim, evidence: Evidence) -> list[str]:
     limits = "; ".join(escape(r["limits"]) for r in evidence.records(claim.id)) or "–"
-    return [*_published(claim, evidence), _certified(claim, evidence), limits]
+    return [_certified(claim, evidence), limits]
 
 
 def _published(claim: Claim, evidence: Evidence) -> list[str]:
@@ -163,8 +144,7 @@ def _link(claim: Claim) -> str:
 
 
 def _badge(claim: Claim, evidence: Evidence) -> str:
-    status = evidence.status(claim.id)
-    return badge(status)
+    return badge(evidence.status(claim.id))
 
 
 def _certified(claim: Claim, evidence: Evidence) -> str:

@@ -20,7 +20,7 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
 from attnverify.book.sphinx.links import ALL, evidence_of, shown
-from attnverify.book.sphinx.private_interfaces import boxes
+from attnverify.book.sphinx.private_interfaces import boxes, citations
 from attnverify.topics import registry
 from attnverify.verification import formal
 
@@ -85,9 +85,9 @@ def note(app: Sphinx, env: BuildEnvironment) -> list[str]:
 
 def shared(env: BuildEnvironment) -> str:
     """The digest of what pages take from one another."""
-    domains = ("std", "py", "math", "cite", "prf")
+    domains = ("std", "py", "math", "prf")
     data: dict[str, Any] = {name: dict(env.domaindata.get(name, {})) for name in domains}
-    data["cite"] = {"citations": data["cite"].get("citations")}  # not the place of each use
+    data["cite"] = citations(env)
     titles = {page: title.astext() for page, title in env.titles.items()}
     slugs = {page: sorted(of.get("myst_slugs", ())) for page, of in env.metadata.items()}
     numbers = [env.toc_secnumbers, env.toc_fignumbers]

@@ -168,10 +168,16 @@ def boxes(env: Any) -> dict[str, dict[str, str]]:
     return getattr(env, "proof_list", {})
 
 
+def citations(env: Any) -> list[tuple]:
+    """The works that the bibliography lists, with the place of each."""
+    found = env.get_domain("cite").citations
+    return [(c.key, c.citation_id, c.bibliography_key) for c in found]
+
+
 def cited(env: Any, docname: str) -> list[str]:
     """The entries of the bibliography that a page cites, as Markdown."""
     domain = env.get_domain("cite")
     references = (r for r in domain.citation_refs if r.docname == docname)
     keys = {target.key for reference in references for target in reference.targets}
     found = (c.formatted_entry.text for c in domain.citations if c.key in keys)
-    return [text.render_as("markdown") for text in found]
+    return [" ".join(text.render_as("markdown").split()) for text in found]

@@ -18,10 +18,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnverify.experiments.engine import rounding, weights
-from attnverify.experiments.engine.answers import all_of
+from attnverify.experiments.engine import agreement, weights
 from attnverify.experiments.engine.ensemble import Ensemble, Weights
-from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
+from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings, all_of
 from attnverify.experiments.engine.train import Plan, train
 from attnverify.mathematics import collapse, norms
 from attnverify.mathematics.attention import SelfAttentionNetwork
@@ -45,7 +44,7 @@ VARIANTS = {
 
 @dataclass(frozen=True)
 class Size:
-    """seeds: trained layers kept. restarts: trained for each; that with the least loss is kept."""
+    """How much is trained: ``seeds`` layers, each the best by loss of ``restarts`` trainings."""
 
     seeds: int
     restarts: int
@@ -214,7 +213,7 @@ def judge(
     start: float = 0.9,
     keeps: float = 0.5,
 ) -> Verdict:
-    """``falls`` ends below 1/1000 of its first diameter in every seed, ``stays`` above ``keeps``.
+    """The criterion: ``falls`` ends below 1/1000 of its first diameter, ``stays`` above ``keeps``.
 
     A run that was stopped neither falls nor stays. Two tokens that agree to the last bit are only
     known to be nearer than RESOLUTION.
@@ -266,7 +265,7 @@ def _alone(rows: list[Row]) -> list[Rerun]:
 def _with_skip(rows: list[Row]) -> list[Rerun]:
     """The last diameter over the first of the committed layers with skip connection.
 
-    Rounding is bounded as in :mod:`attnverify.experiments.engine.rounding`; a layer has inner
+    Rounding is bounded as in :mod:`attnverify.experiments.engine.agreement`; a layer has inner
     products of length 2 and HIDDEN and of two tokens, 2 * 2 + 2 + HIDDEN + 3 roundings in a chain,
     and is applied POINTS times.
     """
@@ -278,7 +277,7 @@ def _with_skip(rows: list[Row]) -> list[Rerun]:
         [float(measure(nets[r["seed"]].to(dtype), r["start"], False)["ratio"]) for r in chosen]
         for dtype in (torch.float64, torch.float32)
     )
-    off = rounding.share(POINTS * (9 + HIDDEN)) * rounding.relative(wide, narrow)
+    off = agreement.share(POINTS * (9 + HIDDEN)) * agreement.relative(wide, narrow)
     return [
         Rerun(
             f"{STAYS}, seed {row['seed']}, radius {row['start']}, last diameter over the first",

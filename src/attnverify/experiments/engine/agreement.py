@@ -1,7 +1,13 @@
-"""Figures of two trainings that agree up to chance, at a stated probability of a false alarm.
+"""Two measurements of one figure agree up to rounding, or up to chance.
 
-Training amplifies rounding, so another machine trains other networks of the same kind, and only
-means over networks can be compared. If both groups of networks, n and m of them, come from one
+Rounding. In float32 each rounding is 2^29 times as large as in float64. To first order the error of
+a figure is a sum of roundings, at most m of them along one chain of products, each times what it is
+multiplied by later. As long as they do not all cancel in float32, the error in float64 is at most
+m 2^-29 times the float32 one; two machines are apart by twice that. Where the same bound holds for
+many figures, the largest relative error in float32 stands for all, so that no lucky one counts.
+
+Chance. Training amplifies rounding, so another machine trains other networks of the same kind, and
+only means over networks can be compared. If both groups of networks, n and m of them, come from one
 normal law, then they have one variance, and
 
     (difference of means) / (s sqrt(1/n + 1/m)),
@@ -17,6 +23,7 @@ are close to normal; the law of a mean of n networks is closer still.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
@@ -24,6 +31,25 @@ from scipy.stats import t as student
 
 from attnverify.experiments.engine.model import Rerun
 from attnverify.support.errors import require
+
+WIDER = 2.0**-29  # a rounding in float64 over one in float32
+
+
+def significant(value: float | None, digits: int) -> float | None:
+    """A figure as tables have it, to so many digits; None if it is missing, NaN or infinite."""
+    return None if value is None or not math.isfinite(value) else float(f"{value:.{digits}g}")
+
+
+def share(roundings: int) -> float:
+    """The share of a float32 error by which two float64 runs may differ."""
+    return 2 * roundings * WIDER
+
+
+def relative(wide: Iterable[float], narrow: Iterable[float]) -> float:
+    """Largest relative error of the float32 figures; those that are 0 are left out."""
+    pairs = [(a, b) for a, b in zip(wide, narrow, strict=True) if a]
+    return max(abs(a - b) / abs(a) for a, b in pairs)
+
 
 ALARM = 1e-4  # that any comparison of the whole suite fails although nothing is wrong
 COMPARISONS = 13  # at most so many in the suite; tests/experiments/test_experiments.py counts them

@@ -75,17 +75,15 @@ def _tell(experiment: Experiment, result: results.Result, out: Console, asserts:
     A quick run of an experiment whose criterion asks for more is as good as measured.
     """
     out.print(_table(result.rows))
-    if result.settings["quick"] and not experiment.quick_decides:
-        words = "criterion judged in the full setting only, without --quick"
-        out.print(f"{words}; here: {result.verdict['argument']}", markup=False, highlight=False)
-        out.print(f"measured; {result.seconds} s", markup=False, highlight=False)
-        return True
-    holds = result.verdict["holds"]
-    words = {True: "met", False: "not met", None: "undecided"}[holds]
-    out.print(f"criterion {words}: {result.verdict['argument']}", markup=False, highlight=False)
+    argument, holds = result.verdict["argument"], result.verdict["holds"]
     agrees = holds is (asserts == "holds")
-    how = "as" if agrees else "not as"
-    out.print(f"{how} the book says; {result.seconds} s", markup=False, highlight=False)
+    words = "criterion " + {True: "met", False: "not met", None: "undecided"}[holds]
+    end = f"{'as' if agrees else 'not as'} the book says"
+    if result.settings["quick"] and not experiment.quick_decides:
+        words = "criterion judged in the full setting only, without --quick; here"
+        agrees, end = True, "measured"
+    for line in (f"{words}: {argument}", f"{end}; {result.seconds} s"):
+        out.print(line, markup=False, highlight=False)
     return agrees
 
 

@@ -1,13 +1,60 @@
-"""What an experiment is: a run that measures rows, and a criterion stated before it runs."""
+"""An experiment measures rows and has a criterion, stated before it runs, that answers on them.
+
+An answer is True, False, or None where what was measured does not decide.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from attnverify.support.verdict import Verdict
+
+Answer = bool | None
+Number = float | int
+
+
+def all_of(answers: Iterable[Answer]) -> Answer:
+    """False if one is False, else None if one is None or there is none at all, else True."""
+    found = list(answers)
+    if any(answer is False for answer in found):
+        return False
+    return None if not found or None in found else True
+
+
+def any_of(answers: Iterable[Answer]) -> Answer:
+    """True if one is True, else None if one is None or there is none at all, else False."""
+    found = list(answers)
+    if any(answer is True for answer in found):
+        return True
+    return None if not found or None in found else False
+
+
+def at_most(value: Number, limit: Number) -> Answer:
+    """Whether value <= limit; None if the value is NaN. An infinite value is too large."""
+    return None if math.isnan(value) else value <= limit
+
+
+def above(value: Number | None, limit: Number) -> Answer:
+    """Whether value > limit; None if either is missing, NaN or infinite (overflowed)."""
+    if value is None or not (math.isfinite(value) and math.isfinite(limit)):
+        return None
+    return value > limit
+
+
+def at_least(value: Number | None, limit: Number) -> Answer:
+    """Whether value >= limit, decided as by :func:`above`."""
+    short = None if value is None else above(limit, value)
+    return None if short is None else not short
+
+
+def below(value: Number | None, limit: Number) -> Answer:
+    """Whether value < limit, decided as by :func:`above`."""
+    return None if value is None else above(-value, -limit)
+
 
 # One line of a table of results: JSON scalars, or short lists of them.
 Row = dict[str, Any]

@@ -14,7 +14,17 @@ from attnverify.experiments.engine.model import Experiment, Row, Settings
 from attnverify.support.environment import machine, versions
 from attnverify.support.errors import InputError, require
 from attnverify.support.files import write_text
+from attnverify.support.tables import Table as Table
 from attnverify.support.threads import one_thread
+
+
+def plus_minus(value: float, error: float) -> str:
+    """A value and its standard error, to two digits of the error and at most three decimals."""
+    decimals = 0
+    while decimals < 3 and 0 < error < 10 ** (1 - decimals):
+        decimals += 1
+    return f"{value:.{decimals}f} ± {error:.{decimals}f}"
+
 
 FORMAT = "attnverify experiment 1"
 LARGEST = 16 << 20  # bytes
@@ -74,24 +84,13 @@ def judged(experiment: Experiment, settings: Settings) -> bool:
 
 def require_fit(experiment: Experiment, settings: Settings) -> None:
     """Raise InputError for a model or a text that the experiment does not take or is not there."""
-    require(
-        settings.model is None or experiment.takes_model,
-        "model",
-        settings.model,
-        f"no model: the experiment {experiment.name!r} takes none",
-    )
-    require(
-        settings.model is None or settings.model.is_dir(),
-        "model",
-        settings.model,
-        "an existing folder with a model",
-    )
-    require(
-        settings.text is None or experiment.takes_text,
-        "text",
-        settings.text,
-        f"no text: the experiment {experiment.name!r} takes none",
-    )
+    taken = {"model": experiment.takes_model, "text": experiment.takes_text}
+    for name, takes in taken.items():
+        given = getattr(settings, name)
+        expected = f"no {name}: the experiment {experiment.name!r} takes none"
+        require(given is None or takes, name, given, expected)
+    model = settings.model
+    require(model is None or model.is_dir(), "model", model, "an existing folder with a model")
 
 
 def _require_finite(rows: list[Row]) -> None:
@@ -99,9 +98,8 @@ def _require_finite(rows: list[Row]) -> None:
         for key, value in row.items():
             numbers = value if isinstance(value, list) else [value]
             finite = all(math.isfinite(v) for v in numbers if isinstance(v, float))
-            require(
-                finite, key, f"{value} in row {number}", "finite figures: it over- or underflowed"
-            )
+            given = f"{value} in row {number}"
+            require(finite, key, given, "finite figures: it over- or underflowed")
 
 
 def _command(experiment: Experiment, settings: Settings) -> str:
@@ -111,7 +109,7 @@ def _command(experiment: Experiment, settings: Settings) -> str:
 
 
 def _own(settings: Settings) -> dict[str, str]:
-    """What the user gave, by name: where it is on the machine is nobody's business."""
+    """The names of the user's model and text, without their places on the machine."""
     given = {"model": settings.model, "text": settings.text}
     return {key: path.name for key, path in given.items() if path is not None}
 

@@ -41,7 +41,7 @@ Measure = Callable[[Parameters, int], Row]  # parameters, steps done -> one line
 
 @dataclass(frozen=True)
 class Plan:
-    """How to train. Adam with decoupled weight decay (AdamW).
+    """How to train with AdamW, that is Adam with decoupled weight decay.
 
     The learning rate rises linearly over the first ``warmup`` steps, stays, and falls linearly
     over the last ``cooldown`` steps. Metrics are taken before the first step, every
@@ -76,7 +76,7 @@ class Plan:
 
 
 def stream(seed: int, name: str, step: int) -> torch.Generator:
-    """The random numbers of one step: they depend on nothing else."""
+    """The random numbers of one step, which depend on the seed, the name and the step alone."""
     return generator(seed, name, str(step))
 
 

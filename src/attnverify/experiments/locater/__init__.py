@@ -19,10 +19,9 @@ from scipy.stats import t as student
 from attnverify.experiments.engine import agreement
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.experiments.engine.train import Plan, train
-from attnverify.experiments.locater import corpus
-from attnverify.experiments.locater.hidden_markov import HiddenMarkov
-from attnverify.experiments.locater.replicas import Case, Point, Replicas
-from attnverify.experiments.locater.sources import MarkovSource, Source, TextSource
+from attnverify.experiments.locater import sources
+from attnverify.experiments.locater.language import Case, Point, Replicas
+from attnverify.experiments.locater.sources import HiddenMarkov, MarkovSource, Source, TextSource
 from attnverify.support.verdict import Verdict
 
 MARKOV = HiddenMarkov.sticky(4, stay=0.9, right=0.8)
@@ -55,7 +54,7 @@ def source_of(name: str, text: Path | None = None) -> Source:
     """The hidden Markov source, or the text: a local file, or the standard library's docstrings."""
     if name == "hidden Markov":
         return MarkovSource(MARKOV)
-    return TextSource.of(corpus.documentation() if text is None else corpus.paragraphs(text))
+    return TextSource.of(sources.documentation() if text is None else sources.paragraphs(text))
 
 
 def run(settings: Settings) -> list[Row]:
@@ -87,14 +86,14 @@ def run(settings: Settings) -> list[Row]:
 
 
 def _configuration(replicas: Replicas) -> dict[str, object]:
-    """What the digest of a checkpoint covers beside the plan and the shapes."""
+    """The part of a checkpoint's digest beside the plan and the shapes."""
     points = [[p.strength, p.target] for p in replicas.points]
     words = replicas.unseen[0].sum(0).tolist()  # tells one text from another
     return {"points": points, "seeds": list(replicas.seeds), "words": words}
 
 
 def _row(replicas: Replicas, k: int, measured: list[Row]) -> Row:
-    """One point: last values of every seed, and mean and standard error over training."""
+    """The row of one point: last values of every seed, mean and standard error over training."""
     case, point, count = replicas.case, replicas.points[k], len(replicas.seeds)
     own = slice(k * count, (k + 1) * count)
     floor = None if replicas.floor is None else float(f"{replicas.floor.mean():.6g}")
@@ -148,7 +147,7 @@ def bound(row: Row, other: Row, name: str, tried: int) -> tuple[float, float]:
 
 
 def lowers_loss(row: Row, other: Row, tried: int) -> bool:
-    """The loss is lower and the entropy of attention is higher."""
+    """Whether the loss is lower and the entropy of attention is higher."""
     return bound(row, other, "loss", tried)[1] < 0 and bound(other, row, "entropy", tried)[1] < 0
 
 
@@ -158,7 +157,7 @@ Better = Callable[[Row, Row, int], bool]
 def _judge(
     rows: list[Row], rate: float, other: Point, better: Better, among: Callable = all
 ) -> Verdict:
-    """In each source and architecture, some regularized point is better than ``other``.
+    """The criterion: in each source and architecture some regularized point beats ``other``.
 
     among: what must be said of the four answers, all or any of them, or their opposite.
     """
@@ -191,7 +190,7 @@ def _none(answers: list[bool]) -> bool:
 
 
 def _lower_only(row: Row, other: Row, tried: int) -> bool:
-    """The loss is lower, whatever the entropy."""
+    """Whether the loss is lower, whatever the entropy."""
     return bound(row, other, "loss", tried)[1] < 0
 
 

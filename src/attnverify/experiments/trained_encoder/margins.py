@@ -6,15 +6,25 @@ collapse for diameters below the one where the factor is 1, the threshold of the
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
-from attnverify.experiments.engine.answers import above, all_of, any_of, below
-from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
-from attnverify.experiments.engine.rounding import significant
+from attnverify.experiments.engine.agreement import significant
+from attnverify.experiments.engine.model import (
+    Experiment,
+    Rerun,
+    Row,
+    Settings,
+    above,
+    all_of,
+    any_of,
+    below,
+)
+from attnverify.experiments.texts import passage
 from attnverify.experiments.trained_encoder.layer_bounds import rates
-from attnverify.experiments.trained_encoder.passages import passage
-from attnverify.experiments.trained_encoder.spectra import encoder_of
+from attnverify.experiments.trained_encoder.soundness import encoder_of
 from attnverify.mathematics import collapse, norms
 from attnverify.mathematics.depth_bounds import layer_threshold
 from attnverify.mathematics.deviations import Layer
@@ -73,12 +83,8 @@ def _attention_diameter(encoder: Encoder, index: int, X: Tensor) -> float:
 # ---------------------------------------------------------------- the criterion
 
 
-def judge(rows: list[Row]) -> Verdict:
-    """Every input of every layer is wider than the layer's threshold."""
-    return _all_over(rows, 1.0)
-
-
-def _all_over(rows: list[Row], factor: float) -> Verdict:
+def judge(rows: list[Row], factor: float = 1.0) -> Verdict:
+    """Every input of every layer is wider than ``factor`` times the layer's threshold."""
     over = [v for row in rows for v in row["over_threshold"]]
     known = [v for v in over if v is not None]
     holds = all_of(above(v, factor) for v in over)
@@ -90,10 +96,6 @@ def _all_over(rows: list[Row], factor: float) -> Verdict:
 def _below_once(rows: list[Row]) -> Verdict:
     holds = any_of(below(v, 1) for row in rows for v in row["over_threshold"])
     return Verdict(holds, "some layer's input is below its threshold")
-
-
-def _thirty_fivefold(rows: list[Row]) -> Verdict:
-    return _all_over(rows, 35.0)
 
 
 def sample(rows: list[Row]) -> list[Rerun]:
@@ -128,7 +130,7 @@ EXPERIMENT = Experiment(
     judge=judge,
     twins=(
         ("some layer is below its threshold", _below_once),
-        ("35 times wider everywhere", _thirty_fivefold),
+        ("35 times wider everywhere", partial(judge, factor=35.0)),
     ),
     sample=sample,
     takes_model=True,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from attnverify.experiments.engine.model import Settings
 from attnverify.mathematics.encoder import Encoder
 from attnverify.support.errors import require, require_finite
 
@@ -48,3 +49,14 @@ def _require_moderate(name: str, value: Tensor) -> None:
 def _require_some(what: str, value: Tensor) -> None:
     largest = float(value.abs().max())
     require(largest >= SMALLEST, "model", what, f"an entry of size {SMALLEST:g} or more")
+
+
+def encoder_of(settings: Settings) -> Encoder:
+    """The user's encoder if the settings name one, else the one of the book; on their device.
+
+    Raises InputError for a degenerate one.
+    """
+    encoder = Encoder.from_directory(settings.model) if settings.model else Encoder.bundled()
+    require_sound(encoder)
+    encoder.network.to(settings.device)
+    return encoder

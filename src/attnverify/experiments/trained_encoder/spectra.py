@@ -8,16 +8,16 @@ and the norm of the skew part over that of W. Traces of W and W^2 are those of t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from attnverify.experiments.engine import results, weights
-from attnverify.experiments.engine.answers import all_of
-from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
-from attnverify.experiments.engine.rounding import significant
-from attnverify.experiments.trained_encoder.soundness import require_sound
+from attnverify.experiments.engine.agreement import significant
+from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings, all_of
+from attnverify.experiments.trained_encoder.soundness import encoder_of
 from attnverify.experiments.trained_models import decoder, training
 from attnverify.mathematics import querykey
 from attnverify.mathematics.encoder import Encoder
@@ -40,17 +40,6 @@ def measures(
         "xi_frobenius": querykey.xi_general(query, key),
         "skew_share": querykey.skew_share(query, key),
     }
-
-
-def encoder_of(settings: Settings) -> Encoder:
-    """The user's encoder if the settings name one, else the one of the book; on their device.
-
-    Raises InputError for a degenerate one.
-    """
-    encoder = Encoder.from_directory(settings.model) if settings.model else Encoder.bundled()
-    require_sound(encoder)
-    encoder.network.to(settings.device)
-    return encoder
 
 
 Heads = tuple[Tensor, Tensor]  # queries and keys, (layers, heads, width, key) each
@@ -166,17 +155,9 @@ def _most(rows: list[Row], *names: str, share: float = 0.5) -> Verdict:
     return Verdict(holds, f"outside 95 percent of random heads: {text}", ratio=ratio)
 
 
-def judge(rows: list[Row]) -> Verdict:
+def judge(rows: list[Row], share: float = 0.5) -> Verdict:
     """More than half of the heads lie outside that range of random heads, in both measures."""
-    return _most(rows, "xi_frobenius", "skew_share")
-
-
-def _nearly_all(rows: list[Row]) -> Verdict:
-    return _most(rows, "xi_frobenius", "skew_share", share=0.98)
-
-
-def _in_xi(rows: list[Row]) -> Verdict:
-    return _most(rows, "xi")
+    return _most(rows, "xi_frobenius", "skew_share", share=share)
 
 
 def _symmetric(rows: list[Row]) -> Verdict:
@@ -228,8 +209,8 @@ EXPERIMENT = Experiment(
     run=run,
     judge=judge,
     twins=(
-        ("49 of 50 heads lie outside, in both measures", _nearly_all),
-        ("most heads stand out in tr W / sqrt(tr W^2) as well", _in_xi),
+        ("49 of 50 heads lie outside, in both measures", partial(judge, share=0.98)),
+        ("most heads stand out in tr W / sqrt(tr W^2) as well", lambda rows: _most(rows, "xi")),
         ("most heads are nearly symmetric: skew part at most a tenth", _symmetric),
     ),
     sample=sample,

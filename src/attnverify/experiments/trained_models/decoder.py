@@ -1,23 +1,53 @@
-"""A small decoder of Llama's form on bytes: its configuration, its training, its folder."""
+"""A small decoder of Llama's form on bytes: its text, configuration, start and loss.
+
+It learns from the documentation strings of the package's text; one in ten is held out.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from attnverify.experiments import texts
 from attnverify.experiments.engine.model import Row
 from attnverify.experiments.engine.train import Parameters, stream
-from attnverify.experiments.trained_models.corpus import corpus
-from attnverify.inspection import library
+from attnverify.inspection import load
 from attnverify.support.seeds import generator
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM
+
+
+BETWEEN = b"\n\n"  # two documents
+EVERY = 10  # one document of so many is held out
+
+
+class Corpus(NamedTuple):
+    """Bytes as whole numbers 0..255, (length,) int64 each; no document is in both."""
+
+    train: Tensor
+    held_out: Tensor
+
+
+@cache
+def corpus() -> Corpus:
+    """All distinct documentation strings of the package's text, in its order."""
+    every = dict.fromkeys(t for each in texts.stored().docstrings.values() for t in each)
+    documents = [text.strip().encode() for text in every if text.strip()]
+    unseen = documents[EVERY - 1 :: EVERY]
+    seen = [each for i, each in enumerate(documents) if i % EVERY != EVERY - 1]
+    return Corpus(_joined(seen), _joined(unseen))
+
+
+def _joined(documents: list[bytes]) -> Tensor:
+    return torch.tensor(list(BETWEEN.join(documents)), dtype=torch.int64)
+
 
 #: What config.json says: 4 layers, 4 heads that share 2 keys, rotary positions, gated MLPs.
 CONFIG: dict[str, Any] = {
@@ -44,7 +74,7 @@ NAME = "small-decoder"
 
 def model() -> LlamaForCausalLM:
     """The module, with weights that are not those of any training."""
-    transformers = library.transformers()
+    transformers = load.import_transformers()
     return transformers.LlamaForCausalLM(transformers.LlamaConfig(**CONFIG)).eval()
 
 

@@ -1,18 +1,62 @@
-"""The training of the small decoder: has it learned more than the byte before tells?"""
+"""The training of the small decoder: has it learned more than the byte before tells?
+
+The baseline is an interpolated model of the next byte given the last few, by counting, with Witten
+and Bell's weights: after a context that came N times, with T different next bytes,
+
+    p(b | context) = (count(b) + T p(b | shorter context)) / (N + T),
+
+down to the uniform law over 256 bytes. A context never seen is passed over.
+"""
 
 from __future__ import annotations
 
 import copy
+import math
+from collections import Counter, defaultdict
 from functools import partial
 
-from attnverify.experiments.engine import agreement, rounding, weights
+from attnverify.experiments.engine import agreement, weights
+from attnverify.experiments.engine.agreement import significant
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
-from attnverify.experiments.engine.rounding import significant
 from attnverify.experiments.engine.train import Parameters, Plan, train
-from attnverify.experiments.trained_models import ngram
-from attnverify.experiments.trained_models.corpus import corpus
-from attnverify.experiments.trained_models.decoder import CONFIG, CONTEXT, NAME, Goals, scored
+from attnverify.experiments.trained_models.decoder import (
+    CONFIG,
+    CONTEXT,
+    NAME,
+    Goals,
+    corpus,
+    scored,
+)
 from attnverify.support.verdict import Verdict
+
+Counts = list[dict[bytes, Counter[int]]]
+
+
+def counted(train: bytes, order: int) -> Counts:
+    """What followed every context of 0, 1, .., order - 1 bytes."""
+    tables: Counts = [defaultdict(Counter) for _ in range(order)]
+    for length, table in enumerate(tables):
+        for end in range(length, len(train)):
+            table[train[end - length : end]][train[end]] += 1
+    return tables
+
+
+def bits_per_byte(tables: Counts, text: bytes, skip: int = 0) -> list[float]:
+    """Mean of -log2 p over the text from place ``skip`` on, for each order 1, 2, .., len(tables).
+
+    A place sees as many bytes before it as its order takes, those before ``skip`` included.
+    """
+    totals = [0.0] * len(tables)
+    for end in range(skip, len(text)):
+        p = 1 / 256
+        for length, table in enumerate(tables):
+            followed = table.get(text[end - length : end]) if length <= end else None
+            if followed:
+                kinds = len(followed)
+                p = (followed[text[end]] + kinds * p) / (followed.total() + kinds)
+            totals[length] -= math.log2(p)
+    return [total / (len(text) - skip) for total in totals]
+
 
 PLAN = Plan(
     800,
@@ -79,7 +123,7 @@ def baseline(orders: int) -> list[Row]:
     train_text, text = (bytes(part.tolist()) for part in corpus())
     half = CONTEXT // 2
     end = (len(text) - CONTEXT - 1) // half * half + CONTEXT + 1
-    found = ngram.bits_per_byte(ngram.counted(train_text, orders), text[:end], skip=half + 1)
+    found = bits_per_byte(counted(train_text, orders), text[:end], skip=half + 1)
     return [
         {"kind": "n-gram", "order": n, "bits": significant(bits, DIGITS)}
         for n, bits in enumerate(found, 1)
@@ -113,13 +157,13 @@ def sample(rows: list[Row]) -> list[Rerun]:
 
     The first is in float64 from weights in float32, which float64 holds exactly. Only rounding
     differs: a mean of bytes by no more than one byte, and a byte as in
-    :mod:`attnverify.experiments.engine.rounding`; then half a unit of the last stored digit, of
+    :mod:`attnverify.experiments.engine.agreement`; then half a unit of the last stored digit, of
     figures below 10. The second: see :mod:`attnverify.experiments.engine.agreement`.
     """
     goals, kept = Goals(0, BATCH, CONTEXT, WATCHED), weights.committed(NAME)
     narrow = scored(goals.module, kept, AGAIN)
     wide = scored(goals.module.double(), {k: v.double() for k, v in kept.items()}, AGAIN)
-    off = rounding.share(roundings()) * float((narrow - wide).abs().max())
+    off = agreement.share(roundings()) * float((narrow - wide).abs().max())
     (stored,) = (row["again"] for row in rows if row["kind"] == "decoder")
     first = "bits per byte of the first windows"
     table = [row["bits"] for row in rows if row["kind"] == "beginning"]

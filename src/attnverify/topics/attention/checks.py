@@ -15,7 +15,7 @@ from attnverify.topics.attention import definitions as definitions
 
 
 def _shift_bound(z, c):
-    """fl(z + c) is off by at most u |z + c|; the rest is :func:`softmax_error`."""
+    """Rounding bound: fl(z + c) is off by at most u |z + c|; the rest is :func:`softmax_error`."""
     largest = abs(z).amax(-1) + abs(c).amax(-1)
     return softmax_error(torch.softmax(z, -1), unit(z) * largest, largest)
 
@@ -58,7 +58,7 @@ def _reduced_attention(X, W_Q, b_Q, W_K, b_K, bias=lambda W_Q, b_Q, W_K, b_K: W_
 
 
 def _qk_bound(X, W_Q, b_Q, W_K, b_K):
-    """Logits are sums of products with at most m roundings a chain: off by gamma_m of |.|.
+    """Rounding bound: logits have at most m roundings a chain, so are off by gamma_m of |.|.
 
     m: inner products of length width (twice), key_width and width again, two additions of biases,
     one root and one division, on either side.

@@ -1,4 +1,4 @@
-"""Attention and paths token by token: weights, layers, single terms, sums by length."""
+"""Definitions of attention and paths, token by token: weights, layers, terms, sums by length."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEPTH, HEADS, TOKENS, WIDTH, KEY, VALUE = 3, 2, 3, 4, 3, 2  # no two axes that m
 
 
 def weights(scale: int = KEY) -> Iterator[Pair]:
-    """Logits and attention of two heads with both biases: softmax of q_i . k_j / sqrt(d_qk)."""
+    """Logits and attention of two heads with both biases, softmax of q_i . k_j / sqrt(d_qk)."""
     H, n, d, k = HEADS, TOKENS, WIDTH, KEY
     X, W_Q, b_Q, W_K, b_K = drawn(0, (n, d), (H, d, k), (H, k), (H, d, k), (H, k))
     X = X / 4
@@ -45,7 +45,7 @@ def _stack(seed: int):
 
 
 def _head(P, X, W_V, b_V, W_O) -> object:
-    """P (X W_V + 1 b_V') W_O: entries of one head."""
+    """Output P (X W_V + 1 b_V') W_O of one head, entry by entry."""
     (n, d), v = X.shape, len(b_V)
     values = table(lambda j, m: total(X[j, k] * W_V[k, m] for k in range(d)) + b_V[m], n, v)
     mixed = table(lambda i, m: total(P[i, j] * values[j, m] for j in range(n)), n, v)
@@ -53,7 +53,7 @@ def _head(P, X, W_V, b_V, W_O) -> object:
 
 
 def _network(skip: bool, P, X, W_V, b_V, W_O, b_O):
-    """Layer after layer, the value biases added before the attention."""
+    """Output of the layers in turn, with the value biases added before the attention."""
     for layer in range(len(P)):
         heads = [
             _head(P[layer, h], X, W_V[layer, h], b_V[layer, h], W_O[layer, h])
@@ -65,7 +65,7 @@ def _network(skip: bool, P, X, W_V, b_V, W_O, b_O):
 
 
 def _term(path: tuple[int, ...], P, X, W_V, b_V, W_O, b_O):
-    """One path: layer after layer through the head it names, 0 for none, without biases."""
+    """Term of one path, through one head in every layer (0 for none), without biases."""
     for layer, head in enumerate(path):
         if head > 0:
             h = head - 1
@@ -74,7 +74,7 @@ def _term(path: tuple[int, ...], P, X, W_V, b_V, W_O, b_O):
 
 
 def layers(skip: bool, carried: bool | None = None) -> Iterator[Pair]:
-    """Forward pass, one path after the other, and sums by length; carried: skip of a twin."""
+    """Forward pass, single paths and sums by length; carried: skip connection of the twin."""
     P, X, W_V, b_V, W_O, b_O = stack = _stack(1)
     fixed = paths.FixedAttention(P, W_V, W_O, attention.layer_bias(b_V, W_O, b_O), skip)
     known = _network(skip if carried is None else carried, *stack)

@@ -20,7 +20,7 @@ from attnverify.topics.localization.definitions import scores
 
 
 def _root_width(W, exponent: float = 0.5):
-    """sqrt(d), or another power of d for a twin."""
+    """Root of the width d, or another power of d for a twin."""
     d = W.shape[-1]
     return ops.root(d, W) if exponent == 0.5 else ops.constant(float(d) ** exponent, W)
 
@@ -66,7 +66,7 @@ XI = (
 
 
 def _rotated(w, v):
-    """H diag(w) H with the reflection H = I - 2 v v'/(v'v): eigenvalues w."""
+    """Matrix H diag(w) H with eigenvalues w and the reflection H = I - 2 v v'/(v'v)."""
     eye = ops.eye(w.shape[-1], w)
     outer = v[..., :, None] * v[..., None, :]
     H = eye - 2 * outer / ops.sum(v * v, -1, keepdims=True)[..., None]
@@ -74,7 +74,7 @@ def _rotated(w, v):
 
 
 def _squared_trace(w, v):
-    """tr(W)^2 (m^2 + s^2), m and s^2 the mean and variance of the eigenvalues w."""
+    """Product tr(W)^2 (m^2 + s^2) with the mean m and variance s^2 of the eigenvalues w."""
     d = ops.constant(w.shape[-1], w)
     m = ops.sum(w, -1) / d
     s2 = ops.sum(ops.square(w - ops.sum(w, -1, keepdims=True) / d), -1) / d
@@ -82,7 +82,7 @@ def _squared_trace(w, v):
 
 
 def _width_times(w, v, less: int = 0):
-    """d m^2 tr(W^2), so that xi^2 = d/(1 + CV^2); less: d - less in place of d, for a twin."""
+    """Product d m^2 tr(W^2), so that xi^2 = d/(1 + CV^2); a twin has d - less in place of d."""
     d = ops.constant(w.shape[-1], w)
     m2 = ops.square(ops.sum(w, -1) / d)
     size = spectrum.squared_norm(_rotated(w, v))
@@ -90,7 +90,7 @@ def _width_times(w, v, less: int = 0):
 
 
 def _spread_bound(w, v):
-    """Rounding of both sides, with a = max |w|, S = sum |w|, q = mean w^2, so that a^2 <= d q.
+    """Rounding bound of both sides, with a = max |w|, S = sum |w|, q = mean w^2, a^2 <= d q.
 
     H is orthogonal, |H|_F = sqrt(d). Its entries are off by gamma times those of I + 2 |v||v|'/v'v,
     whose Frobenius norm is at most sqrt(d) + 2; the two products with it by gamma |H| |w| |H|. So W
@@ -123,13 +123,13 @@ def _sum_of_squares(W):
 
 
 def _nearest_scalar(W, less: int = 0):
-    """tr(W)^2/d + ||W - (tr W/d) I||_F^2."""
+    """Sum tr(W)^2/d + ||W - (tr W/d) I||_F^2; a twin has another denominator."""
     d = ops.constant(W.shape[-1] - less, W)
     return ops.square(walk.trace(W)) / d + spectrum.distance_to_scalar(W)
 
 
 def _square_bound(W):
-    """At most 2 d^2 + 12 roundings on either side of sums of squares of size (sum |W|)^2."""
+    """Rounding bound: at most 2 d^2 + 12 roundings a side, of sums of squares of (sum |W|)^2."""
     d = W.shape[-1]
     return 4 * gamma(2 * d * d + 12, W) * abs(W).sum((-2, -1)).square()
 
@@ -176,7 +176,7 @@ SKEW = _asymmetric(twins=(Twin("without the 1/2", _asymmetric(1)),))
 
 
 def _unbounded(skew: bool) -> Verdict:
-    """tr(W^2) of (c/d) I plus s times a skew (or symmetric) 2x2 block, for all c, s and d >= 2.
+    """Trace of W^2 for (c/d) I plus s times a skew or symmetric 2x2 block, all c, s, d >= 2.
 
     The block is traceless and its product with I too, so tr(W^2) = c^2/d -+ 2 s^2.
     """

@@ -1,4 +1,4 @@
-"""Entropy of a row of softmax and its floor, entry by entry."""
+"""Definitions of the entropy of a softmax row and of its floors, entry by entry."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from attnverify.topics.softmax.definitions import softmax_row
 
 
 def entropies(rest: int = 1) -> Iterator[Pair]:
-    """-sum p log p, the row (gap, 0, ..., 0) that attains the floor, and its centered norm."""
+    """Entropy -sum p log p, the row (gap, 0, ..., 0) at the floor, and its centered norm."""
     (u,) = (v / 2 for v in drawn(2, (5,)))
     H = -total(p * p.log() for p in softmax_row(u))
     yield "entropy", entropy.entropy(u), H
@@ -47,7 +47,7 @@ def _divergence(p, q) -> arb:
 
 
 def _over_sets(base) -> tuple:
-    """max_S K(q(S), 1/2) and the largest relative entropy of a row raised by 1/2 on a set."""
+    """Largest K(q(S), 1/2), and the largest relative entropy of a row raised by 1/2 on a set."""
     levels = itertools.product((arb(0), arb(1) / 2), repeat=len(base))
     rows = [[b + v for b, v in zip(base, up, strict=True)] for up in levels]
     found = entropy.widest_divergence(base, ops.constant(1, base) / 2 * ops.full((1,), 1, base))

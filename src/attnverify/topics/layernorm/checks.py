@@ -1,4 +1,4 @@
-"""Checks of layer normalization."""
+"""Checks of layer norm: its two factorizations, affine forms, and how it escapes collapse."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ arb = flint.arb
 
 
 def sigma_by_pairs(X, less: int = 0):
-    """sigma_i from the pairs of features: sum_jk (x_j - x_k)^2 / (2 d (d - less)), its root.
+    """Standard deviation from pairs of features: root of sum_jk (x_j - x_k)^2 / (2 d (d - less)).
 
-    Independent of the deviations from the mean, and as accurate: it cancels nothing.
+    It does not use deviations from the mean, and is as accurate, since nothing cancels.
     """
     d = X.shape[-1]
     squares = ops.sum(ops.square(X[..., :, None] - X[..., None, :]), (-2, -1))
@@ -31,9 +31,9 @@ def sigma_by_pairs(X, less: int = 0):
 
 
 def _seven(X):
-    """7 and -7 in turn along the first row, 0 elsewhere; (rows, columns).
+    """Array (rows, columns) with 7 and -7 in turn along the first row and 0 elsewhere.
 
-    Exact draws lie between -3 and 3, so with it a row's first entry is not another row's.
+    Random entries lie between -3 and 3, so adding it makes the first row differ from the others.
     """
     n, d = X.shape[-2:]
     signs = ops.stack([ops.constant(7 - 14 * (k % 2), X) for k in range(d)], 0)
@@ -41,25 +41,25 @@ def _seven(X):
 
 
 def _tokens_apart(X, g, b):
-    """The first feature moved, so that the features of no token are all the same."""
+    """Instance whose first feature is moved, so that no token has equal features only."""
     return {"X": X + ops.transpose(_seven(ops.transpose(X))), "g": g, "b": b}
 
 
 def _centered_and_scaled(X, g):
-    """X (I - 11^T/d) diag(g)."""
+    """Centered and scaled tokens X (I - 11^T/d) diag(g)."""
     d = X.shape[-1]
     center = ops.eye(d, X) - ops.full((d, d), 1, X) / ops.constant(d, X)
     return X @ center @ (ops.eye(d, X) * g)
 
 
 def _factor_right(X, g, b, less: int = 0):
-    """diag(1/sigma) X (I - 11^T/d) diag(g) + 1 b^T, with matrices on either side."""
+    """Factorization diag(1/sigma) X (I - 11^T/d) diag(g) + 1 b^T of layer norm."""
     left = ops.eye(X.shape[-2], X) / sigma_by_pairs(X, less)
     return left @ _centered_and_scaled(X, g) + b
 
 
 def _factor_bound(X, g, b):
-    """Rounding of the two forms; s = |x| + mean |x| for each entry, gamma = gamma_m.
+    """Rounding bound of both forms; s = |x| + mean |x| for each entry, gamma = gamma_m.
 
     Deviations from the mean are off by gamma s at most. So their root mean square sigma is off by
     at most the share r = gamma (rms(s) / sigma + 1), and the quotient by 2 gamma s / sigma +
@@ -103,7 +103,7 @@ LEFT_FACTOR = _left_factor(
 
 
 def _feature_right(Y, g, b, less: int = 0):
-    """Y A + 1 c^T with A = diag(g/s), c = b - m A, s_k from the pairs of tokens."""
+    """Affine form Y A + 1 c^T with A = diag(g/s), c = b - m A and s_k from pairs of tokens."""
     n, d = Y.shape[-2:]
     s = ops.transpose(sigma_by_pairs(ops.transpose(Y), less))  # (..., 1, d)
     A = ops.eye(d, Y) * (g / s)
@@ -112,7 +112,7 @@ def _feature_right(Y, g, b, less: int = 0):
 
 
 def _feature_bound(Y, g, b):
-    """Rounding of the two forms; t = |y| + mean |y| for each entry, gamma = gamma_m.
+    """Rounding bound of both forms; t = |y| + mean |y| for each entry, gamma = gamma_m.
 
     The first is off as in :func:`_factor_bound`, tokens and features exchanged: 2 gamma t / s + 2
     sqrt(n) r with the share r = gamma (rms(t) / s + 1) if r <= 1/2, else 4 sqrt(n) r. In the other
@@ -129,7 +129,7 @@ def _feature_bound(Y, g, b):
 
 
 def _features_apart(Y, g, b):
-    """The first token moved, so that no feature is the same in all tokens."""
+    """Instance whose first token is moved, so that no feature is equal in all tokens."""
     return {"Y": Y + _seven(Y), "g": g, "b": b}
 
 
@@ -159,7 +159,7 @@ BY_FEATURE = _by_feature(
 
 
 def _three_tokens(multiples: tuple[int, int, int]) -> Verdict:
-    """Tokens k u on one line: is there no A, b with LN(X) = X A + 1 b^T?
+    """Whether no A, b give LN(X) = X A + 1 b^T for three tokens k u on one line.
 
     The differences of tokens are multiples of u, so u A is fixed by the first two tokens, and the
     third must fit. Exact: u = (1, -1) has mean 0 and variance 1.
@@ -175,7 +175,7 @@ def _three_tokens(multiples: tuple[int, int, int]) -> Verdict:
 
 
 def _two_tokens(second: tuple[int, int, int]) -> Verdict:
-    """Tokens that agree in feature 1 and differ there after LN: no diagonal A, no b fits."""
+    """Whether no diagonal A and b fit two tokens that agree in feature 1, but not after LN."""
     X = np.array([[arb(0), arb(1), arb(-1)], [arb(k) for k in second]], dtype=object)
     N = layernorm.normalize(X)
     gap = abs(N[0, 0] - N[1, 0])
@@ -204,20 +204,20 @@ DIAGONAL = _refutation(
 
 
 def _opposite(z, q):
-    """X = (u, -u) with u normalized from z, and q > 0."""
+    """Instance X = (u, -u), with u normalized from z, and q > 0."""
     u = layernorm.normalize(layernorm.normalize(z))  # twice: the first loses digits to the mean
     return {"X": ops.stack([u[..., 0, :], -u[..., 0, :]], -2), "q": abs(q) + ops.constant(0.125, q)}
 
 
 def _attended(X, q):
-    """One head with W_QK = q I and W_V = I."""
+    """Output of one head with W_QK = q I and W_V = I."""
     eye = ops.eye(X.shape[-1], X)
     W_QK = (q[..., None] * eye)[..., None, :, :]
     return collapse.layer(X, W_QK, 0 * W_QK[..., 0, :], eye + 0 * W_QK, KEY_WIDTH)
 
 
 def _opposite_factor(X, q):
-    """tanh(q ||u||^2 / sqrt(d_qk)) = tanh(q d / sqrt(d_qk))."""
+    """Factor tanh(q ||u||^2 / sqrt(d_qk)) = tanh(q d / sqrt(d_qk)) of opposite tokens."""
     a = q * ops.constant(X.shape[-1], X) / ops.root(KEY_WIDTH, X)
     return ops.tanh(a)
 

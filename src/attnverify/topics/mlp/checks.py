@@ -28,7 +28,7 @@ def relu(x):
 
 
 def unequal(x):
-    """x for x >= 0, -x/2 below: 1-Lipschitz, and not monotone."""
+    """Activation x for x >= 0 and -x/2 below: 1-Lipschitz and not monotone."""
     return ops.maximum(x, -x / ops.constant(2, x))
 
 
@@ -43,7 +43,7 @@ ACTIVATIONS: dict[str, Callable] = {
 
 
 def mlp(X, W_1, b_1, W_2, b_2: Any = 0, activation: Callable = relu):
-    """activation(X W_1 + b_1) W_2 + b_2, row by row."""
+    """MLP activation(X W_1 + b_1) W_2 + b_2, token by token."""
     return activation(X @ W_1 + b_1) @ W_2 + b_2
 
 
@@ -98,7 +98,7 @@ def hadamard(d: int) -> torch.Tensor:
 
 
 def _every_center(bound: Callable, d: int = 8) -> Verdict:
-    """A bound against f(x) = relu(x + 1) H on the tokens e_1, ..., e_d, -e_1, ..., -e_d.
+    """Whether ``bound`` holds for f(x) = relu(x + 1) H, tokens +-e_1, ..., +-e_d, any center.
 
     For any center y, |f(e_i) - y| + |f(-e_i) - y| >= |f(e_i) - f(-e_i)|. These differences bound
     every column sum, and half of their mean row sum the largest row sum, from below. The entrywise
@@ -118,13 +118,13 @@ def _every_center(bound: Callable, d: int = 8) -> Verdict:
 
 
 def _between(name: str) -> dict[str, torch.Tensor]:
-    """Any x between the two tokens is a best center, of X and of f(X)."""
+    """Instance of two tokens, between which every x is a best center of X and of f(X)."""
     tokens = _at_full_slope(name)
     return {**tokens, "x": tokens["X"].mean(0, keepdim=True)}
 
 
 def _composite(name: str) -> Inequality:
-    """The left side takes the center f(x) in place of the best one: stronger than the statement."""
+    """Check whose left side takes the center f(x), which is stronger than the best center."""
 
     def moved(X, x, **maps):
         return mlp(X, **maps, activation=ACTIVATIONS[name]) - mlp(
@@ -156,7 +156,7 @@ def _named(form: str, activation: str) -> str:
 
 
 def identity(Y: np.ndarray) -> np.ndarray:
-    """relu(Y W_1 + b_1) W_2 + b_2 with W_1 = W_2 = I, b_1 = 1 + max|Y| and b_2 = -b_1.
+    """MLP relu(Y W_1 + b_1) W_2 + b_2 with W_1 = W_2 = I, b_1 = 1 + max|Y| and b_2 = -b_1.
 
     |f(x) - f(y)| = |x - y| for the rows seen, in every norm: the Lipschitz constant is 1.
     """
@@ -166,7 +166,7 @@ def identity(Y: np.ndarray) -> np.ndarray:
 
 
 def _violates(d: int, n: int, w: float, lipschitz: float = 1.0) -> Verdict:
-    """The printed corollary with this lambda is false for the family followed by the identity."""
+    """Whether the printed corollary with this lambda fails for the family behind the identity."""
     with ops.precision(distinct_entries.BITS):
         layer = distinct_entries.family(d, n, w, after=identity)
         ratio = layer.printed / arb(lipschitz)
@@ -192,7 +192,7 @@ MAPS = ("W_1", "b_1", "W_2")
 
 
 def _split(instance: Instance) -> tuple[Instance, Callable[[int, Any], Any]]:
-    """The attention's part of an instance, and what follows layer i: its MLP."""
+    """Attention weights of an instance, and a function that applies the MLP of layer i."""
     maps = {name: instance[name] for name in MAPS}
     network = {name: value for name, value in instance.items() if name not in MAPS}
 
@@ -215,7 +215,7 @@ def _build(**parameters: Any) -> Instance:
 
 
 def _layers(**instance: Any) -> list[tuple[Any, ...]]:
-    """(R, W_QK, W, W_1, W_2) of every layer, R the residual at its input."""
+    """Tuples (R, W_QK, W, W_1, W_2) of the layers, where R is the residual at the input."""
     network, after = _split(instance)
     states = list(depth.states(**network, after=after))[:-1]
     W_1, W_2 = instance["W_1"], instance["W_2"]
@@ -223,30 +223,30 @@ def _layers(**instance: Any) -> list[tuple[Any, ...]]:
 
 
 def _output(**instance: Any) -> Any:
-    """The output less its mean."""
+    """Output of the network less its mean token."""
     network, after = _split(instance)
     return list(depth.states(**network, after=after))[-1][0]
 
 
 def _mlp_entry_by_entry(R, Q, V, W_1, W_2):
-    """(1/2) sqrt(1 + kappa(D)) B ||Lambda||_{1,inf} / sqrt(d_qk), Lambda = |W_1| |W_2|."""
+    """Constant sqrt(1 + kappa(D))/2 B ||Lambda||_{1,inf} / sqrt(d_qk), Lambda = |W_1| |W_2|."""
     return heads.sums_constant(R, Q, V, KEY_WIDTH) * norms.composite(abs(W_1) @ abs(W_2))
 
 
 def _singular(R, Q, V, W_1, W_2):
-    """The same with ||W_1||_2 ||W_2||_2 in place of ||Lambda||_{1,inf}."""
+    """Constant with ||W_1||_2 ||W_2||_2 in place of ||Lambda||_{1,inf}, for a twin."""
     lipschitz = spectral_norm(W_1) * spectral_norm(W_2)
     return heads.sums_constant(R, Q, V, KEY_WIDTH) * lipschitz
 
 
 def _sharp(R, Q, V, W_1, W_2):
-    """lambda beta_2 / (4 sqrt(d_qk)), lambda = ||W_1||_2 ||W_2||_2."""
+    """Constant lambda beta_2 / (4 sqrt(d_qk)) with lambda = ||W_1||_2 ||W_2||_2."""
     lipschitz = spectral_norm(W_1) * spectral_norm(W_2)
     return ops.sum(collapse.rate(Q, KEY_WIDTH) * spectral_norm(V), -1) * lipschitz
 
 
 def _bound(size: Callable, constant: Callable, iterate: Callable = collapse.iterate) -> Callable:
-    """C^((3^L - 1)/2) size(X)^(3^L), C the largest constant of the layers."""
+    """Bound C^((3^L - 1)/2) size(X)^(3^L) with the largest constant C of the layers."""
 
     def right(**instance: Any) -> Any:
         C = depth.largest(constant, _layers(**instance))
@@ -260,7 +260,7 @@ def _residual(X: Any) -> Any:
 
 
 def _with_map(network: Instance, W_2: torch.Tensor) -> Instance:
-    """tanh(x) W_2 behind every layer, which is nearly x W_2 for small tokens x."""
+    """Network with tanh(x) W_2 after every layer, which is nearly x W_2 for small tokens."""
     L, d = len(network["W"]), len(W_2)
     maps = (torch.eye(d).double(), torch.zeros(1, d).double(), W_2.double())
     return {**network, **{n: m.repeat(L, 1, 1) for n, m in zip(MAPS, maps, strict=True)}}

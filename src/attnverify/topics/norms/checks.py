@@ -43,7 +43,7 @@ PRODUCT = (
 
 
 def _sum_bound(A, **_):
-    """Sums of n terms added in any order: off by gamma_n each; two factors, two evaluations."""
+    """Rounding bound: sums of n terms are off by gamma_n each, for two factors, evaluated twice."""
     return 2 * gamma(2 * (A.shape[-1] + A.shape[-2]) + 3, A) * norms.composite_squared(A)
 
 
@@ -135,13 +135,13 @@ WITHOUT_ROOT = _homogeneous(
 
 
 def center_factor(X, x):
-    """2 (1 - 1/n) ||X - 1 x^T||_{1,inf}."""
+    """Bound 2 (1 - 1/n) ||X - 1 x^T||_{1,inf} on the residual with the mean."""
     n, two = ops.constant(X.shape[-2], X), ops.constant(2, X)
     return (two - two / n) * norms.composite(X - x)
 
 
 def extremal_center(tokens: int = 3, exponent: int = 12) -> dict[str, torch.Tensor]:
-    """X and x whose ratio tends to 2 (1 - 1/n) as the exponent grows.
+    """Instance X, x whose ratio tends to 2 (1 - 1/n) as the exponent grows.
 
     One column a e_2 with a = 2^-exponent carries the largest column sum; K columns
     (1, -1, ..., -1) / K, with n / K <= a, carry the largest row sum.

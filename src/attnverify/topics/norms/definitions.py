@@ -1,4 +1,4 @@
-"""Norms, diameter and contraction against their definitions, entry by entry."""
+"""Definitions of norms, diameter and contraction, entry by entry."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def sizes(squared: int = 2) -> Iterator[Pair]:
 
 
 def centered(tokens: int = 4) -> Iterator[Pair]:
-    """Tokens less their mean, one feature after the other."""
+    """Tokens less their mean, feature by feature."""
     (X,) = drawn(1, (4, 3))
     means = [total(X[i, k] for i in range(4)) / tokens for k in range(3)]
     yield "centered", norms.mean_centered(X), table(lambda i, k: X[i, k] - means[k], 4, 3)

@@ -17,7 +17,7 @@ from attnverify.topics.attention import definitions as definitions
 
 
 def stochastic(Z):
-    """A row-stochastic matrix from any array: |Z| + 1/8, each row divided by its sum."""
+    """Row-stochastic matrix from any array: |Z| + 1/8 with each row divided by its sum."""
     weights = abs(Z) + ops.constant(0.125, Z)
     return weights / ops.sum(weights, -1, keepdims=True)
 
@@ -82,7 +82,7 @@ def _with_stochastic(Z, **rest) -> Instance:
 
 
 def _with_attention(skip: bool) -> Callable[..., Instance]:
-    """Attention matrices of the real forward pass, computed in the arithmetic of the weights."""
+    """Instance builder with the attention matrices of the real forward pass."""
 
     def build(X, W_Q, b_Q, W_K, b_K, W_V, b_V, W_O, b_O) -> Instance:
         matrices, biases, Y = [], [], X
@@ -116,7 +116,7 @@ def _term_sum(fixed: FixedAttention, X):
 
 
 def _grouped(fixed: FixedAttention, X):
-    """Enumeration, grouped by path length: (depth + 1, ..., tokens, width)."""
+    """Terms of all paths, summed by path length: (depth + 1, ..., tokens, width)."""
     sums = [ops.full(tuple(X.shape), 0, X) for _ in range(fixed.depth + 1)]
     for path in _paths_of(fixed):
         length = len(path) - path.count(0)
@@ -125,7 +125,7 @@ def _grouped(fixed: FixedAttention, X):
 
 
 def _network(formula: Callable, skip: bool) -> Callable:
-    """A formula of (fixed attention, X) as a formula of an instance."""
+    """Formula of an instance from a formula of (fixed attention, X)."""
     return lambda X, **arrays: formula(FixedAttention(skip=skip, **arrays), X)
 
 
@@ -204,7 +204,7 @@ def _recursion(right: Callable, twins: tuple[Twin, ...] = ()) -> Identity:
 
 
 def _recursion_by_hand(carry: bool, shift: int) -> Callable:
-    """The recursion with its carried term dropped, or with another length on the right."""
+    """Recursion of a twin: without its carried term, or with another length on the right."""
 
     def sums(fixed: FixedAttention, X):
         S = {0: X}

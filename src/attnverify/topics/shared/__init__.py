@@ -1,1 +1,1 @@
-"""What the checks of several topics share: instances, cases, simulated laws, experiments."""
+"""Instances, formulas and criteria that the checks of several topics share."""

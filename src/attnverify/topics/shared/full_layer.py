@@ -1,6 +1,6 @@
-"""One layer with its eight weights and biases as they stand, for bounds that hold for all biases.
+"""One attention layer with all eight weights and biases, for bounds that hold for all biases.
 
-Elsewhere checks take the reduced form (claim attention.qk-reduction) with the query bias alone; the
+Most checks use the reduced form (claim attention.qk-reduction) with the query bias alone, since the
 key bias has no effect and the others shift all tokens alike. Here nothing is left out.
 """
 
@@ -16,9 +16,10 @@ from attnverify.mathematics.spectral import spectral_norm
 
 
 def full_layer(X, W_Q, b_Q, W_K, b_K, W_V, b_V, W_O, b_O):
-    """sum_h P_h (X W_V,h + 1 b_V,h') W_O,h + 1 b_O'; X (..., n, d), W (..., H, d, k), b_O (..., d).
+    """Output sum_h P_h (X W_V,h + 1 b_V,h') W_O,h + 1 b_O' of the layer, shape of X.
 
-    P_h = softmax((X W_Q,h + 1 b_Q,h')(X W_K,h + 1 b_K,h')' / sqrt(k)).
+    X (..., n, d), W (..., H, d, k), b_O (..., d); P_h = softmax((X W_Q,h + 1 b_Q,h')(X W_K,h + 1
+    b_K,h')' / sqrt(k)).
     """
     Y = X[..., None, :, :]
     queries, keys = Y @ W_Q + b_Q[..., None, :], Y @ W_K + b_K[..., None, :]
@@ -27,9 +28,9 @@ def full_layer(X, W_Q, b_Q, W_K, b_K, W_V, b_V, W_O, b_O):
 
 
 def grouped_layer(X, W_Q, b_Q, W_K, b_K, W_V, b_V, W_O, b_O):
-    """:func:`full_layer` with keys and values of groups, (..., groups, d, k), for their heads.
+    """Output of :func:`full_layer` with keys and values of groups, (..., groups, d, k).
 
-    The heads of a group stand in a row.
+    The heads of a group are neighbors.
     """
     times = W_Q.shape[-3] // W_K.shape[-3]
     W_K, W_V = (repeat(W, times, -3) for W in (W_K, W_V))
@@ -38,7 +39,7 @@ def grouped_layer(X, W_Q, b_Q, W_K, b_K, W_V, b_V, W_O, b_O):
 
 
 def _left(X, W_Q, W_K, W_V, W_O):
-    """sum_h ||W_V,h W_O,h||_2 tanh(c_h diam(X)^2), c_h the rate of W_Q,h W_K,h'."""
+    """Factor sum_h ||W_V,h W_O,h||_2 tanh(c_h diam(X)^2), c_h the rate of W_Q,h W_K,h'."""
     c = collapse.rate(W_Q @ ops.transpose(W_K), W_Q.shape[-1])
     return collapse.sharp_factor(norms.diameter(X), c, spectral_norm(W_V @ W_O))
 
@@ -63,7 +64,7 @@ def _sizes(n: int, d: int, k: int, v: int, H: int) -> dict[str, tuple[int, ...]]
 
 
 def two_tokens(value: float) -> Instance:
-    """Tokens +-e_1, W_Q = W_K = e_1, W_V = value I, and every bias but the query's.
+    """Instance of tokens +-e_1, W_Q = W_K = e_1, W_V = value I and all biases but the query's.
 
     Scores depend on the first feature alone; with the query bias both tokens would attend alike.
     """

@@ -1,4 +1,4 @@
-"""Instances that several collapse checks share: layers and networks with bounded scores."""
+"""Instances of layers and networks, with bounded scores, that several topics share."""
 
 from __future__ import annotations
 
@@ -27,35 +27,36 @@ def layer_sizes(tokens: int, width: int, heads: int) -> dict[str, tuple[int, ...
 def network_sizes(
     tokens: int, width: int, depth: int, heads: int, **more: tuple[int, ...]
 ) -> dict[str, tuple[int, ...]]:
-    """Shapes of tokens and of a network's weights, and of what else is free."""
+    """Shapes of tokens, of a network's weights and of further free parameters."""
     n, d, L, H = tokens, width, depth, heads
     return {"X": (n, d), "W_QK": (L, H, d, d), "b_QK": (L, H, d), "W": (L, H, d, d), **more}
 
 
 def output_diameter(X, W_QK, b_QK, W):
-    """diam(SAN(X))."""
+    """Diameter of the output of a network without skip connections."""
     return norms.diameter(collapse.network(X, W_QK, b_QK, W, KEY_WIDTH))
 
 
 def bounded_layer(
     x, W_QK, b_QK, W, s, u: Any = None, R: Any = None, limit: float = LIMIT
 ) -> Instance:
-    """Scores scaled so that every oscillation is at most ``limit``, by a free share s a head.
+    """Layer with scores scaled so that every oscillation is at most ``limit``.
 
+    The share of the limit is sigmoid(s), with s free for each head.
     Two tokens are R = (u, -u), whose center is the minimizing one.
     """
     R = torch.cat([u, -u], dim=-2) if R is None else R
     largest = oscillation(collapse.scores_of_residual(R, W_QK, KEY_WIDTH)).amax(-1)
-    # the floor keeps noise of nearly equal tokens from being blown up to the limit
+    # the floor keeps rounding noise of nearly equal tokens from being scaled up to the limit
     factor = limit * torch.sigmoid(s) / largest.clamp_min(1e-6)
     return {"R": R, "x": x, "W_QK": W_QK * factor[..., None, None], "b_QK": b_QK, "W": W}
 
 
 def two_token_layer(scale: float, heads: int = 1) -> dict[str, torch.Tensor]:
-    """Two tokens +-(scale, 0), W_QK = e_1 e_1^T, W = e_1 1^T: a large ratio at width 2.
+    """Layer of two tokens +-(scale, 0), W_QK = e_1 e_1^T, W = e_1 1^T: a large ratio at width 2.
 
-    Of several heads, h = 0, 1, ... has 1 + h/H times these scores and 2 - (h + 1)/H times this
-    value map, so that no two are equal.
+    With several heads, head h = 0, 1, ... has 1 + h/H times these scores and 2 - (h + 1)/H times
+    this value map, so that no two are equal.
     """
     h = torch.arange(heads, dtype=torch.float64)
     W_QK = torch.zeros(heads, 2, 2, dtype=torch.float64)
@@ -68,7 +69,7 @@ def two_token_layer(scale: float, heads: int = 1) -> dict[str, torch.Tensor]:
 
 
 def small_scores(heads: int = 1) -> dict[str, torch.Tensor]:
-    """:func:`two_token_layer` where the scores oscillate by 2^-16 or little more."""
+    """Layer of two tokens whose scores oscillate by 2^-16 or little more."""
     return two_token_layer(2.0**-8, heads)
 
 
@@ -97,7 +98,7 @@ def unit_value_map(W, size):
 
 
 def power(x: Any, exponent: float) -> Any:
-    """x^exponent for x > 0."""
+    """Power x^exponent for x > 0."""
     return ops.exp(ops.constant(exponent, x) * ops.log(x))
 
 
@@ -109,17 +110,17 @@ def two_tokens(width: int, size: float) -> torch.Tensor:
 
 
 def along_first_axis(width: int, depth: int, heads: int, value: float) -> torch.Tensor:
-    """value * e_1 e_1^T for every layer and head."""
+    """Maps value * e_1 e_1^T for every layer and head."""
     W = torch.zeros(depth, heads, width, width, dtype=torch.float64)
     W[..., 0, 0] = value
     return W
 
 
 def extremal_network(size: float, depth: int, value: float, heads: int = 1) -> Instance:
-    """Two tokens along the singular vectors of rank-one weights; rate c = q / (4 sqrt(d_qk)) = 1/8.
+    """Network at equality: two tokens along the singular vectors of rank-one maps, rate c = 1/8.
 
     value: the singular value of every value map, with sign. With several heads, head h = 1, 2, ...
-    has h times this rate and value / h: aligned heads attain the bound whatever their sizes are.
+    has h times this rate and value / h, since aligned heads attain the bound at any sizes.
     """
     number = torch.arange(1, heads + 1, dtype=torch.float64)[:, None, None]
     W_QK = along_first_axis(2, depth, heads, 1.0) * number

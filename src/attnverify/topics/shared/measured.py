@@ -21,14 +21,14 @@ def _measured(experiment: Experiment, judge: Judge, **options) -> Measured:
 
 
 def _check(experiment: Experiment) -> Measured:
-    """The criterion as the book asserts it; a twin is a neighbor that must come out false."""
+    """Criterion of an experiment with its twins, neighbors that must come out false."""
     twins = tuple(Twin(title, _measured(experiment, judge)) for title, judge in experiment.twins)
     expected = registry[experiment.claim].asserts == "holds"
     return _measured(experiment, experiment.judge, expected=expected, twins=twins)
 
 
 def of_prefix(prefix: str) -> dict[str, dict[str, Check]]:
-    """The criteria of the experiments whose claims have this prefix."""
+    """Criteria of the experiments whose claims have this prefix."""
     return {
         experiment.claim: {"criterion": _check(experiment)}
         for experiment in EXPERIMENTS.values()

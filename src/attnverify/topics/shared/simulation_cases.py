@@ -1,4 +1,4 @@
-"""The query-key matrices on which simulation, inversion and quadrature are compared."""
+"""Query-key matrices for comparing simulation, inversion and quadrature, and how to compare."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from attnverify.mathematics import localization
 
 @dataclass(frozen=True)
 class Case:
-    """A query-key matrix, a token covariance, a number of tokens and a temperature."""
+    """Case: a query-key matrix, a token covariance, a number of tokens and a temperature."""
 
     W: torch.Tensor
     covariance: torch.Tensor
@@ -23,13 +23,13 @@ class Case:
 
     @property
     def product(self) -> torch.Tensor:
-        """C'WC with the Cholesky factor S = CC': the package itself takes the symmetric root."""
+        """Product C'WC with the Cholesky factor S = CC'; the package uses the symmetric root."""
         factor = torch.linalg.cholesky(self.covariance)
         return factor.mT @ self.W @ factor
 
     @functools.cached_property
     def weights(self) -> torch.Tensor:
-        """(tokens, 2 d) chi-square weights of the exact law."""
+        """Chi-square weights (tokens, 2 d) of the exact law."""
         return localization.weights(self.product, self.tokens)
 
     @property
@@ -42,7 +42,7 @@ def _diagonal(*values: float | int) -> torch.Tensor:
 
 
 def _mixing() -> torch.Tensor:
-    """A covariance that is not the identity."""
+    """Covariance other than the identity."""
     return 0.75 * torch.eye(4, dtype=torch.float64) + 0.25
 
 
@@ -67,8 +67,8 @@ CASES = {
 def within(deviations: Iterable[float], most: float | int) -> tuple[bool | None, float]:
     """Whether the largest deviation is at most ``most``, and that deviation.
 
-    Unknown if one is NaN: it is the largest then, and no comparison with it is true. Python's
-    ``max`` would drop it unless it came first.
+    The answer is None if a deviation is NaN: torch's maximum is then NaN, which compares as false,
+    while Python's ``max`` would drop it unless it came first.
     """
     worst = float(torch.tensor(list(deviations), dtype=torch.float64).max())
     return certain(worst <= most, worst > most), worst

@@ -1,4 +1,4 @@
-"""Checks of the softmax lemmas."""
+"""Checks of the softmax lemmas: perturbation, total variation, linearization, piecewise form."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INSIDE = 1 - 2.0**-40  # keeps osc(e) <= x* after rounding; checked in balls
 
 
 def _bounded(base, e, s, limit: float = softmax.critical_float() * INSIDE):
-    """e rescaled to an oscillation between 0 and the limit, chosen by the free number s."""
+    """Instance whose e is rescaled to an oscillation below the limit, by the free number s."""
     size = softmax.oscillation(e)[..., None].clamp_min(1e-300)
     return {"base": base, "e": e * (limit * torch.sigmoid(s) / size)}
 
@@ -71,7 +71,7 @@ LOWER = Inequality(
 
 
 def _upper_lemma(end: Callable[[], flint.arb]) -> Verdict:
-    """e^x <= 1 + 2x on [0, end]: f = 1 + 2x - e^x is concave with f(0) = 0.
+    """Whether e^x <= 1 + 2x on [0, end]: f = 1 + 2x - e^x is concave with f(0) = 0.
 
     f increases on (0, near], is positive on a cover of [near, end - near] and decreases on
     [end - near, end], where it ends at f(end). At end = x* that is 0 exactly, by the closed form
@@ -95,7 +95,7 @@ def _upper_lemma(end: Callable[[], flint.arb]) -> Verdict:
 
 
 def _lower_lemma(slope: int, denominator: int = 1) -> Verdict:
-    """e^-x >= 1 - (slope/denominator) x for x >= 0: the difference is 0 at 0 and increasing.
+    """Whether e^-x >= 1 - (slope/denominator) x for all x >= 0; both sides are equal at 0.
 
     Its derivative slope/denominator - e^-x is increasing in x, so it is >= 0 everywhere on
     x >= 0 exactly when it is so at 0.
@@ -123,7 +123,7 @@ def _variation_bound(u, e):
 
 
 def _two_and_two() -> dict[str, torch.Tensor]:
-    """Two tokens rise by 2 against two others, all by 3 more: osc(e) is not the largest |e|."""
+    """Instance where two tokens rise by 2 and all by 3 more, so osc(e) is not the largest |e|."""
     u, e = [-1.0, -1.0, 0.0, 0.0], [5.0, 5.0, 3.0, 3.0]
     return {"u": torch.tensor(u).double(), "e": torch.tensor(e).double()}
 
@@ -147,7 +147,7 @@ VARIATION = (
 
 
 def _odds_lemma(factor: Any) -> Verdict:
-    """factor * (1-q)/(1+q) - [a - a q^2/(a q^2 + 1 - a)] >= 0 for all a in [0,1], q in (0,1].
+    """Whether factor (1-q)/(1+q) >= a - a q^2/(a q^2 + 1 - a) for all a in [0,1], q in (0,1].
 
     With factor 1 the difference is (1-q)/(1+q) times (1 - a(1+q))^2 over 1 - a(1 - q^2) > 0: a
     square, so the sign is settled for all reals at once. Otherwise the value at a = 1/(1+q), where
@@ -179,7 +179,7 @@ def _linearization(bound: Callable, extremal: Callable) -> Inequality:
 
 
 def one_large_logit(tokens: int, D: float) -> dict[str, torch.Tensor]:
-    """u = (D, 0, ..., 0), the extremal row as the number of tokens grows."""
+    """Logits u = (D, 0, ..., 0), the extremal row as the number of tokens grows."""
     u = torch.zeros(tokens, dtype=torch.float64)
     u[0] = D
     return {"u": u}
@@ -196,7 +196,7 @@ LINEARIZATION_SHARP = _linearization(
 
 
 def _weaker(factor: Any) -> Verdict:
-    """factor D^2 e^D / 2 >= e^D - 1 - D for all D >= 0.
+    """Whether factor D^2 e^D / 2 >= e^D - 1 - D for all D >= 0.
 
     k(D) = (1 + D) e^-D - 1 + factor D^2/2 has k(0) = 0 and k'(D) = D (factor - e^-D), which is
     >= 0 for all D >= 0 exactly when factor >= 1.
@@ -234,7 +234,7 @@ PIECEWISE = (
 
 
 def _blocked(u, s, threshold: float = 1.0):
-    """The first logit lowered until u_1 <= mean(u) - threshold, with a little room for rounding."""
+    """Instance whose first logit is at most mean(u) - threshold, with room for rounding."""
     rest, T = u[..., 1:], u.shape[-1]
     gap = threshold * (1 + 2.0**-40) + torch.nn.functional.softplus(s)
     first = rest.mean(-1, keepdim=True) - gap * T / (T - 1)
@@ -254,7 +254,7 @@ def _others_equal() -> dict[str, torch.Tensor]:
 
 
 def _share(u):
-    """1/(e T)."""
+    """Bound 1/(e T) on the weight of one blocked token."""
     return ops.exp(-ops.full(u.shape[:1], 1, u)) / u.shape[-1]
 
 
@@ -278,7 +278,7 @@ BLOCKED = (
 
 
 def _blocked_together(rest, s, threshold: float = 1.0):
-    """Logits ``low`` at most mean - threshold, the other logits shifted so that all sum to 0."""
+    """Instance whose logits ``low`` are at most -threshold and all logits sum to 0."""
     low = -threshold * (1 + 2.0**-40) - torch.nn.functional.softplus(s)
     shift = rest.mean(-1, keepdim=True) + low.sum(-1, keepdim=True) / rest.shape[-1]
     return {"low": low, "rest": rest - shift}
@@ -291,12 +291,12 @@ def _all_low(low, rest):
 
 
 def _low_mass(low, rest):
-    """The attention that the tokens with logits ``low`` have together; (...)."""
+    """Attention weight of all tokens with logits ``low`` together; (...)."""
     return ops.sum(ops.softmax(ops.join([low, rest], -1))[..., : low.shape[-1]], -1)
 
 
 def _largest_loss(low, rest):
-    """1/(1 + e^2)."""
+    """Bound 1/(1 + e^2) on the weight of all blocked tokens together."""
     one = ops.full(low.shape[:1], 1, low)
     return one / (one + ops.exp(one + one))
 
@@ -330,12 +330,12 @@ LOST = (
 
 
 def _mass(u):
-    """The sum of the model's weights; (...)."""
+    """Sum of the weights of the piecewise linear model; (...)."""
     return ops.sum(softmax.piecewise_linear(u), -1)
 
 
 def _all_but_one() -> dict[str, torch.Tensor]:
-    """Four logits so far above the fifth that each has weight 1 in the model."""
+    """Logits of which four are so far above the fifth that each has weight 1 in the model."""
     return {"u": torch.tensor([4.0, 4.0, 4.0, 4.0, -16.0], dtype=torch.float64)}
 
 

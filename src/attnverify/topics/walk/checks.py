@@ -17,22 +17,23 @@ from attnverify.mathematics import entropy, softmax_row, walk
 from attnverify.support.verdict import Verdict
 from attnverify.topics.shared.simulation_cases import CASES, Case, within
 
-# tokens: an array that is only there for its length T; the covariance is S = R R'
+# ``tokens`` is an array of which only the length T counts; the covariance is S = R R'
 SIZES = tuple({"W": (d, d), "R": (d, d), "tokens": (T,)} for T, d in ((2, 2), (3, 1), (5, 3)))
 
 
 def _innovations(tokens) -> np.ndarray:
-    """(T, T): coefficient of step s in x_i - mean(x); of x_T every coefficient is 1."""
+    """Coefficients (T, T) of step s in x_i - mean(x); in x_T every coefficient is 1."""
     T = tokens.shape[-1]
     i, s = np.arange(1, T + 1)[:, None], np.arange(1, T + 1)[None, :]
     return (s <= i).astype(int) * T - (T - s + 1)  # times T, so that they are integers
 
 
 def _brute(W, R, tokens):
-    """Mean and variance of y'Wx_T as a quadratic form in the T d independent steps; (..., T, 2).
+    """Mean and variance of a score from the quadratic form in all T d steps; (..., T, 2).
 
-    With c the coefficients of y = x_i - mean(x) the form is sum_{s,s'} e_s' (c_s M) e_s',
-    M = R'WR: mean sum_s c_s tr(M), variance half the squared norm of the form plus its transpose.
+    The score is y'Wx_T. With c the coefficients of y = x_i - mean(x) the form is sum_{s,s'} e_s'
+    (c_s M) e_s', M = R'WR: mean sum_s c_s tr(M), variance half the squared norm of the form plus
+    its transpose.
     """
     M, T = ops.transpose(R) @ W @ R, tokens.shape[-1]
     c = _like(_innovations(tokens), M) / ops.constant(T, M)  # (T, T)
@@ -46,7 +47,7 @@ def _brute(W, R, tokens):
 
 
 def _column(value):
-    """A last axis of length 1, also for a single exact number."""
+    """Array with a last axis of length 1, also for a single exact number."""
     return (value if ops.is_torch(value) else np.asarray(value, dtype=object))[..., None]
 
 
@@ -70,7 +71,7 @@ def _closed(W, R, tokens, spread: Callable | None = None):
 
 
 def _moment_bound(W, R, tokens):
-    """Rounding bound by the formulas of absolute values.
+    """Rounding bound from the formulas in absolute values.
 
     |M| needs 4d roundings an entry; a form entry 4 more, doubled by the square, then T^2 d^2
     summands. On the other side S needs 2d, a trace of four factors 8d + d^2, and 20 cover g and h.
@@ -106,7 +107,7 @@ MOMENTS = _moments(
 
 
 def _symmetrized(W, R, tokens):
-    """The variance of the symmetric case used for any W."""
+    """Variance by the formula for symmetric W, used for any W by a twin."""
     T, S = tokens.shape[-1], R @ ops.transpose(R)
     i, T = walk.indices(T, W), T * ops.constant(1, W)
     trace, frobenius, _ = (_column(v) for v in walk.traces(W, S))
@@ -138,13 +139,13 @@ SAME = _same_spread(
 
 
 def _variance(W, R, tokens):
-    """Var/T^2 by the closed form; (..., T)."""
+    """Variance over T^2 by the closed form; (..., T)."""
     T = tokens.shape[-1]
     return _closed(W, R, tokens)[..., 1] / ops.constant(T * T, W)
 
 
 def _limit(W, R, tokens, finite: bool = True, middle: bool = True):
-    """tr(WSW'S) v_gamma(t_i) less the finite-size term, with gamma tr(WSW'S) = tr(WSWS)."""
+    """Limit tr(WSW'S) v_gamma(t_i) less the finite-size term, gamma tr(WSW'S) = tr(WSWS)."""
     T, S = tokens.shape[-1], R @ ops.transpose(R)
     i, T = walk.indices(T, W), T * ops.constant(1, W)
     _, frobenius, square = (_column(v) for v in walk.traces(W, S))
@@ -170,7 +171,7 @@ LIMIT = _limit_check(
 
 
 def _symmetric_variance(W, tokens):
-    """Var/T^2 + tr(W^2)/(12 T^2) for S = I and the symmetric W + W'."""
+    """Variance over T^2 plus tr(W^2)/(12 T^2), for S = I and the symmetric W + W'."""
     W = W + ops.transpose(W)
     T = tokens.shape[-1]
     size = _column(ops.sum(ops.square(W), (-2, -1)))
@@ -179,7 +180,7 @@ def _symmetric_variance(W, tokens):
 
 
 def _polynomial(W, tokens, constant: int = 7):
-    """(2t^2 - 2t + 7/12) tr(W^2)."""
+    """Polynomial (2t^2 - 2t + 7/12) tr(W^2) of the symmetric limit."""
     W = W + ops.transpose(W)
     T = tokens.shape[-1] * ops.constant(1, W)
     t = walk.position(walk.indices(tokens.shape[-1], W), T)
@@ -206,7 +207,7 @@ ERRORS = 4  # standard errors of a simulated mean
 
 
 def _covariances(bridge: Callable) -> Verdict:
-    """Tokens of a walk with unit steps against sqrt(T) (b(i/T) + i/T z), in rationals.
+    """Whether a walk with unit steps has the covariances of sqrt(T) (b(i/T) + i/T z), in rationals.
 
     x_i - (i/T) x_T has coefficient [s <= i] - i/T at step s. It must be independent of x_T and
     have T times the covariance of the bridge.
@@ -232,7 +233,7 @@ COVARIANCES = Decision(
 
 
 def _statistics(u: Tensor) -> Tensor:
-    """Figures of rows of logits (n, T), each (n,): what tells two laws of rows apart."""
+    """Statistics (n,) of rows of logits (n, T) by which two laws of rows are told apart."""
     p = torch.softmax(u, -1)
     contrast = softmax_row.contrast(p, p.shape[-1] // 2)
     parts = [entropy.entropy(u), contrast, contrast.square(), p[:, 0] * p[:, -1], p.amax(-1)]
@@ -249,14 +250,14 @@ def _whole(product: Tensor, case: Case, samples: int, random: torch.Generator) -
 
 
 def _independent(product: Tensor, case: Case, samples: int, random: torch.Generator) -> Tensor:
-    """The drift and the size of the bridge from two different z."""
+    """Logits whose drift and bridge size come from two different z, for a twin."""
     u, v = (_whole(product, case, samples, random) for _ in range(2))
     t = walk.indices(case.tokens, u) / case.tokens
     return u - u[:, -1:] * t + v[:, -1:] * t
 
 
 def _same_law(logits: Callable, samples: int = 1 << 18) -> Verdict:
-    """Figures of simulated walks against those of the stated law.
+    """Whether statistics of simulated walks agree with those of the stated law.
 
     Two means of n values each differ by at most 4 times the root of the sum of their squared
     standard errors; 30 comparisons of equal laws all pass but with probability 30 * 6.4e-5.

@@ -48,10 +48,10 @@ import json
 import sys
 
 sys.path[:0] = ["/attnverify.zip", "/libraries.zip"]
-from attnverify.book.inpage import absent
+from attnverify.book.inpage import absent_libraries
 
 # for the life of this interpreter: formulas are looked up when a cell first uses them
-lasting = absent.standing_in()
+lasting = absent_libraries.standing_in()
 lasting.__enter__()
 from attnverify.book.inpage.session import Session
 

@@ -28,7 +28,7 @@ arb = flint.arb
 
 
 def _bounded(base, E, s):
-    """Rows scaled together so that the largest oscillation is a free share of x*."""
+    """Instance with rows scaled together so that the largest oscillation is a free share of x*."""
     largest = oscillation(E).amax(-1, keepdim=True).clamp_min(1e-6)
     return {"base": base, "E": E * (LIMIT * torch.sigmoid(s) / largest)[..., None]}
 
@@ -39,18 +39,18 @@ def _within(base, E):
 
 
 def _square(base, E):
-    """||E||_1^2."""
+    """Square ||E||_1^2, the right side of the claim."""
     return ops.square(norms.max_column_sum(E))
 
 
 def one_row(size: float) -> Instance:
-    """Two tokens of equal weight, one row (size, -size): both factors are tanh(size)/2."""
+    """Instance of two tokens and one row (size, -size), where both factors are tanh(size)/2."""
     zero = torch.zeros(2, dtype=torch.float64)
     return {"base": zero, "E": torch.tensor([[size, -size]], dtype=torch.float64)}
 
 
 def anchor(rows: int) -> Instance:
-    """One token holds half of the weight; each of the others is raised by log(4 rows) in a row."""
+    """Instance where one token has half of the weight and each other is raised in one row."""
     base = torch.zeros(rows + 1, dtype=torch.float64)
     base[0] = torch.tensor(float(rows)).double().log()
     E = torch.zeros(rows, rows + 1, dtype=torch.float64)
@@ -78,7 +78,7 @@ def _sum(base, E):
 
 
 def _small(base, E, s):
-    """Columns of absolute sum at most log 2, which is above 0.6931."""
+    """Instance with columns of absolute sum at most log 2, which is above 0.6931."""
     largest = norms.max_column_sum(E)[..., None].clamp_min(1e-6)
     return {"base": base, "E": E * (0.6931 * torch.sigmoid(s) / largest)[..., None]}
 
@@ -100,8 +100,9 @@ SUM = Inequality(
 
 
 def _large_columns(D: arb) -> Verdict:
-    """What is left for B = ||E||_1 >= log 2, oscillations at most D, tau = tanh(D/4).
+    """Whether the claim holds for B = ||E||_1 >= log 2 and oscillations at most D.
 
+    tau = tanh(D/4).
     On [log 2, 0.77]: tau < B/2 and tau eta < (B/2 - tau)^2 with
     eta = (log 2 - B + e^B/2 - 1)/2. On [0.77, D]: tau (1 + kappa(B)) < B. From D on kappa is at
     most kappa(D), so the end of that range settles the rest.
@@ -123,7 +124,7 @@ def _large_columns(D: arb) -> Verdict:
 
 
 def _critical() -> Verdict:
-    """At D = x*, enclosed from above: all three increase with D on the side that matters."""
+    """Verdict at x* rounded up, which covers every D <= x*."""
     return _large_columns(arb("1.25644"))
 
 

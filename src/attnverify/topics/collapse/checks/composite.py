@@ -25,12 +25,12 @@ from attnverify.topics.shared.layer_instances import (
 
 
 def _residual_two(R, x, W_QK, b_QK, W):
-    """The minimal composite value for two tokens: the center is the mean."""
+    """Least composite value of the residual for two tokens, whose best center is the mean."""
     return norms.composite(norms.mean_centered(collapse.layer(R + x, W_QK, b_QK, W, KEY_WIDTH)))
 
 
 def _moved(R, x, W_QK, b_QK, W):
-    """sum_h (P_h - 1 r_h^T) R W_h: the output minus the center that the proof takes."""
+    """Output minus the center of the proof, sum_h (P_h - 1 r_h^T) R W_h."""
     P = collapse.attention(R + x, W_QK, b_QK, KEY_WIDTH)
     S = R[..., None, :, :]
     scores = (x[..., None, :, :] @ W_QK + b_QK[..., None, :]) @ ops.transpose(S)
@@ -39,17 +39,17 @@ def _moved(R, x, W_QK, b_QK, W):
 
 
 def _residual_any(**instance):
-    """At least the minimal composite value: what is checked is stronger than the statement."""
+    """Composite value with the center of the proof, at least the least one that is claimed."""
     return norms.composite(_moved(**instance))
 
 
 def _residual_least(**instance):
-    """At most the minimal composite value: twins must be false with every center."""
+    """Lower bound on the least composite value, since twins must be false for every center."""
     return least_composite(_moved(**instance))
 
 
 def bound(constant: Callable) -> Callable:
-    """constant ||R||^3, the right side of a one-layer bound."""
+    """Right side constant ||R||^3 of a one-layer bound."""
 
     def right(R, x, W_QK, b_QK, W):
         return collapse.cubic(constant(R, W_QK, W, KEY_WIDTH), norms.composite(R))
@@ -63,26 +63,26 @@ def _version_2(R, W_QK, W, key_width):
 
 
 def _sharpened(R, W_QK, W, key_width):
-    """One head: its largest oscillation decides the constant that replaces 4."""
+    """Constant of one head, where the largest oscillation decides what replaces 4."""
     D = oscillation(collapse.scores_of_residual(R, W_QK, key_width))[..., 0, :]
     constant = collapse.unconditional_constant(ops.amax(D, -1))
     return constant * collapse.corrected_constant(R, W_QK, W, key_width) / ops.constant(4, R)
 
 
 def _root_two(R, W_QK, W, key_width):
-    """sqrt(2) in place of 4."""
+    """Constant with sqrt(2) in place of 4."""
     return collapse.corrected_constant(R, W_QK, W, key_width) / ops.root(8, R)
 
 
 def _best_gamma(R, W_QK, W, key_width):
-    """gamma / sqrt(2) in place of 4 gamma."""
+    """Constant with gamma / sqrt(2) in place of 4 gamma."""
     return _version_2(R, W_QK, W, key_width) / ops.root(32, R)
 
 
 def _layers(constant: Callable, heads: int = 1, extremal=(), more=()) -> dict[str, Inequality]:
-    """The two checks of a one-layer bound: exact center for two tokens, the proof's for more.
+    """Two checks of a one-layer bound: two tokens with the best center, more with the proof's.
 
-    extremal, more: extremal instances of either.
+    extremal, more: extremal instances of the two.
     """
     two = Inequality(
         left=_residual_two,
@@ -103,7 +103,7 @@ def _layers(constant: Callable, heads: int = 1, extremal=(), more=()) -> dict[st
 
 
 def refuted_at(checks: dict[str, Inequality], *factors: float) -> dict[str, Inequality]:
-    """Each check with a twin of a smaller constant, by a factor of its right side."""
+    """Checks with a twin each, whose right side is smaller by a factor."""
     pairs = zip(checks.items(), factors, strict=True)
     return {name: check.times(factor) for (name, check), factor in pairs}
 
@@ -116,7 +116,7 @@ SINGLE_LAYER = refuted_at(
 
 
 def _unconditional(constant: Callable, *more: Callable) -> dict[str, Inequality]:
-    """The checks of a bound without a condition."""
+    """Checks of a bound that needs no condition."""
     checks = _layers(constant, extremal=(small_scores,), more=more).items()
     return {
         name: replace(check, hypotheses=None, build=unconditional_layer) for name, check in checks
@@ -124,12 +124,12 @@ def _unconditional(constant: Callable, *more: Callable) -> dict[str, Inequality]
 
 
 def unconditional_layer(**parameters):
-    """A layer with scores of any size up to depth.WIDE."""
+    """Layer whose scores have any size up to depth.WIDE."""
     return bounded_layer(**parameters, limit=depth.WIDE)
 
 
 def pulled_apart(tokens: int = 4, exponent: int = 10) -> dict[str, torch.Tensor]:
-    """Tokens e_1, e_2, 0, 0, ...; the first attends to one of two and away from the other.
+    """Layer of tokens e_1, e_2, 0, ...; the first attends to one of two, away from the other.
 
     W_QK = 2 w e_1 (e_1 - e_2)^T with w = 2^-exponent (d_qk = 4), W_V = I, and a query bias that
     leaves a zero token a weight of about e^-40.
@@ -157,7 +157,7 @@ BEST_GAMMA = refuted_at(_unconditional(_best_gamma, small_scores), 0.9999, 0.999
 
 
 def pulled_apart_twice() -> dict[str, torch.Tensor]:
-    """Two heads alike on :func:`pulled_apart`; the center of the proof is the best one there."""
+    """Layer of two equal heads on :func:`pulled_apart`, where the proof's center is best."""
     one = pulled_apart()
     heads = {k: one[k].repeat(2, *[1] * (one[k].ndim - 1)) for k in ("W_QK", "b_QK", "W")}
     return {**one, **heads}

@@ -41,7 +41,7 @@ PROOF_GAP = _counterexample(partial(_gap, 3), ("E = I of size 2 does it too", pa
 
 
 def _condition(k: int) -> Verdict:
-    """The factor that the statement names, 1.565 cut off after three digits."""
+    """Whether the ratio exceeds the factor of the statement, 1.565 cut off after three digits."""
     ratio = heads.unconditional_ratio(k)
     holds = certain(ratio > arb("1.565") and ratio < arb("1.566"), ratio <= 1)
     return Verdict(
@@ -82,7 +82,7 @@ def _printed(d: int, low: str, high: str) -> Verdict:
 
 
 def _smallest(d: int) -> Verdict:
-    """d is the smallest width at which some t of this family violates the bound with gamma = 1.
+    """Whether d is the smallest width where some t of the family breaks the bound with gamma = 1.
 
     The ratio rises to (y + 1/y) / 16, y = d^(1/4), as t falls to 0 (tanh(s) < s), and y + 1/y
     increases for y >= 1; so the test is y + 1/y > 16 at d and not at d - 1.

@@ -40,7 +40,7 @@ def sizes(depth: int, width: int, heads: int = 1) -> dict[str, tuple[int, ...]]:
 
 
 def bounded_network(u, x, W_QK, b_QK, W, s, limit: float = LIMIT, after: Callable | None = None):
-    """Two tokens; the scores of every layer scaled at that layer's own input.
+    """Network on two tokens whose scores are scaled, layer by layer, at that layer's input.
 
     after: what follows layer i, a function of (i, tokens).
     """
@@ -57,7 +57,7 @@ def bounded_network(u, x, W_QK, b_QK, W, s, limit: float = LIMIT, after: Callabl
 
 
 def states(X, W_QK, b_QK, W, after: Callable | None = None) -> Iterator[tuple[Any, Any, Any]]:
-    """Residual, W_QK and W of every layer; last the residual of the output, with no maps."""
+    """States (residual, W_QK, W) of every layer, and last the residual of the output."""
     for i in range(W.shape[-4]):
         Q, V = W_QK[..., i, :, :, :], W[..., i, :, :, :]
         yield norms.mean_centered(X), Q, V
@@ -67,22 +67,22 @@ def states(X, W_QK, b_QK, W, after: Callable | None = None) -> Iterator[tuple[An
 
 
 def inner(**instance: Any) -> list[tuple[Any, Any, Any]]:
-    """The states at the inputs of the layers."""
+    """States at the inputs of the layers."""
     return list(states(**instance))[:-1]
 
 
 def residual(**instance: Any) -> Any:
-    """The least composite value of the output."""
+    """Least composite value of the residual of the output."""
     return norms.composite(list(states(**instance))[-1][0])
 
 
 def largest(function: Callable, layers: list[tuple[Any, ...]]) -> Any:
-    """The largest value of a function of (R, W_QK, W) over the layers."""
+    """Largest value of a function of (R, W_QK, W) over the layers."""
     return ops.amax(ops.stack([function(*layer) for layer in layers], -1), -1)
 
 
 def bound(constant: Callable, iterate: Callable = collapse.iterate) -> Callable:
-    """C^((3^L - 1)/2) ||res X||^(3^L), C the largest constant(R, W_QK, W, d_qk) of the layers."""
+    """Bound C^((3^L - 1)/2) ||res X||^(3^L) with the largest constant C of the layers."""
 
     def right(X, W_QK, b_QK, W):
         C = largest(lambda *at: constant(*at, KEY_WIDTH), inner(X=X, W_QK=W_QK, b_QK=b_QK, W=W))
@@ -92,12 +92,12 @@ def bound(constant: Callable, iterate: Callable = collapse.iterate) -> Callable:
 
 
 def within_condition(**instance: Any) -> list[tuple[Any, Any]]:
-    """D_i <= x* at every layer."""
+    """Hypothesis D_i <= x* at every layer."""
     return [p for R, Q, _ in inner(**instance) for p in oscillations_bounded(R, Q)]
 
 
 def more(constant, size, depth: int):
-    """constant^((3^L - 1)/2 + 1/25) size^(3^L)."""
+    """Bound of a twin, constant^((3^L - 1)/2 + 1/25) size^(3^L)."""
     return collapse.iterate(constant, size, depth) * power(constant, 0.04)
 
 
@@ -105,8 +105,9 @@ MORE = "the exponent (3^L - 1)/2 + 0.04 in place of (3^L - 1)/2"
 
 
 def two_layers(value: float = 1.0, heads: int = 1) -> Instance:
-    """Both layers lose as little as one can: ||R||, ||R W|| and ||E|| are as large as allowed.
+    """Network of two layers that both keep as much as a layer can.
 
+    ||R||, ||R W|| and ||E|| are as large as allowed.
     Tokens +-e_1/256 with W_QK = e_1 e_1^T and W = value e_1 1^T; then +-t (1, 1) with W_QK = I and
     W = value 1 e_1^T. Several heads are alike.
     """
@@ -117,7 +118,7 @@ def two_layers(value: float = 1.0, heads: int = 1) -> Instance:
 
 
 def one_layer() -> Instance:
-    """The first of :func:`two_layers` by itself."""
+    """Network of the first of :func:`two_layers` alone."""
     both = two_layers()
     return {name: value if name == "X" else value[:1] for name, value in both.items()}
 
@@ -125,9 +126,9 @@ def one_layer() -> Instance:
 def refuted(
     check: Inequality, right: Callable, factor: float, tiny: Callable[[], Instance]
 ) -> Inequality:
-    """With the nearest false neighbors: a smaller factor, and a larger exponent of the constant.
+    """Check with its nearest false neighbors: a smaller factor, a larger exponent.
 
-    right: the right side with ``iterate`` for a parameter; tiny: an instance with a tiny constant.
+    right: the right side with ``iterate`` as a parameter; tiny: an instance with a tiny constant.
     """
     return check.times(factor).but(MORE, right=partial(right, iterate=more), extremal=(tiny,))
 
@@ -157,7 +158,7 @@ WITHOUT_GAMMA = refuted(
 
 
 def _free_sizes(slack, **parameters):
-    """beta and gamma at least those of every layer; two tokens have gamma = 1/sqrt(2)."""
+    """Free beta and gamma, at least those of every layer; two tokens have gamma = 1/sqrt(2)."""
     made = bounded_network(**parameters)
     with torch.no_grad():
         beta = largest(_beta, inner(**made))
@@ -170,16 +171,16 @@ def _beta(R, W_QK, W):
 
 
 def _version_2(beta, gamma, iterate: Callable = collapse.iterate, **network):
-    """(4 gamma beta / sqrt(d_qk))^((3^L - 1)/2) ||res X||^(3^L)."""
+    """Bound (4 gamma beta / sqrt(d_qk))^((3^L - 1)/2) ||res X||^(3^L) of version 2."""
     C = ops.constant(4, beta) * gamma[..., 0] * beta[..., 0] / ops.root(KEY_WIDTH, beta)
     X = network["X"]
     return iterate(C, norms.composite(norms.mean_centered(X)), network["W"].shape[-4])
 
 
 def _any_sign(beta, gamma, **network) -> list[tuple[Any, Any]]:
-    """D_i <= x*, beta_l <= beta, and gamma_l <= gamma in the form that E = 0 meets.
+    """Hypotheses D_i <= x*, beta_l <= beta and gamma_l <= gamma, in a form that E = 0 meets.
 
-    That is sqrt(sum_i D_i max_i D_i) <= 2 gamma ||E||_1.
+    The last one is sqrt(sum_i D_i max_i D_i) <= 2 gamma ||E||_1.
     """
     pairs = within_condition(**network)
     for R, Q, V in inner(**network):
@@ -196,7 +197,7 @@ def _hypotheses(beta, gamma, **network) -> list[tuple[Any, Any]]:
 
 
 def no_scores(gamma: float) -> Instance:
-    """One layer with W_QK = 0, so E = 0, and beta = 1: no layer asks anything of gamma."""
+    """Network of one layer with W_QK = 0, so E = 0, and beta = 1: gamma may be anything."""
     one = torch.ones(1, 1, 1, 1, dtype=torch.float64)
     return {
         "X": torch.tensor([[1.0], [-1.0]], dtype=torch.float64),
@@ -239,7 +240,7 @@ VERSION_2 = refuted(
 
 
 def pulled_apart(share: float, tokens: int = 6, exponent: int = 10) -> Verdict:
-    """share times the constant bounds one layer of two heads alike on the tokens e_1, e_2, 0, ...
+    """Whether share times the constant bounds a layer of two equal heads on e_1, e_2, 0, ...
 
     W_QK,h = 2 w e_1 (e_1 - e_2)^T, d_qk = 4, W_h = I. The center 0 is the best one of the input,
     so ||R||_{1,inf} = 1. The rows 2, 3, ... of the output have equal scores and are equal; the

@@ -1,7 +1,7 @@
 """Certified instances of the many-heads bounds at any width: layers given by distinct entries.
 
 The layer is evaluated by :func:`attnverify.mathematics.collapse.layer` on its distinct tokens,
-features and output columns; why that is the same layer is said in
+features and output columns. Why that is the same layer is explained in
 :func:`attnverify.mathematics.heads.wide_family_distinct`, derived in the notebook and tested
 against the dense layer at small sizes.
 """
@@ -27,7 +27,7 @@ LIMITS = "these instances"
 
 
 class Layer(NamedTuple):
-    """In balls: left side, ||R||, q_h ||W_h|| over the root of d_qk by head, D, gamma."""
+    """Quantities of a layer in balls: left side, ||R||, q_h ||W_h|| / sqrt(d_qk), D, gamma."""
 
     left: arb
     size: arb
@@ -37,18 +37,18 @@ class Layer(NamedTuple):
 
     @property
     def printed(self) -> arb:
-        """Left over right of the printed bound with gamma = 1."""
+        """Left over right side of the printed bound with gamma = 1."""
         beta = ops.amax(self.heads, -1)
         return self.left / collapse.cubic(4 * len(self.heads) * beta, self.size)
 
     def dimension(self, d: int) -> arb:
-        """Left over right of claim collapse.multi-head-dimension."""
+        """Left over right side of claim collapse.multi-head-dimension."""
         constant = heads.dimension_factor(self.D, d) * ops.sum(self.heads, -1)
         return self.left / collapse.cubic(constant, self.size)
 
 
 def _layer(i: dict[str, Any], left: arb, key_width: int) -> Layer:
-    """The right sides' quantities of a layer whose tokens have the minimizing center 0."""
+    """Quantities of the right sides for a layer whose tokens have the best center 0."""
     features = np.full(i["X"].shape[-1], arb(1), dtype=object)
     return Layer(
         left=left,
@@ -66,7 +66,7 @@ def _output(i: dict[str, Any], key_width: int) -> Any:
 def family(
     d: int, n: int, w: float, bias: float = 128.0, after: Callable[[Any], Any] = lambda Y: Y
 ) -> Layer:
-    """The family with tokens e_1, e_2, 0, ..., 0 at width d with n tokens.
+    """Layer of the family with n tokens e_1, e_2, 0, ..., 0 of width d.
 
     after: what follows the layer, the same map for equal rows and for equal columns.
     Rows 2, 3, ... of the output are equal: their scores are those of the base row. The least
@@ -85,7 +85,7 @@ def family(
 
 
 def pair(d: int, t) -> Layer:
-    """The family of two tokens; its best center is the mean."""
+    """Layer of the family with two tokens, whose best center is the mean."""
     i = heads.pair_distinct(d, t)
     left = heads.repeated_composite(norms.mean_centered(_output(i, 1)), i["rows"], i["columns"])
     return _layer(i, left, 1)
@@ -94,7 +94,7 @@ def pair(d: int, t) -> Layer:
 def large(
     d: int, zeros: int = 10**13, key_width: int = 2**14, bias: float = 128.0, **scores: Any
 ) -> tuple[arb, arb]:
-    """Left over right of the printed bound with gamma = 1, and D, of the family with large scores.
+    """Left over right side of the printed bound, gamma = 1, and D, for the large scores.
 
     scores: its parameters where they are not :data:`attnverify.mathematics.heads.LARGE_SCORES`.
     Raises ArithmeticError where the residual's lower bound does not hold.
@@ -117,7 +117,7 @@ def _certified(run: Callable[[], Verdict], twin: str, other: Callable[[], Verdic
 
 
 def _violates(words: str, make: Callable[[], Layer]) -> Verdict:
-    """The printed bound is false at this layer, which meets D <= x*; with and without gamma."""
+    """Decision that the printed bound fails at a layer with D <= x*, with and without gamma."""
     with ops.precision(BITS):
         layer = make()
         ratio, with_gamma = layer.printed, layer.printed / layer.gamma
@@ -128,7 +128,7 @@ def _violates(words: str, make: Callable[[], Layer]) -> Verdict:
 
 
 def _violates_first(d: int) -> Verdict:
-    """The printed bound with gamma = 1 is false at the layer with large scores, D <= x*."""
+    """Whether the printed bound with gamma = 1 fails at the layer with large scores, D <= x*."""
     with ops.precision(BITS):
         ratio, D = large(d)
         holds = certain(D <= critical_oscillation() and ratio > 1, ratio < 1)
@@ -145,7 +145,7 @@ def _pair(d: int) -> Callable[[], Verdict]:
 
 
 def _bounded(share: float) -> Verdict:
-    """share * K(D, d) bounds the family, at four widths."""
+    """Whether share * K(D, d) bounds the family at four widths."""
     with ops.precision(BITS):
         sizes = ((2, 10**6), (4, 10**6), (100, 10**6), (20_000, 10**9))
         ratios = [family(d, n, 2.0**-10).dimension(d) / share for d, n in sizes]
@@ -156,7 +156,7 @@ def _bounded(share: float) -> Verdict:
 
 
 def _allowed(d: int, D: Callable[[], arb]) -> Verdict:
-    """K(D, d) <= 4; K increases with D and with d."""
+    """Whether K(D, d) <= 4, where K increases with D and d."""
     with ops.precision(BITS):
         K = heads.dimension_factor(D(), d)
         words = f"K = {K.str(12)} at d = {d}"

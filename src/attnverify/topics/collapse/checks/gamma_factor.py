@@ -20,7 +20,7 @@ BIAS = 128.0  # leaves the tokens from e_3 on a weight of e^-128
 
 
 class Layer(NamedTuple):
-    """In balls: the least residual of the output, sum over heads and maxima, largest oscillation.
+    """Quantities of a layer in balls: least residual of the output, sizes of heads, oscillation.
 
     total: sum_h gamma_h ||W_QK,h||_1 ||W_h||_{1,inf} / sqrt(d_qk); gamma, beta: the largest of
     gamma_h and of the other factors, beta over sqrt(d_qk). ||R||_{1,inf} = 1.
@@ -34,12 +34,12 @@ class Layer(NamedTuple):
 
     @property
     def printed(self) -> arb:
-        """Left over right of the printed bound with H = 2 and this gamma."""
+        """Left over right side of the printed bound with H = 2 and this gamma."""
         return self.left / (4 * self.gamma * self.beta * 2)
 
 
 def family(d: int, n: int, w: float) -> Layer:
-    """The family at width d with n tokens; its center 0 is the best one of the input.
+    """Layer of the family with n tokens of width d; the best center of the input is 0.
 
     left encloses the minimum over all centers: from below by pairs of rows, from above by the
     value at the middle of the first pair.
@@ -59,7 +59,7 @@ def family(d: int, n: int, w: float) -> Layer:
 
 
 def _violates(d: int, n: int, w: float) -> Verdict:
-    """The printed bound with gamma is false at this layer, which meets D <= x*."""
+    """Whether the printed bound with gamma fails at this layer, which meets D <= x*."""
     with ops.precision(distinct_entries.BITS):
         layer = family(d, n, w)
         met = layer.D <= critical_oscillation()
@@ -72,7 +72,7 @@ SIZES = ((4, 4), (8, 6), (179, 178), (7937, 4), (10_000, 1000))
 
 
 def _two_tokens(d: int) -> Verdict:
-    """The printed bound with gamma = 1/sqrt(2) is false for two tokens +-2^-21 e_1, n d = 2 d."""
+    """Whether the printed bound with gamma = 1/sqrt(2) fails for two tokens +-2^-21 e_1."""
     with ops.precision(distinct_entries.BITS):
         ratio = heads.printed_ratio(d, arb(2) ** -20) * arb(2).sqrt()
         words = f"d = {d}, n = 2: left/right = {ratio.str(15)} with gamma"
@@ -80,7 +80,7 @@ def _two_tokens(d: int) -> Verdict:
 
 
 def _bounded(factor: Callable[[arb], arb]) -> Verdict:
-    """The factor at n d bounds the family, at some sizes (d, n)."""
+    """Whether the factor at n d bounds the family at some sizes (d, n)."""
     with ops.precision(distinct_entries.BITS):
         layers = [(d * n, family(d, n, 2.0**-20)) for d, n in SIZES]
         ratios = [layer.left / (factor(arb(m)) * layer.total) for m, layer in layers]
@@ -91,7 +91,7 @@ def _bounded(factor: Callable[[arb], arb]) -> Verdict:
 
 
 def _allowed(entries: int) -> Verdict:
-    """The factor is at most 4 at this n d; it increases with n d >= 1."""
+    """Whether the factor, which increases with n d >= 1, is at most 4 at this n d."""
     with ops.precision(distinct_entries.BITS):
         value = heads.gamma_factor(arb(entries))
         words = f"factor {value.str(15)} at n d = {entries}"

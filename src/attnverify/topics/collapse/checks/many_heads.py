@@ -21,7 +21,7 @@ from attnverify.topics.shared.layer_instances import layer_sizes
 
 
 def _bound(factor: Callable, E, kappa: Callable = heads.kappa):
-    """The factor at D = max_i osc(E_i), times ||E||_1."""
+    """Bound of a column sum: the factor at D = max_i osc(E_i), times ||E||_1."""
     return factor(kappa(ops.amax(oscillation(E), -1))) * norms.max_column_sum(E)
 
 
@@ -34,14 +34,14 @@ def _one_token(base, E, **how):
 
 
 def _first_token(base, E):
-    """The deviations of the vector e_1, which has the shape of base."""
+    """Deviations for the vector e_1, in the shape of base."""
     v = 0 * base
     v[..., 0] = v[..., 0] + 1
     return heads.deviations(base, E, v)
 
 
 def each_its_own(tokens: int, D: float) -> Instance:
-    """Equal weights, E = D I, v = (1, -1, 1, ...): near equality for many tokens."""
+    """Instance near equality for many tokens: equal weights, E = D I, v = (1, -1, 1, ...)."""
     v = torch.ones(tokens, dtype=torch.float64)
     v[1::2] = -1
     E = D * torch.eye(tokens, dtype=torch.float64)
@@ -49,7 +49,7 @@ def each_its_own(tokens: int, D: float) -> Instance:
 
 
 def one_heavy(light: int, D: float) -> Instance:
-    """Token 1 holds half of the weight; each light token is raised once, token 1 a little often."""
+    """Instance where token 1 has half of the weight and each light token is raised once."""
     base = torch.zeros(light + 1, dtype=torch.float64)
     base[0] = torch.tensor(float(light)).double().log()
     E = torch.zeros(2 * light, light + 1, dtype=torch.float64)
@@ -88,7 +88,7 @@ ONE_TOKEN = _with_neighbors(
 
 
 def _scaled(layer: Instance, key_width: int) -> Instance:
-    """A layer made for ``key_width`` under the checks' own: logits are divided by its root."""
+    """Layer for ``key_width`` rescaled to the key width of the checks, so its logits are equal."""
     factor = (composite.KEY_WIDTH / key_width) ** 0.5
     X = layer["X"]
     return {
@@ -111,7 +111,7 @@ def family(width: int, tokens: int) -> Instance:
 def one_layer(
     constant: Callable, two: tuple[Callable, ...], more: tuple[Callable, ...]
 ) -> dict[str, Inequality]:
-    """Two tokens with the best center; more tokens with the center of the proof."""
+    """Checks of two tokens with the best center, and of more with the center of the proof."""
     made = {}
     for name, tokens, instances in (("two tokens", 2, two), ("more tokens", 4, more)):
         known = composite.MANY_HEADS[name]
@@ -154,7 +154,7 @@ DIMENSION = composite.refuted_at(
 
 
 def paired(width: int, tokens: int) -> Instance:
-    """The family for the bound with gamma; its key width is the checks' own."""
+    """Layer of the family for the bound with gamma, at the key width of the checks."""
     return _scaled(heads.gamma_family(width, tokens), heads.GAMMA_KEY_WIDTH)
 
 

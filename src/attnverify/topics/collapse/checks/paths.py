@@ -15,7 +15,7 @@ from attnverify.topics.shared.layer_instances import KEY_WIDTH, extremal_network
 
 
 def _layers(X, W_QK, b_QK, W, skip: bool) -> Iterator[tuple]:
-    """For every layer: its diameter, attention matrices, W_QK and W, with the index 0 if skip."""
+    """Diameter, attention matrices, W_QK and W of every layer, with index 0 if skip."""
     for i in range(W.shape[-4]):
         at = (A[..., i, :, :, :] if A is not b_QK else A[..., i, :, :] for A in (W_QK, b_QK, W))
         Q, b, V = at
@@ -38,7 +38,7 @@ def _terms(X, W_QK, b_QK, W, skip: bool):
 
 
 def _factors(X, W_QK, b_QK, W, skip: bool, first: bool = False):
-    """The claim's bounds; first: every layer has the first one's diameter."""
+    """Bounds of the claim; first: a twin that gives every layer the diameter of the first."""
     layers = list(_layers(X, W_QK, b_QK, W, skip))
     start, found = norms.diameter(X), []
     for path in product(range(-skip, W.shape[-3]), repeat=W.shape[-4]):

@@ -36,13 +36,13 @@ arb = flint.arb
 
 
 def _tanh_bound(X, W_QK, b_QK, W):
-    """diam(X) sum_h v_h tanh(c_h diam^2)."""
+    """Sharp bound diam(X) sum_h v_h tanh(c_h diam^2) of one layer."""
     size, c = norms.diameter(X), collapse.rate(W_QK[..., 0, :, :, :], KEY_WIDTH)
     return size * collapse.sharp_factor(size, c, spectral_norm(W[..., 0, :, :, :]))
 
 
 def _beta(W_QK, W):
-    """beta_2 / (4 sqrt(d_qk)), the largest of all layers."""
+    """Largest beta_2 / (4 sqrt(d_qk)) of all layers."""
     return ops.amax(ops.sum(collapse.rate(W_QK, KEY_WIDTH) * spectral_norm(W), -1), -1)
 
 
@@ -51,7 +51,7 @@ def _cubic(X, W_QK, b_QK, W):
 
 
 def _norm_over_heads(X, W_QK, b_QK, W, p: float = 1.01):
-    """The bound of one layer with the p-norm over the heads in place of their sum."""
+    """Bound of a twin, with the p-norm over the heads in place of their sum."""
     size = norms.diameter(X)
     c = collapse.rate(W_QK[..., 0, :, :, :], KEY_WIDTH)
     falls = spectral_norm(W[..., 0, :, :, :]) * collapse.falls(size, c)
@@ -101,7 +101,7 @@ def _iterated(iterate: Callable) -> Callable:
 
 
 def _more(constant, size, depth: int):
-    """constant^((3^L - 1)/2 + 1/1000) size^(3^L)."""
+    """Bound of a twin, constant^((3^L - 1)/2 + 1/1000) size^(3^L)."""
     return collapse.iterate(constant, size, depth) * power(constant, 0.001)
 
 
@@ -122,7 +122,7 @@ def _largest_rate(W_QK):
 
 
 def _geometric(v: Callable) -> Callable:
-    """(v tanh(c diam^2))^L diam."""
+    """Geometric bound (v tanh(c diam^2))^L diam."""
 
     def right(X, W_QK, b_QK, W, **rest):
         size = norms.diameter(X)
@@ -170,7 +170,7 @@ GLOBAL = (
 
 
 def _below_threshold(reach: float) -> Callable:
-    """v > 1, value maps of norm at most v, scores such that c diam^2 < reach * artanh(1/v)."""
+    """Instance with v > 1, value maps of norm at most v, and c diam^2 < reach * artanh(1/v)."""
 
     def build(X, W_QK, b_QK, W, v, s):
         v = 1 + torch.exp(v)
@@ -200,7 +200,7 @@ def _is_below(X, W_QK, b_QK, W, v):
 
 
 def _near_two(size: float, depth: int) -> dict[str, torch.Tensor]:
-    """v = 2; the value maps stay just below it, so that balls can tell."""
+    """Instance with v = 2, where value maps stay just below it so that balls can decide."""
     v = torch.tensor([2.0], dtype=torch.float64)
     return {**extremal_network(size, depth, 2 - 2.0**-45), "v": v}
 
@@ -230,7 +230,7 @@ ORBIT_LAYERS = 1000
 
 
 def _orbit(start: tuple[int, int]) -> Verdict:
-    """Two tokens at start * delta_*, W_QK = 1, W_V = 2, width 1: do they stay for 1,000 layers?
+    """Whether two tokens at start * delta_* stay there for 1,000 layers; W_QK = 1, W_V = 2.
 
     The attention itself is iterated in balls. Their radii grow by a factor below 8 a layer (the
     slope of the map is below 3; a ball forgets that the two tokens move together), so 4,000 bits

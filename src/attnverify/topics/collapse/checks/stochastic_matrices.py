@@ -25,14 +25,14 @@ arb = flint.arb
 
 
 def _mixed(Z, X):
-    """diam(P_L ... P_1 X), P_l = softmax(Z_l); Z (..., L, n, n), X (..., n, d)."""
+    """Diameter of P_L ... P_1 X, P_l = softmax(Z_l); Z (..., L, n, n), X (..., n, d)."""
     for layer in range(Z.shape[-3]):
         X = ops.softmax(Z[..., layer, :, :]) @ X
     return norms.diameter(X)
 
 
 def _contracted(Z, X, power: float = 1):
-    """(tau(P_L) ... tau(P_1))^power diam(X)."""
+    """Bound (tau(P_L) ... tau(P_1))^power diam(X); a twin has another power."""
     out = norms.diameter(X)
     for layer in range(Z.shape[-3]):
         tau = norms.contraction(ops.softmax(Z[..., layer, :, :]))
@@ -41,7 +41,7 @@ def _contracted(Z, X, power: float = 1):
 
 
 def _exchange(layers: int) -> dict[str, torch.Tensor]:
-    """P = [[1 - a, a], [a, 1 - a]], with a smaller and smaller a."""
+    """Instance of layers P = [[1 - a, a], [a, 1 - a]] with ever smaller a."""
     Z = torch.stack([(1 + 0.25 * k) * torch.eye(2, dtype=torch.float64) for k in range(layers)])
     return {"Z": Z, "X": two_tokens(2, 1.0)}
 
@@ -72,7 +72,7 @@ def _triangle_scaled(q, rho):
 
 
 def _triangle_bound(q, rho):
-    """Weights off by softmax_error with logits up to a (6 roundings), times tokens of size rho.
+    """Rounding bound: weights off by softmax_error (logits up to a, 6 roundings), times rho.
 
     The products and sums of three terms add 5 u rho, the scalar factor 8 u rho.
     """
@@ -83,7 +83,7 @@ def _triangle_bound(q, rho):
 
 
 def _positive(**parameters):
-    """Parameters as absolute values plus 1/8."""
+    """Instance with absolute values plus 1/8 as parameters."""
     return {k: abs(v) + ops.constant(0.125, v) for k, v in parameters.items()}
 
 
@@ -114,7 +114,7 @@ TRIANGLE_LAYERS = 8
 
 
 def _deep_triangle(power: int = 2) -> Verdict:
-    """Layer after layer: X_l = s(a_0) ... s(a_(l-1)) X_0 with a_(l+1) = s(a_l)^power a_l, mean 0.
+    """Whether X_l = s(a_0) ... s(a_(l-1)) X_0 in every layer, a_(l+1) = s(a_l)^power a_l.
 
     Three pairs (q, rho), from a slow first layer to a fast one; the layers run in balls. a < 2^-600
     ends an orbit early: later layers are 0 to all bits. A relative error grows by at most 3 a
@@ -175,20 +175,20 @@ MASK = Inequality(
 
 
 def _masked_network(X, W_QK):
-    """The tokens after every layer under the mask; W_QK (..., L, d, d)."""
+    """Tokens after every layer under the causal mask; W_QK (..., L, d, d)."""
     for layer in range(W_QK.shape[-3]):
         X = collapse.masked_layer(X, W_QK[..., layer, :, :], KEY_WIDTH)
         yield X
 
 
 def _last_from_half(X, W_QK):
-    """|ratio of the last two distances - 1/2|."""
+    """Distance of the last ratio of distances from 1/2."""
     *before, last = X, *_masked_network(X, W_QK)
     return abs(norms.diameter(last) / norms.diameter(before[-1]) - ops.constant(0.5, X))
 
 
 def _allowed_from_half(X, W_QK):
-    """tanh(q m a/(2 sqrt(d_qk)))/2 with m = max |x_i|, q = max ||W_QK||_2, a >= the last distance.
+    """Bound tanh(q m a/(2 sqrt(d_qk)))/2, m = max |x_i|, q = max ||W_QK||_2, a >= last distance.
 
     x_2 stays on the segment between the two tokens, so its length is at most m; by one layer's
     bound a distance a becomes at most (1 + tanh(q m a/(2 sqrt(d_qk)))) a/2.
@@ -202,7 +202,7 @@ def _allowed_from_half(X, W_QK):
 
 
 def _slowest(layers: int) -> dict[str, torch.Tensor]:
-    """x_1 = 0: the second token moves along its own line, at a distance that is its length."""
+    """Instance with x_1 = 0, where the second token moves along its own line."""
     X = torch.tensor([[0.0, 0.0], [2.0**-8, 0.0]], dtype=torch.float64)
     return {"X": X, "W_QK": torch.eye(2, dtype=torch.float64).repeat(layers, 1, 1)}
 
@@ -216,7 +216,7 @@ MASKED_DEPTH = Inequality(
 
 
 def _deep_ratio(limit: str) -> Verdict:
-    """The last of 64 ratios of distances is near 1/2; W_QK = 2 and -2 in turn, in width 1."""
+    """Whether the last of 64 ratios of distances is near ``limit``; W_QK = 2, -2 in turn."""
     with ops.precision(1024):
         X = ops.balls(torch.tensor([[1.0], [-2.0]], dtype=torch.float64))[None]
         q = np.array([[[[(-1) ** k * arb(2)]] for k in range(64)]], dtype=object)

@@ -31,12 +31,12 @@ arb = flint.arb
 
 
 def _largest(W_QK, W):
-    """c_h and v_h at least those of every layer, (..., heads) each."""
+    """Largest c_h and v_h of all layers, (..., heads) each."""
     return ops.amax(collapse.rate(W_QK, KEY_WIDTH), -2), ops.amax(spectral_norm(W), -2)
 
 
 def _bound(formula: Callable) -> Callable:
-    """The formula of diameter, rates and value norms."""
+    """Right side from a formula of diameter, rates, value norms and depth."""
 
     def right(X, W_QK, b_QK, W, **rest):
         c, v = _largest(W_QK, W)
@@ -46,7 +46,7 @@ def _bound(formula: Callable) -> Callable:
 
 
 def _largest_head(size, c, v, depth: int):
-    """The recursion with the largest head in place of the sum over heads."""
+    """Recursion of a twin, with the largest head in place of the sum over heads."""
     for _ in range(depth):
         size = size * ops.amax(
             v * depth_bounds.variation_bound(4 * c * ops.square(size)[..., None]), -1
@@ -71,7 +71,7 @@ RECURSION = (
 
 
 def _below(reach: float) -> Callable:
-    """Rates and shares of the heads are free; the value norms make F(diam) < 1 by construction.
+    """Instance with free rates and shares of heads, and value norms that make F(diam) < 1.
 
     reach: what the rates are multiplied by afterwards, 1 for the claim.
     """
@@ -93,14 +93,14 @@ def _below(reach: float) -> Callable:
 
 
 def _is_below(X, W_QK, b_QK, W):
-    """F(diam X) <= 1 with the largest rates and value norms of the layers."""
+    """Hypothesis F(diam X) <= 1 with the largest rates and value norms of the layers."""
     c, v = _largest(W_QK, W)
     factor = collapse.sharp_factor(norms.diameter(X), c, v)
     return [(factor, ops.full(tuple(factor.shape), 1, X))]
 
 
 def _heads_at(reach: float, depth: int) -> Instance:
-    """Three heads of different rates, two tokens at reach * delta_*^2 in the square."""
+    """Instance of three unlike heads, two tokens at squared distance reach * delta_*^2."""
     made = extremal_network(1.0, depth, 2.0, heads=3)
     q = [0.5 * k for k in (1, 2, 3)]  # c_h diam^2 = h/8 at diameter 1, so q_h = h in units of 1/8
     star = depth_bounds.heads_threshold(q, [2.0, 1.0, 2 / 3], KEY_WIDTH) / 2**0.5
@@ -135,12 +135,12 @@ def _by_mean(size, c, v):
 
 
 def _scalars(size, c, v):
-    """Positive rates and value norms, within the range of floats."""
+    """Instance of positive rates and value norms within the range of floats."""
     return {name: torch.exp(value.clamp(-9, 9)) for name, value in locals().items()}
 
 
 def _equal_rates() -> Instance:
-    """Rates 1/2 twice and value norms 1/2, 1: powers of 2, so that balls see equality."""
+    """Instance at equality in balls: rates 1/2, 1/2 and value norms 1/2, 1, all powers of 2."""
     values = {"size": [1.0], "c": [0.5, 0.5], "v": [0.5, 1.5]}
     return {name: torch.tensor(value, dtype=torch.float64) for name, value in values.items()}
 

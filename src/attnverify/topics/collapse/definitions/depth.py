@@ -1,4 +1,4 @@
-"""Quantities of many heads over depth, of rows and columns, and of the two-sided window."""
+"""Definitions of many heads over depth, row and column changes, and the two-sided window."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _tanh(x: arb) -> arb:
 
 
 def recursion(power: int = 2) -> Iterator[Pair]:
-    """Two layers of a -> a sum_h v_h tanh(c_h a^2), and V tanh(m a^2/V) with the sums V and m."""
+    """Two steps of a -> a sum_h v_h tanh(c_h a^2), and V tanh(m a^2/V) with the sums V and m."""
     c, v, size = (abs(a) for a in drawn(6, (3,), (3,), (1,)))
     known = size[0]
     for _ in range(2):
@@ -44,7 +44,7 @@ def recursion(power: int = 2) -> Iterator[Pair]:
 
 
 def window(least: int = 12) -> Iterator[Pair]:
-    """P(-low < Z < high) for a normal Z of mean s xi, variance (1 + gamma) s^2 + 1/12."""
+    """Probability P(-low < Z < high), Z normal with mean s xi, variance (1 + gamma) s^2 + 1/12."""
     t, xi, gamma, theta, T = (abs(a) for a in drawn(7, (1,), (1,), (1,), (1,), (1,)))
     s = t[0] - arb(1) / 2
     deviation = ((1 + gamma[0]) * s * s + arb(1) / least).sqrt()

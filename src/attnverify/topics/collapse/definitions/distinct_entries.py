@@ -1,7 +1,8 @@
-"""Layers given by distinct entries, and the closed form of their ratio, against dense layers.
+"""Comparison of layers given by distinct entries, and of closed forms, with dense layers.
 
-A counterexample at a width of thousands is certified from its distinct rows and columns. That these
-are the layer, and that the closed form is its ratio, is compared at widths where all entries fit.
+A counterexample of a width in the thousands is certified from its distinct rows and columns. At
+widths where all entries fit they are compared with the dense layer, and the closed form with its
+ratio.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ W = 2.0**-3
 SIZES = ((4, 8, 2.0), (9, 11, 4.0), (16, 14, 1.0))
 
 
-#: The same of the family with large scores: width (half a square), tokens 0, parameters.
+#: For the family with large scores: width (half a square), number of zero tokens, parameters.
 LARGE = (
     (8, 10, {"D": 1.25, "y": 0.25, "lead": 1.5, "m": 2, "w": W}),
     (18, 20, {"D": 1.0, "y": 0.5, "lead": 2.0, "m": 4, "w": W}),
@@ -30,7 +31,7 @@ LARGE = (
 
 
 def families(more: int = 0) -> Iterator[Pair]:
-    """All families; the twin takes the closed forms for another number of tokens."""
+    """Comparisons of all families; the twin takes closed forms for another number of tokens."""
     with ops.precision(distinct_entries.BITS):
         found = [pair for d, n, bias in SIZES for pair in _many(d, n, bias, more)]
         found += [pair for d, zeros, scores in LARGE for pair in _large(d, zeros, scores, more)]
@@ -41,7 +42,7 @@ def families(more: int = 0) -> Iterator[Pair]:
 
 
 def _many(d: int, n: int, bias: float, more: int) -> Iterator[Pair]:
-    """Distinct entries against the dense layer, and the ratio in closed form against both."""
+    """Distinct entries and the dense layer, and the ratio in closed form with both."""
     name = f"d = {d}, n = {n}"
     dense = {k: ops.balls(v) for k, v in heads.wide_family(d, n, W, bias).items()}
     few = heads.wide_family_distinct(d, n + more, W, bias)
@@ -70,7 +71,7 @@ def _large(d: int, zeros: int, scores: dict[str, Any], more: int) -> Iterator[Pa
 def _same(
     name: str, dense: dict[str, Any], few: dict[str, Any], key: int, rows: list, columns: list
 ) -> Iterator[Pair]:
-    """Output, the sizes of weights and output, of a layer and of its distinct entries."""
+    """Output and sizes of weights and output, of a dense layer and of its distinct entries."""
     whole, short = (collapse.layer(i["X"], i["W_QK"], i["b_QK"], i["W"], key) for i in (dense, few))
     yield f"{name}: output", short[rows][:, columns], whole
     size = norms.max_column_sum(dense["W_QK"]) * norms.composite(dense["W"])

@@ -1,4 +1,4 @@
-"""The quantities of the collapse theorems against their definitions, entry by entry."""
+"""Definitions of the quantities of the collapse theorems, entry by entry."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ TOKENS, WIDTH, HEADS = 4, 3, 2
 
 
 def _layer_instance(seed: int = 0, depth: int = 1):
-    """X (n, d), W_QK (L, H, d, d), b_QK (L, H, d) and W (L, H, d, d), the X small."""
+    """Random X (n, d), W_QK (L, H, d, d), b_QK (L, H, d) and W (L, H, d, d), with X small."""
     n, d, H, L = TOKENS, WIDTH, HEADS, depth
     X, Q, b, W = drawn(seed, (n, d), (L, H, d, d), (L, H, d), (L, H, d, d))
     return X / 4, Q / 4, b / 4, W / 4
 
 
 def attention_by_entries(X, Q, b, mask=lambda i, j: True):
-    """P_h,ij over the keys j that token i may see, from x_i' Q_h x_j + b_h' x_j."""
+    """Attention P_h,ij over the keys j that token i may see, from x_i' Q_h x_j + b_h' x_j."""
     n, d = X.shape
 
     def score(h: int, i: int, j: int) -> arb:
@@ -40,7 +40,7 @@ def attention_by_entries(X, Q, b, mask=lambda i, j: True):
 
 
 def layer_by_entries(X, Q, b, W):
-    """sum_h sum_j P_h,ij sum_k X_jk W_h,km for every token i and feature m."""
+    """Output sum_h sum_j P_h,ij sum_k X_jk W_h,km for every token i and feature m."""
     P, (n, d) = attention_by_entries(X, Q, b), X.shape
     indices = [(h, j, k) for h in range(len(Q)) for j in range(n) for k in range(d)]
     return table(lambda i, m: total(P[h, i, j] * X[j, k] * W[h, k, m] for h, j, k in indices), n, d)
@@ -60,17 +60,17 @@ def layers(skip_sign: int = 1) -> Iterator[Pair]:
 
 
 def _column_sums(A) -> arb:
-    """||A||_1 of one matrix."""
+    """Norm ||A||_1 of one matrix, from its entries."""
     return largest(total(abs(v) for v in column) for column in A.T)
 
 
 def _row_sums(A) -> arb:
-    """||A||_inf of one matrix."""
+    """Norm ||A||_inf of one matrix, from its entries."""
     return _column_sums(A.T)
 
 
 def scores_by_entries(R, Q):
-    """E_h,ij = r_i' Q_h r_j / sqrt(d_qk)."""
+    """Scores E_h,ij = r_i' Q_h r_j / sqrt(d_qk)."""
     (n, d), root = R.shape, arb(KEY_WIDTH).sqrt()
 
     def score(h: int, i: int, j: int) -> arb:
@@ -80,7 +80,7 @@ def scores_by_entries(R, Q):
 
 
 def _gammas(E) -> list[arb]:
-    """sqrt(sum_i D_i max_i D_i) / (2 ||E||_1) of every head."""
+    """Factor gamma = sqrt(sum_i D_i max_i D_i) / (2 ||E||_1) of every head."""
     D = [[largest(row) + largest(-row) for row in head] for head in E]
     return [
         (total(d) * largest(d)).sqrt() / (2 * _column_sums(e)) for d, e in zip(D, E, strict=True)
@@ -100,7 +100,7 @@ def with_gamma(root: int = 4) -> Iterator[Pair]:
 
 
 def published(constant: int = 4) -> Iterator[Pair]:
-    """E, gamma and the constants of Dong et al., and the one for many heads that holds."""
+    """Scores E, gamma, the constants of Dong et al., and the constant that holds for many heads."""
     R, (Q,), _, (W,) = _layer_instance()
     E, root = scores_by_entries(R, Q), arb(KEY_WIDTH).sqrt()
     yield "E", collapse.scores_of_residual(R, Q, KEY_WIDTH), E
@@ -122,7 +122,7 @@ def published(constant: int = 4) -> Iterator[Pair]:
 
 
 def recursion(power: int = 3) -> Iterator[Pair]:
-    """C a^3 and what it gives over layers, C^((3^L - 1)/2) a^(3^L)."""
+    """Cubic bound C a^3 and its iterate C^((3^L - 1)/2) a^(3^L)."""
     C, a = (ball[0] for ball in drawn(3, (1,), (1,)))
     yield "cubic", collapse.cubic(C, a), C * a**power
     for L in (0, 1, 2, 3):
@@ -141,7 +141,7 @@ def unconditional(tilt: int = 2) -> Iterator[Pair]:
 
 
 def sharp(quarter: int = 4) -> Iterator[Pair]:
-    """c_h from a matrix of rank one, sum_h v_h tanh(c_h a^2), and the step of two tokens."""
+    """Rate c_h of a rank-one matrix, sum_h v_h tanh(c_h a^2), and the step of two tokens."""
     u, w, v, (a,) = drawn(4, (2, 3), (2, 3), (2,), (1,))
     lengths = [
         (total(x * x for x in u[h]) * total(y * y for y in w[h])).sqrt() for h in range(HEADS)
@@ -157,7 +157,7 @@ def sharp(quarter: int = 4) -> Iterator[Pair]:
 
 
 def threshold(quarter: int = 4) -> Iterator[Pair]:
-    """The step of two tokens at the threshold gives it back; 2^-48 covers its 8 roundings."""
+    """Step of two tokens at the threshold, which returns it; 2^-48 covers its 8 roundings."""
     for qk, value, key_width in ((0.75, 1.25, 3), (3.0, 2.0, 4), (1.5, 5.0, 64)):
         star = arb(collapse.threshold(qk, value, key_width)) * (1 + arb(0, 2.0**-48))
         c = arb(qk) / (quarter * arb(key_width).sqrt())
@@ -174,7 +174,7 @@ def masked(sees=lambda i, j: j <= i) -> Iterator[Pair]:
 
 
 def counterexamples(factor: int = 4) -> Iterator[Pair]:
-    """The closed forms of the refuting families against their layers and the printed bound."""
+    """Closed forms of the counterexamples, and their layers with the printed bound."""
     many = {k: ops.balls(v) for k, v in collapse.many_heads_counterexample(4, 0.5).items()}
     X, Q, b, W = (many[name] for name in ("X", "W_QK", "b_QK", "W"))
     size = norms.composite(X)
@@ -185,7 +185,7 @@ def counterexamples(factor: int = 4) -> Iterator[Pair]:
 
 
 def _anchor_ratio(k: int, factor: int) -> arb:
-    """An anchor, k tokens that pull and k idle ones, d_qk = 1: one column of the output decides."""
+    """Ratio for an anchor, k tokens that pull and k idle ones, from one column of the output."""
     n, M, zero = 2 * k + 1, (arb(16) * k).log(), arb(0)
     R = table(lambda i, j: arb(int(j == (i - 1) % (k + 1) and i <= k)), n, k + 1)
     Q = table(lambda _, i, j: M if i == j < k else zero, 1, k + 1, k + 1)

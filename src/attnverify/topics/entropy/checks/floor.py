@@ -1,4 +1,4 @@
-"""Checks of the entropy floor and of what the eigenspectrum does to it."""
+"""Checks of the entropy floor by the norm of the logits, and its link to the eigenspectrum."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROOM = 1 + 2.0**-45  # keeps ||u|| <= sigma after rounding; checked in balls
 
 
 def _on_sphere(u, s):
-    """A row of norm sigma >= 1/16, and sigma."""
+    """Instance of a centered row of norm sigma >= 1/16, and sigma."""
     sigma = SMALLEST_NORM + torch.nn.functional.softplus(s)
     size = u.square().sum(-1, keepdim=True).sqrt().clamp_min(1e-300)
     return {"u": u * (sigma / size), "sigma": sigma * ROOM}
@@ -39,14 +39,14 @@ def _norm_within(u, sigma):
 
 
 def _allowed(u, sigma, gap: Callable = entropy.widest_gap, rest: int = 0):
-    """log T - floor(sigma); rest: tokens added to T - 1, for a twin."""
+    """Largest deficit log T - floor(sigma); rest: tokens added to T - 1, for a twin."""
     T = u.shape[-1]
     floor = entropy.floor(gap(sigma[..., 0], T), T + rest)
     return ops.log(ops.constant(T, u)) - floor
 
 
 def _one_large(tokens: int = 5, scale: float = 0.75) -> dict[str, torch.Tensor]:
-    """scale (T - 1, -1, ..., -1) and its norm, rounded up."""
+    """Row scale (T - 1, -1, ..., -1) and its norm, rounded up."""
     u = torch.full((tokens,), -scale, dtype=torch.float64)
     u[0] = scale * (tokens - 1)
     sigma = scale * math.sqrt(tokens * (tokens - 1)) * (1 + 2.0**-50)
@@ -83,7 +83,7 @@ def _critical_entropy(k: int, T: int, sigma: arb) -> arb:
 
 
 def _smallest_at(best: int) -> Verdict:
-    """Entropy of all critical rows, k = 1..T-1 large logits, against k = ``best``."""
+    """Whether k = ``best`` large logits give the least entropy of all critical rows, k = 1..T-1."""
     cases = 0
     with ops.precision(192):
         for T in (3, 4, 8, 33, 128):
@@ -109,13 +109,13 @@ LOGIT_NORM = 4.0
 
 
 def _scaled(W, X):
-    """W rescaled so that its bound on the logits' norm is LOGIT_NORM at temperature 1."""
+    """Instance with W rescaled so that the bound on the logits' norm is LOGIT_NORM."""
     size = entropy.logit_norm_bound(W, X, 1)[..., None, None].clamp_min(1e-300)
     return {"W": W * (LOGIT_NORM / size), "X": X}
 
 
 def _spectral_floor(W, X, size: Callable = spectrum.squared_norm, factor: float = 1.0):
-    """log T - floor at sigma = sqrt(size(W)) ||x_T|| ||X||_2."""
+    """Largest deficit log T - floor at sigma = sqrt(size(W)) ||x_T|| ||X||_2."""
     T, d = X.shape[-2:]
     query = ops.sqrt(ops.sum(ops.square(X[..., -1, :]), -1))
     sigma = ops.sqrt(size(W)) * query * spectral_norm(X) * ops.constant(factor, X)
@@ -123,7 +123,7 @@ def _spectral_floor(W, X, size: Callable = spectrum.squared_norm, factor: float 
 
 
 def _rank_one() -> dict[str, torch.Tensor]:
-    """X = u e_1' with u = (-1, .., -1, T - 1) and W = e_1 e_1'/4: one large logit, equal others."""
+    """Instance X = u e_1', u = (-1, .., -1, T - 1), W = e_1 e_1'/4: one large logit."""
     X = torch.zeros(4, 2, dtype=torch.float64)
     X[:, 0] = torch.tensor([-1.0, -1.0, -1.0, 3.0])
     W = torch.tensor([[0.25, 0.0], [0.0, 0.0]], dtype=torch.float64)

@@ -28,19 +28,19 @@ SMALLEST_SPREAD = 0.25  # below it log T - H and its bound are both about D^2/8 
 
 
 def _stretched(e, s, **base):
-    """e stretched or shrunk to a spread of at least SMALLEST_SPREAD."""
+    """Instance with e rescaled to a spread of at least SMALLEST_SPREAD."""
     D = SMALLEST_SPREAD + torch.nn.functional.softplus(s)
     size = oscillation(e)[..., None].clamp_min(1e-300)
     return {"e": e * (D / size), **base}
 
 
 def _most(e, factor: float = 1.0):
-    """The largest deficit of a row of the spread of e, or of a part of it."""
+    """Largest deficit of a row whose spread is ``factor`` times that of e."""
     return entropy.widest_deficit(ops.constant(factor, e) * oscillation(e), e.shape[-1])
 
 
 def two_values(tokens: int, large: int, D: float) -> dict[str, torch.Tensor]:
-    """``large`` logits D and zeros."""
+    """Row with ``large`` logits D and zeros."""
     e = torch.zeros(tokens, dtype=torch.float64)
     e[:large] = D
     return {"e": e}
@@ -69,7 +69,7 @@ def _constant(e, base):
 
 
 def best_two(D: float) -> dict[str, torch.Tensor]:
-    """Two tokens, the raised one with the best share."""
+    """Instance of two tokens, where the raised one has the best share."""
     s = float(entropy.best_share(torch.tensor(D, dtype=torch.float64)))
     base = torch.tensor([math.log(s), math.log1p(-s)], dtype=torch.float64)
     return {"e": torch.tensor([D, 0.0], dtype=torch.float64), "base": base}
@@ -100,12 +100,12 @@ def _sets(e, base):
 
 
 def _singles(e, base):
-    """The largest K(q_j, D): one raised token."""
+    """Largest K(q_j, D), for one raised token."""
     return ops.amax(entropy.two_levels(ops.softmax(base), oscillation(e)[..., None]), -1)
 
 
 def best_pair() -> dict[str, torch.Tensor]:
-    """Weights 4, 3, 5, 4 (over 16), D = 1/2: near the best share 0.417 is 7/16, of two tokens."""
+    """Instance with weights 4, 3, 5, 4 (over 16), D = 1/2: 7/16 is nearest to the best share."""
     base = torch.tensor([4.0, 3.0, 5.0, 4.0], dtype=torch.float64).log()
     return {"e": torch.tensor([0.5, 0.5, 0.0, 0.0], dtype=torch.float64), "base": base}
 
@@ -124,7 +124,7 @@ SETS = (
 
 
 def _stretch(s):
-    """A spread of at least SMALLEST_SPREAD."""
+    """Spread of at least SMALLEST_SPREAD from a free number."""
     return {"D": SMALLEST_SPREAD + torch.nn.functional.softplus(s[..., 0])}
 
 
@@ -138,7 +138,7 @@ EIGHTH = Inequality(
 
 
 def _best_count(nearest: bool) -> Verdict:
-    """Whether the best k is next to T s* (or, for a twin, the whole number nearest to it)."""
+    """Whether the best k is a neighbor of T s* (for a twin: the whole number nearest to it)."""
     cases = 0
     with ops.precision(192):
         for T in (2, 3, 5, 16, 33, 100):
@@ -168,7 +168,7 @@ REACH = 4.0  # of sigma_c in what is drawn
 
 
 def _scaled(W, X):
-    """W rescaled so that sigma_c is REACH at temperature 1."""
+    """Instance with W rescaled so that sigma_c is REACH at temperature 1."""
     size = entropy.centered_norm_bound(W, X, 1)[..., None, None].clamp_min(1e-300)
     return {"W": W * (REACH / size), "X": X}
 
@@ -188,24 +188,24 @@ def _by_spread(W, X, size: Callable = entropy.logit_spread_bound, factor: float 
 
 
 def _times(size: Callable, other: Callable) -> Callable:
-    """A bound with another quantity in place of one of its factors: times their quotient."""
+    """Bound of a twin, with another quantity in place of one factor: times their quotient."""
     return lambda W, X, temperature: size(W, X, temperature) * other(W, X)
 
 
 def _root_mean_square(W, X):
-    """||W||_F/sqrt(d) over ||W||_2."""
+    """Quotient ||W||_F/sqrt(d) over ||W||_2."""
     return ops.sqrt(spectrum.squared_norm(W) / W.shape[-1]) / spectral_norm(W)
 
 
 def _centered_query(W, X):
-    """||x_T - mean|| over ||x_T||."""
+    """Quotient ||x_T - mean|| over ||x_T||."""
     sizes = (ops.sum(ops.square(V[..., -1, :]), -1) for V in (norms.mean_centered(X), X))
     centered, whole = sizes
     return ops.sqrt(centered / whole)
 
 
 def two_points(tokens: int, large: int, q: float, D: float) -> dict[str, torch.Tensor]:
-    """Tokens q v and q v - (D/q) u for singular vectors W v = u of a matrix that is not symmetric.
+    """Instance of tokens q v and q v - (D/q) u, with singular vectors W v = u of W not symmetric.
 
     The last ``large`` tokens are q v; the logits are q^2 v'u and less by D.
     """

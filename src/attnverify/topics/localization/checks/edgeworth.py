@@ -21,7 +21,7 @@ arb = flint.arb
 
 
 def _gap(weights, score, skew: Callable = chisquare.skewness):
-    """|P(Q <= x) - Phi(y) - correction| at x = mean + y sd; (..., m), (..., 1) -> (...)."""
+    """Error |P(Q <= x) - Phi(y) - correction| at x = mean + y sd; (..., m), (..., 1) -> (...)."""
     deviation = ops.sqrt(2 * ops.sum(ops.square(weights), -1, keepdims=True))
     x = ops.sum(weights, -1, keepdims=True) + score * deviation
     known = normal_approximation.distribution(
@@ -38,18 +38,18 @@ def _bound(weights, score):
 
 
 def equal_pairs(count: int) -> dict[str, torch.Tensor]:
-    """Weights 1 and -1 where the error is largest for many: the bound loses 14 percent there."""
+    """Instance of weights 1 and -1 at the largest error, where the bound loses 14 percent."""
     pairs = normal_approximation.equal_pairs(count)
     return {"weights": normal_approximation.paired(pairs["half"]), "score": pairs["score"]}
 
 
 def _absolute(weights):
-    """The skewness without its sign."""
+    """Absolute skewness, for a twin."""
     return abs(chisquare.skewness(weights))
 
 
 def lower_side(count: int) -> dict[str, torch.Tensor]:
-    """Equal negative weights, at the mean."""
+    """Instance of equal negative weights, at the mean."""
     return {
         "weights": -torch.ones(count, dtype=torch.float64),
         "score": torch.zeros(1, dtype=torch.float64),
@@ -71,7 +71,7 @@ CORRECTED = (
 
 
 def _above(n: int, x: arb) -> arb:
-    """P(chi-square > x) for n = 2 b degrees of freedom: b terms of Poisson's law with mean x/2."""
+    """Probability P(chi-square > x) for n = 2 b degrees of freedom: b terms of a Poisson law."""
     term = total = (-x / 2).exp()
     for k in range(1, n // 2):
         term = term * x / (2 * k)
@@ -80,7 +80,7 @@ def _above(n: int, x: arb) -> arb:
 
 
 def _chi_square(factor: float) -> Verdict:
-    """n equal weights: the law is that of chi-square, in closed form; factor: of the skewness."""
+    """Whether the bound holds for n equal weights, by chi-square; factor: of the skewness."""
     worst, cases = 0.0, 0
     with ops.precision(128):
         for n, scores in CHI_SCORES.items():
@@ -100,7 +100,7 @@ def _chi_square(factor: float) -> Verdict:
 
 
 def _of_rank(n: int) -> arb:
-    """The bound for n equal weights, from its closed form in r = n."""
+    """Bound for n equal weights, from its closed form in the stable rank r = n."""
     r = arb(n)
     pairs = ((r / 4).log() - (r / 4).digamma()) / (2 * arb.pi())
     return pairs + 8 / (9 * arb.pi() * r) + 6 / (5 * arb.pi().sqrt() * r * r.sqrt())

@@ -23,7 +23,7 @@ FAST = 1e-7  # accuracy of the exact probabilities
 
 
 def _simulated(weights: Callable, samples: int) -> Verdict:
-    """Simulated walks against the exact law at every token of every case.
+    """Whether simulated walks agree with the exact law at every token of every case.
 
     A share of n independent walks has standard error sqrt(p (1 - p)/n); the largest of the
     deviations over all tokens, in these units, must stay below 4. With 40 tokens a correct law
@@ -49,12 +49,12 @@ def _simulated(weights: Callable, samples: int) -> Verdict:
 
 
 def _scaled(case: Case):
-    """One percent more variance."""
+    """Weights of a twin, with one percent more variance."""
     return 1.01 * case.weights
 
 
 def _symmetric_part(case: Case):
-    """W replaced by its symmetric part, which leaves x'Wx unchanged but not y'Wx."""
+    """Weights of a twin, with the symmetric part of W, which keeps x'Wx but not y'Wx."""
     product = (case.product + case.product.mT) / 2
     return localization.weights(product, case.tokens)
 
@@ -80,7 +80,7 @@ LAW = _law(
 
 
 def _power_sums(scale: flint.fmpq = ONE) -> Verdict:
-    """tr(B^n) of the stated matrix against the quadratic form in all T d steps, in rationals.
+    """Power sums tr(B^n) of the stated matrix and of the quadratic form in all steps, in rationals.
 
     The form is sum_{s,s'} e_s' (c_s M) e_s'; its symmetric matrix has the same non-zero
     eigenvalues as the stated 2d x 2d matrix exactly if all power sums agree: n = 1..2d suffices,
@@ -100,7 +100,7 @@ def _power_sums(scale: flint.fmpq = ONE) -> Verdict:
 
 
 def _stated(W, T: int, i: int):
-    """The claim's matrix with its second half scaled: [[g M_s, M/2], [h^2 M'/2, 0]] is similar."""
+    """Matrix [[g M_s, M/2], [h^2 M'/2, 0]], similar to that of the claim, free of roots."""
     g, h2 = flint.fmpq(2 * i - T - 1, 2), flint.fmpq(T * T - 1, 12)
     half, zero = flint.fmpq(1, 2), ops.full(W.shape, 0, W)
     top = np.concatenate([(W + W.T) * (g * half), W * half], 1)
@@ -114,7 +114,7 @@ POWERS = Decision(_power_sums, POWER_LIMITS, "certified").but(
 
 
 def _singular_values(square: Callable = lambda W: W @ W.T, less: int = 1) -> Verdict:
-    """Power sums of the middle token's weights: those of +-h/2 times the singular values of W.
+    """Whether the middle token's weights are +-h/2 times the singular values of W, by power sums.
 
     The odd ones are 0, the one of power 2n is 2 (h^2/4)^n tr (W W')^n; in rationals, from the
     quadratic form in all steps. square, less: what stands for W W', and h^2 = (T^2 - less)/12.

@@ -14,7 +14,7 @@ from attnverify.topics.collapse.definitions import depth
 
 
 def _normal(T, t, xi, theta, asymmetry):
-    """The normal approximation at position t, scores in units of T ||M||_F."""
+    """Normal approximation at position t, with scores in units of T ||M||_F."""
     i = t * T + ops.constant(1, T) / 2
     mean = walk.score_mean(i, T, xi) / T
     deviation = ops.sqrt(walk.score_variance(i, T, 1, asymmetry)) / T
@@ -31,7 +31,7 @@ def _from_normal(T, t, xi, theta, asymmetry, of=None):
 
 
 def _free(T, t, xi, theta, asymmetry):
-    """2 <= T <= 66, 0 <= t <= 1, theta > 0, |gamma| < 1; any real T and t make sense."""
+    """Instance with 2 <= T <= 66, 0 <= t <= 1, theta > 0, |gamma| < 1, for real T and t."""
     return {
         "T": 2 + 64 * torch.sigmoid(T),
         "t": torch.sigmoid(t),
@@ -51,7 +51,7 @@ def _instance(**values: float) -> Instance:
 
 
 def both_ends(tokens: int = 1025) -> Instance:
-    """The token after the middle one, both ends of the window at one standard deviation."""
+    """Instance of the token after the middle, with both ends at one standard deviation."""
     deviation = (1 / 12 + 2 / tokens**2) ** 0.5
     xi = deviation * (tokens - 2)
     t = 0.5 + 1 / tokens
@@ -95,7 +95,7 @@ def _shift(T, t, xi, theta, asymmetry):
 
 
 def _without_upper(T, t, xi, theta, asymmetry):
-    """The limit Phi(s xi/sqrt v) that drops the upper threshold."""
+    """Limit Phi(s xi/sqrt v) of a twin, without the upper threshold."""
     found = localization.fixed_temperature(t, xi, theta, T, asymmetry)
     return abs(found - localization.limit(t, xi, 0 * theta, asymmetry))
 

@@ -23,7 +23,7 @@ arb = flint.arb
 
 
 def _inverted(change: Callable = lambda value: value, accuracy: float = 1e-8) -> Verdict:
-    """The float inversion against quadrature in balls, at both thresholds of some tokens."""
+    """Whether the float inversion agrees with quadrature in balls, at thresholds of some tokens."""
     worst, cases = 0.0, 0
     for case in CASES.values():
         for row in case.weights[[0, case.tokens // 2, -1]]:
@@ -48,9 +48,10 @@ INVERTED = Decision(_inverted, INVERSION_LIMITS, "certified").but(
 
 
 def _enclosed(bounds: Callable[[arb], arb]) -> Verdict:
-    """The sum and its two error bounds in balls against quadrature; bounds: what to do to them.
+    """Whether the sum with its two error bounds, in balls, contains the value by quadrature.
 
-    A ball wider than was asked for is undecided: NaN and [0, 1] hold every probability.
+    bounds: changes the bounds, for a twin. A ball wider than the accuracy leaves the answer
+    unknown, since NaN and [0, 1] contain every probability.
     """
     cases, accuracy = 0, 1e-4
     for case in CASES.values():
@@ -73,7 +74,9 @@ BOUNDS = Decision(partial(_enclosed, lambda ball: ball), INVERSION_LIMITS, "cert
 
 
 def _one_square(without_decay: bool) -> Verdict:
-    """Q = z^2, x = 0, step 0.05, 64 terms: P(Q <= 0) = 0, and nearly all the error is truncation.
+    """Whether the bounds hold for Q = z^2 at x = 0, where nearly all the error is truncation.
+
+    Step 0.05 and 64 terms; P(Q <= 0) = 0.
 
     The tails beyond 2 pi/step are P(Q < -125) = 0 and P(Q > 125) = erfc(sqrt(125.6/2)).
     """
@@ -103,9 +106,9 @@ SQUARE = Decision(partial(_one_square, False), SQUARE_LIMITS, "certified").but(
 def _two_squares(
     x: int, step: Callable[[], arb], terms: int, tail: float = 1.0, truncation: float = 1.0
 ) -> Verdict:
-    """Q = z_1^2 + z_2^2 with P(Q > t) = e^(-t/2), for 0 <= x < 2 pi/step: the error in balls.
+    """Whether the error for Q = z_1^2 + z_2^2 is within the two bounds, each times a factor.
 
-    Against the two error bounds, each times a factor.
+    In balls, with P(Q > t) = e^(-t/2), for 0 <= x < 2 pi/step.
     """
     with ops.precision(64):
         two, size = ops.balls(np.ones(2)), step()
@@ -138,8 +141,9 @@ CLOSED_TAILS: dict[str, tuple[list[float], Callable[[arb], arb]]] = {
 
 
 def _tails(linear: str) -> Verdict:
-    """P(Q > mean + reach) <= e^-y where the tail has a closed form; linear: for 2 in 2 y m.
+    """Whether P(Q > mean + reach) <= e^-y where the tail has a closed form.
 
+    linear: what stands for 2 in 2 y m, for a twin.
     The lower tail of Q is the upper one of -Q.
     """
     ratios = []

@@ -24,7 +24,7 @@ arb = flint.arb
 
 
 def _near_limit(T, t, xi, eta, asymmetry=1):
-    """Left and right sides of both directions; (..., 2)."""
+    """Left and right sides of the claim, one for each direction; (..., 2) each."""
     one = ops.constant(1, T)
     i = t * T + one / 2  # the position is t; scores in units of T sqrt(tr(MM'))
     mean = walk.score_mean(i, T, xi) / T
@@ -42,17 +42,17 @@ def _sides(index: int) -> Callable:
 
 
 def _positions(T, t, xi, eta):
-    """2 <= T <= 66 and 0 <= t <= 1; the formula also makes sense for real T and t."""
+    """Instance with 2 <= T <= 66 and 0 <= t <= 1, for real T and t."""
     return {"T": 2 + 64 * torch.sigmoid(T), "t": torch.sigmoid(t), "xi": xi, "eta": eta}
 
 
 def _in_range(T, t, xi, eta):
-    """2 <= T and 0 <= t <= 1."""
+    """Hypotheses 2 <= T and 0 <= t <= 1."""
     return [(2 + 0 * T, T), (0 * t, t), (t, 1 + 0 * t)]
 
 
 def _middle_token() -> dict[str, torch.Tensor]:
-    """t = 1/2 and a score at one standard deviation, T = 65."""
+    """Instance with t = 1/2 and a score at one standard deviation, T = 65."""
     return {
         k: torch.tensor([v], dtype=torch.float64)
         for k, v in {"T": 65.0, "t": 0.5, "xi": 0.0, "eta": 12**-0.5}.items()
@@ -70,7 +70,7 @@ NEAR = Inequality(
 
 
 def _seven_twelfths(T, t, xi, eta):
-    """The limit with 1/2 in place of 7/12."""
+    """Limit of a twin, with 1/2 in place of 7/12."""
     left, _ = _near_limit(T, t, xi, eta)
     score = eta + (2 * t - 1) * xi / 2
     smaller = walk.limit_variance(t) - ops.constant(1, T) / 12
@@ -79,7 +79,7 @@ def _seven_twelfths(T, t, xi, eta):
 
 
 def _last_token(**more: float) -> dict[str, torch.Tensor]:
-    """The middle token's instance moved to t = 1."""
+    """Instance of the middle token moved to t = 1."""
     values = {"t": 1.0, **more}
     return {**_middle_token(), **{k: torch.tensor([v]).double() for k, v in values.items()}}
 
@@ -100,12 +100,12 @@ def _phi(x):
 
 
 def symbolic_limit(asymmetry=1) -> Any:
-    """rho(t) of the limit, in sympy, from the package's own formula."""
+    """Limit rho(t) in sympy, from the package's own formula."""
     return _phi(localization.limit_argument(t, xi, eta, asymmetry, sp.sqrt))
 
 
 def _midpoint(root: sp.Expr, slope: sp.Expr) -> Verdict:
-    """Value and slope of rho at 1/2 for all xi and eta."""
+    """Whether value and slope of rho at 1/2 are as stated, for all xi and eta."""
     rho, half = symbolic_limit(), {t: sp.Rational(1, 2)}
     density = sp.exp(-((root * eta) ** 2) / 2) / sp.sqrt(2 * sp.pi)
     value = sp.simplify(rho.subs(half) - _phi(root * eta))
@@ -121,7 +121,7 @@ MIDPOINT = (
 
 
 def _signs(tokens: int, position: int) -> Verdict:
-    """Weights at one token for eigenvalues of different signs: the same multiset up to order."""
+    """Whether weights for eigenvalues of different signs are one multiset, at one token."""
     with ops.precision(128):
         g = ops.balls(np.array([(2 * position - tokens - 1) / 2]))
         h = (arb(tokens * tokens - 1) / 12).sqrt()
@@ -161,9 +161,9 @@ def _signed(slope, stated, point: dict) -> Verdict:
 
 
 def _increasing(sign: int) -> Verdict:
-    """rho(t) - sign rho(1 - t) increases with xi for all xi, eta and t > 1/2 (1: the contrast).
+    """Whether rho(t) - sign rho(1 - t) increases with xi for all xi, eta and t > 1/2.
 
-    The contrast must also be 0 at xi = 0 and tend to -1 and 1.
+    With sign 1 it is the contrast, which must also be 0 at xi = 0 and tend to -1 and 1.
     """
     s = sp.Symbol("s", positive=True)  # t = 1/2 + s
     rho, half = symbolic_limit(), sp.Rational(1, 2)
@@ -185,7 +185,7 @@ CONTRAST = Decision(partial(_increasing, 1), LIMIT_LIMITS).but(
 
 
 def _steeper(condition: bool) -> Verdict:
-    """The contrast Phi(a/sqrt v) + Phi(b/sqrt v) - 1 falls as v grows.
+    """Whether the contrast Phi(a/sqrt v) + Phi(b/sqrt v) - 1 falls as v grows.
 
     a = eta + s xi and b = s xi - eta with s = t - 1/2; both are >= 0 and not both 0 under the
     condition |eta| <= s xi, and b may be negative without it. a and b may be exchanged, so a > 0.
@@ -203,7 +203,7 @@ STEEPER = Decision(partial(_steeper, True), LIMIT_LIMITS).but(
 
 
 def _blunter(condition: bool) -> Verdict:
-    """The contrast falls as the squared norm k of the skew part of M grows, all else given.
+    """Whether the contrast falls as the squared norm k of the skew part of M grows.
 
     S: squared norm of the symmetric part; a = lambda/T + s c and b = s c - lambda/T with its trace
     c > 0 and s = t - 1/2. The scores' variance is F v with F = S + k and gamma = (S - k)/F.
@@ -223,7 +223,7 @@ BLUNTER = Decision(partial(_blunter, True), LIMIT_LIMITS).but(
 
 
 def _skew(T, t, xi, eta, asymmetry):
-    """Positions as above and -1 < gamma < 1."""
+    """Instance as in :func:`_positions`, with -1 < gamma < 1."""
     return {**_positions(T, t, xi, eta), "asymmetry": torch.tanh(asymmetry)}
 
 
@@ -255,7 +255,7 @@ GENERAL = (
 
 
 def _change(T, t, xi, eta, asymmetry):
-    """What the symmetric limit in place of the general one adds to the two differences."""
+    """Change of both distances if the symmetric limit replaces the general one."""
     change = localization.limit(t, xi, eta, asymmetry) - localization.limit(t, xi, eta)
     return ops.join([change, -change], -1)
 

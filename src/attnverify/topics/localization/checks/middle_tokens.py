@@ -1,4 +1,4 @@
-"""Checks of the normal approximation with its skewness: near the middle of the walk."""
+"""Checks of the normal approximation by its skewness, near the middle of the walk."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from attnverify.topics.localization.definitions import scores
 
 
 def _many(first, score):
-    """Weights in [-1, 1], eight of them 1 and eight -1: stable rank at least 16."""
+    """Instance of weights in [-1, 1], eight of them 1 and eight -1: stable rank at least 16."""
     ones = first.new_ones(len(first), 8)
     return {"weights": ops.join([ones, -ones, torch.tanh(first)], -1), "score": score}
 
@@ -35,7 +35,7 @@ def _bound(weights, score, cubic: float = 1.0, quartic: float = 1.0):
 
 
 def pairs(count: int) -> Instance:
-    """Equal pairs +-1 where the error is largest for many."""
+    """Instance of equal pairs +-1 at the score of the largest error for many."""
     made = equal_pairs(count)
     return {"weights": paired(made["half"]), "score": made["score"]}
 
@@ -58,7 +58,7 @@ SKEWED = (
 
 
 def _third_power(quarter: int = 3) -> Verdict:
-    """sum mu^3 = g (g^2 tr S^3 + 3/4 h^2 tr(S M M')), from the form in all steps, in rationals."""
+    """Whether sum mu^3 = g (g^2 tr S^3 + 3/4 h^2 tr(S M M')), by the form in all steps, exactly."""
     cases = 0
     for T, d, seed in ((3, 2, 0), (4, 3, 1), (5, 2, 2)):
         M = ops.rationals(np.random.default_rng(seed).integers(-8, 9, (d, d)) / 4)
@@ -79,12 +79,12 @@ THIRD = Decision(_third_power, POWER_LIMITS, "certified").but(
 
 
 def _numbers(M, g, h):
-    """Any matrix and any g; h > 1/8, which is no loss: both sides see g/h alone."""
+    """Instance with any matrix, any g and h > 1/8, since both sides depend on g/h alone."""
     return {"M": M, "g": g[..., 0], "h": 0.25 + torch.nn.functional.softplus(h[..., 0])}
 
 
 def _near_zero() -> Instance:
-    """M = I at g/h = 2^-8: equality but for a factor 1 + O(2^-16)."""
+    """Instance M = I at g/h = 2^-8, at equality up to a factor 1 + O(2^-16)."""
     return {
         "M": torch.eye(3, dtype=torch.float64),
         "g": torch.tensor(2.0**-8, dtype=torch.float64),
@@ -93,7 +93,7 @@ def _near_zero() -> Instance:
 
 
 def _by_rank(M, g, h):
-    """The bound with 1/R in place of 1/sqrt(R)."""
+    """Bound of a twin, with 1/R in place of 1/sqrt(R)."""
     one = ops.sqrt(ops.sum(ops.square(M), (-2, -1)))
     return localization.relative_cubes_bound(M, g, h) * spectral_norm(M) / one
 

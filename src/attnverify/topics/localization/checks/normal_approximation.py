@@ -1,4 +1,4 @@
-"""Checks of how far a normal law is from the law of a score."""
+"""Checks of the distance of the law of a score from the normal law."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FAST, SURE = 1e-7, 1e-9  # accuracy of searched and of certified probabilities
 
 
 def normal_gap(weights, score, fast=FAST, sure=SURE):
-    """|P(Q <= x) - Phi(score)| at x = mean + score sd; (..., m), (..., 1) -> (...).
+    """Error |P(Q <= x) - Phi(score)| at x = mean + score sd; (..., m), (..., 1) -> (...).
 
     Floats for the search, rigorous balls for the certificate; fast and sure: their accuracies.
     """
@@ -42,13 +42,13 @@ def distribution(weights, x, fast, sure):
 
 
 def many_weights(first, score):
-    """Weights in [-1, 1], eight of them 1, so that the stable rank is at least 8."""
+    """Instance of weights in [-1, 1], eight of them 1: stable rank at least 8."""
     ones = first.new_ones(len(first), 8)
     return {"weights": ops.join([ones, torch.tanh(first)], -1), "score": score}
 
 
 def equal_weights(count: int) -> dict[str, torch.Tensor]:
-    """Equal weights at the mean, where the normal bound is attained in the limit."""
+    """Instance of equal weights at the mean, where the bound is attained in the limit."""
     return {
         "weights": torch.ones(count, dtype=torch.float64),
         "score": torch.zeros(1, dtype=torch.float64),
@@ -84,7 +84,7 @@ NORMAL = (
 
 
 def _at_the_mean(extra: tuple[int, int]) -> Verdict:
-    """r equal weights: P(Q <= EQ) - 1/2 >= e^(extra/r) / (3 sqrt(pi r)), extra as a fraction."""
+    """Whether P(Q <= EQ) - 1/2 >= e^(extra/r) / (3 sqrt(pi r)) for r equal weights."""
     ratios = []
     for r in (1, 2, 3, 5, 8, 33, 1024, 2**20):
         with ops.precision(256):
@@ -103,12 +103,12 @@ EQUAL = Decision(partial(_at_the_mean, (-1, 6)), EQUAL_LIMITS, "certified").but(
 
 
 def paired(half):
-    """The weights of a symmetric law: every entry and its negative; (..., m) -> (..., 2m)."""
+    """Weights of a symmetric law, every entry and its negative; (..., m) -> (..., 2m)."""
     return ops.join([half, -half], -1)
 
 
 def _pairs(first, score):
-    """Halves in [-1, 1], two of them 1, so that the stable rank is at least 4."""
+    """Instance of halves in [-1, 1], two of them 1: stable rank at least 4."""
     return {
         "half": ops.join([first.new_ones(len(first), 2), torch.tanh(first)], -1),
         "score": score,
@@ -116,7 +116,7 @@ def _pairs(first, score):
 
 
 def _symmetric_gap(half, score):
-    """As :func:`normal_gap`, less accurate: at stable rank 4 the inversion is slow.
+    """Error of :func:`normal_gap` at lower accuracy, as inversion is slow at stable rank 4.
 
     The bound is above 0.01 for the sizes searched, so 1e-4 moves a ratio by less than 0.01.
     """
@@ -124,7 +124,7 @@ def _symmetric_gap(half, score):
 
 
 def equal_pairs(count: int) -> dict[str, torch.Tensor]:
-    """Equal pairs at sqrt(3 - sqrt(6)) standard deviations, where the error is largest for many."""
+    """Instance of equal pairs at sqrt(3 - sqrt(6)) deviations, the largest error for many."""
     return {
         "half": torch.ones(count, dtype=torch.float64),
         "score": torch.tensor([(3 - 6**0.5) ** 0.5], dtype=torch.float64),
@@ -161,8 +161,9 @@ MIDDLE = (
 
 
 def _last_of_many() -> dict[str, torch.Tensor]:
-    """Three equal eigenvalues at the last of 1,024 tokens, where both ranks are within 1 percent.
+    """Instance of three equal eigenvalues at the last of 1,024 tokens.
 
+    Both ranks are within 1 percent there.
     h is rounded; the inequality is for any g and h.
     """
     g, h = (1024 - 1) / 2, ((1024**2 - 1) / 12) ** 0.5

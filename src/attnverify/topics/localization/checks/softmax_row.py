@@ -25,7 +25,7 @@ ERRORS = 4  # standard errors of a simulated mean
 
 @dataclass(frozen=True)
 class Row:
-    """A matrix, a number of tokens and eta."""
+    """Case: a matrix, a number of tokens and eta."""
 
     product: Tensor
     tokens: int
@@ -33,13 +33,13 @@ class Row:
 
     @property
     def numbers(self) -> tuple[float, float, float]:
-        """a = xi/eta, gamma and the scale lambda/T."""
+        """Slope a = xi/eta, asymmetry gamma and scale lambda/T."""
         trace, frobenius, square = walk.traces(self.product, torch.eye(len(self.product)).double())
         size = float(frobenius) ** 0.5
         return float(trace) / size / self.eta, float(square / frobenius), self.eta * size
 
     def figures(self, samples: int, random: torch.Generator) -> dict[str, Tensor]:
-        """KL(pi || p), TV, |H - H(pi)| and the contrast's error of rows drawn by their law."""
+        """Statistics of random rows: KL(pi || p), TV, |H - H(pi)| and the error of the contrast."""
         a, _, scale = self.numbers
         near = softmax_row.slope_logits(torch.tensor(a, dtype=torch.float64), self.tokens)
         u = softmax_row.sample_logits(self.product, self.tokens, scale, samples, random)
@@ -77,16 +77,16 @@ SAMPLES = {"weak": 1 << 20, "concentrated": 1 << 15, "sign-mixed": 1 << 16, "ske
 
 @functools.cache
 def _means(name: str) -> dict[str, tuple[float, float]]:
-    """Mean and standard error of every figure of a case."""
+    """Mean and standard error of every statistic of a case."""
     samples, random = SAMPLES[name], torch.Generator().manual_seed(0)
     found = ROWS[name].figures(samples, random)
     return {k: (float(v.mean()), float(v.std()) / samples**0.5) for k, v in found.items()}
 
 
 def _below(figure: str, change: Callable = lambda bound, case: bound) -> Verdict:
-    """Simulated means against the bound; false only beyond 4 standard errors, unknown for NaN.
+    """Whether simulated means are within the bound: false beyond 4 standard errors, None for NaN.
 
-    No ratio is handed on: near equality chance takes a mean above its bound.
+    No ratio is reported, since near equality chance alone takes a mean above its bound.
     """
     worst = 0.0
     for name, case in ROWS.items():
@@ -123,7 +123,7 @@ CONTRAST = _bound("contrast", "0.69 times the bound", lambda v, case: 0.69 * v)
 
 
 def _most(u, power: int = 2, parts: int = 6):
-    """(1 - T^-power)/parts."""
+    """Bound (1 - T^-power)/parts."""
     T = u.shape[-1]
     return (1 - ops.constant(1, u) / T**power) / parts + 0 * u[..., 0]
 
@@ -170,7 +170,7 @@ POSITIONS = (
 
 
 def _away_from_zero(a):
-    """A slope of size at least 1/4: at 0 both sides are 0, and A is 0/0 there."""
+    """Instance with a slope of size at least 1/4, since both sides are 0 at 0 and A is 0/0."""
     return {"a": a[..., 0] + torch.where(a[..., 0] < 0, -0.25, 0.25)}
 
 

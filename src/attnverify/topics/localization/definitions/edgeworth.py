@@ -1,4 +1,4 @@
-"""The Edgeworth correction of a weighted chi-square sum, its bound, the skewness of a token."""
+"""Definitions of the Edgeworth correction, its bound and a token's skewness, entry by entry."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _in_balls(M: np.ndarray) -> np.ndarray:
 
 
 def terms(power: int = 1) -> Iterator[Pair]:
-    """Third cumulant over the cubed deviation, the correction, and the bound at stable rank 6."""
+    """Skewness from the third cumulant, the correction, and the bound at stable rank 6."""
     mu, y = drawn(7, (5,), (1,))
     deviation = (2 * total(m * m for m in mu)).sqrt()
     kappa = (8 * total(m * m * m for m in mu) / deviation**3) ** power

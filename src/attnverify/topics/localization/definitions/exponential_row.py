@@ -1,4 +1,4 @@
-"""The exponential row: entropy, contrast and variance, entry by entry."""
+"""Definitions of the exponential row's entropy, contrast and variance, entry by entry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from attnverify.topics.softmax import definitions as softmax
 
 
 def profiles(finite: int = 1, tokens: int = 8) -> Iterator[Pair]:
-    """Rows e^(a i/T): entropy log T - K(a) + K(a/T), contrast; and the two sums of the proof."""
+    """Entropy log T - K(a) + K(a/T) and contrast of rows e^(a i/T), and two sums of the proof."""
     (slopes,) = drawn(6, (4,))
     for a in slopes:
         size = np.array([a], dtype=object)

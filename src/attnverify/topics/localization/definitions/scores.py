@@ -1,4 +1,4 @@
-"""Scores of random walks: the quadratic form in all steps, its law, the ways to a probability."""
+"""Definitions of random-walk scores: the form in all steps, its law, and its probabilities."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def whole_form(M, T: int, i: int):
 
 
 def power_trace(A, power: int):
-    """tr(A^power)."""
+    """Trace of A^power."""
     out = A
     for _ in range(power - 1):
         out = out @ A
@@ -38,7 +38,7 @@ def power_trace(A, power: int):
 
 
 def spectra(power: int = 2) -> Iterator[Pair]:
-    """Norm, traces and distance to the multiples of I of a matrix that is not symmetric."""
+    """Norm, traces and distance to the multiples of I, for a matrix that is not symmetric."""
     W, R = drawn(0, (3, 3), (3, 3))
     n, S = range(3), R @ R.T
     mean = total(W[i, i] for i in n) / 3
@@ -62,7 +62,7 @@ def spectra(power: int = 2) -> Iterator[Pair]:
 
 
 def weights(scale: int = 1) -> Iterator[Pair]:
-    """Power sums of the float weights against those of the form in all steps.
+    """Power sums of the float weights, and those of the form in all steps.
 
     Those of powers 1..2d determine 2d weights. No weight exceeds 4 here, so powers up to 4 enlarge
     an error of a few units in the last place by at most 4 * 4^3 = 256: within FLOATS.
@@ -106,7 +106,7 @@ def _found(case: Case, method: localization.Method):
 
 
 def normal(tails: int = 1) -> Iterator[Pair]:
-    """method="gaussian": a normal law with the mean and variance of the form in all steps."""
+    """Method "gaussian", and the normal law with mean and variance of the form in all steps."""
     for name, case in CASES.items():
         low, high = (arb(v) for v in case.thresholds)
         for found, (mean, variance) in zip(_found(case, "gaussian"), _moments(case), strict=True):
@@ -116,7 +116,7 @@ def normal(tails: int = 1) -> Iterator[Pair]:
 
 
 def many_tokens(symmetric: bool, finite: int = 1) -> Iterator[Pair]:
-    """The limits: Phi((temperature + mean)/sd) with ||M||_F^2/12 added to the variance."""
+    """Both limits, and Phi((temperature + mean)/sd) with ||M||_F^2/12 added to the variance."""
     for name, case in CASES.items():
         if symmetric and name == "not symmetric":
             continue
@@ -128,7 +128,7 @@ def many_tokens(symmetric: bool, finite: int = 1) -> Iterator[Pair]:
 
 
 def exact(scale: float = 1.0) -> Iterator[Pair]:
-    """method="exact" against the law of the weights that a Cholesky factor of S gives."""
+    """Method "exact", and the law of the weights that a Cholesky factor of S gives."""
     for name, case in CASES.items():
         known = localization.between(scale * case.weights, *case.thresholds, ACCURACY)
         for a, b in zip(_found(case, "exact"), known, strict=True):
@@ -136,7 +136,7 @@ def exact(scale: float = 1.0) -> Iterator[Pair]:
 
 
 def normal_bounds(shift: int = 0) -> Iterator[Pair]:
-    """The bounds at unequal weights for which beta and digamma have closed forms."""
+    """Normal bounds at unequal weights for which beta and digamma have closed forms."""
     many = np.array([-arb(3) / 4] * 4 + [arb(3) / 8] * 16, dtype=object)
     yield "stable rank", chisquare.stable_rank(many), arb(8)
     # sum|mu|^3/max = 4 + 16/8, B(3/2, 1/2) = pi/2

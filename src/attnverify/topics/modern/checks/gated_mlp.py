@@ -19,19 +19,19 @@ BELOW = "2.0421312"  # the decimals of K without the last rounding up
 
 
 def _slopes(a: arb) -> tuple[arb, arb]:
-    """sigma'(a) and sigma(a)/a."""
+    """Slopes sigma'(a) and sigma(a)/a of the SiLU sigma."""
     s = 1 / (1 + (-a).exp())
     return s + a * s * (1 - s), s
 
 
 def _form(a: arb) -> arb:
-    """sigma'(a)^2/w + (sigma(a)/a)^2/(1 - w), which bounds the square of the constant."""
+    """Form sigma'(a)^2/w + (sigma(a)/a)^2/(1 - w), which bounds the squared constant."""
     alpha, beta = _slopes(a)
     return alpha**2 / arb(WEIGHT) + beta**2 / (1 - arb(WEIGHT))
 
 
 def _constant(shift: float = 0.0) -> Verdict:
-    """K between its decimals: the form on -40 <= a <= 40 by a cover, a point, and the tails.
+    """Whether K lies between its decimals, by a cover of -40 <= a <= 40, a point and the tails.
 
     For |a| >= 40 the second slope is at most 1 and the first at most 1 + 40 e^-40 < 1 + 2^-50 (at
     most 2^-50 in size below 0), so the form is at most (1 + 2^-49)/w + 1/(1 - w).
@@ -65,7 +65,7 @@ def _ball(X, W_G, W_U, W_D):
 
 
 def _at_the_maximum(width: int = 1) -> Instance:
-    """Tokens 1 and 1 - 2^-16 along e_1, gate weight near a: the slope there is K."""
+    """Instance of tokens 1 and 1 - 2^-16 along e_1 with the gate weight where the slope is K."""
     along = torch.zeros(width, width, dtype=torch.float64)
     along[0, 0] = 1
     X = torch.zeros(2, width, dtype=torch.float64)

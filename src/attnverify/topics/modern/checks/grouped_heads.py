@@ -1,4 +1,4 @@
-"""Checks of layers whose heads share keys and values: their bound, in the stored matrices."""
+"""Checks of layers whose heads share keys and values: a bound by groups, a cubic one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from attnverify.topics.shared.layer_instances import two_tokens
 
 
 def _group_sizes(n: int, d: int, k: int, v: int, G: int, m: int) -> dict[str, tuple[int, ...]]:
-    """n tokens of width d, G groups of m heads."""
+    """Shapes for n tokens of width d and G groups of m heads."""
     H = G * m
     return {
         "X": (n, d),
@@ -37,7 +37,7 @@ def _grouped(X, W_Q, W_K, W_V, W_O, **_):
 
 
 def _mean_shares(X, W_Q, W_K, W_V, W_O, **_):
-    """Every head with the mean t_h of its group: Cauchy and Schwarz the wrong way."""
+    """Bound of a twin, with the mean t_h of a group in place of the root mean square."""
     G, H = W_V.shape[-3], W_O.shape[-3]
     t = _group_falls(X, W_Q, W_K)
     mean = ops.sum(t.reshape(*t.shape[:-1], G, H // G), -1) / ops.constant(H // G, X)
@@ -47,13 +47,13 @@ def _mean_shares(X, W_Q, W_K, W_V, W_O, **_):
 
 
 def _stored(X, W_Q, W_K, W_V, W_O, **_):
-    """The cubic bound in the norms of the stored matrices."""
+    """Cubic bound in the norms of the stored matrices."""
     factor = head_bounds.stored_constant(W_Q, W_K, W_V, W_O)
     return collapse.cubic(factor, norms.diameter(X))
 
 
 def _group(size: float, scores: list[float]) -> Instance:
-    """One group: two tokens, W_V = e_1 e_1', W_O,h = e_1 e_h', query maps scores[h] e_1."""
+    """Instance of one group and two tokens; W_V = e_1 e_1', W_O,h = e_1 e_h', W_Q scores[h] e_1."""
     m, d = len(scores), len(scores)
     column = torch.zeros(d, 1, dtype=torch.float64)
     column[0, 0] = 1

@@ -1,4 +1,7 @@
-"""Checks of heads bounded together: along a direction, stacked, over depth."""
+"""Checks of heads bounded together: along a direction, stacked, over depth, and near equality.
+
+Layers with one pair of tokens for each head come as near to the joint bound as one likes.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ NEAR = 2.0**-30
 
 
 def orthonormal(rows) -> list[Any]:
-    """Gram-Schmidt: row k of the result is orthogonal to the first k rows."""
+    """Rows after Gram-Schmidt: row k of the result is orthogonal to the first k rows."""
     found: list[Any] = []
     for row in rows:
         for n in found:
@@ -40,10 +43,10 @@ def orthonormal(rows) -> list[Any]:
 
 
 def labels(u, first: int):
-    """H unit rows at equal angles in the plane of two orthonormal rows.
+    """Labels: H unit rows at equal angles in the plane of two orthonormal rows.
 
-    Those are numbers first and first + 1 of Gram-Schmidt on u_1, ..., u_H and unit rows: first = H
-    makes the labels orthogonal to all u_h.
+    The two are numbers first and first + 1 of Gram-Schmidt on u_1, ..., u_H and unit rows: first =
+    H makes the labels orthogonal to all u_h.
     """
     H, d = u.shape
     n = orthonormal([*u, *ops.eye(d, u)[: d - H]])[first : first + 2]
@@ -53,7 +56,7 @@ def labels(u, first: int):
 
 
 def pair_layer(V, y, bias: float, lift: float, first: int) -> dict[str, np.ndarray]:
-    """The layer for value maps V (heads, width, width) and a direction y, in balls.
+    """Layer for value maps V (heads, width, width) and a direction y, in balls.
 
     Tokens +-u_h + lift f_h with unit rows u_h along V_h y and the labels f_h; W_QK,h = (h + 1)
     u_1' u_h, b_QK,h = (bias/lift) f_h, which makes head h attend to pair h alone.
@@ -100,12 +103,12 @@ def _output(X, W_QK, b_QK, W):
 
 
 def _falls(X, W_QK):
-    """t_h of the first layer, (..., heads)."""
+    """Total variations t_h of the first layer, (..., heads)."""
     return collapse.falls(norms.diameter(X), collapse.rate(W_QK[..., 0, :, :, :], KEY_WIDTH))
 
 
 def reading_along(size: float, written: list[list[float]], signs: list[int]) -> Instance:
-    """Two tokens +-size/2 e_1 and heads with W_h = e_1 r_h', W_QK,h = sign h e_1 e_1', h = 1, ...
+    """Layer of tokens +-size/2 e_1 and heads W_h = e_1 r_h', W_QK,h = sign h e_1 e_1'.
 
     written: the rows r_h'. Each head has a rate of its own, so no two t_h are equal.
     """
@@ -122,7 +125,7 @@ def reading_along(size: float, written: list[list[float]], signs: list[int]) -> 
 
 
 def _written_along(X, W_QK, b_QK, W, y):
-    """osc(SA(X) y): how far apart the tokens are along y, times its length."""
+    """Distance osc(SA(X) y) of the tokens along y, times the length of y."""
     return oscillation((_output(X, W_QK, b_QK, W) @ y[..., :, None])[..., 0])
 
 
@@ -131,7 +134,7 @@ def _along(X, W_QK, b_QK, W, y):
 
 
 def _along_norm(X, W_QK, b_QK, W, y, p: float = 1.01):
-    """The same with the p-norm over the heads in place of their sum."""
+    """Bound of a twin, with the p-norm over the heads in place of their sum."""
     t, V = _falls(X, W_QK), W[..., 0, :, :, :]
     written = ops.sqrt(ops.sum(ops.square((V @ y[..., None, :, None])[..., 0]), -1))
     parts = ops.exp(ops.constant(p, X) * ops.log(t * written))
@@ -139,7 +142,7 @@ def _along_norm(X, W_QK, b_QK, W, y, p: float = 1.01):
 
 
 def _three_heads() -> Instance:
-    """Rows at 120 degrees, nearly; all write along y = (3/4, 1) with the sign of its product."""
+    """Layer of three heads at nearly 120 degrees that all write along y = (3/4, 1)."""
     made = reading_along(1.5, [[1.0, 0.0], [-0.5, 0.875], [-0.5, -0.875]], [1, 1, -1])
     return {**made, "y": torch.tensor([0.75, 1.0], dtype=torch.float64)}
 
@@ -169,7 +172,7 @@ def _stacked(X, W_QK, b_QK, W, s):
 
 
 def _largest_only(X, W_QK, b_QK, W, s):
-    """max_h s_h ||W_h||_2 in place of the norm of the stack: right for orthogonal outputs."""
+    """Bound of a twin with max_h s_h ||W_h||_2, which is right for orthogonal outputs only."""
     size = ops.amax(s * spectral_norm(W[..., 0, :, :, :]), -1)
     return norms.diameter(X) * size * ops.sqrt(ops.sum(ops.square(_falls(X, W_QK) / s), -1))
 
@@ -179,7 +182,7 @@ def _positive(X, W_QK, b_QK, W, s) -> Instance:
 
 
 def _acute(written: list[list[float]]) -> Instance:
-    """Rows r_h with no angle above 90 degrees; s_h^2 = t_h / (r_h R), R = sum_h t_h r_h."""
+    """Layer of rows r_h at acute angles, with s_h^2 = t_h / (r_h R), R = sum_h t_h r_h."""
     made = reading_along(1.0, written, [1] * len(written))
     t, r = _falls(made["X"][None], made["W_QK"][None])[0], made["W"][0, :, 0]
     return {**made, "s": (t / (r @ (t @ r))).sqrt()}
@@ -210,7 +213,7 @@ def _sum(X, W_QK, W):
 
 
 def _evenly(X, W_QK, W):
-    """s_h^2 = t_h in place of t_h / v_h."""
+    """Factor of a twin, with s_h^2 = t_h in place of t_h / v_h."""
     t = _falls(X, W_QK)
     return head_bounds.stacked_factor(t, W[..., 0, :, :, :], ops.sqrt(t))
 
@@ -233,7 +236,7 @@ NEVER_ABOVE = (
 
 
 def _square() -> Instance:
-    """Two heads with equal scores that write unit vectors at a right angle."""
+    """Layer of two heads with equal scores that write unit vectors at a right angle."""
     made = reading_along(1.0, [[1.0, 0.0], [0.0, 1.0]], [1, 1])
     return {"X": made["X"], "W_QK": along_first_axis(2, 1, 2, 1.0), "W": made["W"]}
 
@@ -250,17 +253,17 @@ MOST = Inequality(
 
 
 def _dual(r, G):
-    """sum_h sqrt(r_h Y r_h') with Y = G G'/|G|^2: below every stacked bound of W_h = e r_h'.
+    """Dual sum_h sqrt(r_h Y r_h'), Y = G G'/|G|^2, below every stacked bound of W_h = e r_h'.
 
-    Its largest value of all Y is the infimum of these bounds (the notebook's minimax step); t_h is
-    part of r_h here.
+    Its largest value over all Y is the infimum of these bounds (the notebook's minimax step); t_h
+    is part of r_h here.
     """
     written = ops.sqrt(ops.sum(ops.square(r @ G), -1))
     return ops.sum(written, -1) / ops.sqrt(ops.sum(ops.square(G), (-2, -1)))
 
 
 def _fan(lines: int = 8) -> Instance:
-    """Unit vectors evenly over a half plane, Y = I/2: H sin(pi/(2 H))/sqrt 2."""
+    """Instance of unit vectors spread evenly over a half plane, with Y = I/2."""
     angles = torch.arange(lines, dtype=torch.float64) * torch.pi / lines
     r = torch.stack([angles.cos(), angles.sin()], -1)
     return {"r": r, "G": torch.eye(2, dtype=torch.float64)}
@@ -279,7 +282,7 @@ LOSS = Inequality(
 
 
 def beta(W_QK, W):
-    """beta_2' / (4 sqrt(d_qk)), the largest of all layers."""
+    """Largest beta_2' / (4 sqrt(d_qk)) of all layers."""
     c = collapse.rate(W_QK, KEY_WIDTH)
     return ops.amax(head_bounds.balanced_factor(c, W), -1)
 
@@ -289,7 +292,7 @@ def _cubic(X, W_QK, b_QK, W):
 
 
 def _orthogonal(depth: int) -> Instance:
-    """Two tokens at 2^-10, two equal heads in each layer, one writes e_1 + e_2, one e_1 - e_2."""
+    """Network of two tokens at 2^-10 and two heads that write e_1 + e_2 and e_1 - e_2."""
     made = reading_along(2.0**-10, [[1.0, 1.0], [1.0, -1.0]], [1, 1])
     made["W_QK"] = along_first_axis(2, 1, 2, 1.0)
     same = {name: made[name].repeat(depth, 1, 1, 1) for name in ("W_QK", "W")}
@@ -297,7 +300,7 @@ def _orthogonal(depth: int) -> Instance:
 
 
 def _more(X, W_QK, b_QK, W):
-    """The exponent 3^L + 1/1000 in place of 3^L."""
+    """Bound of a twin, with the exponent 3^L + 1/1000 in place of 3^L."""
     return _cubic(X, W_QK, b_QK, W) * power(norms.diameter(X), 0.001)
 
 

@@ -1,4 +1,4 @@
-"""Checks of normalization in front of a layer; those of gates and streams are beside it."""
+"""Checks of norms in front of a layer: their Lipschitz constants, and the bound of attention."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIZES = ({"X": (2, 2), "g": (2,), "e": (1, 1)}, {"X": (4, 3), "g": (3,), "e": (1
 
 
 def with_epsilon(X, g, e, **more: Any) -> Instance:
-    """The parameters with a positive epsilon."""
+    """Instance with a positive epsilon."""
     return {"X": X, "g": g, "e": torch.exp(2 * e), **more}
 
 
@@ -33,12 +33,12 @@ def _flat(e):
 
 
 def epsilon_allowed(X, g, e, **more: Any):
-    """epsilon >= 0."""
+    """Hypothesis epsilon >= 0."""
     return [(0 * e, e)]
 
 
 def shortest(X, deviations: Callable = lambda X: X):
-    """The smallest squared length of a token (of its deviations)."""
+    """Smallest squared length of a token (of its deviations, for layer norm)."""
     return -ops.amax(-layernorm.length_squared(deviations(X)), -1)
 
 
@@ -48,7 +48,7 @@ def _rms_bound(X, g, e, squared: Callable = shortest):
 
 
 def _mean_square(X):
-    """The mean squared length in place of the smallest."""
+    """Mean squared length of the tokens, for a twin."""
     return ops.sum(layernorm.length_squared(X), -1) / ops.constant(X.shape[-2], X)
 
 
@@ -118,7 +118,7 @@ def _behind(X, W_QK, b_QK, W, g, e):
 
 
 def _attention_bound(X, W_QK, b_QK, W, g, e, power: int = 2):
-    """lambda diam sum_h v_h tanh(c_h lambda^power diam^2)."""
+    """Bound lambda diam sum_h v_h tanh(c_h lambda^power diam^2)."""
     size = _rms_bound(X, g, e)
     c, v = collapse.rate(W_QK, KEY_WIDTH), spectral_norm(W)
     if power == 1:
@@ -127,7 +127,7 @@ def _attention_bound(X, W_QK, b_QK, W, g, e, power: int = 2):
 
 
 def _reading(offset: float, half: float) -> Instance:
-    """Tokens (half, offset) and (-half, offset), g = (2, 1); one head reads feature 1 alone."""
+    """Instance of tokens (+-half, offset), g = (2, 1) and one head that reads feature 1 alone."""
     made = _tokens([[half, offset], [-half, offset]], [2.0, 1.0], 0.5)
     W_QK, W = along_first_axis(2, 1, 1, 1.0)[0], along_first_axis(2, 1, 1, 1.5)[0]
     return {**made, "W_QK": W_QK, "b_QK": torch.zeros(1, 2, dtype=torch.float64), "W": W}
@@ -150,7 +150,7 @@ ORBIT_LAYERS = 300
 
 
 def _orbit(start: tuple[int, int]) -> Verdict:
-    """Two tokens near the threshold with v = 2 and rho = 1/2: do they stay for 300 layers?
+    """Whether two tokens near the threshold, v = 2, rho = 1/2, stay there for 300 layers.
 
     start: their distance over the threshold, as a fraction. RMS norm with d = 2, epsilon = 1,
     g = (3/2, 3/2), so lambda = 3/2 / sqrt(1/8 + 1) = sqrt 2.

@@ -1,4 +1,4 @@
-"""Checks of the rate under a causal mask: one layer, one weight, several layers."""
+"""Checks of the rate under a causal mask: one layer, one weight, depth, and the limit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NEAR = arb(2) ** -20
 
 
 def random_tokens(n: int, m: int, width: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens whose first m are equal, and W_QK of size 1/4, in balls."""
+    """Random tokens whose first m are equal, and W_QK of size 1/4, in balls."""
     random = torch.Generator().manual_seed(seed)
     X = torch.randn(n, width, generator=random, dtype=torch.float64)
     X[:m] = X[0].clone()
@@ -35,7 +35,7 @@ def random_tokens(n: int, m: int, width: int, seed: int) -> tuple[np.ndarray, np
 
 
 def orbit(X, W_QK, layers: int, window: int | None = None):
-    """The tokens before and after the last of so many layers with W_V = I."""
+    """Tokens before and after the last of ``layers`` layers with W_V = I."""
     eye, before = ops.eye(X.shape[-1], X), X
     for _ in range(layers):
         before, X = X, mask_bounds.layer(X, W_QK, eye, KEY_WIDTH, window)
@@ -48,11 +48,11 @@ def in_the_limit(
     rate: Callable = lambda m: arb(1) / (m + 1),
     layers: int = 160,
 ) -> Verdict:
-    """The ratio of diameters, the places u_i on one line, and lambda within its bounds.
+    """Whether the ratio of diameters, the places u_i on a line and lambda tend to the limit.
 
     The proof lets the deviation from the limit fall by (2 m + 2)/(2 m + 3) a layer in the end: for
-    m = 3 by 2^-27 over 160 layers, of which 2^-20 is asked. A ball's forgetting that tokens move
-    together costs less than 8 bits a layer; of 3,000 bits more than 1,500 are left.
+    m = 3 by 2^-27 over 160 layers, of which 2^-20 is asked. Balls do not know that tokens move
+    together, which costs less than 8 bits a layer; of 3,000 bits more than 1,500 are left.
     """
     off = arb(0)
     with ops.precision(3000):
@@ -73,7 +73,7 @@ def in_the_limit(
 
 
 def _sum_of_scores(X, Q, m: int, window: int | None):
-    """S of the claim for v = 1."""
+    """Sum S of the claim for v = 1."""
     a = mask_bounds.start(X, spectral_norm(Q), m, KEY_WIDTH, window)
     return mask_bounds.total(a, ops.constant(1, X), m)
 
@@ -95,10 +95,10 @@ def _steps(n: int, m: int) -> np.ndarray:
 
 
 def _kept(share: float, layers: int = 60) -> Verdict:
-    """Two tokens with W_V = sqrt(3/2) I keep the ratio 1/v, from a score of log 2 = a_0 almost.
+    """Whether two tokens with W_V = sqrt(3/2) I keep the ratio 1/v, from a score near log 2 = a_0.
 
     The map of scores z -> v^2 z/(1 + e^-z) has the slope 1 + (log 2)/3 < 1.3 at its fixed point;
-    with a ball's forgetting below 8 bits a layer, 1,000 bits hold for 60 layers.
+    balls lose less than 8 bits a layer, so 1,000 bits last for 60 layers.
     """
     with ops.precision(1000):
         v, z, eps = (arb(3) / 2).sqrt(), arb(2).log() * share, arb(2) ** -20
@@ -132,12 +132,12 @@ def sizes(alike: int, others: int, width: int, *depth: int) -> dict[str, tuple[i
 
 
 def alike_first(first, **others):
-    """The first tokens made equal."""
+    """Instance with its first tokens made equal."""
     return {"first": first[:, :1] + 0 * first, **others}
 
 
 def are_alike(first, **_) -> list[tuple[Any, Any]]:
-    """x_1 = ... = x_m."""
+    """Hypothesis x_1 = ... = x_m."""
     return [(abs(first - first[..., :1, :]), 0 * first)]
 
 
@@ -153,12 +153,12 @@ class Masked:
     spread: Callable = mask_bounds.spread
 
     def left(self, first, rest, W_QK, W_V):
-        """N(X')."""
+        """Left side N(X') after one layer."""
         X = mask_bounds.layer(tokens(first, rest), W_QK, W_V, KEY_WIDTH, self.window)
         return self.spread(X, first.shape[-2], self.window)
 
     def right(self, first, rest, W_QK, W_V, more: int = 0):
-        """||W_V|| N(X)/(1 + m e^(-D)); more: what is added to m in the denominator."""
+        """Right side ||W_V|| N(X)/(1 + m e^(-D)); more: added to m, for a twin."""
         X, m = tokens(first, rest), first.shape[-2]
         D = mask_bounds.largest_oscillation(X, W_QK, KEY_WIDTH, self.window)
         factor = spectral_norm(W_V) * mask_bounds.tilted(D, m + more)
@@ -166,13 +166,13 @@ class Masked:
 
 
 def plain(X, alike: int, window: int | None = None):
-    """The largest distance from the first token, all tokens counted alike."""
+    """Largest distance from the first token, with u_i = 1, for a twin."""
     away = X[..., alike:, :] - X[..., :1, :]
     return ops.amax(ops.sqrt(ops.sum(ops.square(away), -1)), -1)
 
 
 def line(places: list[float], alike: int, scale: float = 1.0, depth: tuple[int, ...] = ()):
-    """Tokens on a line, W_QK = scale, W_V = 1, width 1."""
+    """Instance of tokens on a line, with W_QK = scale, W_V = 1 and width 1."""
     X = torch.tensor(places, dtype=torch.float64)[:, None]
     one = torch.ones(*depth, 1, 1, dtype=torch.float64)
     return {"first": X[:alike], "rest": X[alike:], "W_QK": scale * one, "W_V": one}
@@ -206,14 +206,14 @@ ONE_LAYER = (
 
 
 def _own_weight(first, rest, W_QK):
-    """p: the weight that token m + 1 gives itself."""
+    """Weight that token m + 1 gives itself."""
     Z = collapse.scores(tokens(first, rest), W_QK, KEY_WIDTH)
     m = first.shape[-2]
     return ops.softmax(Z, ops.causal(Z.shape[-1], Z))[..., m, m]
 
 
 def _weight_limits(first, rest, W_QK, sharp: float = 1.0):
-    """1/(1 + m e^D) and 1/(1 + m e^(-D))."""
+    """Bounds 1/(1 + m e^D) and 1/(1 + m e^(-D)) on that weight."""
     D, m = mask_bounds.largest_oscillation(tokens(first, rest), W_QK, KEY_WIDTH), first.shape[-2]
     D = ops.constant(sharp, D) * D
     return mask_bounds.tilted(-D, m), mask_bounds.tilted(D, m)
@@ -254,7 +254,7 @@ WEIGHT = (
 
 
 def after(window: int | None = None) -> Callable:
-    """N of the output of several layers."""
+    """Left side: N of the output of several layers."""
 
     def left(first, rest, W_QK, W_V):
         X = tokens(first, rest)
@@ -266,7 +266,7 @@ def after(window: int | None = None) -> Callable:
 
 
 def recursion(first, rest, W_QK, W_V, window: int | None = None, bound=mask_bounds.over_depth):
-    """The recursion of N and a, at the largest norms of the layers."""
+    """Right side: the recursion of N and a, at the largest norms of the layers."""
     X, m = tokens(first, rest), first.shape[-2]
     q, v = (ops.amax(spectral_norm(W), -1) for W in (W_QK, W_V))
     a = mask_bounds.start(X, q, m, KEY_WIDTH, window)
@@ -274,7 +274,7 @@ def recursion(first, rest, W_QK, W_V, window: int | None = None, bound=mask_boun
 
 
 def feedback(depth: int, value: float, score: float) -> Instance:
-    """x_1 = e_1, x_2 = e_1 + 2^-16 e_2; the score of token 2 on itself is ``score`` at first.
+    """Instance x_1 = e_1, x_2 = e_1 + 2^-16 e_2, where token 2 scores itself by ``score`` at first.
 
     W_QK maps e_1 to e_2 and W_V = value I, so that the score grows by value^2 times the weight.
     """
@@ -287,7 +287,7 @@ def feedback(depth: int, value: float, score: float) -> Instance:
 
 
 def _slow(size, a, v, alike: int, depth: int):
-    """The recursion with v in place of v^2 in a."""
+    """Recursion of a twin, with v in place of v^2 in a."""
     for _ in range(depth):
         factor = v * mask_bounds.tilted(a, alike)
         size, a = size * factor, a * factor
@@ -309,7 +309,7 @@ DEPTH = (
 
 
 def _closed(a, v, m, share: float = 1.0, layers: int = 24):
-    """The closed bound of N = 1; share: of the exponent."""
+    """Closed bound for N = 1; share: a twin's share of the exponent."""
     one = 1 + 0 * a[..., 0]
     exact = mask_bounds.closed_bound(one, a[..., 0], v[..., 0], m.shape[-1], layers)
     if share == 1:
@@ -323,7 +323,7 @@ def _iterated(a, v, m, layers: int = 24):
 
 
 def _meets(a, v, m):
-    """a, and v^2 by a free share of 1 + m e^(-a); S stays below 64 e: no float overflows."""
+    """Instance with a free, v^2 a free share of 1 + m e^(-a), and S below 64 e (no overflow)."""
     a = torch.exp(a.clamp(-12, 1))
     share = torch.sigmoid(v) * (1 - 2.0**-6)
     return {"a": a, "v": torch.sqrt(share * (1 + m.shape[-1] * torch.exp(-a))), "m": m}

@@ -22,17 +22,17 @@ from attnverify.support.verdict import Verdict
 from attnverify.topics.shared.layer_instances import KEY_WIDTH, extremal_network
 
 arb = flint.arb
-NONE = arb(2) ** -100  # what a difference of balls of 256 bits is below, if there is none
+NONE = arb(2) ** -100  # bound on the radius of a difference of balls of 256 bits that is 0
 
 
 def _seen(like: Any, padding: int, keep: Any) -> Any:
-    """``keep`` (tokens, tokens) less the first ``padding`` keys."""
+    """Mask ``keep`` (tokens, tokens) without the first ``padding`` keys."""
     real = np.arange(keep.shape[-1]) >= padding
     return without_padding(keep, torch.from_numpy(real) if ops.is_torch(like) else real)
 
 
 def _all(tokens: int, like: Any) -> Any:
-    """Every query sees every key."""
+    """Mask in which every query sees every key."""
     causal = ops.causal(tokens, like)
     return causal | ops.transpose(causal)
 
@@ -41,7 +41,7 @@ def _all(tokens: int, like: Any) -> Any:
 
 
 def _padded(X, Z, masked: bool = True, window: int | None = None, **weights):
-    """The rows of the real tokens X among [Z; X], all columns."""
+    """Attention rows of the real tokens X among [Z; X], with all columns."""
     both, k = ops.join([Z, X], -2), Z.shape[-2]
     n = both.shape[-2]
     keep = _all(n, X) if window is None else ops.causal(n, X, window)
@@ -50,7 +50,7 @@ def _padded(X, Z, masked: bool = True, window: int | None = None, **weights):
 
 
 def _alone(X, Z, window: int | None = None, **weights):
-    """The attention of X alone beside columns of zeros."""
+    """Attention of X alone, beside columns of zeros for the padding."""
     n = X.shape[-2]
     keep = None if window is None else ops.causal(n, X, window)
     P = ops.softmax(attention.logits(X, **weights), keep)
@@ -58,7 +58,7 @@ def _alone(X, Z, window: int | None = None, **weights):
 
 
 def _bound(X, Z, window: int | None = None, **weights):
-    """As for attention.qk-reduction: logits are sums of products with at most m roundings a chain.
+    """Rounding bound, as for attention.qk-reduction: at most m roundings in a chain.
 
     m: inner products of length width (twice) and key_width, two biases, a root and a division. The
     two sides may add in another order, so each is off by gamma_m of the sums of absolute values.
@@ -94,9 +94,9 @@ def _matrix(window: int | None, masked: bool = True) -> Identity:
 
 
 def _network(X, maps: list, keep: Any, subtract: Any = 0):
-    """Layers of two heads with a skip connection and a map of single tokens, tanh, after each.
+    """Output of layers of two heads with skip connections, and tanh of each token after a layer.
 
-    subtract: from the logits, before the softmax over ``keep``.
+    subtract: what is taken from the logits before the softmax over ``keep``.
     """
     for Q, b, W in maps:
         P = ops.softmax(_scores(X, Q, b) - subtract, keep)
@@ -110,7 +110,9 @@ def _scores(X, Q, b):
 
 
 def _agrees(drop: str = "") -> Verdict:
-    """Real tokens among padding and alone, after three layers; padding left, right and between.
+    """Whether real tokens among padding and alone agree after three layers.
+
+    Padding is on the left, on the right and between.
 
     The masks: none, causal, a window of 2; between real tokens they are those of the tokens alone,
     so with a window the padding is left or right of all. drop: "mask", no mask of padding; "30",
@@ -144,7 +146,7 @@ LAYERS = (
 
 
 def _right_alone() -> Verdict:
-    """Under a causal mask and windows the real tokens on the left need no mask of the padding."""
+    """Whether real tokens on the left need no mask of padding, under causal masks and windows."""
     random, worst = np.random.default_rng(6), arb(0)
     draw = lambda *shape: ops.balls(random.integers(-8, 9, shape) / 16)  # noqa: E731
     maps = [(draw(2, 2, 2), draw(2, 2), draw(2, 2, 2)) for _ in range(3)]
@@ -162,7 +164,7 @@ def _right_alone() -> Verdict:
 
 
 def _real_diameter(X, Z, W_QK, b_QK, W, masked: bool = True):
-    """The diameter of the real tokens after one layer of [Z; X]."""
+    """Diameter of the real tokens after one layer of [Z; X]."""
     both, k = ops.join([Z, X], -2), Z.shape[-2]
     Y = both[..., None, :, :]
     scores = (Y @ W_QK + b_QK[..., None, :]) @ ops.transpose(Y) / ops.root(KEY_WIDTH, X)
@@ -172,13 +174,13 @@ def _real_diameter(X, Z, W_QK, b_QK, W, masked: bool = True):
 
 
 def _real_bound(X, Z, W_QK, b_QK, W):
-    """The sharp bound of one layer, with the diameter of the real tokens."""
+    """Sharp bound of one layer with the diameter of the real tokens."""
     size = norms.diameter(X)
     return size * collapse.sharp_factor(size, collapse.rate(W_QK, KEY_WIDTH), spectral_norm(W))
 
 
 def _far_padding(size: float) -> Instance:
-    """Two real tokens at equality in the sharp bound, and padding far away."""
+    """Instance of two real tokens at equality in the sharp bound, with padding far away."""
     one = {k: v if k == "X" else v[0] for k, v in extremal_network(size, 1, 1.0).items()}
     return {**one, "Z": torch.tensor([[8.0, 1.0]], dtype=torch.float64)}
 
@@ -199,20 +201,20 @@ BOUND = (
 
 
 def _weight_of_padding(real, pad, c):
-    """What a row gives to padding whose logits are lowered by c."""
+    """Weight that a row gives to padding whose logits are lowered by c."""
     P = ops.softmax(ops.join([real, pad - c], -1))
     return ops.sum(P[..., real.shape[-1] :], -1)
 
 
 def _weight_bound(real, pad, c, share: float = 1.0):
-    """k/(k + s e^(c - D))."""
+    """Bound k/(k + s e^(c - D)) on that weight."""
     D = ops.constant(share, c) * oscillation(ops.join([real, pad], -1))
     k, s = pad.shape[-1], real.shape[-1]
     return k / (k + s * ops.exp(c[..., 0] - D))
 
 
 def _flat(s: int, k: int, D: float, c: float) -> Instance:
-    """Real logits 0, padding at D, lowered by c."""
+    """Instance of real logits 0 and padding logits D, lowered by c."""
     one = partial(torch.ones, dtype=torch.float64)
     return {"real": 0 * one(s), "pad": D * one(k), "c": c * one(1)}
 

@@ -1,4 +1,7 @@
-"""Checks of positions in the logits: the bound of a layer, and layers on nearly equal tokens."""
+"""Checks of positions in the logits: the bound of a layer, nearly equal tokens, and orbits.
+
+Maps by planes have an axis for the two features that a rotation turns together.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,10 @@ from attnverify.topics.shared.layer_instances import two_tokens
 def in_plane(
     size: float, middle: float, heads: int = 1, angle: float = 1.0, bias: float = 0.0
 ) -> Instance:
-    """Tokens (middle, -+size/2) and weights that are multiples of the identity of a plane.
+    """Instance of tokens (middle, -+size/2) and weights that are multiples of a plane's identity.
 
     Head h = 1, 2, ... turns by angle / h, has h times the scores and 1/h of the value map; bias:
-    what a token's own score gets. Maps have an axis for the two features of a plane, see
+    added to a token's own score. Maps have an axis for the two features of a plane, see
     :func:`flat`.
     """
     h = torch.arange(1, heads + 1, dtype=torch.float64)
@@ -46,21 +49,22 @@ def in_plane(
 
 
 def by_bias(size: float, bias: float) -> Instance:
-    """Tokens -+size/2 on a line, no rotation, ``bias`` for a token's own score."""
+    """Instance of tokens -+size/2 on a line, without rotation, ``bias`` on a token's own score."""
     return {**in_plane(size, 0.0, angle=0.0, bias=bias), "X": two_tokens(2, size)}
 
 
 def flat(instance: Instance) -> Instance:
-    """Maps (..., 2, planes) as they are stored, (..., key_width): feature p and p + planes.
+    """Instance with maps (..., 2, planes) as they are stored, (..., key_width).
 
-    Keys then have an even width by their shape, and as many planes as there are angles.
+    Plane p has the features p and p + planes. By these shapes the key width is even and there are
+    as many planes as angles.
     """
     split = {"W_Q", "W_K", "b_Q", "b_K", "Q", "K"} & instance.keys()
     return {**instance, **{k: instance[k].reshape(*instance[k].shape[:-2], -1) for k in split}}
 
 
 def by_planes(formula: Callable[..., Any]) -> Callable[..., Any]:
-    """A formula of stored maps as one of maps by planes."""
+    """Formula of maps by planes, from one of stored maps."""
 
     @wraps(formula)
     def of(**instance: Any) -> Any:
@@ -70,7 +74,7 @@ def by_planes(formula: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def mixed(X, **maps):
-    """P X for the P of one head."""
+    """Mixed tokens P X of one head."""
     return ops.softmax(position_bounds.logits(X, **maps))[..., 0, :, :] @ X
 
 
@@ -82,7 +86,7 @@ LIMITS = "these tokens, for this number of layers; the limit is derived in the n
 
 
 def _orbit(layers: int, X, **maps: Any) -> list[Any]:
-    """The tokens before every layer and after the last, in balls, for one head with W = I."""
+    """Tokens before every layer and after the last, in balls, for one head with W = I."""
     states, maps = [ops.balls(X)], {name: ops.balls(value) for name, value in maps.items()}
     for _ in range(layers):
         states.append(mixed(states[-1], **maps))
@@ -90,7 +94,7 @@ def _orbit(layers: int, X, **maps: Any) -> list[Any]:
 
 
 def _plane_orbit(middle: float, layers: int) -> tuple[list[Any], Callable]:
-    """Two tokens at (middle, -+1/2), turned by 1 radian; the factor of the claim at a distance."""
+    """Orbit of two tokens at (middle, -+1/2), turned by 1 radian, and the claim's factor."""
     instance = flat(in_plane(1.0, middle))
     del instance["W"]
     angle, q, m = (ops.balls(torch.tensor([v], dtype=torch.float64)) for v in (1.0, 1.0, middle))
@@ -105,9 +109,8 @@ ORBIT_LAYERS = 60
 
 
 def _attained(stretch: float) -> Verdict:
-    """Whether every layer multiplies the distance by the claim's factor at stretch times it.
+    """Whether every layer multiplies the distance by the factor at stretch times it, to 2^-200.
 
-    To 2^-200.
     A layer's balls grow by a factor below 8, as slopes are below 3 and balls forget that the two
     tokens move together: of 1,000 bits about 800 are left after 60 layers, less the 160 by which
     the distance has fallen.
@@ -143,18 +146,18 @@ UNSEEN_LAYERS = 200
 
 
 def _keeps(size, factor):
-    """The distance one layer later, at the limit of the factor."""
+    """Distance one layer later, with the limit of the factor."""
     return factor(0 * size) * size
 
 
 def _cubes(size, factor):
-    """What the sharp theorem allows, q = 1 and d_qk = 2."""
+    """Distance one layer later that the sharp theorem allows, with q = 1 and d_qk = 2."""
     rate = 1 / (4 * ops.root(2, size))
     return collapse.two_token_step(size, rate, 1)
 
 
 def _unseen(step: Callable) -> Verdict:
-    """Tokens that differ in a feature that no score sees: the distance follows ``step``?
+    """Whether the distance follows ``step`` for tokens that differ in a feature no score sees.
 
     The first two features are (1, 0) for both tokens and turn by 1 radian, the third is -+1/2. So
     the attention matrix is the same in every layer. Balls lose a few bits a layer.
@@ -178,7 +181,7 @@ UNSEEN = Decision(partial(_unseen, _keeps), LIMITS, kind="certified").but(
 
 
 def _fastest(of: Callable, layers: int = UNSEEN_LAYERS) -> Verdict:
-    """Three tokens on an eigenvector of lambda_3: is every ratio of diameters ``of(P)``?
+    """Whether every ratio of diameters is of(P) for three tokens on an eigenvector of lambda_3.
 
     As in :func:`_unseen`, with a turn of 3 radians, so that token 1 scores token 3 nearly as itself
     and P is one matrix whose eigenvalue for (1, 0, -1) is the least, 1/80. The diameter falls by 7
@@ -208,11 +211,11 @@ RATE_LAYERS = 400
 
 
 def _rate(of: Callable) -> Verdict:
-    """Four tokens that turn by 0.8, W_QK = I: is the last ratio of diameters of(P_c), to 2^-100?
+    """Whether the last ratio of diameters is of(P_c), to 2^-100; four tokens that turn by 0.8.
 
-    c is the mean of the last tokens. Those are as near to their limit as |lambda_2|^l says, and the
-    ratio is off by a multiple of max(|lambda_3 / lambda_2|, |lambda_2|)^l, here 0.67^400 < 2^-230:
-    a factor of 2^130 is left for what it multiplies.
+    W_QK = I, and c is the mean of the last tokens. Those are as near to their limit as |lambda_2|^l
+    says, and the ratio is off by a multiple of max(|lambda_3 / lambda_2|, |lambda_2|)^l, here
+    0.67^400 < 2^-230: a factor of 2^130 is left for what it multiplies.
     """
     X = torch.tensor([[2.0, 0.5], [1.0, -0.25], [1.5, 1.0], [1.75, -1.0]], dtype=torch.float64)
     plane = flat(in_plane(1.0, 1.0, angle=0.8))
@@ -252,7 +255,7 @@ def output_diameter(X, W, **maps):
 
 @by_planes
 def _bound(X, W, W_Q, W_K, omega: float = 1, kappa: float = 1, **rest):
-    """The claim's right side; omega, kappa: multiples of these, for twins."""
+    """Right side of the claim; omega, kappa: multiples of these, for twins."""
     A = position_bounds.score_map(W_Q, W_K)
     places, tokens = position_bounds.parts(X, A, W_Q=W_Q, W_K=W_K, **rest)
     places, tokens = ops.constant(omega, X) * places, ops.constant(kappa, X) * tokens
@@ -289,13 +292,13 @@ LAYER = (
 
 @by_planes
 def _any_bound(X, A, W, **maps):
-    """The right side with any matrix A of every head, in e and kappa alike."""
+    """Right side with any matrix A for every head, in both e and kappa."""
     return norms.diameter(X) * position_bounds.layer_factor(X, A, W, **maps)
 
 
 @by_planes
 def _kappa_alone(X, A, W, W_Q, W_K, **rest):
-    """The same with A in kappa, and W_QK in e: what is taken off is not put back."""
+    """Right side of a twin, with A in kappa but W_QK in e."""
     own = position_bounds.score_map(W_Q, W_K)
     omega, _ = position_bounds.parts(X, own, W_Q=W_Q, W_K=W_K, **rest)
     _, kappa = position_bounds.parts(X, A, W_Q=W_Q, W_K=W_K, **rest)
@@ -303,7 +306,7 @@ def _kappa_alone(X, A, W, W_Q, W_K, **rest):
 
 
 def _without_map(instance: Instance) -> Instance:
-    """A = 0: all that two rows differ by is in omega."""
+    """Instance with A = 0, so that omega holds the whole difference of two rows."""
     return {**instance, "A": 0 * instance["W"]}
 
 
@@ -327,12 +330,12 @@ ANY_MAP = (
 
 
 def _mixed_by(X, Z, A, W):
-    """The diameter after a layer whose logits are Z (..., heads, tokens, tokens)."""
+    """Diameter after a layer whose logits are Z (..., heads, tokens, tokens)."""
     return norms.diameter(ops.sum(ops.softmax(Z) @ X[..., None, :, :] @ W, -3))
 
 
 def _bound_of(X, Z, A, W, width: float = 1):
-    """The bound with e = Z - x_i A_h x_j^T, d_qk = 1; width: a multiple of omega, for a twin."""
+    """Bound with e = Z - x_i A_h x_j^T, d_qk = 1; width: a multiple of omega, for a twin."""
     Y = X[..., None, :, :]
     omega = ops.constant(width, X) * position_bounds.between_rows(Z - Y @ A @ ops.transpose(Y))
     kappa = spectral_norm(A) * ops.square(norms.diameter(Y))
@@ -340,7 +343,7 @@ def _bound_of(X, Z, A, W, width: float = 1):
 
 
 def _given_logits(own: float) -> Instance:
-    """Tokens -+1/2 and A = 1; a token's own logit is 1/4 + own, the other one -1/4."""
+    """Instance of tokens -+1/2, A = 1, own logits 1/4 + ``own`` and other logits -1/4."""
     X = torch.tensor([[-0.5], [0.5]], dtype=torch.float64)
     one = torch.ones(1, 1, 1, dtype=torch.float64)
     return {"X": X, "Z": (X @ X.T + own * torch.eye(2))[None], "A": one, "W": one}
@@ -366,7 +369,7 @@ ANY_LOGITS = (
 
 @by_planes
 def _from_alone(X, c, **maps):
-    """|diam(SA(X)) - diam(P_c X)| for one head with W = I."""
+    """Difference |diam(SA(X)) - diam(P_c X)| for one head with W = I."""
     alone = (
         ops.softmax(position_bounds.logits(position_bounds.alone(X, c), **maps))[..., 0, :, :] @ X
     )
@@ -375,7 +378,7 @@ def _from_alone(X, c, **maps):
 
 @by_planes
 def _allowed(X, c, half: int = 2, **maps):
-    """tanh(zeta/2) diam(X); tanh(D/4) is the total variation bound."""
+    """Bound tanh(zeta/2) diam(X), by the total variation bound tanh(D/4) at D = half * zeta."""
     zeta = position_bounds.moved(X, c, **maps)[..., 0]
     return softmax.variation_bound(half * zeta) * norms.diameter(X)
 

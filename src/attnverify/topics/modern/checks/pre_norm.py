@@ -1,4 +1,4 @@
-"""Checks of pre-norm streams: shares of a new layer, sizes of what it adds, no collapse."""
+"""Checks of pre-norm residual streams: share and size of a new layer's update, no collapse."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SUMMED_LAYERS = 30
 
 
 def _sum_of_cubes(r, m):
-    """sum over l < 30 of (r^2 + l m^2)^(-3/2)."""
+    """Sum of (r^2 + l m^2)^(-3/2) over l < 30."""
     total = 0 * r
     for i in range(SUMMED_LAYERS):
         length = ops.sqrt(ops.square(r) + ops.constant(i, r) * ops.square(m))
@@ -28,7 +28,7 @@ def _sum_of_cubes(r, m):
 
 
 def _integral_bound(r, m, first: int = 1):
-    """first r^-3 + 2 m^-2 r^-1."""
+    """Bound first r^-3 + 2 m^-2 r^-1 on that sum, by an integral."""
     return ops.constant(first, r) / r**3 + ops.constant(2, r) / (ops.square(m) * r)
 
 
@@ -59,14 +59,14 @@ def _length(x):
 
 
 def _stream(x, F):
-    """x_0, ..., x_L of x (..., d) and F (..., L + 1, d), the last of which is not added yet."""
+    """Stream x_L after all updates F (..., L + 1, d) but the last, from x_0 = x (..., d)."""
     for i in range(F.shape[-2] - 1):
         x = x + F[..., i, :]
     return x
 
 
 def along(x, F):
-    """sum over l < L of <F_l, x_l>, (...)."""
+    """Sum of <F_l, x_l> over l < L, (...)."""
     total = 0 * x[..., 0]
     for i in range(F.shape[-2] - 1):
         total = total + ops.sum(F[..., i, :] * _stream(x, F[..., : i + 1, :]), -1)
@@ -74,7 +74,7 @@ def along(x, F):
 
 
 def not_against(x, F) -> Instance:
-    """x_0 moved along the sum of the updates until they do not point against the stream."""
+    """Instance with x_0 moved along the sum of updates until they do not oppose the stream."""
     whole = F[..., :-1, :].sum(-2)
     less = torch.relu(-along(x, F)) / whole.square().sum(-1).clamp_min(1e-300)
     return {"x": x + (less * (1 + 2.0**-20))[..., None] * whole, "F": F}
@@ -90,7 +90,7 @@ def _share(x, F):
 
 
 def _most(x, F, power: int = 1):
-    """M / sqrt(|x_0|^2 + L^power m^2)."""
+    """Upper bound M / sqrt(|x_0|^2 + L^power m^2) on the share of a new layer."""
     size = _length(F)
     least, depth = -ops.amax(-size, -1), (F.shape[-2] - 1) ** power
     grown = layernorm.length_squared(x) + ops.constant(depth, x) * ops.square(least)
@@ -98,7 +98,7 @@ def _most(x, F, power: int = 1):
 
 
 def _least(x, F):
-    """m / (|x_0| + L M)."""
+    """Lower bound m / (|x_0| + L M) on the share of a new layer."""
     size = _length(F)
     grown = _length(x) + ops.constant(F.shape[-2] - 1, x) * ops.amax(size, -1)
     return -ops.amax(-size, -1) / grown
@@ -203,7 +203,7 @@ def _open_gate() -> Instance:
     return {"X": X, "W_G": 32 * maps, "W_U": maps, "W_D": maps.mT.contiguous(), "g": g}
 
 
-#: One more, of fewer tokens than features and fewer units than both.
+#: Sizes of gated MLPs, and one more with fewer tokens than features and fewer hidden units.
 GATED_SIZES = (*MLP_SIZES[1:], {"X": (2, 4), "W_G": (4, 1), "W_U": (4, 1), "W_D": (1, 4)})
 
 GATED = Inequality(
@@ -220,7 +220,7 @@ V, K = 0.5, 3.2382  # K(1/2) rounded up (claim skip.polynomial-rate-heads)
 
 
 def layers(X, W_QK, b_QK, W, g, power: int = 3):
-    """lambda_l^power mu_l and lambda_l sum_h v_h of every layer, and the output's diameter."""
+    """Costs lambda_l^power mu_l, values lambda_l sum_h v_h, and the diameter of the output."""
     costs, values = [], []
     for i in range(W.shape[-4]):
         least = -ops.amax(-layernorm.length_squared(X), -1)
@@ -245,7 +245,7 @@ def _allowed(power: int = 3, **i: Any):
 
 
 def small_values(X, W_QK, b_QK, W, g) -> Instance:
-    """Value maps of every layer scaled to lambda_l sum_h v_h just below V, one layer at a time."""
+    """Instance with value maps scaled, layer by layer, to lambda_l sum_h v_h just below V."""
     maps = []
     for i in range(W.shape[-4]):
         done = torch.stack([*maps, W[..., i, :, :, :]], -4)
@@ -259,10 +259,11 @@ def _values_below(**i: Any):
 
 
 def _costly(depth: int, length: float) -> Instance:
-    """Two tokens that attain the bound for V = 1/2: W_V = -v e_1 e_1', scores along e_1.
+    """Network of two tokens at equality for V = 1/2: W_V = -v e_1 e_1', scores along e_1.
 
-    They begin at distance 1 with this length. d = 4 and g = 1, so lambda is 2 over the length; a
-    layer costs most where c lambda^2 delta^2 = y (x_V = V y), and it leaves 1 - V tanh y of delta.
+    The tokens begin at distance 1 with this length. d = 4 and g = 1, so lambda is 2 over the
+    length; a layer costs most where c lambda^2 delta^2 = y (x_V = V y), and it leaves 1 - V tanh y
+    of delta.
     """
     size, y, kept = 1.0, 1.138, length**2 - 0.25
     X = two_tokens(4, size)

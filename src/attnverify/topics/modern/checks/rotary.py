@@ -1,4 +1,4 @@
-"""Checks of rotary positions in the random-walk model: what depends on the distance."""
+"""Checks of rotary positions in the random-walk model: query-key matrices at a distance."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COUNT = 5  # distances, and tokens of a walk
 
 
 def _inside(Q, K, angles) -> Instance:
-    """Angles between 0 and pi."""
+    """Instance with angles between 0 and pi."""
     return {"Q": Q, "K": K, "angles": torch.pi * torch.sigmoid(angles)}
 
 
@@ -37,7 +37,7 @@ SIZES = tuple({"Q": (d, 2, p), "K": (d, 2, p), "angles": (p,)} for d, p in ((2, 
 
 
 def one_plane(angle: float, phase: float) -> Instance:
-    """Q = I and K = I turned by the phase: a_1 = 2 cos(phase), b_1 = 2 sin(phase)."""
+    """Instance Q = I and K = I turned by the phase: a_1 = 2 cos(phase), b_1 = 2 sin(phase)."""
     turn = torch.tensor([phase], dtype=torch.float64)
     c, s = torch.cos(turn), torch.sin(turn)
     K = torch.stack([torch.cat([c, s]), torch.cat([-s, c])])
@@ -99,13 +99,13 @@ SQUARE = Inequality(
 
 @by_planes
 def _off_half(Q, K, angles, half: float = 0.5):
-    """How far the mean square over some distances is off ``half`` of the sum of s_p^2."""
+    """Distance of the mean square over some distances from ``half`` of the sum of s_p^2."""
     wanted = ops.constant(2 * half, Q) * rotary.mean_square(Q, K)
     return abs(rotary.mean_square_until(Q, K, angles, COUNT) - wanted)
 
 
 def two_planes(*angles: float) -> Instance:
-    """Q = K with four orthonormal columns: a_p = 2, b_p = 0."""
+    """Instance Q = K with four orthonormal columns: a_p = 2, b_p = 0."""
     columns = torch.eye(5, 4, dtype=torch.float64).reshape(5, 2, 2)
     return {"Q": columns, "K": columns, "angles": torch.tensor(angles, dtype=torch.float64)}
 
@@ -115,7 +115,7 @@ SQUARES = (
         left=_off_half,
         right=_limit(rotary.mean_square_error, COUNT),
         sizes=SIZES,
-        build=_inside,  # equal angles have probability 0; nothing is promised there
+        build=_inside,  # equal angles have probability 0 and are not covered by the claim
         hypotheses=_below_pi,
         extremal=(lambda: one_plane(torch.pi / (2 * COUNT), (COUNT - 1) / 4 * torch.pi / COUNT),),
     )
@@ -138,7 +138,7 @@ LIMITS = "these matrices; generic, so that no two quantities agree by chance"
 
 
 def _norm_stays(orthonormal: bool) -> Verdict:
-    """Is |M(m)|_F the same at 20 distances, to 2^-80, for a K with orthonormal columns or not?"""
+    """Whether |M(m)|_F is equal at 20 distances, to 2^-80; a twin's K is not orthonormal."""
     with ops.precision(128):
         draw = np.random.default_rng(5).integers(-9, 10, (5, 4)) / 8
         Q, K = ops.balls(draw), ops.balls(np.eye(5)[:, :4])
@@ -161,7 +161,7 @@ DISTANCES = 200
 
 
 def _quotient(columns: str) -> Verdict:
-    """The mean of (tr M(m)/|M(m)|_F)^2 over 200 distances, 1 at most but for the stated error.
+    """Whether (tr M(m)/|M(m)|_F)^2 has a mean of at most 1 over 200 distances, up to the error.
 
     columns: "own", Q = K orthonormal, where it is 1 but for the error; "any", a Q drawn and K
     orthonormal; "long", M(m) = diag(cos m, -cos 3m), where neither has columns of equal length. The
@@ -183,7 +183,7 @@ def _quotient(columns: str) -> Verdict:
 
 
 def _quotients() -> Verdict:
-    """With orthonormal columns of K, two cases."""
+    """Verdict on :func:`_quotient` in two cases with orthonormal columns of K."""
     own, drawn = _quotient("own"), _quotient("any")
     return drawn if own.holds else own
 
@@ -196,7 +196,7 @@ SAMPLES = 200_000
 
 
 def _law(turns: bool) -> Verdict:
-    """Mean and variance of 8 scores in 200,000 walks, within 4.5 standard errors of the formulas.
+    """Whether 8 scores in 200,000 walks have the stated mean and variance, to 4.5 standard errors.
 
     Right formulas stay within that at all 16 numbers but with probability 2e-4; the seed is fixed.
     The variance's own error is sqrt((m_4 - v^2)/n), its fourth moment estimated.

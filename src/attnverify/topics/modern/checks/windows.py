@@ -1,4 +1,4 @@
-"""Checks of the sliding window: one layer, depth, the limit, what it costs, the horizon."""
+"""Checks of the sliding window: one layer, depth, the limit, growth with tokens, the horizon."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ arb = flint.arb
 
 
 def _binomial(X, alike: int, window: int | None = None):
-    """N with the binomial coefficients of the causal mask, whatever the window is."""
+    """Size N with the binomial coefficients of the causal mask, for a twin."""
     return mask_bounds.spread(X, alike)
 
 
 def one_layer(window: int, *shapes: tuple[int, int, int]) -> Inequality:
-    """The bound of one layer with this window; shapes: tokens alike, others, width."""
+    """Check of one layer with this window; shapes: tokens alike, others, width."""
     check, wrong = Masked(window), Masked(window, _binomial)
     m = shapes[0][0]
     places = [0.0] * m + [2.0**-8 * comb(i, m) for i in range(m, window + 1)]
@@ -92,10 +92,10 @@ NARROW_CASES = ((4, 1, 2), (5, 2, 3), (4, 2, 2), (5, 3, 2))  # (tokens, m, w), w
 
 
 def _narrow(rate: Callable = lambda m, w: w, power: int = 0, layers: int = 400) -> Verdict:
-    """l (w d_l/d_(l-1) - 1) tends to n - m - 1, the power of l beside w^-l.
+    """Whether l (w d_l/d_(l-1) - 1) tends to n - m - 1, the power of l beside w^-l.
 
     (1 + 1/l)^k = 1 + k/l + ...: the power is a whole number, so an error below 1/4 tells it apart.
-    In width 1; a ball's forgetting is below 6 bits a layer, of 3,600 bits 1,200 are left.
+    In width 1; balls lose less than 6 bits a layer, so of 3,600 bits 1,200 are left.
     """
     off = arb(0)
     with ops.precision(3600):
@@ -115,7 +115,7 @@ NARROW = (
 
 
 def _every_place(more: int = 0, layers: int = 200) -> Verdict:
-    """y_i = (x_i - x_1)/(x_(m+1) - x_1) grows like l^k/(k + more)! with k = i - m - 1.
+    """Whether y_i = (x_i - x_1)/(x_(m+1) - x_1) grows like l^k/(k + more)!, k = i - m - 1.
 
     Read off the k-th difference in l, which then tends to k!/(k + more)!. With w p_ij = 1 + r_l and
     |r_l| below a multiple of the diameter, y'_i - y_i = y_(i-1) + ... + y_(i-w+1) up to r_l times
@@ -148,7 +148,7 @@ PLACES = Decision(_every_place, LIMITS, "certified").but(
 
 
 def _bracket(low: float = 1.0, high: float = 1.0) -> Verdict:
-    """g^(n - w - m + 1) <= u_n <= C(w - 1, m) g^(n - m - 1) for n up to 400.
+    """Whether g^(n - w - m + 1) <= u_n <= C(w - 1, m) g^(n - m - 1) for n up to 400.
 
     low, high: factors on g, left and right. At n = w + m - 1 the left side is 1 and u a whole
     number, so n starts at w + m.
@@ -179,10 +179,10 @@ BRACKET = (
 
 
 def _approach(factor: float = 1.0) -> Verdict:
-    """theta < tau = w log g, f(tau) > f(theta) - 1/w, f(x) = (1 - e^-x)/x, f(theta) = 1/(m + 1).
+    """Whether theta < tau = w log g and f(tau) > f(theta) - 1/w, for f(x) = (1 - e^-x)/x.
 
-    The mean of g^-k over k < w is a left Riemann sum of e^(-tau s) on [0, 1]: above the integral
-    f(tau) by less than 1/w. As f decreases, both together give tau -> theta.
+    f(theta) = 1/(m + 1). The mean of g^-k over k < w is a left Riemann sum of e^(-tau s) on [0, 1]:
+    above the integral f(tau) by less than 1/w. As f decreases, both together give tau -> theta.
     """
     cases = 0
     for m in (1, 2, 4):
@@ -203,9 +203,9 @@ APPROACH = Decision(_approach, "these windows", "certified").but(
 
 
 def _horizon(more: int = 0) -> Verdict:
-    """x_1 = 1, the others 0: the last token stays while l (w - 1) <= n - 2, and then moves.
+    """Whether the last token stays while l (w - 1) <= n - 2 and then moves; x_1 = 1, others 0.
 
-    more: layers for which it is said to stay longer.
+    more: further layers for which a twin says that it stays.
     """
     cases = 0
     for n, w in ((5, 2), (6, 3), (9, 4), (7, 7), (8, 3)):

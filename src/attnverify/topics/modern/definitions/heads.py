@@ -1,4 +1,4 @@
-"""Heads bounded together, and layers with grouped keys, against sums over single entries."""
+"""Definitions of bounds on several heads, and of layers with grouped keys, entry by entry."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from attnverify.topics.shared.full_layer import grouped_layer
 
 
 def heads(power: int = 1) -> Iterator[Pair]:
-    """t_h, the factor along y, the stack as a Gram matrix, and its factor; the best signs."""
+    """Quantities of heads: t_h, the factor along y, the stack and its factor, the best signs."""
     H, d, m = 2, 3, 2
     W, y, rates = drawn(5, (H, d, m), (m,), (H,))
     c: Any = abs(rates)
@@ -53,7 +53,7 @@ def heads(power: int = 1) -> Iterator[Pair]:
 
 
 def groups(together: bool = True) -> Iterator[Pair]:
-    """A layer whose heads 1, 2 and 3, 4 share keys and values, head after head; its factor.
+    """Layer whose heads 1, 2 and 3, 4 share keys and values, head by head, and its factor.
 
     together: the heads of a group are neighbors; else 1, 3 and 2, 4 share.
     """

@@ -1,4 +1,4 @@
-"""RMS norm, layer norm with a scale and gated MLPs, feature by feature."""
+"""Definitions of RMS norm, layer norm with a scale and gated MLPs, feature by feature."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def norms(mean: bool = True) -> Iterator[Pair]:
 
 
 def gated(sign: int = -1) -> Iterator[Pair]:
-    """A gated MLP entry by entry; the twin takes 1/(1 + e^a)."""
+    """Gated MLP entry by entry; the twin takes 1/(1 + e^a)."""
     X, W_G, W_U, W_D = drawn(3, (2, 3), (3, 4), (3, 4), (4, 3))
 
     def hidden(i: int, j: int) -> arb:

@@ -1,4 +1,4 @@
-"""Masked attention and the sizes of its claims against their definitions, entry by entry."""
+"""Definitions of masked attention and of the sizes in its claims, entry by entry."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _distance(X, i: int) -> arb:
 
 
 def causal(sees=lambda i, j: j <= i) -> Iterator[Pair]:
-    """A masked layer, its largest oscillation, and N with binomial coefficients for m = 1, 2."""
+    """Masked layer, its largest oscillation, and N with binomial coefficients for m = 1, 2."""
     X, Q, V = _instance(1)
     yield "tokens", mask_bounds.layer(X, Q, V, KEY_WIDTH), _layer(X, Q, V, sees)
     yield "D", mask_bounds.largest_oscillation(X, Q, KEY_WIDTH), _oscillation(X, Q, sees)
@@ -56,7 +56,7 @@ def causal(sees=lambda i, j: j <= i) -> Iterator[Pair]:
 
 
 def window(width: int = 3) -> Iterator[Pair]:
-    """The same for a window of three tokens; what token i sees has the mean u_i/(m + 1) of u."""
+    """Quantities of a window of three tokens, where token i sees u with the mean u_i/(m + 1)."""
     X, Q, V = _instance(2)
     sees = lambda i, j: i - width < j <= i  # noqa: E731
     yield "tokens", mask_bounds.layer(X, Q, V, KEY_WIDTH, 3), _layer(X, Q, V, sees)

@@ -1,4 +1,4 @@
-"""Logits with positions, and what bounds them, against their definitions, entry by entry."""
+"""Definitions of logits with positions and of their bounds, entry by entry."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOKENS, WIDTH, HEADS, KEY_WIDTH = 3, 5, 2, 4
 
 
 def _instance() -> dict[str, np.ndarray]:
-    """One layer with rotations and biases; every entry is drawn."""
+    """Random layer with rotations and biases."""
     n, d, H, k = TOKENS, WIDTH, HEADS, KEY_WIDTH
     names = ("X", "W_Q", "W_K", "b_Q", "b_K", "angles", "bias", "A", "W", "c")
     shapes = ((n, d), (H, d, k), (H, d, k), (H, k), (H, k), (H, k // 2), (H, 2 * n - 1))
@@ -25,7 +25,7 @@ def _instance() -> dict[str, np.ndarray]:
 
 
 def _score(i: int, j: int, h: int, X, W_Q, W_K, b_Q, b_K, angles, bias, sign: int) -> arb:
-    """The product of the turned query and key, with the rotation by their distance."""
+    """Score of one query and key, with the rotation by their distance."""
     d, k = W_Q.shape[1:]
     query, key = (
         [total(X[t, f] * W[h, f, m] for f in range(d)) + b[h, m] for m in range(k)]
@@ -42,7 +42,7 @@ def _score(i: int, j: int, h: int, X, W_Q, W_K, b_Q, b_K, angles, bias, sign: in
 
 
 def positions(sign: int = 1) -> Iterator[Pair]:
-    """Logits, the parts of the bound, the bound, and how far logits are from those of equal tokens.
+    """Logits, the parts of the bound, the bound, and the change from equal tokens.
 
     sign: of the distance by which a query is turned against a key.
     """

@@ -1,4 +1,4 @@
-"""Query-key matrices at a distance against their definitions, entry by entry."""
+"""Definitions of query-key matrices at a distance, entry by entry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WIDTH, KEY_WIDTH, COUNT = 3, 4, 4
 
 
 def rotary(sign: int = 1) -> Iterator[Pair]:
-    """M(m), its trace, means over distances and over tokens, and the two mean squares."""
+    """Matrix M(m), its trace, means over distances and tokens, and the two mean squares."""
     Q, K, angles = drawn(6, (WIDTH, KEY_WIDTH), (WIDTH, KEY_WIDTH), (KEY_WIDTH // 2,))
     planes, angles = range(KEY_WIDTH // 2), abs(angles) / 4
 

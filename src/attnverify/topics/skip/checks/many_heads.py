@@ -36,7 +36,7 @@ START = {"low": "3.8417", "high": "3.8419"}  # around K*, at V = V_STAR and x = 
 
 
 def _cost(V: str) -> Callable[[arb], arb]:
-    """skip_cost as a function of y = x/V > 0: (2 - s) (tanh(y)/y) / (1 - s)^2, s = V tanh y."""
+    """Cost of a layer in y = x/V > 0: (2 - s) (tanh(y)/y) / (1 - s)^2 with s = V tanh y."""
     v = arb(V)
 
     def at(y: arb) -> arb:
@@ -48,7 +48,7 @@ def _cost(V: str) -> Callable[[arb], arb]:
 
 
 def _constants(shift: float = 0.0) -> Verdict:
-    """The stated decimals of K(V): a cover of 0 <= y <= 20, a tail bound, and a point above.
+    """Whether the decimals of K(V) hold: a cover of 0 <= y <= 20, a tail bound, a point above.
 
     For y >= 20 the cost is at most (2 - V)/(1 - V)^2/20. On a ball around 0,
     tanh(y)/y lies in [1 - y^2/3, 1].
@@ -73,18 +73,18 @@ DECIMALS = Decision(_constants, SCALAR).but("K(1/2) < 3.2381", run=partial(_cons
 
 
 def _growth(X, W_QK, b_QK, W):
-    """delta_0^2 / delta_L^2 - 1, which the claim bounds by K delta_0^2 (m_1 + ... + m_L)."""
+    """Growth delta_0^2 / delta_L^2 - 1, which is claimed to be at most K delta_0^2 sum_l m_l."""
     after = norms.diameter(collapse.network(X, W_QK, b_QK, W, KEY_WIDTH, skip=True))
     return ops.square(norms.diameter(X) / after) - ops.constant(1, X)
 
 
 def _rates(W_QK, W):
-    """m_l = sum_h v_h c_h of every layer; (..., depth)."""
+    """Rates m_l = sum_h v_h c_h of the layers; (..., depth)."""
     return ops.sum(collapse.rate(W_QK, KEY_WIDTH) * spectral_norm(W), -1)
 
 
 def _allowed(constant: str) -> Callable:
-    """constant (m_1 + ... + m_L) delta_0^2."""
+    """Bound constant (m_1 + ... + m_L) delta_0^2."""
 
     def right(X, W_QK, b_QK, W):
         k = ops.constant(float(constant), X)
@@ -94,7 +94,7 @@ def _allowed(constant: str) -> Callable:
 
 
 def _scaled_values(V: float) -> Callable:
-    """Value maps whose largest singular values add up to less than V in every layer."""
+    """Instance whose value maps' largest singular values add up to less than V in every layer."""
 
     def build(X, W_QK, b_QK, W):
         total = ops.sum(spectral_norm(W), -1, keepdims=True).clamp_min(1e-300)
@@ -112,8 +112,9 @@ def _values_below(V: float) -> Callable:
 
 
 def costly(V: float, y: float, depth: int = 1) -> Instance:
-    """Two tokens, W_V = -V e_1 e_1^T (just below V), c diam^2 = y in every layer; c = 1/8 first.
+    """Network of two tokens, W_V = -V e_1 e_1^T and c diam^2 = y in every layer.
 
+    V is approached from below, and c = 1/8 in the first layer.
     A layer leaves the share 1 - V tanh(y) of the diameter, so c grows by its inverse square.
     """
     made = extremal_network((8 * y) ** 0.5, depth, -V * (1 - 2.0**-45))
@@ -123,7 +124,7 @@ def costly(V: float, y: float, depth: int = 1) -> Instance:
 
 
 def _rate(V: str, y: float, depth: int) -> Inequality:
-    """The rate at one V, as float just below it; y: where one layer costs most.
+    """Check of the rate at one V, as a float just below it; y: where one layer costs most.
 
     depth: layers in which two tokens pay most, each with its own rate.
     """
@@ -142,7 +143,7 @@ def _rate(V: str, y: float, depth: int) -> Inequality:
 
 
 def _close(X, W_QK, b_QK, W, s):
-    """sum v_h <= v* and sum v_h c_h delta_0^2 <= 1/2 in every layer."""
+    """Instance with sum v_h <= v* and sum v_h c_h delta_0^2 <= 1/2 in every layer."""
     made = _scaled_values(V_STAR)(X, W_QK, b_QK, W)
     size = norms.diameter(X)[..., None, None]
     now = collapse.rate(W_QK, KEY_WIDTH)
@@ -169,7 +170,7 @@ ORBIT_LIMITS = "these orbits of two tokens, for this depth"
 
 
 def _inverse_square(exponent: int) -> arb:
-    """1/diam^2 after 2,000 layers, m_l = l^-exponent: two tokens at 1, one head with -ee^T/2."""
+    """Value of 1/diam^2 after 2,000 layers with m_l = l^-exponent, for two tokens at distance 1."""
     V, size = arb(1) / 2, arb(1)
     for layer in range(1, 2001):
         size = size - size * depth_bounds.saturating(arb(layer) ** -exponent * size * size, V)
@@ -177,7 +178,7 @@ def _inverse_square(exponent: int) -> arb:
 
 
 def _stays(exponent: int) -> Verdict:
-    """Below 1 + K(1/2) pi^2/6, which the claim allows as sum l^-2 = pi^2/6; K(1/2) < 3.2382."""
+    """Whether 1/diam^2 stays below 1 + K(1/2) pi^2/6, as sum l^-2 = pi^2/6; K(1/2) < 3.2382."""
     with ops.precision(256):
         found, most = _inverse_square(exponent), 1 + arb("3.2382") * arb.pi() ** 2 / 6
     return Verdict(
@@ -186,7 +187,7 @@ def _stays(exponent: int) -> Verdict:
 
 
 def _falls(exponent: int) -> Verdict:
-    """Above 1 + sum 2 m_l/(1 + 2 m_l), as derived for m_l = 1/l with tanh z >= z/(1 + z)."""
+    """Whether 1/diam^2 exceeds 1 + sum 2 m_l/(1 + 2 m_l), as derived with tanh z >= z/(1 + z)."""
     with ops.precision(256):
         found = _inverse_square(exponent)
         least = sum((2 / arb(layer + 2) for layer in range(1, 2001)), arb(1))
@@ -211,14 +212,14 @@ def _along(X, u):
 
 
 def _avoiding(V, u):
-    """V_h (|u|^2 I - u u^T): value maps with u in their kernel; V (..., L, H, d, d), u (..., d)."""
+    """Value maps V_h (|u|^2 I - u u^T), which map u to 0; V (..., L, H, d, d), u (..., d)."""
     square = ops.sum(u * u, -1, keepdims=True)[..., None]
     P = square * ops.eye(u.shape[-1], u) - u[..., :, None] * u[..., None, :]
     return V @ P[..., None, None, :, :]
 
 
 def _after(X, W_QK, b_QK, V, u, writes: int = 0):
-    """The mean-centered X_L u; value maps write to u one part in ``writes`` of V, or nothing."""
+    """Mean-centered X_L u, where value maps write nothing to u, or 1/``writes`` of V for a twin."""
     W = _avoiding(V, u)
     if writes:
         W = W + V / ops.constant(writes, V)
@@ -226,7 +227,7 @@ def _after(X, W_QK, b_QK, V, u, writes: int = 0):
 
 
 def _along_bound(X, W_QK, b_QK, V, u):
-    """Entries of a layer's input times u, and of W_h u, which is 0 but for rounding.
+    """Rounding bound of X_L u: entries of a layer's input times u, and of W_h u, nearly 0.
 
     size: largest entry of X; every layer adds at most width * heads * w times itself, w the largest
     entry of W_h. An entry of X_L is a sum of at most m rounded products for m as below, and so is

@@ -29,13 +29,13 @@ arb = flint.arb
 
 
 def _skip_residual(X, W, b, W_QK=None):
-    """Mean-centered X + SA(X) with W_QK = 0 unless given, and any query bias."""
+    """Mean-centered X + SA(X), with W_QK = 0 unless given and any query bias."""
     W_QK = 0 * W if W_QK is None else W_QK
     return norms.mean_centered(X + collapse.layer(X, W_QK, b, W, KEY_WIDTH))
 
 
 def _skip_bound(X, W, b):
-    """Entries of X + SA(X) are sums of tokens + width + heads + 6 rounded products, centered.
+    """Rounding bound: entries are sums of tokens + width + heads + 6 rounded products, centered.
 
     A matrix product may round equal rows of logits b.x_j / sqrt(d_qk), sums of width terms,
     differently: the rows of P then differ by a share softmax_error of themselves.
@@ -66,7 +66,7 @@ def _thousandth(X):
 
 
 def _small(X, W):
-    """W_QK = I/1000 for every head."""
+    """Residual of a twin with W_QK = I/1000 for every head."""
     return _thousandth(ops.eye(X.shape[-1], X) + 0 * W)
 
 
@@ -83,18 +83,18 @@ NO_COLLAPSE = _kept(
 
 
 def skip_diameter(X, W_QK, b_QK, W):
-    """diam of the output of layers with skip connections."""
+    """Diameter of the output of layers with skip connections."""
     return norms.diameter(collapse.network(X, W_QK, b_QK, W, KEY_WIDTH, skip=True))
 
 
 def _shrinking(size: float, depth: int, v: float) -> dict[str, torch.Tensor]:
-    """Two tokens +-(size/2) e_1, W_QK = e_1 e_1^T and W_V = -v I in every layer."""
+    """Network of two tokens +-(size/2) e_1, W_QK = e_1 e_1^T and W_V = -v I in every layer."""
     network = extremal_network(size, depth, -v)
     return {**network, "W": -v * torch.eye(2, dtype=torch.float64) + 0 * network["W"]}
 
 
 def _lowest(factor: float = 1.0) -> Callable:
-    """diam(X) (1 - sum_h v_h tanh(c_h diam^2)), the rates multiplied by ``factor``."""
+    """Lower bound diam(X) (1 - sum_h v_h tanh(c_h diam^2)), with rates times ``factor``."""
 
     def left(X, W_QK, b_QK, W):
         size = norms.diameter(X)
@@ -121,7 +121,7 @@ LOWER = (
 
 
 def critical_value_slope(y):
-    """tanh y + 2 y sech^2 y, whose largest value is 1 / v*."""
+    """Slope tanh y + 2 y sech^2 y, whose largest value is 1 / v*."""
     t = y.tanh()
     return t + 2 * y * (1 - t * t)
 
@@ -130,7 +130,7 @@ V_STAR = 0.62436  # lower end of the enclosure decided below
 
 
 def _slope_maximum(low: str, high: str) -> Verdict:
-    """low < v* < high: the slope stays below 1/low for all y >= 0 and exceeds 1/high somewhere.
+    """Whether low < v* < high: the slope stays below 1/low and exceeds 1/high somewhere.
 
     For y >= 4 the slope is at most 1 + 8 y e^(-2y) <= 1 + 32 e^-8, since y e^(-2y) decreases.
     """
@@ -146,10 +146,10 @@ def _slope_maximum(low: str, high: str) -> Verdict:
 
 
 def _square_lemma(slope: flint.fmpq) -> Verdict:
-    """(1 - x)^-2 <= 1 + slope x on [0, 1/2], i.e. (1 + slope x)(1 - x)^2 - 1 >= 0.
+    """Whether (1 - x)^-2 <= 1 + slope x on [0, 1/2].
 
-    The left side is x (slope - 2 + (1 - 2 slope) x + slope x^2); for slope 6 its second factor is
-    6 (x - 1/2)(x - 4/3), which is >= 0 on [0, 1/2].
+    That is (1 + slope x)(1 - x)^2 - 1 >= 0. The left side is x (slope - 2 + (1 - 2 slope) x + slope
+    x^2); for slope 6 its second factor is 6 (x - 1/2)(x - 4/3), which is >= 0 on [0, 1/2].
     """
     q = flint.fmpq_poly([slope - 2, 1 - 2 * slope, slope])
     found: Any = q.numer().complex_roots()  # pairs (root, multiplicity)
@@ -170,23 +170,24 @@ SQUARE = Decision(partial(_square_lemma, flint.fmpq(6)), LEMMA).but(
 
 
 def _inverse_square_growth(v, **i):
-    """delta_0^2 / delta_L^2 - 1: the claim delta_L >= delta_0 / sqrt(1 + K v c L delta_0^2) is
+    """Growth delta_0^2 / delta_L^2 - 1 of the inverse square of the diameter.
 
-    delta_0^2 / delta_L^2 - 1 <= K v c L delta_0^2. In this form the ratio of the two sides sees K;
+    The claim delta_L >= delta_0 / sqrt(1 + K v c L delta_0^2) is delta_0^2 / delta_L^2 - 1 <=
+    K v c L delta_0^2. In this form the ratio of the two sides sees K;
     that of the diameters tends to 1 with delta_0 whatever K is.
     """
     return ops.square(norms.diameter(i["X"]) / skip_diameter(**i)) - ops.constant(1, v)
 
 
 def _slow_decay(X, W_QK, b_QK, W, v):
-    """6 v c L delta_0^2."""
+    """Bound 6 v c L delta_0^2 on the growth."""
     c = ops.amax(ops.amax(collapse.rate(W_QK, KEY_WIDTH), -1), -1)
     depth = ops.constant(6 * W.shape[-4], X)
     return depth * v[..., 0] * c * ops.square(norms.diameter(X))
 
 
 def _slow(X, W_QK, b_QK, W, v, s):
-    """v <= v*, value maps of norm at most v, v c delta_0^2 <= 1/2."""
+    """Instance with v <= v*, value maps of norm at most v and v c delta_0^2 <= 1/2."""
     v = V_STAR * INSIDE * torch.sigmoid(v)
     size = norms.diameter(X)[..., None]
     allowed = INSIDE * torch.sigmoid(s) / (2 * v * size.clamp_min(1e-300) ** 2)
@@ -211,12 +212,12 @@ def _slow_hypotheses(X, W_QK, b_QK, W, v):
 
 
 def slow_orbit(depth: int) -> dict[str, torch.Tensor]:
-    """Two tokens e_1 / 16 and -e_1 / 16, W_V = -v I, v = 1/2: 1/delta^2 grows by 2 v c a layer."""
+    """Network of tokens +-e_1/16 with W_V = -I/2, where 1/delta^2 grows by 2 v c a layer."""
     return _contracting(0.125, depth, 0.5)
 
 
 def largest_start() -> dict[str, torch.Tensor]:
-    """The same with v and v c delta_0^2 near v* and 1/2: one layer costs nearly all it may."""
+    """Network with v near v* and v c delta_0^2 near 1/2, where a layer costs nearly all it may."""
     return _contracting(2.53, 1, 0.62435)
 
 
@@ -236,7 +237,7 @@ RATE = Inequality(
 
 
 def _orbit_rate(rate: str) -> Verdict:
-    """0.999 < delta_L^2 * rate v c L < 1 for the extremal orbit at L = 100,000, in balls."""
+    """Whether 0.999 < delta_L^2 rate v c L < 1 for the extremal orbit at L = 100,000, in balls."""
     with ops.precision(256):
         size, c, v, L = arb(1) / 2, arb(1) / 8, arb(1) / 2, 100_000
         for _ in range(L):

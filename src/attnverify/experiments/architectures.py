@@ -7,24 +7,154 @@ encoder, with all eight choices of skip connections, MLP and layer norm.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from functools import partial
+from itertools import product, takewhile
 
 import torch
 from torch import Tensor
 
-from attnverify.experiments.architectures import criterion as criterion
 from attnverify.experiments.engine import results
-from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
-from attnverify.experiments.engine.rounding import significant
+from attnverify.experiments.engine.agreement import significant
+from attnverify.experiments.engine.model import (
+    Answer,
+    Experiment,
+    Judge,
+    Rerun,
+    Row,
+    Settings,
+    above,
+    all_of,
+    at_least,
+    at_most,
+    below,
+)
+from attnverify.experiments.texts import passage
 from attnverify.experiments.trained_encoder import layer_bounds
-from attnverify.experiments.trained_encoder.passages import passage
-from attnverify.experiments.trained_encoder.spectra import encoder_of
+from attnverify.experiments.trained_encoder.layer_bounds import SMALLEST
+from attnverify.experiments.trained_encoder.soundness import encoder_of
 from attnverify.mathematics import norms, stacks
 from attnverify.mathematics.centerbounds import optimal_residual_bounds
 from attnverify.mathematics.deviations import Layer, Parts, Tokens, Unresolved, apply
 from attnverify.mathematics.encoder import Encoder
+from attnverify.support.verdict import Verdict
+
+FALL = 1e3  # pure attention falls by this factor or more, with skip connections by less
+WITH_SKIP = ("attention + skip", "attention + skip + mlp + norm")
+
+
+def falls(rows: list[Row], name: str, least: float = FALL) -> dict[str, list[float]]:
+    """The fall of every model, for each seed: relative residual of the input over the last one.
+
+    The unfavorable ends of the bounds on the optimal center are taken: the low one at the input,
+    the high one after the last layer. A value below SMALLEST may have underflowed. Then the fall
+    down to the last layer above it counts if it is ``least`` or more; otherwise it is unknown, NaN,
+    as it is where a value is missing.
+    """
+    found: dict[str, list[float]] = {}
+    for model in dict.fromkeys(row["model"] for row in rows if row["judged"]):
+        own = [r for r in rows if r["model"] == model and r["variant"] == name]
+        layers = zip(*(row["high"] for row in own), strict=True)  # of every seed
+        found[model] = [_fall(a, b, least) for a, b in zip(own[0]["low"], layers, strict=True)]
+    return found
+
+
+def _fall(first: float | None, layers: Sequence[float | None], least: float) -> float:
+    last = layers[-1]
+    if last is None or last >= SMALLEST:
+        return _quotient(first, last)
+    resolved = list(takewhile(lambda value: value is not None and value >= SMALLEST, layers))
+    seen = _quotient(first, resolved[-1] if resolved else None)
+    return seen if seen >= least else math.nan
+
+
+def largest_falls(rows: list[Row], name: str) -> dict[str, list[float]]:
+    """The fall down to the lowest of all layers, with the other ends of the bounds.
+
+    A value below SMALLEST counts as SMALLEST: the fall is at least that large.
+    """
+    found: dict[str, list[float]] = {}
+    for model in dict.fromkeys(row["model"] for row in rows if row["judged"]):
+        own = [r for r in rows if r["model"] == model and r["variant"] == name]
+        layers = zip(*(row["low"] for row in own), strict=True)  # of every seed
+        least = [None if None in values else min(values) for values in layers]
+        found[model] = [_quotient(a, b) for a, b in zip(own[0]["high"], least, strict=True)]
+    return found
+
+
+def _quotient(a: float | None, b: float | None) -> float:
+    if a is None or b is None:
+        return math.nan  # every comparison with it is False
+    return a / max(b, SMALLEST)
+
+
+def _all(found: dict[str, list[float]], holds: Callable[[float], Answer]) -> Answer:
+    return all_of(holds(v) for values in found.values() for v in values)
+
+
+def judge(rows: list[Row], least_fall: float = FALL, most_fall: float = FALL) -> Verdict:
+    """The criterion: pure attention falls by 1,000 or more in all models, with skips by less."""
+    pure = falls(rows, "attention", least_fall)
+    skip = {name: largest_falls(rows, name) for name in WITH_SKIP}
+    lasting = [_all(found, lambda v: below(v, most_fall)) for found in skip.values()]
+    holds = all_of([_all(pure, lambda v: at_least(v, least_fall)), *lasting])
+    if holds is None:
+        why = (
+            "not all residuals are known: they are undefined, or underflow before they have fallen"
+        )
+        return Verdict(None, why, cases=sum(map(len, pure.values())))
+    least = min(min(values) for values in pure.values())
+    most = max(max(values) for found in skip.values() for values in found.values())
+    return Verdict(
+        holds,
+        f"pure attention falls by {least:.1e} or more, with skip connections by {most:.3g} at most",
+        cases=sum(len(v) for v in pure.values()),
+        ratio=most / FALL,
+    )
+
+
+def _no_fall_without_skip(rows: list[Row]) -> Verdict:
+    found = largest_falls(rows, "attention")
+    return Verdict(_all(found, lambda v: below(v, FALL)), "pure attention falls by less than 1,000")
+
+
+def _fall_with_skip(rows: list[Row]) -> Verdict:
+    found = falls(rows, "attention + skip")
+    return Verdict(
+        _all(found, lambda v: at_least(v, FALL)), "attention with skip falls by 1,000 or more"
+    )
+
+
+def _large_with_skip(rows: list[Row]) -> Verdict:
+    """The draft of the criterion, before a trial run."""
+    found = [v for row in rows for v in row["low"] if row["judged"] and row["variant"] in WITH_SKIP]
+    holds = all_of(above(v, 0.1) for v in found)
+    return Verdict(holds, "with skip connections every residual stays above 0.1")
+
+
+def _doubly_exponential_everywhere(rows: list[Row]) -> Verdict:
+    """The false neighbor that every fall is cubic: 0.1 after one layer, 0.1^(3^5) after six."""
+    found = [
+        v
+        for row in rows
+        for v in row["high"]
+        if row["judged"] and row["variant"] == "attention" and row["layer"] == 6
+    ]
+    holds = all_of(None if v is None else at_most(v, 1e-100) for v in found)
+    return Verdict(holds, "every pure attention stack is below 1e-100 after 6 layers")
+
+
+TWINS: tuple[tuple[str, Judge], ...] = (
+    ("pure attention does not fall by 1,000", _no_fall_without_skip),
+    ("pure attention falls by 1e35 everywhere", partial(judge, least_fall=1e35)),
+    ("with skip connections it falls by 1,000 as well", _fall_with_skip),
+    ("with skip connections it falls by less than 8", partial(judge, most_fall=8.0)),
+    ("with skip connections the residual stays above 0.1", _large_with_skip),
+    ("doubly exponential in every stack", _doubly_exponential_everywhere),
+)
+
 
 QUICK = {"seeds": 1, "words": 24}
 FULL = {"seeds": 5, "words": 96}
@@ -32,13 +162,13 @@ OTHER_DEVIATIONS = (0.04, 0.1)  # initializations beside the usual 0.02, outside
 
 
 def variant(parts: Parts) -> str:
-    """A name such as "attention + skip + norm"."""
+    """The name of a choice of parts, such as "attention + skip + norm"."""
     on = [name for name in ("skip", "mlp", "norm") if getattr(parts, name)]
     return " + ".join(["attention", *on])
 
 
 ALL_PARTS = {variant(p): p for p in (Parts(*on) for on in product((False, True), repeat=3))}
-MAIN = ("attention", "attention + mlp", *criterion.WITH_SKIP)
+MAIN = ("attention", "attention + mlp", *WITH_SKIP)
 
 
 @dataclass(frozen=True)
@@ -229,8 +359,8 @@ def sample(rows: list[Row]) -> list[Rerun]:
 EXPERIMENT = Experiment(
     name="architectures",
     run=run,
-    judge=criterion.judge,
-    twins=criterion.TWINS,
+    judge=judge,
+    twins=TWINS,
     sample=sample,
     takes_model=True,
     limits=(
@@ -239,3 +369,57 @@ EXPERIMENT = Experiment(
         "not computed; the verdict takes the unfavorable end."
     ),
 )
+
+
+def rows_of(rows: list[Row], model: str, variant: str) -> list[Row]:
+    """The rows of one model and variant, input first."""
+    return [row for row in rows if row["model"] == model and row["variant"] == variant]
+
+
+def models_in(rows: list[Row]) -> list[str]:
+    """The models in the order of the table."""
+    return list(dict.fromkeys(row["model"] for row in rows))
+
+
+def curve(
+    rows: list[Row], model: str, variant: str, key: str = "mean"
+) -> tuple[list[int], list[float], list[float]]:
+    """(layers, smallest, largest value over the seeds), layers where a value is missing left out.
+
+    So are values of 0, below the smallest float, which a logarithmic axis cannot show.
+    """
+    found = [(row["layer"], row[key]) for row in rows_of(rows, model, variant) if key in row]
+    kept = [(layer, values) for layer, values in found if all(values)]
+    return [k[0] for k in kept], [min(k[1]) for k in kept], [max(k[1]) for k in kept]
+
+
+TINY = 1e-308  # below it floats lose digits, and then vanish
+
+
+def spread(values: list[float | None]) -> str:
+    """Smallest and largest of the seeds' values, such as "0.38 .. 0.42"."""
+    known = [v for v in values if v is not None]
+    if len(known) < len(values):
+        return "unresolved"
+    low, high = min(known), max(known)
+    return _number(low) if low == high else f"{_number(low)} .. {_number(high)}"
+
+
+def _number(value: float) -> str:
+    if value < TINY:
+        return f"< {TINY}"
+    return f"{value:.2f}" if value >= 0.01 else f"{value:.0e}"
+
+
+def last_layers(rows: list[Row], key: str = "mean") -> Iterator[str]:
+    """One line a variant: relative residual after the last layer of every model."""
+    names = models_in(rows)
+    heads = [name.replace(", deviation", " σ =") for name in names]
+    yield " | ".join([f"{'variant':30}", *(f"{head[:18]:18}" for head in heads)])
+    for variant in ALL_PARTS:
+        cells = [
+            spread(found[-1][key]) if (found := rows_of(rows, name, variant)) else ""
+            for name in names
+        ]
+        if any(cells):
+            yield " | ".join([f"{variant:30}", *(f"{cell:18}" for cell in cells)])
