@@ -24,7 +24,7 @@ COMMAND = "import sys; from attnverify import cli; sys.argv = ['attnverify', {}]
         ("from attnverify import claims; claims.registry['paths.count']", [*HEAVY, *EXACT, "rich"]),
         ("from attnverify import ledger; ledger.derived", HEAVY),
         ("import attnverify; attnverify.derivation.noncommuting.equal; attnverify.ledger", HEAVY),
-        ("from attnverify.verification import workers", [*HEAVY, *EXACT]),
+        ("from attnverify.runtime import workers", [*HEAVY, *EXACT]),
         (COMMAND.format("'--help'"), [*HEAVY, *EXACT]),
         (COMMAND.format("'list', 'paths.*'"), [*HEAVY, *EXACT]),
         (COMMAND.format("'show', 'paths.count'"), [*HEAVY, *EXACT]),
