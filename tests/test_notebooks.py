@@ -18,6 +18,7 @@ from attnverify.derivation import notebook_sources, reviewed_record, run_cells
 from attnverify.derivation.myst import Cell, code_cells
 from attnverify.topics import registry
 from attnverify.topics.verify import verify
+from attnverify.verification import derived_evidence
 from attnverify.verification.report import Report
 
 ROOT = Path(__file__).parents[1]
