@@ -17,6 +17,7 @@ from attnverify.experiments import EXPERIMENTS, committed
 from attnverify.experiments.engine import agreement, command, results, rounding, stored, weights
 from attnverify.experiments.engine.model import Settings
 from attnverify.experiments.shortpaths import KEPT, again
+from attnverify.topics import registry
 from toy_experiment import TOY, register
 
 # ---------------------------------------------------------------- chance and rounding
