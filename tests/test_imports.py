@@ -23,7 +23,7 @@ COMMAND = "import sys; from attnverify import cli; sys.argv = ['attnverify', {}]
         ("import attnverify", [*HEAVY, *EXACT, "rich"]),
         ("from attnverify import claims; claims.registry['paths.count']", [*HEAVY, *EXACT, "rich"]),
         ("from attnverify import ledger; ledger.derived", HEAVY),
-        ("import attnverify; attnverify.derivation.noncommuting.equal; attnverify.ledger", HEAVY),
+        ("import attnverify; attnverify.symbolic.equal; attnverify.ledger", HEAVY),
         ("from attnverify.runtime import workers", [*HEAVY, *EXACT]),
         (COMMAND.format("'--help'"), [*HEAVY, *EXACT]),
         (COMMAND.format("'list', 'paths.*'"), [*HEAVY, *EXACT]),
