@@ -18,6 +18,7 @@ from attnverify.derivation import notebook_sources, reviewed_record, run_cells
 from attnverify.derivation.myst import Cell, code_cells
 from attnverify.topics import registry
 from attnverify.topics.verify import verify
+from attnverify.verification import derived_evidence
 from attnverify.verification.report import Report
 from places import ROOT
 
@@ -227,8 +228,8 @@ import sys
 from pathlib import Path
 for name in ("torch", "numpy", "scipy", "flint", "jupytext", "yaml"):
     sys.modules[name] = None  # as if not installed
-from attnverify.verification import derive, derived_evidence, notebooks, pinned
-done = derive.run(notebooks.load("n", Path(sys.argv[1])))
+from attnverify.derivation import notebook_sources, run_cells
+done = run_cells.run(notebook_sources.load("n", Path(sys.argv[1])))
 sys.exit(done.error or len(done.entries) - 1)
 """
 

@@ -17,6 +17,8 @@ from attnverify.experiments import EXPERIMENTS, committed
 from attnverify.experiments.engine import agreement, command, results, stored, weights
 from attnverify.experiments.engine.model import Settings
 from attnverify.experiments.shortpaths import KEPT, Watch, near_ties
+from attnverify.runtime import run_folder
+from attnverify.topics import registry
 from toy_experiment import TOY, register
 
 # ---------------------------------------------------------------- chance and rounding
@@ -233,7 +235,7 @@ def test_a_second_run_replaces_the_table_and_sweeps(monkeypatch, tmp_path):
     (tmp_path / ".toy.json.a1b2c3d4e5f60718").write_text("half a ta")
     agrees, printed = run(tmp_path)
     assert agrees and "as the book says" in printed and "wrote" in printed
-    assert {p.name for p in tmp_path.iterdir()} - {stored.LOCK} == {"toy.json"}
+    assert {p.name for p in tmp_path.iterdir()} - {run_folder.LOCK} == {"toy.json"}
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), [1.0, float("-inf")]])

@@ -14,8 +14,7 @@ import pytest
 from attnverify import cli
 from attnverify.checking import gather
 from attnverify.checking.search import Settings
-from attnverify.experiments.engine import stored
-from attnverify.runtime import campaign
+from attnverify.runtime import campaign, run_folder
 from attnverify.runtime.campaign import Campaign, ran
 from attnverify.runtime.tasks import Task
 from attnverify.support.errors import InputError, RunError
@@ -38,7 +37,7 @@ def done(made: Campaign, folder: Path, **options) -> list:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    files = (file for file in folder.rglob("*") if file.is_file() and file.name != stored.LOCK)
+    files = (file for file in folder.rglob("*") if file.is_file() and file.name != run_folder.LOCK)
     return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import machines
 from attnverify.checking.check import Measured
-from attnverify.checking.gather import ClaimEvidence
+from attnverify.checking.gather import ClaimEvidence, gather_from
 from attnverify.checking.records import Record, TwinRecord
 from attnverify.checking.search import Settings
 from attnverify.derivation import run_cells
