@@ -25,11 +25,11 @@ SCREENED = 16
 EXPONENTS = (*range(3, 13), *range(-12, -2))  # of 10, for scales beyond those of the ascent
 FAR = 8
 STEEP = 1e-3  # log(ratio) above, its tangent below: a restart at a ratio <= 0 has a slope too
-#: An ascent that may stop early slows down after WINDOW steps in which neither the best restart nor
-#: the median one gained GAIN, relative to its ratio. The median counts because floats may put single
-#: restarts at any ratio where they cancel. Over LAST more steps the step size then falls to 0, as at
-#: the end of a full ascent: best ratios stay within 1 % of those of 300 steps, which 30 last steps
-#: missed by 2 %. Where a restart attains equality nothing is left to gain, and no step follows.
+#: An ascent that may stop early slows down after WINDOW steps in which neither the best restart
+#: nor the median one gained GAIN, relative to its ratio. The median counts because floats may put
+#: single restarts at any ratio where they cancel. Over LAST more steps the step size then falls to
+#: 0, as at the end of a full ascent, so that best ratios stay within 1 % of those of all steps; 30
+#: last steps were seen to miss 2 %. Where a restart attains equality, no step follows.
 WINDOW = 30
 GAIN = 3e-3
 LAST = 100
