@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from attnverify import InputError
-from attnverify.topics import Claim, Registry, registry
+from attnverify import InputError, topics
+from attnverify.topics import Claim, Registry, lookup, registry
 from attnverify.topics.lookup import CHECKS
 
 ROOT = Path(__file__).parents[1]
@@ -108,12 +108,11 @@ def test_an_id_may_not_come_twice():
         Registry([claim("a"), claim("a")])
 
 
-def test_a_prefix_is_one_file_of_statements_and_one_of_checks():
-    """``softmax.*`` is stated in topics/softmax/claims.py and checked in checks/softmax."""
-    for part in ("claims", "checks"):
-        package = importlib.import_module(f"attnverify.{part}")
+def test_a_topic_states_and_checks_the_claims_of_its_prefix():
+    """``softmax.*`` is stated in topics/softmax/claims.py and checked in topics/softmax/checks.py."""
+    for part, package in (("claims", topics), ("checks", lookup)):
         for prefix in {id.split(".")[0] for id in registry}:
-            module = importlib.import_module(f"attnverify.{part}.{prefix}")
+            module = importlib.import_module(f"attnverify.topics.{prefix}.{part}")
             found = module.CHECKS if part == "checks" else [c.id for c in module.CLAIMS]
             assert sorted(found) == sorted(id for id in registry if id.split(".")[0] == prefix)
             assert module in package.FILES
