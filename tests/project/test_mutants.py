@@ -244,8 +244,8 @@ def test_outcomes_come_in_order_and_leave_nothing(tmp_path, monkeypatch):
 
 def test_the_baseline_is_made_again_when_what_it_follows_from_changes(tmp_path, monkeypatch):
     """The tool's own files, its settings, the versions; not the list of what is no error."""
-    folder, sources = tmp_path / "tools" / "mutation", Sources()
-    shutil.copytree(mutants.ROOT / "tools" / "mutation", folder)
+    folder, sources = tmp_path / "maintenance" / "mutation", Sources()
+    shutil.copytree(mutants.ROOT / "maintenance" / "mutation", folder)
     for name, value in (("ROOT", tmp_path), ("WORK", tmp_path / "kept")):
         monkeypatch.setattr(mutants, name, value)
     monkeypatch.setattr(pieces, "all_names", lambda claims: [])

@@ -2,7 +2,7 @@
 
 Attention is a :class:`~attnverify.mathematics.attention.SelfAttentionNetwork`, so its masks and the
 keys that heads share come with it; norms and MLPs are the formulas of
-:mod:`attnverify.mathematics.layernorm`.
+:mod:`attnverify.mathematics.layernorm` and :mod:`attnverify.mathematics.gated_mlp`.
 """
 
 from __future__ import annotations
