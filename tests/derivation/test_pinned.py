@@ -139,11 +139,11 @@ def test_the_committed_record_has_the_claims_that_are_derived():
 
 RECORD = """
 import sys
-from attnverify.verification import derive, notebooks, pinned
+from attnverify.derivation import notebook_sources, reviewed_record, run_cells
 from pathlib import Path
-pinned.FOLDER = Path(sys.argv[1])
-done = derive.run(notebooks.load("mlp"))
-pinned.write("mlp", done.entries)
+reviewed_record.FOLDER = Path(sys.argv[1])
+done = run_cells.run(notebook_sources.load("mlp"))
+reviewed_record.write("mlp", done.entries)
 """
 
 
@@ -176,7 +176,7 @@ def command(monkeypatch, *arguments: str) -> int:
 
 def test_the_command_says_what_differs_and_records_it(tmp_path, monkeypatch, capsys):
     record = (reviewed_record.FOLDER / "path-lengths.json").read_text()
-    folder = tmp_path / "src" / "attnverify" / "evidence" / "derivations"
+    folder = tmp_path / "src" / "attnverify" / "derivation" / "reviewed"
     folder.mkdir(parents=True)
     monkeypatch.setattr(reviewed_record, "FOLDER", folder)
     assert command(monkeypatch, "path-lengths") == 1
