@@ -49,7 +49,7 @@ def exported(tmp_path_factory):
     checked, and the export takes two minutes.
     """
     folder = tmp_path_factory.mktemp("certificates") / "all"
-    command = [sys.executable, "-m", "attnverify.cli", "certificates", "--out", str(folder)]
+    command = [sys.executable, "-m", "attnverify", "certificates", "--out", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=True)
     index = json.loads((folder / "index.json").read_text())
     assert " ".join(done.stdout.split()).startswith(f"{len(index['files'])} certificates in ")
