@@ -109,7 +109,7 @@ def test_an_id_may_not_come_twice():
 
 
 def test_a_topic_states_and_checks_the_claims_of_its_prefix():
-    """``softmax.*`` is stated in topics/softmax/claims.py and checked in topics/softmax/checks.py."""
+    """``softmax.*`` is stated in topics/softmax/claims.py and checked in its checks."""
     for part, package in (("claims", topics), ("checks", lookup)):
         for prefix in {id.split(".")[0] for id in registry}:
             module = importlib.import_module(f"attnverify.topics.{prefix}.{part}")
