@@ -55,7 +55,7 @@ def state_of(sources: Sources) -> str:
 
     What is no error though it looks like one is named after the fact, so that list is no part.
     """
-    tool = sorted((ROOT / "tools" / "mutation").glob("*.py"))
+    tool = sorted((ROOT / "maintenance" / "mutation").glob("*.py"))
     files = [path for path in tool if path.name != "equivalent.py"]
     files += sorted(where.folder.glob("*.md")) if (where := notebook_sources.place()) else []
     texts = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}

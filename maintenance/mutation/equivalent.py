@@ -37,7 +37,6 @@ EQUIVALENT: dict[str, str] = {
     "experiments.phase_diagram.spectrum_shape: dropped term: q - q.mean() -> (q)": (
         "the quantiles are symmetric, so their mean is a rounding error"
     ),
-    "experiments.engine.stored._try_to_write: constant: 4096 -> 4097": "some bytes, on trial",
     "experiments.locater._configuration: constant: 0 -> 1": "all replicas read the same words",
     "experiments.locater.language.predict: constant: 0 -> 1": (
         "all parameters of the model that is drawn are replaced"

@@ -150,7 +150,9 @@ def test_an_interrupted_run_reports_what_it_has(run, tmp_path, monkeypatch):
 def report(record: Record | None, rejected: bool = True) -> Report:
     claim = registry["paths.count"]
     twins = [TwinRecord("enumeration", "a twin", rejected, None, "")]
-    return Report([claim], {claim.id: [record] if record else []}, {claim.id: twins}, Settings())
+    return Report(
+        registry, [claim], {claim.id: [record] if record else []}, {claim.id: twins}, Settings()
+    )
 
 
 def test_only_a_whole_run_that_passes_is_as_claimed():

@@ -65,6 +65,8 @@ def test_agrees_with_bert_of_random_weights(tmp_path, name):
 
 
 def test_agrees_with_bert_on_minilm(minilm):
+    from transformers import BertConfig, BertModel
+
     config = BertConfig(**json.loads((minilm.directory / "config.json").read_text()))
     model = BertModel(config, add_pooling_layer=False).eval()
     weights = safetensors.torch.load_file(minilm.directory / "model.safetensors")

@@ -30,7 +30,6 @@ from attnverify.book.build import execute_notebooks, page_python
 from attnverify.book.sphinx import bookchain, downloads
 from attnverify.derivation import notebook_sources as notebooks
 from attnverify.runtime.source_dependencies import Sources
-from attnverify.topics import registry
 from places import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -288,7 +287,7 @@ def test_the_stamp_follows_what_the_book_depends_on(small_root, monkeypatch):
     monkeypatch.setattr(build_book, "build_html", new_pages)
     (small_root / "book").mkdir()
     assert build_book.main([]) == 0 and build_book.is_current(small_root)
-    for name in ("book/page.md", "CHANGELOG.md", "LICENSE"):
+    for name in ("book/page.md", "LICENSE"):
         (small_root / name).write_text("# New")
         assert not build_book.is_current(small_root)
         (small_root / name).unlink()
@@ -438,19 +437,6 @@ def test_evidence_that_an_edit_overtook_is_not_kept(tmp_path, monkeypatch, undon
         build_book.verify(evidence, store)
         assert evidence.read_text() == "of 1"
     assert len(list(store.folder.iterdir())) == 1
-
-
-def test_a_page_shows_the_claims_it_names_and_their_relations():
-    """A page is read again when one of these, or what was found for it, is another."""
-    from attnverify.book.sphinx import changed
-
-    found = changed.claims_of("See {claim}`norms.submultiplicative` in paths.py, e.g. here.")
-    assert "norms.submultiplicative" in found and "norms.diameter" not in found
-    refuted = next(c for c in registry.values() if c.corrected_by)
-    assert refuted.corrected_by in changed.claims_of(refuted.id)
-    assert refuted.id in changed.claims_of(refuted.corrected_by)
-    for everything in ("```{verdict}\n```", "```{evidence} norms.*\n```"):
-        assert changed.claims_of(everything) == set(registry)
 
 
 def test_formulas_are_rendered_once(tmp_path):
