@@ -48,6 +48,9 @@ EQUIVALENT: dict[str, str] = {
     "evidence.draw: torch.isfinite(left) & torch.isfinite(right) & -> torch.isfinite(right) &": (
         "a left side that overflows gives an infinite ratio, which is not decided"
     ),
+    "experiments.shortpaths.again._one: constant: 0 -> 1": (
+        "the tokens of a test are counted, and all networks are tested on as many"
+    ),
     "experiments.shortpaths.longest: constant: 0 -> 1": (
         "without rows no number of steps is compared with any row"
     ),
