@@ -277,6 +277,13 @@ def test_one_entry_that_floats_leave_open_leaves_the_instance_open():
     assert draw.ratios(check, {"x": rows[:1]}).value.tolist() == [2.0]
 
 
+def test_a_hypothesis_that_one_entry_misses_is_not_met():
+    check = Inequality(lambda x: 0 * x, lambda x: 0 * x + 1, ({"x": (2,)},))
+    check = replace(check, hypotheses=lambda x: [(0 * x, x)])
+    rows = torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0]]).double()
+    assert draw.ratios(check, {"x": rows}).decided.tolist() == [True, False, False]
+
+
 def undecidable(share: float) -> Inequality:
     """1/2 <= 1, but neither floats nor balls can say so where |x| exceeds a quantile."""
     border = math.sqrt(2) * float(torch.erfinv(torch.tensor(1 - share)))
