@@ -8,6 +8,12 @@ EQUIVALENT: dict[str, str] = {
     "formulas.center.Program.__init__: operator: n - 1 -> (n) + (1) (2)": (
         "a rank beyond the last token is the last token's"
     ),
+    "formulas.center.Program.__init__: dropped term: n - 1 -> (n)": (
+        "another kink to start with; a program adds those that are missing"
+    ),
+    "formulas.center.Program.__init__: dropped term: n - 1 -> (n) (2)": (
+        "a rank beyond the last token is the last token's"
+    ),
     "formulas.center.Program.minimize: axis: -1 -> -2": (
         "neighbors of the missing kinks save programs; the kinks themselves close the bound"
     ),
@@ -24,6 +30,9 @@ EQUIVALENT: dict[str, str] = {
     "formulas.softmax.critical_oscillation: condition: "
     "flint.arb(1) if like is None else ops.constant(1, like) -> ops.constant(1, like)": (
         "a constant like None is a ball"
+    ),
+    "network.deviations._probabilities: constant: 0 -> 1": (
+        "stands in where a logit is large, and there another expression is taken"
     ),
     "experiments.architectures.sizes: constant: 0.0 -> 0.01": (
         "the size of tokens that are unknown, which is not read"
