@@ -369,6 +369,18 @@ def test_the_open_instances_are_looked_at_before_the_largest_ratios(monkeypatch)
     assert sample(check, QUICK, "t").outcome == "fail"
 
 
+def test_what_floats_do_not_decide_is_looked_at_before_what_they_lost(monkeypatch):
+    """One instance can be looked at; the violation is where floats give NaN beside zeros."""
+    monkeypatch.setattr("attnverify.evidence.search.RECHECKED", 1)
+    top = float(draw.parameters(SIZES[0], 200, generator(0, "t", "sampled", "0"), True)["x"].max())
+    check = Inequality(
+        lambda x: 0 * x + (0 if ops.is_torch(x) else 2 if x.flat[0] >= top else 0.5),
+        lambda x: torch.where(x >= top, torch.nan, 1.0) + 0 * x if ops.is_torch(x) else 0 * x + 1,
+        SIZES,
+    )
+    assert sample(check, QUICK, "t").outcome == "fail"
+
+
 def test_every_size_is_searched_and_the_worst_outcome_counts():
     for order in (((1,), (2,)), ((2,), (1,))):
         check = Inequality(
