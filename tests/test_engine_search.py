@@ -511,6 +511,21 @@ def test_most_instances_must_be_decided_though_most_entries_are():
     assert found.detail == "200 of 200 instances undecided"
 
 
+def test_most_instances_of_every_size_must_be_decided():
+    """No instance of three entries is, though each entry has its bound in two of three."""
+
+    def bound(x):
+        lost = (abs(x) == abs(x).amax(-1, keepdim=True)) & (x.shape[-1] == 3)
+        return torch.where(lost, torch.inf, IDENTITY.bound(x))
+
+    check = replace(IDENTITY, bound=bound, sizes=({"x": (2,)}, {"x": (3,)}))
+    found = sample_identity(check, QUICK, "t")
+    assert found.outcome == "unknown" and 2 * found.decided == found.instances > 0
+    assert found.detail == f"{found.decided} of {found.instances} instances undecided"
+    two = replace(check, sizes=({"x": (2,)},))
+    assert sample_identity(two, QUICK, "t").outcome == "pass"
+
+
 @pytest.mark.parametrize(("least", "outcome"), [(0.99, "pass"), (1.01, "fail"), (2.0, "fail")])
 def test_the_largest_error_decides(least, outcome):
     """The bound is made so that some error is just below or above it."""
