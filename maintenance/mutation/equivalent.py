@@ -8,6 +8,12 @@ EQUIVALENT: dict[str, str] = {
     "mathematics.center.Program.__init__: operator: n - 1 -> (n) + (1) (2)": (
         "a rank beyond the last token is the last token's"
     ),
+    "mathematics.center.Program.__init__: dropped term: n - 1 -> (n)": (
+        "another kink to start with; a program adds those that are missing"
+    ),
+    "mathematics.center.Program.__init__: dropped term: n - 1 -> (n) (2)": (
+        "a rank beyond the last token is the last token's"
+    ),
     "mathematics.center.Program.minimize: axis: -1 -> -2": (
         "neighbors of the missing kinks save programs; the kinks themselves close the bound"
     ),
@@ -24,6 +30,9 @@ EQUIVALENT: dict[str, str] = {
     "mathematics.softmax.critical_oscillation: condition: "
     "flint.arb(1) if like is None else ops.constant(1, like) -> ops.constant(1, like)": (
         "a constant like None is a ball"
+    ),
+    "network.deviations._probabilities: constant: 0 -> 1": (
+        "stands in where a logit is large, and there another expression is taken"
     ),
     "experiments.architectures.sizes: constant: 0.0 -> 0.01": (
         "the size of tokens that are unknown, which is not read"
@@ -47,6 +56,9 @@ EQUIVALENT: dict[str, str] = {
     "checking.sampling: "
     "torch.isfinite(left) & torch.isfinite(right) & -> torch.isfinite(right) &": (
         "a left side that overflows gives an infinite ratio, which is not decided"
+    ),
+    "experiments.shortpaths._one: constant: 0 -> 1": (
+        "the tokens of a test are counted, and all networks are tested on as many"
     ),
     "experiments.shortpaths.longest: constant: 0 -> 1": (
         "without rows no number of steps is compared with any row"

@@ -124,7 +124,10 @@ def _scaled(value: Any) -> Any:
     import sympy
 
     if isinstance(value, dict):
-        return {k: _scaled(v) if _is_float(v) else v for k, v in value.items()}
+        numbers = {k: v for k, v in value.items() if isinstance(v, float) or _is_float(v)}
+        if not numbers:
+            NOTHING.append(value)
+        return value | {k: _scaled(v) for k, v in numbers.items()}
     if isinstance(value, int | float) and not isinstance(value, bool) or _is_float(value):
         return value * 1.01
     if isinstance(value, flint.arb | flint.acb | flint.fmpq | flint.fmpz | np.ndarray):

@@ -10,8 +10,8 @@ import pytest
 
 from attnverify.book import figures
 from attnverify.book.html.finish_pages import drawing_size, with_sizes
+from places import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 #: The smallest letters of the book's figures, in points, and what they must have on a phone, whose
 #: text is PHONE pixels wide.
 POINTS, PIXELS, PHONE = 8, 9, 336

@@ -278,6 +278,13 @@ def test_one_entry_that_floats_leave_open_leaves_the_instance_open():
     assert sampling.ratios(check, {"x": rows[:1]}).value.tolist() == [2.0]
 
 
+def test_a_hypothesis_that_one_entry_misses_is_not_met():
+    check = Inequality(lambda x: 0 * x, lambda x: 0 * x + 1, ({"x": (2,)},))
+    check = replace(check, hypotheses=lambda x: [(0 * x, x)])
+    rows = torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0]]).double()
+    assert draw.ratios(check, {"x": rows}).decided.tolist() == [True, False, False]
+
+
 def undecidable(share: float) -> Inequality:
     """1/2 <= 1, but neither floats nor balls can say so where |x| exceeds a quantile."""
     border = math.sqrt(2) * float(torch.erfinv(torch.tensor(1 - share)))
@@ -363,6 +370,18 @@ def test_the_open_instances_are_looked_at_before_the_largest_ratios(monkeypatch)
     )
     check = Inequality(
         lambda x: 0 * x + (0.5 if ops.is_torch(x) else 2 if x.flat[0] >= top else 0.5),
+        lambda x: torch.where(x >= top, torch.nan, 1.0) + 0 * x if ops.is_torch(x) else 0 * x + 1,
+        SIZES,
+    )
+    assert sample(check, QUICK, "t").outcome == "fail"
+
+
+def test_what_floats_do_not_decide_is_looked_at_before_what_they_lost(monkeypatch):
+    """One instance can be looked at; the violation is where floats give NaN beside zeros."""
+    monkeypatch.setattr("attnverify.evidence.search.RECHECKED", 1)
+    top = float(draw.parameters(SIZES[0], 200, generator(0, "t", "sampled", "0"), True)["x"].max())
+    check = Inequality(
+        lambda x: 0 * x + (0 if ops.is_torch(x) else 2 if x.flat[0] >= top else 0.5),
         lambda x: torch.where(x >= top, torch.nan, 1.0) + 0 * x if ops.is_torch(x) else 0 * x + 1,
         SIZES,
     )
@@ -497,6 +516,21 @@ def test_most_instances_must_be_decided_though_most_entries_are():
     found = sample_identity(replace(IDENTITY, bound=lambda x: IDENTITY.bound(x) + lost), QUICK, "t")
     assert (found.outcome, found.decided) == ("unknown", 0)
     assert found.detail == "200 of 200 instances undecided"
+
+
+def test_most_instances_of_every_size_must_be_decided():
+    """No instance of three entries is, though each entry has its bound in two of three."""
+
+    def bound(x):
+        lost = (abs(x) == abs(x).amax(-1, keepdim=True)) & (x.shape[-1] == 3)
+        return torch.where(lost, torch.inf, IDENTITY.bound(x))
+
+    check = replace(IDENTITY, bound=bound, sizes=({"x": (2,)}, {"x": (3,)}))
+    found = sample_identity(check, QUICK, "t")
+    assert found.outcome == "unknown" and 2 * found.decided == found.instances > 0
+    assert found.detail == f"{found.decided} of {found.instances} instances undecided"
+    two = replace(check, sizes=({"x": (2,)},))
+    assert sample_identity(two, QUICK, "t").outcome == "pass"
 
 
 @pytest.mark.parametrize(("least", "outcome"), [(0.99, "pass"), (1.01, "fail"), (2.0, "fail")])

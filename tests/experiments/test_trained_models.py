@@ -337,9 +337,25 @@ def test_every_model_is_looked_at_with_its_texts(monkeypatch, quick, count):
     assert told[0][0] == "encoder, text 1"
 
 
+def test_the_last_text_is_looked_at_again(monkeypatch):
+    """The table's seed and four more; of lists with an entry a text, the last one."""
+    subject, asked = looked.SUBJECTS[0], []
+
+    def rows(bound, *counts):
+        texts = [{"kind": "text", "tokens": count} for count in counts]
+        layer = {"kind": "layer", "layer": 1, "bound": bound}
+        return [{"model": subject.name, **row} for row in (*texts, layer)]
+
+    monkeypatch.setattr(looked, "report", lambda subject, index: asked.append(index))
+    monkeypatch.setattr(looked, "rows_of", lambda name, reports: rows([6.0], 7))
+    pairs = looked._again(subject, rows([1.0, 2.0, 3.0, 4.0, 5.0], 3, 4))
+    assert [(r.stored, r.again) for r in pairs if r.stored != r.again] == [(4, 7), (5.0, 6.0)]
+    assert asked == [committed("three-models").settings["seed"] + 4]
+
+
 def test_boundaries_of_the_criterion_on_three_models():
     """Each part at both sides of its number; the decoder counts for bounds and thresholds alone."""
-    same = {"error_over_bound": 1.0, "shares": [0.8, 0.2], "paths": [1, 2], "same_top": 0.49}
+    same = {"error_over_bound": 1.0, "shares": [0.8, 0.2], "paths": [100, 101], "same_top": 0.49}
     rows = [{"kind": "text", "model": model, **same} for model in ("encoder", "ALBERT", "decoder")]
     rows += [
         {"kind": "layer", "model": model, "over_threshold": [20.5], "why": None}

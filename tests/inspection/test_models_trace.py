@@ -504,6 +504,27 @@ def test_the_bound_of_a_probability_is_no_wider_than_derived():
             reconstruction.check_scores(heads, valid, "layer 1, scores")
 
 
+def test_what_rounding_has_left_counts_in_the_bound_of_a_step():
+    """With nothing in the streams it is all of the model's values: m roundings of it pass."""
+    gate, nothing = MAPS["gate"], torch.zeros_like(POSITIVE)
+    valid = torch.ones(1, N, dtype=torch.bool)
+    left = Streams(torch.stack([nothing, nothing]), POSITIVE, POSITIVE, nothing, valid)
+    seen = gate.linear(POSITIVE) * (1 + gate.roundings * streams.HERE)
+    left.through([Step("here", [gate], seen, streams.HERE)], "layer 1")
+    assert torch.equal(left.rest, seen)
+
+
+def test_roundings_of_a_score_and_of_a_norm_are_counted():
+    """Width + 1 of a query and of a key, key_width of their product, and eight; of an RMS norm
+    without epsilon 3 (width + 2) of the mean square, which is the variance, and width + 8.
+    """
+    heads = trace(modelzoo.model("bert"), modelzoo.inputs("bert", tokens=N)).layers[0].heads
+    assert heads.W_Q.shape[-2:] == (12, 4)
+    assert float(scores.scores(heads)[2]) == 2 * 13 + 4 + 8
+    norm = maps.Norm.at(POSITIVE, 0.0, False, 1.0, 0.0)
+    assert torch.equal(norm.roundings, torch.full((1, N, 1), 3.0 * (D + 2) + D + 8).double())
+
+
 def test_an_error_of_its_bound_is_the_most_that_passes():
     one = torch.ones(3)
     assert compared("here", one, one, seen=one).ratio == 1

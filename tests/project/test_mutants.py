@@ -172,6 +172,21 @@ def test_what_has_no_number_to_scale_is_no_mutant(known, tests):
     assert trial.try_mutant(shape, known, Sources()).caught == "void"
 
 
+def test_a_row_has_its_numbers_scaled():
+    """A dictionary that holds none is remembered; whole numbers in it count or name something."""
+
+    def inside() -> list:
+        row = {"size": 2.0, "layer": 3, "values": torch.tensor([4.0]), "unknown": None}
+        found = plant._scaled(row)
+        found["values"] = found["values"].tolist()
+        return [found, plant._scaled({"layer": 3}), plant.NOTHING]
+
+    found, other, nothing = trial.in_child(inside, 60)
+    assert found["values"] == pytest.approx([4.04], rel=2.0**-23)  # a product in float32
+    assert found | {"values": None} == {"size": 2.02, "layer": 3, "values": None, "unknown": None}
+    assert nothing == [other] == [{"layer": 3}]
+
+
 def test_a_file_that_always_runs_out_of_time_catches_nothing(tests, monkeypatch):
     """Nor does it hide what a later file sees; an endless loop of the error alone is caught."""
     monkeypatch.setattr(trial, "TEST_SECONDS", 5)
