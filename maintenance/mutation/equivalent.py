@@ -31,7 +31,7 @@ EQUIVALENT: dict[str, str] = {
     "flint.arb(1) if like is None else ops.constant(1, like) -> ops.constant(1, like)": (
         "a constant like None is a ball"
     ),
-    "network.deviations._probabilities: constant: 0 -> 1": (
+    "mathematics.deviations._probabilities: constant: 0 -> 1": (
         "stands in where a logit is large, and there another expression is taken"
     ),
     "experiments.architectures.sizes: constant: 0.0 -> 0.01": (
