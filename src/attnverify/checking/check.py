@@ -84,7 +84,7 @@ class Inequality(Form):
 
     Formulas take the arrays of an instance by name, always with a leading batch axis: float64
     tensors in a search, numpy arrays of balls in a certificate. Every inequality needs a false
-    twin, which :meth:`times` or :meth:`but` adds.
+    twin, which ``times`` or ``but`` adds.
 
     >>> import torch
     >>> import attnverify as av

@@ -3,7 +3,7 @@
 The bound of Dong, Cordonnier and Loukas (2021) for many heads fails in wide layers, by a factor of
 order width^(1/4), or (tokens times width)^(1/4) with the factor gamma of version 2 of the paper.
 This module holds constants that do hold, and families of layers that refute the printed ones. It
-serves the claims collapse.multi-head-* and collapse.single-head-*.
+serves the claims ``collapse.multi-head-*`` and ``collapse.single-head-*``.
 
 Arrays are those of :mod:`attnverify.mathematics.collapse`; bounds work in any arithmetic of
 :mod:`attnverify.arithmetic.ops`, families are float64 tensors or balls. kappa(D) = (e^D - 1)/D for
