@@ -30,7 +30,7 @@ class Entry:
     """A completed derivation or rejected twin, shown as a box in the notebook.
 
     place: file and line of the call, ("", 0) if its source is not at hand; shown: Markdown of each
-    step, empty while a ``ledger.recording`` runs; cell: the number of the notebook's cell, 0 outside.
+    step, empty while ``ledger.recording`` runs; cell: the number of the notebook's cell, or 0.
     """
 
     claim: str

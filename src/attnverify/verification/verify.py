@@ -51,7 +51,7 @@ def verify(
     place of the package's own; store: pieces that were found complete before are taken from it,
     unless something that they depend on changed, and new ones are put there (not with a scheduler
     or on another device: their machines are not this one). Equal settings give equal evidence,
-    except for times. An interrupt (Ctrl-C) raises :class:`Interrupted`, with the report so far.
+    except for times. An interrupt (Ctrl-C) raises ``Interrupted``, with the report so far.
 
     Raises InputError for an unknown id, kind or setting, RunError for a run that cannot be
     finished.
