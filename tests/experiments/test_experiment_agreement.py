@@ -184,7 +184,7 @@ def test_a_bad_folder_is_refused_before_the_run(monkeypatch, tmp_path):
     def full(path, content):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(stored, "write_bytes", full)
+    monkeypatch.setattr(run_folder, "write_bytes", full)
     with pytest.raises(
         InputError, match="^folder: got .*/e, where probe .*No space left on device"
     ):
