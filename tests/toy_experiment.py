@@ -51,7 +51,7 @@ def register(monkeypatch, asserts: str = "holds", **changes) -> Claim:
     claim = Claim(toy.claim, "A toy", "experiment", "s", "softmax", here="the toy", asserts=asserts)
     monkeypatch.setitem(EXPERIMENTS, "toy", toy)
     monkeypatch.setattr(registry, "_entries", dict(registry._entries))
-    registry.join([claim], origin := ToyOrigin())
+    registry.join([claim], origin := ToyOrigin(), instead_of=[claim.id])  # of an earlier toy
     origin.checks = {"criterion": measured._check(toy)}
     table = results.run(toy, Settings(quick=False))
     committed = results.committed

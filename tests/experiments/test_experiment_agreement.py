@@ -184,7 +184,7 @@ def test_a_bad_folder_is_refused_before_the_run(monkeypatch, tmp_path):
     def full(path, content):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(stored, "write_bytes", full)
+    monkeypatch.setattr(run_folder, "write_bytes", full)
     with pytest.raises(
         InputError, match="^folder: got .*/e, where probe .*No space left on device"
     ):
@@ -192,13 +192,13 @@ def test_a_bad_folder_is_refused_before_the_run(monkeypatch, tmp_path):
 
 
 def test_a_folder_is_locked_at_once_and_left_without_the_probe(monkeypatch, tmp_path):
-    asked, locked = [], stored.filelock.FileLock
+    asked, locked = [], run_folder.filelock.FileLock
 
     def lock(path, timeout):
         asked.append((path, timeout))
         return locked(path, timeout=timeout)
 
-    monkeypatch.setattr(stored.filelock, "FileLock", lock)
+    monkeypatch.setattr(run_folder.filelock, "FileLock", lock)
     with stored.own(tmp_path / "a"):
         assert asked == [(tmp_path / "a" / ".lock", 0)]
         assert {p.name for p in (tmp_path / "a").iterdir()} <= {".lock"}

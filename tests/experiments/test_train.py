@@ -259,7 +259,7 @@ def test_a_folder_is_for_one_run_at_a_time(tmp_path):
 
 KILLED = """
 import os, pathlib, sys
-from attnverify import files
+from attnverify.support import files
 os.replace = pathlib.Path.replace = lambda *_: os._exit(9)
 files.write_bytes(pathlib.Path(sys.argv[1]), b"x" * 1000)
 """

@@ -158,7 +158,7 @@ def test_a_key_that_asks_for_more_is_refused_by_name(folder, monkeypatch, name, 
     """Before transformers is asked for anything: no hub can be reached from there."""
     file = folder / "config.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), name: value}))
-    monkeypatch.setattr(load, "transformers", lambda: pytest.fail("it was asked"))
+    monkeypatch.setattr(load, "import_transformers", lambda: pytest.fail("it was asked"))
     with pytest.raises(InputError, match=f"^model: got {name} in config.json, expected"):
         av.inspect(folder, [3, 4])
 

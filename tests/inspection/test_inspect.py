@@ -446,7 +446,7 @@ def test_a_file_of_somebody_else_is_kept(bert, report, tmp_path, name):
 def test_the_command_looks_at_all_names_before_the_run(folder, tmp_path, monkeypatch):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "layers.csv").write_text("my own measurements")
-    monkeypatch.setattr(command, "run", lambda *a: pytest.fail("the run started"))
+    monkeypatch.setattr(command, "inspect_folder", lambda *a: pytest.fail("the run started"))
     done = CliRunner().invoke(cli.app, ["inspect", str(folder), "--out", str(tmp_path / "out")])
     assert str(done.exception).startswith(f"out: got {tmp_path / 'out' / 'layers.csv'}, which was")
     assert (tmp_path / "out" / "layers.csv").read_text() == "my own measurements"

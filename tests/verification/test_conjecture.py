@@ -20,6 +20,7 @@ from attnverify.checking.check import Inequality
 from attnverify.checking.closed_forms import number, propose
 from attnverify.checking.search import Settings
 from attnverify.support.errors import RunError
+from attnverify.topics import registry
 from attnverify.verification import claim_files, conjecture_file
 from attnverify.verification.conjecture import best_constant, certified
 from places import ROOT
@@ -283,9 +284,8 @@ def test_a_search_that_never_ends_is_ended(tmp_path):
     + [("größe.py", "gr-e"), ("_.py", "my")],
 )
 def test_ids_are_made_of_the_files_name(file, expected):
-    assert conjecture_file.prefix(file) == expected and claim_files.ID.fullmatch(
-        f"{expected}.bound"
-    )
+    assert conjecture_file.prefix(file, registry.prefixes) == expected
+    assert claim_files.ID.fullmatch(f"{expected}.bound")
 
 
 SPOILED = {

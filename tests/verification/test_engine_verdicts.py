@@ -8,7 +8,6 @@ from attnverify.checking.records import Record, TwinRecord
 from attnverify.checking.search import Settings
 from attnverify.support.verdict import Verdict
 from attnverify.topics import registry
-from attnverify.topics.lookup import checks_of
 from attnverify.verification.status import own, required, standings
 from evidence_files import report
 
@@ -19,12 +18,12 @@ def passing(changed=None, outcome="pass"):
     """Records of all evidence that applies to CLAIM; ``changed`` is the one with the outcome."""
     return [
         Record(kind, name, outcome if (kind, name) == changed else "pass", None, 1, 0.0, "")
-        for kind, name in sorted(required(CLAIM))
+        for kind, name in sorted(required(registry, CLAIM))
     ]
 
 
 def twins(let_pass=None):
-    titles = [(n, t.title) for n, c in checks_of(CLAIM.id).items() for t in c.twins]
+    titles = [(n, t.title) for n, c in registry.checks_of(CLAIM.id).items() for t in c.twins]
     return [TwinRecord(n, title, title != let_pass, None, "") for n, title in titles]
 
 
@@ -53,26 +52,26 @@ def test_one_twin_that_is_not_rejected_is_not_as_claimed():
 
 @pytest.mark.parametrize("outcome", ["fail", "unknown"])
 def test_every_record_counts_for_the_status(outcome):
-    assert own(CLAIM, passing(), twins()).status == "verified"
-    for pair in required(CLAIM):
-        standing = own(CLAIM, passing(pair, outcome), twins())
+    assert own(registry, CLAIM, passing(), twins()).status == "verified"
+    for pair in required(registry, CLAIM):
+        standing = own(registry, CLAIM, passing(pair, outcome), twins())
         assert standing.status == ("failed" if outcome == "fail" else "partial")
         assert standing.reasons
 
 
 def test_every_twin_counts_for_the_status():
     for twin in twins():
-        standing = own(CLAIM, passing(), twins(let_pass=twin.twin))
+        standing = own(registry, CLAIM, passing(), twins(let_pass=twin.twin))
         assert standing.status == "failed" and twin.twin in standing.reasons[0]
 
 
 def test_missing_records_and_twins_are_partial():
-    for pair in required(CLAIM):
+    for pair in required(registry, CLAIM):
         rest = [r for r in passing() if (r.kind, r.check) != pair]
-        assert own(CLAIM, rest, twins()).status == "partial"
+        assert own(registry, CLAIM, rest, twins()).status == "partial"
     for name in {t.check for t in twins()}:
         rest = [t for t in twins() if t.check != name]
-        assert own(CLAIM, passing(), rest).status == "partial"
+        assert own(registry, CLAIM, passing(), rest).status == "partial"
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from attnverify.checking.search import Settings
 from attnverify.topics import registry as BOOK
 from attnverify.verification import claim_files
 from attnverify.verification.claim import Registry
+from places import ROOT
 
 EXAMPLES = 200  # files of every kind
 FEW = Settings(samples=4, restarts=1, steps=1)
@@ -26,7 +27,6 @@ pytestmark = pytest.mark.usefixtures("nothing_stays")
 START = """
 import attnverify as av
 from attnverify import ops
-from places import ROOT
 class Evil:
     def __getattribute__(self, name):
         raise RuntimeError("a\\nb")

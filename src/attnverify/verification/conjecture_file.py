@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from attnverify.checking.check_fields import require_sizes
 from attnverify.checking.search import Settings
 from attnverify.runtime.tasks import Task
 from attnverify.runtime.workers import run_all
@@ -106,6 +107,7 @@ def _answer(file: claim_files.ClaimFile, settings: Settings, taken: Collection[s
     require(
         not stated, "file", f"{file.name} with {', '.join(stated)}", "a file that states nothing"
     )
+    require_sizes(f"{file.name}: ", names["SIZES"])  # values of a file have no types yet
     options = {name: names[name] for name in OPTIONAL if name in names}
     try:
         found = best_constant(
