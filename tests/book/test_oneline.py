@@ -120,7 +120,7 @@ def test_experiments():
     """A criterion that is met, and a published finding that did not come out."""
     run = Record("measured", "criterion", "pass", None, 3, 0.1, "one text")
     for id, met in (("experiment.circle", "met"), ("experiment.locater", "not met")):
-        name = next(iter(oneline.checks_of(id)))
+        name = next(iter(registry.checks_of(id)))
         line = told(id, changed(run, check=name), TWIN, status="refuted")
         assert line == f"criterion {met} in the full run; 1 of 1 twin rejected"
 

@@ -180,6 +180,8 @@ def test_a_plain_identity_is_accepted(tmp_path):
     claim_files.examine(claim_files.read(Path(written(tmp_path, IDENTITY))))
 
 
+#: Forms of checks that a file cannot use lie in a module of their own.
+CHECK = "from attnverify.checking import check\n"
 SPOILED = {
     "nothing stated": ("x = 1\n", "got no claims, expected a list CLAIMS"),
     "no text": ("\0", "ValueError|SyntaxError"),
@@ -345,7 +347,7 @@ SPOILED = {
         "left: got .* and .*, expected enclosures of one number",
     ),
     "the form of all forms": (
-        MINE.replace("HALF.times(0.99)", "av.evidence.forms.Form()"),
+        CHECK + MINE.replace("HALF.times(0.99)", "check.Form()"),
         "got Form, expected av.Inequality, av.Identity or av.Decision itself",
     ),
     "a form of its own": (
@@ -353,7 +355,7 @@ SPOILED = {
         "got Own, expected av.Inequality",
     ),
     "a measurement": (
-        MINE.replace("HALF.times(0.99)", "av.evidence.forms.Measured('x', print, print, 'x')"),
+        CHECK + MINE.replace("HALF.times(0.99)", "check.Measured(list, print, print, 'x')"),
         "got Measured, expected av.Inequality",
     ),
     "a claim of its own": (

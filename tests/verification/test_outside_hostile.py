@@ -175,7 +175,7 @@ def other_classes(draw: st.DrawFn) -> str:
                 "object.__setattr__(CHECKS['mine.a']['c'], 'twins', ({0},))",
                 "object.__setattr__(CHECKS['mine.a']['c'], 'twins', (av.Twin({0}, {0}),))",
                 "object.__setattr__(CHECKS['mine.a']['c'], 'right', {0})",
-                "CHECKS['mine.a']['c'] = av.evidence.forms.Form()",
+                "from attnverify.checking.check import Form; CHECKS['mine.a']['c'] = Form()",
                 "class Own(type(CHECKS['mine.a']['c'])): ...",
                 "derive = {0}",
                 "raise Loud",
