@@ -117,11 +117,7 @@ ERRORS: list[tuple[str, str, str]] = [
         '        if found.outcome == "fail":\n            return True',
         '        if found.outcome != "pass":\n            return True',
     ),
-    (
-        "checking.gather",
-        "for search in (partial(attack, stop_early=True), sample)",
-        "for search in ()",
-    ),
+    ("checking.gather", "for search in (attack, sample)", "for search in ()"),
     (
         "checking.gather",
         "return verdict.holds is False, verdict.ratio, verdict.argument\n\n\ndef _decided(",

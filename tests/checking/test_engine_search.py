@@ -9,7 +9,7 @@ from flint import arb
 
 from attnverify.arithmetic import ops
 from attnverify.checking import sampling
-from attnverify.checking.ascent import LAST, WINDOW, ascend, farther
+from attnverify.checking.ascent import farther
 from attnverify.checking.check import Identity, Inequality
 from attnverify.checking.float_identity import sample_identity
 from attnverify.checking.gather import gather_from, reject
@@ -648,47 +648,3 @@ def test_a_nan_fails_also_where_the_bound_overflows():
         sizes=({"x": (2,)},),
     )
     assert sample_identity(check, Settings(samples=8), "t").outcome == "fail"
-
-
-def counted(check: Inequality) -> tuple[Inequality, list[int]]:
-    """The check, and a list to which every batched look at its left side adds an entry."""
-    looks: list[int] = []
-
-    def left(**instance):
-        looks.append(1)
-        return check.left(**instance)
-
-    return replace(check, left=left), looks
-
-
-@pytest.mark.parametrize("at", [60.0, -60.0])
-def test_attack_that_may_stop_early_still_climbs(at):
-    """Half of the restarts have far to go: the best ratio and a slight violation are found."""
-    full, found = (attack(peak(at), QUICK, "t", stop_early=early) for early in (False, True))
-    assert found.ratio == pytest.approx(full.ratio, rel=1e-2)
-    assert attack(peak(at, 1.02), QUICK, "t", stop_early=True).outcome == "fail"
-
-
-@pytest.mark.parametrize("ratio, steps", [(0.5, WINDOW + LAST), (1.0, WINDOW)])
-def test_attack_stops_once_it_gains_nothing(ratio, steps):
-    """The ratio is the same everywhere: a stretch without a gain, and the last steps below 1."""
-    flat = Inequality(lambda x: 0 * x + ratio, lambda x: 0 * x + 1, SIZES)
-    looks = {}
-    for early in (False, True):
-        check, seen = counted(flat)
-        ascend(check, SIZES[0], 4, 200, generator(0, "t"), "cpu", stop_early=early)
-        looks[early] = len(seen) - 1  # the screening
-    assert looks == {False: 201, True: 1 + steps}
-
-
-def test_attack_goes_on_while_half_of_the_restarts_gain():
-    """Some restarts are at 1 from the start; the others climb to x / (1000 + x) for x large."""
-
-    def left(x):
-        rising = abs(x) / (1000 + abs(x))
-        return torch.where(x < -1, torch.ones_like(x), rising)
-
-    check, looks = counted(Inequality(left, lambda x: 0 * x + 1, SIZES))
-    found, _ = ascend(check, SIZES[0], 12, 200, generator(0, "t"), "cpu", stop_early=True)
-    assert len(looks) - 1 > 1 + WINDOW  # the best one attains equality, and gains nothing
-    assert (left(found["x"]) > 0.5).double().mean() > 0.9

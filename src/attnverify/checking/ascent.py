@@ -12,7 +12,6 @@ from collections.abc import Callable
 import torch
 
 from attnverify.checking import sampling
-from attnverify.checking.ball_comparison import ATTAINED
 from attnverify.checking.check import Inequality, Instance, Sizes
 
 Progress = Callable[[int], None]
@@ -25,14 +24,6 @@ SCREENED = 16
 EXPONENTS = (*range(3, 13), *range(-12, -2))  # of 10, for scales beyond those of the ascent
 FAR = 8
 STEEP = 1e-3  # log(ratio) above, its tangent below: a restart at a ratio <= 0 has a slope too
-#: An ascent that may stop early slows down after WINDOW steps in which neither the best restart
-#: nor the median one gained GAIN, relative to its ratio. The median counts because floats may put
-#: single restarts at any ratio where they cancel. Over LAST more steps the step size then falls to
-#: 0, as at the end of a full ascent. With 30, 3e-3 and 100 here, seven of the eight dearest claims
-#: kept their best ratios to 1 %, one lost 1.7 %. Where a restart attains equality, no step follows.
-WINDOW = 50
-GAIN = 1e-3
-LAST = 100
 
 
 def ascend(
@@ -43,11 +34,8 @@ def ascend(
     random: torch.Generator,
     device: str,
     progress: Progress | None = None,
-    stop_early: bool = False,
 ) -> tuple[Instance, Instance]:
     """The best point of every restart, and points that floats could not decide.
-
-    The ascent takes all ``steps``, or stops early once it gains little (:data:`WINDOW`).
 
     Two batches of free parameters. The second holds the first such point of every restart, and as
     many at most of a broad screening: no slope leads to where floats fail.
@@ -55,22 +43,15 @@ def ascend(
     moved = {k: v.to(device) for k, v in _starts(sizes, restarts, random).items()}
     moved = {k: v.requires_grad_() for k, v in moved.items()}
     optimizer = torch.optim.Adam(moved.values(), lr=STEP)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(1, steps))
     kept = _Kept(_parameters(moved), restarts)
-    heights: list[torch.Tensor] = []
-    first, top, last = 0, STEP, max(1, steps)  # the step size falls from top to 0 between these
-    for step in range(steps + 1):
-        if step > last:
-            break
+    for _ in range(steps + 1):
         free = _parameters(moved)
         seen = sampling.ratios(check, check.build(**free))
         kept.look(free, seen)
         _set_gradients(moved, seen.value)
-        rate = top * (1 + math.cos(math.pi * (step - first) / (last - first))) / 2
-        optimizer.param_groups[0]["lr"] = rate
         optimizer.step()
-        heights.append(kept.heights())
-        if stop_early and not first and step + LAST < steps and _stalled(heights):
-            first, top, last = step, rate, step + (0 if kept.attained else LAST)
+        schedule.step()
         with torch.no_grad():
             for name in sizes:
                 moved[_scale(name)].clamp_(-FARTHEST, FARTHEST)
@@ -149,22 +130,10 @@ def _parameters(moved: Instance) -> Instance:
     return {k: v * torch.exp(moved[_scale(k)]) for k, v in moved.items() if _scale(k) in moved}
 
 
-def _stalled(heights: list[torch.Tensor]) -> bool:
-    """True if none of the heights that are watched rose by GAIN over the last WINDOW steps."""
-    if len(heights) <= WINDOW:
-        return False
-    return not (heights[-1] > heights[-1 - WINDOW] + GAIN).any()
-
-
-def _height(ratio: torch.Tensor) -> torch.Tensor:
-    """The logarithm of a ratio, continued below STEEP by its tangent there."""
-    tangent = math.log(STEEP) + (ratio - STEEP) / STEEP
-    return torch.where(ratio > STEEP, torch.log(ratio.clamp_min(STEEP)), tangent)
-
-
 def _set_gradients(moved: Instance, ratio: torch.Tensor) -> None:
     """Gradients of descent for minus the logarithm; 0 where a side does not move or overflows."""
-    height = _height(ratio)
+    tangent = math.log(STEEP) + (ratio - STEEP) / STEEP
+    height = torch.where(ratio > STEEP, torch.log(ratio.clamp_min(STEEP)), tangent)
     height = torch.where(torch.isfinite(height), height, 0.0).sum()
     if height.requires_grad:
         grads = torch.autograd.grad(-height, list(moved.values()), allow_unused=True)
@@ -183,16 +152,6 @@ class _Kept:
         device = next(iter(free.values())).device
         self.ratio = torch.full((restarts,), -torch.inf, dtype=torch.float64, device=device)
         self.has_open = torch.zeros(restarts, dtype=torch.bool, device=device)
-
-    def heights(self) -> torch.Tensor:
-        """Height of the best restart and of the median one. None gains above equality."""
-        height = _height(self.ratio.clamp_max(1))
-        return torch.stack([height.amax(), height.median()])
-
-    @property
-    def attained(self) -> bool:
-        """Whether floats see equality at a restart, to within what counts as attained in balls."""
-        return bool((abs(self.ratio - 1) < ATTAINED).any())
 
     def look(self, free: Instance, seen: sampling.Ratios) -> None:
         value = seen.value.detach()

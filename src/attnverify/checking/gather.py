@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial, singledispatch
+from functools import singledispatch
 from typing import Protocol, runtime_checkable
 
 from attnverify.checking.ball_comparison import compare
@@ -127,7 +127,7 @@ def _(check: Inequality, settings: Settings, label: str) -> dict[Kind, Step]:
 
     return {
         "sampled": (lambda: keep(sample(check, settings, label)), SAMPLED),
-        "attacked": (lambda: keep(attack(check, settings, label, stop_early=True)), ATTACKED),
+        "attacked": (lambda: keep(attack(check, settings, label)), ATTACKED),
         "certified": (lambda: certify(check, settings, label, found), CERTIFIED),
     }
 
@@ -139,7 +139,7 @@ def _(check: Inequality, settings: Settings, label: str) -> tuple[bool, float | 
         if seen.outcome == "fail":
             return True, seen.midpoint, f"extremal instance, left/right = {seen.ratio.str(8)}"
     ratio = None
-    for search in (partial(attack, stop_early=True), sample):
+    for search in (attack, sample):
         found = search(check, settings, label)
         ratio = found.ratio
         if found.outcome == "fail":

@@ -95,28 +95,14 @@ def sample(
 
 
 def attack(
-    check: Inequality,
-    settings: Settings,
-    name: str,
-    progress: Progress | None = None,
-    stop_early: bool = False,
+    check: Inequality, settings: Settings, name: str, progress: Progress | None = None
 ) -> Found:
-    """Gradient ascent on left/right over all free parameters and their scales.
-
-    With ``stop_early`` an ascent that gains little ends before its last step.
-    """
+    """Gradient ascent on left/right over all free parameters and their scales."""
     best = NOTHING
     for index, sizes in enumerate(check.sizes):
         random = generator(settings.seed, name, "attacked", str(index))
         found, still_open = ascend(
-            check,
-            sizes,
-            settings.restarts,
-            settings.steps,
-            random,
-            settings.device,
-            progress,
-            stop_early,
+            check, sizes, settings.restarts, settings.steps, random, settings.device, progress
         )
         for points in (found, still_open, farther(check, found)):
             if len(next(iter(points.values()))):
