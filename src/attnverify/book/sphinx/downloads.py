@@ -40,6 +40,12 @@ FOLDED = re.compile(r"<details\b[^>]*>\s*<summary\b[^>]*>(.*?)</summary>", re.S)
 TITLE = re.compile(r'<p class="admonition-title">(.*?)</p>', re.S)
 TABLE = re.compile(r"<table\b[^>]*>(?:\s*<caption\b[^>]*>(.*?)</caption>)?", re.S)
 LINK = re.compile(r'<a\b[^>]*?\bhref="([^"]*)"[^>]*>(.*?)</a>', re.S)
+#: Characters that may mark something up in Markdown. In words each travels through pandoc as a
+#: character of private use, and comes out with a backslash before it.
+MARKS = "\\`*_{}[]<>$|#"
+HIDDEN = {ord(mark): chr(0xE000 + k) for k, mark in enumerate(MARKS)}
+ESCAPED = {ord(hidden): f"\\{chr(mark)}" for mark, hidden in HIDDEN.items()}
+PLAIN = {ord(hidden): html.escape(chr(mark)) for mark, hidden in HIDDEN.items()}
 FROM = "html-native_divs-native_spans-auto_identifiers+tex_math_dollars"
 TO = "commonmark+pipe_tables+tex_math_dollars-raw_html"
 
@@ -123,7 +129,14 @@ def html_of(app: Sphinx, docname: str, doctree: nodes.document) -> str:
         translator.body.append(f"<em>({html.escape(node.get('alt', 'figure'))})</em>")
         raise nodes.SkipNode
 
-    visit = translator.visit_container
+    visit, visit_text = translator.visit_container, translator.visit_Text
+
+    def words(node: nodes.Text) -> None:
+        """Words of code are left as they are."""
+        code = any(
+            isinstance(each, nodes.literal | nodes.FixedTextElement) for each in _above(node)
+        )
+        visit_text(node if code else nodes.Text(node.translate(HIDDEN)))
 
     def container(node: nodes.Element) -> None:
         if node.get("nb_element") != CELL:
@@ -135,17 +148,22 @@ def html_of(app: Sphinx, docname: str, doctree: nodes.document) -> str:
 
     translator.visit_math, translator.visit_math_block = math, math_block
     translator.visit_image, translator.visit_container = image, container
+    translator.visit_Text = words
     doctree.walkabout(translator)
     return "".join(translator.body)
 
 
+def _above(node: nodes.Node) -> Iterator[nodes.Node]:
+    """The nodes that hold a node, from the innermost on."""
+    while (node := node.parent) is not None:
+        yield node
+
+
 def _tex(node: nodes.Element) -> str:
     """A formula on one line; in a table a bar would end the cell, so it is written as a command."""
-    text, parent = " ".join(node.astext().split()), node.parent
-    while parent is not None:
-        if isinstance(parent, nodes.entry):
-            return text.replace(r"\|", r"\Vert ").replace("|", r"\vert ")
-        parent = parent.parent
+    text = " ".join(node.astext().split())
+    if any(isinstance(parent, nodes.entry) for parent in _above(node)):
+        return text.replace(r"\|", r"\Vert ").replace("|", r"\vert ")
     return text
 
 
@@ -165,8 +183,12 @@ def markdown(page: str, address: str) -> str:
     page = page.replace("</details>", f"<p>{CLOSE}</p>")
     command = [pypandoc.get_pandoc_path(), f"--from={FROM}", f"--to={TO}", "--wrap=none"]
     done = subprocess.run(command, input=page, capture_output=True, text=True, check=True)
-    text = re.sub(rf"{OPEN} (.*)", r"<details>\n<summary>\1</summary>", f"{done.stdout}\n")
-    return text.replace(CLOSE, "</details>")
+
+    def opened(match: re.Match[str]) -> str:
+        return f"<details>\n<summary>{match[1].translate(PLAIN)}</summary>"
+
+    text = re.sub(rf"{OPEN} (.*)", opened, f"{done.stdout}\n")
+    return text.replace(CLOSE, "</details>").translate(ESCAPED)
 
 
 def _strong(text: str | None) -> str:
