@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gzip
 import http.server
 import sys
 import threading
@@ -98,6 +99,11 @@ class Visit:
     def transferred(self) -> dict[str, int]:
         """Bytes of every file that was loaded."""
         return {r.url.removeprefix(self.site): len(r.body()) for r in self.responses if r.ok}
+
+    def compressed(self) -> dict[str, int]:
+        """Bytes of every file that was loaded, as hosts of pages send them: compressed by gzip."""
+        loaded = (r for r in self.responses if r.ok)
+        return {r.url.removeprefix(self.site): len(gzip.compress(r.body())) for r in loaded}
 
 
 @contextlib.contextmanager

@@ -80,7 +80,8 @@ def found(page, site: str, query: str) -> list[str]:
     """Addresses of the claims and chapters that stand above the results of a search."""
     page.goto(f"{site}/search.html")
     page.goto(f"{site}/search.html?q={query.replace(' ', '+')}")
-    page.wait_for_function("document.querySelector('.search-summary')?.innerText.includes('found')")
+    summary = "document.querySelector('.search-summary')?.innerText"
+    page.wait_for_function(f"/found|did not match/.test({summary} ?? '')")
     page.wait_for_load_state("networkidle")
     links = page.locator(".attnverify-found a").all()
     return [link.get_attribute("href") for link in links]

@@ -219,7 +219,6 @@ def test_role_shows_the_number_or_the_given_text(book):
     assert re.fullmatch(r"Theorem \d+\.2", short.get_text())
     assert short["title"] == "The sharp bound in total variation"
     assert links[f"../notebooks/norms.html#{anchor('norms.diameter')}"].get_text() == "this"
-    assert "formulas.norms.diameter" in [code.get_text() for code in page.find_all("code")]
 
 
 def test_a_box_names_what_it_rests_on_by_number(book):

@@ -58,8 +58,9 @@ UNUSED += tuple(  # simplify() asks for units
 )
 #: Parts of this package that one may need.
 PACKAGE = ("*.py", "support/*.py", "arithmetic/*.py", "mathematics/*.py", "derivation/*.py")
-PACKAGE += ("verification/__init__.py", "verification/claim.py", "topics/*.py", "topics/*/*.py")
-PACKAGE += ("topics/*/claims/*.py", "book/__init__.py", "book/inpage/*.py")
+PACKAGE += ("verification/__init__.py", "verification/claim.py", "topics/*.py")
+PACKAGE += tuple(f"topics/*/{name}.py" for name in ("__init__", "claims", "claims/*"))
+PACKAGE += ("book/__init__.py", "book/inpage/*.py")
 #: Of these what walks through torch's networks and is no part of a formula.
 NATIVE = {f"mathematics/{name}.py" for name in ("decoder", "deviations", "encoder", "frozen")}
 NATIVE |= {"mathematics/stacks.py", "topics/lookup.py", "topics/verify.py"}

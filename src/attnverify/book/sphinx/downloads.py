@@ -134,7 +134,8 @@ def html_of(app: Sphinx, docname: str, doctree: nodes.document) -> str:
     def words(node: nodes.Text) -> None:
         """Words of code are left as they are."""
         code = any(
-            isinstance(each, nodes.literal | nodes.FixedTextElement) for each in _above(node)
+            isinstance(each, nodes.literal | nodes.literal_block | nodes.doctest_block)
+            for each in _above(node)
         )
         visit_text(node if code else nodes.Text(node.translate(HIDDEN)))
 
@@ -181,6 +182,7 @@ def markdown(page: str, address: str) -> str:
     page = TITLE.sub(r"<p><strong>\1</strong></p>", page)
     page = TABLE.sub(lambda found: f"<p>{_strong(found[1])}</p><table>", page)
     page = page.replace("</details>", f"<p>{CLOSE}</p>")
+    page = page.replace("<pre>", '<pre class="text">')  # or pandoc indents code, without a fence
     command = [pypandoc.get_pandoc_path(), f"--from={FROM}", f"--to={TO}", "--wrap=none"]
     done = subprocess.run(command, input=page, capture_output=True, text=True, check=True)
 
