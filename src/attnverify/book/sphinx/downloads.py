@@ -39,6 +39,8 @@ TAG = re.compile(r"<[^>]*>")
 FOLDED = re.compile(r"<details\b[^>]*>\s*<summary\b[^>]*>(.*?)</summary>", re.S)
 TITLE = re.compile(r'<p class="admonition-title">(.*?)</p>', re.S)
 TABLE = re.compile(r"<table\b[^>]*>(?:\s*<caption\b[^>]*>(.*?)</caption>)?", re.S)
+SIGNATURE = re.compile(r'<dt class="sig\b.*?</dt>', re.S)
+EMPHASIS = re.compile(r"</?em\b[^>]*>")  # beside a letter no mark of Markdown stands for it
 LINK = re.compile(r'<a\b[^>]*?\bhref="([^"]*)"[^>]*>(.*?)</a>', re.S)
 #: Characters that may mark something up in Markdown. In words each travels through pandoc as a
 #: character of private use, and comes out with a backslash before it.
@@ -96,9 +98,13 @@ def write(app: Sphinx, docname: str, doctree: nodes.document) -> None:
 
 def _words(text: str) -> Iterator[Any]:
     """A cell for the text up to each heading; none where there are no words."""
-    for part in re.split(r"\n(?=##? )", text):
-        if part.strip():
-            yield new_markdown_cell(part.strip())
+    parts, code = [""], False
+    for line in text.splitlines(keepends=True):
+        code ^= line.startswith("```")  # a comment in code is no heading
+        if not code and re.match("##? ", line):
+            parts.append("")
+        parts[-1] += line
+    yield from (new_markdown_cell(part.strip()) for part in parts if part.strip())
 
 
 def origin(app: Sphinx, address: str) -> str:
@@ -132,12 +138,14 @@ def html_of(app: Sphinx, docname: str, doctree: nodes.document) -> str:
     visit, visit_text = translator.visit_container, translator.visit_Text
 
     def words(node: nodes.Text) -> None:
-        """Words of code are left as they are."""
+        """Words of code are left as they are, but for bars, which would end the cell of a table."""
+        table = any(isinstance(each, nodes.entry) for each in _above(node))
         code = any(
             isinstance(each, nodes.literal | nodes.literal_block | nodes.doctest_block)
             for each in _above(node)
         )
-        visit_text(node if code else nodes.Text(node.translate(HIDDEN)))
+        hidden = HIDDEN if not code else {ord("|"): HIDDEN[ord("|")]} if table else {}
+        visit_text(nodes.Text(node.translate(hidden)))
 
     def container(node: nodes.Element) -> None:
         if node.get("nb_element") != CELL:
@@ -178,6 +186,7 @@ def markdown(page: str, address: str) -> str:
         return f'<a href="{html.escape(target)}">{match[2]}</a>' if target else match[2]
 
     page = LINK.sub(link, WORDLESS.sub("", page))
+    page = SIGNATURE.sub(lambda found: EMPHASIS.sub("", found[0]), page)
     page = FOLDED.sub(lambda found: f"<p>{OPEN} {TAG.sub('', found[1]).strip()}</p>", page)
     page = TITLE.sub(r"<p><strong>\1</strong></p>", page)
     page = TABLE.sub(lambda found: f"<p>{_strong(found[1])}</p><table>", page)
