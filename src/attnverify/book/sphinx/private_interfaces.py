@@ -57,6 +57,13 @@ MENDS = (
     ),
     # The label hid what is folded, "The computation".
     ('<summary aria-label="Toggle hidden content">', "<summary>"),
+    # Until the theme's script ran there was no theme: no borders, and all moved by their width.
+    (
+        r'document\.documentElement\.dataset\.theme = localStorage\.getItem\("theme"\) \|\| "auto";',
+        '{ const { dataset } = document.documentElement, dark = "(prefers-color-scheme: dark)";'
+        " dataset.theme ="
+        ' dataset.mode !== "auto" ? dataset.mode : matchMedia(dark).matches ? "dark" : "light"; }',
+    ),
     # A deprecated role, which a list cannot hold.
     (' role="doc-biblioentry"', ' role="listitem"'),
 )
