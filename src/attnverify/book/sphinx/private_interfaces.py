@@ -59,7 +59,8 @@ MENDS = (
     ('<summary aria-label="Toggle hidden content">', "<summary>"),
     # Until the theme's script ran there was no theme: no borders, and all moved by their width.
     (
-        r'document\.documentElement\.dataset\.theme = localStorage\.getItem\("theme"\) \|\| "auto";',
+        r"document\.documentElement\.dataset\.theme = "
+        r'localStorage\.getItem\("theme"\) \|\| "auto";',
         '{ const { dataset } = document.documentElement, dark = "(prefers-color-scheme: dark)";'
         " dataset.theme ="
         ' dataset.mode !== "auto" ? dataset.mode : matchMedia(dark).matches ? "dark" : "light"; }',
