@@ -9,7 +9,7 @@ from flint import arb
 
 from attnverify.arithmetic import ops
 from attnverify.checking import sampling
-from attnverify.checking.ascent import farther
+from attnverify.checking.ascent import ascend, farther
 from attnverify.checking.check import Identity, Inequality
 from attnverify.checking.float_identity import sample_identity
 from attnverify.checking.gather import gather_from, reject
@@ -282,7 +282,7 @@ def test_a_hypothesis_that_one_entry_misses_is_not_met():
     check = Inequality(lambda x: 0 * x, lambda x: 0 * x + 1, ({"x": (2,)},))
     check = replace(check, hypotheses=lambda x: [(0 * x, x)])
     rows = torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0]]).double()
-    assert draw.ratios(check, {"x": rows}).decided.tolist() == [True, False, False]
+    assert sampling.ratios(check, {"x": rows}).decided.tolist() == [True, False, False]
 
 
 def undecidable(share: float) -> Inequality:
@@ -378,8 +378,10 @@ def test_the_open_instances_are_looked_at_before_the_largest_ratios(monkeypatch)
 
 def test_what_floats_do_not_decide_is_looked_at_before_what_they_lost(monkeypatch):
     """One instance can be looked at; the violation is where floats give NaN beside zeros."""
-    monkeypatch.setattr("attnverify.evidence.search.RECHECKED", 1)
-    top = float(draw.parameters(SIZES[0], 200, generator(0, "t", "sampled", "0"), True)["x"].max())
+    monkeypatch.setattr("attnverify.checking.search.RECHECKED", 1)
+    top = float(
+        sampling.parameters(SIZES[0], 200, generator(0, "t", "sampled", "0"), True)["x"].max()
+    )
     check = Inequality(
         lambda x: 0 * x + (0 if ops.is_torch(x) else 2 if x.flat[0] >= top else 0.5),
         lambda x: torch.where(x >= top, torch.nan, 1.0) + 0 * x if ops.is_torch(x) else 0 * x + 1,

@@ -512,8 +512,8 @@ def test_what_rounding_has_left_counts_in_the_bound_of_a_step():
     """
     nothing, valid = torch.zeros_like(POSITIVE), torch.ones(1, N, dtype=torch.bool)
     left = Streams(torch.stack([nothing, nothing]), POSITIVE, POSITIVE, nothing, valid)
-    seen = MAPS["gate"].linear(POSITIVE) * (1 + 12 * streams.HERE)
-    left.through([Step("here", [MAPS["gate"]], seen, streams.HERE)], "layer 1")
+    seen = MAPS["gate"].linear(POSITIVE) * (1 + 12 * reconstruction.HERE)
+    left.through([Step("here", [MAPS["gate"]], seen, reconstruction.HERE)], "layer 1")
     assert 10 / 20 < left.checks[-1].ratio < 14 / 20
 
 
@@ -523,8 +523,8 @@ def test_roundings_of_a_score_and_of_a_norm_are_counted():
     """
     heads = trace(modelzoo.model("bert"), modelzoo.inputs("bert", tokens=N)).layers[0].heads
     assert heads.W_Q.shape[-2:] == (12, 4)
-    assert float(scores.scores(heads)[2]) == 2 * 13 + 4 + 8
-    norm = maps.Norm.at(POSITIVE, 0.0, False, 1.0, 0.0)
+    assert float(reconstruction.scores(heads)[2]) == 2 * 13 + 4 + 8
+    norm = trace_module.Norm.at(POSITIVE, 0.0, False, 1.0, 0.0)
     assert torch.equal(norm.roundings, torch.full((1, N, 1), 3.0 * (D + 2) + D + 8).double())
 
 
