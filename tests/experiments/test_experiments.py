@@ -17,7 +17,6 @@ from attnverify.experiments.engine.model import Settings
 from attnverify.experiments.engine.results import Table, plus_minus
 from attnverify.support.threads import one_thread
 from attnverify.topics import registry
-from attnverify.topics.lookup import checks_of
 from attnverify.verification.status import own, required
 from toy_experiment import TOY, register
 
@@ -105,7 +104,8 @@ def test_an_undecided_criterion_is_unknown(toy):
         gather_from(registry.origin_of(claim.id), claim.id, Search()).records[0].outcome
         == "unknown"
     )
-    assert checks_of(claim.id)["criterion"].kinds == ("measured",)
+    checks = registry.origin_of(claim.id).checks_of(claim.id)
+    assert checks["criterion"].kinds == ("measured",)
 
 
 def test_a_result_survives_the_file(tmp_path):
