@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import product
 
 from attnverify.arithmetic import ops
 from attnverify.checking.check import Check, Inequality
 from attnverify.mathematics import collapse, norms
-from attnverify.mathematics.softmax import variation_bound
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.topics.shared.layer_instances import KEY_WIDTH, extremal_network
 
@@ -26,31 +24,29 @@ def _layers(X, W_QK, b_QK, W, skip: bool) -> Iterator[tuple]:
 
 def _terms(X, W_QK, b_QK, W, skip: bool):
     """Diameters of the terms of all paths; (..., paths)."""
-    layers = list(_layers(X, W_QK, b_QK, W, skip))
-    found = []
-    for path in product(range(-skip, W.shape[-3]), repeat=W.shape[-4]):
-        term = X
-        for head, (_, P, _, V) in zip(path, layers, strict=True):
-            if head >= 0:
-                term = P[..., head, :, :] @ term @ V[..., head, :, :]
-        found.append(norms.diameter(term))
-    return ops.stack(found, -1)
+    terms = X[..., None, :, :]
+    for _, P, _, V in _layers(X, W_QK, b_QK, W, skip):
+        start = terms[..., :, None, :, :]
+        moved = P[..., None, :, :, :] @ start @ V[..., None, :, :, :]
+        terms = _flat(ops.join([start, moved], -3) if skip else moved, -4)
+    return norms.diameter(terms)
 
 
 def _factors(X, W_QK, b_QK, W, skip: bool, first: bool = False):
     """Bounds of the claim; first: a twin that gives every layer the diameter of the first."""
-    layers = list(_layers(X, W_QK, b_QK, W, skip))
-    start, found = norms.diameter(X), []
-    for path in product(range(-skip, W.shape[-3]), repeat=W.shape[-4]):
-        bound = start
-        for head, (size, _, Q, V) in zip(path, layers, strict=True):
-            if head >= 0:
-                c = collapse.rate(Q[..., head, :, :], KEY_WIDTH)
-                size = layers[0][0] if first else size
-                fall = variation_bound(4 * c * ops.square(size))
-                bound = bound * spectral_norm(V[..., head, :, :]) * fall
-        found.append(bound)
-    return ops.stack(found, -1)
+    start = norms.diameter(X)
+    bounds = start[..., None]
+    for size, _, Q, V in _layers(X, W_QK, b_QK, W, skip):
+        falls = collapse.falls(start if first else size, collapse.rate(Q, KEY_WIDTH))
+        before = bounds[..., :, None]
+        moved = before * (spectral_norm(V) * falls)[..., None, :]
+        bounds = _flat(ops.join([before, moved], -1) if skip else moved, -2)
+    return bounds
+
+
+def _flat(x, axis: int):
+    """Two axes as one: paths up to a layer, and that layer's heads (with the skip before them)."""
+    return x.reshape(*x.shape[:axis], -1, *x.shape[x.ndim + axis + 2 :])
 
 
 def _check(skip: bool, extremal: tuple[Callable, ...]) -> Inequality:
