@@ -1,7 +1,6 @@
 """Runs in pieces: what is finished is kept, what is another campaign's is refused."""
 
 import json
-import re
 import shutil
 import signal
 import subprocess
@@ -11,19 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from attnverify import cli
-from attnverify.checking import gather
-from attnverify.checking.search import Settings
 from attnverify.runtime import campaign, run_folder
 from attnverify.runtime.campaign import Campaign, ran
 from attnverify.runtime.tasks import Task
 from attnverify.support.errors import InputError, RunError
-from attnverify.topics import registry
-from attnverify.verification import claim_files, long_sampling, replay
-from attnverify.verification.long_sampling import Plan
-from places import ROOT
-
-CLAIM = "softmax.total-variation"
 
 
 def toy(names: str = "abc", function=str, **settings) -> Campaign:
@@ -140,106 +130,35 @@ def test_pieces_that_are_none(tmp_path):
         done(toy(), tmp_path, jobs=1)
 
 
-# ---------------------------------------------------------------- samples
+SLOW = """
+import sys, time
+from pathlib import Path
+from attnverify.runtime.campaign import Campaign, ran
+from attnverify.runtime.tasks import Task
+
+def piece(name):
+    time.sleep(0.01)
+    return name
+
+made = Campaign("toy", {}, [Task(str(k), piece, (str(k),)) for k in range(200)])
+with ran(made, Path(sys.argv[1]), jobs=1) as results:
+    print(*results)
+"""
 
 
-def test_a_piece_is_what_verify_finds():
-    """By the command that the report names; twins, which it also runs, are cut short here."""
-    plan = Plan(registry.home, CLAIM, 100, 40, seed=5)
-    assert [plan.settings(k).samples for k in range(plan.pieces)] == [40, 40, 20]
-    assert plan.command(2) == f"attnverify verify {CLAIM} --evidence sampled --samples 20 --seed 7"
-    settings = Settings(samples=20, seed=7, restarts=1, steps=1)
-    expected = gather.gather_from(registry.home, CLAIM, settings, ["sampled"]).records
-    found = long_sampling.piece(registry.home, CLAIM, plan.settings(2))
-    assert [(e["check"], e["outcome"], e["ratio"], e["cases"], e["detail"]) for e in found] == [
-        (r.check, r.outcome, r.ratio, r.instances, r.detail) for r in expected
-    ]
+@pytest.mark.slow  # two starts of Python: it buys that a killed campaign loses nothing
+def test_a_killed_run_goes_on_and_gives_the_same_files(tmp_path):
+    def command(name: str) -> list[str]:
+        return [sys.executable, "-c", SLOW, str(tmp_path / name)]
 
-
-def test_a_piece_is_repeated_by_the_rule_that_the_texts_give():
-    """Reports count pieces from 1, and so do the page and the help of the command."""
-    page = (ROOT / "book" / "outside.md").read_text(encoding="utf-8")
-    assert "counted from 1" in page and "plus *k* − 1" in page
-    for text in (cli.sample.sample.__doc__, long_sampling.__doc__):
-        told = " ".join(str(text).split())
-        assert "Piece k, counted from 1," in told and re.search(r"--seed S(EED)?\+k-1", told)
-
-
-def test_the_report_is_that_of_its_pieces(tmp_path):
-    """Cases add up; the worst is the largest ratio of all pieces, and can be replayed."""
-    plan = Plan(registry.home, CLAIM, 200, 40, seed=3)
-    report = long_sampling.sample(plan, tmp_path, jobs=1)
-    pieces = [long_sampling.piece(registry.home, CLAIM, plan.settings(k)) for k in range(5)]
-    (row,) = report["checks"]
-    ratios = [entries[0]["ratio"] for entries in pieces]
-    assert row["ratio"] == max(ratios) and row["piece"] == ratios.index(max(ratios)) + 1
-    assert row["cases"] == sum(entries[0]["cases"] for entries in pieces) >= 200
-    assert row["repeat"].endswith(f"--samples 40 --seed {3 + row['piece'] - 1}")
-    assert (report["outcome"], report["pieces"]) == ("pass", 5)
-    claim, check, seen = replay.replay(registry, tmp_path / row["replay"])
-    assert (claim, check, seen.outcome) == (CLAIM, row["check"], "pass")
-    assert seen.midpoint == row["ratio"]
-
-
-def test_the_worst_piece_has_the_worst_outcome_before_the_largest_ratio():
-    def entry(outcome, ratio, undecided=0):
-        return [{"check": "c", "outcome": outcome, "ratio": ratio, "undecided": undecided}]
-
-    pieces = [entry("pass", 0.9), entry("unknown", None, 3), entry("pass", 0.95)]
-    pieces = [[{**e[0], "cases": 4}] for e in pieces]
-    worst = long_sampling.merged(pieces)["c"]
-    assert (worst["outcome"], worst["number"], worst["undecided"]) == ("unknown", 1, 3)
-    assert worst["cases"] == 12
-    failed = [{**entry("fail", 0.5)[0], "cases": 4}]
-    assert long_sampling.merged([*pieces, failed, pieces[0]])["c"]["number"] == 3
-    more = [{**pieces[1][0], "undecided": 2}]
-    assert long_sampling.merged([*pieces, more])["c"]["undecided"] == 5
-
-
-@pytest.mark.usefixtures("nothing_stays")
-def test_one_violation_fails_and_is_kept(tmp_path):
-    """A false constant, from outside: a piece in another process brings its file in, too."""
-    text = (ROOT / "book" / "examples" / "lipschitz.py").read_text(encoding="utf-8")
-    file = tmp_path / "mine.py"
-    file.write_text(text.replace("length(e) / 2,", "length(e) / 3,"))
-    (claim,) = claim_files.join(registry, claim_files.read(file))
-    report = long_sampling.sample(
-        Plan(registry.origin_of(claim.id), claim.id, 400, 200), tmp_path / "out", jobs=1
-    )
-    (row,) = report["checks"]
-    assert report["outcome"] == "fail" and row["outcome"] == "fail" and row["ratio"] > 1
-    assert row["repeat"].startswith("attnverify verify mine.py --evidence sampled --samples 200")
-    assert replay.replay(registry, tmp_path / "out" / row["replay"])[2].outcome == "fail"
-    entries = long_sampling.piece(registry.origin_of(claim.id), claim.id, Settings(samples=200))
-    assert long_sampling.violations(entries)
-
-
-def test_bad_plans_are_named():
-    with pytest.raises(InputError, match="^id: got 'paths.count', which has no check that samples"):
-        Plan(registry.home, "paths.count", 10, 10)
-    for numbers, message in (((0, 1, 0), "samples: got 0"), ((9, 0, 0), "piece: got 0")):
-        with pytest.raises(InputError, match=f"^{message}, expected an integer >= 1"):
-            Plan(registry.home, CLAIM, *numbers)
-
-
-def command(folder: Path, *more: str) -> list[str]:
-    code = "import sys; from attnverify.cli import main; sys.argv[0] = 'attnverify'; main()"
-    numbers = ["--samples", "4000", "--piece", "20", "--jobs", "1"]
-    return [sys.executable, "-c", code, "sample", CLAIM, "--out", str(folder), *numbers, *more]
-
-
-@pytest.mark.slow  # two starts of the command: it buys that a killed campaign loses nothing
-def test_a_killed_command_goes_on_and_gives_the_same_files(tmp_path):
-    folder = tmp_path / "killed"
-    with subprocess.Popen(command(folder), stderr=subprocess.DEVNULL) as process:
-        last = folder / "pieces" / "000001.json"
+    with subprocess.Popen(command("killed"), stdout=subprocess.DEVNULL) as process:
+        last = tmp_path / "killed" / "000001.json"
         while not last.exists() and process.poll() is None:
             time.sleep(0.002)
         process.send_signal(signal.SIGKILL)
-    left = len(list((folder / "pieces").glob("0*.json")))
+    left = len(list((tmp_path / "killed").glob("0*.json")))
     assert process.returncode == -signal.SIGKILL and 2 <= left < 200
-    again = subprocess.run(command(folder, "--json"), capture_output=True, text=True, timeout=300)
-    assert again.returncode == 0, again.stderr
-    whole = long_sampling.sample(Plan(registry.home, CLAIM, 4000, 20), tmp_path / "whole", jobs=1)
-    assert json.loads(again.stdout) == whole and "200 pieces" in again.stderr
-    assert contents(folder) == contents(tmp_path / "whole")
+    for name in ("killed", "whole"):
+        told = subprocess.run(command(name), capture_output=True, text=True, timeout=300)
+        assert told.stdout.split() == [str(k) for k in range(200)], told.stderr
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")

@@ -18,9 +18,7 @@ from attnverify.runtime import cluster
 from attnverify.runtime.tasks import Task
 from attnverify.support.environment import kind_of_machine
 from attnverify.support.errors import InputError, RunError
-from attnverify.topics import registry
 from attnverify.topics.verify import verify
-from attnverify.verification.long_sampling import Plan, sample
 from attnverify.verification.report import Report
 
 QUICK = Settings(samples=40, restarts=4, steps=20)
@@ -78,17 +76,6 @@ def kill_once(dask) -> tuple[list[int], Callable]:
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {p.name: p.read_bytes() for p in folder.rglob("*.json")}
-
-
-@pytest.mark.full
-def test_a_campaign_with_a_killed_worker_writes_what_one_machine_writes(dask, tmp_path):
-    plan = Plan(registry.home, "softmax.total-variation", 1200, 100)
-    killed, finished = kill_once(dask)
-    sample(plan, tmp_path / "here", jobs=1)
-    address = dask.scheduler_address
-    sample(plan, tmp_path / "there", scheduler=address, finished=finished)
-    assert killed and len(contents(tmp_path / "here")) == 15
-    assert contents(tmp_path / "there") == contents(tmp_path / "here")
 
 
 @pytest.mark.full

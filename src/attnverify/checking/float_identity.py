@@ -24,7 +24,6 @@ from attnverify.support.seeds import generator
 SHARED_CHUNK = 64  # inputs that share one drawn network
 PLANTED = 2.0**-26
 IDLE = 2.0**-20
-TOO_WIDE = "the rounding bound is too wide"
 
 
 @dataclass(frozen=True)
@@ -128,6 +127,6 @@ def _found(seen: list[_Seen]) -> Found:
         return replace(result, outcome="unknown", detail=words)
     for s in seen:
         if s.too_wide:
-            words = f"{TOO_WIDE}: {s.too_wide}"
+            words = f"the rounding bound is too wide: {s.too_wide}"
             return replace(result, outcome="unknown", detail=words)
     return replace(result, detail=words)

@@ -78,19 +78,6 @@ def gather_from(
     return gather(claim, origin.checks_of(claim), settings, kinds)
 
 
-def sampled(claim: str, checks: Mapping[str, Check], settings: Settings) -> dict[str, Found]:
-    """What :func:`gather` samples by the settings' seed, by check, with the instances.
-
-    A decision that looks at cases of its own, the same for every seed, is left out.
-    """
-    with one_thread():
-        return {
-            name: evidence(check, settings, f"{claim}/{name}")["sampled"][0]()
-            for name, check in checks.items()
-            if isinstance(check, Inequality | Identity)
-        }
-
-
 def _timed(kind: Kind, name: str, step: Callable[[], Found], limits: str) -> Record:
     start = time.perf_counter()
     found = step()

@@ -139,7 +139,7 @@ def _believe(
             continue
         seen = compare(check, one)
         if seen.outcome == "fail":
-            return Found("fail", seen.midpoint, one, total, total, violation(seen)), i
+            return Found("fail", seen.midpoint, one, total, total, _violation(seen)), i
         if seen.outcome == "unknown" and not seen.attained:
             unsettled.append(i)
         elif best is None or seen.midpoint > best:
@@ -171,7 +171,7 @@ def _order(floats: sampling.Ratios) -> torch.Tensor:
     return torch.argsort(rank, descending=True, stable=True)
 
 
-def violation(seen: Comparison) -> str:
+def _violation(seen: Comparison) -> str:
     """A certain violation in words."""
     return f"left/right = {seen.ratio.str(12)} at {seen.bits} bits"
 

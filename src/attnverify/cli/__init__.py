@@ -23,7 +23,6 @@ from attnverify.cli import (
     experiment,
     inspect,
     replay,
-    sample,
     show,
     verify,
 )
@@ -41,7 +40,6 @@ for name, command in {
     "list": listing.list_claims,
     "show": show.show,
     "verify": verify.verify,
-    "sample": sample.sample,
     "attack": attack.attack,
     "replay": replay.replay,
     "conjecture": conjecture.conjecture,

@@ -113,24 +113,6 @@ def print_report(report: Report, to: Console) -> None:
     to.print(report.verdict(), markup=False)
 
 
-def print_samples(report: dict[str, Any], to: Console) -> None:
-    """The report of ``attnverify sample``: a line a check, what did not pass, the verdict."""
-    shown = table("check", "outcome", "cases", "undecided", "largest ratio", "piece", "replay")
-    for row in report["checks"]:
-        ratio = "-" if row["ratio"] is None else f"{row['ratio']:.10f}"
-        numbers = f"{row['cases']:,}", f"{row['undecided']:,}", ratio, str(row["piece"])
-        shown.add_row(row["check"], row["outcome"], *numbers, row["replay"] or "-")
-    to.print(shown)
-    for row in report["checks"]:
-        if row["outcome"] != "pass":
-            line = f"{row['outcome']}: {row['check']}, piece {row['piece']}: {row['detail']}"
-            to.print(line, markup=False, style="red")
-        line = f"{row['check']}: the piece again by {row['repeat']}"
-        to.print(line, markup=False, highlight=False, soft_wrap=True)
-    words = f"{report['claim']}: {report['outcome']}, {report['pieces']} pieces"
-    to.print(words, markup=False, highlight=False)
-
-
 def _origins(sources: Sequence[Source]) -> list[str]:
     """Where the derivations came from; the digests of many are left to the JSON report."""
     found = [s for s in sources if s.found]

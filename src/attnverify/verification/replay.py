@@ -32,24 +32,15 @@ LARGER, SMALL = 4, 256  # an instance has at most so many times the numbers of t
 
 def save(origin: Origin, path: Path, claim: str, check: str, instance: Instance) -> None:
     """Save one instance (float64 tensors without batch axis)."""
-    write_text(path, dumps(body_of(origin, claim, check, instance)))
-
-
-def dumps(body: dict[str, Any]) -> str:
-    """The text of a replay file."""
-    return json.dumps(body, indent=1) + "\n"
-
-
-def body_of(origin: Origin, claim: str, check: str, instance: Instance) -> dict[str, Any]:
-    """What a replay file holds, as JSON."""
     arrays = {
         name: {"shape": list(value.shape), "values": [float(v).hex() for v in value.flatten()]}
         for name, value in sorted(instance.items())
     }
-    body = {"format": FORMAT, "claim": claim, "check": check, "arrays": arrays}
+    body: dict[str, Any] = {"format": FORMAT, "claim": claim, "check": check, "arrays": arrays}
     if isinstance(origin, ClaimFile):
         body["stated in"] = {"file": origin.name, "sha256": origin.sha256}
-    return {**body, "sha256": _digest(body)}
+    body["sha256"] = _digest(body)
+    write_text(path, json.dumps(body, indent=1) + "\n")
 
 
 def _digest(body: dict[str, Any]) -> str:
@@ -75,12 +66,7 @@ def load(registry: Registry, path: Path) -> tuple[str, str, Instance]:
         given = f"no claim, check or named arrays in {path.name}"
         require(named, "file", given, "all three")
         _require_stated(registry, claim, body.get("stated in"))
-        return claim, check, instance_of(body)
-
-
-def instance_of(body: dict[str, Any]) -> Instance:
-    """The instance in a replay file's contents; raises InputError for an array that is none."""
-    return {str(name): _tensor(name, array) for name, array in body["arrays"].items()}
+        return claim, check, {str(name): _tensor(name, array) for name, array in arrays.items()}
 
 
 def _is_name(value: Any) -> bool:
