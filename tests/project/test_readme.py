@@ -1,15 +1,9 @@
 """What the README and the docstring of the package show runs as shown."""
 
 import re
-import sys
 import tomllib
 
-import pytest
-
 from attnverify.inspection import load
-from attnverify.runtime import cluster
-from attnverify.runtime.tasks import Task
-from attnverify.support.errors import InputError
 from attnverify.support.extras import INSTALL, hint
 from places import ROOT
 
@@ -41,15 +35,5 @@ def test_every_hint_at_an_extra_is_the_one_that_works():
     code = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("src/**/*.py"))
     assert not re.findall(r"attnverify\[\w+\]", text + code)
     shown = re.findall(re.escape(INSTALL).replace(r"\{\}", r"(\w+)"), text)
-    assert {load.EXTRA, "cluster"} == set(shown) <= set(known)
+    assert {load.EXTRA} == set(shown) <= set(known)
     assert hint("models") == "pip install -e '.[models]' in the folder of your clone"
-
-
-def test_a_scheduler_without_dask_is_an_error_of_one_line(monkeypatch):
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(InputError) as told:
-        list(cluster.run([Task("a", print, ())], "tcp://127.0.0.1:8786"))
-    assert str(told.value) == (
-        "scheduler: got 'tcp://127.0.0.1:8786' and no package distributed, "
-        f"expected it ({hint('cluster')})"
-    )

@@ -13,6 +13,7 @@ import pytest
 from attnverify.runtime import campaign, run_folder
 from attnverify.runtime.campaign import Campaign, ran
 from attnverify.runtime.tasks import Task
+from attnverify.support import environment
 from attnverify.support.errors import InputError, RunError
 
 
@@ -108,8 +109,8 @@ def test_the_folder_of_another_campaign_is_refused_by_name(tmp_path, other, mess
 
 def test_another_code_is_another_campaign(tmp_path, monkeypatch):
     done(toy(), tmp_path, jobs=1)
-    here = campaign.cluster.identity()
-    monkeypatch.setattr(campaign.cluster, "identity", lambda: {**here, "code": "another"})
+    here = environment.identity()
+    monkeypatch.setattr(environment, "identity", lambda: {**here, "code": "another"})
     with pytest.raises(InputError, match="with environment code [0-9a-f]{64}, expected .* another"):
         done(toy(), tmp_path, jobs=1)
 
@@ -162,3 +163,30 @@ def test_a_killed_run_goes_on_and_gives_the_same_files(tmp_path):
         told = subprocess.run(command(name), capture_output=True, text=True, timeout=300)
         assert told.stdout.split() == [str(k) for k in range(200)], told.stderr
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("MKL_CBWR", "COMPATIBLE"), ("GLIBC_TUNABLES", "glibc.cpu.x86_isa_level=1")]
+)
+def test_a_setting_of_a_numerical_library_is_another_identity(monkeypatch, name, value):
+    monkeypatch.delenv(name, raising=False)
+    before = environment.identity()
+    monkeypatch.setenv(name, value)
+    assert environment.identity() == {**before, name: value}
+
+
+@pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONHASHSEED"])
+def test_what_no_piece_follows_is_no_difference(monkeypatch, name):
+    before = environment.identity()
+    monkeypatch.setenv(name, "3")
+    assert environment.identity() == before
+
+
+def test_all_of_the_machine_that_keys_hold_is_in_the_identity(monkeypatch):
+    """But for cores and free variables, what makes another key is another identity."""
+    monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
+    held = environment.kind_of_machine()
+    free = environment.FREE.fullmatch
+    held |= {name: value for name, value in held.pop("variables").items() if not free(name)}
+    del held["cores"]
+    assert held.items() <= environment.identity().items()

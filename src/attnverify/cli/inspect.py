@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnverify.cli.options import Device, Jobs, Json, OnDevice, Scheduler, require_device
+from attnverify.cli.options import Device, Jobs, Json, OnDevice, require_device
 from attnverify.cli.progress import console, pieces_bar
 from attnverify.support.errors import InputError, require
 from attnverify.verification import printing
@@ -57,7 +57,6 @@ def inspect_model(
     brief: Annotated[
         bool, typer.Option("--brief", help="Report only shares and residuals, which is faster.")
     ] = False,
-    scheduler: Scheduler = None,
     jobs: Jobs = None,
 ) -> None:
     """Trace a model of yours, prove the trace, and say what the theorems say about it.
@@ -76,10 +75,9 @@ def inspect_model(
         from attnverify.inspection.texts import look_of
 
         look = look_of(model, layers, dtype, device, brief)
-        _inspect_texts(look, texts, folder, scheduler, jobs, as_json)
+        _inspect_texts(look, texts, folder, jobs, as_json)
         return
-    alone = scheduler is None and jobs is None
-    require(alone, "scheduler or jobs", "one of them", "them with --texts alone")
+    require(jobs is None, "jobs", jobs, "it with --texts alone")
 
     if folder is not None:
         command.require_own(folder)
@@ -129,7 +127,6 @@ def _inspect_texts(
     look: Look,
     paths: list[Path],
     folder: Path,
-    scheduler: str | None,
     jobs: int | None,
     as_json: bool,
 ) -> None:
@@ -138,8 +135,6 @@ def _inspect_texts(
     texts.require_own(folder)
     campaign = texts.campaign(look, texts.read(paths))
     with pieces_bar(len(campaign.tasks)) as finished:
-        report = texts.inspect_texts(
-            campaign, folder, scheduler=scheduler, jobs=jobs, finished=finished
-        )
+        report = texts.inspect_texts(campaign, folder, jobs=jobs, finished=finished)
     to = _print_report(report, texts.lines(report), as_json)
     to.print(f"tables in {folder / texts.REPORT}", markup=False, highlight=False)

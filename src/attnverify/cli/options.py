@@ -32,7 +32,6 @@ Claims = Annotated[
     list[Path] | None,
     typer.Option("--claims", help="Python file that states claims; may be repeated."),
 ]
-Scheduler = Annotated[str | None, typer.Option(help="Address of a dask scheduler.")]
 Jobs = Annotated[
     int | None, typer.Option(help="Number of local processes; one a core if omitted.", min=1)
 ]

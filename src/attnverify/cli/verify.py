@@ -17,7 +17,6 @@ from attnverify.cli.options import (
     OnDevice,
     Restarts,
     Samples,
-    Scheduler,
     Seed,
     Steps,
     require_device,
@@ -47,7 +46,6 @@ def verify(
     steps: Steps = 300,
     seed: Seed = 0,
     device: OnDevice = Device.cpu,
-    scheduler: Scheduler = None,
     jobs: Jobs = None,
     json_file: Annotated[
         Path | None,
@@ -83,7 +81,6 @@ def verify(
         asked,
         Settings(samples, restarts, steps, seed, str(device)),
         [kind for kind in KINDS if not evidence or kind in evidence],
-        scheduler=scheduler,
         jobs=jobs,
         notebooks_folder=notebooks,
         store=None if fresh else default(),

@@ -70,19 +70,16 @@ def inspect_texts(
     campaign: Campaign,
     folder: Path,
     *,
-    scheduler: str | None = None,
     jobs: int | None = None,
     finished: Finished = lambda name, result: None,
 ) -> dict[str, Any]:
     """Look at the texts that were not looked at yet, write the merged tables; the merged report.
 
     folder: gets ``pieces``, with the report on every text, ``texts.json`` and its two tables as
-    CSV. scheduler, jobs, finished: as in :func:`attnverify.runtime.campaign.ran`. Equal campaigns
+    CSV. jobs, finished: as in :func:`attnverify.runtime.campaign.ran`. Equal campaigns
     give equal files, byte by byte, wherever the pieces are computed.
     """
-    with ran(
-        campaign, folder / PIECES, scheduler=scheduler, jobs=jobs, finished=finished
-    ) as results:
+    with ran(campaign, folder / PIECES, jobs=jobs, finished=finished) as results:
         found = merged(campaign, results)
         text = json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         files.write_text(folder / REPORT, text)

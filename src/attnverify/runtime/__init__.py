@@ -1,1 +1,1 @@
-"""How work runs: processes, clusters, long runs in pieces, and the cache of finished work."""
+"""How work runs: processes, long runs in pieces, and the cache of finished work."""

@@ -17,10 +17,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from attnverify.runtime import cluster, run_folder
+from attnverify.runtime import run_folder
 from attnverify.runtime.cache import digest, opened, sealed
 from attnverify.runtime.tasks import Task
 from attnverify.runtime.workers import run_all
+from attnverify.support import environment
 from attnverify.support.errors import InputError, RunError, require
 from attnverify.support.files import LARGEST, read_json, write_text
 
@@ -59,7 +60,7 @@ class Campaign:
             "format": FORMAT,
             "what": self.what,
             "settings": dict(self.settings),
-            "environment": cluster.identity(),
+            "environment": environment.identity(),
             "pieces": [task.name for task in self.tasks],
         }
 
@@ -69,13 +70,12 @@ def ran(
     campaign: Campaign,
     folder: Path,
     *,
-    scheduler: str | None = None,
     jobs: int | None = None,
     finished: Finished = lambda name, result: None,
 ) -> Iterator[Iterator[Any]]:
     """Do the pieces that the folder lacks; the block gets all results, in the pieces' order.
 
-    scheduler, jobs: as in :func:`attnverify.runtime.workers.run_all`; finished: called with the
+    jobs: as in :func:`attnverify.runtime.workers.run_all`; finished: called with the
     name and the result of every piece, those found first. No other run has the folder until the
     block ends. Raises InputError for a folder in use or of another campaign, RunError if a piece
     dies; the pieces that were finished are kept then.
@@ -86,7 +86,7 @@ def ran(
         for task, found in zip(campaign.tasks, pieces.all(), strict=True):
             if found is not None:
                 finished(task.name, found)
-        with closing(run_all(pieces.missing(), scheduler, jobs)) as results:
+        with closing(run_all(pieces.missing(), jobs)) as results:
             for index, result in results:
                 pieces.put(index, result)
                 finished(campaign.tasks[index].name, result)

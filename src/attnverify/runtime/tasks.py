@@ -1,4 +1,4 @@
-"""A piece of a run, as it is handed to a process or to a worker of a cluster."""
+"""A piece of a run, as it is handed to a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run the pieces of a verification: in this process, in processes of its own, or on a cluster.
+"""Run the pieces of a verification: in this process or in processes of its own.
 
 Nothing heavy is imported here, so that a process is under control before it loads anything: it
 ends when its parent does, leaves interrupts to its parent, and its death is told by the name of the
@@ -25,19 +25,15 @@ from attnverify.support.errors import RunError
 CONTEXT = get_context("spawn")  # a fork of a process with threads may hang
 
 
-def run_all(tasks: Sequence[Task], scheduler: str | None, jobs: int | None) -> Results:
+def run_all(tasks: Sequence[Task], jobs: int | None) -> Results:
     """The results of the tasks, in the order in which they come.
 
-    scheduler: address of a dask scheduler; jobs: number of local processes, by default one a core.
+    jobs: number of processes, by default one a core.
     Raises ``RunError`` if a piece dies. A caller that stops early closes the iterator, which ends
     the processes at once.
     """
     jobs = min(jobs or os.cpu_count() or 1, len(tasks))
-    if scheduler is not None:
-        from attnverify.runtime import cluster
-
-        yield from cluster.run(tasks, scheduler)
-    elif jobs <= 1 and all(task.limit is None for task in tasks):
+    if jobs <= 1 and all(task.limit is None for task in tasks):
         yield from (task() for task in tasks)
     else:
         yield from _in_processes(tasks, max(jobs, 1))

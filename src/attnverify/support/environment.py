@@ -104,3 +104,23 @@ def installed(*extras: str) -> dict[str, str]:
 def kind_of_machine() -> dict[str, Any]:
     """Properties of the machine and its settings that can change the last digits of a result."""
     return {**machine(), "processor": processor(), "variables": variables()}
+
+
+#: Variables that no piece of work follows: of threads, as a piece has one, of the order of hashes,
+#: which differs between any two runs, of figures and folders of chapters.
+FREE = re.compile(r"(OMP|KMP)_\w*|\w+_NUM_THREADS|PYTHONHASHSEED|MPL\w+|ATTNVERIFY_NOTEBOOKS")
+
+
+def identity() -> dict[str, str]:
+    """What must be equal for evidence to be equal: versions, the package's code, the machine.
+
+    Of the machine all that :func:`kind_of_machine` holds but for the number of cores and the
+    variables of :data:`FREE`; and the instructions that torch uses, which need not be all that the
+    processor has.
+    """
+    import torch
+
+    kind = {key: str(machine()[key]) for key in ("system", "architecture")}
+    kind |= {"processor": processor(), "instructions": torch.backends.cpu.get_cpu_capability()}
+    settings = {name: value for name, value in variables().items() if not FREE.fullmatch(name)}
+    return {**versions(), "code": code_digest(), **kind, **settings}

@@ -33,7 +33,6 @@ def verify(
     settings: Settings | None = None,
     kinds: Sequence[str] = KINDS,
     *,
-    scheduler: str | None = None,
     jobs: int | None = None,
     progress: Progress = lambda message: None,
     notebooks_folder: Path | None = None,
@@ -46,12 +45,11 @@ def verify(
     piece of them may take ``limit`` seconds (:mod:`attnverify.verification.claim_files`).
     What they rest on and what corrects them is checked too: their statuses depend on it.
     settings: how hard to search (default: as hard as the command); kinds: which evidence to gather;
-    scheduler: address of a dask scheduler, else ``jobs`` local processes (default: one a core);
-    progress: called with the name of every finished piece; notebooks_folder: derivations to run in
-    place of the package's own; store: pieces that were found complete before are taken from it,
-    unless something that they depend on changed, and new ones are put there (not with a scheduler
-    or on another device: their machines are not this one). Equal settings give equal evidence,
-    except for times. An interrupt (Ctrl-C) raises ``Interrupted``, with the report so far.
+    jobs: processes (default: one a core); progress: called with the name of every finished piece;
+    notebooks_folder: derivations to run in place of the package's own; store: pieces that were
+    found complete before are taken from it, unless something that they depend on changed, and new
+    ones are put there (not on another device). Equal settings give equal evidence, except for
+    times. An interrupt (Ctrl-C) raises ``Interrupted``, with the report so far.
 
     Raises InputError for an unknown id, kind or setting, RunError for a run that cannot be
     finished.
@@ -72,11 +70,11 @@ def verify(
     report.derivations = [t.arguments[0] for t in pieces if t.function is run_cells.run]
     if "formal" in kinds:
         _read_proofs(report)
-    here = store if scheduler is None and settings.device == "cpu" else None
+    here = store if settings.device == "cpu" else None
     kept = Reuse(pieces, here, registry)
     report.reused = len(kept.found)
     try:
-        with closing(run_all(kept.missing, scheduler, jobs)) as results:
+        with closing(run_all(kept.missing, jobs)) as results:
             for result in chain(kept.found, kept.keep(results)):
                 _take(report, result)
                 progress(name_of(result))

@@ -3,7 +3,6 @@
 from attnverify.verification.claim import Claim, Source
 
 BAO = "bao2024"
-MODEL = (Source(BAO, "the random-walk model of tokens"),)
 
 CLAIMS = [
     Claim(
