@@ -45,6 +45,7 @@ CHAPTERS = {
     "lengths_figure": "path-lengths",
     "limit_figure": "localization-limit",
     "map_figure": "collapse-sharp",
+    "tokens_figure": "start",
     "variation_figure": "softmax",
 }
 SMALL_PHONE = (360, 740)

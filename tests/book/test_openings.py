@@ -34,11 +34,12 @@ def test_a_chapter_opens_with_result_picture_and_example(name):
 
 @pytest.mark.parametrize("name", [path.stem for path in FILES])
 def test_a_chapter_says_its_idea_and_what_to_remember(name):
-    """The idea stands before the proof of a theorem; experiments have none."""
+    """The idea stands before the proof of a theorem; experiments have none. Then what to do."""
     text = (ROOT / "notebooks" / f"{name}.md").read_text(encoding="utf-8")
     proved = [c for c in registry.values() if c.notebook == name and c.derived]
     assert "**Idea.**" in text or not proved
-    assert re.search(r"^\*\*To remember\.\*\* [^\n]+\n\n## What this does not show", text, re.M)
+    ending = r"^\*\*To remember\.\*\* [^\n]+\n\n\*\*For practice\.\*\* [^\n]+\n\n## What this does not"
+    assert re.search(ending, text, re.M)
 
 
 def layer(d: float, v: float = 1.0) -> float:
@@ -92,6 +93,7 @@ def product_law(low: float, high: float, cells: int = 4000) -> float:
     return sum(2 * step * density(u) * (PHI(high / u) - PHI(low / u)) for u in points)
 
 
+START = orbit(layer, 2.0, 4)
 SKIP = orbit(lambda d: d - layer(d, 0.5), 1.0, 1000)
 MASK = orbit(lambda x: x / (1 + exp(-x * x)), 1.0, 4)
 MEANS = [1.0]  # token 3 of the tokens 0, 1, 1: the mean of what it sees, token 2 at 2^-k
@@ -106,6 +108,10 @@ BAND = sqrt(2 / 3)  # the middle of three tokens: score BAND * u * v
 
 #: What the example of a chapter says, and the same computed here.
 NUMBERS = {
+    "start": (
+        "0.881 0.119 0.762 1.523 0.796 0.125 0.00049",
+        [weights(1, -1)[0], weights(1, -1)[1], tanh(1), *START[1:]],
+    ),
     "attention": ("0.119 0.881 0.269", [weights(0, 2)[0], weights(6, 8)[1], weights(0, 1)[0]]),
     "path-lengths": ("936", [12 * sum(range(13))]),
     "softmax": ("0.731 0.462 0.381", [weights(1, 0)[0], tanh(0.5), weights(2, 0)[0] - 0.5]),

@@ -13,6 +13,7 @@ from attnverify.book.interactive.depth import depth_figure
 from attnverify.book.interactive.heads import heads_figure
 from attnverify.book.interactive.lengths import lengths_figure
 from attnverify.book.interactive.limit import limit_figure
+from attnverify.book.interactive.tokens import tokens_figure
 from attnverify.book.interactive.two_tokens import map_figure
 from attnverify.book.interactive.variation import variation_figure
 
@@ -22,5 +23,6 @@ __all__ = [
     "lengths_figure",
     "limit_figure",
     "map_figure",
+    "tokens_figure",
     "variation_figure",
 ]
