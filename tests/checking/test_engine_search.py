@@ -92,14 +92,45 @@ def test_attack_looks_beyond_its_own_scales(left, gap):
 
 
 def test_what_is_not_better_farther_out_is_not_looked_at():
-    found, _ = ascend(peak(3.0), SIZES[0], 8, 50, generator(0, "t"), "cpu")
+    found, *_ = ascend(peak(3.0), SIZES[0], 8, 50, generator(0, "t"), "cpu")
     assert not len(farther(peak(3.0), found)["x"])
     assert attack(peak(3.0), replace(QUICK, steps=50), "t").instances < 12 * 2 + 1
 
 
+def test_a_ratio_that_only_rounding_makes_large_hides_no_other():
+    """Every start has a float ratio near 10^50 that balls do not confirm, and climbs to 1."""
+    honest = peak(60.0)
+
+    def left(x):
+        wrong = isinstance(x, torch.Tensor) and (x < 50).to(x.dtype) * 1e50
+        return honest.left(x) * (1 + wrong)
+
+    found = attack(replace(honest, left=left), QUICK, "t")
+    assert found.outcome == "pass" and found.ratio == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.parametrize("height", [1.0, 1e6])
+def test_an_ascent_goes_on_in_small_steps_when_its_best_ratio_stops_growing(height):
+    """A peak is reached within some hundred steps; the bar of progress is filled all the same."""
+    looked, told = [], []
+    check = peak(60.0, height)
+    counted = replace(check, left=lambda x: (looked.append(len(x)), check.left(x))[1])
+    ascend(counted, SIZES[0], 8, 2000, generator(0, "t"), "cpu", told.append)
+    assert sum(told) == 2001 and max(told) > 100
+    assert len(told) == sum(n == 8 for n in looked) < 1500
+
+
+def test_an_ascent_takes_every_step_while_its_best_ratio_grows():
+    """|x| grows until its scale is as large as it may be."""
+    told: list[int] = []
+    check = Inequality(lambda x: abs(x), lambda x: 0 * x + 1, SIZES)
+    ascend(check, SIZES[0], 8, 60, generator(0, "t"), "cpu", told.append)
+    assert told == [1] * 61
+
+
 def test_scales_stay_where_floats_have_digits():
     check = Inequality(lambda x: abs(x), lambda x: ops.constant(1e9, x) + 0 * x, SIZES)
-    best, _ = ascend(check, SIZES[0], 8, 200, generator(0, "t"), "cpu")
+    best, *_ = ascend(check, SIZES[0], 8, 200, generator(0, "t"), "cpu")
     assert 2.0**12 < best["x"].abs().max() < 2.0**12 * 100
 
 

@@ -24,6 +24,9 @@ SCREENED = 16
 EXPONENTS = (*range(3, 13), *range(-12, -2))  # of 10, for scales beyond those of the ascent
 FAR = 8
 STEEP = 1e-3  # log(ratio) above, its tangent below: a restart at a ratio <= 0 has a slope too
+#: Where the best ratios grew by no more than this share of themselves in PATIENCE of all steps, the
+#: ascent goes on from the best points at COOLED of the cosine, where small steps begin.
+GROWTH, PATIENCE, COOLED = 1e-4, 1 / 6, 3 / 4
 
 
 def ascend(
@@ -34,31 +37,48 @@ def ascend(
     random: torch.Generator,
     device: str,
     progress: Progress | None = None,
-) -> tuple[Instance, Instance]:
-    """The best point of every restart, and points that floats could not decide.
+) -> tuple[Instance, Instance, Instance]:
+    """The best point of every restart, its best one below 1, and points floats could not decide.
 
-    Two batches of free parameters. The second holds the first such point of every restart, and as
-    many at most of a broad screening: no slope leads to where floats fail.
+    Three batches of free parameters. The second leaves out restarts whose best ratio is below 1:
+    where rounding gives a restart a large ratio, its largest true one may be another point's. The
+    third holds the first undecided point of every restart, and as many at most of a broad
+    screening: no slope leads to where floats fail.
     """
     moved = {k: v.to(device) for k, v in _starts(sizes, restarts, random).items()}
     moved = {k: v.requires_grad_() for k, v in moved.items()}
     optimizer = torch.optim.Adam(moved.values(), lr=STEP)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(1, steps))
-    kept = _Kept(_parameters(moved), restarts)
-    for _ in range(steps + 1):
-        free = _parameters(moved)
-        seen = sampling.ratios(check, check.build(**free))
-        kept.look(free, seen)
+    kept, largest, at = _Kept(moved, restarts), [], 0
+    patience, cooled = (math.ceil(share * steps) for share in (PATIENCE, COOLED))
+    while at <= steps:
+        seen = sampling.ratios(check, check.build(**_parameters(moved)))
+        kept.look(moved, seen)
         _set_gradients(moved, seen.value)
+        optimizer.param_groups[0]["lr"] = STEP * (1 + math.cos(math.pi * at / steps)) / 2
         optimizer.step()
-        schedule.step()
         with torch.no_grad():
             for name in sizes:
                 moved[_scale(name)].clamp_(-FARTHEST, FARTHEST)
+        largest.append(kept.largest())
+        then = at + 1
+        if then < cooled and _stalled(largest, patience):
+            then = cooled
+            kept.best.put_back(moved)
+            optimizer = torch.optim.Adam(moved.values())
         if progress:
-            progress(1)
+            progress(then - at)
+        at = then
     screened = _screened(check, sizes, restarts, random, device)
-    return kept.best, {k: torch.cat([v[kept.has_open], screened[k]]) for k, v in kept.open.items()}
+    best, below, still_open = map(_parameters, kept.points())
+    return best, below, {k: torch.cat([v, screened[k]]) for k, v in still_open.items()}
+
+
+def _stalled(largest: list[torch.Tensor], patience: int) -> bool:
+    """Whether the last ``patience`` steps added next to nothing to the largest ratios so far."""
+    if len(largest) <= patience:
+        return False
+    now, before = largest[-1], largest[-1 - patience]
+    return bool(((now == before) | (now - before <= GROWTH * now.abs())).all())
 
 
 def _screened(check: Inequality, sizes: Sizes, restarts: int, random, device: str) -> Instance:
@@ -77,6 +97,8 @@ def farther(check: Inequality, found: Instance) -> Instance:
     point is looked at with its parameters times 10^k, all together and each alone; of those with
     a larger ratio the FAR largest farther out, and as many farther in.
     """
+    if not len(next(iter(found.values()))):
+        return found
     with torch.no_grad():
         seen = sampling.ratios(check, check.build(**found)).value
         best = int(torch.argmax(seen))
@@ -144,21 +166,59 @@ def _set_gradients(moved: Instance, ratio: torch.Tensor) -> None:
 
 
 class _Kept:
-    """The best point of every restart, and the first one that floats did not decide."""
+    """Of every restart the best point, the best one below 1, and the first undecided one."""
 
-    def __init__(self, free: Instance, restarts: int) -> None:
-        self.best = {k: v.detach().clone() for k, v in free.items()}
-        self.open = {k: v.detach().clone() for k, v in free.items()}
-        device = next(iter(free.values())).device
-        self.ratio = torch.full((restarts,), -torch.inf, dtype=torch.float64, device=device)
-        self.has_open = torch.zeros(restarts, dtype=torch.bool, device=device)
+    def __init__(self, moved: Instance, restarts: int) -> None:
+        self.best, self.below, self.open = (_Points(moved, restarts) for _ in range(3))
 
-    def look(self, free: Instance, seen: sampling.Ratios) -> None:
+    def look(self, moved: Instance, seen: sampling.Ratios) -> None:
         value = seen.value.detach()
-        better = seen.decided & (value > self.ratio)
-        new = ~seen.decided & ~self.has_open
-        self.ratio[better] = value[better]
-        self.has_open |= new
-        for name, entry in free.items():
-            self.best[name][better] = entry.detach()[better]
-            self.open[name][new] = entry.detach()[new]
+        self.best.keep(moved, value, seen.decided)
+        self.below.keep(moved, value, seen.decided & (value <= 1))
+        self.open.keep(moved, torch.zeros_like(value), ~seen.decided)
+
+    def largest(self) -> torch.Tensor:
+        """The largest ratio of all restarts, and the largest below 1; -inf if there is none."""
+        return torch.stack([self.best.ratio.max(), self.below.ratio.max()])
+
+    def points(self) -> tuple[Instance, Instance, Instance]:
+        """The best ones, those below 1 of restarts whose best one is above, the undecided ones."""
+        hidden = self.below.there & (self.best.ratio > 1)
+        return (
+            self.best.points,
+            _at(self.below.points, hidden),
+            _at(self.open.points, self.open.there),
+        )
+
+
+class _Points:
+    """A point of every restart with its ratio, the larger one of those offered; -inf: none yet."""
+
+    def __init__(self, moved: Instance, restarts: int) -> None:
+        self.points = {k: v.detach().clone() for k, v in moved.items()}
+        device = next(iter(moved.values())).device
+        self.ratio = torch.full((restarts,), -torch.inf, dtype=torch.float64, device=device)
+
+    @property
+    def there(self) -> torch.Tensor:
+        """Which restarts have a point."""
+        return self.ratio > -torch.inf
+
+    def keep(self, moved: Instance, value: torch.Tensor, offered: torch.Tensor) -> None:
+        better = offered & (value > self.ratio)
+        if better.any():
+            self.ratio[better] = value[better]
+            for name, entry in moved.items():
+                self.points[name][better] = entry.detach()[better]
+
+    def put_back(self, moved: Instance) -> None:
+        """Move every restart to its point, unless its ratio is above 1, which may be rounding."""
+        back = self.there & (self.ratio <= 1)
+        with torch.no_grad():
+            for name, entry in moved.items():
+                entry[back] = self.points[name][back]
+
+
+def _at(points: Instance, where: torch.Tensor) -> Instance:
+    """The points of some restarts."""
+    return {k: v[where] for k, v in points.items()}

@@ -101,10 +101,11 @@ def attack(
     best = NOTHING
     for index, sizes in enumerate(check.sizes):
         random = generator(settings.seed, name, "attacked", str(index))
-        found, still_open = ascend(
+        found, below, still_open = ascend(
             check, sizes, settings.restarts, settings.steps, random, settings.device, progress
         )
-        for points in (found, still_open, farther(check, found)):
+        far = farther(check, found), farther(check, below)
+        for points in (found, below, still_open, *far):
             if len(next(iter(points.values()))):
                 best = _merge(best, _decide(check, points, settings.device))
     return _settled(best)
