@@ -38,7 +38,9 @@ def test_a_chapter_says_its_idea_and_what_to_remember(name):
     text = (ROOT / "notebooks" / f"{name}.md").read_text(encoding="utf-8")
     proved = [c for c in registry.values() if c.notebook == name and c.derived]
     assert "**Idea.**" in text or not proved
-    ending = r"^\*\*To remember\.\*\* [^\n]+\n\n\*\*For practice\.\*\* [^\n]+\n\n## What this does not"
+    ending = (
+        r"^\*\*To remember\.\*\* [^\n]+\n\n\*\*For practice\.\*\* [^\n]+\n\n## What this does not"
+    )
     assert re.search(ending, text, re.M)
 
 

@@ -1,5 +1,6 @@
 """The comparison in balls: only what is certain passes or fails, and a maximum loses no ball."""
 
+import math
 from dataclasses import replace
 
 import flint
@@ -82,6 +83,16 @@ def test_the_largest_ratio_is_an_enclosure_wherever_the_wide_ball_stands(order):
     for inside in (0.76, 1.0, 1.24):
         assert ratio.contains(arb(inside))
     assert ratio > 0.2 and ratio < 1.3
+
+
+def test_the_ratio_that_is_reported_is_certain():
+    """A ball from -0.9 to 0.9 is below 1, and its middle is no ratio that was found."""
+    wide, narrow = (arb(0, 0.9), arb(1)), (arb(1) / 3, arb(1))
+    assert compare(entries(wide), ONE).certain_ratio == 0
+    assert compare(entries(wide, narrow), ONE).certain_ratio == pytest.approx(1 / 3, abs=1e-8)
+    equal = compare(entries((ops.square(ops.sqrt(arb(2))), arb(2))), ONE)
+    assert equal.attained and equal.certain_ratio == pytest.approx(1, abs=2.0**-40)
+    assert math.isnan(compare(entries((arb(1), arb(0, 1))), ONE).certain_ratio)
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (1, 2, 0)])

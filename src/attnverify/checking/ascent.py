@@ -26,7 +26,7 @@ FAR = 8
 STEEP = 1e-3  # log(ratio) above, its tangent below: a restart at a ratio <= 0 has a slope too
 #: Where the best ratios grew by no more than this share of themselves in PATIENCE of all steps, the
 #: ascent goes on from the best points at COOLED of the cosine, where small steps begin.
-GROWTH, PATIENCE, COOLED = 1e-4, 1 / 6, 3 / 4
+GROWTH, PATIENCE, COOLED = 1e-4, 1 / 8, 4 / 5
 
 
 def ascend(
@@ -47,7 +47,7 @@ def ascend(
     """
     moved = {k: v.to(device) for k, v in _starts(sizes, restarts, random).items()}
     moved = {k: v.requires_grad_() for k, v in moved.items()}
-    optimizer = torch.optim.Adam(moved.values(), lr=STEP)
+    optimizer = torch.optim.Adam(moved.values(), lr=STEP, fused=True)
     kept, largest, at = _Kept(moved, restarts), [], 0
     patience, cooled = (math.ceil(share * steps) for share in (PATIENCE, COOLED))
     while at <= steps:
@@ -64,7 +64,7 @@ def ascend(
         if then < cooled and _stalled(largest, patience):
             then = cooled
             kept.best.put_back(moved)
-            optimizer = torch.optim.Adam(moved.values())
+            optimizer = torch.optim.Adam(moved.values(), fused=True)
         if progress:
             progress(then - at)
         at = then

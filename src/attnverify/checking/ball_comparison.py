@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import flint
@@ -37,8 +38,15 @@ class Comparison:
         return bool(near) and self.hypotheses == "pass"
 
     @property
-    def midpoint(self) -> float:
-        return float(self.ratio.mid())
+    def certain_ratio(self) -> float:
+        """What the largest left/right is at least, for certain; NaN if nothing encloses it.
+
+        A comparison may be settled while the ratio is still known to a few bits only. The middle
+        of such an enclosure says nothing.
+        """
+        with ops.precision(self.bits):
+            least = float(self.ratio.lower())
+        return least if math.isnan(least) else max(least, 0.0)
 
 
 def compare(check: Inequality, instance: Instance) -> Comparison:

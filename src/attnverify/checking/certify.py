@@ -37,7 +37,7 @@ def certify(check: Inequality, settings: Settings, name: str, found: list[Instan
     place = max(range(len(seen)), key=lambda k: _order(judged[k]))
     return Found(
         outcome,
-        None if judged[place].hypotheses == "fail" else judged[place].midpoint,
+        None if judged[place].hypotheses == "fail" else judged[place].certain_ratio,
         None,
         len(seen),
         len(seen) - len(unknown),
@@ -57,7 +57,7 @@ def _lower_above(check: Inequality, instances: list[Instance]) -> bool:
 
 def _order(seen: Comparison) -> float:
     unusable = seen.ratio.is_nan() or seen.hypotheses == "fail"
-    return -math.inf if unusable else seen.midpoint
+    return -math.inf if unusable else seen.certain_ratio
 
 
 def nearest_rejected(check: Inequality, instance: Instance, seen: Comparison) -> float | None:

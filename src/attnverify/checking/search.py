@@ -140,11 +140,11 @@ def _believe(
             continue
         seen = compare(check, one)
         if seen.outcome == "fail":
-            return Found("fail", seen.midpoint, one, total, total, _violation(seen)), i
+            return Found("fail", seen.certain_ratio, one, total, total, _violation(seen)), i
         if seen.outcome == "unknown" and not seen.attained:
             unsettled.append(i)
-        elif best is None or seen.midpoint > best:
-            best, index = seen.midpoint, i
+        elif best is None or seen.certain_ratio > best:
+            best, index = seen.certain_ratio, i
     above = floats.value > 1
     above[[i for i in looked if i not in unsettled]] = False
     undecided = len(unsettled) + max(0, left_open - RECHECKED)

@@ -4,7 +4,7 @@ After Dong, Cordonnier, Loukas (2021, section 4), read as follows. The sequence 
 the plane, at opposite points of the unit circle. One layer with one head, of width 2, is trained
 to move both one step along their half turn of the circle, each pair on its own (the true position
 is the input at every step). The trained layer is then fed its own output. Nothing is embedded, so
-the recurrence is a network of shared layers as in Part II.
+the recurrence is a network of shared layers.
 """
 
 from __future__ import annotations

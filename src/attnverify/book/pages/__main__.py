@@ -6,14 +6,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from attnverify.book.pages import errata, findings, proofs, status
+from attnverify.book.pages import errata, findings, practice, proofs, status
 from attnverify.book.pages.common import read_evidence
 from attnverify.support.errors import InputError
 from attnverify.support.files import write_text
 
 
-def write(evidence_file: Path, out: Path) -> list[Path]:
-    """Write the generated pages into ``out`` and return their paths.
+def write(evidence_file: Path, out: Path, root: Path = Path()) -> list[Path]:
+    """Write the generated pages of the book in ``root`` into ``out`` and return their paths.
 
     Raises InputError, before anything is written, if the evidence file cannot be used.
     """
@@ -21,6 +21,7 @@ def write(evidence_file: Path, out: Path) -> list[Path]:
     pages = {
         "status.md": status.text(evidence),
         "errata.md": errata.text(evidence),
+        "practice.md": practice.text(root),
         "findings.inc": findings.text(),  # a part of the landing page, and no page itself
     }
     pages |= proofs.texts()  # parts of a page, too
@@ -50,9 +51,16 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="FOLDER",
         help="the book's folder of generated pages, book/generated",
     )
+    parser.add_argument(
+        "--root",
+        type=Path,
+        default=Path(),
+        metavar="FOLDER",
+        help="holds _toc.yml and notebooks",
+    )
     options = parser.parse_args(arguments)
     try:
-        write(options.evidence, options.out)
+        write(options.evidence, options.out, options.root)
     except InputError as error:
         print(f"attnverify.book.pages: {error}", file=sys.stderr)
         return 2

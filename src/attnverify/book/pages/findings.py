@@ -1,4 +1,4 @@
-"""The three findings of the landing page, each with a figure that is drawn from the formulas."""
+"""The four findings of the landing page, each with a figure drawn from formulas or a table."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
 
+from attnverify import experiments
 from attnverify.book.figures import COLORS, STYLE
-from attnverify.mathematics import collapse, heads, localization
+from attnverify.experiments.trained_models import looked
+from attnverify.mathematics import collapse, heads, paths
 
 LAYERS = 8
 GAIN = 2.0  # v: the largest singular value of the value map; the scores are scaled so that c = 1
@@ -19,8 +21,7 @@ STARTS = (0.9, 0.99, 1.0, 1.01)  # over the threshold
 SEEN = 1e-12  # the smallest distance that is drawn
 PRINTED = 4.0  # the constant that the printed theorem for many heads allows
 WIDTHS = range(1, 21)  # log2
-SPECTRA = {0.0: "measured", 2.0: "repaired", 8.0: "published"}  # xi, and the color of its curve
-ETA = 0.3
+DEPTH = HEADS = 12  # of BERT
 FINDINGS = (
     (
         "Below a threshold, pure attention makes all tokens alike. Above it, it need not.",
@@ -37,12 +38,18 @@ FINDINGS = (
         "{claim}`corrected theorem <collapse.multi-head-dimension>`, in the limit of small scores.",
     ),
     (
-        "In a limit of random tokens, the query-key spectrum decides which are heard.",
-        "Tokens walk at random, softmax is taken as piecewise linear, scores as normal, and $W$ is "
-        "symmetric. The larger $\\xi = \\operatorname{tr} M/\\lVert M \\rVert_F$, the more the "
-        "last token hears the {claim}`late tokens alone <localization.contrast>`. "
-        "{claim}`Equal eigenvalues <eigenspectrum.xi-bound>` of $M$ ({doc}`notation`) make it "
-        "largest.",
+        "All 13¹² paths of a network of BERT's size are summed exactly, by length.",
+        "A network with skip connections is {claim}`a sum over paths <paths.skip-decomposition>`: "
+        "in every layer one of 12 heads, or none. {claim}`A recursion <paths.length-recursion>` "
+        "gives the sum of each length at the cost of a few forward passes. The bars count the "
+        "paths.",
+    ),
+    (
+        "In three trained models, most paths are long, and they carry little of the output.",
+        "Each dot is one text: the share of the output that comes through more than half of the "
+        "layers, beside the share of such paths in the number of paths. Reports of "
+        "{doc}`attnverify inspect </book/inspect>` on {claim}`three models "
+        "<experiment.three-models>`.",
     ),
 )
 
@@ -93,24 +100,39 @@ def above_a_width() -> Figure:
     return figure
 
 
-def by_the_spectrum() -> Figure:
-    """Chance that a token's signal passes, by its position, for three spectra."""
-    figure, axes = _axes("position of the token", "chance that its signal passes")
-    t = torch.linspace(0, 1, 101, dtype=torch.float64)
-    for xi, color in SPECTRA.items():
-        chance = localization.limit(t, torch.full_like(t, xi), torch.full_like(t, ETA))
-        axes.plot(t, chance, color=COLORS[color])
-        _note(axes, f"ξ = {xi:g}", (0.0, float(chance[0])), (2, 5))
-    axes.set(ylim=(0, 1.02), xticks=[0, 0.5, 1])
+def by_length() -> Figure:
+    """Number of paths by length for 12 layers of 12 heads, largest at lengths 11 and 12."""
+    figure, axes = _axes("length of a path", "number of paths")
+    lengths = range(DEPTH + 1)
+    counts = [paths.count(DEPTH, HEADS, length) for length in lengths]
+    axes.bar(lengths, counts, color=COLORS["measured"], log=True)
+    axes.set_xticks([0, 4, 8, 12])
     return figure
 
 
-FIGURES = (below_a_threshold, above_a_width, by_the_spectrum)
+def of_long_paths() -> Figure:
+    """Share of long paths in number, near 1, and in the output, near 0, for each text and model."""
+    figure, axes = _axes("", "share of the long paths")
+    rows = experiments.committed("three-models").rows
+    for place, subject in enumerate(looked.SUBJECTS):
+        for row in looked.select(rows, "text", subject.name):
+            output, number = looked.long_paths(row)
+            axes.plot(place, number, "s", color=COLORS["reference"], markersize=4)
+            axes.plot(place, output, "o", color=COLORS["measured"], markersize=4)
+    names = [subject.name for subject in looked.SUBJECTS]
+    axes.set(ylim=(-0.4, 1.1), xlim=(-0.5, len(names) - 0.5))
+    axes.set_xticks(range(len(names)), names)
+    _note(axes, "of all paths", (-0.4, 0.8), (0, 0))
+    _note(axes, "of the output", (-0.4, 0.25), (0, 0))
+    return figure
+
+
+FIGURES = (below_a_threshold, above_a_width, by_length, of_long_paths)
 
 
 def text() -> str:
-    """Three cards side by side, one below the other on a phone, as MyST."""
-    lines = ["::::{grid} 1 1 3 3", ":gutter: 3", ""]
+    """Four cards, two side by side, one below the other on a phone, as MyST."""
+    lines = ["::::{grid} 1 1 2 2", ":gutter: 3", ""]
     for (title, words), draw in zip(FINDINGS, FIGURES, strict=True):
         what = " ".join((draw.__doc__ or "").split())
         lines += [":::{grid-item-card}", f"**{title}**", "", inline_svg(draw(), what), "", words]

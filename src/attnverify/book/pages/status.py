@@ -27,30 +27,37 @@ HEADER = ("Claim", "Status", "Evidence", "Best ratio", "False at", "Twins", "Cha
 INTRO = """\
 # Status of every claim
 
-Nothing on this page is written by hand. It shows the evidence file that this book was built
-from. A status is derived from evidence, and a claim is partial if it rests on one that is neither
-verified nor refuted; of a refuted one it uses the counterexample.
+Every status on this page is computed from the evidence file that this book was built from. A claim
+is partial if it rests on one that is neither verified nor refuted; of a refuted one it uses the
+counterexample.
 {doc}`How to read the evidence </book/evidence>` explains the words.
 """
 
+IN_WORDS = """\
+```{include} ../results.inc
+```
+"""
+
 LEGEND = """\
+## Every claim
+
 *Evidence* names the kinds that apply to the claim; where a kind did not pass, that is said. *Best
 ratio* is the largest left side over right side of an inequality that was found: 1 means that
 equality is attained or approached ({doc}`what that shows </book/evidence>`), and 1 − 2.0·10⁻⁹
 that the ratio is smaller than 1 by 2.0·10⁻⁹. Identities and counts have no such ratio. *False at*
 gives, for each inequality, a factor of its right side with which it is certainly false: the best
-constant lies between this share of the stated one and the stated one. 0.9999 is the nearest factor
-that is told; where the factor is far below 1, no better constant is excluded. *Twins* says
-how many false neighbors were rejected. How long each check takes is no evidence and not told here;
-`attnverify verify` says it.
+constant lies between this share of the stated one and the stated one. We report
+factors up to 0.9999; where the factor is far below 1, no better constant is excluded. *Twins* says
+how many slightly altered, false versions were rejected. `attnverify verify` prints the
+time that each check takes.
 """
 
 
 def text(evidence: Evidence) -> str:
     """The page as MyST."""
-    lines = [INTRO, summary(evidence), "", LEGEND]
+    lines = [INTRO, summary(evidence), "", IN_WORDS, LEGEND]
     for title, members in by_part(registry.values()).items():
-        lines += [f"## {escape(title)}", ""]
+        lines += [f"### {escape(title)}", ""]
         rows = [_row(claim, evidence) for claim in members]
         lines += scrolling(f"Evidence for: {title}", pipe_table(HEADER, rows))
         lines += _reasons(members, evidence)

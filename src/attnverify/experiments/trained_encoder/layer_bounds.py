@@ -1,4 +1,4 @@
-"""The bounds of Part II for one attention layer of the size of a real encoder.
+"""The bounds on collapse for one attention layer of the size of a real encoder.
 
 Their formulas are those of :mod:`attnverify.mathematics.collapse`. Spectral norms of products A B^T
 of tall matrices are taken from the triangles of their QR factors, which have the same singular

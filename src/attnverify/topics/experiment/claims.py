@@ -1,4 +1,4 @@
-"""Part IV: experiments.
+"""Experiments.
 
 A claim is the criterion on the table of the full run. Chapters say what was fixed after a pilot.
 """

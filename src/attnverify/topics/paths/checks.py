@@ -1,4 +1,4 @@
-"""Checks of Part I: path decomposition, counting paths, sums by length."""
+"""Checks of the path decomposition, counting paths, sums by length."""
 
 from __future__ import annotations
 
