@@ -33,7 +33,7 @@ import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from attnverify.runtime.tasks import Task
 from attnverify.runtime.workers import _Worker, run_all
-list(run_all([Task(n, exec, (code,)) for n, code in {codes!r}.items()], None, 2))
+list(run_all([Task(n, exec, (code,)) for n, code in {codes!r}.items()], 2))
 """
 #: One notebook, and what executes all of a folder in processes of their own.
 NOTEBOOK = """---
@@ -77,8 +77,8 @@ IN_FULL = [pytest.param(s, marks=pytest.mark.full) for s in (signal.SIGINT, sign
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_every_task_is_done_once(jobs):
     tasks = [Task(str(k), divmod, (k, 3)) for k in range(7)]
-    assert sorted(run_all(tasks, None, jobs)) == sorted(divmod(k, 3) for k in range(7))
-    assert list(run_all([], None, jobs)) == []
+    assert sorted(run_all(tasks, jobs)) == sorted(divmod(k, 3) for k in range(7))
+    assert list(run_all([], jobs)) == []
 
 
 def test_a_limit_is_counted_from_when_the_piece_begins():
@@ -96,20 +96,20 @@ def test_a_limit_is_counted_from_when_the_piece_begins():
 
 def test_a_process_that_ran_code_from_outside_does_nothing_else():
     limited = [Task(str(k), os.getpid, (), limit=60) for k in range(3)]
-    assert len(set(run_all(limited, None, 1))) == 3
+    assert len(set(run_all(limited, 1))) == 3
     assert not multiprocessing.active_children()
 
 
 def test_what_would_end_the_process_is_an_error_of_the_piece():
     with pytest.raises(RunError, match="^a: got SystemExit, expected an end"):
-        list(run_all([Task("a", sys.exit, (3,), limit=60)], None, 1))
+        list(run_all([Task("a", sys.exit, (3,), limit=60)], 1))
 
 
 def test_a_process_that_dies_is_told_by_its_piece():
     tasks = [Task("sleeper", time.sleep, (60,)), Task("paths.count", signal.raise_signal, (9,))]
     start = time.monotonic()
     with pytest.raises(RunError, match="^paths.count: the process .* died .killed by signal 9"):
-        list(run_all(tasks, None, 2))
+        list(run_all(tasks, 2))
     assert time.monotonic() - start < 50, "waited for the other piece"
     assert not multiprocessing.active_children()
 
@@ -117,7 +117,7 @@ def test_a_process_that_dies_is_told_by_its_piece():
 def test_an_error_in_a_piece_comes_back_with_its_name():
     tasks = [Task("sleeper", time.sleep, (60,)), Task("paths.count", int, ("x",))]
     with pytest.raises(ValueError, match="invalid literal") as caught:
-        list(run_all(tasks, None, 2))
+        list(run_all(tasks, 2))
     assert "in the piece paths.count" in caught.value.__notes__[0]
     assert not multiprocessing.active_children()
 

@@ -411,7 +411,7 @@ def test_a_piece_that_never_ends_is_ended(tmp_path):
     file = claim_files.read(Path(written(tmp_path, endless)))
     given = (file, "mine.lipschitz", QUICK, ["sampled"])
     with pytest.raises(RunError, match=r"mine.lipschitz: got no end within 1 s.*--limit"):
-        list(run_all([Task("mine.lipschitz", claim_files.gather, given, 1)], None, 2))
+        list(run_all([Task("mine.lipschitz", claim_files.gather, given, 1)], 2))
 
 
 def test_a_file_changes_nothing_but_its_own_process(tmp_path):

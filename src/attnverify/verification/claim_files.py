@@ -155,7 +155,7 @@ def join(registry: Registry, file: ClaimFile, limit: int | float = LIMIT) -> lis
     if before and file in before.values():
         return [registry[id] for id in before]
     task = Task(f"reading {file.name}", examine, (file,), limit)
-    ((claims, checks, derives),) = run_all([task], None, 1)
+    ((claims, checks, derives),) = run_all([task], 1)
     for claim in claims:
         prefix = claim.id.split(".")[0]
         words = f"a prefix other than {prefix!r}, a book's"

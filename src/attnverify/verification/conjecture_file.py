@@ -95,7 +95,7 @@ def answer(
     """
     file = claim_files.read(path, "file")
     task = Task(f"the search of {file.name}", _answer, (file, settings, taken), limit)
-    (found,) = run_all([task], None, 1)
+    (found,) = run_all([task], 1)
     return found
 
 
