@@ -1,6 +1,7 @@
 """The searches: what they reach, what floats cannot decide, and settings that are no search."""
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -107,6 +108,21 @@ def test_a_ratio_that_only_rounding_makes_large_hides_no_other():
 
     found = attack(replace(honest, left=left), QUICK, "t")
     assert found.outcome == "pass" and found.ratio == pytest.approx(1, abs=1e-4)
+
+
+def test_a_violation_that_only_floats_see_beyond_their_scales_is_counted_and_no_more():
+    """|x|/(1 + |x|), which floats put above 1 from 2^20 on, where no ball decides."""
+
+    def left(x):
+        share, far = abs(x) / (1 + abs(x)), abs(x) > 2.0**20
+        if isinstance(x, torch.Tensor):
+            return torch.where(far, 2.0, share)
+        return share + arb(0, 1) if far.all() else share
+
+    check = Inequality(left, lambda x: 0 * x + 1, SIZES)
+    found = attack(check, QUICK, "t")
+    assert found.outcome == "pass" and found.decided < found.instances
+    assert re.search(r"[1-9]\d* of \d+ instances undecided", found.detail)
 
 
 @pytest.mark.parametrize("height", [1.0, 1e6])

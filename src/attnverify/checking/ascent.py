@@ -24,9 +24,10 @@ SCREENED = 16
 EXPONENTS = (*range(3, 13), *range(-12, -2))  # of 10, for scales beyond those of the ascent
 FAR = 8
 STEEP = 1e-3  # log(ratio) above, its tangent below: a restart at a ratio <= 0 has a slope too
+NEAR = 1 + 1e-6  # a larger ratio is a violation or made by rounding, beyond that of an equality
 #: Where the best ratios grew by no more than this share of themselves in PATIENCE of all steps, the
 #: ascent goes on from the best points at COOLED of the cosine, where small steps begin.
-GROWTH, PATIENCE, COOLED = 1e-4, 1 / 8, 4 / 5
+GROWTH, PATIENCE, COOLED = 1e-4, 1 / 6, 3 / 4
 
 
 def ascend(
@@ -38,9 +39,9 @@ def ascend(
     device: str,
     progress: Progress | None = None,
 ) -> tuple[Instance, Instance, Instance]:
-    """The best point of every restart, its best one below 1, and points floats could not decide.
+    """The best point of every restart, its best one below NEAR, and points floats do not decide.
 
-    Three batches of free parameters. The second leaves out restarts whose best ratio is below 1:
+    Three batches of free parameters. The second leaves out restarts whose best ratio is below NEAR:
     where rounding gives a restart a large ratio, its largest true one may be another point's. The
     third holds the first undecided point of every restart, and as many at most of a broad
     screening: no slope leads to where floats fail.
@@ -166,7 +167,7 @@ def _set_gradients(moved: Instance, ratio: torch.Tensor) -> None:
 
 
 class _Kept:
-    """Of every restart the best point, the best one below 1, and the first undecided one."""
+    """Of every restart the best point, the best one below NEAR, and the first undecided one."""
 
     def __init__(self, moved: Instance, restarts: int) -> None:
         self.best, self.below, self.open = (_Points(moved, restarts) for _ in range(3))
@@ -174,16 +175,16 @@ class _Kept:
     def look(self, moved: Instance, seen: sampling.Ratios) -> None:
         value = seen.value.detach()
         self.best.keep(moved, value, seen.decided)
-        self.below.keep(moved, value, seen.decided & (value <= 1))
+        self.below.keep(moved, value, seen.decided & (value <= NEAR))
         self.open.keep(moved, torch.zeros_like(value), ~seen.decided)
 
     def largest(self) -> torch.Tensor:
-        """The largest ratio of all restarts, and the largest below 1; -inf if there is none."""
+        """The largest ratio of all restarts, and the largest below NEAR; -inf if there is none."""
         return torch.stack([self.best.ratio.max(), self.below.ratio.max()])
 
     def points(self) -> tuple[Instance, Instance, Instance]:
-        """The best ones, those below 1 of restarts whose best one is above, the undecided ones."""
-        hidden = self.below.there & (self.best.ratio > 1)
+        """The best ones, those below NEAR of restarts whose best is above, the undecided ones."""
+        hidden = self.below.there & (self.best.ratio > NEAR)
         return (
             self.best.points,
             _at(self.below.points, hidden),
@@ -212,8 +213,8 @@ class _Points:
                 self.points[name][better] = entry.detach()[better]
 
     def put_back(self, moved: Instance) -> None:
-        """Move every restart to its point, unless its ratio is above 1, which may be rounding."""
-        back = self.there & (self.ratio <= 1)
+        """Move every restart to its point, unless its ratio is above NEAR, maybe by rounding."""
+        back = self.there & (self.ratio <= NEAR)
         with torch.no_grad():
             for name, entry in moved.items():
                 entry[back] = self.points[name][back]
