@@ -298,7 +298,7 @@ def test_verdict_counts(book):
     for status in ("partial", "corrected"):
         assert re.search(rf"{statuses.count(status)} \S+ {status}", text), status
     assert f"{total - 1} of {total} pieces of evidence pass" in text
-    assert f"{twins} of {twins} must-fail twins are rejected." in text
+    assert f"{twins} of {twins} altered, false versions are rejected." in text
     proved = len({t.claim for t in formal.registered().theorems})
     assert f"{proved} claims are machine-checked." in text
 

@@ -178,7 +178,7 @@ def _pieces(evidence: Evidence) -> str:
     proved = sum(bool(checked(evidence.records(id))) for id in registry)
     return (
         f"{passed} of {len(records)} pieces of evidence pass ({made_of or 'none'}). "
-        f"{rejected} of {len(twins)} must-fail twins are rejected. "
+        f"{rejected} of {len(twins)} altered, false versions are rejected. "
         f"{proved} claims are machine-checked."
     )
 
