@@ -1,4 +1,4 @@
-"""The three findings of the landing page: drawn from the formulas, alike in every build."""
+"""The four findings of the landing page: drawn from the formulas, alike in every build."""
 
 import re
 from collections import Counter
@@ -23,7 +23,7 @@ def figures():
 
 
 def test_each_finding_has_a_described_picture_of_its_own(figures):
-    assert len(figures) == len(findings.FINDINGS) == 3
+    assert len(figures) == len(findings.FINDINGS) == 4
     assert all(len(figure.attrib["aria-label"]) > 40 for figure in figures)
     ids = Counter(e.attrib["id"] for figure in figures for e in figure.iter() if "id" in e.attrib)
     assert max(ids.values()) == 1  # they stand on one page

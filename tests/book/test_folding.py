@@ -17,8 +17,12 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(3000)]
 CHAPTER = "notebooks/softmax.html"
 
 
-def test_every_cell_is_folded_and_its_outputs_are_not(built_book):
-    for path in sorted((built_book / "notebooks").glob("*.html")):
+@pytest.mark.parametrize(
+    "pages", [CHAPTER, pytest.param("notebooks/*.html", marks=pytest.mark.full)]
+)
+def test_every_cell_is_folded_and_its_outputs_are_not(built_book, pages):
+    """A minute and more for all chapters: it buys that none shows code before its results."""
+    for path in sorted(built_book.glob(pages)):
         cells = soup(path).select("div.cell")
         for cell in cells:
             folded = cell.select(":scope > details.above-input")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -22,6 +23,7 @@ from attnverify.topics import registry
 from attnverify.topics.lookup import checks_of
 from attnverify.verification.claim import Claim, Registry
 from attnverify.verification.margins import best_ratio, measure
+from places import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +31,24 @@ def pages(tmp_path_factory):
     """Text of the pages, with one partial claim, by file name."""
     root = tmp_path_factory.mktemp("book")
     evidence = evidence_files.write(root / "evidence.json", {"norms.submultiplicative": "unknown"})
-    paths = write(evidence, root / "book" / "generated")
+    paths = write(evidence, root / "book" / "generated", ROOT)
     return {path.name: path.read_text(encoding="utf-8") for path in paths}
 
 
 def test_every_claim_is_on_the_status_page(pages):
     for id in registry:
         assert f"<{id}>`" in pages["status.md"], id
+
+
+def test_every_chapter_has_its_advice_on_one_page(pages):
+    """In the order of the book, with links that hold from another folder."""
+    chapters = [path.stem for path in (ROOT / "notebooks").glob("*.md")]
+    linked = re.findall(
+        r"^- \*\*\{doc\}`[^`<]+ </notebooks/([\w-]+)>`\.\*\* \S", pages["practice.md"], re.M
+    )
+    assert sorted(linked) == sorted(chapters) and linked[0] == "start"
+    targets = re.findall(r"\{doc\}`(?:[^`<]*<)?([^`>]+)>?`", pages["practice.md"])
+    assert len(targets) > len(chapters) and all(t.startswith("/") for t in targets)
 
 
 def test_status_page_says_why(pages):

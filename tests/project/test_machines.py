@@ -127,6 +127,7 @@ def test_a_run_that_fails_names_some_tests_and_keeps_its_log(project):
     assert "too small" in (project / "logs" / "a-machine-mended.log").read_text()
 
 
+@pytest.mark.full
 def test_pages_are_looked_at_once_while_they_and_the_tests_stay(project):
     """Again where a page, a test or the locale is another, and where the tests did not pass."""
     some, look = project / "tests" / "test_some.py", project / "tests" / "test_look.py"

@@ -187,6 +187,7 @@ def test_a_row_has_its_numbers_scaled():
     assert nothing == [other] == [{"layer": 3}]
 
 
+@pytest.mark.full
 def test_a_file_that_always_runs_out_of_time_catches_nothing(tests, monkeypatch):
     """Nor does it hide what a later file sees; an endless loop of the error alone is caught."""
     monkeypatch.setattr(trial, "TEST_SECONDS", 5)

@@ -17,13 +17,16 @@ function draw({layer: layers, q, v, skip}) {
   const scale = Math.max(1, farthest / 1.4), last = states[states.length - 1];
   const diameter = (rows) => Math.max(...rows.flatMap((x) =>
     rows.map((y) => Math.hypot(x[0] - y[0], x[1] - y[1]))));
-  const distance = diameter(last);
+  const distance = diameter(last), small = distance < 1e-9;
+  const length = last.reduce((sum, x) => sum + Math.hypot(...x), 0) / last.length;
   const lines = {}, dots = {};
   X.forEach((_, k) => {
     lines[`track-${k}`] = states.map((tokens) => tokens[k].map((value) => value / scale));
     dots[`token-${k}`] = last[k].map((value) => value / scale);
   });
-  const texts = {layers: String(layers), start: significant(diameter(X)), scale: significant(scale),
-    distance: distance >= 1e-9 ? significant(distance) : "below 10⁻⁹"};
+  const texts = {layers: String(layers), start: significant(diameter(X)), 
+    scale: scale > 1 ? `The drawing is scaled down by ${significant(scale)}.` : "",
+    distance: small ? "below 10⁻⁹" : significant(distance),
+    relative: small ? "almost 0" : significant(distance / length)};
   return {lines, dots, texts};
 }

@@ -5,13 +5,20 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnverify.book.interactive.drawing import SIGNIFICANT, Drawing, Mark, Number, Plot
+from attnverify.book.interactive.drawing import (
+    SIGNIFICANT,
+    Drawing,
+    Mark,
+    Number,
+    Plot,
+    significant,
+)
 from attnverify.book.interactive.figure import Figure, Slider, Switch, Values
 from attnverify.book.interactive.networks import literal
 from attnverify.mathematics import collapse, norms
 
 X = torch.tensor(
-    [[1.0, 0.1], [0.45, 0.85], [-0.5, 0.8], [-0.95, -0.15], [-0.4, -0.9], [0.4, -0.7]],
+    [[1.05, 0.28], [0.64, 0.84], [-0.08, 0.8], [-0.41, 0.09], [0.0, -0.48], [0.6, -0.32]],
     dtype=torch.float64,
 )
 LAYERS, LARGEST = 8, 1.4
@@ -41,8 +48,10 @@ def draw(values: Values) -> Drawing:
     seen = states(values["q"], values["v"], values["skip"] > 0, round(values["layer"]))
     scale = max(1.0, float(torch.stack(seen).norm(dim=-1).max()) / LARGEST)
     tracks = (torch.stack(seen, dim=1) / scale).tolist()
-    distance = float(norms.diameter(seen[-1]))
-    told: Number | str = (distance, SIGNIFICANT) if distance >= LEAST else "below 10⁻⁹"
+    distance, length = float(norms.diameter(seen[-1])), float(seen[-1].norm(dim=-1).mean())
+    small = distance < LEAST
+    told: Number | str = "below 10⁻⁹" if small else (distance, SIGNIFICANT)
+    relative: Number | str = "almost 0" if small else (distance / length, SIGNIFICANT)
     start = float(norms.diameter(X)), SIGNIFICANT
     return Drawing(
         {f"track-{k}": track for k, track in enumerate(tracks)},
@@ -51,7 +60,8 @@ def draw(values: Values) -> Drawing:
             "layers": f"{values['layer']:g}",
             "distance": told,
             "start": start,
-            "scale": (scale, SIGNIFICANT),
+            "relative": relative,
+            "scale": f"The drawing is scaled down by {significant(scale)}." if scale > 1 else "",
         },
     )
 
@@ -80,7 +90,7 @@ def tokens_figure(layer: float = 0, q: float = 2.0, v: float = 1.0, skip: float 
             Slider("v", "v, size of the value map", 0.5, 1.5, 0.05),
         ),
         sentence="After {layers} layers the largest distance between two tokens is {distance}; at "
-        "the start it was {start}. The drawing is scaled down by {scale}.",
+        "the start it was {start}. Over their average length it is {relative}. {scale}",
         draw=draw,
         formulas=literal("X", X),
         script="tokens.js",

@@ -24,30 +24,33 @@ WIDTHS = range(1, 21)  # log2
 DEPTH = HEADS = 12  # of BERT
 FINDINGS = (
     (
-        "Below a threshold, pure attention makes all tokens alike. Above it, it need not.",
-        "Two tokens and one head, layer after layer, from 0.9 to 1.01 times the threshold. Each "
+        "Tokens closer than a threshold become alike under attention alone. Others need not.",
+        "Two tokens and one head whose value map has norm 2, without skip connections, MLPs and "
+        "norms, from 0.9 to 1.01 times the threshold. Each "
         "curve attains the {claim}`sharp bound <collapse.sharp-layer>`; "
         "{claim}`the threshold <collapse.threshold>` is exact.",
     ),
     (
-        "The printed theorem for many heads, as read here, is false for wide layers.",
+        "The printed theorem for many heads, as we read it, is false for wide layers.",
         "Above 1 the published bound is broken: for small scores proved "
         "{claim}`from width 15,874 on <collapse.multi-head-small-width>`, and {claim}`certified "
         "<collapse.multi-head-as-printed>` at the widths 14,330, 15,874, 16,000, 20,000 and "
-        "2²⁰. At the first of them scores are larger. The curve is the "
+        "2²⁰. This is version 1; with the factor γ of version 2 it fails from width 179 on, for "
+        "many tokens ({doc}`one table </notebooks/collapse-width>`). The curve is the "
         "{claim}`corrected theorem <collapse.multi-head-dimension>`, in the limit of small scores.",
     ),
     (
         "All 13¹² paths of a network of BERT's size are summed exactly, by length.",
         "A network with skip connections is {claim}`a sum over paths <paths.skip-decomposition>`: "
         "in every layer one of 12 heads, or none. {claim}`A recursion <paths.length-recursion>` "
-        "gives the sum of each length at the cost of a few forward passes. The bars count the "
-        "paths.",
+        "gives the sum of each length at the cost of about seven forward passes. The bars count "
+        "the paths.",
     ),
     (
-        "In three trained models, most paths are long, and they carry little of the output.",
-        "Each dot is one text: the share of the output that comes through more than half of the "
-        "layers, beside the share of such paths in the number of paths. Reports of "
+        "In three trained models, most paths are long, and their sum carries little of the output.",
+        "Each dot is one text, with attention held fixed: the signed share of the output that "
+        "comes through more than half of the layers, beside the share of such paths in number. "
+        "Reports of "
         "{doc}`attnverify inspect </book/inspect>` on {claim}`three models "
         "<experiment.three-models>`.",
     ),

@@ -10,9 +10,23 @@ import yaml
 INTRO = """\
 # In practice
 
-What someone who trains or analyzes models can do differently after each chapter. The theorems,
-hypotheses and limits behind the advice are in the chapter. {doc}`/book/inspect` says how to measure
-most of these quantities on a model of yours.
+What someone who trains or analyzes models can do differently after each chapter. Five to begin
+with:
+
+1. **Log the relative residual by layer**: the norm of the tokens minus their mean, over the norm
+   of the tokens. Near 0 means that tokens are alike ({doc}`/notebooks/collapse-relative`).
+2. **Log the entropy of single attention rows**, not only its average, which hides rows of low
+   entropy ({doc}`/notebooks/both-collapses`). Where it fell to near 0 in the training experiment
+   here, a lower learning rate helped more than any penalty ({doc}`/notebooks/locater`).
+3. **Prune no path because its share of the output is small**: a share is measured with attention
+   held fixed ({doc}`/notebooks/trained-models`).
+4. **Do not read sources off attention rollout**: it mostly names the wrong token
+   ({doc}`/notebooks/trained-models`).
+5. **Expect no theorem here to promise collapse of a whole trained model.** Each covers part of a
+   layer, and its chapter says which ({doc}`/book/limits`).
+
+{doc}`/book/inspect` measures most of these quantities on a model of yours. Each item below uses the
+words of its chapter, which has the theorems, hypotheses and limits behind it.
 """
 ADVICE = re.compile(r"^\*\*For practice\.\*\* (.+)$", re.M)
 TITLE = re.compile(r"^# (.+)$", re.M)
