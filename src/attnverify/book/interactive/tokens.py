@@ -45,9 +45,9 @@ def states(q: float, v: float, skip: bool, layers: int) -> list[Tensor]:
 
 def draw(values: Values) -> Drawing:
     """Tracks of all tokens up to the layer, drawn smaller where they would leave the frame."""
-    seen = states(values["q"], values["v"], values["skip"] > 0, round(values["layer"]))
+    seen = states(values["q"], values["v"], bool(values["skip"]), round(values["layer"]))
     scale = max(1.0, float(torch.stack(seen).norm(dim=-1).max()) / LARGEST)
-    tracks = (torch.stack(seen, dim=1) / scale).tolist()
+    tracks = [[(x, y) for x, y in track] for track in torch.stack(seen, dim=1).div(scale).tolist()]
     distance, length = float(norms.diameter(seen[-1])), float(seen[-1].norm(dim=-1).mean())
     small = distance < LEAST
     told: Number | str = "below 10⁻⁹" if small else (distance, SIGNIFICANT)
@@ -66,7 +66,7 @@ def draw(values: Values) -> Drawing:
     )
 
 
-def tokens_figure(layer: float = 0, q: float = 2.0, v: float = 1.0, skip: float = 0) -> Figure:
+def tokens_figure(layer: float = 3.0, q: float = 2.0, v: float = 1.0, skip: float = 0.0) -> Figure:
     """Six tokens of width 2 that one head of :func:`attnverify.mathematics.collapse.layer` moves.
 
     layer: how many layers; q, v: W_QK = q I and W_V = v I with d_qk = 1; skip: 1 with skip
@@ -85,7 +85,7 @@ def tokens_figure(layer: float = 0, q: float = 2.0, v: float = 1.0, skip: float 
         marks={**tracks, **tokens, **legend},
         controls=(
             Switch("skip", "Skip connections", "skip connections"),
-            Slider("layer", "layer", 0, LAYERS, 1, decimals=0),
+            Slider("layer", "layer", 0.0, float(LAYERS), 1.0, decimals=0),
             Slider("q", "q, size of the scores", 0.5, 4.0, 0.05),
             Slider("v", "v, size of the value map", 0.5, 1.5, 0.05),
         ),
@@ -94,6 +94,6 @@ def tokens_figure(layer: float = 0, q: float = 2.0, v: float = 1.0, skip: float 
         draw=draw,
         formulas=literal("X", X),
         script="tokens.js",
-        values={"layer": 0, "q": 2.0, "v": 1.0, "skip": 0},
+        values={"layer": 3.0, "q": 2.0, "v": 1.0, "skip": 0.0},
         columns=("",),
     ).at(layer=layer, q=q, v=v, skip=skip)
