@@ -797,6 +797,33 @@ def test_a_range_of_margins_has_its_ratio_and_its_neighbor():
     assert margins.judge([{"over_threshold": [0.0]}]).ratio is None
 
 
+def test_margins_of_a_layer_are_what_they_are_called(minilm):
+    """From the weights and the attention themselves; to eight digits, as the table has them."""
+    net, states = minilm.network, minilm.network.hidden(minilm.embed("the path theorem"))
+    row = margins._row(minilm, 1, [states[1]])
+    W_Q, W_K, W_V, W_O = (net.weights[name][1].double() for name in ("W_Q", "W_K", "W_V", "W_O"))
+    size = lambda A: torch.linalg.matrix_norm(A, 2)  # noqa: E731
+    c, v = size(W_Q @ W_K.mT) / (4 * net.key_width**0.5), size(W_V @ W_O)
+    X = states[1].double()
+    wide = float(torch.cdist(X, X).max())
+    out = (net.layer_attention(1, states[1]).double() @ (X @ W_V) @ W_O).sum(0)
+    alone = [
+        2 * math.sqrt(math.atanh(1 / b) / (4 * a)) if b > 1 else math.inf
+        for a, b in zip(c.tolist(), v.tolist(), strict=True)
+    ]
+    found = {
+        "layer": 2,
+        "head_thresholds": [min(alone), sorted(alone)[len(alone) // 2]],
+        "diameter": [wide],
+        "over_threshold": [wide / row["threshold"]],
+        "factor": [float((v * torch.tanh(c * wide**2)).sum())],
+        "measured_factor": [float(torch.cdist(out, out).max()) / wide],
+    }
+    for name, value in found.items():
+        assert row[name] == pytest.approx(value, rel=1e-6), name
+    assert float((v * torch.tanh(c * row["threshold"] ** 2)).sum()) == pytest.approx(1, rel=1e-6)
+
+
 def test_margins_again_are_equal_to_eight_digits(monkeypatch):
     """Of the first passage in full, every layer: 1.1 10^-7 of the stored figure."""
     figures = {name: [2.0, 9.0] for name in ("diameter", "over_threshold", "factor")}

@@ -575,6 +575,11 @@ def test_layers_with_skip_connection_are_run_again_from_their_weights():
     assert [r.tolerance for r in found] == pytest.approx(expected, rel=2.0**-50 / off, abs=0)
 
 
+def test_rows_are_compared_where_more_than_one_path_was_drawn():
+    rows = [{"length": 0}, {"length": 1, "sampled": 1}, {"length": 2, "sampled": 2}]
+    assert shortpaths.compared(rows) == rows[2:]
+
+
 # ---------------------------------------------------------------- what a run is made of
 
 

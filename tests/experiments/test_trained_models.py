@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 import pickle
 from pathlib import Path
 
 import pytest
 import torch
+from tokenizers import Tokenizer
 
 from attnverify import InputError, inspect
 from attnverify.experiments import committed
@@ -394,3 +396,11 @@ def test_folders_are_kept_in_the_checkout_or_in_the_cache_of_the_user(monkeypatc
     assert folders.root() == Path("/cache/attnverify/models")
     (tmp_path / "pyproject.toml").touch()
     assert folders.root() == tmp_path / "_build" / "models"
+
+
+def test_a_reaction_is_read_between_its_two_marks_as_one_kind_of_token():
+    """The model has a second kind, for a second text, which no reaction is."""
+    words = ["[UNK]", "[CLS]", "[SEP]", "C", "Br", ">>"]
+    read = Tokenizer.from_str(json.dumps(folders._smiles(words))).encode("CBr>>C")
+    assert read.tokens == ["[CLS]", "C", "Br", ">>", "C", "[SEP]"]
+    assert read.ids == [1, 3, 4, 5, 3, 2] and read.type_ids == [0] * 6
