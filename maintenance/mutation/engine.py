@@ -192,7 +192,7 @@ ERRORS: list[tuple[str, str, str]] = [
         "worse = b",
     ),
     ("checking.search", 'if far and found.outcome == "unknown":', 'if found.outcome == "unknown":'),
-    ("checking.search", "far = all(points is not each for each in near)", "far = False"),
+    ("checking.search", "((p, True) for p in beyond)", "((p, False) for p in beyond)"),
     ("checking.search", "near = (found, below, still_open)", "near = (found, still_open)"),
     ("checking.search", "whole and value >= least", "whole"),
     (

@@ -105,9 +105,9 @@ def attack(
             check, sizes, settings.restarts, settings.steps, random, settings.device, progress
         )
         near = (found, below, still_open)
-        for points in (*near, farther(check, found), farther(check, below)):
+        beyond = (farther(check, found), farther(check, below))
+        for points, far in [*((p, False) for p in near), *((p, True) for p in beyond)]:
             if len(next(iter(points.values()))):
-                far = all(points is not each for each in near)
                 best = _merge(best, _decide(check, points, settings.device, far))
     return _settled(best)
 
@@ -115,8 +115,8 @@ def attack(
 def _decide(check: Inequality, free: Instance, device: str, far: bool = False) -> Found:
     """What balls make of a batch of free parameters, where floats do not settle it.
 
-    far: they lie beyond the scales of the ascent, where a violation that floats alone see says
-    nothing.
+    far: they are multiples of a point that was found, where scales go beyond those of the ascent
+    and a violation that floats alone see says nothing.
     """
     with torch.no_grad():
         instance = check.build(**{k: v.to(device) for k, v in free.items()})

@@ -24,7 +24,7 @@ function draw({layer: layers, q, v, skip}) {
     lines[`track-${k}`] = states.map((tokens) => tokens[k].map((value) => value / scale));
     dots[`token-${k}`] = last[k].map((value) => value / scale);
   });
-  const texts = {layers: String(layers), start: significant(diameter(X)), 
+  const texts = {layers: String(layers), start: significant(diameter(X)),
     scale: scale > 1 ? `The drawing is scaled down by ${significant(scale)}.` : "",
     distance: small ? "below 10⁻⁹" : significant(distance),
     relative: small ? "almost 0" : significant(distance / length)};

@@ -73,8 +73,7 @@ def tokens_figure(layer: float = 3.0, q: float = 2.0, v: float = 1.0, skip: floa
     connections, 0 without. Errors: InputError for a value outside the range of its control.
     """
     tracks = {f"track-{k}": Mark("line", "reference", style="thin") for k in range(len(X))}
-    tokens = {f"token-{k}": Mark("dot", "measured") for k in range(len(X))}
-    legend = {"token-0": Mark("dot", "measured", "tokens"), "track-0": tracks["track-0"]}
+    tokens = {f"token-{k}": Mark("dot", "measured", "" if k else "tokens") for k in range(len(X))}
     return Figure(
         name="tokens",
         label="six tokens under one layer after another",
@@ -82,7 +81,7 @@ def tokens_figure(layer: float = 3.0, q: float = 2.0, v: float = 1.0, skip: floa
         "each with its track from the start.",
         caption=CAPTION,
         plots=(PLOT,),
-        marks={**tracks, **tokens, **legend},
+        marks={**tracks, **tokens},
         controls=(
             Switch("skip", "Skip connections", "skip connections"),
             Slider("layer", "layer", 0.0, float(LAYERS), 1.0, decimals=0),

@@ -51,16 +51,9 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="FOLDER",
         help="the book's folder of generated pages, book/generated",
     )
-    parser.add_argument(
-        "--root",
-        type=Path,
-        default=Path(),
-        metavar="FOLDER",
-        help="holds _toc.yml and notebooks",
-    )
     options = parser.parse_args(arguments)
     try:
-        write(options.evidence, options.out, options.root)
+        write(options.evidence, options.out)
     except InputError as error:
         print(f"attnverify.book.pages: {error}", file=sys.stderr)
         return 2

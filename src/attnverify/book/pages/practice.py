@@ -16,8 +16,8 @@ with:
 1. **Log the relative residual by layer**: the norm of the tokens minus their mean, over the norm
    of the tokens. Near 0 means that tokens are alike ({doc}`/notebooks/collapse-relative`).
 2. **Log the entropy of single attention rows**, not only its average, which hides rows of low
-   entropy ({doc}`/notebooks/both-collapses`). Where it fell to near 0 in the training experiment
-   here, a lower learning rate helped more than any penalty ({doc}`/notebooks/locater`).
+   entropy ({doc}`/notebooks/both-collapses`). Where it fell to near 0 in one experiment, on text
+   with MLPs, a lower learning rate helped more than any penalty ({doc}`/notebooks/locater`).
 3. **Prune no path because its share of the output is small**: a share is measured with attention
    held fixed ({doc}`/notebooks/trained-models`).
 4. **Do not read sources off attention rollout**: it mostly names the wrong token
