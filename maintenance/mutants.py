@@ -3,9 +3,10 @@
 An error is planted in the memory of a forked process; no file is changed, and a run that is killed
 leaves nothing behind. Evidence comes first, at a quick setting and with fixed seeds: the checks and
 derivations that run the changed line, each with the twins that it rejects. Where evidence says
-nothing, the tests run whose imports reach the module. The rules by which formulas are changed are
-in mutation/rules.py, the errors of the engine in mutation/engine.py, and what is no error though
-it looks like one in mutation/equivalent.py, with a reason each.
+nothing, the tests run whose imports reach the module; for inspection and experiments, which have no
+evidence, those in their own folder of tests. The rules by which formulas are changed are in
+mutation/rules.py, the errors of the engine in mutation/engine.py, and what is no error though it
+looks like one in mutation/equivalent.py, with a reason each.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ EVIDENCE_SECONDS = 240  # of processor time; whoever takes longer is noticed
 TEST_SECONDS = 200
 CHEAPEST = 1.0  # seconds of evidence for an error in the engine, which every piece of it runs
 ENDED = "ended by signal"
+SEPARATOR = "\n"
 VOID = "void"  # nothing was changed: what was to be scaled is no number
 QUICKLY, SLOWLY = "not slow and not browser", "slow and not browser"
 
@@ -74,20 +75,27 @@ def _none(mutant: Mutant) -> Mutant:
 
 
 def _failure_in(mutant: Mutant, file: str, marks: str) -> str:
-    run, seconds = partial(_run_tests, marks=marks), TEST_SECONDS * (1 + 2 * (marks == SLOWLY))
-    failing: list[str] = []  # also without an error: it asks for a fixture that is not loaded here
+    """The first failure in a file that is not one without the error, which are found once."""
+    run, seconds = partial(_run_tests, file, marks), TEST_SECONDS * (1 + 2 * (marks == SLOWLY))
+    key = mutant.module, file, marks
     while True:
-        seen = in_child(lambda: run([file], failing, mutant), seconds)
+        seen = in_child(partial(run, mutant, _failing.get(key, ())), seconds)
         if seen in ("", VOID):
             return seen
-        ended = seen.startswith(ENDED)
-        same = [file] if ended else [seen]
-        without = failing if ended else []
-        if not in_child(partial(run, same, without, _none(mutant)), seconds):
-            return f"{file}: {seen}" if ended else seen
-        if ended:
+        if key not in _failing:
+            same = in_child(partial(run, _none(mutant)), seconds)
+            _failing[key] = [file] if same.startswith(ENDED) else same.split(SEPARATOR)
+        if file in _failing[key]:  # out of time without the error too
             return ""
-        failing.append(seen)
+        if seen.startswith(ENDED):
+            return f"{file}: {seen}"
+        if (first := seen.split(SEPARATOR)[0]) not in _failing[key]:
+            return first
+
+
+#: By module, file and marks: the tests that fail without an error as well. They ask for a fixture
+#: that is not loaded here, or planting alone breaks them.
+_failing: dict[tuple[str, str, str], list[str]] = {}
 
 
 def reached(mutant: Mutant, pieces: Sequence[Piece]) -> list[Piece]:
@@ -116,6 +124,9 @@ def _evidence(mutant: Mutant, pieces: Sequence[Piece]) -> str:
 
 
 def _tests(mutant: Mutant, sources: Sources) -> list[str]:
+    if mutant.area in TESTED:  # what its own folder of tests does not see counts as not seen
+        folder = f"tests/{mutant.area}/"
+        return [name for name in tests_of(mutant.module, sources) if name.startswith(folder)]
     if mutant.area != "engine":
         return tests_of(mutant.module, sources)
     own = f"test_engine_{mutant.module.rpartition('.')[2]}.py"
@@ -126,38 +137,33 @@ def _tests(mutant: Mutant, sources: Sources) -> list[str]:
     return sorted(files, key=lambda name: not name.endswith(own))
 
 
-def _run_tests(
-    files: Sequence[str],
-    without: Sequence[str],
-    mutant: Mutant | None = None,
-    marks: str = QUICKLY,
-) -> str:
-    """The first test that fails, "" if none does; with an error or, for comparison, without."""
-    if mutant:
-        plant(mutant.module, mutant.source)
+def _run_tests(file: str, marks: str, mutant: Mutant, without: Sequence[str] | None = None) -> str:
+    """The first test of a file that fails, but for those left out; all that fail without a list."""
+    plant(mutant.module, mutant.source)
     os.chdir(ROOT)
-    failed = _First()
-    options = ["-x", "-q", "-p", "no:cacheprovider", "--noconftest", "-m", marks]
+    failed = _Failed()
+    options = ["-q", "-p", "no:cacheprovider", "--noconftest", "-m", marks]
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
-    options += [f"--deselect={name}" for name in without]
-    code = pytest.main([*options, *files], plugins=[failed])
-    if code not in (0, 1, 5) and not failed.name:  # passed, failed, none selected
+    options += [] if without is None else ["-x", *(f"--deselect={name}" for name in without)]
+    code = pytest.main([*options, file], plugins=[failed])
+    if code not in (0, 1, 2, 5) and not failed.names:  # passed, failed, not loaded, none selected
         raise RuntimeError(f"pytest ended with {code}")
-    return failed.name or (VOID if NOTHING else "")
+    return SEPARATOR.join(dict.fromkeys(failed.names)) or (VOID if NOTHING else "")
 
 
-class _First:
-    """A plugin that remembers the first failure."""
+class _Failed:
+    """A plugin that remembers the failures."""
 
-    name = ""
+    def __init__(self) -> None:
+        self.names: list[str] = []
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        if report.failed and not self.name:
-            self.name = report.nodeid
+        if report.failed:
+            self.names.append(report.nodeid)
 
     def pytest_collectreport(self, report: Any) -> None:
-        if report.failed and not self.name:
-            self.name = report.nodeid
+        if report.failed:
+            self.names.append(report.nodeid)
 
 
 def in_child(function: Callable[[], Any], seconds: int) -> Any:

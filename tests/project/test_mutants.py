@@ -121,6 +121,7 @@ def tests(tmp_path, monkeypatch):
     """What writes the only tests that a mutant meets."""
 
     def write(*lines: str) -> None:
+        monkeypatch.setattr(trial, "_failing", {})
         head = ["import torch", "from attnverify.mathematics import norms", "def test_it():"]
         body = [*head, *(f"    {line}" for line in lines)]
         (tmp_path / "test_it.py").write_text("\n".join(body) + "\n")
