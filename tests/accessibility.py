@@ -64,8 +64,6 @@ def violations(page: Page, axe: str) -> list[str]:
     page.evaluate(FLAT_MATH)
     # A color on its way from one theme to the other is none of the page's.
     page.add_style_tag(content="*, *::before, *::after { transition: none !important }")
-    # What is below the fold is looked at, too.
-    page.add_style_tag(content=".ledger { content-visibility: visible !important }")
     found = []
     for screen, (width, height) in SCREENS.items():
         page.set_viewport_size({"width": width, "height": height})

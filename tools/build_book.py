@@ -39,6 +39,7 @@ from attnverify.book.build.run_main import leave
 from attnverify.book.html.finish_pages import finish
 from attnverify.book.pages import practice
 from attnverify.book.pages.common import read_evidence
+from attnverify.book.sphinx.folding import FOLDER as STEPS
 from attnverify.derivation.notebook_sources import NOTEBOOKS
 from attnverify.runtime.cache import VARIABLE as STORE
 from attnverify.runtime.cache import Store, default
@@ -357,7 +358,8 @@ def build_html(
         repeat="WARNING",
     )
     html = staging / "_build" / "html"
-    errors = [p.name for p in html.rglob("*.html") if "katex-error" in p.read_text("utf-8")]
+    written = [*html.rglob("*.html"), *html.glob(f"_static/{STEPS}/**/*.js")]
+    errors = [p.name for p in written if "katex-error" in p.read_text("utf-8")]
     if errors:
         raise StageError(f"math errors (katex-error) in {', '.join(sorted(errors))}")
     return html

@@ -9,7 +9,7 @@ from bs4 import BeautifulSoup
 from pybtex.database import parse_string
 
 from attnverify.book.pages.common import anchor
-from attnverify.book.sphinx import citing, finding, previews
+from attnverify.book.sphinx import citing, previews, search_page
 from attnverify.topics import registry
 
 BASE = "https://x.invalid/book/"
@@ -47,8 +47,10 @@ def test_an_address_leads_to_the_box(base):
 
 def test_words_of_formulas_are_names_and_letters_and_no_layout():
     text = r"Words $\operatorname{osc}(e) \le \tanh\frac{\rho}{4}$ then $$\lVert X \rVert_2$$ end."
-    assert finding.formula_words(text) == ["le", "osc", "rho", "tanh"]
-    assert all(finding.formula_words(claim.statement) is not None for claim in registry.values())
+    assert search_page.formula_words(text) == ["le", "osc", "rho", "tanh"]
+    assert all(
+        search_page.formula_words(claim.statement) is not None for claim in registry.values()
+    )
 
 
 BODY = """<section><div class="proof attnverify-claim" id="claim-a"><p class="t">T</p>

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import myst_nb
 import pytest
+from bs4 import BeautifulSoup
 
 from attnverify.book.sphinx.extension import STATIC
+from attnverify.book.sphinx.folding import fold_steps, unfolded
 from pagechecks import soup
 from places import ROOT
 from visits import visiting
@@ -34,14 +36,54 @@ def test_every_cell_is_folded_and_its_outputs_are_not(built_book, pages):
 
 def test_boxes_of_the_ledger_have_formulas(built_book):
     """Every call of a cell has its box; a step is a formula or, where sides look alike, source."""
-    page = soup(built_book / CHAPTER)
-    boxes = page.select("div.ledger")
+    folded = (built_book / CHAPTER).read_text(encoding="utf-8")
+    boxes = BeautifulSoup(unfolded(folded, built_book / "_static"), "html.parser").select(".ledger")
     source = (ROOT / "notebooks" / "softmax.md").read_text()
     assert len(boxes) == source.count("ledger.derived(") + source.count("ledger.rejected(")
     for box in boxes:
         for step in box.select(":scope > ul:not(.ledger-given) > li"):
             assert step.select_one(".katex-display") or step.select_one("code"), step
             assert step.select_one("small").text[0] in "✓✗"
+
+
+def box(*names: str) -> str:
+    steps = "".join(
+        f"<li><p>{n} <small>✓ identity</small></p>\n<div><div>x</div></div></li>" for n in names
+    )
+    head = '<div class="ledger ledger-derived">\n<p><strong>Derived</strong> <code>a.b</code></p>'
+    return f"{head}\n<ul>{steps}</ul>\n</div>"
+
+
+def test_a_box_becomes_a_line_and_comes_back(tmp_path):
+    """Also two boxes that are alike; a line is not longer than one reads."""
+    boxes = [box("first", "second"), box("alone"), box("alone"), box(*["a long name " * 5] * 9)]
+    body = f"<p>before</p>{'<hr>'.join(boxes)}<p>after</p>"
+    folded, script = fold_steps(body, "steps/page.js")
+    (tmp_path / "steps").mkdir()
+    (tmp_path / "steps/page.js").write_text(script, encoding="utf-8")
+    lines = [line.get_text() for line in BeautifulSoup(folded, "html.parser").select("summary")]
+    assert lines[:2] == ["Derived a.b, 2 steps: first; second", "Derived a.b, 1 step: alone"]
+    assert lines[3].startswith("Derived a.b, 9 steps: a long") and lines[3].endswith("and 7 more")
+    assert "<div>x</div>" not in folded and unfolded(folded, tmp_path) == body
+    assert fold_steps("<p>no box</p>", "steps/page.js") == ("<p>no box</p>", "")
+
+
+def test_steps_are_fetched_when_a_box_is_opened(browser, site):
+    """All of a page's in one request, typeset; a script of another state of the page is refused."""
+    with visiting(browser, site) as visit:
+        page = visit.open(CHAPTER).page
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        assert page.locator(".ledger .katex").count() == 0
+        for place in (0, 1):
+            page.locator(".ledger > summary").nth(place).click()
+            page.locator(".ledger").nth(place).locator(".katex-display").first.wait_for()
+        assert page.locator(".ledger[data-steps]").count() == page.locator(".ledger").count() - 2
+        assert len([url for url in asked if "/steps/" in url]) == 1
+        page.reload()
+        page.evaluate("document.querySelector('.ledger').dataset.steps += '0'")
+        page.locator(".ledger > summary").first.click()
+        page.get_by_text("The steps could not be loaded.").wait_for()
 
 
 def is_open(page) -> list[bool]:
@@ -69,7 +111,8 @@ def test_the_switch_opens_all_and_is_remembered(browser, site):
 def test_what_is_folded_is_printed(browser, site):
     with visiting(browser, site) as visit:
         page = visit.open(CHAPTER).page
-        opened = "[...document.querySelectorAll('details')].every(d => d.open)"
+        # What is not loaded has one line, which is printed.
+        opened = "[...document.querySelectorAll('details:not([data-steps])')].every(d => d.open)"
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
         assert page.evaluate(opened)
         page.evaluate("dispatchEvent(new Event('afterprint'))")

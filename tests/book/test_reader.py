@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from attnverify.book.pages.common import anchor
-from attnverify.book.sphinx.finding import SUBJECTS
+from attnverify.book.sphinx.search_page import SUBJECTS
 from attnverify.topics import registry
 from pagechecks import soup
 from visits import FAINT, PHONE, SMALLEST_CONTRAST, visiting
@@ -137,17 +137,22 @@ def test_a_word_of_prose_finds_pages_alone(browser, site):
         assert first.get_attribute("href").startswith("book/notation.html")
 
 
-def test_excerpts_show_a_formula_once(browser, site):
-    """Neither the TeX of a formula nor its layout comes again after its text."""
+def test_results_have_first_sentences_and_chapters_come_first(browser, site):
+    """No page is loaded for them; a word of both is found in chapters before the reference."""
     with visiting(browser, site) as visit:
-        found(visit.page, site, "softmax.total-variation")
-        text = visit.page.evaluate(
-            "fetch('notebooks/softmax.html').then((r) => r.text()).then((t) =>"
-            " Search.htmlToText(t, '#claim-softmax-total-variation'))"
+        asked: list[str] = []
+        visit.page.on("request", lambda request: asked.append(request.url))
+        found(visit.page, site, "diameter")
+        visit.page.get_by_text("finished").wait_for()
+        results = visit.page.locator("#search-results ul.search > li")
+        pages = results.locator("a").evaluate_all("all => all.map(a => a.getAttribute('href'))")
+        assert pages[0].startswith("notebooks/") and any("book/api" in page for page in pages)
+        assert max(k for k, page in enumerate(pages) if "notebooks/" in page) < min(
+            k for k, page in enumerate(pages) if "book/api" in page
         )
-        assert "\\" not in text
-        assert text.count("tanh") == registry["softmax.total-variation"].statement.count("tanh")
-        assert "Cite this" not in text and "@incollection" not in text
+        assert "\\" not in (text := results.first.locator("p.context").inner_text())
+        assert 60 < len(text) < 300
+        assert [url for url in asked if url.endswith(".html")] == []
 
 
 def test_every_claim_has_a_permanent_address(browser, site, built_book):

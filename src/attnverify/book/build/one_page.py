@@ -17,6 +17,8 @@ from pathlib import Path
 
 import yaml
 
+from attnverify.book.sphinx.folding import unfolded
+
 #: The files that are made of the one page, without their ending.
 ONE_FILE = "attention-verified"
 TAG = re.compile(r"<[a-zA-Z][^<>]*>")
@@ -109,6 +111,7 @@ class Book:
         text = self._read(page)
         article = text[text.index("<article") : text.index("</article>")]
         article = article[article.index(">") + 1 :]
+        article = unfolded(article, self.folder / "_static")
         article = NARROW.sub("", SCRIPT.sub("", LEFT_OUT.sub("", article)))
         article = rewrite(article, page, set(self.order))
         before = len(self.solutions)

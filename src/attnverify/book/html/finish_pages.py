@@ -2,6 +2,7 @@
 
 - Icons come from the theme's icon fonts, so its script of 1.5 MB with all icons is left out.
 - Only the search page loads the search index.
+- Names, operators and brackets of code are in the color of its text, without an element each.
 - Pictures say how large they are, so the text does not jump when they arrive.
 - Markup that axe-core objects to is mended (:mod:`attnverify.book.sphinx.private_interfaces`).
 
@@ -24,6 +25,8 @@ SEARCH_SCRIPTS = re.compile(
 )
 #: Pages without the search scripts: the theme asks whether there is a global of this name.
 NO_SEARCH = "<script>var Search = null;</script></head>"
+#: Parts of code by the theme's short names: name, module, operator, punctuation, white space.
+PLAIN = re.compile(r'<span class="(?:n|nn|o|p|w)">([^<]*)</span>')
 IMAGE = re.compile(r'<img\b(?![^>]*\b(?:width|height)=)[^>]*\bsrc="([^":?]+)[^>]*>')
 SVG_SIZE = re.compile(r'<svg\b[^>]*?\bwidth="([\d.]+)pt"[^>]*?\bheight="([\d.]+)pt"')
 PIXELS_PER_POINT = 4 / 3  # CSS: 96 pixels and 72 points to the inch
@@ -32,7 +35,7 @@ PIXELS_PER_POINT = 4 / 3  # CSS: 96 pixels and 72 points to the inch
 def finish(root: Path) -> None:
     """Apply every step to the built book below ``root``."""
     for page in sorted(root.rglob("*.html")):
-        text = ICON_SCRIPT.sub("", page.read_text(encoding="utf-8"))
+        text = PLAIN.sub(r"\1", ICON_SCRIPT.sub("", page.read_text(encoding="utf-8")))
         for wrong, right in MENDS:
             text = re.sub(wrong, right, text)
         if page.name != "search.html":

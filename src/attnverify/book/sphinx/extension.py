@@ -45,7 +45,7 @@ PROOF_TYPE = {"counterexample": "example", "experiment": "example"}
 
 
 #: Extensions of their own.
-PARTS = ("sphinx.citing", "sphinx.finding", "sphinx.folding", "sphinx.previews")
+PARTS = ("sphinx.citing", "sphinx.search_page", "sphinx.folding", "sphinx.previews")
 PARTS += ("inpage.buttons",)
 
 

@@ -33,11 +33,11 @@ ATTRIBUTES = (
     ("sphinxcontrib.bibtex.domain", "BibtexDomain.citation_refs"),
     ("pybtex.plugin", "entry_points"),
 )
-#: Texts of files that must be there: (package, file, text). ``htmlToText`` makes the excerpts of
-#: the search page, which otherwise show each formula three times; pages leave two scripts out.
+#: Texts of files that must be there: (package, file, text). The search page gives scores to what
+#: ``searchtools.js`` finds; pages leave two scripts out.
 TEXTS = (
     ("sphinx", "registry.py", "self.html_inline_math_renderers"),
-    ("sphinx", "themes/basic/static/searchtools.js", "htmlToText: (htmlString, anchor)"),
+    ("sphinx", "themes/basic/static/searchtools.js", "if (Scorer.score) {"),
     ("pydata_sphinx_theme", "theme/pydata_sphinx_theme/layout.html", "searchindex.js"),
     (
         "pydata_sphinx_theme",

@@ -1,10 +1,13 @@
 // A switch that opens the code of all computations on a page, remembered for the next page.
 // What is folded is opened for printing and closed again after it; formulas get as small as paper asks.
+// The steps of a derivation are fetched when their box is opened, those of a page in one script.
 "use strict";
 
 (() => {
   const PAPER = 600; // CSS pixels that a sheet leaves a formula inside a box, of A4 the narrower
   const KEY = "attnverify-code";
+  const own = document.currentScript.src.replace(/folding\.js.*$/, "");
+  const fetched = new Map(); // address of a script -> promise of its boxes
   const computations = () =>
     document.querySelectorAll(".cell:not(.attnverify-draws) > details.above-input");
 
@@ -40,13 +43,44 @@
     show(button, remembered());
   }
 
+  let deliver; // what the script that loads hands its boxes to
+  window.attnverifySteps = (digest, boxes) => deliver(digest, boxes);
+
+  const fetchBoxes = (address) => {
+    if (!fetched.has(address)) {
+      fetched.set(address, new Promise((done) => {
+        const script = document.createElement("script");
+        deliver = (digest, boxes) => done(address.endsWith(digest) ? boxes : null);
+        script.src = own + address;
+        script.onerror = () => done(null);
+        document.head.append(script);
+      }));
+    }
+    return fetched.get(address);
+  };
+
+  async function fill(fold) {
+    const { steps, place } = fold.dataset;
+    if (!fold.open || !steps) return;
+    const boxes = await fetchBoxes(steps);
+    if (!boxes) {
+      fold.lastElementChild.textContent = "The steps could not be loaded. Load the page again.";
+      return;
+    }
+    delete fold.dataset.steps;
+    const box = document.createElement("div");
+    box.innerHTML = boxes[place];
+    box.querySelector(".ledger > p").remove(); // the line above says it
+    fold.lastElementChild.replaceWith(...box.firstElementChild.children);
+  }
+
   /** How many times wider than the sheet the widest part of a formula is that does not break. */
   function excess(formula) {
     return Math.max(...[...formula.querySelectorAll(".base")].map((e) => e.offsetWidth)) / PAPER;
   }
 
   function openForPrint() {
-    const closed = [...document.querySelectorAll("details:not([open])")];
+    const closed = [...document.querySelectorAll("details:not([open], [data-steps])")];
     for (const details of closed) details.open = true;
     const formulas = [...document.querySelectorAll(".katex-display > .katex > .katex-html")];
     const wide = formulas.map((e) => [e, excess(e)]).filter(([, times]) => times > 1);
@@ -66,6 +100,9 @@
     place.scrollIntoView();
   }
 
+  for (const fold of document.querySelectorAll("details[data-steps]")) {
+    fold.addEventListener("toggle", () => fill(fold));
+  }
   addEventListener("beforeprint", openForPrint);
   addEventListener("hashchange", reveal);
   workSwitch();

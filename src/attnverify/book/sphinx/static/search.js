@@ -1,6 +1,6 @@
 "use strict";
 // The search page: claims that match by id, number, title or formula, and the chapters on a subject,
-// stand above the pages that Sphinx finds. An excerpt of a page shows each formula once.
+// stand above the pages that Sphinx finds, each with its first sentences.
 (() => {
   const MOST = 12;
   const words = (text) => text.toLowerCase().match(/[\p{Letter}\p{Number}]+/gu) || [];
@@ -36,13 +36,20 @@
   const place = document.getElementById("search-results");
   if (query && place) list(query, place);
 
-  // Private to Sphinx: private_interfaces.py says what breaks without it.
-  const text = Search.htmlToText;
-  Search.htmlToText = (html, anchor) => {
-    const page = new DOMParser().parseFromString(html, "text/html");
-    const left = ".katex-html, annotation, script, .cell_input, button, h1, summary, .cell_output pre, "
-      + ".attnverify-details, .attnverify-footer";
-    page.querySelectorAll(left).forEach((e) => e.remove());
-    return text(page.documentElement.outerHTML, anchor);
-  };
+  /** The score of a result of Sphinx: chapters first, the reference of the API last. */
+  const CHAPTERS = /^(notebooks|claims)\//, REFERENCE = /^(book\/api|book\/generated|genindex)/;
+  Scorer.score = ([page, , , , score]) =>
+    score + (CHAPTERS.test(page) ? 30 : REFERENCE.test(page) ? -30 : 0);
+
+  new MutationObserver((changes) => {
+    for (const item of changes.flatMap((change) => [...change.addedNodes])) {
+      const link = item.localName === "li" && item.querySelector("a");
+      const text = link && attnverifyExcerpts[link.getAttribute("href").replace(/\.html.*/, "")];
+      if (!text || item.closest(".attnverify-found")) continue;
+      const excerpt = document.createElement("p");
+      excerpt.className = "context";
+      excerpt.textContent = text;
+      item.append(excerpt);
+    }
+  }).observe(document.getElementById("search-results"), { childList: true, subtree: true });
 })();

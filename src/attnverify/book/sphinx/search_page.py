@@ -1,8 +1,10 @@
 """The search page finds claims by id, number, title and the words of their formulas.
 
-Sphinx's search knows pages and headings. ``claims.js`` holds what is searched of each claim, and
-the chapters on subjects with other names in the literature; ``search.js`` lists what matches above
-the results of Sphinx. The search page alone loads both.
+Sphinx's search knows pages and headings. ``claims.js`` holds what is searched of each claim, the
+chapters on subjects with other names in the literature, and the first sentences of every page.
+``search.js`` lists what matches above the results of Sphinx, puts chapters before the reference of
+the API, and shows the first sentences below each result; Sphinx would load whole pages for that.
+The search page alone loads both.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import json
 import re
 from pathlib import Path
 
+from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
@@ -26,6 +29,14 @@ SUBJECTS = {
     "oversmoothing": COLLAPSE,
     "over-smoothing": COLLAPSE,
     "attention sink": ("decoder-masks", "trained-models"),
+    "residual connection": ("skip", "path-lengths"),
+    "layer normalization": ("norms", "layernorm"),
+    "token uniformity": COLLAPSE,
+    "entropy collapse": ("entropy", "both-collapses"),
+    "attention entropy": ("entropy", "both-collapses"),
+    "causal attention": ("decoder-masks",),
+    "sliding window": ("decoder-masks",),
+    "alibi": ("decoder-positions",),
     "rope": ("decoder-positions",),
     "rotary position embedding": ("decoder-positions",),
 }
@@ -37,6 +48,7 @@ LAYOUT = frozenset(
     textstyle displaystyle mathrm mathbf mathbb mathcal operatorname frac tfrac dfrac lVert rVert
     lvert rvert label nonumber""".split()
 )
+LONGEST = 260  # characters of a page's first sentences
 
 
 def formula_words(statement: str) -> list[str]:
@@ -66,10 +78,28 @@ def entries(env: BuildEnvironment) -> list[list[str]]:
     return found
 
 
+def first_sentences(app: Sphinx, doctree: nodes.document) -> None:
+    """Remember the first paragraph of a page, in the words of a line of text."""
+    for paragraph in doctree.findall(nodes.paragraph):
+        text = re.sub(r"[\\{}$]", "", " ".join(paragraph.astext().split()))
+        text = text.removeprefix("The result. ")
+        if len(text) > LONGEST / 4:
+            cut = text if len(text) <= LONGEST else f"{text[:LONGEST].rpartition(' ')[0]} …"
+            _excerpts(app.env)[app.env.docname] = cut
+            return
+
+
+def _excerpts(env: BuildEnvironment) -> dict[str, str]:
+    if not hasattr(env, "attnverify_excerpts"):
+        env.attnverify_excerpts = {}  # type: ignore
+    return env.attnverify_excerpts  # type: ignore
+
+
 def write_data(app: Sphinx, exception: Exception | None) -> None:
     """Write the file that the search page searches."""
     if exception is None and app.builder.name == "html":
-        text = f"var attnverifyFound = {json.dumps(entries(app.env))};\n"
+        data = {"Found": entries(app.env), "Excerpts": _excerpts(app.env)}
+        text = "".join(f"var attnverify{k} = {json.dumps(v)};\n" for k, v in data.items())
         Path(app.outdir, "_static", DATA).write_text(text, encoding="utf-8")
 
 
@@ -82,6 +112,7 @@ def add_scripts(app: Sphinx, pagename: str, templatename: str, context: dict, do
 
 def setup(app: Sphinx) -> dict:
     """Connect the hooks."""
+    app.connect("doctree-read", first_sentences)
     app.connect("html-page-context", add_scripts)
     app.connect("build-finished", write_data)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
