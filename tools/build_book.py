@@ -39,7 +39,6 @@ from attnverify.book.build.run_main import leave
 from attnverify.book.html.finish_pages import finish
 from attnverify.book.pages import practice
 from attnverify.book.pages.common import read_evidence
-from attnverify.book.sphinx.folding import FOLDER as STEPS
 from attnverify.derivation.notebook_sources import NOTEBOOKS
 from attnverify.runtime.cache import VARIABLE as STORE
 from attnverify.runtime.cache import Store, default
@@ -358,7 +357,7 @@ def build_html(
         repeat="WARNING",
     )
     html = staging / "_build" / "html"
-    written = [*html.rglob("*.html"), *html.glob(f"_static/{STEPS}/**/*.js")]
+    written = [*html.rglob("*.html"), *html.glob("_static/steps/**/*.js")]
     errors = [p.name for p in written if "katex-error" in p.read_text("utf-8")]
     if errors:
         raise StageError(f"math errors (katex-error) in {', '.join(sorted(errors))}")

@@ -17,8 +17,6 @@ from pathlib import Path
 
 import yaml
 
-from attnverify.book.sphinx.folding import unfolded
-
 #: The files that are made of the one page, without their ending.
 ONE_FILE = "attention-verified"
 TAG = re.compile(r"<[a-zA-Z][^<>]*>")
@@ -108,6 +106,8 @@ class Book:
 
     def chapter(self, page: str) -> str:
         """One page's article, ready to be joined."""
+        from attnverify.book.sphinx.folding import unfolded  # loads Sphinx
+
         text = self._read(page)
         article = text[text.index("<article") : text.index("</article>")]
         article = article[article.index(">") + 1 :]
