@@ -96,11 +96,14 @@ def _swap_class(old: type, new: type) -> None:
 
 
 def _bind(here: types.ModuleType, name: str, old: Any, new: Any) -> None:
-    """A value bound anew, also in the modules that import it by name."""
+    """A value bound anew, also in the modules that import it by name; one that is the same stays."""
+    new = _at_home(new, here)
+    if _same(old, new):
+        return
     for module in [m for m in list(sys.modules.values()) if isinstance(m, types.ModuleType)]:
         if module is here or (old is not None and vars(module).get(name) is old):
             if module is here or _of_project(module):
-                setattr(module, name, _at_home(new, here))
+                setattr(module, name, new)
 
 
 def _of_project(module: types.ModuleType) -> bool:
@@ -108,10 +111,26 @@ def _of_project(module: types.ModuleType) -> bool:
 
 
 def _at_home(new: Any, here: types.ModuleType) -> Any:
-    """A function that is new sees the module's own names."""
+    """What is new with the module's own functions and classes, which others know; also in tables."""
     if isinstance(new, types.FunctionType) and new.__module__ == here.__name__:
+        own = _known(new)
+        if own is not new:
+            return own
         return types.FunctionType(new.__code__, vars(here), new.__name__, new.__defaults__)
+    if isinstance(new, type):
+        return _known(new)
+    if type(new) is dict:
+        return {_at_home(key, here): _at_home(value, here) for key, value in new.items()}
+    if type(new) in (list, tuple, set, frozenset):
+        return type(new)(_at_home(value, here) for value in new)
     return new
+
+
+def _same(old: Any, new: Any) -> bool:
+    try:
+        return type(old) is type(new) and bool(old == new)
+    except (TypeError, ValueError, RuntimeError):  # arrays do not compare to one truth
+        return False
 
 
 #: Whether something was to be scaled that is no number: then a mutant may have changed nothing.

@@ -12,6 +12,7 @@ import torch
 
 import mutants
 from attnverify.experiments import phase_diagram
+from attnverify.inspection import families
 from attnverify.mathematics import norms
 from attnverify.runtime.source_dependencies import Sources
 from mutation import engine, pieces, plant, rules, trial
@@ -166,6 +167,18 @@ def test_a_default_is_the_function_that_the_module_has():
         return [default is phase_diagram.concentrated, default.__name__]
 
     assert trial.in_child(inside, 60) == [True, "concentrated"]
+
+
+def test_a_table_has_the_functions_that_the_module_has():
+    """What they make is of the classes that others know; the text as it is changes nothing."""
+    source = Path(families.__file__).read_text(encoding="utf-8")
+
+    def inside() -> list:
+        held, table = families.albert, families.FAMILIES
+        plant.plant(families.__name__, source)
+        return [held is families.albert, table is families.FAMILIES]
+
+    assert trial.in_child(inside, 60) == [True, True]
 
 
 def test_what_has_no_number_to_scale_is_no_mutant(known, tests):
