@@ -96,7 +96,7 @@ def _swap_class(old: type, new: type) -> None:
 
 
 def _bind(here: types.ModuleType, name: str, old: Any, new: Any) -> None:
-    """A value bound anew, also in the modules that import it by name; one that is the same stays."""
+    """A value bound anew, also in the modules that import it by name, unless it is the same."""
     new = _at_home(new, here)
     if _same(old, new):
         return
@@ -111,7 +111,7 @@ def _of_project(module: types.ModuleType) -> bool:
 
 
 def _at_home(new: Any, here: types.ModuleType) -> Any:
-    """What is new with the module's own functions and classes, which others know; also in tables."""
+    """What is new, with the functions and classes that others know; also those in tables."""
     if isinstance(new, types.FunctionType) and new.__module__ == here.__name__:
         own = _known(new)
         if own is not new:
