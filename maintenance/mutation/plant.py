@@ -122,7 +122,8 @@ def _at_home(new: Any, here: types.ModuleType) -> Any:
     if type(new) is dict:
         return {_at_home(key, here): _at_home(value, here) for key, value in new.items()}
     if type(new) in (list, tuple, set, frozenset):
-        return type(new)(_at_home(value, here) for value in new)
+        made: Any = type(new)
+        return made(_at_home(value, here) for value in new)
     return new
 
 
