@@ -121,9 +121,8 @@ def _at_home(new: Any, here: types.ModuleType) -> Any:
         return _known(new)
     if type(new) is dict:
         return {_at_home(key, here): _at_home(value, here) for key, value in new.items()}
-    if type(new) in (list, tuple, set, frozenset):
-        made: Any = type(new)
-        return made(_at_home(value, here) for value in new)
+    if isinstance(new, list | tuple | set | frozenset) and type(new).__module__ == "builtins":
+        return type(new)(_at_home(value, here) for value in new)
     return new
 
 

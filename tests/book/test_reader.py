@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pytest
 
 from attnverify.book.pages.common import anchor
@@ -153,6 +154,13 @@ def test_results_have_first_sentences_and_chapters_come_first(browser, site):
         assert "\\" not in (text := results.first.locator("p.context").inner_text())
         assert 60 < len(text) < 300
         assert [url for url in asked if url.endswith(".html")] == []
+
+
+def test_the_index_has_no_name_twice(built_book):
+    """The general index, a quarter of it, repeats the objects of the API."""
+    text = (built_book / "searchindex.js").read_text(encoding="utf-8")
+    index = json.loads(text.strip().removeprefix("Search.setIndex(").removesuffix(")"))
+    assert index["indexentries"] == {} and "attnverify" in index["objects"] and index["terms"]
 
 
 def test_every_claim_has_a_permanent_address(browser, site, built_book):

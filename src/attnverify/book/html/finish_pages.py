@@ -1,7 +1,7 @@
 """Finish the pages of a built book: drop scripts they do not need, mend the theme's markup.
 
 - Icons come from the theme's icon fonts, so its script of 1.5 MB with all icons is left out.
-- Only the search page loads the search index.
+- Only the search page loads the search index, which leaves out what it would have twice.
 - Names, operators and brackets of code are in the color of its text, without an element each.
 - Pictures say how large they are, so the text does not jump when they arrive.
 - Markup that axe-core objects to is mended (:mod:`attnverify.book.sphinx.private_interfaces`).
@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from functools import cache
@@ -41,8 +42,17 @@ def finish(root: Path) -> None:
         if page.name != "search.html":
             text = SEARCH_SCRIPTS.sub("", text).replace("</head>", NO_SEARCH, 1)
         write_text(page, with_sizes(text, page.parent))
+    if (index := root / "searchindex.js").is_file():
+        write_text(index, without_entries(index.read_text(encoding="utf-8")))
     for path in [*root.rglob("*.map"), *root.rglob("fontawesome.js*")]:
         path.unlink(missing_ok=True)
+
+
+def without_entries(index: str) -> str:
+    """The search index without the general index: a quarter of it, names that `objects` has."""
+    start, end = "Search.setIndex(", ")"
+    data = json.loads(index.strip().removeprefix(start).removesuffix(end))
+    return f"{start}{json.dumps(data | {'indexentries': {}}, separators=(',', ':'))}{end}\n"
 
 
 def with_sizes(page: str, folder: Path) -> str:
