@@ -14,7 +14,7 @@ import yaml
 from bs4 import BeautifulSoup
 
 import build_book
-from attnverify.book.sphinx.bookchain import COLAB_BRANCH
+from attnverify.book.sphinx.build_hooks import COLAB_BRANCH
 from attnverify.topics import registry
 from pagechecks import (
     TEMPLATES,

@@ -27,7 +27,7 @@ from packaging.version import Version
 
 import build_book
 from attnverify.book.build import execute_notebooks, page_python
-from attnverify.book.sphinx import bookchain, downloads
+from attnverify.book.sphinx import build_hooks, downloads
 from attnverify.derivation import notebook_sources as notebooks
 from attnverify.runtime.source_dependencies import Sources
 from places import ROOT
@@ -133,7 +133,7 @@ def test_the_notebooks_of_colab_are_one_commit_on_a_branch(tmp_path):
             capture_output=True,
         )
         (notebooks / name).unlink()
-    branch = bookchain.COLAB_BRANCH
+    branch = build_hooks.COLAB_BRANCH
     listing = git("-C", remote, "ls-tree", "-r", "--name-only", branch)
     assert listing == "notebooks/new.ipynb\n"
     assert git("-C", remote, "rev-list", "--count", branch) == "1\n"
@@ -152,8 +152,8 @@ def test_colab_opens_the_pushed_notebook_and_binder_the_source():
     page, buttons = "notebooks/one", launch_buttons("main", "notebooks/one")
     app = SimpleNamespace(config=SimpleNamespace(html_theme_options={"repository_branch": "main"}))
     groups = [{"label": "download-buttons"}, {"label": "launch-buttons", "buttons": buttons}]
-    bookchain.point_to_notebooks(app, page, "", {"header_buttons": groups}, None)
-    branch = bookchain.COLAB_BRANCH
+    build_hooks.point_to_notebooks(app, page, "", {"header_buttons": groups}, None)
+    branch = build_hooks.COLAB_BRANCH
     assert [b["url"] for b in buttons] == [
         f"https://colab.invalid/github/a/b/blob/{branch}/notebooks/one.ipynb",
         "https://binder.invalid/v2/gh/a/b/main?urlpath=lab/tree/notebooks/one.md",

@@ -8,7 +8,7 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
-from attnverify.book.pages import oneline, tables
+from attnverify.book.pages import evidence_line, tables
 from attnverify.book.pages.common import Evidence, anchor
 from attnverify.book.sphinx.links import ALL, ClaimRole, evidence_of, show, status_badge
 from attnverify.support.errors import InputError
@@ -59,7 +59,7 @@ class EvidenceDirective(SphinxDirective):
         line = nodes.paragraph(classes=["attnverify-evidence"])
         line["ids"] = [anchor(claim.id, "evidence")]
         box = self._link("", "claim", claim.id, claim.title)
-        found = oneline.text(claim, evidence)
+        found = evidence_line.text(claim, evidence)
         line += [box, nodes.Text(" "), status_badge(evidence.status(claim.id))]
         line += [nodes.Text(f" {found}.")]
         return line

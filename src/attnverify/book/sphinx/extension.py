@@ -22,7 +22,7 @@ from sphinx_proof.proof_type import PROOF_TYPES
 
 from attnverify.book.pages.common import Evidence, anchor, escape
 from attnverify.book.sphinx import evidence as evidence_boxes
-from attnverify.book.sphinx import formalbox
+from attnverify.book.sphinx import formal_statement
 from attnverify.book.sphinx.links import (
     ALL,
     ClaimRole,
@@ -92,7 +92,7 @@ class ClaimDirective(SphinxDirective):
         evidence = evidence_of(self.env)
         first = nodes.paragraph()
         first += [status_badge(evidence.status(claim.id)), nodes.Text(" ")]
-        first += formalbox.link(claim, evidence, self.env.docname)
+        first += formal_statement.link(claim, evidence, self.env.docname)
         for parsed in footer.findall(nodes.paragraph):
             first += parsed.children
         last = nodes.paragraph()
@@ -104,7 +104,7 @@ class ClaimDirective(SphinxDirective):
         last += [self._link("claim-evidence", claim.id, "evidence"), nodes.Text(" · ")]
         last += nodes.literal("", claim.id)
         footer.children = []
-        footer += [first, last, *formalbox.folded(claim, evidence)]
+        footer += [first, last, *formal_statement.folded(claim, evidence)]
         return footer
 
     @staticmethod

@@ -22,7 +22,7 @@ from attnverify.book.sphinx.links import box_of
 from attnverify.topics import registry
 
 DATA = "claims.js"
-COLLAPSE = ("collapse-summary", "collapse-composite", "collapse-relative")
+COLLAPSE = ("start", "collapse-sharp", "collapse-relative", "collapse-summary")
 #: Names of a subject, as the literature has them, and the chapters on it.
 SUBJECTS = {
     "rank collapse": COLLAPSE,

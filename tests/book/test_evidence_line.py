@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import evidence_files
-from attnverify.book.pages import oneline, tables
+from attnverify.book.pages import evidence_line, tables
 from attnverify.book.pages.common import Evidence
 from attnverify.checking.definition_agreement import LIMITS as BY_DEFINITION
 from attnverify.checking.gather import SAMPLED
@@ -42,7 +42,7 @@ def told(id: str, *pieces: Record | TwinRecord, status: str = "verified", reason
     entry: dict[str, Any] = {"status": status, "reasons": list(reasons)}
     entry["evidence"] = [p.as_json() for p in pieces if isinstance(p, Record)]
     entry["twins"] = [p.as_json() for p in pieces if isinstance(p, TwinRecord)]
-    return oneline.text(registry[id], Evidence(claims={id: entry}))
+    return evidence_line.text(registry[id], Evidence(claims={id: entry}))
 
 
 def changed(record: Record, **changes: Any) -> Record:
@@ -103,7 +103,7 @@ def test_what_it_rests_on_is_told():
 
 
 def test_no_evidence():
-    assert told(TV) == oneline.text(registry[TV], Evidence()) == "no evidence gathered"
+    assert told(TV) == evidence_line.text(registry[TV], Evidence()) == "no evidence gathered"
 
 
 def test_identities_have_no_ratio_but_an_error():
