@@ -24,20 +24,27 @@ WIDTHS = range(1, 21)  # log2
 DEPTH = HEADS = 12  # of BERT
 FINDINGS = (
     (
-        "Tokens closer than a threshold become alike under attention alone. Others need not.",
-        "Two tokens and one head whose value map has norm 2, without skip connections, MLPs and "
-        "norms, from 0.9 to 1.01 times the threshold. Each "
-        "curve attains the {claim}`sharp bound <collapse.sharp-layer>`; "
-        "{claim}`the threshold <collapse.threshold>` is exact.",
+        "One head, attention alone: tokens closer than a threshold become alike. Others need not.",
+        "{claim}`The threshold <collapse.threshold>` is a distance. Two bounds on all layers set "
+        "it: a number v above 1 for the norms of the value maps, and one for the norms of "
+        "$W_{QK}$. There are no skip connections, MLPs, norms or masks. Below the threshold the "
+        "distance in the end falls {claim}`doubly exponentially <collapse.sharp-depth>`. Two "
+        "tokens at the threshold can stay there. The curves show two tokens for v = 2, from 0.9 "
+        "to 1.01 times the threshold. Each attains the "
+        "{claim}`sharp bound <collapse.sharp-layer>`.",
     ),
     (
-        "The printed theorem for many heads, as we read it, is false for wide layers.",
-        "Above 1 the published bound is broken: for small scores proved "
-        "{claim}`from width 15,874 on <collapse.multi-head-small-width>`, and {claim}`certified "
-        "<collapse.multi-head-as-printed>` at the widths 14,330, 15,874, 16,000, 20,000 and "
-        "2²⁰. This is version 1; with the factor γ of version 2 it fails from width 179 on, for "
-        "many tokens ({doc}`one table </notebooks/collapse-width>`). The curve is the "
-        "{claim}`corrected theorem <collapse.multi-head-dimension>`, in the limit of small scores.",
+        "The theorem of Dong et al. for many heads, as read here, is false for some wide layers.",
+        "Theorem 2.3 of {cite}`dong2021` bounds the residual after a layer of several heads. In "
+        "arXiv version 1 the bound has no factor γ. There it fails for some layers of two heads at "
+        "every width from 14,330 on, and with arbitrarily small scores "
+        "{claim}`from width 15,874 on <collapse.multi-head-small-width>`. Failures are "
+        "{claim}`certified <collapse.multi-head-as-printed>` at the widths 14,330, 15,874, 16,000, "
+        "20,000 and 2²⁰. With the factor γ of version 2 it fails "
+        "{claim}`from width 179 on <collapse.multi-head-gamma>`, there with 178 tokens. "
+        "{doc}`One table </notebooks/collapse-width>` says what is true, false and open. The curve "
+        "is the largest residual over the bound of version 1, for small scores and many tokens, by "
+        "the {claim}`corrected theorem <collapse.multi-head-dimension>`. Above 1 the bound fails.",
     ),
     (
         "All 13¹² paths of a network of BERT's size are summed exactly, by length.",
@@ -47,10 +54,12 @@ FINDINGS = (
         "the paths.",
     ),
     (
-        "In three trained models, most paths are long, and their sum carries little of the output.",
-        "Each dot is one text, with attention held fixed: the signed share of the output that "
-        "comes through more than half of the layers, beside the share of such paths in number. "
-        "Reports of "
+        "In three trained models the long paths, most of all paths, have a small net share.",
+        "Long paths pass through more than half of the layers. That they are most paths is "
+        "counting: a layer offers several heads, but one skip connection. Each dot is one text. It "
+        "shows the net share of the long paths, with attention held fixed: the signed projection "
+        "of their sum onto the output, the mean token removed. Parts can cancel, so a small share "
+        "does not mean small parts. Each square is their share in number. Reports of "
         "{doc}`attnverify inspect </book/inspect>` on {claim}`three models "
         "<experiment.three-models>`.",
     ),
@@ -114,7 +123,7 @@ def by_length() -> Figure:
 
 
 def of_long_paths() -> Figure:
-    """Share of long paths in number, near 1, and in the output, near 0, for each text and model."""
+    """Share of long paths in number, above 0.8, and net share in the output, near 0, by text."""
     figure, axes = _axes("", "share of the long paths")
     rows = experiments.committed("three-models").rows
     for place, subject in enumerate(looked.SUBJECTS):
