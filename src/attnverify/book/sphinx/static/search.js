@@ -36,10 +36,10 @@
   const place = document.getElementById("search-results");
   if (query && place) list(query, place);
 
-  /** The score of a result of Sphinx: chapters first, the reference of the API last. */
-  const CHAPTERS = /^(notebooks|claims)\//, REFERENCE = /^(book\/api|book\/generated|genindex)/;
+  /** The score of a result: the API last; a word in a title is worth 15, in a text 5. */
+  const CHAPTERS = /^notebooks\//, REFERENCE = /^(book\/api|book\/generated|genindex)/;
   Scorer.score = ([page, , , , score]) =>
-    score + (CHAPTERS.test(page) ? 30 : REFERENCE.test(page) ? -30 : 0);
+    score + (CHAPTERS.test(page) ? 4 : REFERENCE.test(page) ? -30 : 0);
 
   new MutationObserver((changes) => {
     for (const item of changes.flatMap((change) => [...change.addedNodes])) {
