@@ -84,7 +84,8 @@ def _failure_in(mutant: Mutant, file: str, marks: str) -> str:
             return seen
         if key not in _failing:
             same = in_child(partial(run, _none(mutant)), seconds)
-            _failing[key] = [file] if same.startswith(ENDED) else same.split(SEPARATOR)
+            names = [file] if same.startswith(ENDED) else same.split(SEPARATOR)
+            _failing[key] = [name for name in names if name not in ("", VOID)]
         if file in _failing[key]:  # out of time without the error too
             return ""
         if seen.startswith(ENDED):
