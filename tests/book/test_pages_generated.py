@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+import attnverify as av
 import evidence_files
 from attnverify.book.pages import errata, status
 from attnverify.book.pages.__main__ import main, write
@@ -254,3 +255,28 @@ def test_pages_know_no_times(tmp_path):
     file = evidence_files.write(tmp_path / "e.json")
     assert file.read_text().count('"seconds"') > 100
     assert "seconds" not in json.dumps(dict(read_evidence(file).claims))
+
+
+def test_figures_of_the_practice_page_are_those_of_the_tables(pages):
+    """Perplexities on text with MLPs, and the residual of the trained encoder after six layers."""
+    rows = [
+        row
+        for row in av.experiments.committed("locater").rows
+        if row["source"] == "text" and row["architecture"] == "with MLPs"
+    ]
+    by = {(r["rate"], r["strength"], r["target"]): r for r in rows}
+    unpenalized = by[0.03, 0.0, 0.0]
+    best = min(row["perplexity"] for key, row in by.items() if key[0] == 0.03)
+    told = [unpenalized["perplexity"], by[0.01, 0.0, 0.0]["perplexity"], best]
+    told += [by[0.01, 0.001, 0.0]["perplexity"]]
+    words = " ".join(pages["practice.md"].split())
+    assert f"fell to {unpenalized['final_entropy']:.2f} at the learning rate 0.03" in words
+    first, second, third, fourth = (f"{value:.1f}" for value in told)
+    assert f"the perplexity was {first}. The rate 0.01 gave {second}," in words
+    assert f"at the high rate {third}." in words and f"$W_{{QK}}$ gave {fourth} (" in words
+    stacks = av.experiments.committed("architectures").rows
+    trained = [r for r in stacks if r["model"] == "MiniLM, trained" and r["layer"] == 6]
+    found = {row["variant"]: row["mean"] for row in trained}
+    whole = found["attention + skip + mlp + norm"]
+    assert f"it is {min(whole):.2f} to {max(whole):.2f} after six layers" in words
+    assert max(found["attention"]) < 1e-160 and "it is below $10^{-160}$" in words

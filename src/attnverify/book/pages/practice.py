@@ -10,29 +10,42 @@ import yaml
 INTRO = """\
 # In practice
 
-What someone who trains or analyzes models can do differently after each chapter. A *path* takes,
-in each layer, one head or the skip connection. The *share* of some paths is the projection of their
-sum onto the output, the mean token removed, over the output's squared norm. It is a net quantity:
-it has a sign, and parts can cancel. Five to begin with:
+What someone who trains or analyzes models can do differently: first by question, then chapter by
+chapter. {doc}`/book/inspect` measures most of these quantities on a model of yours.
 
-1. **Log the relative residual by layer**: the norm of the tokens minus their mean, over the norm
-   of the tokens. Near 0 means that tokens are alike ({doc}`/notebooks/collapse-relative`). Log it
-   also without the first token: one very long token can hide that all others are equal.
-2. **Log the entropy of single attention rows**, not only its average, which hides rows of low
-   entropy ({doc}`/notebooks/both-collapses`). In one experiment, on text with MLPs, it fell to near
-   0 at three times the learning rate that was best in a pilot. There the lower rate helped more
-   than any penalty at the high rate ({doc}`/notebooks/locater`).
-3. **Prune no path because its share of the output is small**: a share is measured with attention
-   held fixed ({doc}`/notebooks/trained-models`).
-4. **Do not read sources off attention rollout**: in the encoder and the ALBERT measured, it names
-   another token than the one with the largest part, in most rows. In the small decoder the two
-   agree in 22 to 56 percent of the rows. Parts are this book's measure, with attention held fixed
-   ({doc}`/notebooks/trained-models`).
-5. **Expect no theorem here to promise collapse of a whole trained model.** Each covers part of a
-   layer, and its chapter says which ({doc}`/book/limits`).
+## By question
 
-{doc}`/book/inspect` measures most of these quantities on a model of yours. Each item below uses the
-words of its chapter, which has the theorems, hypotheses and limits behind it.
+**Do my tokens become alike?** Log the *relative residual* by layer: the norm of the tokens minus
+their mean, over the norm of the tokens. Log it also without the first token, because one very long
+token can hide that all others are equal. Near 0 means that tokens are alike. In the trained encoder
+measured here it is 0.75 to 0.92 after six layers. With its skip connections, MLPs and norms taken
+out, it is below $10^{-160}$ ({doc}`/notebooks/architectures`). If yours falls, look at the skip
+connections and at the deviation of the initial weights.
+
+**Training became unstable. Is it the attention?** Log the entropy of single attention rows, over
+the logarithm of the number of keys. The average hides rows of low entropy
+({doc}`/notebooks/both-collapses`). In one experiment on text with MLPs (two layers, five seeds) it
+fell to 0.02 at the learning rate 0.03, three times the best of a pilot, and the perplexity was
+19.7. The rate 0.01 gave 10.5, the best penalty at the high rate 13.8. So try a lower learning rate
+first. At the rate 0.01 a penalty that only shrinks $W_{QK}$ gave 10.0 ({doc}`/notebooks/locater`).
+
+**I choose masks, windows or positions.** Before layer $(n-1)/(w-1)$ the last of $n$ tokens has not
+seen the first, if the window is $w$ tokens ({doc}`/notebooks/decoder-masks`). Mask padding with
+$-\\infty$. With rotary angles, count the planes with $m\\theta_p \\le \\pi/3$ at the distances $m$
+that you need ({doc}`/notebooks/decoder-positions`).
+
+**Which layers did an output come through?** Compute shares by path length. A *path* takes, in each
+layer, one head or the skip connection. The *share* of some paths is the projection of their sum
+onto the output, the mean token removed, over the output's squared norm. It has a sign, and parts
+can cancel. So prune no path because its share is small. Do not read sources off attention rollout:
+in the encoder and the ALBERT measured here it mostly names another token than the one with the
+largest part; in the small decoder the two agree in 22 to 56 percent of the rows
+({doc}`/notebooks/trained-models`).
+
+**Does a theorem promise that my model collapses, or that it does not?** No theorem here covers a
+whole trained model. Each covers part of a layer, and its chapter says which ({doc}`/book/limits`).
+
+The items below use the words of their chapters, which have the theorems, hypotheses and limits.
 """
 ADVICE = re.compile(r"^\*\*For practice\.\*\* (.+)$", re.M)
 TITLE = re.compile(r"^# (.+)$", re.M)
