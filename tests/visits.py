@@ -30,6 +30,12 @@ PHONE, DESK = (390, 844), (1280, 900)
 #: Milliseconds after which a page is given up: a slow machine is no fault of a page.
 PATIENCE = 300_000
 SMALLEST_CONTRAST = 4.5
+#: Opens all that is folded, and waits for the steps of derivations, which are fetched.
+OPEN_ALL = """async (place) => {
+  const within = place ?? document;
+  for (const fold of within.querySelectorAll("details")) fold.open = true;
+  while (within.querySelector("details[data-steps]")) await new Promise((f) => setTimeout(f, 20));
+}"""
 
 
 @contextlib.contextmanager

@@ -34,6 +34,7 @@ from visits import (
     FAINT,
     MOST_MOVED,
     MOVED,
+    OPEN_ALL,
     PHONE,
     SMALLEST_CONTRAST,
     STICKING_OUT,
@@ -53,7 +54,6 @@ CUT_OFF = """() => [...document.querySelectorAll("article .katex-display .katex-
     base.getBoundingClientRect().left + box.scrollLeft < box.getBoundingClientRect().left - 2))
   .map((box) => box.textContent.slice(0, 60))"""
 
-OPEN_ALL = "for (const details of document.querySelectorAll('details')) details.open = true"
 LOADED_FONTS = "[...document.fonts].filter(f => f.status == 'loaded').map(f => f.family)"
 
 

@@ -18,7 +18,7 @@ from attnverify.derivation import notebook_sources
 from falsified import falsified
 from places import ROOT
 from tiers import in_tiers
-from visits import DESK, FAINT, PHONE, SMALLEST_CONTRAST, STICKING_OUT, visiting
+from visits import DESK, FAINT, OPEN_ALL, PHONE, SMALLEST_CONTRAST, STICKING_OUT, visiting
 
 # The first of these tests may have to build the book.
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(3000)]
@@ -110,6 +110,7 @@ def test_every_derivation_runs_and_shows_the_boxes_of_the_book(windows, name):
     seconds = []
     for k, source in enumerate(CELLS[name]):
         cell = cells.nth(k)
+        cell.evaluate(OPEN_ALL)
         printed = cell.evaluate("(c) => (" + SAID + ")(c.querySelector('.cell_output'))")
         cell.locator(".inpage-open").click()
         panel = cell.locator(".inpage-panel")
