@@ -487,6 +487,13 @@ def test_memory_is_asked_for_before_the_run(bert, monkeypatch):
         av.inspect(bert, [3, 4])
 
 
+def test_a_picture_has_as_many_tokens_as_the_model_makes_of_it():
+    model, pictures = modelzoo.model("vit"), modelzoo.inputs("vit")
+    subject = Subject.of(model)
+    shape = Inputs.of(subject.model, subject.architecture, pictures).shape
+    assert shape == tuple(model(pictures).last_hidden_state.shape[:2]) == (2, 5)
+
+
 def test_memory_grows_with_the_work(bert):
     subject = Subject.of(bert)
     short, long = (

@@ -11,7 +11,7 @@ from torch import nn
 import attnverify as av
 import modelzoo
 from attnverify.arithmetic import ops
-from attnverify.inspection import command, shares, texts, words
+from attnverify.inspection import command, layers, shares, texts, words
 from attnverify.inspection import trace as trace_module
 from attnverify.inspection.drawings import figures, grid
 from attnverify.inspection.findings import dumps
@@ -214,6 +214,21 @@ def test_shares_of_nearly_equal_tokens(size):
         *parts, whole = (norms.mean_centered(ops.balls(x)) for x in [*sums[:, 0], Y[0]])
         stated = [float((part * whole).sum() / (whole * whole).sum()) for part in parts]
     assert found[:3] == pytest.approx(stated, abs=100 * HERE / size)
+
+
+def test_tokens_that_float64_tells_apart_have_a_factor():
+    """They differ by 2^-35 of their size, which is 2^18 units of rounding; the cube is none."""
+    near = tokens(1).double() + 2.0**-35 * tokens().double()
+    row = av.inspect(encoder(1.0).double(), near).layers[0]
+    assert 2.0**-36 < row["diameter"] < 2.0**-30 and row["factor"] is not None
+
+
+@pytest.mark.parametrize("power", [-40, -1, 40])
+def test_the_relative_residual_has_no_unit(power):
+    """Tokens times a power of two have the same one, to the last bit; only zeros have none."""
+    X = tokens()
+    assert layers.relative_residual(X * 2.0**power) == layers.relative_residual(X)
+    assert layers.relative_residual(0 * X) is None
 
 
 def test_equal_numbers_have_one_rank():
