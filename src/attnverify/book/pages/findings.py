@@ -55,11 +55,10 @@ FINDINGS = (
     ),
     (
         "In three trained models the long paths, most of all paths, have a small net share.",
-        "Long paths pass through more than half of the layers. That they are most paths is "
-        "counting: a layer offers several heads, but one skip connection. Each dot is one text. It "
-        "shows the net share of the long paths, with attention held fixed: the signed projection "
-        "of their sum onto the output, the mean token removed. Parts can cancel, so a small share "
-        "does not mean small parts. Each square is their share in number. Reports of "
+        "Long paths pass through more than half of the layers. A square is their share in number, "
+        "a dot their net share in the output for one text, with attention held fixed: the signed "
+        "projection of their sum onto the output, the mean token removed. Parts can cancel, so a "
+        "small share does not mean small parts. Reports of "
         "{doc}`attnverify inspect </book/inspect>` on {claim}`three models "
         "<experiment.three-models>`.",
     ),
