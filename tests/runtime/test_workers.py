@@ -18,13 +18,13 @@ from attnverify.runtime.tasks import Task
 from attnverify.runtime.workers import _Worker, run_all
 from attnverify.support.errors import RunError
 
-#: Holds a lock while its process lives, for a minute. `exec` is a function that can be sent.
+#: Holds a lock while its process lives, for ten minutes. `exec` is a function that can be sent.
 HOLD = """
 import fcntl, sys, time
 file = open({path!r}, "w")
 fcntl.lockf(file, fcntl.LOCK_EX)
 file.write("held"); file.flush()
-time.sleep(60)
+time.sleep(600)
 """
 #: Two pieces that hold locks, in two processes. A test run in the background of a shell would
 #: inherit that interrupts are ignored.
@@ -106,16 +106,16 @@ def test_what_would_end_the_process_is_an_error_of_the_piece():
 
 
 def test_a_process_that_dies_is_told_by_its_piece():
-    tasks = [Task("sleeper", time.sleep, (60,)), Task("paths.count", signal.raise_signal, (9,))]
+    tasks = [Task("sleeper", time.sleep, (600,)), Task("paths.count", signal.raise_signal, (9,))]
     start = time.monotonic()
     with pytest.raises(RunError, match="^paths.count: the process .* died .killed by signal 9"):
         list(run_all(tasks, 2))
-    assert time.monotonic() - start < 50, "waited for the other piece"
+    assert time.monotonic() - start < 500, "waited for the other piece"
     assert not multiprocessing.active_children()
 
 
 def test_an_error_in_a_piece_comes_back_with_its_name():
-    tasks = [Task("sleeper", time.sleep, (60,)), Task("paths.count", int, ("x",))]
+    tasks = [Task("sleeper", time.sleep, (600,)), Task("paths.count", int, ("x",))]
     with pytest.raises(ValueError, match="invalid literal") as caught:
         list(run_all(tasks, 2))
     assert "in the piece paths.count" in caught.value.__notes__[0]
@@ -124,7 +124,7 @@ def test_an_error_in_a_piece_comes_back_with_its_name():
 
 @pytest.mark.parametrize("sent", [*IN_FULL, signal.SIGKILL])
 def test_no_process_outlives_its_parent(tmp_path, sent):
-    """However the parent is stopped, the pieces stop within seconds, though they have a minute."""
+    """However the parent is stopped, the pieces stop long before the ten minutes that they have."""
     held = [tmp_path / name for name in ("a", "b")]
     codes = {path.name: HOLD.format(path=str(path)) for path in held}
     command = [sys.executable, "-c", RUN.format(codes=codes)]
@@ -133,8 +133,8 @@ def test_no_process_outlives_its_parent(tmp_path, sent):
         assert within(100, lambda: all(p.exists() and p.read_text() == "held" for p in held))
         assert not any(map(free, held))
         os.kill(parent.pid, sent)
-        parent.wait(20)  # of the minute that they have, on a machine under load
-        assert within(20, lambda: all(map(free, held)))
+        parent.wait(200)  # of the ten minutes that they have, on a machine under load
+        assert within(200, lambda: all(map(free, held)))
     finally:
         parent.kill()
         _, said = parent.communicate()
@@ -154,7 +154,7 @@ def test_a_killed_build_leaves_no_process_behind(tmp_path, sent):
         held = tmp_path / "a"
         assert within(100, lambda: held.exists() and held.read_text() == "held")
         os.kill(build.pid, sent)
-        build.communicate(timeout=30)  # of the minute that the notebook has
+        build.communicate(timeout=300)  # of the ten minutes that the notebook has
         assert free(held)
     finally:
         build.kill()
