@@ -772,6 +772,20 @@ def test_promotion_is_said(folder):
     assert found.model["dtype"] == "float32"
 
 
+def test_rounding_is_said_of_wider_weights_alone(folder):
+    """One tensor of float64 among bfloat16: only the first loses digits."""
+
+    def mixed(tensors: dict) -> dict:
+        first = next(iter(tensors))
+        return {k: v.double() if k == first else v.bfloat16() for k, v in tensors.items()}
+
+    changed_weights(folder, mixed)
+    assert av.inspect(folder, [3], dtype="float32").notes == (
+        "weights promoted from bfloat16 to float32",
+        "weights rounded from float64 to float32",
+    )
+
+
 def test_files_of_token_ids(tmp_path):
     file = tmp_path / "ids"
     for content in ("[3, 4]", "3 4", "3\n4\n"):

@@ -260,10 +260,12 @@ class Folder:
         """Notes on weights whose dtype was changed as they were read."""
         with ExitStack() as stack:
             found = {FLOATS[kind] for _, _, kind in self._listed(stack)}
-        others = sorted(found - {str(dtype).removeprefix("torch.")})
-        wider = "promoted" if "float64" not in others else "rounded"
         new = str(dtype).removeprefix("torch.")
-        return tuple(f"weights {wider} from {other} to {new}" for other in others)
+        bits = {name: torch.finfo(getattr(torch, name)).bits for name in (new, *found)}
+        return tuple(
+            f"weights {'promoted' if bits[other] < bits[new] else 'rounded'} from {other} to {new}"
+            for other in sorted(found - {new})
+        )
 
     def _listed(self, stack: ExitStack) -> Iterator[tuple[Any, str, str]]:
         """The opened file, name and kind of every tensor of numbers; others are refused by name."""
