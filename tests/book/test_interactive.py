@@ -45,6 +45,7 @@ CHAPTERS = {
     "lengths_figure": "path-lengths",
     "limit_figure": "localization-limit",
     "map_figure": "collapse-sharp",
+    "rotary_figure": "decoder-positions",
     "tokens_figure": "start",
     "variation_figure": "softmax",
 }

@@ -13,6 +13,7 @@ from attnverify.book.interactive.depth import depth_figure
 from attnverify.book.interactive.heads import heads_figure
 from attnverify.book.interactive.lengths import lengths_figure
 from attnverify.book.interactive.limit import limit_figure
+from attnverify.book.interactive.rotary import rotary_figure
 from attnverify.book.interactive.tokens import tokens_figure
 from attnverify.book.interactive.two_tokens import map_figure
 from attnverify.book.interactive.variation import variation_figure
@@ -23,6 +24,7 @@ __all__ = [
     "lengths_figure",
     "limit_figure",
     "map_figure",
+    "rotary_figure",
     "tokens_figure",
     "variation_figure",
 ]

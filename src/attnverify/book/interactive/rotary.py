@@ -1,0 +1,100 @@
+"""Two tokens under rotary positions, layer after layer, and the same tokens without positions."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from attnverify.book.interactive.drawing import SIGNIFICANT, Drawing, Mark, Plot, Point
+from attnverify.book.interactive.figure import Figure, Slider, Values
+from attnverify.book.interactive.javascript import function
+from attnverify.mathematics import position_bounds
+
+LAYERS, LOWEST, FLOOR = 12, -12.0, -300.0
+#: q = sqrt(d_qk) = sqrt(2), so that without positions the factor is tanh(distance^2 / 4).
+KEY_WIDTH = 2
+PLOT = Plot(
+    (0.0, float(LAYERS)),
+    (LOWEST, 1.0),
+    "layer",
+    "log₁₀ of the distance",
+    {float(k): str(k) for k in range(0, LAYERS + 1, 3)},
+    {0.0: "0", -4.0: "−4", -8.0: "−8", -12.0: "−12"},
+)
+CAPTION = (
+    "<b>Try:</b> turn by 0.02: the first layers fall as without positions, the later ones by "
+    "a fixed factor. Turn by 3.14, half a circle. <b>It shows</b> two tokens at which the bound of every "
+    "layer is attained, one head with the value map 1. <b>It does not show</b> a trained head: "
+    "its planes turn by many angles, and its tokens are not two."
+)
+
+
+def factor(size: float, middle: float, angle: float) -> float:
+    """The factor of a layer at this distance; angle in radians."""
+    numbers = (torch.tensor(x, dtype=torch.float64) for x in (size, middle, angle))
+    return float(position_bounds.plane_factor(*numbers, math.sqrt(KEY_WIDTH), KEY_WIDTH))
+
+
+def distances(start: float, middle: float, angle: float) -> list[float]:
+    """The distance of the two tokens before the first layer and after each."""
+    found = [start]
+    for _ in range(LAYERS):
+        found.append(found[-1] * factor(found[-1], middle, angle))
+    return found
+
+
+def over_layers(found: list[float]) -> list[Point]:
+    """log10 of the distances by layer; what is 0 in floats lies far below the plot."""
+    return [(float(k), math.log10(x) if x > 10**FLOOR else FLOOR) for k, x in enumerate(found)]
+
+
+def draw(values: Values) -> Drawing:
+    """Both orbits, and the factor that the turned one tends to."""
+    angle, middle, start = (values[name] for name in ("angle", "middle", "start"))
+    turned, plain = distances(start, middle, angle), distances(start, middle, 0.0)
+    lines = {"turned": over_layers(turned), "plain": over_layers(plain)}
+    texts = {
+        "after6": (turned[6], SIGNIFICANT),
+        "plain6": (plain[6], SIGNIFICANT) if plain[6] > 10**FLOOR else "below 1e-300",
+        "rate": (factor(0.0, middle, angle), SIGNIFICANT) if angle else "0: the fall is cubic",
+    }
+    return Drawing(lines, {}, texts)
+
+
+def rotary_figure(angle: float = 0.17, middle: float = 1.2, start: float = 1.5) -> Figure:
+    """Two tokens (middle, ±start/2), by ``attnverify.mathematics.position_bounds.plane_factor``.
+
+    angle: radians by which queries and keys turn from token to token; middle: the part that
+    the tokens share; start: their distance. Errors: InputError for a value outside its slider.
+    """
+    return Figure(
+        name="rotary",
+        label="two tokens under rotary positions",
+        description="Line chart over layers 0 to 12: the logarithm of the distance of two tokens "
+        "with rotary positions, which ends as a straight line, and without, which leaves the "
+        "chart.",
+        caption=CAPTION,
+        plots=(PLOT,),
+        marks={
+            "plain": Mark("line", "reference", "without positions", style="dashed"),
+            "turned": Mark("line", "measured", "with the turn"),
+        },
+        controls=(
+            Slider("angle", "turn from a token to the next, radians", 0.0, 3.14, 0.01),
+            Slider("middle", "m, the part that both tokens share", 1.0, 2.0, 0.05),
+            Slider("start", "distance of the tokens", 0.1, 2.0, 0.05),
+        ),
+        sentence="After six layers the distance is {after6}, without positions {plain6}. In the "
+        "end each layer multiplies it by {rate}.",
+        draw=draw,
+        formulas=function(
+            "factor",
+            lambda size, middle, turn: position_bounds.plane_factor(
+                size, middle, turn, math.sqrt(KEY_WIDTH), KEY_WIDTH
+            ),
+            dict.fromkeys(("size", "middle", "turn"), 0),
+        ),
+        script="rotary.js",
+        values={"angle": 0.17, "middle": 1.2, "start": 1.5},
+    ).at(angle=angle, middle=middle, start=start)
