@@ -17,7 +17,7 @@ from attnverify.experiments.engine.agreement import share
 from attnverify.mathematics import gated_mlp, layernorm
 from attnverify.mathematics.decoder import Decoder, RMSNorm
 from attnverify.support.seeds import generator
-from attnverify.topics.modern.checks import layers, pre_norm
+from attnverify.topics.modern.checks import layer_share, layers, pre_norm
 from attnverify.topics.shared.layer_instances import INSIDE
 
 
@@ -61,7 +61,7 @@ def test_the_scale_behind_the_mean_counts_on_the_rest_only():
 
 def test_streams_are_moved_until_the_updates_do_not_point_against_them():
     x, F = gaussian(200, 3), gaussian(200, 4, 3, seed=1)
-    before, after = pre_norm.along(x, F), pre_norm.along(**pre_norm.not_against(x, F))
+    before, after = layer_share.along(x, F), layer_share.along(**layer_share.not_against(x, F))
     assert (before < 0).any()
     assert (after > 0).all()
     assert torch.equal(after[before > 0], before[before > 0]), "nothing is to be moved there"
@@ -69,7 +69,7 @@ def test_streams_are_moved_until_the_updates_do_not_point_against_them():
     for i in range(3):
         known, at = known + (F[:, i] * at).sum(-1), at + F[:, i]
     # a summand has 2 roundings of the stream, 1 of the product, 2 of its own sum, 3 of the whole
-    assert ((before - known).abs() <= 2 * 8 * 2.0**-53 * pre_norm.along(abs(x), abs(F))).all()
+    assert ((before - known).abs() <= 2 * 8 * 2.0**-53 * layer_share.along(abs(x), abs(F))).all()
 
 
 def test_value_maps_are_scaled_layer_by_layer():

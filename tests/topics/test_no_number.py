@@ -14,7 +14,7 @@ from flint import arb
 
 from attnverify.mathematics.softmax import critical_oscillation
 from attnverify.topics.localization.checks import exact_law, inversion, softmax_row
-from attnverify.topics.modern.checks import heads, positions, rotary, windows
+from attnverify.topics.modern.checks import heads, position_orbits, rotary, windows
 from attnverify.topics.shared.simulation_cases import within
 from attnverify.topics.softmax import checks as softmax_checks
 from attnverify.topics.walk import checks as walk_checks
@@ -110,7 +110,7 @@ def test_a_share_that_is_not_known(monkeypatch, place, ball):
 
 @pytest.mark.parametrize("place", [1, 3, 6])
 def test_a_ratio_of_distances_that_is_not_known(monkeypatch, place):
-    real = positions._plane_orbit
+    real = position_orbits._plane_orbit
 
     def broken(middle, layers):
         states, factor = real(middle, layers)
@@ -118,8 +118,8 @@ def test_a_ratio_of_distances_that_is_not_known(monkeypatch, place):
             states[place] = states[place] + arb("nan")
         return states, factor
 
-    monkeypatch.setattr(positions, "_plane_orbit", broken)
-    assert positions._stays_geometric(1.0).holds is None
+    monkeypatch.setattr(position_orbits, "_plane_orbit", broken)
+    assert position_orbits._stays_geometric(1.0).holds is None
 
 
 @pytest.mark.parametrize("ball", [arb("nan"), arb(0.5, 0.5)])

@@ -90,7 +90,7 @@ LAYERS = {
         "sharp bound",
         "the most this factor can be, from the norms of the heads and the diameter; with "
         "positions, masks or norms in the scores their sum, whatever the diameter",
-        "modern.positions-end-cubic",
+        "modern.positions-layer",
         _WORST,
     ),
     "threshold": Column(

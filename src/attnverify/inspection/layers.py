@@ -73,7 +73,7 @@ def unmet(heads: Heads, text: int, keep: Tensor) -> str | None:
 def any_attention(v: Tensor) -> float:
     """sum_h v_h, what attention multiplies the diameter by at most, with any mask and any scores.
 
-    Rows of P_h differ by at most 1 in total variation: claim modern.positions-end-cubic for scores
+    Rows of P_h differ by at most 1 in total variation: claim modern.positions-layer for scores
     without limits, and masked ones are limits of those.
     """
     return float(v.sum())

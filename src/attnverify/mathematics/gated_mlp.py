@@ -2,7 +2,7 @@
 
 Formulas work in any arithmetic of :mod:`attnverify.arithmetic.ops`: X (..., tokens, width), W_G and
 W_U (..., width, hidden), W_D (..., hidden, width). They serve the claims modern.gated-mlp and
-modern.pre-norm-depth.
+modern.layer-share.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Bounds on the diameter after a layer with positions in its logits (rotary, ALiBi, tables).
 
 Positions let equal tokens attend differently, so the cubic rate of rank collapse ends; what is left
-is a geometric one. The formulas serve the claim modern.positions-end-cubic.
+is a geometric one. The formulas serve the claims modern.positions-layer and
+modern.positions-end-cubic.
 
 Formulas work in any arithmetic of :mod:`attnverify.arithmetic.ops`. Arrays of one layer: X (...,
 tokens, width); W_Q, W_K (..., heads, width, key_width); b_Q, b_K (..., heads, key_width); angles

@@ -1,7 +1,7 @@
 """Query-key matrices under rotary positions: W(m) = W_Q R_m W_K^T at distance m.
 
 They decide the scores of random-walk tokens (:mod:`attnverify.mathematics.walk`) with rotary
-positions. The formulas serve the claim modern.rope-spectrum.
+positions. The formulas serve the claims modern.rope-spectrum and modern.rope-averages.
 
 R_m turns plane p of the queries, the features p and p + planes of a row, counterclockwise by
 m theta_p. Q = S^(1/2) W_Q and K = S^(1/2) W_K, (..., width, key_width), hold the covariance S of a

@@ -23,10 +23,10 @@ PLOT = Plot(
     {0.0: "0", -4.0: "−4", -8.0: "−8", -12.0: "−12"},
 )
 CAPTION = (
-    "<b>Try:</b> turn by 0.02: the first layers fall as without positions, the later ones by "
-    "a fixed factor. Turn by 3.14, half a circle. <b>It shows</b> two tokens at which the bound of every "
-    "layer is attained, one head with the value map 1. <b>It does not show</b> a trained head: "
-    "its planes turn by many angles, and its tokens are not two."
+    "<b>Try:</b> turn by 0.02: the first layers fall as without positions, the later ones by a "
+    "fixed factor. Turn by 3.14, half a circle. <b>It shows</b> two tokens at which the bound of "
+    "every layer is attained, one head with the value map 1. <b>It does not show</b> a trained "
+    "head: its planes turn by many angles, and its tokens are not two."
 )
 
 

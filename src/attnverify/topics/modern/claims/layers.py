@@ -80,8 +80,8 @@ than $\rho$.
         notebook="decoder-layers",
     ),
     Claim(
-        id="modern.pre-norm-depth",
-        title="Pre-norm streams: the share of a new layer, and when distances stay",
+        id="modern.layer-share",
+        title="Pre-norm streams: the share of a new layer",
         kind="theorem",
         statement=r"""
 1. Let $x_{l+1} = x_l + F_l$ be a token in a network with skip connections, $x_L \ne 0$ and
@@ -108,30 +108,44 @@ than $\rho$.
    $M = \sqrt d\, \gamma \sum_h \lVert W_h \rVert_2$ will do for attention and
    $M = d \gamma^2 \lVert W_G \rVert_2 \lVert W_U \rVert_2 \lVert W_D \rVert_2$ for the MLP of
    {claim}`modern.gated-mlp`.
-3. Let $X_{l+1} = X_l + \mathrm{SA}_l(N_l(X_l))$, attention alone and without a mask, with
-   normalizations and any biases, all tokens of
-   $X_l$ (for layer norm their deviations from their means) of length at least $\rho_l > 0$,
-   $\lambda_l$ and $c_h^l$ as in {claim}`modern.rms-lipschitz` for $\rho_l$,
-   $\lambda_l \sum_h \lVert W_h^l \rVert_2 \le V$, $0 < V < 1$, and
-   $\mu_l = \sum_h \lVert W_h^l \rVert_2\, c_h^l$. With $K(V)$ of
-   {claim}`skip.polynomial-rate-heads` and $\delta_0 = \operatorname{diam}(X_0)$
+""",
+        here="statement and proof",
+        uses=("modern.gated-mlp",),
+        notebook="decoder-layers",
+    ),
+    Claim(
+        id="modern.pre-norm-depth",
+        title="Pre-norm streams: when distances stay",
+        kind="theorem",
+        statement=r"""
+Let $X_{l+1} = X_l + \mathrm{SA}_l(N_l(X_l))$, attention alone and without a mask, with
+normalizations and any biases, all tokens of $X_l$ (for layer norm their deviations from their
+means) of length at least $\rho_l > 0$,
+$\lambda_l$ and $c_h^l$ as in {claim}`modern.rms-lipschitz` for $\rho_l$,
+$\lambda_l \sum_h \lVert W_h^l \rVert_2 \le V$, $0 < V < 1$, and
+$\mu_l = \sum_h \lVert W_h^l \rVert_2\, c_h^l$. With $K(V)$ of
+{claim}`skip.polynomial-rate-heads` and $\delta_0 = \operatorname{diam}(X_0)$
 
-   $$
-   \operatorname{diam}(X_L) \ge \frac{\delta_0}{\sqrt{1 + K(V)\, \delta_0^2
-   \sum_{l < L} \lambda_l^3 \mu_l}} .
-   $$
+$$
+\operatorname{diam}(X_L) \ge \frac{\delta_0}{\sqrt{1 + K(V)\, \delta_0^2
+\sum_{l < L} \lambda_l^3 \mu_l}} .
+$$
 
-   Two tokens attain it for every $V$ and every depth. If $\lambda_l \le \Gamma/\rho_l$,
-   $\mu_l \le \mu$ and $\rho_l^2 \ge \rho_0^2 + l m^2$, the sum is at most
-   $\Gamma^3 \mu\, (\rho_0^{-3} + 2 m^{-2} \rho_0^{-1})$ at every depth, so the diameters stay above
-   one positive number.
-   With $\lVert x_L \rVert_2 \le \lVert x_0 \rVert_2 + L M$, too, the diameter relative to the
-   longest token falls no faster than $1/L$.
+Two tokens attain it for every $V$ and every depth.
+
+If $\lambda_l \le \Gamma/\rho_l$, $\mu_l \le \mu$ and $\rho_l^2 \ge \rho_0^2 + l m^2$ for some
+$m > 0$, the sum is at most $\Gamma^3 \mu\, (\rho_0^{-3} + 2 m^{-2} \rho_0^{-1})$ at every depth, so
+the diameters stay above one positive number. With RMS norms and $\rho_l$ the length of the shortest
+token of $X_l$ streams grow so by {claim}`modern.layer-share`, if every token $x_l$ has updates
+$F_l = x_{l+1} - x_l$ with $\lVert F_l \rVert_2 \ge m$ and, at every depth,
+$\sum_{k < l} \langle F_k, x_k \rangle \ge 0$. If $\lVert F_l \rVert_2 \le M$, too, then
+$\lVert x_L \rVert_2 \le \lVert x_0 \rVert_2 + LM$, and the diameter relative to the longest token
+falls no faster than $1/L$.
 """,
         here="statement and proof",
         uses=(
             "modern.rms-lipschitz",
-            "modern.gated-mlp",
+            "modern.layer-share",
             "skip.lower-bound",
             "skip.polynomial-rate-heads",
         ),

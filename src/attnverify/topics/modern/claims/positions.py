@@ -1,11 +1,11 @@
-"""Positions in the logits: the end of the cubic rate."""
+"""Positions in the logits: a layer, the end of the cubic rate, scores at a distance."""
 
 from attnverify.verification.claim import Claim, Source
 
 CLAIMS = [
     Claim(
-        id="modern.positions-end-cubic",
-        title="Positions can end the cubic rate",
+        id="modern.positions-layer",
+        title="One layer with positions",
         kind="theorem",
         statement=r"""
 In head $h$ let the logit of query $i$ and key $j$ be
@@ -19,7 +19,7 @@ $$
 \kappa_h = \frac{\lVert W_{QK,h} \rVert_2 \operatorname{diam}(X)^2}{\sqrt{d_{qk}}} .
 $$
 
-**One layer.** For every $X$, all heads and all biases
+For every $X$, all heads and all biases
 
 $$
 \operatorname{diam}(\mathrm{SA}(X)) \le
@@ -38,11 +38,25 @@ $$
 \sum_h v_h \tanh\!\Bigl( \frac{q_h}{\sqrt{d_{qk}}}
 \bigl( m \sin \tfrac{\theta_h}2 + \tfrac\delta2 \cos \tfrac{\theta_h}2 \bigr)^2 \Bigr) .
 $$
-
-**Many layers.** Let every layer be one and the same head with $W_h = I$, without value and output
-biases. Let $\delta_l$ be the diameter after $l$ layers, $P_c$ the attention matrix of $n \ge 2$
-equal tokens $c$, and $\lambda_2(P_c), \dots, \lambda_n(P_c)$ its eigenvalues, by falling modulus,
-but for one eigenvalue 1, which belongs to the vector $\mathbf 1$.
+""",
+        here="statement and proof",
+        sources=(
+            Source("su2021", "rotary positions", related=True),
+            Source("press2022", "biases by distance", related=True),
+        ),
+        uses=("collapse.sharp-layer", "softmax.total-variation", "norms.diameter"),
+        notebook="decoder-positions",
+    ),
+    Claim(
+        id="modern.positions-end-cubic",
+        title="Positions can end the cubic rate",
+        kind="theorem",
+        statement=r"""
+Let every layer be one and the same head without a mask, with $W_h = I$ and without value and output
+biases, and let its logits $\ell_{ij}$ have positions in them as in {claim}`modern.positions-layer`.
+Let $\delta_l$ be the diameter after $l$ layers, $P_c$ the attention matrix of $n \ge 2$ equal
+tokens $c$, and $\lambda_2(P_c), \dots, \lambda_n(P_c)$ its eigenvalues, by falling modulus, but for
+one eigenvalue 1, which belongs to the vector $\mathbf 1$.
 
 - For every $c$ and $\zeta_c = \max_i \operatorname{osc}_j \bigl( \ell_{ij} - \ell_{ij}(c) \bigr)$,
   the second logit being that of equal tokens $c$,
@@ -56,9 +70,11 @@ but for one eigenvalue 1, which belongs to the vector $\mathbf 1$.
   $\delta_l \ge C (|\lambda_2(P_{c_0})| - \varepsilon)^l$ at every depth with some $C > 0$. If
   $\lambda_2(P_{c_0})$ is real and larger in modulus than the ones after it, then there is such a
   set on which $\delta_{l+1}/\delta_l \to |\lambda_2(P_c)|$, $c$ the limit of the tokens.
-- The two tokens above, with one head, $q_1 = q$, $v_1 = 1$, $\theta_1 = \theta$, attain the bound
-  in every layer. For $q, m, \delta_0 > 0$ their $\delta_{l+1}/\delta_l$ falls (for $\theta = \pi$
-  it is equal) to
+- In width $d = d_{qk} = 2$ the two tokens $(m, -\frac{\delta_0}2)$ and $(m, \frac{\delta_0}2)$,
+  $m \ge 0$, $0 \le \delta_0 \le 2m$, attain the bound of {claim}`modern.positions-layer` in every
+  layer, if $W_Q = qI$, $q \ge 0$, $W_K = I$, there are no biases, and query and key of token $i$
+  are turned counterclockwise by $i\theta$, $0 \le \theta \le \pi$. For $q, m, \delta_0 > 0$ their
+  $\delta_{l+1}/\delta_l$ falls (for $\theta = \pi$ it is equal) to
   $\tanh\bigl( q\, m^2 \sin^2(\theta/2) / \sqrt{d_{qk}} \bigr) = \lambda_2(P_{(m, 0)})$.
 """,
         here="statement and proof",
@@ -67,7 +83,7 @@ but for one eigenvalue 1, which belongs to the vector $\mathbf 1$.
             Source("press2022", "biases by distance", related=True),
             Source("wu2025", "masks and positions over depth", related=True),
         ),
-        uses=("collapse.sharp-layer", "softmax.total-variation", "norms.diameter"),
+        uses=("modern.positions-layer",),
         notebook="decoder-positions",
     ),
     Claim(
@@ -89,6 +105,24 @@ $i T \lVert M \rVert_F^2 + i^2 \operatorname{tr}(M^2)$.
 for every $m$, with $a_p$ the inner product of the two columns of $Q$ and $K$ in plane $p$, and
 $b_p$ the same after a quarter turn counterclockwise of those of $Q$, $(u, v) \mapsto (-v, u)$. If
 $K^\top K$ or $Q^\top Q$ is a multiple of $I$, then $\lVert M(m) \rVert_F$ is the same for all $m$.
+""",
+        here="statement and proof",
+        sources=(
+            Source("su2021", "rotary positions", related=True),
+            Source("bao2024", "the random-walk model of tokens", related=True),
+        ),
+        uses=("walk.moments",),
+        notebook="decoder-positions",
+    ),
+    Claim(
+        id="modern.rope-averages",
+        title="Rotary positions: averages over distances and tokens",
+        kind="theorem",
+        statement=r"""
+Tokens, scores $\ell_{Ti}$ and matrices $Q$, $K$ and $M(m) = Q R_m K^\top$ are those of
+{claim}`modern.rope-spectrum`, so $\operatorname{tr} M(m) = \sum_p a_p \cos(m \theta_p) + b_p \sin(m
+\theta_p)$ with the $a_p$ and $b_p$ given there, and $i \operatorname{tr} M(T - i)$ is the mean of
+$\ell_{Ti}$.
 
 **Means.** Let $s_p = \sqrt{a_p^2 + b_p^2}$ and $0 < \theta_p \le \pi$ for all $p$. For all $N$
 and $T$
@@ -128,7 +162,7 @@ $Q = K$ with orthonormal columns, where this quotient is $\sqrt{d_{qk}}$ at $m =
             Source("su2021", "rotary positions", related=True),
             Source("bao2024", "the random-walk model of tokens", related=True),
         ),
-        uses=("walk.moments",),
+        uses=("modern.rope-spectrum",),
         notebook="decoder-positions",
     ),
 ]

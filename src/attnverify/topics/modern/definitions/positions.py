@@ -42,12 +42,12 @@ def _score(i: int, j: int, h: int, X, W_Q, W_K, b_Q, b_K, angles, bias, sign: in
 
 
 def positions(sign: int = 1) -> Iterator[Pair]:
-    """Logits, the parts of the bound, the bound, and the change from equal tokens.
+    """Logits, the parts of the bound, and the bound.
 
     sign: of the distance by which a query is turned against a key.
     """
     given = _instance()
-    X, A, W, c = (given.pop(name) for name in ("X", "A", "W", "c"))
+    X, A, W, _ = (given.pop(name) for name in ("X", "A", "W", "c"))
     n, heads, root = TOKENS, range(HEADS), arb(KEY_WIDTH).sqrt()
     z = table(lambda h, i, j: _score(i, j, h, X, **given, sign=sign), HEADS, n, n)
     yield "logits", formulas.logits(X, **given), z
@@ -65,11 +65,22 @@ def positions(sign: int = 1) -> Iterator[Pair]:
         yield name, found, np.array(known, dtype=object)
     known = total(spectral_norm(W[h]) * ((omega[h] + kappa[h]) / 4).tanh() for h in heads)
     yield "factor", formulas.layer_factor(X, A, W, **given), known
+    yield "two tokens", *_plane(ops.balls(np.array([0.75, 1.5, 1.25, 2.0])))
+
+
+def equal_tokens(sign: int = 1) -> Iterator[Pair]:
+    """The largest change of a row of logits from those of equal tokens; sign as in the other."""
+    given, n = _instance(), TOKENS
+    X, _, _, c = (given.pop(name) for name in ("X", "A", "W", "c"))
     equal = np.repeat(c, n, axis=0)
-    e = z - table(lambda h, i, j: _score(i, j, h, equal, **given, sign=sign), HEADS, n, n)
+
+    def moved(h: int, i: int, j: int) -> arb:
+        own, other = (_score(i, j, h, Y, **given, sign=sign) for Y in (X, equal))
+        return own - other
+
+    e = table(moved, HEADS, n, n)
     zeta = [largest(f[i, j] - f[i, k] for i, j, k in np.ndindex(n, n, n)) for f in e]
     yield "zeta", formulas.moved(X, c, **given), np.array(zeta, dtype=object)
-    yield "two tokens", *_plane(ops.balls(np.array([0.75, 1.5, 1.25, 2.0])))
 
 
 def _plane(numbers) -> tuple[arb, arb]:
