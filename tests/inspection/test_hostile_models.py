@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import socket
+import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -441,6 +442,21 @@ def test_a_tokenizer_that_takes_for_ever(folder, monkeypatch):
     (folder / "tokenizer.json").write_text(tokenizer(pre_tokenizer=split("(a|aa)+c")))
     with pytest.raises(InputError, match="^model: got tokenizer.json, which does not work on this"):
         Folder.of(folder).encode(("a" * 26 + " ") * 1000)
+
+
+def test_a_long_text_gives_its_tokenizer_more_seconds(folder, monkeypatch):
+    """One second more for each 100,000 characters; the job is not run here."""
+    jobs = []
+
+    def run(command, input, **options):
+        jobs.append(json.loads(input)["seconds"])
+        raise subprocess.TimeoutExpired(command, options["timeout"])
+
+    monkeypatch.setattr(load.subprocess, "run", run)
+    for length in (10, 300_010):
+        with pytest.raises(InputError, match="^model: got vocab.txt, which does not work on this"):
+            Folder.of(folder)._encoded(("vocab.txt",), ["a" * length])
+    assert jobs == [load.SECONDS, load.SECONDS + 3]
 
 
 def test_a_text_longer_than_any_the_model_takes(folder, monkeypatch):

@@ -528,6 +528,25 @@ def test_roundings_of_a_score_and_of_a_norm_are_counted():
     assert torch.equal(norm.roundings, torch.full((1, N, 1), 3.0 * (D + 2) + D + 8).double())
 
 
+def test_roundings_of_a_rotation_are_counted():
+    """Two products and a sum for a query and for a key, beside those of a score without."""
+    heads = trace(modelzoo.model("llama"), modelzoo.inputs("llama", tokens=N)).layers[0].heads
+    width, key_width = heads.W_Q.shape[-2:]
+    plain = replace(heads, rotation=None)
+    assert float(reconstruction.scores(plain)[2]) == 2 * (width + 1) + key_width + 8
+    assert float(reconstruction.scores(heads)[2]) == 2 * (width + 1 + 3) + key_width + 8
+
+
+def test_what_no_stream_carries_counts_in_the_bound_of_a_sum():
+    """Of size 1, off by 2u, u = 2^-53. Two roundings there and two here explain 4u, the total of
+    two streams and its comparison 3u; the bound is twice their sum.
+    """
+    one, zero = torch.ones(1, 1, 1).double(), torch.zeros(1, 1, 1).double()
+    streams = Streams(torch.zeros(2, 1, 1, 1).double(), one, one, zero, torch.ones(1, 1).bool())
+    streams.through_block(Block([], one + 2.0**-52, reconstruction.HERE), "here")
+    assert streams.checks[-1].ratio == pytest.approx(2 / (2 * (4 + 3)), rel=2.0**-48)
+
+
 def test_an_error_of_its_bound_is_the_most_that_passes():
     one = torch.ones(3)
     assert compared("here", one, one, seen=one).ratio == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
@@ -32,8 +33,13 @@ CAPTION = (
 
 def factor(size: float, middle: float, angle: float) -> float:
     """The factor of a layer at this distance; angle in radians."""
-    numbers = (torch.tensor(x, dtype=torch.float64) for x in (size, middle, angle))
-    return float(position_bounds.plane_factor(*numbers, math.sqrt(KEY_WIDTH), KEY_WIDTH))
+    at, turn = (torch.tensor(x, dtype=torch.float64) for x in (size, angle))
+    return float(formula(at, middle, turn))
+
+
+def formula(size: Any, middle: Any, angle: Any) -> Any:
+    """The package's formula for q = sqrt(d_qk), in any arithmetic."""
+    return position_bounds.plane_factor(size, middle, angle, math.sqrt(KEY_WIDTH), KEY_WIDTH)
 
 
 def distances(start: float, middle: float, angle: float) -> list[float]:
@@ -88,13 +94,7 @@ def rotary_figure(angle: float = 0.17, middle: float = 1.2, start: float = 1.5) 
         sentence="After six layers the distance is {after6}, without positions {plain6}. In the "
         "end each layer multiplies it by {rate}.",
         draw=draw,
-        formulas=function(
-            "factor",
-            lambda size, middle, turn: position_bounds.plane_factor(
-                size, middle, turn, math.sqrt(KEY_WIDTH), KEY_WIDTH
-            ),
-            dict.fromkeys(("size", "middle", "turn"), 0),
-        ),
+        formulas=function("factor", formula, dict.fromkeys(("size", "middle", "angle"), 0)),
         script="rotary.js",
         values={"angle": 0.17, "middle": 1.2, "start": 1.5},
     ).at(angle=angle, middle=middle, start=start)
