@@ -270,7 +270,7 @@ def test_figures_of_the_practice_page_are_those_of_the_tables(pages):
     told = [unpenalized["perplexity"], by[0.01, 0.0, 0.0]["perplexity"], best]
     told += [by[0.01, 0.001, 0.0]["perplexity"]]
     words = " ".join(pages["practice.md"].split())
-    assert f"fell to {unpenalized['final_entropy']:.2f} at the learning rate 0.03" in words
+    assert f"average fell to {unpenalized['final_entropy']:.2f} at the learning rate 0.03" in words
     first, second, third, fourth = (f"{value:.1f}" for value in told)
     assert f"the perplexity was {first}. The rate 0.01 gave {second}," in words
     assert f"at the high rate {third}." in words and f"$W_{{QK}}$ gave {fourth} (" in words

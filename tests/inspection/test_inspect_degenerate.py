@@ -223,6 +223,15 @@ def test_tokens_that_float64_tells_apart_have_a_factor():
     assert 2.0**-36 < row["diameter"] < 2.0**-30 and row["factor"] is not None
 
 
+@pytest.mark.parametrize(("power", "apart"), [(-42, False), (-41, True)])
+def test_rounding_is_that_of_the_longest_token(power, apart):
+    """Tokens of squared length 8 = width: 2^10 u = 2^-43 of that is a difference of 2^-41.5."""
+    near = torch.ones(2, 8).double()
+    near[1, 0] += 2.0**power
+    row = av.inspect(encoder(1.0).double(), near).layers[0]
+    assert (row["factor"] is not None) == apart
+
+
 @pytest.mark.parametrize("power", [-40, -1, 40])
 def test_the_relative_residual_has_no_unit(power):
     """Tokens times a power of two have the same one, to the last bit; only zeros have none."""

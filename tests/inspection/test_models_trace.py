@@ -544,6 +544,7 @@ def test_what_no_stream_carries_counts_in_the_bound_of_a_sum():
     one, zero = torch.ones(1, 1, 1).double(), torch.zeros(1, 1, 1).double()
     streams = Streams(torch.zeros(2, 1, 1, 1).double(), one, one, zero, torch.ones(1, 1).bool())
     streams.through_block(Block([], one + 2.0**-52, reconstruction.HERE), "here")
+    assert torch.equal(Streams.of(-one, torch.ones(1, 1).bool()).size, one)
     assert streams.checks[-1].ratio == pytest.approx(2 / (2 * (4 + 3)), rel=2.0**-48)
 
 

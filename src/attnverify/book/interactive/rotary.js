@@ -12,7 +12,7 @@ function draw({angle, middle, start}) {
     texts: {
       after6: significant(turned[6]),
       plain6: plain[6] > 1e-300 ? significant(plain[6]) : "below 1e-300",
-      rate: angle ? significant(factor(0, middle, angle)) : "0: the fall is cubic",
+      rate: angle ? significant(factor(0, middle, angle)) : "less and less: the fall is cubic",
     },
   };
 }

@@ -24,10 +24,10 @@ PLOT = Plot(
     {0.0: "0", -4.0: "−4", -8.0: "−8", -12.0: "−12"},
 )
 CAPTION = (
-    "<b>Try:</b> turn by 0.02: the first layers fall as without positions, the later ones by a "
-    "fixed factor. Turn by 3.14, half a circle. <b>It shows</b> two tokens at which the bound of "
-    "every layer is attained, one head with the value map 1. <b>It does not show</b> a trained "
-    "head: its planes turn by many angles, and its tokens are not two."
+    "<b>Try:</b> turn by 0.02: the first two layers fall nearly as without positions, the later "
+    "ones by a fixed factor. Turn by 3.14, half a circle. <b>It shows</b> two tokens at which the "
+    "bound of every layer is attained, one head with the value map 1. <b>It does not show</b> a "
+    "trained head: its planes turn by many angles, and its tokens are not two."
 )
 
 
@@ -63,7 +63,9 @@ def draw(values: Values) -> Drawing:
     texts = {
         "after6": (turned[6], SIGNIFICANT),
         "plain6": (plain[6], SIGNIFICANT) if plain[6] > 10**FLOOR else "below 1e-300",
-        "rate": (factor(0.0, middle, angle), SIGNIFICANT) if angle else "0: the fall is cubic",
+        "rate": (factor(0.0, middle, angle), SIGNIFICANT)
+        if angle
+        else "less and less: the fall is cubic",
     }
     return Drawing(lines, {}, texts)
 

@@ -104,13 +104,14 @@ than $\rho$.
    So a new layer's share is below $s$ if $L > (M^2/s^2 - \lVert x_0 \rVert_2^2)/m^2$. With
    $m = M$ and $d \ge 2$ both bounds are attained at every depth: $F_l$ along the stream and
    orthogonal to it.
-2. Behind RMS norm with scale $g$ and no shift, $\gamma = \max_k |g_k|$, and without biases,
+2. Behind RMS norm as in {claim}`modern.rms-lipschitz`, with scale $g$ and no shift,
+   $\gamma = \max_k |g_k|$, and without biases,
    $M = \sqrt d\, \gamma \sum_h \lVert W_h \rVert_2$ will do for attention and
    $M = d \gamma^2 \lVert W_G \rVert_2 \lVert W_U \rVert_2 \lVert W_D \rVert_2$ for the MLP of
    {claim}`modern.gated-mlp`.
 """,
         here="statement and proof",
-        uses=("modern.gated-mlp",),
+        uses=("modern.gated-mlp", "modern.rms-lipschitz"),
         notebook="decoder-layers",
     ),
     Claim(
@@ -135,10 +136,12 @@ Two tokens attain it for every $V$ and every depth.
 
 If $\lambda_l \le \Gamma/\rho_l$, $\mu_l \le \mu$ and $\rho_l^2 \ge \rho_0^2 + l m^2$ for some
 $m > 0$, the sum is at most $\Gamma^3 \mu\, (\rho_0^{-3} + 2 m^{-2} \rho_0^{-1})$ at every depth, so
-the diameters stay above one positive number. With RMS norms and $\rho_l$ the length of the shortest
-token of $X_l$ streams grow so by {claim}`modern.layer-share`, if every token $x_l$ has updates
+for $\delta_0 > 0$ the diameters stay above one positive number. With RMS norms and $\rho_l$ the
+length of the shortest token of $X_l$ streams grow so by {claim}`modern.layer-share`, if every token
+$x_l$ has updates
 $F_l = x_{l+1} - x_l$ with $\lVert F_l \rVert_2 \ge m$ and, at every depth,
-$\sum_{k < l} \langle F_k, x_k \rangle \ge 0$. If $\lVert F_l \rVert_2 \le M$, too, then
+$\sum_{k < l} \langle F_k, x_k \rangle \ge 0$. With either norm, if the
+diameters stay so and all $\lVert F_l \rVert_2 \le M$, then
 $\lVert x_L \rVert_2 \le \lVert x_0 \rVert_2 + LM$, and the diameter relative to the longest token
 falls no faster than $1/L$.
 """,

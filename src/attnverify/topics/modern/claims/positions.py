@@ -53,7 +53,8 @@ $$
         kind="theorem",
         statement=r"""
 Let every layer be one and the same head without a mask, with $W_h = I$ and without value and output
-biases, and let its logits $\ell_{ij}$ have positions in them as in {claim}`modern.positions-layer`.
+biases, and let its logits $\ell_{ij}$ be those of the first formula of
+{claim}`modern.positions-layer`, with the same $R_{ij}$ and $b_{ij}$ in every layer.
 Let $\delta_l$ be the diameter after $l$ layers, $P_c$ the attention matrix of $n \ge 2$ equal
 tokens $c$, and $\lambda_2(P_c), \dots, \lambda_n(P_c)$ its eigenvalues, by falling modulus, but for
 one eigenvalue 1, which belongs to the vector $\mathbf 1$.
@@ -153,8 +154,8 @@ $$
 attained for every $N$ by one plane with $\theta_1 = \pi/(2N)$. So this mean tends to
 $\frac12 \sum_p s_p^2 \le \frac12 \sum_p \lVert Q_p \rVert_F^2 \lVert K_p \rVert_F^2$, where
 $Q_p$, $K_p$ are the columns of plane $p$. If $K^\top K$ or $Q^\top Q$ is a multiple of $I$, the
-right side is $\lVert M \rVert_F^2$: if that is not 0, the quadratic mean of
-$\operatorname{tr} M(m)/\lVert M(m) \rVert_F$ over all distances is at most 1. It is 1 for
+right side is $\lVert M(m) \rVert_F^2$, the same for all $m$: if that is not 0, the quadratic mean
+of $\operatorname{tr} M(m)/\lVert M(m) \rVert_F$ over all distances is at most 1. It is 1 for
 $Q = K$ with orthonormal columns, where this quotient is $\sqrt{d_{qk}}$ at $m = 0$.
 """,
         here="statement and proof",
