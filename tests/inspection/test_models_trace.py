@@ -548,6 +548,17 @@ def test_what_no_stream_carries_counts_in_the_bound_of_a_sum():
     assert streams.checks[-1].ratio == pytest.approx(2 / (2 * (4 + 3)), rel=2.0**-48)
 
 
+def test_roundings_of_a_bias_count_there_and_here():
+    """No weight, a bias of 1, off by u = 2^-24. The model's two roundings explain 2u of it; what is
+    computed here, in float64, less than 2^-50. The bound is twice their sum.
+    """
+    one, unit = torch.ones(1, 1, 1).double(), 2.0**-24
+    step = Step("biases", [trace_module.Dense(0 * one[0], one[0, 0])], one + unit, unit)
+    streams = Streams.of(one, torch.ones(1, 1).bool())
+    streams.through([step], "here")
+    assert streams.checks[-1].ratio == pytest.approx(1 / (2 * 2), rel=2.0**-20)
+
+
 def test_an_error_of_its_bound_is_the_most_that_passes():
     one = torch.ones(3)
     assert compared("here", one, one, seen=one).ratio == 1
