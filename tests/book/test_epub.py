@@ -78,7 +78,7 @@ def test_chapters_and_formulas_are_all_there(unpacked, built_book):
     assert text.count("<math") == page.count("<math") > 300
     assert "katex-html" not in text
     contents = (unpacked / "nav.xhtml").read_text("utf-8")
-    assert "Matrix sizes" in contents and "Solutions" in contents
+    assert "Sizes of matrices" in contents and "Solutions" in contents
 
 
 def test_a_failed_conversion_leaves_the_former_file(tmp_path):
