@@ -48,7 +48,7 @@ LAYOUT = frozenset(
     textstyle displaystyle mathrm mathbf mathbb mathcal operatorname frac tfrac dfrac lVert rVert
     lvert rvert label nonumber""".split()
 )
-LONGEST = 260  # characters of a page's first sentences
+LONGEST = 200  # characters of a page's first sentences
 
 
 def formula_words(statement: str) -> list[str]:
