@@ -34,6 +34,7 @@ EQUIVALENT: dict[str, str] = {
     "mathematics.deviations._probabilities: constant: 0 -> 1": (
         "stands in where a logit is large, and there another expression is taken"
     ),
+    "inspection.findings.dumps: constant: 1 -> 2": "the indentation of a JSON file",
     "inspection.forward._with_own_keys: axis: -1 -> -2 (3)": "the mask is square by then",
     "experiments.architectures.sizes: constant: 0.0 -> 0.01": (
         "the size of tokens that are unknown, which is not read"

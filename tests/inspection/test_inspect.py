@@ -310,6 +310,9 @@ def test_float32_is_kept_if_asked(bert):
     found = av.inspect(bert, [3, 4, 5], dtype=None)
     assert found.model["dtype"] == "float32" and found.notes == ()
     assert 2.0**-30 < found.proof["rounding_of_output"] < 2.0**-18
+    streams = reconstruct(trace(bert, [3, 4, 5], None))
+    largest, rest = (float(x.abs().max()) for x in (streams.seen, streams.rest))
+    assert found.proof["rounding_of_output"] == rest / largest
 
 
 # ---------------------------------------------------------------- the report's forms
