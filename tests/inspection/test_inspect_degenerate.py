@@ -232,6 +232,23 @@ def test_rounding_is_that_of_the_longest_token(power, apart):
     assert (row["factor"] is not None) == apart
 
 
+def test_rollout_has_no_unit():
+    """An output times a power of two has the same true parts, relative to one another."""
+    model, ids = modelzoo.model("gpt2"), modelzoo.inputs("gpt2")[:1]
+    before = av.inspect(model, ids).rollout
+    with torch.no_grad():
+        for parameter in model.ln_f.parameters():
+            parameter.mul_(2.0**-20)
+    assert av.inspect(model, ids).rollout == before
+
+
+def test_a_rank_has_no_unit():
+    """A singular value below width u times the largest is rounding, whatever their size."""
+    for size in (2.0**-20, 1.0, 2.0**20):
+        values = size * torch.tensor([1.0, 2.0**-48, 2.0**-50]).double()
+        assert layers._rank(torch.diag(values), width=8).tolist() == 2
+
+
 @pytest.mark.parametrize("power", [-40, -1, 40])
 def test_the_relative_residual_has_no_unit(power):
     """Tokens times a power of two have the same one, to the last bit; only zeros have none."""

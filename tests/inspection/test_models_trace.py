@@ -559,6 +559,17 @@ def test_roundings_of_a_bias_count_there_and_here():
     assert streams.checks[-1].ratio == pytest.approx(1 / (2 * 2), rel=2.0**-20)
 
 
+def test_a_model_in_float64_is_compared_in_its_own_roundings():
+    """No weight, a bias of 1, off by 2u, u = 2^-53: two roundings there, five here, and six for the
+    sizes 1 and 1 of two streams and their comparison; the bound is twice their sum.
+    """
+    one, unit = torch.ones(1, 1, 1).double(), reconstruction.HERE
+    step = Step("biases", [trace_module.Dense(0 * one[0], one[0, 0])], one + 2 * unit, unit)
+    streams = Streams.of(one, torch.ones(1, 1).bool())
+    streams.through([step], "here")
+    assert streams.checks[-1].ratio == pytest.approx(2 / (2 * (2 + 5 + 6)), rel=2.0**-48)
+
+
 def test_an_error_of_its_bound_is_the_most_that_passes():
     one = torch.ones(3)
     assert compared("here", one, one, seen=one).ratio == 1
