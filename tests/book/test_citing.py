@@ -85,3 +85,11 @@ def test_previews_are_the_elements_without_ids_links_and_doubles():
 def test_an_element_without_an_end_is_an_error():
     with pytest.raises(ValueError, match="got no end"):
         previews.element("<div><p>x</p>", 0)
+
+
+def test_formulas_of_an_excerpt_are_read_without_layout():
+    """What a line of text would change, as a root or an exponent of several signs, is left out."""
+    told = {tex: search_page.formula(tex) for tex in ("D/4", r"\tanh(D/4)", r"\delta \tanh y")}
+    assert list(told.values()) == ["D/4", "tanh(D/4)", "δ tanh y"]
+    for tex in (r"\lVert W \rVert_2", "d^{1/4}", r"\sqrt 2", r"\operatorname{tr}(W)"):
+        assert search_page.formula(tex) == "…"

@@ -25,7 +25,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(3000)]
 
 #: Positions are written with two decimals. Beside that the page and the package are two evaluations
 #: in float64. A step of the orbit of two tokens adds at most 8 roundings to the relative error and
-#: multiplies what was there by the slope of the map between logarithms, 1 + 4y/sinh(2y) <= 3; the
+#: multiplies what was there by the slope of the map between logarithms, 1 + 4y/sinh(2y) <= 3 (less
+#: where the tokens turn, as y grows more slowly with their distance there); the
 #: same for two heads, where it is a mean of such terms. After 12 steps that is below
 #: 12 * 8 * 3^12 * 2^-53 < 6e-9, of a size that counts up to 3, in a plot of 101 units for each 1:
 #: 2e-6. The other figures: NORMAL_ERROR times 200; a factor 3 for each of 5 layers in a logarithm,

@@ -7,12 +7,13 @@ from typing import Any
 
 import torch
 
-from attnverify.book.interactive.drawing import SIGNIFICANT, Drawing, Mark, Plot, Point
+from attnverify.book.interactive.depth import FLOOR, log10, over_layers
+from attnverify.book.interactive.drawing import SIGNIFICANT, Drawing, Mark, Plot
 from attnverify.book.interactive.figure import Figure, Slider, Values
 from attnverify.book.interactive.javascript import function
 from attnverify.mathematics import position_bounds
 
-LAYERS, LOWEST, FLOOR = 12, -12.0, -300.0
+LAYERS, LOWEST = 12, -12.0
 #: q = sqrt(d_qk) = sqrt(2), so that without positions the factor is tanh(distance^2 / 4).
 KEY_WIDTH = 2
 PLOT = Plot(
@@ -50,16 +51,12 @@ def distances(start: float, middle: float, angle: float) -> list[float]:
     return found
 
 
-def over_layers(found: list[float]) -> list[Point]:
-    """log10 of the distances by layer; what is 0 in floats lies far below the plot."""
-    return [(float(k), math.log10(x) if x > 10**FLOOR else FLOOR) for k, x in enumerate(found)]
-
-
 def draw(values: Values) -> Drawing:
     """Both orbits, and the factor that the turned one tends to."""
     angle, middle, start = (values[name] for name in ("angle", "middle", "start"))
     turned, plain = distances(start, middle, angle), distances(start, middle, 0.0)
-    lines = {"turned": over_layers(turned), "plain": over_layers(plain)}
+    orbits = {"turned": turned, "plain": plain}
+    lines = {name: over_layers([log10(x) for x in found]) for name, found in orbits.items()}
     texts = {
         "after6": (turned[6], SIGNIFICANT),
         "plain6": (plain[6], SIGNIFICANT) if plain[6] > 10**FLOOR else "below 1e-300",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from pathlib import Path
 
 from docutils import nodes
@@ -81,12 +82,28 @@ def entries(env: BuildEnvironment) -> list[list[str]]:
 def first_sentences(app: Sphinx, doctree: nodes.document) -> None:
     """Remember the first paragraph of a page, in the words of a line of text."""
     for paragraph in doctree.findall(nodes.paragraph):
-        text = re.sub(r"[\\{}$]", "", " ".join(paragraph.astext().split()))
-        text = text.removeprefix("The result. ")
+        parts = [
+            formula(text.astext()) if isinstance(text.parent, nodes.math) else text.astext()
+            for text in paragraph.findall(nodes.Text)
+        ]
+        text = " ".join("".join(parts).split()).removeprefix("The result. ")
         if len(text) > LONGEST / 4:
             cut = text if len(text) <= LONGEST else f"{text[:LONGEST].rpartition(' ')[0]} …"
             _excerpts(app.env)[app.env.docname] = cut
             return
+
+
+def formula(tex: str) -> str:
+    """A formula without its layout, as D/4 or tanh(δ); "…" for one that needs layout to be read."""
+
+    def letter(found: re.Match) -> str:
+        try:
+            return unicodedata.lookup(f"GREEK SMALL LETTER {found[1]}")
+        except KeyError:
+            return found[1] if found[1] in ("tanh", "log", "exp") else found[0]
+
+    text = re.sub(r"\\([a-z]+)", letter, tex)
+    return "…" if re.search(r"[\\{}]", text) else text
 
 
 def _excerpts(env: BuildEnvironment) -> dict[str, str]:
