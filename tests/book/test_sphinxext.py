@@ -299,10 +299,11 @@ def test_verdict_counts(book):
     assert f"{len(registry)} claims: {statuses.count('verified')} ✓ verified" in text
     for status in ("partial", "corrected"):
         assert re.search(rf"{statuses.count(status)} \S+ {status}", text), status
-    assert f"{total - 1} of {total} pieces of evidence pass" in text
+    assert f"{total - 1} of {total} checks pass" in text
     assert f"{twins} of {twins} altered, false versions are rejected." in text
-    proved = len({t.claim for t in formal.registered().theorems})
-    assert f"{proved} claims are machine-checked." in text
+    theorems = formal.registered().theorems
+    proved, exact = {t.claim for t in theorems}, {t.claim for t in theorems if t.exact}
+    assert f"{len(proved)} claims are machine-checked in Rocq, {len(exact)} of them exactly" in text
 
 
 def test_status_role_prints_the_badge(book):

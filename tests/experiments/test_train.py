@@ -334,6 +334,7 @@ def test_the_first_step_may_be_saved_and_resumed(tmp_path):
     rows, parameters = trained(tmp_path, plan, counting)
     assert made == [1, 2] and rows == trained(plan=plan)[0]
     assert [row["step"] for row in rows] == [0, 1, 2, 3]
+    assert (tmp_path / trainer.METRICS).read_bytes().endswith(b"}\n")
 
 
 def test_the_steps_are_those_of_adam(tmp_path):

@@ -497,34 +497,29 @@ def test_a_picture_has_as_many_tokens_as_the_model_makes_of_it():
     assert shape == tuple(model(pictures).last_hidden_state.shape[:2]) == (2, 5)
 
 
-def test_memory_grows_with_the_work(bert):
+@pytest.mark.parametrize("kept", [0, 3])
+@pytest.mark.parametrize("ids", [[3, 4], [3, 4, 5], [[3, 4, 5], [6, 7, 8]]])
+def test_memory_is_counted_array_by_array(bert, ids, kept):
+    """A layer: weights twice and their absolute values, 16 arrays of attention; the streams.
+
+    Streams: one a length, and three more, three times; eight single activations; where rollout is
+    compared (one text), one a token, four times. Each kept layer: weights twice, its attention, 16
+    arrays at the widest.
+    """
     subject = Subject.of(bert)
-    short, long = (
-        subject.memory(Inputs.of(subject.model, subject.architecture, [3] * n)) for n in (2, 16)
-    )
-    assert 0 < short < long
-
-
-def test_memory_of_a_kept_layer_is_counted_array_by_array(bert):
-    """Each kept layer: its weights twice, its attention matrices, 16 arrays at the widest."""
-    subject = Subject.of(bert)
-    inputs = Inputs.of(subject.model, subject.architecture, [[3, 4, 5], [6, 7, 8]])
-    layer, heads = subject.architecture.layers[0], bert.config.num_attention_heads
-    weights = sum(p.numel() for p in layer.parameters())
-    widest = max(bert.config.intermediate_size, bert.config.hidden_size)
-    entries = 2 * weights + 2 * heads * 3**2 + 16 * 2 * 3 * widest
-    assert subject.memory(inputs, kept=3) - subject.memory(inputs) == 3 * 8 * entries
-
-
-def test_memory_is_quadratic_in_tokens_as_the_attention_matrices_are(bert):
-    """Its second difference over 2, 3, 4 tokens: 16 arrays of attention and rollout's streams."""
-    subject = Subject.of(bert)
-    few, more, most = (
-        subject.memory(Inputs.of(subject.model, subject.architecture, [3] * n)) for n in (2, 3, 4)
-    )
-    heads = bert.config.num_attention_heads
-    widest = max(bert.config.intermediate_size, bert.config.hidden_size)
-    assert most - 2 * more + few == 8 * 2 * (16 * heads + 4 * widest)
+    inputs = Inputs.of(subject.model, subject.architecture, ids)
+    texts, tokens = inputs.shape
+    depth, heads = bert.config.num_hidden_layers, bert.config.num_attention_heads
+    weights = sum(p.numel() for p in subject.architecture.layers[0].parameters())
+    attention = texts * heads * tokens**2
+    widest = texts * tokens * max(bert.config.intermediate_size, bert.config.hidden_size)
+    layer = 3 * weights + 16 * attention
+    rollout = 4 * tokens if texts == 1 else 0
+    streams = (3 * (depth + 3) + 8 + rollout) * widest
+    all_kept = kept * (2 * weights + attention + 16 * widest)
+    for_small_things = 2**24
+    entries = layer + streams + all_kept
+    assert subject.memory(inputs, kept) == 8 * entries + for_small_things
 
 
 def test_memory_that_is_asked_for_is_enough_and_not_far_too_much():
@@ -573,6 +568,7 @@ def test_memory_that_is_asked_for_is_enough_and_not_far_too_much():
             "^inputs: got input_ids, token_type_ids, at which the model's own forward pass fails",
         ),
         ([10**30], "^inputs: got a whole number of more than 64 bits, expected"),
+        ([-(2**63) - 1], "^inputs: got a whole number of more than 64 bits, expected"),
         (torch.zeros(2, 11), "^inputs: got inputs_embeds of width 11, expected width 12"),
         (
             {"input_ids": [3, 4], "attention_mask": np.array([1.0, 0.5])},

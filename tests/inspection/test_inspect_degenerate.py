@@ -229,7 +229,7 @@ def test_rounding_is_that_of_the_longest_token(power, apart):
     near = torch.ones(2, 8).double()
     near[1, 0] += 2.0**power
     row = av.inspect(encoder(1.0).double(), near).layers[0]
-    assert (row["factor"] is not None) == apart
+    assert [row[name] is not None for name in ("factor", "nearest_distance")] == 2 * [apart]
 
 
 def test_rollout_has_no_unit():

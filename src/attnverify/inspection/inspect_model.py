@@ -70,7 +70,7 @@ def inspect(
     require(dtype is None or dtype in DTYPES, "dtype", repr(dtype), known)
     precision = None if dtype is None else DTYPES[dtype]
     words: list[str] | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] | None = None
     if isinstance(model, str | Path):
         folder = Folder.of(model)
         inputs, words = _ids(folder, inputs, text)
@@ -80,7 +80,7 @@ def inspect(
         raise InputError("text: got a text for a module, expected inputs (a folder reads texts)")
     require(isinstance(model, nn.Module), "model", type(model).__name__, "a module or a folder")
     subject = Subject.of(model, precision, device)
-    subject = replace(subject, notes=subject.notes + notes)
+    subject = subject if notes is None else replace(subject, notes=notes)
     chosen = [layers] if isinstance(layers, int) else layers
     return inspect_subject(subject, inputs, words, chosen, brief, progress)
 

@@ -293,4 +293,4 @@ def _loaded(look: Look, own: str) -> Subject:
     require(same, "model", f"other files in {look.model}", "those that the run began with")
     dtype = DTYPES[look.dtype]
     subject = Subject.of(folder.model(dtype), dtype, look.device)
-    return replace(subject, notes=subject.notes + folder.notes(dtype))
+    return replace(subject, notes=folder.notes(dtype))

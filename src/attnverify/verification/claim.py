@@ -50,7 +50,8 @@ class Claim:
     here: what of it is proved in this book. uses: ids of the claims it rests on. notebook: the
     stem of the notebook that derives it, or shows it if it is an experiment. asserts: "holds", or
     "fails" for a published statement that the book refutes or a finding that did not come out
-    here; corrected_by: the id of the statement that replaces it; sharpens: the id of the
+    here; fails_because: the reason in a sentence or two, without formulas that need a display;
+    corrected_by: the id of the statement that replaces it; sharpens: the id of the
     published claim of which this is a sharper form; reads: the id of a refuted claim whose
     published sentence this one reads in another way.
 
@@ -73,6 +74,7 @@ class Claim:
     here: str = ""
     uses: tuple[str, ...] = ()
     asserts: Assertion = "holds"
+    fails_because: str = ""
     corrected_by: str | None = None
     sharpens: str | None = None
     reads: str | None = None

@@ -1,37 +1,47 @@
-"""The page "Errata and sharpenings": published statements that fail, are sharpened or completed."""
+"""The page on the two papers: which of their statements hold, fail, are sharpened or completed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from attnverify.book.pages.common import Evidence, badge, escape, pipe_table, scrolling
+from attnverify.book.pages.common import Evidence, badge, escape, number, pipe_table, scrolling
 from attnverify.topics import Claim, registry
+from attnverify.verification.margins import best_ratio
 
 INTRO = """\
-# Errata and sharpenings
+# Dong et al. and Bao et al., statement by statement
 
-One line for each published statement that fails as this book reads it, or that it sharpens or
-completes; a sharpened statement is not listed again among the completed ones. Everything is read
-from the registry of claims and from the evidence file of this book. The wording of a statement is
-this book's own; its box, one click away, says how the source was read. The papers' texts were not
-at hand when the experiments were designed ({doc}`/book/bibliography`). *Certified* means decided in
-exact or ball arithmetic, and shows that instance, not the statement in general.
+One line for each published statement that this book treats: those that fail as read here, those
+with a sharper form, those to which a part was added, and those that hold as they are. The wording
+is this book's own, not a quotation; {doc}`/book/bibliography` says how the papers were read. The
+link of a line leads to the statement in its chapter, with its evidence.
 """
 
 REFUTED = """\
 ## Refuted
 
-The statement, as read here, fails on the instance named. *Corrected* means that the statement
-which replaces it is verified, *refuted* that it stands refuted without a verified replacement.
-Where the published sentence has another reading, that reading and its own status stand beside the
-replacement.
+*Corrected* means that what holds instead is verified, *refuted* that no replacement is. Where the
+published sentence has another reading, that reading and its status stand beside the replacement.
 """
 
 SHARPENED = """\
 ## Sharpened
 
-The published statement holds as far as the evidence goes (its status is shown), and a statement
-proved here says more under its own hypotheses. The instances are those of the sharper statement.
+The published statement holds (its status is shown), and a statement proved here says more under its
+own hypotheses. *Best ratio* is the largest left side over right side that was found for the sharper
+statement: where it is 1, or nearly, no smaller constant holds.
+"""
+
+COMPLETED = """\
+## Completed
+
+Published statements to which a part was added here.
+"""
+
+AS_PUBLISHED = """\
+## As published
+
+Published statements that hold as they are.
 """
 
 NOT_REPRODUCED = """\
@@ -42,23 +52,23 @@ than the published one, and its criterion and the reading of the source are this
 no refutation of the paper.
 """
 
-COMPLETED = """\
-## Completed
-
-Published statements to which a part was added here.
-"""
-
-NOTHING = "no certified evidence in the evidence file"
-INSTANCE = "Certified instance"
-Row = Callable[[Claim, Evidence], list[str]]  # the last two cells of a line
+NOTHING = "no measurement in the evidence file"
+Row = Callable[[Claim, Evidence], list[str]]  # the last cells of a line
 
 
 def text(evidence: Evidence) -> str:
     """The page as MyST."""
-    parts: list[tuple[str, str, tuple[str, str], list[Claim], Row]] = [
-        (REFUTED, "Refuted statements", ("Corrected statement", INSTANCE), refuted(), _refuted),
-        (SHARPENED, "Sharpened statements", ("Sharper statement", INSTANCE), sharpened(), _sharper),
-        (COMPLETED, "Completed statements", ("Proved here", INSTANCE), completed(), _completed),
+    parts: list[tuple[str, str, tuple[str, ...], list[Claim], Row]] = [
+        (REFUTED, "Refuted statements", ("Why it fails", "What holds"), refuted(), _refuted),
+        (
+            SHARPENED,
+            "Sharpened statements",
+            ("Sharper statement", "Best ratio"),
+            sharpened(),
+            _sharper,
+        ),
+        (COMPLETED, "Completed statements", ("Added here",), completed(), _completed),
+        (AS_PUBLISHED, "Statements that hold as published", (), as_published(), lambda c, e: []),
         (
             NOT_REPRODUCED,
             "Findings that did not come out here",
@@ -102,34 +112,40 @@ def sharpened() -> list[Claim]:
 
 def completed() -> list[Claim]:
     """Published statements that hold and of which a part is proved here, but the sharpened ones."""
-    return [
-        c
-        for c in registry.values()
-        if c.published and c.here and c.asserts == "holds" and c.derived and not sharper(c.id)
-    ]
+    return [c for c in _holding() if c.here]
+
+
+def as_published() -> list[Claim]:
+    """Published statements that hold, and findings that came out, with nothing added here."""
+    return [c for c in _holding() if not c.here]
+
+
+def _holding() -> list[Claim]:
+    found = (c for c in registry.values() if c.published and c.asserts == "holds")
+    return [c for c in found if not sharper(c.id) and not (c.here and not c.derived)]
 
 
 def _refuted(claim: Claim, evidence: Evidence) -> list[str]:
     by = _link(registry[claim.corrected_by]) if claim.corrected_by else "–"
     for other in readings(claim.id):
         by += f"; in another reading: {_link(other)} {_badge(other, evidence)}"
-    return [by, _certified(claim, evidence)]
+    return [" ".join(claim.fails_because.split()), by]
 
 
 def _sharper(claim: Claim, evidence: Evidence) -> list[str]:
     found = sharper(claim.id)
-    instances = "; ".join(f"`{c.id}`: {_certified(c, evidence)}" for c in found)
+    ratios = (best_ratio(registry, c.id, evidence.records(c.id)) for c in found)
     named = "; ".join(f"{_link(c)} {_badge(c, evidence)}" for c in found)
-    return [named, instances]
+    return [named, "; ".join(map(number, ratios))]
 
 
 def _completed(claim: Claim, evidence: Evidence) -> list[str]:
-    return [escape(claim.here), _certified(claim, evidence)]
+    return [escape(claim.here)]
 
 
 def _not_reproduced(claim: Claim, evidence: Evidence) -> list[str]:
     limits = "; ".join(escape(r["limits"]) for r in evidence.records(claim.id)) or "–"
-    return [_certified(claim, evidence), limits]
+    return [_measured(claim, evidence), limits]
 
 
 def _published(claim: Claim, evidence: Evidence) -> list[str]:
@@ -147,9 +163,9 @@ def _badge(claim: Claim, evidence: Evidence) -> str:
     return badge(evidence.status(claim.id))
 
 
-def _certified(claim: Claim, evidence: Evidence) -> str:
-    """What the certified (or measured) records of a claim found, check by check."""
-    records = [r for r in evidence.records(claim.id) if r["kind"] in ("certified", "measured")]
+def _measured(claim: Claim, evidence: Evidence) -> str:
+    """What the measured records of a claim found, check by check."""
+    records = [r for r in evidence.records(claim.id) if r["kind"] == "measured"]
     failed = [r for r in records if r["outcome"] != "pass"]
     shown = "; ".join(f"*{escape(r['check'])}*: {escape(r['detail'])}" for r in records)
     warning = f" ({len(failed)} not passed)" if failed else ""

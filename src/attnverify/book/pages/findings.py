@@ -25,26 +25,27 @@ DEPTH = HEADS = 12  # of BERT
 FINDINGS = (
     (
         "One head, attention alone: tokens closer than a threshold become alike. Others need not.",
-        "{claim}`The threshold <collapse.threshold>` is a distance. Two bounds on all layers set "
-        "it: a number v above 1 for the norms of the value maps, and one for the norms of "
-        "$W_{QK}$. There are no skip connections, MLPs, norms or masks. Below the threshold the "
-        "distance in the end falls {claim}`doubly exponentially <collapse.sharp-depth>`. Two "
-        "tokens at the threshold can stay there. The curves show two tokens for v = 2, from 0.9 "
-        "to 1.01 times the threshold. Each attains the "
+        "{claim}`The threshold <collapse.threshold>` depends on how far a head can stretch a value "
+        "(the largest singular value of $W_V$, at most v) and how strongly it compares tokens "
+        "(that of $W_{QK}$). Skip connections, MLPs, norms and masks are left out. Below the "
+        "threshold the distance in the end falls {claim}`doubly exponentially "
+        "<collapse.sharp-depth>`: the number of zeros after the decimal point triples with each "
+        "layer. Two tokens at the threshold can stay there. The curves show two tokens for v = 2, "
+        "from 0.9 to 1.01 times the threshold; each attains the "
         "{claim}`sharp bound <collapse.sharp-layer>`.",
     ),
     (
-        "The theorem of Dong et al. for many heads, as read here, is false for some wide layers.",
-        "Theorem 2.3 of {cite}`dong2021` bounds the residual after a layer of several heads. In "
-        "arXiv version 1 the bound has no factor γ. There it fails for some layers of two heads at "
-        "every width from 14,330 on, and with arbitrarily small scores "
-        "{claim}`from width 15,874 on <collapse.multi-head-small-width>`. Failures are "
-        "{claim}`certified <collapse.multi-head-as-printed>` at the widths 14,330, 15,874, 16,000, "
-        "20,000 and 2²⁰. With the factor γ of version 2 it fails "
-        "{claim}`from width 179 on <collapse.multi-head-gamma>`, there with 178 tokens. "
+        "A published bound for many heads, as read here, is false for some wide layers.",
+        "Theorem 2.3 of {cite}`dong2021` bounds how far tokens stay apart after a layer of several "
+        "heads, in the size $\\sqrt{\\lVert A \\rVert_1 \\lVert A \\rVert_\\infty}$. This is no "
+        "norm: (4, 0, …, 0) and (1, …, 1) of width 16 have size 4 each, their sum has size 10. So "
+        "bounds of single heads do not add up. With two heads the bound of arXiv version 1 "
+        "{claim}`fails for some layers <collapse.multi-head-as-printed>` at every width from "
+        "14,330 on, that of version 2 {claim}`from width 179 on <collapse.multi-head-gamma>`. "
         "{doc}`One table </notebooks/collapse-width>` says what is true, false and open. The curve "
-        "is the largest residual over the bound of version 1, for small scores and many tokens, by "
-        "the {claim}`corrected theorem <collapse.multi-head-dimension>`. Above 1 the bound fails.",
+        "is the largest residual over the bound of version 1 by the "
+        "{claim}`corrected theorem <collapse.multi-head-dimension>`, for small scores; there the "
+        "first width is {claim}`15,874 <collapse.multi-head-small-width>`.",
     ),
     (
         "All 13¹² paths of a network of BERT's size are summed exactly, by length.",
@@ -54,12 +55,13 @@ FINDINGS = (
         "the paths.",
     ),
     (
-        "In three trained models the long paths, most of all paths, have a small net share.",
-        "Long paths pass through more than half of the layers. A square is their share in number, "
-        "a dot their net share in the output for one text, with attention held fixed: the signed "
-        "projection of their sum onto the output, the mean token removed. Parts can cancel, so a "
-        "small share does not mean small parts. Reports of "
-        "{doc}`attnverify inspect </book/inspect>` on {claim}`three models "
+        "In three small trained models the long paths, most of all paths, have a small net share.",
+        "The models are a sentence encoder (MiniLM), an ALBERT of width 256 for chemical reactions "
+        "and a decoder of width 64. Long paths pass through more than half of the layers. A square "
+        "is their share in number, a dot their net share in the output for one text, with "
+        "attention held fixed: the signed projection of their sum onto the output, the mean token "
+        "removed. Parts can cancel, so a small share does not mean small parts. Reports of "
+        "{doc}`attnverify inspect </book/inspect>` on {claim}`the three "
         "<experiment.three-models>`.",
     ),
 )

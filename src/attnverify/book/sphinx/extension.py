@@ -36,6 +36,7 @@ from attnverify.book.sphinx.private_interfaces import boxes
 from attnverify.support.errors import InputError
 from attnverify.support.vocabulary import KINDS, STATUSES
 from attnverify.topics import Claim, registry
+from attnverify.verification import formal
 from attnverify.verification.formal_words import checked
 
 LOG = logging.getLogger(__name__)
@@ -175,11 +176,12 @@ def _pieces(evidence: Evidence) -> str:
     passed = sum(r["outcome"] == "pass" for r in records)
     made_of = ", ".join(f"{kinds[kind]} {kind}" for kind in KINDS if kinds[kind])
     rejected = sum(t["rejected"] for t in twins)
-    proved = sum(bool(checked(evidence.records(id))) for id in registry)
+    proved = [id for id in registry if checked(evidence.records(id))]
+    exact = sum(any(t.exact for t in formal.theorems_of(id)) for id in proved)
     return (
-        f"{passed} of {len(records)} pieces of evidence pass ({made_of or 'none'}). "
-        f"{rejected} of {len(twins)} altered, false versions are rejected. "
-        f"{proved} claims are machine-checked."
+        f"{len(proved)} claims are machine-checked in Rocq, {exact} of them exactly as stated. "
+        f"{passed} of {len(records)} checks pass ({made_of or 'none'}), and {rejected} of "
+        f"{len(twins)} altered, false versions are rejected."
     )
 
 

@@ -170,7 +170,7 @@ def _symmetric(rows: list[Row]) -> Verdict:
 def sample(rows: list[Row]) -> list[Rerun]:
     """All heads of the encoder's first layer again, all of the decoder's, and the random range.
 
-    Stored to 8 digits, so up to 5e-8 relative. Each measure is a quotient of sums of at most
+    Stored to 8 digits, so up to 5e-8 relative, and twice that where both are. Each measure is a quotient of sums of at most
     32^2 products of two sums of 384; with rounding errors of random sign they are off by
     sqrt(32^2 + 2 * 384) 2^-53 = 5e-15 of the sum of the absolute products, which may exceed the
     sum itself: 1e-9 covers a factor 2 * 10^5.
@@ -185,7 +185,7 @@ def sample(rows: list[Row]) -> list[Rerun]:
         new = _random(kept["query"].shape, own)
         for name in MEASURES:
             for a, b in zip(old[name], new[name], strict=True):
-                reruns.append(Rerun(f"random, {name}", a, b, abs(a) * 1e-7 + 1e-9))
+                reruns.append(_rerun(f"random, {name}", a, b))
     return reruns
 
 
@@ -199,9 +199,13 @@ def _again(rows: list[Row], model: str, heads: Heads) -> list[Rerun]:
                 old = stored[layer, head][name]
                 if old is not None:
                     what = f"{model}, layer {layer}, head {head}, {name}"
-                    value = float(again[name][head - 1])
-                    reruns.append(Rerun(what, old, value, abs(old) * 5e-8 + 1e-9))
+                    reruns.append(_rerun(what, old, float(again[name][head - 1])))
     return reruns
+
+
+def _rerun(what: str, stored: float, again: float) -> Rerun:
+    """One figure of the table, and again; either may have been cut to 8 digits."""
+    return Rerun(what, stored, again, abs(stored) * 1e-7 + 1e-9)
 
 
 EXPERIMENT = Experiment(

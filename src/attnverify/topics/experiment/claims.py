@@ -37,7 +37,7 @@ had replaced another one, which *Sorting* had failed there.
 CLAIMS: list[Claim] = [
     Claim(
         id="experiment.architectures",
-        title="Pure attention falls a thousandfold with depth, with skip connections it does not",
+        title="The residual falls a thousandfold in pure attention, and less with skip connections",
         kind="experiment",
         statement=r"""
 Measured: the relative residual $\min_x \lVert X - \mathbf 1 x^\top \rVert_{1,\infty} / \lVert X
@@ -113,7 +113,7 @@ logarithm of the perplexity and of the entropy at level $5\,\%/6$.
     ),
     Claim(
         id="experiment.real-spectra",
-        title="Trained heads are told from random ones by trace and symmetry",
+        title="Trace and symmetry tell more than half of the trained heads from random ones",
         kind="experiment",
         statement=r"""
 Measured for $W = W_Q W_K^\top$ of all 16 heads of a small decoder, that of

@@ -20,6 +20,10 @@ is true: {claim}`layernorm.by-feature`.)
         here="the counterexamples",
         notebook="layernorm",
         asserts="fails",
+        fails_because=r"""
+Each token is divided by its own deviation. Tokens $u$, $2u$ and $-u$ become $v$, $v$ and $-v$. An
+affine map that sends $u$ and $2u$ to one row sends $-u$ there, too.
+""",
         corrected_by="layernorm.left-factor",
     ),
     Claim(

@@ -46,6 +46,10 @@ $\lambda = 1$ in every norm.)
         uses=("collapse.multi-head-as-printed",),
         notebook="mlp",
         asserts="fails",
+        fails_because=r"""
+The map $f(x) = x$ with $\lambda = 1$ is allowed. With it this is the theorem for many heads, which
+fails.
+""",
         corrected_by="mlp.depth",
     ),
     Claim(

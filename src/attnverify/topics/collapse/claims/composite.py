@@ -70,6 +70,10 @@ For every $E \in \mathbb{R}^{n \times n}$, $\sum_i \operatorname{osc}(E_i) \le 2
         here="the counterexample",
         notebook="collapse-composite",
         asserts="fails",
+        fails_because=r"""
+In the identity matrix of size 3 every row has oscillation 1. The sum is 3, but
+$2 \lVert E \rVert_1 = 2$.
+""",
         corrected_by="collapse.single-head-without-gamma",
     ),
     Claim(

@@ -7,14 +7,15 @@ DONG = "dong2021"
 CLAIMS = [
     Claim(
         id="collapse.stochastic-products",
-        title="Products of fixed stochastic matrices contract only geometrically",
+        title="Products of stochastic matrices: a geometric bound, attained",
         kind="proposition",
         statement=r"""
 For row-stochastic $P_1, \dots, P_L$ with contraction coefficients
 $\tau(P) = \max_{i,k} \mathrm{TV}(P_i, P_k)$,
 $\operatorname{diam}(P_L \cdots P_1 X) \le \tau(P_L) \cdots \tau(P_1) \operatorname{diam}(X)$.
 For two tokens and $P = \begin{pmatrix} 1-a & a \\ a & 1-a \end{pmatrix}$ both sides are
-$|1 - 2a|^L \operatorname{diam}(X)$: the rate is geometric, not doubly exponential.
+$|1 - 2a|^L \operatorname{diam}(X)$: for a fixed $P$ with $0 < |1 - 2a| < 1$ the rate is geometric,
+not doubly exponential.
 """,
         sources=(Source(DONG, "discussion of Theorem 2.2"),),
         uses=("norms.diameter", "paths.stochastic-product"),
@@ -38,8 +39,8 @@ $$
 \beta_2 = \sum_h \lVert W_{QK,h} \rVert_2 \lVert W_h \rVert_2 .
 $$
 
-The first bound is an equality for two tokens $\pm\frac\delta2 e$, $W_{QK,h} = q_h\, e e^\top$ and
-$W_h = v_h\, e w^\top$ with unit vectors $e$, $w$ (one $w$ for all heads), $q_h, v_h \ge 0$ and no
+The first bound is an equality for two tokens $\pm\frac\delta2 a$, $W_{QK,h} = q_h\, a^\top a$ and
+$W_h = v_h\, a^\top w$ with unit rows $a$, $w$ (one $w$ for all heads), $q_h, v_h \ge 0$ and no
 query bias. So the constant ¼ cannot be improved.
 """,
         here="statement and proof",

@@ -24,6 +24,12 @@ with $\gamma \ge 0$ at least that of every head with $E_h \ne 0$, or $\gamma = 1
         here="the counterexample",
         notebook="collapse-heads",
         asserts="fails",
+        fails_because=r"""
+The size $\sqrt{\lVert A \rVert_1 \lVert A \rVert_\infty}$ is no norm: $(4, 0, \dots, 0)$ and
+$(1, \dots, 1)$ of width 16 have size 4 each, and their sum has size 10. So bounds of single heads
+do not add up. Two heads exceed the bound of version 1 at every width from 14,330 on, and the bound
+with γ from width 179 on (there with 178 tokens).
+""",
         corrected_by="collapse.multi-head-corrected",
     ),
     Claim(
