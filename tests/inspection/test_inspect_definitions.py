@@ -338,10 +338,13 @@ def test_layers(case):
         ):
             near(row[name], x, x, d + 4)
         near(row["factor"], diameters[2] / diameters[1], row["factor"], 2 * d + 9)
-        rest, large = centered(stream), centered(size(layer["stream"]), 1)
-        whole = dot(stream, stream).sqrt()
-        residual = dot(rest, rest).sqrt() / whole
-        near(row["residual"], residual, float(dot(large, large)) ** 0.5 / whole, 2 * n * d + n + 9)
+        for name, first in (("residual", 0), ("residual_of_rest", 1)):
+            rest = centered(stream[first:])
+            large = centered(size(layer["stream"])[first:], 1)
+            whole = dot(stream[first:], stream[first:]).sqrt()
+            residual = dot(rest, rest).sqrt() / whole
+            room = float(dot(large, large)) ** 0.5 / whole
+            near(row[name], residual, room, 2 * n * d + n + 9)
         closest = min(apart, key=lambda pair: float(apart[pair]))
         assert row["nearest"] == [i + 1 for i in closest]
         least = apart[closest] / diameters[0]

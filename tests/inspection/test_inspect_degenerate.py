@@ -230,6 +230,7 @@ def test_rounding_is_that_of_the_longest_token(power, apart):
     near[1, 0] += 2.0**power
     row = av.inspect(encoder(1.0).double(), near).layers[0]
     assert [row[name] is not None for name in ("factor", "nearest_distance")] == 2 * [apart]
+    assert row["residual"] is not None and row["residual_of_rest"] is None  # one token is left
 
 
 def test_rollout_has_no_unit():

@@ -140,6 +140,8 @@ def test_layers_over_and_under_their_threshold():
         "collapse, the nearest is 1 times it (layer 2).",
         "Tokens are nearest to collapse where layer 1 begins: relative residual 0.25.",
     ]
+    rows[0]["residual_of_rest"] = 0.125
+    assert said(layers=rows)[2].endswith("relative residual 0.25 (0.125 without the first token).")
     rows[1]["over_threshold"] = 0.5
     assert said(layers=rows)[1].endswith(
         "; 1 are below the threshold of collapse, the nearest is 0.5 times it (layer 2)."

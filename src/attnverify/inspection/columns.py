@@ -65,6 +65,12 @@ LAYERS = {
         "collapse.absolute-not-relative",
         "the diameter, which may be large where the residual is small, and the other way round",
     ),
+    "residual_of_rest": Column(
+        "without token 1",
+        "the relative residual of all tokens but the first, which may be very long",
+        "",
+        "anything if there are two tokens or one",
+    ),
     "stream_diameter": Column(
         "diameter of stream",
         "largest distance of two tokens of the stream that enters",

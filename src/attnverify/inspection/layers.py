@@ -35,13 +35,13 @@ def layer_rows(layer: Layer, valid: Tensor, unit: float) -> list[Row]:
 
 
 def residual_rows(layer: Layer, valid: Tensor) -> list[Row]:
-    """The same rows with the relative residual alone; the other columns are none."""
+    """The same rows with the relative residuals alone; the other columns are none."""
     return [
         {
             **dict.fromkeys(LAYERS),
             "text": text + 1,
             "layer": layer.number,
-            "residual": relative_residual(layer.input[text][keep]),
+            **_residuals(layer.input[text][keep]),
         }
         for text, keep in enumerate(valid)
     ]
@@ -90,7 +90,7 @@ def _row(
     row: Row = {
         "text": text + 1,
         "layer": layer.number,
-        "residual": relative_residual(stream),
+        **_residuals(stream),
         "stream_diameter": float(norms.diameter(stream)),
         "diameter": size,
         "attention_diameter": out,
@@ -117,6 +117,12 @@ def attention_output(layer: Layer) -> Tensor:
     """What the attention of the layer adds, (batch, tokens, width), as the model computed it."""
     branches = (branch for block in layer.blocks for branch in block.branches)
     return next(branch for branch in branches if branch.attention).steps[-1].seen
+
+
+def _residuals(stream: Tensor) -> Row:
+    """With all tokens, and without the first, which may be so long that it hides the others."""
+    rest = relative_residual(stream[1:]) if len(stream) > 2 else None
+    return {"residual": relative_residual(stream), "residual_of_rest": rest}
 
 
 def relative_residual(X: Tensor) -> float | None:

@@ -35,7 +35,10 @@ MAIN = {
     "lengths": (("length",), ("share", "share_whole", "norm")),
     "layers": (
         ("layer",),
-        ("residual", "diameter", "factor", "bound", "over_threshold", "nearest_distance"),
+        (
+            *("residual", "residual_of_rest", "diameter", "factor", "bound"),
+            *("over_threshold", "nearest_distance"),
+        ),
     ),
     "heads": (
         ("layer", "head"),

@@ -113,9 +113,11 @@ def _layers(rows: list[dict[str, Any]]) -> Iterator[str]:
     measured = [row for row in rows if row["residual"] is not None]
     if measured:
         low = min(measured, key=lambda row: row["residual"])
+        rest = low["residual_of_rest"]
+        beside = "" if rest is None else f" ({rest:.3g} without the first token)"
         yield (
             f"Tokens are nearest to collapse where layer {low['layer']} begins: "
-            f"relative residual {low['residual']:.3g}."
+            f"relative residual {low['residual']:.3g}{beside}."
         )
 
 

@@ -33,10 +33,11 @@ for hook in hooks:
     hook.remove()
 ```
 
-*To compare with:* where a layer begins, it is 0.80 to 0.97 in every layer of the three small
-trained models measured here ({doc}`/notebooks/trained-models`), and 0.10 after 12 random layers of
-attention with skip connections ({doc}`/notebooks/start`). No value is a proved alarm. *If yours
-falls from layer to layer:* check that the skip connections are added, and read the next question.
+{doc}`/book/inspect` reports both columns. *To compare with:* where a layer begins, it is 0.80 to
+0.97 in every layer of the three small trained models measured here
+({doc}`/notebooks/trained-models`), and 0.10 after 12 random layers of attention with skip
+connections ({doc}`/notebooks/start`). No value is a proved alarm. *If yours falls from layer to
+layer:* check that the skip connections are added, and read the next question.
 
 ## How much is left at initialization, before I train?
 

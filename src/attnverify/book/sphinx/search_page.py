@@ -40,6 +40,18 @@ SUBJECTS = {
     "alibi": ("decoder-positions",),
     "rope": ("decoder-positions",),
     "rotary position embedding": ("decoder-positions",),
+    "attention rollout": ("trained-models",),
+    "birkhoff": ("softmax",),
+    "gqa": ("decoder-heads",),
+    "grouped-query attention": ("decoder-heads",),
+    "hilbert metric": ("softmax",),
+    "identical tokens": COLLAPSE,
+    "initialization": ("architectures",),
+    "instability": ("both-collapses", "locater"),
+    "pruning": ("trained-models", "path-lengths"),
+    "qk-norm": ("entropy-spread",),
+    "quantization": ("softmax",),
+    "residual stream": ("decoder-layers", "skip"),
 }
 MATH = re.compile(r"\$\$(.+?)\$\$|\$(.+?)\$|```\{math\}(.+?)```", re.S)
 WORD = re.compile(r"[A-Za-z]{2,}")

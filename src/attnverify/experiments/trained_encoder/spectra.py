@@ -170,10 +170,10 @@ def _symmetric(rows: list[Row]) -> Verdict:
 def sample(rows: list[Row]) -> list[Rerun]:
     """All heads of the encoder's first layer again, all of the decoder's, and the random range.
 
-    Stored to 8 digits, so up to 5e-8 relative, and twice that where both are. Each measure is a quotient of sums of at most
-    32^2 products of two sums of 384; with rounding errors of random sign they are off by
-    sqrt(32^2 + 2 * 384) 2^-53 = 5e-15 of the sum of the absolute products, which may exceed the
-    sum itself: 1e-9 covers a factor 2 * 10^5.
+    Stored to 8 digits, so up to 5e-8 relative, and twice that where both are. Each measure is a
+    quotient of sums of at most 32^2 products of two sums of 384; with rounding errors of random
+    sign they are off by sqrt(32^2 + 2 * 384) 2^-53 = 5e-15 of the sum of the absolute products,
+    which may exceed the sum itself: 1e-9 covers a factor 2 * 10^5.
     """
     w = Encoder.bundled().network.weights
     reruns = _again(rows, "encoder", (w["W_Q"][:1], w["W_K"][:1]))
