@@ -74,6 +74,7 @@ def pages_of(root: Path, first: str, fresh: bool) -> dict[str, bytes]:
         return {name: DIGEST.sub(b"", path.read_bytes()) for name, path in files.items()}
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_build_after_an_edit_equals_a_fresh_one(two_pages, monkeypatch, capfd):
     """Byte for byte: also the numbers on the page that was not edited, and new evidence."""

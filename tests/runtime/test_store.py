@@ -418,6 +418,7 @@ def test_a_print_in_pieces_is_one_output(tmp_path):
     ]
 
 
+@pytest.mark.full  # one edit of a formula is in the first tier, below
 def test_an_edit_deep_in_the_package_reaches_what_depends_on_it(tmp_path, sources):
     """Written down by hand, from the formulas that the claims and chapters are about."""
     ids, chapters = dependents(
