@@ -10,7 +10,6 @@ import torch
 from attnverify.book.pages import findings
 from attnverify.mathematics import heads
 from attnverify.topics import registry
-from attnverify.topics.collapse.checks import distinct_entries
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -49,12 +48,4 @@ def test_the_curve_crosses_the_printed_bound_where_the_text_says():
     d = torch.tensor([15873.0, 15874.0], dtype=torch.float64)
     below, above = heads.dimension_factor(torch.full_like(d, 2.0**-40), d) / findings.PRINTED
     assert below < 1 < above
-    assert "from width 15,874 on" in findings.text()
-
-
-def test_certified_is_said_of_the_widths_of_certificates():
-    details = [check.run().argument for check in distinct_entries.PRINTED.values()]
-    widths = {int(re.search(r"d = (\d+)", words)[1]) for words in details}
-    said = re.search(r"at the widths ([^.]*)\.", findings.text())
-    named = re.findall(r"[\d,⁰²]+(?=,| and|$)", said[1]) if said else []
-    assert {2**20 if name == "2²⁰" else int(name.replace(",", "")) for name in named} == widths
+    assert "`15,874 <collapse.multi-head-small-width>`" in findings.text()
