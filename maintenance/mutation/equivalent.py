@@ -47,6 +47,9 @@ EQUIVALENT: dict[str, str] = {
     "experiments.architectures.sizes: constant: 0.0 -> 0.01": (
         "the size of tokens that are unknown, which is not read"
     ),
+    "experiments.trained_encoder.spectra.sample: constant: 1 -> 2": (
+        "one more layer of the encoder is measured again"
+    ),
     "experiments.phase_diagram.again: constant: 0 -> 1": (
         "every row of a table has the same number of sequences"
     ),

@@ -721,8 +721,10 @@ def test_shapes_are_those_of_the_released_models():
 def test_a_model_of_the_user(tmp_path, experiment):
     """A small BERT from a folder gives rows and a verdict; a folder without one is an error."""
     modelzoo.saved_bert(tmp_path, max_position_embeddings=128)
-    rows = experiment.run(Settings(model=tmp_path))
+    told = []
+    rows = experiment.run(Settings(model=tmp_path, progress=lambda _, done: told.append(done)))
     assert rows and experiment.takes_model
+    assert told[0] == 0 and told == sorted(told) and told[-1] < 1
     assert experiment.judge(rows).holds in (True, False)
     if experiment.name == "architectures":
         assert {row["model"] for row in rows} == {tmp_path.name}
@@ -875,6 +877,20 @@ def test_neighbors_of_the_criterion_on_heads():
     assert spectra._symmetric(judged([0.1, 0.2])).holds is False
     assert spectra._symmetric(judged([0.1, 0.1, 0.101, 0.2, None])).holds is False
     assert spectra._symmetric([]).holds is None
+
+
+def test_every_head_has_a_row_with_its_own_figures():
+    Q, K = torch.randn(2, 2, 3, 6, 2, generator=torch.Generator().manual_seed(1)).double()
+    *rows, random = spectra._of_model("m", (Q, K), Settings(), True)
+    assert random["kind"] == "random" and random["heads"] == spectra.QUICK_STACKS * 2 * 3
+    assert [(row["layer"], row["head"]) for row in rows] == [
+        (i, h) for i in (1, 2) for h in (1, 2, 3)
+    ]
+    assert {(row["kind"], row["model"], row["judged"]) for row in rows} == {("trained", "m", True)}
+    for row in rows:
+        W = Q[row["layer"] - 1, row["head"] - 1] @ K[row["layer"] - 1, row["head"] - 1].mT
+        # eight digits, and some 40 roundings
+        assert row["xi_frobenius"] == pytest.approx(float(W.trace() / W.norm()), rel=1e-7)
 
 
 def test_heads_again_are_equal_to_eight_digits():

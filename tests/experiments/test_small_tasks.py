@@ -766,3 +766,14 @@ def test_a_loss_is_compared_at_its_own_step():
     history = [{"step": 75, "loss": [0.0, 1.0]}, {"step": 150, "loss": [3.0, 5.0]}]
     found = shortpaths._loss(rows, 150, history)
     assert (found.stored, found.again) == (1.5, 4.0)
+
+
+@pytest.mark.parametrize("name", shortpaths.TASKS)
+def test_kept_networks_meet_the_first_tests_of_their_run(name):
+    """As many as there are networks, inputs with their labels, drawn as in the full run."""
+    trainee, seed = shortpaths.kept_trainee(name)
+    count = len(weights.committed(name)["readout"])
+    full = shortpaths.TASKS[name](shortpaths.FULL.networks, seed, shortpaths.FULL.sequences)
+    for kept, drawn in zip(trainee.task.test, full.test, strict=True):
+        assert torch.equal(kept, drawn[:count])
+    assert count < shortpaths.FULL.networks
