@@ -100,6 +100,12 @@ def test_composite_bounds_end_where_their_condition_does(minilm):
     for size, known in ((0.99, True), (1.01, False)):
         steps = layer_bounds.composite_steps(layer, Tokens(X.mean(0), size * unit * R))
         assert [value is not None for value in steps.values()] == [known, known]
+    whole, half = (
+        layer_bounds.composite_steps(layer, Tokens(X.mean(0), size * unit * R))
+        for size in (0.5, 0.25)
+    )
+    for name, value in whole.items():  # a constant of the weights times the cube
+        assert value == pytest.approx(8 * half[name], rel=1e-9), name
 
 
 def test_bounds_of_a_layer_are_relative_to_its_output(minilm):

@@ -647,13 +647,14 @@ def test_the_loss_is_measured_twenty_times_and_every_twenty_steps_at_most():
     ]
 
 
-def test_drawn_paths_are_measured_one_by_one_and_summed():
+@pytest.mark.parametrize("count", [2, 5])
+def test_drawn_paths_are_measured_one_by_one_and_summed(count):
     """The same paths drawn again, read out by the definitions."""
-    net, X, readout, labels, (whole, rows) = small_measurement(5)
+    net, X, readout, labels, (whole, rows) = small_measurement(count)
     random, terms = draws(5), dict(paths.terms(net, X))
     sums = torch.zeros_like(X)
     for length, row in enumerate(rows):
-        number = 1 if length == 0 else 5
+        number = 1 if length == 0 else count
         drawn = [terms[lengths.draw_path(net, length, random)] for _ in range(number)]
         right = [((term @ readout).argmax(-1) == labels).double().mean() for term in drawn]
         summed = (sum(drawn) @ readout).argmax(-1) == labels
