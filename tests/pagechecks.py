@@ -59,8 +59,7 @@ TEMPLATES = (
     "book/formal",
     "book/generated/graph",
     "book/generated/status",
-    "book/api/collapse",
-    "notebooks/collapse-width",
+    "book/api/eigenspectrum",
     "notebooks/localization",
     "notebooks/norms",
 )

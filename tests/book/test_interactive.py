@@ -18,6 +18,7 @@ from attnverify.book.interactive import javascript, limit
 from attnverify.book.interactive.drawing import SIGNIFICANT, Plot, significant
 from attnverify.book.interactive.figure import Figure, Slider, Values
 from pagechecks import remote_resources, soup, undescribed_images
+from tiers import in_tiers
 from visits import FAINT, PHONE, SMALLEST_CONTRAST, STICKING_OUT, serve, visiting
 
 # The test of the built book may have to build it.
@@ -40,6 +41,8 @@ TEXT = 1e-8
 RELATIVE = 0.005 + 7e-5
 LARGEST_BYTES = 15_000
 NAMES = tuple(name for name in interactive.__all__)
+#: The first one that a reader meets, and one with buttons and dots.
+FIRST = ("tokens_figure", "variation_figure")
 CHAPTERS = {
     "depth_figure": "collapse-sharp",
     "heads_figure": "heads-depth",
@@ -202,7 +205,7 @@ def value_of(page: Page, figure: Figure, name: str) -> float:
     return float(page.locator(f"#{figure.id} input[name={name}]").input_value())
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", in_tiers(NAMES, FIRST))
 def test_keyboard_moves_every_control(browser, site, name):
     """Tab reaches each, in order; its name is said; a key moves it by one step."""
     figure, values = figure_of(name), dict(figure_of(name).values)
@@ -286,7 +289,7 @@ SVG_TEXT = """() => { const style = getComputedStyle(document.querySelector("svg
 
 
 @THEMES
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", in_tiers(NAMES, FIRST))
 def test_figure_is_legible_on_a_small_phone(browser, site, name, theme):
     """At 360 pixels nothing sticks out, text is at least 11 pixels high and takes the theme, and
     what a finger drags is 24 pixels wide."""
@@ -360,7 +363,7 @@ def test_bad_start_is_refused(name):
 
 
 @THEMES
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", in_tiers(NAMES, FIRST))
 def test_figure_works_in_the_book(browser, built_book, name, theme):
     """In the built page, without the network: controls move the drawing, the values are right."""
     figure = figure_of(name)

@@ -127,6 +127,7 @@ def offences(root: Path, check) -> dict[str, list[str]]:
     return {name: bad for name, bad in found.items() if bad}
 
 
+@pytest.mark.full
 def test_every_figure_is_described(built_book):
     """Every picture has alt text that says what it shows."""
     assert offences(built_book, undescribed_images) == {}

@@ -27,8 +27,8 @@ CELLS = {
     p.stem: notebook_sources.load(p.stem).cells for p in sorted((ROOT / "notebooks").glob("*.md"))
 }
 CHAPTERS = [name for name, cells in CELLS.items() if cells]
-#: What others rest on: attention, norms, softmax.
-FIRST = ("attention", "norms", "softmax")
+#: What others rest on; also short, as sympy runs several times slower in a browser.
+FIRST = ("attention", "norms", "walk")
 PATIENCE = 300_000  # milliseconds for one cell, on a busy machine
 LARGEST = 24_000_000  # bytes that a page may load after the click, as they lie on the disk
 
@@ -205,6 +205,7 @@ def test_stop_errors_and_the_keyboard(browser, site):
         assert not panel.is_visible() and not editor.is_visible() and code.is_visible()
 
 
+@pytest.mark.full
 def test_an_open_session_is_legible_fits_and_breaks_no_rule(browser, site):
     """Both themes, desktop and phone, with a cell that holds and one that does not."""
     axe = accessibility.script()

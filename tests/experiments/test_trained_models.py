@@ -150,6 +150,15 @@ def test_a_byte_is_scored_once_with_half_a_context_before_it():
     assert int(flat[-1]) + 1 == (length - decoder.CONTEXT - 1) // half * half + decoder.CONTEXT + 1
 
 
+def test_scores_are_bits_of_the_second_half_of_each_window(monkeypatch):
+    """The loss of a byte is made the byte itself; 40 windows are more than one batch of them."""
+    monkeypatch.setattr(decoder, "losses", lambda module, parameters, part: part[:, 1:].float())
+    found = decoder.scored(decoder.model(), {}, pieces=40)
+    half = decoder.CONTEXT // 2
+    every = decoder.windows(decoder.corpus().held_out, decoder.CONTEXT, half)[:40]
+    assert torch.equal(found, every[:, half + 1 :].double() / math.log(2))
+
+
 def test_metrics_of_the_training_are_of_text_that_is_held_out():
     goals = decoder.Goals(3, batch=2, context=64, unseen=5)
     held_out = decoder.corpus().held_out

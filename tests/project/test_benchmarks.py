@@ -54,6 +54,7 @@ def test_peak_counts_what_lives_at_once():
     assert peak_bytes(lambda: [(outside + 1).sum() for _ in range(3)]) == 8_000 + 2 * 8 + 8
 
 
+@pytest.mark.full
 def test_the_scale_of_a_small_model_is_measured():
     """In a process of its own; at this size no bar is meant to be met."""
     time, memory = scale.results((2, 2, 16, 8))

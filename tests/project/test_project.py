@@ -31,6 +31,7 @@ from attnverify.book.sphinx import build_hooks, downloads
 from attnverify.derivation import notebook_sources as notebooks
 from attnverify.runtime.source_dependencies import Sources
 from places import ROOT
+from tiers import in_tiers
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 #: conda-forge's name where it differs from pip's.
@@ -570,7 +571,7 @@ SKIPPING = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", ["0", "1"])
-@pytest.mark.parametrize("name", sorted(SKIPPING))
+@pytest.mark.parametrize("name", in_tiers(sorted(SKIPPING), ("test_one.py",)))
 def test_an_unexpected_skip_fails(tmp_path, name, workers):
     """A test or a file that skips itself fails the run, with or without workers."""
     for file in ("conftest.py", "places.py"):
@@ -614,6 +615,7 @@ HEAD = (
 CELL = "```{code-cell} ipython3\n%s\n```\n"
 
 
+@pytest.mark.full
 def test_executed_notebooks_are_found_again(tmp_path):
     """What is executed beforehand is what the page builder takes; a failure is named."""
     from jupyter_cache import get_cache

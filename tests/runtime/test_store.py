@@ -305,6 +305,7 @@ def weights_of(name: str) -> str:
     return f"experiments/weights/{name}.safetensors"
 
 
+@pytest.mark.full
 def test_trained_weights_count(tmp_path, sources):
     """Those that an experiment reads, its own and another's, though no text names the file."""
     trained = {Path(n).stem for n in sources.files if n.startswith("experiments/weights/")}
@@ -449,7 +450,10 @@ def test_an_edit_of_the_engine_reaches_every_claim(tmp_path, sources):
     assert ids == set(registry)
 
 
-@pytest.mark.parametrize("name", ["attnverify.topics.norms.claims", "attnverify.cli"])
+@pytest.mark.parametrize(
+    "name",
+    ["attnverify.topics.norms.claims", pytest.param("attnverify.cli", marks=pytest.mark.full)],
+)
 def test_statements_and_commands_are_no_input(tmp_path, sources, name):
     """What a claim says in words, and how it is shown, changes no evidence and no chapter's run."""
     ids, chapters = dependents(sources, edited(tmp_path, name))

@@ -141,7 +141,8 @@ def test_no_process_outlives_its_parent(tmp_path, sent):
     assert said.count("Traceback") == (sent == signal.SIGINT), said  # none from the processes
 
 
-@pytest.mark.parametrize("sent", [IN_FULL[1], signal.SIGKILL])
+@pytest.mark.full
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
 def test_a_killed_build_leaves_no_process_behind(tmp_path, sent):
     """None of those that execute notebooks, of which one waits for the next, and no kernel.
 

@@ -18,6 +18,7 @@ from attnverify.topics import registry as BOOK
 from attnverify.verification import claim_files
 from attnverify.verification.claim import Registry
 from places import ROOT
+from tiers import in_tiers
 
 EXAMPLES = 200  # files of every kind
 FEW = Settings(samples=4, restarts=1, steps=1)
@@ -267,7 +268,7 @@ BY_COMMAND = {
 }
 
 
-@pytest.mark.parametrize("end", BY_COMMAND)
+@pytest.mark.parametrize("end", in_tiers(BY_COMMAND, ("while True: pass", "(((")))
 def test_the_command_tells_one_line_and_ends(end, tmp_path):
     """Eight seconds for four commands: exit code 2, and one line on standard error alone."""
     text = written("Inequality", CLAIM, FORMS["Inequality"], end)

@@ -106,6 +106,7 @@ def test_every_certificate_comes_out_as_the_engine_says(exported):
     assert {p.name for p in folder.iterdir()} == {*index["files"], "index.json"}
 
 
+@pytest.mark.full
 def test_every_inequality_but_the_stated_ones_is_exported(exported):
     folder, index = exported
     bodies = [json.loads((folder / name).read_text()) for name in index["files"]]
