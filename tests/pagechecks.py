@@ -60,7 +60,6 @@ TEMPLATES = (
     "book/generated/graph",
     "book/generated/status",
     "book/api/eigenspectrum",
-    "notebooks/localization",
     "notebooks/norms",
 )
 

@@ -445,15 +445,14 @@ def test_an_edit_deep_in_the_package_reaches_what_depends_on_it(tmp_path, source
     assert not {id for id in registry if id.startswith("paths.")} & ids
 
 
+@pytest.mark.full
 def test_an_edit_of_the_engine_reaches_every_claim(tmp_path, sources):
     ids, _ = dependents(sources, edited(tmp_path, "attnverify.checking.certify"))
     assert ids == set(registry)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["attnverify.topics.norms.claims", pytest.param("attnverify.cli", marks=pytest.mark.full)],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["attnverify.topics.norms.claims", "attnverify.cli"])
 def test_statements_and_commands_are_no_input(tmp_path, sources, name):
     """What a claim says in words, and how it is shown, changes no evidence and no chapter's run."""
     ids, chapters = dependents(sources, edited(tmp_path, name))

@@ -486,6 +486,7 @@ def run_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[st
     )
 
 
+@pytest.mark.full
 def test_an_installed_package_offers_claims(tmp_path):
     """Found by the prefix of their ids, in the processes that check them too.
 
