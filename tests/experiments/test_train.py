@@ -101,7 +101,7 @@ def test_a_failed_write_of_a_checkpoint_loses_nothing(tmp_path, monkeypatch):
 CHILD = """
 import os, signal, sys
 from pathlib import Path
-sys.path.insert(0, {tests!r})
+sys.path[:0] = {tests!r}
 import test_train as t
 
 def killed(parameters, step):
@@ -115,7 +115,8 @@ t.trained(Path({folder!r}), loss=killed)
 
 
 def child(folder: Path, step: int) -> int:
-    script = CHILD.format(tests=str(Path(__file__).parent), folder=str(folder), step=step)
+    own = [str(path) for path in Path(__file__).parents[:2]]
+    script = CHILD.format(tests=own, folder=str(folder), step=step)
     return subprocess.run([sys.executable, "-c", script], timeout=300, check=False).returncode
 
 
