@@ -44,6 +44,13 @@ AS_PUBLISHED = """\
 Published statements that hold as they are.
 """
 
+REPRODUCED = """\
+## Came out here, too
+
+Published findings that came out in an experiment of this book, which is smaller and has a criterion
+of its own: a finding of the same kind, not a repetition of the paper's.
+"""
+
 NOT_REPRODUCED = """\
 ## Did not come out here
 
@@ -68,7 +75,8 @@ def text(evidence: Evidence) -> str:
             _sharper,
         ),
         (COMPLETED, "Completed statements", ("Added here",), completed(), _completed),
-        (AS_PUBLISHED, "Statements that hold as published", (), as_published(), lambda c, e: []),
+        (AS_PUBLISHED, "Statements that hold as published", (), as_published(), _nothing),
+        (REPRODUCED, "Findings that came out here, too", (), reproduced(), _nothing),
         (
             NOT_REPRODUCED,
             "Findings that did not come out here",
@@ -116,13 +124,19 @@ def completed() -> list[Claim]:
 
 
 def as_published() -> list[Claim]:
-    """Published statements that hold, and findings that came out, with nothing added here."""
+    """Published statements that hold, with nothing added here."""
     return [c for c in _holding() if not c.here]
+
+
+def reproduced() -> list[Claim]:
+    """Published findings that an experiment of the book showed."""
+    found = (c for c in registry.values() if c.published and c.asserts == "holds")
+    return [c for c in found if not c.derived and not c.here]
 
 
 def _holding() -> list[Claim]:
     found = (c for c in registry.values() if c.published and c.asserts == "holds")
-    return [c for c in found if not sharper(c.id) and not (c.here and not c.derived)]
+    return [c for c in found if c.derived and not sharper(c.id)]
 
 
 def _refuted(claim: Claim, evidence: Evidence) -> list[str]:
@@ -137,6 +151,10 @@ def _sharper(claim: Claim, evidence: Evidence) -> list[str]:
     ratios = (best_ratio(registry, c.id, evidence.records(c.id)) for c in found)
     named = "; ".join(f"{_link(c)} {_badge(c, evidence)}" for c in found)
     return [named, "; ".join(map(number, ratios))]
+
+
+def _nothing(claim: Claim, evidence: Evidence) -> list[str]:
+    return []
 
 
 def _completed(claim: Claim, evidence: Evidence) -> list[str]:
