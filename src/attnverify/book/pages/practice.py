@@ -45,12 +45,11 @@ kind that trains well, and read the next question.
 With skip connections, independent layers of width $d$ and weights of standard deviation $\\sigma$,
 estimate $r_L \\approx (1 + (r_0^{-2} - 1)(1 + \\sigma^4 d^2)^L)^{-1/2}$. It is an estimate, not a
 bound, and $r$ is the residual in the composite value, not in the norm of the code above
-({doc}`/notebooks/architectures`). For twelve
-layers of BERT's width and $r_0 = 0.57$ it gives 0.37 with $\\sigma = 0.02$ and 0.003 with 0.04;
-attention with skip connections ended at 0.38 to 0.41 and 0.005 to 0.006. The full layer ended at
-0.39 to 0.40 with 0.02, and below 0.005 with 0.04. One layer shared by all depths, as in ALBERT,
-loses more. So lower $\\sigma$, or scale
-the updates down, before you add depth.
+({doc}`/notebooks/architectures`). For twelve layers of BERT's width and $r_0 = 0.57$ it gives 0.37
+with $\\sigma = 0.02$ and 0.003 with 0.04; attention with skip connections ended at 0.38 to 0.41 and
+0.005 to 0.006. The full layer ended at 0.39 to 0.40 with 0.02, and below 0.005 with 0.04. One layer
+shared by all depths, as in ALBERT, loses more. So lower $\\sigma$, or scale the updates down,
+before you add depth.
 
 ## Training became unstable. Is it the attention?
 
