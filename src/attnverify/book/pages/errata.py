@@ -14,7 +14,8 @@ INTRO = """\
 One line for each published statement that this book treats: those that fail as read here, those
 with a sharper form, those to which a part was added, and those that hold as they are. The wording
 is this book's own, not a quotation; {doc}`/book/bibliography` says how the papers were read. The
-link of a line leads to the statement in its chapter, with its evidence.
+link of a line leads to the statement in its chapter, with its evidence. {doc}`/book/notation` says
+what γ, $D_i$ and $x^*$ are.
 """
 
 REFUTED = """\

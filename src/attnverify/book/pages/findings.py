@@ -29,8 +29,8 @@ FINDINGS = (
         "(the largest singular value of $W_V$, at most v) and how strongly it compares tokens "
         "(that of $W_{QK}$). Skip connections, MLPs, norms and masks are left out. Below the "
         "threshold the distance in the end falls {claim}`doubly exponentially "
-        "<collapse.sharp-depth>`: the number of zeros after the decimal point triples with each "
-        "layer. Two tokens at the threshold can stay there. The curves show two tokens for v = 2, "
+        "<collapse.sharp-depth>`: once it is small, the number of zeros after the decimal point "
+        "triples with each layer. Two tokens at the threshold can stay there. The curves show two tokens for v = 2, "
         "from 0.9 to 1.01 times the threshold; each attains the "
         "{claim}`sharp bound <collapse.sharp-layer>`.",
     ),
