@@ -30,8 +30,8 @@ FINDINGS = (
         "(that of $W_{QK}$). Skip connections, MLPs, norms and masks are left out. Below the "
         "threshold the distance in the end falls {claim}`doubly exponentially "
         "<collapse.sharp-depth>`: once it is small, the number of zeros after the decimal point "
-        "triples with each layer. Two tokens at the threshold can stay there. The curves show two tokens for v = 2, "
-        "from 0.9 to 1.01 times the threshold; each attains the "
+        "triples with each layer. Two tokens at the threshold can stay there. The curves show two "
+        "tokens for v = 2, from 0.9 to 1.01 times the threshold; each attains the "
         "{claim}`sharp bound <collapse.sharp-layer>`.",
     ),
     (
