@@ -14,8 +14,9 @@ INTRO = """\
 One line for each published statement that this book treats: those that fail as read here, those
 with a sharper form, those to which a part was added, and those that hold as they are. The wording
 is this book's own, not a quotation; {doc}`/book/bibliography` says how the papers were read. The
-link of a line leads to the statement in its chapter, with its evidence. {doc}`/book/notation` says
-what γ, $D_i$ and $x^*$ are.
+link of a line leads to the statement in its chapter, with its evidence. $D_i$ is the largest
+difference of two entries in row $i$ of the scores, $x^*$ the number 1.2564, and γ the factor that
+version 2 adds to the bounds of version 1.
 """
 
 REFUTED = """\
