@@ -53,11 +53,10 @@ def docnames() -> list[str]:
     return [toc["root"], *chapters]
 
 
-#: A page of every template: text, chapters with most formulas, pictures or code, generated pages.
+#: A page of every template: text, a chapter with formulas, pictures and code, generated pages.
 TEMPLATES = (
     "book/index",
     "book/formal",
-    "book/generated/graph",
     "book/generated/status",
     "book/api/eigenspectrum",
     "notebooks/norms",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -62,23 +63,8 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def write(path: Path, body: Mapping[str, Any]) -> None:
-    """One line a table or column."""
+    """One line a column."""
     text = json.dumps(body, indent=1, ensure_ascii=False)
-    path.write_text(_joined(text) + "\n", encoding="utf-8")
-
-
-def _joined(text: str) -> str:
-    """Lists on one line."""
-    lines: list[str] = []
-    inside = 0
-    for line in text.splitlines():
-        lines[-1:] = (
-            [lines[-1] + " " * (lines[-1][-1] == ",") + line.strip()]
-            if inside
-            else [
-                *lines[-1:],
-                line,
-            ]
-        )
-        inside += line.count("[") - line.count("]")
-    return "\n".join(lines)
+    lists = re.compile(r"\[[^\[\]]*\]")
+    text = lists.sub(lambda m: json.dumps(json.loads(m[0]), ensure_ascii=False), text)
+    path.write_text(text + "\n", encoding="utf-8")

@@ -109,8 +109,11 @@ class Origin:
     """Where claims come from: small, and sent to every process that is to check one of them."""
 
     def checks_of(self, id: str) -> Mapping[str, Check]:
-        """The checks of a claim by name; their code is loaded into this process."""
-        raise NotImplementedError
+        """The checks of a claim by name; their code is loaded into this process.
+
+        Raises InputError where none are known, as for claims that are only stated.
+        """
+        raise InputError(f"id: got {id!r}, a claim without checks, expected one with an origin")
 
     def starts(self, id: str) -> frozenset[str] | None:
         """Modules and data files that the checks of a claim start from.
