@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.result import Result, judge
-from benchmarks.trees import REFERENCE, Trees, python
+from benchmarks.trees import REFERENCE, Trees, make
 
 CHAPTER = "norms"
 SHARE, UNCHANGED, PROSE, REST = 0.55, 2.0, 20.0, 25.0  # of the reference; seconds
@@ -20,7 +20,7 @@ CODE_EDIT = ("import sympy as sp\n", "import sympy as sp  # edited\n")
 def build(tree: Path) -> tuple[float, str]:
     """Seconds of one build, and what it printed; raises CalledProcessError if it fails."""
     start = time.perf_counter()
-    done = python(tree, str(tree / "tools" / "build_book.py"))
+    done = make(tree, "book")
     if done.returncode:
         sys.stderr.write(done.stdout[-4000:])
         done.check_returncode()

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.result import Result, judge
-from benchmarks.trees import REFERENCE, Trees, python
+from benchmarks.trees import REFERENCE, Trees, run
 
 RUNS = 3
 BAR = 0.3  # seconds
-START = "import sys; from attnverify.cli import main; sys.argv[0] = 'attnverify'; sys.exit(main())"
 COMMANDS = (("--help",), ("list",), ("show", "softmax.total-variation"))
 
 
@@ -20,7 +19,7 @@ def best(tree: Path, *arguments: str) -> float:
     times = []
     for _ in range(RUNS):
         start = time.perf_counter()
-        python(tree, *arguments).check_returncode()
+        run(tree, str(tree / ".venv" / "bin" / "attnverify"), *arguments).check_returncode()
         times.append(time.perf_counter() - start)
     return min(times)
 
@@ -28,6 +27,6 @@ def best(tree: Path, *arguments: str) -> float:
 def results(trees: Trees) -> Iterator[Result]:
     """Each command against its bar."""
     for command in COMMANDS:
-        before, now = (best(tree, "-c", START, *command) for tree in (trees.before, trees.now))
+        before, now = (best(tree, *command) for tree in (trees.before, trees.now))
         note = f" ({REFERENCE}: {before:.2f} s)"
         yield judge(f"attnverify {command[0]}", now, BAR, note)

@@ -1,14 +1,13 @@
 """Two checkouts that are measured in one run: the reference commit and HEAD.
 
-Each runs from its own source, with this interpreter and a store that starts empty. Edits that are
-not committed are not measured.
+Each is installed by its own Makefile, because what they need differs, and has a store that starts
+empty. Edits that are not committed are not measured.
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -35,7 +34,7 @@ def trees() -> Iterator[Trees]:
         made = [(REFERENCE, folder / "before"), ("HEAD", folder / "now")]
         for commit, tree in made:
             stack.enter_context(_worktree(commit, tree))
-            check_source(tree)
+            make(tree, ".venv/.installed").check_returncode()
         yield Trees(*(tree for _, tree in made))
 
 
@@ -49,27 +48,24 @@ def _worktree(commit: str, folder: Path) -> Iterator[None]:
         subprocess.run([*git, "remove", "--force", str(folder)], check=True)
 
 
-def environment(tree: Path) -> dict[str, str]:
-    """The package comes from the worktree, and kept work from a store that starts empty."""
-    own = {"PYTHONPATH": str(tree / "src"), "ATTNVERIFY_STORE": str(tree / "_build" / "store")}
-    return {**{k: v for k, v in os.environ.items() if k != "CI"}, **own}
+def make(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """``make`` in a checkout."""
+    return run(tree, "make", *arguments)
 
 
-def python(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """This interpreter in a checkout; both streams in ``stdout``."""
+def run(tree: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """A command in a checkout, with a store that starts empty; both streams in ``stdout``.
+
+    Without what CI or an outer ``make`` adds to the environment.
+    """
+    outer = {"CI", "ARGS", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS"}
+    own = {name: value for name, value in os.environ.items() if name not in outer}
     return subprocess.run(
-        [sys.executable, *arguments],
+        command,
         cwd=tree,
-        env=environment(tree),
+        env=own | {"ATTNVERIFY_STORE": str(tree / "_build" / "store")},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
     )
-
-
-def check_source(tree: Path) -> None:
-    """Refuse to measure another source than the checkout's."""
-    done = python(tree, "-c", "import attnverify; print(attnverify.__file__)")
-    if not Path(done.stdout.strip()).is_relative_to(tree / "src"):
-        raise RuntimeError(f"source: got {done.stdout.strip()}, expected one below {tree}")

@@ -80,12 +80,12 @@ def test_a_missed_bar_is_an_error(monkeypatch, capsys):
     assert "NO" in capsys.readouterr().out
 
 
-def test_builds_are_measured_from_their_own_source(tmp_path, monkeypatch):
-    """A worktree whose package is not the one that would be imported is refused."""
+def test_a_checkout_is_run_apart_from_what_surrounds_it(tmp_path, monkeypatch):
+    """With its own store, and without what CI or an outer make put into the environment."""
     monkeypatch.setenv("CI", "true")
-    assert "CI" not in trees.environment(tmp_path)
-    with pytest.raises(RuntimeError, match="source"):
-        trees.check_source(tmp_path)
+    monkeypatch.setenv("MAKEFLAGS", "n")
+    (tmp_path / "Makefile").write_text("told:\n\t@echo $(CI)$(MAKEFLAGS) $$ATTNVERIFY_STORE\n")
+    assert trees.make(tmp_path, "told").stdout.split() == [f"{tmp_path}/_build/store"]
 
 
 def test_the_table_of_builds(tmp_path, monkeypatch):
@@ -111,7 +111,7 @@ def test_a_chapter_that_runs_without_need_is_an_error(tmp_path, monkeypatch):
 def test_the_table_of_suites(monkeypatch, tmp_path):
     """What failed in either suite is told beside the times."""
     done = iter([(200.0, "3 failed, 9 passed"), (61.0, "12 passed"), (60.0, "4 passed")])
-    monkeypatch.setattr(suites, "suite", lambda tree, *options: next(done))
+    monkeypatch.setattr(suites, "suite", lambda tree, options="": next(done))
     monkeypatch.setattr(suites, "build", lambda tree: None)
     quick, everything = suites.results(trees.Trees(tmp_path, tmp_path))
     assert not quick.met and "3 failed" in quick.measured and quick.bar == "<= 60.0 s"
