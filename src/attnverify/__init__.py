@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from attnverify.mathematics import encoder as encoder
     from attnverify.mathematics import entropy as entropy
     from attnverify.mathematics import frozen as frozen
+    from attnverify.mathematics import gradients as gradients
     from attnverify.mathematics import heads as heads
     from attnverify.mathematics import layernorm as layernorm
     from attnverify.mathematics import localization as localization
@@ -89,6 +90,7 @@ PUBLIC = {
     "experiments": "attnverify.experiments",
     "figures": "attnverify.book.figures",
     "frozen": "attnverify.mathematics.frozen",
+    "gradients": "attnverify.mathematics.gradients",
     "heads": "attnverify.mathematics.heads",
     "inspect": "attnverify.inspection.inspect_model:inspect",
     "interactive": "attnverify.book.interactive",

@@ -44,6 +44,7 @@ PREFIXES = (
     "eigenspectrum",
     "entropy",
     "modern",
+    "training",
     "experiment",
 )
 

@@ -1,0 +1,1 @@
+"""Topic: what the two collapses mean for training."""

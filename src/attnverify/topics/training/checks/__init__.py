@@ -1,0 +1,1 @@
+"""Checks of the claims on training."""
