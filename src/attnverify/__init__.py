@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from attnverify.derivation import noncommuting as symbolic  # noqa: F401
     from attnverify.inspection.forward import trace as trace
     from attnverify.inspection.inspect_model import inspect as inspect
+    from attnverify.inspection.watch import Watch as Watch
     from attnverify.mathematics import centerbounds as centerbounds
     from attnverify.mathematics import chisquare as chisquare
     from attnverify.mathematics import collapse as collapse
@@ -78,6 +79,7 @@ PUBLIC = {
     "Source": "attnverify.verification.claim:Source",
     "Twin": "attnverify.checking.check:Twin",
     "Verdict": "attnverify.support.verdict:Verdict",
+    "Watch": "attnverify.inspection.watch:Watch",
     "best_constant": "attnverify.verification.conjecture:best_constant",
     "centerbounds": "attnverify.mathematics.centerbounds",
     "chisquare": "attnverify.mathematics.chisquare",

@@ -276,6 +276,11 @@ NUMBERS = {
         "0.381 0.152 0.462",
         [weights(*(0.4 * i for i in range(1, 6)))[4], A2 - 3 + log(A2), (cosh(1) - 1) / sinh(1)],
     ),
+    "query-key-gradient": (
+        "0.325 0.09 2.25 6.25 0.0625 0.0623",
+        [entropy(log(9), 0), 0.9 * 0.1, 0.09 * 25, 25 / 4, 0.5**2 / 4, 0.9975 * 0.0025 * 25],
+    ),
+    "initialization": ("0.6", [(0.5 + 1) / (1 + 0.5 + 1)]),
     "architectures": ("0.095", [sqrt(2 / 220)]),
     "circle": ("0.791 0.577 0.243 0.000009", [CIRCLE[1], CIRCLE[2], CIRCLE[3], CIRCLE[5]]),
     "decoder-positions": (

@@ -60,6 +60,20 @@ def skip_cost(x, V):
     return (one / ops.square(one - saturating(x, V)) - one) / x
 
 
+def equal_rates(start, m, V, layers: int, slope: float = 2.0):
+    """Bound t + 2 m L + (A m/2) log(1 + 2 m L/t) + A m^2/t on 1/diam^2 after L layers with skips.
+
+    start = 1/diam^2 of the input, m bounds sum_h v_h c_h of every layer and V < 1 bounds sum_h v_h;
+    A = 3/(1 - V)^2 and t = max(start, m root A) + (2 - V) m/(1 - V)^2. slope: 2, or another number
+    for a twin of claim skip.equal-rates.
+    """
+    left = 1 - V
+    A = 3 / ops.square(left)
+    t = ops.maximum(start, m * ops.sqrt(A)) + m * (2 - V) / ops.square(left)
+    grown = slope * m * layers
+    return t + grown + A * m / slope * ops.log(1 + grown / t) + A * ops.square(m) / t
+
+
 def heads_threshold(
     qk_norms: Sequence[float | int], value_norms: Sequence[float | int], key_width: int
 ) -> float:

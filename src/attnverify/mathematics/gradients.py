@@ -30,6 +30,7 @@ from flint import arb
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.arrays import takes
 from attnverify.mathematics import entropy, norms
+from attnverify.support.errors import require
 
 # ------------------------------------------------------------------ the covariance under a row
 
@@ -83,14 +84,18 @@ def entropy_variance(H):
 
     H: entropies in nats, >= 0 (...); shape (...). v rises from v(0) = 0 to v(log 2) = 1/4, is
     convex there, and v' <= 1/2. p is the larger weight of softmax(y, 0), and y is found by
-    bisection.
+    bisection. Raises InputError for a negative entropy (below -1e-9, which rounding may give).
 
     >>> import torch
     >>> import attnverify as av
     >>> H = torch.tensor([0.0, 0.1, 0.6931471805599453, 3.0], dtype=torch.float64)
     >>> [round(v, 4) for v in av.gradients.entropy_variance(H).tolist()]
-    [0.0, 0.0194, 0.25, 0.25]
+    [0.0, 0.0201, 0.25, 0.25]
     """
+    if ops.is_torch(H):
+        bad = H[H < -1e-9].detach()
+        given = f"{bad.numel()} entries, the least {float(bad.min())}" if bad.numel() else ""
+        require(not bad.numel(), "H", given, "entropies in nats, numbers >= 0")
     H = -ops.maximum(-H, 0 * H - ops.log(ops.constant(2, H)))
     y = _gap(H) + 0 * H
     # To first order in floats. In balls an enclosure, because 0 <= v' <= 1/2.

@@ -65,6 +65,28 @@ most. At the rate 0.01 a penalty that only shrinks $W_{QK}$ gave 10.0 ({doc}`/no
 $\\log T - D^2/8$ ({claim}`entropy.spread`). With normalized queries and keys (QK-norm) of lengths
 at most $a$ and $b$, $D \\le 2ab/\\sqrt{d_{qk}}$.
 
+## Does a head still learn where to look?
+
+Log the *gauge* of each head: $P (1 - P) \\operatorname{diam}(X)^2$, with the largest weight $P$ of
+a row (at least ½) and the diameter of the tokens that the row sees, as they enter attention. The
+gradient of $W_{QK}$ is at most a sum of gauges, times lengths that neither collapse changes
+({claim}`training.loss-gradient`). `Watch` measures them on one text of a batch, in one more forward
+pass every so many steps, and leaves the training as it is to the last bit:
+
+```python
+import attnverify as av
+
+watch = av.Watch(model, log="watch.jsonl", every=100)
+for step, batch in enumerate(batches):
+    ...  # your training step
+    watch.step(step, batch)
+print(watch.fallen(0.01))  # layer, head, gauge over its first value
+```
+
+*If a gauge falls,* look at its factors. A share $P (1 - P)$ near 0 means that rows have one large
+weight; a small diameter means that the tokens have become alike. Neither is proved to harm: a head
+that has learned its task, or that rests on the first token, has a small share, too.
+
 ## Which masks, windows or positions?
 
 If a token sees itself and the $w - 1$ tokens before it, the last of $n$ tokens has not seen the

@@ -103,6 +103,28 @@ smaller number for all such $V$.
         notebook="heads-depth",
     ),
     Claim(
+        id="skip.equal-rates",
+        title="With equal rates the constant is 2, however large the value maps",
+        kind="theorem",
+        statement=r"""
+Let $0 < V < 1$ and layers as in {claim}`skip.polynomial-rate-heads` with $m_l \le m$ for one
+$m > 0$ and every $l$. Put $A = 3/(1 - V)^2$ and, for $\delta_0 = \operatorname{diam}(X) > 0$,
+$t = \max(\delta_0^{-2}, \sqrt A\, m) + (2 - V)\, m/(1 - V)^2$. Then at every depth $L$
+
+$$
+\frac{1}{\operatorname{diam}(X_L)^2} \le t + 2 m L + \frac{A m}{2} \log\Bigl( 1 + \frac{2 m L}{t}
+\Bigr) + \frac{A m^2}{t} .
+$$
+
+So $\liminf_{L \to \infty} \sqrt L\, \operatorname{diam}(X_L) \ge 1/\sqrt{2m}$ whatever $V < 1$ and
+$X$ are, and no larger number will do: the two tokens of {claim}`skip.polynomial-rate` with
+$vc = m$ and $v < 1$ have this limit.
+""",
+        here="statement and proof",
+        uses=("skip.polynomial-rate-heads", "skip.polynomial-rate"),
+        notebook="heads-depth",
+    ),
+    Claim(
         id="skip.summable",
         title="What keeps tokens apart at every depth: a finite sum",
         kind="theorem",

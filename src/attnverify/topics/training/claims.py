@@ -45,8 +45,8 @@ $$
 \le \tfrac12 \Bigl( 1 - \sum_j a_j^2 \Bigr) \operatorname{diam}(X)^2 ,
 $$
 
-with equality exactly if all tokens of positive weight have one distance, the diameter, from each
-other or only one token has positive weight.
+with equality exactly if any two tokens of positive weight are $\operatorname{diam}(X)$ apart, or
+only one token has positive weight, or all tokens are equal.
 """,
         here="statement and proof",
         uses=("norms.diameter",),
@@ -113,8 +113,8 @@ All are equalities for two tokens, the last one with $g$ along the difference of
         title="The gradient of a loss in a query-key matrix",
         kind="theorem",
         statement=r"""
-One head with value map $W$ among any others: query $i$ has the token $x_i$, sees tokens $X_i$ (all,
-or those that a mask leaves) and has the row $a_i$ with entropy $H_i$ and the covariance $C_i$ of
+One head with value map $W$, in a layer with any number of other heads. Query $i$ has the token
+$x_i$, sees tokens $X_i$ (all, or those that a mask leaves) and has the row $a_i$ with entropy $H_i$ and the covariance $C_i$ of
 $X_i$ under it, as in {claim}`training.covariance`. If $g_i$ is the gradient of a loss in the head's
 output $y_i W$, the gradient in $W_{QK}$ is
 
@@ -223,9 +223,9 @@ $$
         title="Uniform attention keeps differences and lets the mean token grow",
         kind="theorem",
         statement=r"""
-Let all rows of attention be uniform in every layer, $A_h = \mathbf 1 \mathbf 1^\top/n$, else layers
-as in {claim}`training.gram-recursion`, with value maps independent of those below. Then
-$x_i - x_j$ is the same in all layers, whatever the value maps are. With the mean token
+Let all rows of attention be uniform in every layer, $A_h = \mathbf 1 \mathbf 1^\top/n$. Otherwise
+the layers are as in {claim}`training.gram-recursion`, with value maps independent of those below.
+Then $x_i - x_j$ is the same in all layers, whatever the value maps are. With the mean token
 $\bar x$ of the input, $G = X X^\top$ and $g = (1 + \tau)^L$, after $L$ layers
 
 $$
@@ -263,8 +263,8 @@ $$
 $$
 
 So the relative variance of $\lVert \bar x_L \rVert_2^2$ is less than $e^{2L/d} - 1$ for
-$\bar x \ne 0$ and $L \ge 1$, whatever $\tau$ is, and $\lVert \bar x_L \rVert_2^2$ is off its mean
-by the fraction $\varepsilon$ or more with a probability of at most
+$\bar x \ne 0$ and $L \ge 1$, whatever $\tau$ is, and $\lVert \bar x_L \rVert_2^2$ differs from its
+mean by a fraction $\varepsilon > 0$ of it or more with probability at most
 $(e^{2L/d} - 1)/\varepsilon^2$.
 """,
         here="statement and proof",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 import flint
+import numpy as np
 import torch
 
 from attnverify.arithmetic import interval_cover, ops
@@ -166,6 +167,49 @@ CLOSE = Inequality(
     extremal=(lambda: costly(V_STAR, 0.5 / V_STAR * (1 - 2.0**-20)),),
 ).times(0.995)
 
+MANY = 20_000  # layers, after which 0.01 m L is far above the logarithm
+
+
+def _equal_rates(slope: float = 2.0) -> Verdict:
+    """Whether two tokens keep 1/diam^2 below the bound at equal rates, in balls."""
+    parts = []
+    with ops.precision(192):
+        m, start = arb(1) / 8, arb(1)
+        for V in (arb(1) / 8, arb(1) / 2):
+            size = np.array([1 / start.sqrt()])
+            for _ in range(MANY):
+                size = size - size * depth_bounds.saturating(m * size * size, V)
+            found = 1 / (size * size)
+            ends = (ops.full((1,), 1, size) * value for value in (start, m, V))
+            bound = depth_bounds.equal_rates(*ends, MANY, slope)
+            parts.append((interval_cover.certain(found[0] <= bound[0], found[0] > bound[0]), MANY))
+    holds, cases = interval_cover.both(*parts)
+    return Verdict(holds, f"two tokens, {MANY:,} layers, V = 1/8 and 1/2", cases)
+
+
+def _inverse(X, W_QK, b_QK, W):
+    after = norms.diameter(collapse.network(X, W_QK, b_QK, W, KEY_WIDTH, skip=True))
+    return 1 / ops.square(after)
+
+
+def _equal_bound(X, W_QK, b_QK, W):
+    m = ops.amax(_rates(W_QK, W), -1)
+    start = 1 / ops.square(norms.diameter(X))
+    return depth_bounds.equal_rates(start, m, ops.constant(0.5, m), W.shape[-4])
+
+
+EQUAL = Inequality(
+    left=_inverse,
+    right=_equal_bound,
+    sizes=(network_sizes(2, 2, 1, 3), network_sizes(3, 2, 3, 2), network_sizes(4, 3, 1, 2)),
+    build=_scaled_values(0.5),
+    hypotheses=_values_below(0.5),
+    extremal=(lambda: extremal_network(2.0**-10, 2, -0.25),),
+).times(0.9999)
+ORBIT = Decision(_equal_rates, "two tokens, these V, m and this depth", "certified").but(
+    "1.99 m L in place of 2 m L", run=partial(_equal_rates, 1.99)
+)
+
 ORBIT_LIMITS = "these orbits of two tokens, for this depth"
 
 
@@ -254,6 +298,7 @@ KEPT = Identity(
 RATES = {f"V = {at[0]}": _rate(*at) for at in (("0.5", 1.138, 3), ("0.9", 2.557, 1))}
 CHECKS: dict[str, dict[str, Check]] = {
     "skip.polynomial-rate-heads": {**RATES, "close tokens": CLOSE, "constants": DECIMALS},
+    "skip.equal-rates": {"networks": EQUAL, "two tokens": ORBIT},
     "skip.summable": {"V = 0.5": RATES["V = 0.5"], "finite": FINITE, "infinite": INFINITE},
     "skip.any-scores": {"along u": KEPT},
 }

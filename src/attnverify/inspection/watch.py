@@ -1,0 +1,353 @@
+"""Watch the attention of a model while it trains: one measured forward pass every so many steps.
+
+A measured step runs the model once on one text, without gradients and without dropout, and writes
+for each layer and head what a change of the query-key matrix can still do: the gauge
+P (1 - P) diam^2 of claim ``training.covariance``, and its two factors. P is the largest weight of a
+row, or 1/2 if that is larger, and diam the diameter of the tokens that the row sees. By claim
+``training.loss-gradient`` the gradient of the query-key matrix is at most a sum of gauges, times
+lengths that neither collapse changes. Between measured steps nothing happens, and the training is
+the same to the last bit.
+
+What is measured are facts about one text. Nothing here is an alarm that a theorem proves.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnverify.inspection.families import Architecture, Attention, architecture_of
+from attnverify.inspection.forward import HIDDEN
+from attnverify.mathematics import norms
+from attnverify.support.errors import InputError, require
+
+FORMAT = "attnverify watch 1"
+#: What a forward pass may be given; labels are left out, since the head of the model is.
+INPUTS = (
+    "input_ids",
+    "attention_mask",
+    "token_type_ids",
+    "position_ids",
+    "inputs_embeds",
+    "pixel_values",
+)
+
+
+@dataclass(frozen=True)
+class Head:
+    """Means over the rows of a head that see two tokens or more.
+
+    entropy: in nats; least_entropy: of any row; share: P (1 - P), at most 1/4; gauge: the share
+    times diam^2, with the diameter of the tokens that the row sees (of all tokens under a mask that
+    is neither causal nor none), as they enter attention.
+    """
+
+    entropy: float
+    least_entropy: float
+    share: float
+    gauge: float
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Residual ||X - 1 mean||_F / ||X||_F and diameter of the tokens as they enter attention."""
+
+    residual: float
+    diameter: float
+    heads: tuple[Head, ...]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a watch measured at a step."""
+
+    step: int
+    layers: tuple[Layer, ...]
+
+    def gauges(self) -> Tensor:
+        """The gauges, (layers, heads)."""
+        return torch.tensor([[head.gauge for head in layer.heads] for layer in self.layers])
+
+
+class Watch:
+    """Measures a model every so many steps of its training.
+
+    model: a module of ``transformers`` of a family in ``attnverify.inspection.families.FAMILIES``
+    or a ``torch.nn.TransformerEncoder``, also inside ``torch.compile`` or a wrapper with an
+    attribute ``module``. log: a file of JSON lines, made or gone on with; None keeps records in
+    memory alone. every: steps from one measurement to the next. tokens: of the text at most.
+
+    Raises InputError for a model that cannot be read, and for a log of another model.
+
+    >>> import torch
+    >>> import attnverify as av
+    >>> _ = torch.manual_seed(0)
+    >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    >>> model = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    >>> watch = av.Watch(model, every=10)
+    >>> found = [watch.step(step, torch.randn(4, 5, 8)) for step in range(20)]
+    >>> [record.step for record in found if record]
+    [0, 10]
+    >>> found[0].gauges().shape
+    torch.Size([2, 2])
+    """
+
+    def __init__(
+        self, model: nn.Module, log: str | Path | None = None, every: int = 100, tokens: int = 512
+    ) -> None:
+        require(isinstance(every, int) and every >= 1, "every", every, "a number of steps >= 1")
+        require(isinstance(tokens, int) and tokens >= 2, "tokens", tokens, "an integer >= 2")
+        self.model = _inner(model)
+        self.every, self.tokens = every, tokens
+        self._architecture = architecture_of(self.model)
+        self._attention = _attention_of(self._architecture)
+        self._log = None if log is None else Log(Path(log), self._words())
+        self.records: list[Measured] = list(self._log.records) if self._log else []
+        self._known = {record.step for record in self.records}
+
+    def step(self, step: int, batch: Any) -> Measured | None:
+        """Measure if the step is a multiple of ``every`` and not in the log; else return None.
+
+        batch: token ids (batch, tokens), embeddings (batch, tokens, width), or the keyword
+        arguments of the model; its first text is used. Call it after the optimizer's step or
+        before, but always at the same place.
+        """
+        if step % self.every or step in self._known:
+            return None
+        found = Measured(step, tuple(self._measured(_first(self.model, batch, self.tokens))))
+        if self._log:
+            self._log.add(found)
+        self.records.append(found)
+        self._known.add(step)
+        return found
+
+    def fallen(self, share: float = 0.01) -> list[tuple[int, int, float]]:
+        """Heads whose gauge fell below this share of what it was in the first record.
+
+        Pairs of layer and head, counted from 1, with the quotient. The share is a choice: a small
+        gauge bounds the gradient of the head's query-key matrix, and says nothing about the loss.
+        """
+        require(0 < share < 1, "share", share, "a number between 0 and 1, of the first gauge")
+        if len(self.records) < 2:
+            return []
+        quotient = self.records[-1].gauges() / self.records[0].gauges()
+        below = (quotient < share).nonzero().tolist()
+        return [(i + 1, h + 1, float(quotient[i, h])) for i, h in below]
+
+    def _words(self) -> dict[str, Any]:
+        """What tells one model from another."""
+        return {
+            "class": type(self.model).__name__,
+            "parameters": sum(p.numel() for p in self.model.parameters()),
+            "layers": len(self._architecture.layers),
+            "heads": [attention.heads for attention in self._attention.values()],
+        }
+
+    def _measured(self, arguments: dict[str, Any]) -> list[Layer]:
+        found: list[Layer] = []
+        turned = self._architecture.tokens_first
+        valid = arguments.get("attention_mask")
+
+        def look(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+            x = args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values())))
+            P = output[1] if isinstance(output, tuple) and len(output) > 1 else None
+            if not isinstance(P, Tensor):
+                raise InputError(HIDDEN.format(type(module).__name__))
+            tokens = x.transpose(0, 1)[0] if turned else x[0]
+            found.append(_layer(tokens.double(), P[0].double(), valid))
+
+        modules = [attention.module for attention in self._attention.values()]
+        given = (arguments.pop("")) if "" in arguments else None
+        with _still(self.model, modules, look):
+            if given is None:
+                self.model(**arguments)
+            else:
+                self.model(given.transpose(0, 1) if turned else given)
+        require(
+            len(found) == len(self._architecture.layers),
+            "model",
+            f"{len(found)} calls of attention",
+            f"{len(self._architecture.layers)}, one a layer",
+        )
+        return found
+
+
+def _inner(model: Any) -> nn.Module:
+    """The model inside ``torch.compile`` and wrappers such as those of distributed training."""
+    for name in ("_orig_mod", "module", "base_model"):
+        inner = getattr(model, name, None)
+        model = inner if isinstance(inner, nn.Module) else model
+    return model
+
+
+def _attention_of(architecture: Architecture) -> dict[int, Attention]:
+    """The attention of each distinct layer."""
+    found = {}
+    for layer in architecture.layers:
+        for block in architecture.blocks(layer):
+            for _, body in block.branches:
+                if isinstance(body, Attention):
+                    found[id(body.module)] = body
+    return found
+
+
+def _first(model: nn.Module, batch: Any, tokens: int) -> dict[str, Any]:
+    """Arguments for the first text of a batch, at most so many tokens of it."""
+    if isinstance(batch, Mapping):
+        taken = signature(model.forward).parameters
+        kept = {name: batch[name] for name in INPUTS if name in batch and name in taken}
+        got = ", ".join(map(str, batch)) or "nothing"
+        require(bool(kept), "batch", got, f"some of {', '.join(INPUTS)}")
+        images = "pixel_values" in kept
+        return {name: v[:1] if images else v[:1, :tokens] for name, v in kept.items()}
+    given = f"{type(batch).__name__} of shape {tuple(getattr(batch, 'shape', ()))}"
+    expected = "(batch, tokens) or (batch, tokens, width)"
+    require(isinstance(batch, Tensor) and batch.ndim in (2, 3), "batch", given, expected)
+    return {"": batch[:1, :tokens]}
+
+
+@contextmanager
+def _still(model: Any, modules: list[nn.Module], look: Any) -> Iterator[None]:
+    """The model without dropout and gradients, with attention that shows its matrices.
+
+    Everything is as it was afterwards, the state of the random numbers included.
+    """
+    training = [part for part in model.modules() if part.training]
+    choose = getattr(model, "set_attn_implementation", None)
+    before = getattr(getattr(model, "config", None), "_attn_implementation", None)
+    device = next(model.parameters()).device
+    with ExitStack() as stack:
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(torch.random.fork_rng([device] if device.type == "cuda" else []))
+        if choose is not None and before not in (None, "eager"):
+            stack.callback(choose, before)
+            choose("eager")
+        for module in modules:
+            if isinstance(module, nn.MultiheadAttention):
+                hook = module.register_forward_pre_hook(_with_weights, with_kwargs=True)
+                stack.callback(hook.remove)
+            stack.callback(module.register_forward_hook(look, with_kwargs=True).remove)
+        model.eval()
+        try:
+            yield
+        finally:
+            for part in training:
+                part.training = True
+
+
+def _with_weights(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    return args, {**kwargs, "need_weights": True, "average_attn_weights": False}
+
+
+def _layer(X: Tensor, P: Tensor, valid: Tensor | None) -> Layer:
+    """Figures of one layer; X (tokens, width), P (heads, tokens, tokens), float64."""
+    if valid is not None:
+        keep = valid[0].bool()
+        X, P = X[keep], P[:, keep][:, :, keep]
+    centered = norms.mean_centered(X)
+    distances = _distances(centered)
+    sizes, several = _diameters(distances, (P > 0).any(0))
+    H = torch.special.entr(P).sum(-1)[:, several]
+    P = P.amax(-1)[:, several].clamp_min(0.5)
+    share = P * (1 - P)
+    rows = zip(
+        H.mean(-1).tolist(),
+        H.amin(-1).tolist(),
+        share.mean(-1).tolist(),
+        (share * sizes[several].square()).mean(-1).tolist(),
+        strict=True,
+    )
+    residual = float(centered.norm()) / float(X.norm())
+    return Layer(residual, float(distances.max()), tuple(Head(*row) for row in rows))
+
+
+def _distances(X: Tensor) -> Tensor:
+    """Distances of centered tokens by one matrix product.
+
+    Its errors are a few roundings of float64 of the largest squared length, which is at most the
+    squared diameter of centered tokens; so the diameter keeps some 15 digits however near tokens
+    are to each other.
+    """
+    squares = X.square().sum(-1)
+    apart = squares[:, None] + squares[None, :] - 2 * X @ X.mT
+    return apart.clamp_min(0).sqrt().fill_diagonal_(0.0)
+
+
+def _diameters(distances: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
+    """For every query the diameter of the tokens it sees, and whether it sees two or more."""
+    several = seen.sum(-1) > 1
+    if torch.equal(seen, torch.ones_like(seen).tril()):
+        return distances.tril().amax(-1).cummax(0).values, several
+    return distances.max().expand(len(distances)), several
+
+
+class Log:
+    """A file of JSON lines: the model, then a line a measurement. A torn last line is dropped."""
+
+    def __init__(self, path: Path, words: dict[str, Any]) -> None:
+        self.path = path
+        self.records: list[Measured] = []
+        head = {"format": FORMAT, **words}
+        if path.exists() and path.stat().st_size:
+            self._read(head)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._append(head)
+
+    def add(self, record: Measured) -> None:
+        """One whole line, on the disk when this returns."""
+        self._append(asdict(record))
+
+    def _append(self, line: Mapping[str, Any]) -> None:
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(_plain(line)) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _read(self, head: Mapping[str, Any]) -> None:
+        text = self.path.read_text(encoding="utf-8")
+        whole = text[: text.rfind("\n") + 1]
+        try:
+            lines = [json.loads(line) for line in whole.splitlines()]
+            found = lines[0] if lines else {}
+            require(found == head, "log", f"{self.path.name} of {found}", f"a log of {dict(head)}")
+            self.records = [_record(line) for line in lines[1:]]
+        except (ValueError, KeyError, TypeError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"log: got {self.path.name}, which is no log of a watch") from error
+        if whole != text:
+            with self.path.open("r+", encoding="utf-8") as file:
+                file.truncate(len(whole.encode()))
+
+
+def _plain(value: Any) -> Any:
+    """Numbers that JSON has: None in place of NaN and infinity."""
+    if isinstance(value, Mapping):
+        return {name: _plain(v) for name, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _record(line: Mapping[str, Any]) -> Measured:
+    number = lambda v: math.nan if v is None else v  # noqa: E731
+    layers = tuple(
+        Layer(
+            number(layer["residual"]),
+            number(layer["diameter"]),
+            tuple(Head(**{k: number(v) for k, v in head.items()}) for head in layer["heads"]),
+        )
+        for layer in line["layers"]
+    )
+    return Measured(line["step"], layers)
