@@ -301,7 +301,7 @@ def test_figures_of_the_practice_page_are_those_of_the_tables(pages):
 
 def test_code_of_the_practice_page_logs_the_relative_residual(pages):
     """The two columns, with and without the first token, of the states that the model returns."""
-    (code,) = re.findall(r"```python\n(.*?)```", pages["practice.md"], re.S)
+    code, _ = re.findall(r"```python\n(.*?)```", pages["practice.md"], re.S)
     model, ids = modelzoo.model("bert").double(), torch.tensor([[3, 4, 5, 6]])
     found = {"model": model, "inputs": {"input_ids": ids}}
     exec(code, found)
@@ -314,3 +314,13 @@ def test_code_of_the_practice_page_logs_the_relative_residual(pages):
             assert math.isclose(value, float((tokens - center).norm() / tokens.norm()))
     model(input_ids=ids)
     assert len(found["rows"]) == len(states), "a hook is left"
+
+
+def test_code_of_the_practice_page_watches_a_training(pages, tmp_path, monkeypatch, capsys):
+    """Its log has a line for every hundredth step, and no head has fallen where nothing changed."""
+    _, code = re.findall(r"```python\n(.*?)```", pages["practice.md"], re.S)
+    monkeypatch.chdir(tmp_path)
+    batches = [{"input_ids": torch.tensor([[3, 4, 5, 6]])}] * 201
+    exec(code, {"model": modelzoo.model("bert"), "batches": batches})
+    assert len((tmp_path / "watch.jsonl").read_text().splitlines()) == 1 + 3
+    assert capsys.readouterr().out == "[]\n"

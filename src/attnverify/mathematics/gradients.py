@@ -69,7 +69,7 @@ def weight_variance(logits):
 
     Here P = max(1/2, largest weight of the row); shape (...).
     """
-    return _two_weights(lead(logits))
+    return _two_weights(lead(logits)) if logits.shape[-1] > 1 else 0 * logits[..., 0]
 
 
 def _two_weights(y):
@@ -152,10 +152,10 @@ def output_change(x, X, W_QK, D, key_width: int):
 def rows(logits, causal: bool):
     """For each query its number, the keys that it sees, as a slice, and its logits at them.
 
-    logits (..., queries, keys). A query that sees one key is left out: its output is that token.
+    logits (..., queries, keys).
     """
     keys = logits.shape[-1]
-    for i in range(1 if causal else 0, logits.shape[-2]):
+    for i in range(logits.shape[-2]):
         seen = slice(0, i + 1 if causal else keys)
         yield i, seen, logits[..., i, seen]
 

@@ -1,10 +1,10 @@
 """Tokens at initialization: what attention with random value maps does to their inner products.
 
-A layer is X' = X + alpha sum_h A_h X W_h with row-stochastic A_h. The entries of the maps W_h are
-uncorrelated, with mean 0 and variance s^2/(d H) for width d and H heads, and independent of X and
-A_h. The average over them, given X and A_h, of the Gram matrix of inner products X X' follows from
-the Gram matrix before the layer, at every width. The number gain = alpha^2 s^2 is all that enters.
-This module serves the claims ``training.*`` on initialization.
+A layer is X' = X + alpha sum_h A_h X W_h. Given X and the A_h, the entries of the maps W_h are
+uncorrelated, with mean 0 and variance s^2/(d H) for width d and H heads. The average over them of
+the Gram matrix of inner products X X' follows from the Gram matrix before the layer, at every
+width, with the number gain = alpha^2 s^2. This module serves the claims ``training.*`` on
+initialization.
 
 Shapes: Gram matrices G (..., n, n), attention A (..., heads, n, n), gain a number or (...). All
 functions work in any arithmetic of :mod:`attnverify.arithmetic.ops`.

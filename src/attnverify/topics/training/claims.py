@@ -19,10 +19,10 @@ $$
 \lVert C \rVert_2 \le P (1 - P) \operatorname{diam}(X)^2 \le v(H) \operatorname{diam}(X)^2 .
 $$
 
-Both are equalities for two tokens, which have every $H \in [0, \log 2]$; at larger $H$ the second
-is one for tokens in two places of weight $\frac12$ each. So no smaller function of $H$ will do. $v$
-increases on $[0, \log 2]$ from 0 to $\frac14$ and is convex there, with $v' \le \frac12$ and
-$v(H) \le H/(4 \log 2)$.
+Both are equalities for two tokens, which have every $H \in [0, \log 2]$, and at larger $H$ for
+tokens in two places of weight $\frac12$ each, with as many tokens as $H$ needs. So no smaller
+function of $H$, the same for all $n$, will do. $v$ increases on $[0, \log 2]$ from 0 to $\frac14$
+and is convex there, with $v' \le \frac12$ and $v(H) \le H/(4 \log 2)$.
 """,
         sources=(
             Source(POPOVICIU, "a variance is at most a quarter of the squared range", related=True),
@@ -45,8 +45,8 @@ $$
 \le \tfrac12 \Bigl( 1 - \sum_j a_j^2 \Bigr) \operatorname{diam}(X)^2 ,
 $$
 
-with equality exactly if any two tokens of positive weight are $\operatorname{diam}(X)$ apart, or
-only one token has positive weight, or all tokens are equal.
+with equality exactly if any two different tokens (of the list) with positive weight are
+$\operatorname{diam}(X)$ apart.
 """,
         here="statement and proof",
         uses=("norms.diameter",),
@@ -76,7 +76,7 @@ $$
 
 and the maximum is the same over $\lVert D \rVert_F \le 1$. For $x \ne 0$ it is attained at
 $D = x^\top u/\lVert x \rVert_2$, where $u$ is a unit row with $u\, C = \lVert C \rVert_2\, u$, and
-the bound is attained by two tokens at every $H \in [0, \log 2]$. In the direction $E$ of the value
+the bound is attained by two tokens at every $H \in (0, \log 2]$. In the direction $E$ of the value
 map the output $y\, W$ changes by $y\, E$, in which neither $C$ nor the diameter occurs.
 """,
         sources=(Source(NOCI, "the query-key gradient vanishes at rank collapse", related=True),),
@@ -114,9 +114,10 @@ All are equalities for two tokens, the last one with $g$ along the difference of
         kind="theorem",
         statement=r"""
 One head with value map $W$, in a layer with any number of other heads. Query $i$ has the token
-$x_i$, sees tokens $X_i$ (all, or those that a mask leaves) and has the row $a_i$ with entropy $H_i$ and the covariance $C_i$ of
-$X_i$ under it, as in {claim}`training.covariance`. If $g_i$ is the gradient of a loss in the head's
-output $y_i W$, the gradient in $W_{QK}$ is
+$x_i$, sees tokens $X_i$ (all, or those that a mask leaves), has logits $x_i W_{QK}
+x_j^\top/\sqrt{d_{qk}} + t_{ij}$ as in {claim}`training.query-key-gradient`, and the row $a_i$ with
+entropy $H_i$ and the covariance $C_i$ of $X_i$ under it, as in {claim}`training.covariance`. If
+$g_i$ is the gradient of a loss in the head's output $y_i W$, the gradient in $W_{QK}$ is
 
 $$
 \frac{\partial \ell}{\partial W_{QK}}
@@ -130,8 +131,8 @@ $$
 \operatorname{diam}(X_i)^2 .
 $$
 
-Any two tokens on a line through the origin attain it, with gradients along that line of the right
-signs, for all three norms.
+Any two tokens $x_i = t_i e$ on a line through the origin attain it for all three norms, if
+$g_i W^\top = \gamma_i e$ with all $t_i \gamma_i$ of one sign.
 """,
         here="statement and proof",
         uses=("training.query-key-gradient",),
@@ -139,7 +140,7 @@ signs, for all three norms.
     ),
     Claim(
         id="training.queries-and-keys",
-        title="The gradients of the query map and the key map, with biases and positions",
+        title="The gradients of the query map, with positions, and of the key map without",
         kind="theorem",
         statement=r"""
 Let $q_i$, $k_j$ and $v_j$ be any queries, keys and values (rows), turned by rotary positions or
@@ -153,7 +154,7 @@ $$
 \lVert C_i^{kv} \rVert_2 \le v(H_i) \operatorname{diam}(K) \operatorname{diam}(V) ,
 $$
 
-with equality for two tokens at every $H_i \in [0, \log 2]$. Hence for
+with equality for two tokens at every $H_i \in (0, \log 2]$. Hence for
 $q_i = (x_i W_Q + b_Q) R_i$ with rotations $R_i$
 
 $$
@@ -168,8 +169,8 @@ $$
 \lVert q_i \rVert_2 \lVert g_i \rVert_2\, v(H_i) \operatorname{diam}(X) \operatorname{diam}(V) ,
 $$
 
-in the nuclear, the Frobenius and the spectral norm. Without positions $\operatorname{diam}(K)$ does
-not depend on $b_K$; with rotations it does.
+in the nuclear, the Frobenius and the spectral norm. Without rotations $\operatorname{diam}(K)$ does
+not depend on a bias $b_K$ of the keys; with rotations it can.
 """,
         here="statement and proof",
         uses=("training.covariance",),
@@ -177,7 +178,7 @@ not depend on $b_K$; with rotations it does.
     ),
     Claim(
         id="training.gradient-over-depth",
-        title="Below the threshold the query-key gradient dies doubly exponentially with depth",
+        title="For near tokens the query-key gradient dies doubly exponentially with depth",
         kind="corollary",
         statement=r"""
 Layers of attention alone with one $d_{qk}$, any heads and biases, $\beta_2$ as in
@@ -191,11 +192,13 @@ $$
 r^{3^l - 1} .
 $$
 
-For $r < 1$ this falls doubly exponentially with $l$. For one head and two tokens
-$\pm\frac\delta2 a$ the quotient of the two sides tends to 1 as $\delta \to 0$, at every $l$.
+For $r < 1$ the last factor falls doubly exponentially with $l$. For one head without biases,
+$W_{QK} = q\, a^\top a$ and $W = v\, a^\top a$ in every layer with a unit row $a$ and $q, v > 0$,
+tokens $\pm\frac\delta2 a$ and $D = a^\top a$ the quotient of the two sides tends to 1 as $\delta
+\to 0$, at every $l$.
 """,
         here="statement and proof",
-        uses=("training.query-key-gradient", "collapse.sharp-depth"),
+        uses=("training.query-key-gradient", "collapse.sharp-layer", "collapse.sharp-depth"),
         notebook="query-key-gradient",
     ),
 ]
@@ -232,14 +235,14 @@ $$
 \mathbb{E}\, X_L X_L^\top = G + (g - 1)\, \lVert \bar x \rVert_2^2\; \mathbf 1 \mathbf 1^\top .
 $$
 
-From orthogonal tokens of one length, for $i \ne j$,
+From orthogonal tokens of one positive length, for $i \ne j$,
 
 $$
 \frac{\mathbb{E} \langle x_i, x_j \rangle}{\mathbb{E} \lVert x_i \rVert_2^2}
 = \frac{g - 1}{g - 1 + n} ,
 $$
 
-which is $\frac12$ at $L = \log(n + 1)/\log(1 + \tau)$.
+which for $\tau > 0$ passes $\frac12$ at $L = \log(n + 1)/\log(1 + \tau)$.
 """,
         here="statement and proof",
         uses=("training.gram-recursion",),
@@ -262,10 +265,9 @@ $$
 \lVert \bar x \rVert_2^4 .
 $$
 
-So the relative variance of $\lVert \bar x_L \rVert_2^2$ is less than $e^{2L/d} - 1$ for
-$\bar x \ne 0$ and $L \ge 1$, whatever $\tau$ is, and $\lVert \bar x_L \rVert_2^2$ differs from its
-mean by a fraction $\varepsilon > 0$ of it or more with probability at most
-$(e^{2L/d} - 1)/\varepsilon^2$.
+So for $\bar x \ne 0$ and $L \ge 1$ the relative variance of $\lVert \bar x_L \rVert_2^2$ is less
+than $e^{2L/d} - 1$, whatever $\tau$ is, and $\lVert \bar x_L \rVert_2^2$ differs from its mean by a
+fraction $\varepsilon > 0$ of it or more with probability at most $(e^{2L/d} - 1)/\varepsilon^2$.
 """,
         here="statement and proof",
         uses=("training.uniform-attention",),
@@ -273,7 +275,7 @@ $(e^{2L/d} - 1)/\varepsilon^2$.
     ),
     Claim(
         id="training.doubly-stochastic",
-        title="Doubly stochastic attention: the mean grows, and differences shrink in no layer",
+        title="Doubly stochastic attention: on average the mean grows, differences do not shrink",
         kind="theorem",
         statement=r"""
 One layer as in {claim}`training.gram-recursion` with doubly stochastic $A_h$. Let $\bar x$,
@@ -302,8 +304,8 @@ one for two tokens.
         kind="theorem",
         statement=r"""
 $L$ layers as in {claim}`training.gram-recursion` with doubly stochastic attention, which may depend
-on the tokens, and value maps independent of those below. Of the tokens' expected sum of squares the
-part of the differences is
+on the tokens, one $\tau$, and value maps independent of those below. For $X \ne 0$ the differences
+have of the tokens' expected sum of squares the part
 
 $$
 \frac{\mathbb{E} \lVert X_{L,c} \rVert_F^2}{\mathbb{E} \lVert X_L \rVert_F^2} \ge
@@ -311,8 +313,8 @@ $$
 $$
 
 with equality for uniform attention: no doubly stochastic attention collapses faster in this sense.
-For $\tau > 0$ fixed the right side falls exponentially with $L$. For $\alpha = 1/\sqrt L$ it is at
-least its value with $e^{s^2}$ in place of $(1 + \tau)^L$, at every depth.
+For fixed $\tau > 0$ and $\bar x \ne 0$ the right side falls exponentially with $L$. For $\alpha =
+1/\sqrt L$ it is at least its value with $e^{s^2}$ in place of $(1 + \tau)^L$, at every depth.
 """,
         here="statement and proof",
         uses=("training.doubly-stochastic", "training.uniform-attention"),

@@ -57,8 +57,9 @@ def covariances(counted: int = 2) -> Iterator[Pair]:
     yield "covariance", gradients.covariance(u, V), own
     jacobian = table(lambda i, j: a[i] * (int(i == j) - a[j]), 4, 4)
     yield "Jacobian", gradients.softmax_jacobian(u), jacobian
-    P = largest([*a, arb(1) / 2])
-    yield "largest weight", gradients.weight_variance(u[None]), [P * (1 - P)]
+    for factor in (1, 8):  # below one half, and above
+        P = largest([*softmax_row(factor * u), arb(1) / 2])
+        yield "largest weight", gradients.weight_variance(factor * u[None]), [P * (1 - P)]
     p = np.array([arb(k) / 16 for k in (9, 12, 15)])
     H = -p * ops.log(p) - (1 - p) * ops.log(1 - p)
     yield "v", gradients.entropy_variance(H), p * (1 - p)
@@ -91,7 +92,7 @@ def output(power: int = 1) -> Iterator[Pair]:
 
 
 def losses(seen: int = 1) -> Iterator[Pair]:
-    """Gradients of a linear loss in W_QK, in the query map and in the key map, under both masks."""
+    """Gradient of a linear loss in W_QK, with all keys and under a causal mask."""
     X, W_QK, W, g = (v / 8 for v in drawn(4, (3, 2), (2, 2), (2, 2), (3, 2)))
     for causal in (False, True):
 

@@ -237,7 +237,7 @@ def _loss_change(X, W_QK, W, g, D, causal: bool):
     return _along(gradients.loss_gradient(scores, X, W, g, KEY_WIDTH, causal), D)
 
 
-def _loss_bound(X, W_QK, W, g, D, causal: bool, factor: Callable = lambda logits: 1):
+def _loss_bound(X, W_QK, W, g, D, causal: bool):
     scores, back = collapse.scores(X, W_QK, KEY_WIDTH), g @ ops.transpose(W)
     bound = gradients.gradient_bound(scores, X, X, X, back, KEY_WIDTH, causal)
     return spectral_norm(D) * bound
@@ -395,7 +395,8 @@ def _last_bound(X, W_QK, b_QK, W, D, extra: float = 0.0):
     value = (spectral_norm(D) * spectral_norm(W[..., -1, 0, :, :]))[..., None]
     layers = W.shape[-4] - 1
     bound = gradients.depth_bound(size, beta, tokens, value, layers, KEY_WIDTH)
-    return bound * power(beta * ops.square(size), extra) if extra else bound
+    r = beta * ops.square(size) / (4 * ops.root(KEY_WIDTH, size))
+    return bound * power(r, extra) if extra else bound
 
 
 def deep_pair(depth: int) -> Instance:

@@ -217,7 +217,10 @@ def _fourth_factor(m, c, third: int = 3, width: Callable = lambda m: m.shape[-1]
 
 
 def _fourth_bound(m, c):
-    """Rounding bound: 4 (2 d + 4) + 2 d + 3^(d d) + 4 roundings of terms that add up to B^4."""
+    """Rounding bound: 4 (2 d + 4) + 2 d + 3^(d d) + 4 roundings of terms that add up to B^4.
+
+    The right side's terms are positive and add up to the average, so to no more, with fewer.
+    """
     d = m.shape[-1]
     B = abs(m) + abs(c) * ops.sum(abs(m), -1, keepdims=True)
     size = ops.square(ops.sum(ops.square(B), -1))
@@ -248,11 +251,14 @@ def _squared_mean(m, c):
 # ------------------------------------------------------------------ doubly stochastic attention
 
 
-def _shifts(weights):
-    """Mixture of the cyclic shifts with weights softmax(weights), (..., n) -> (..., n, n)."""
-    a, n = ops.softmax(weights), weights.shape[-1]
-    rows = [ops.stack([a[..., (j - i) % n] for j in range(n)], -1) for i in range(n)]
-    return ops.stack(rows, -2)
+def _mixture(weights, n: int):
+    """Mixture of all permutations with weights softmax(weights), (..., n!) -> (..., n, n).
+
+    These are all doubly stochastic matrices with positive entries (Birkhoff and von Neumann).
+    """
+    a, orders = ops.softmax(weights), list(itertools.permutations(range(n)))
+    entry = lambda i, j: sum(a[..., k] for k, order in enumerate(orders) if order[i] == j)  # noqa: E731
+    return ops.stack([ops.stack([entry(i, j) for j in range(n)], -1) for i in range(n)], -2)
 
 
 def _second(A):
@@ -265,24 +271,44 @@ def _heads_mean(values):
 
 
 def _centered_after(X, w, c):
-    G = initialization.gram_step(_gram(X), _shifts(w), ops.square(c)[..., 0])
+    G = initialization.gram_step(_gram(X), _mixture(w, X.shape[-2]), ops.square(c)[..., 0])
     return initialization.centered_square(G)
 
 
 def _centered_bound(X, w, c, over_heads: Callable = _heads_mean):
-    factor = 1 + ops.square(c)[..., 0] * over_heads(ops.square(_second(_shifts(w))))
+    factor = 1 + ops.square(c)[..., 0] * over_heads(ops.square(_second(_mixture(w, X.shape[-2]))))
     return factor * initialization.centered_square(_gram(X))
 
 
 def two_by_two() -> Instance:
-    """Two tokens and two heads, one that keeps the tokens and one that mixes them."""
+    """Two tokens and two heads that mix them to different degrees."""
     X = torch.tensor([[1.0, 0.0], [0.0, 2.0]], dtype=torch.float64)
     w = torch.tensor([[1.0, 0.0], [0.25, 0.0]], dtype=torch.float64)
     return {"X": X, "w": w, "c": torch.ones(1, dtype=torch.float64)}
 
 
+KEPT = (
+    Inequality(
+        left=lambda X, A, c: initialization.centered_square(_gram(X)),
+        right=lambda X, A, c: initialization.centered_square(_step(X, A, c)),
+        sizes=({"X": (2, 3), "A": (2, 2, 2), "c": (1,)}, {"X": (3, 2), "A": (1, 3, 3), "c": (1,)}),
+        extremal=(
+            lambda: {
+                "X": torch.eye(2, dtype=torch.float64),
+                "A": torch.full((1, 2, 2), 0.5, dtype=torch.float64),
+                "c": torch.ones(1, dtype=torch.float64),
+            },
+        ),
+    )
+    .times(0.9999)
+    .but(
+        "differences grow like the mean",
+        left=lambda X, A, c: (1 + ops.square(c)[..., 0]) * initialization.centered_square(_gram(X)),
+    )
+)
 SHAPES = tuple(
-    {"X": (n, d), "w": (H, n), "c": (1,)} for n, d, H in ((2, 1, 2), (3, 4, 2), (4, 2, 1))
+    {"X": (n, d), "w": (H, math.factorial(n)), "c": (1,)}
+    for n, d, H in ((2, 1, 2), (3, 4, 2), (4, 2, 1))
 )
 CENTERED = (
     Inequality(left=_centered_after, right=_centered_bound, sizes=SHAPES, extremal=(two_by_two,))
@@ -298,7 +324,7 @@ CENTERED = (
 
 
 def _mean_after(X, w, c):
-    G = initialization.gram_step(_gram(X), _shifts(w), ops.square(c)[..., 0])
+    G = initialization.gram_step(_gram(X), _mixture(w, X.shape[-2]), ops.square(c)[..., 0])
     return initialization.mean_square(G)
 
 
@@ -309,14 +335,16 @@ def _mean_grown(X, w, c):
 def _mean_bound(X, w, c):
     """Rounding bound, with absolute values in place of all terms.
 
-    A softmax weight is off by 2.02 (exp(4 u L) - 1 + (n + 9) u) of itself, with L the largest
+    A softmax weight is off by 2.02 (exp(4 u L) - 1 + (n! + 9) u) of itself, with L the largest
     logit (:func:`~attnverify.arithmetic.rounding.softmax_error`), and every term has two of them.
-    The rest are 4 n + d + H + 12 roundings.
+    The rest are n! + 4 n + d + H + 12 roundings.
     """
     n, d, heads, u = X.shape[-2], X.shape[-1], w.shape[-2], unit(X)
     largest = abs(w).amax((-1, -2))
-    weights = 2 * 2.02 * (torch.expm1(4 * u * largest) + (n + 9) * u)
-    return (weights + 2 * gamma(4 * n + d + heads + 12, X)) * _mean_after(abs(X), w, c)
+    weights = 2 * 2.02 * (torch.expm1(4 * u * largest) + (w.shape[-1] + 9) * u)
+    return (weights + 2 * gamma(w.shape[-1] + 4 * n + d + heads + 12, X)) * _mean_after(
+        abs(X), w, c
+    )
 
 
 MEAN = Identity(
@@ -336,7 +364,7 @@ def _share_after(X, w, c):
     """The share after as many layers as ``w`` has rows, one head each."""
     G = _gram(X)
     for layer in range(w.shape[-2]):
-        A = _shifts(w[..., layer : layer + 1, :])
+        A = _mixture(w[..., layer : layer + 1, :], X.shape[-2])
         G = initialization.gram_step(G, A, ops.square(c)[..., 0])
     return initialization.share(*_parts(G))
 
@@ -369,6 +397,6 @@ CHECKS: dict[str, dict[str, Check]] = {
         "differences": DIFFERENCES,
     },
     "training.mean-fluctuation": {"fourth moment": FOURTH},
-    "training.doubly-stochastic": {"centered": CENTERED, "mean": MEAN},
+    "training.doubly-stochastic": {"centered": CENTERED, "any attention": KEPT, "mean": MEAN},
     "training.relative-share": {"share": SHARE},
 }
