@@ -185,6 +185,7 @@ def test_a_model_that_cannot_be_read():
         ({"labels": torch.zeros(1, 3)}, "batch: got labels, expected some of input_ids"),
         (torch.zeros(3), r"batch: got Tensor of shape \(3,\), expected \(batch, tokens\)"),
         ("text", "batch: got str of shape"),
+        (torch.zeros(2, 1, 8), "batch: got a text of 1 tokens, expected 2 or more"),
     ],
 )
 def test_a_bad_batch(given, words):
@@ -205,5 +206,5 @@ def test_a_log_of_another_model(tmp_path):
 
 
 def test_a_share_has_a_unit():
-    with pytest.raises(InputError, match="share: got 3, expected .* of the first gauge"):
-        av.Watch(encoder()).fallen(3)
+    with pytest.raises(InputError, match="share: got 3.0, expected .* of the first gauge"):
+        av.Watch(encoder()).fallen(3.0)

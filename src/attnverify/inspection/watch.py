@@ -254,9 +254,10 @@ def _layer(X: Tensor, P: Tensor, valid: Tensor | None) -> Layer:
     if valid is not None:
         keep = valid[0].bool()
         X, P = X[keep], P[:, keep][:, :, keep]
+    require(len(X) >= 2, "batch", f"a text of {len(X)} tokens", "2 or more, padding apart")
     centered = norms.mean_centered(X)
     distances = _distances(centered)
-    sizes, several = _diameters(distances, (P > 0).any(0))
+    sizes, several = _diameters(distances, (P != 0).any(0))  # NaN is not hidden
     H = torch.special.entr(P).sum(-1)[:, several]
     P = P.amax(-1)[:, several].clamp_min(0.5)
     share = P * (1 - P)
