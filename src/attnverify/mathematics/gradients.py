@@ -213,14 +213,15 @@ def _outer(left, covariance_of, g, logits, key_width: int, causal: bool):
 
 
 def gradient_bound(logits, left, K, V, g, key_width: int, causal: bool = False):
-    """Bound sum_i |left_i| |g_i| v(H_i) diam(K_i) diam(V_i) / sqrt(d_qk) on a nuclear norm; (...).
+    """Bound sum_i |left_i| |g_i| P (1 - P) diam(K_i) diam(V_i)/sqrt(d_qk) on a nuclear norm; (...).
 
     ``left`` has the tokens or the queries, K the keys or the tokens that a row's weights average.
+    :func:`weight_variance` P (1 - P) of row i is at most v(H_i), and costs less.
     """
     sizes = length(left) * length(g)
     parts = [
         sizes[..., i]
-        * entropy_variance(entropy.entropy(row))
+        * weight_variance(row)
         * norms.diameter(K[..., seen, :])
         * norms.diameter(V[..., seen, :])
         for i, seen, row in rows(logits, causal)
