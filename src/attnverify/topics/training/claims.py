@@ -179,7 +179,7 @@ not depend on a bias $b_K$ of the keys; with rotations it can.
     Claim(
         id="training.gradient-over-depth",
         title="For near tokens the query-key gradient dies doubly exponentially with depth",
-        kind="corollary",
+        kind="proposition",
         statement=r"""
 Layers of attention alone with one $d_{qk}$, any heads and biases, $\beta_2$ as in
 {claim}`collapse.sharp-depth`, $\delta = \operatorname{diam}(X)$ and
