@@ -180,8 +180,8 @@ def _equal_rates(slope: float = 2.0) -> Verdict:
             for _ in range(MANY):
                 size = size - size * depth_bounds.saturating(m * size * size, V)
             found = 1 / (size * size)
-            ends = (ops.full((1,), 1, size) * value for value in (start, m, V))
-            bound = depth_bounds.equal_rates(*ends, MANY, slope)
+            one = ops.full((1,), 1, size)
+            bound = depth_bounds.equal_rates(one * start, one * m, one * V, MANY, slope)
             parts.append((interval_cover.certain(found[0] <= bound[0], found[0] > bound[0]), MANY))
     holds, cases = interval_cover.both(*parts)
     return Verdict(holds, f"two tokens, {MANY:,} layers, V = 1/8 and 1/2", cases)
