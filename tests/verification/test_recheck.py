@@ -30,12 +30,14 @@ TOOL = ROOT / "tools" / "recheck.py"
 OWN = {"attnverify", "flint", "numpy", "torch", "scipy", "sympy", "jaxtyping", "beartype"}
 
 #: The inequalities that are not exported: they enclose the exact law of a score by an algorithm
-#: that chooses its number of terms by the values it meets; one sorts, and needs digamma.
+#: that chooses its number of terms by the values it meets; one sorts, and needs digamma; two invert
+#: the entropy of two weights.
 RANK_ALONE = ("localization.edgeworth", "in the rank alone")
 UNTRACED = {RANK_ALONE} | {
     (f"localization.{name}", "bound")
     for name in ("gaussian", "middle-token", "near-middle", "edgeworth")
 }
+UNTRACED |= {("training.covariance", name) for name in ("by the entropy", "at most linear")}
 BRANCHES = "the formula branches on the value of a number"
 DESCENDING = "the formula uses descending of a number"
 

@@ -57,11 +57,12 @@ def softmax_jacobian(logits):
 # ------------------------------------------------------------------ what bounds it
 
 
-def lead(logits):
-    """Logarithm of P/(1 - P), where P = max(1/2, largest weight of the row); (...)."""
-    s = ops.descending(logits)
-    rest = s[..., 1] + ops.log(ops.sum(ops.exp(s[..., 1:] - s[..., 1:2]), -1))
-    return ops.maximum(s[..., 0] - rest, 0 * rest)
+def lesser_weight(logits):
+    """q = 1 - P with P = max(1/2, largest weight of the row): the weight of all others; (...)."""
+    a, n = ops.softmax(logits), logits.shape[-1]
+    others = ops.full((n, n), 1, logits) - ops.eye(n, logits)
+    rest = -ops.amax(-ops.sum(a[..., None, :] * others, -1), -1)  # a sum, which keeps its digits
+    return -ops.maximum(-rest, 0 * rest - ops.constant(1, logits) / 2)
 
 
 def weight_variance(logits):
@@ -69,7 +70,13 @@ def weight_variance(logits):
 
     Here P = max(1/2, largest weight of the row); shape (...).
     """
-    return _two_weights(lead(logits)) if logits.shape[-1] > 1 else 0 * logits[..., 0]
+    q = lesser_weight(logits)
+    return q * (1 - q)
+
+
+def binary_entropy(q):
+    """Entropy -q log q - (1 - q) log(1 - q) of two weights, in nats, for 0 < q < 1; shape of q."""
+    return -q * ops.log(q) - (1 - q) * ops.log1p(-q)
 
 
 def _two_weights(y):

@@ -94,7 +94,7 @@ BY_ENTROPY = (
 )
 LEAST_ENTROPY = (
     Inequality(
-        left=lambda logits: entropy.floor(gradients.lead(logits), 2),
+        left=lambda logits: gradients.binary_entropy(gradients.lesser_weight(logits)),
         right=entropy.entropy,
         sizes=({"logits": (2,)}, {"logits": (5,)}),
         extremal=(lambda: {"logits": _tensor([1.0, 0.0])},),
@@ -302,7 +302,7 @@ CROSS = (
         left=_cross,
         right=_cross_bound,
         sizes=tuple(
-            {"logits": (n,), "K": (n, k), "V": (n, d)} for n, k, d in ((2, 1, 2), (4, 3, 2))
+            {"logits": (n,), "K": (n, k), "V": (n, d)} for n, k, d in ((2, 1, 2), (5, 3, 1))
         ),
         extremal=(
             lambda: {
@@ -335,7 +335,7 @@ def _map_check(gradient: Callable, bound: Callable, extremal: Callable) -> Inequ
         right=lambda X, Q, K, V, g, D: spectral_norm(D) * bound(_scores(Q, K), X, Q, K, V, g),
         sizes=tuple(
             {"X": (n, d), "Q": (n, k), "K": (n, k), "V": (n, v), "g": (n, v), "D": (d, k)}
-            for n, d, k, v in ((2, 2, 1, 2), (3, 4, 2, 1))
+            for n, d, k, v in ((2, 2, 1, 2), (4, 5, 2, 1))
         ),
         extremal=(extremal,),
     )

@@ -291,7 +291,7 @@ KEPT = (
     Inequality(
         left=lambda X, A, c: initialization.centered_square(_gram(X)),
         right=lambda X, A, c: initialization.centered_square(_step(X, A, c)),
-        sizes=({"X": (2, 3), "A": (2, 2, 2), "c": (1,)}, {"X": (3, 2), "A": (1, 3, 3), "c": (1,)}),
+        sizes=({"X": (2, 3), "A": (2, 2, 2), "c": (1,)}, {"X": (3, 5), "A": (1, 3, 3), "c": (1,)}),
         extremal=(
             lambda: {
                 "X": torch.eye(2, dtype=torch.float64),
