@@ -335,7 +335,7 @@ def _map_check(gradient: Callable, bound: Callable, extremal: Callable) -> Inequ
         right=lambda X, Q, K, V, g, D: spectral_norm(D) * bound(_scores(Q, K), X, Q, K, V, g),
         sizes=tuple(
             {"X": (n, d), "Q": (n, k), "K": (n, k), "V": (n, v), "g": (n, v), "D": (d, k)}
-            for n, d, k, v in ((2, 2, 1, 2), (4, 5, 2, 1))
+            for n, d, k, v in ((2, 2, 1, 2), (5, 6, 2, 1))
         ),
         extremal=(extremal,),
     )
