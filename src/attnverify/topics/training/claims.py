@@ -127,7 +127,8 @@ $$
 and its nuclear norm, hence its Frobenius and its spectral norm, is at most
 
 $$
-\frac{1}{\sqrt{d_{qk}}} \sum_i \lVert x_i \rVert_2\, \lVert g_i W^\top \rVert_2\; v(H_i)
+\frac{1}{\sqrt{d_{qk}}} \allowbreak \sum_i \lVert x_i \rVert_2\, \lVert g_i W^\top \rVert_2\;
+\allowbreak v(H_i)
 \operatorname{diam}(X_i)^2 .
 $$
 
@@ -158,15 +159,17 @@ with equality for two tokens at every $H_i \in (0, \log 2]$. Hence for
 $q_i = (x_i W_Q + b_Q) R_i$ with rotations $R_i$
 
 $$
-\Bigl\lVert \frac{\partial \ell}{\partial W_Q} \Bigr\rVert \le \frac{1}{\sqrt{d_{qk}}} \sum_i
-\lVert x_i \rVert_2 \lVert g_i \rVert_2\, v(H_i) \operatorname{diam}(K) \operatorname{diam}(V) ,
+\Bigl\lVert \frac{\partial \ell}{\partial W_Q} \Bigr\rVert \le
+\frac{1}{\sqrt{d_{qk}}} \allowbreak \sum_i
+\lVert x_i \rVert_2 \lVert g_i \rVert_2\, \allowbreak v(H_i) \operatorname{diam}(K) \operatorname{diam}(V) ,
 $$
 
 and for $k_j = x_j W_K + b_K$, without rotations,
 
 $$
-\Bigl\lVert \frac{\partial \ell}{\partial W_K} \Bigr\rVert \le \frac{1}{\sqrt{d_{qk}}} \sum_i
-\lVert q_i \rVert_2 \lVert g_i \rVert_2\, v(H_i) \operatorname{diam}(X) \operatorname{diam}(V) ,
+\Bigl\lVert \frac{\partial \ell}{\partial W_K} \Bigr\rVert \le
+\frac{1}{\sqrt{d_{qk}}} \allowbreak \sum_i
+\lVert q_i \rVert_2 \lVert g_i \rVert_2\, \allowbreak v(H_i) \operatorname{diam}(X) \operatorname{diam}(V) ,
 $$
 
 in the nuclear, the Frobenius and the spectral norm. Without rotations $\operatorname{diam}(K)$ does
