@@ -161,7 +161,8 @@ $q_i = (x_i W_Q + b_Q) R_i$ with rotations $R_i$
 $$
 \Bigl\lVert \frac{\partial \ell}{\partial W_Q} \Bigr\rVert \le
 \frac{1}{\sqrt{d_{qk}}} \allowbreak \sum_i
-\lVert x_i \rVert_2 \lVert g_i \rVert_2\, \allowbreak v(H_i) \operatorname{diam}(K) \operatorname{diam}(V) ,
+\lVert x_i \rVert_2 \lVert g_i \rVert_2\, \allowbreak v(H_i)
+\operatorname{diam}(K) \operatorname{diam}(V) ,
 $$
 
 and for $k_j = x_j W_K + b_K$, without rotations,
@@ -169,7 +170,8 @@ and for $k_j = x_j W_K + b_K$, without rotations,
 $$
 \Bigl\lVert \frac{\partial \ell}{\partial W_K} \Bigr\rVert \le
 \frac{1}{\sqrt{d_{qk}}} \allowbreak \sum_i
-\lVert q_i \rVert_2 \lVert g_i \rVert_2\, \allowbreak v(H_i) \operatorname{diam}(X) \operatorname{diam}(V) ,
+\lVert q_i \rVert_2 \lVert g_i \rVert_2\, \allowbreak v(H_i)
+\operatorname{diam}(X) \operatorname{diam}(V) ,
 $$
 
 in the nuclear, the Frobenius and the spectral norm. Without rotations $\operatorname{diam}(K)$ does
