@@ -357,7 +357,7 @@ def _make_visible(model: Any) -> None:
     part: Any
     for part in model.modules():
         if isinstance(part, nn.MultiheadAttention):
-            part.register_forward_pre_hook(_with_weights, with_kwargs=True)
+            part.register_forward_pre_hook(with_weights, with_kwargs=True)
             part.batch_first = True  # the same function; inputs are turned (Inputs)
         if hasattr(part, "reorder_and_upcast_attn"):
             cast(
@@ -419,7 +419,7 @@ def _require_numbers(model: nn.Module) -> None:
         require(bad == 0, "model", f"{bad} NaN or infinite entries in {name}", "finite weights")
 
 
-def _with_weights(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
+def with_weights(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
     return args, {**kwargs, "need_weights": True, "average_attn_weights": False}
 
 

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from attnverify.inspection.families import Architecture, Attention, architecture_of
-from attnverify.inspection.forward import HIDDEN
+from attnverify.inspection.forward import HIDDEN, with_weights
 from attnverify.mathematics import norms
 from attnverify.support.errors import InputError, require
 
@@ -234,7 +234,7 @@ def _still(model: Any, modules: list[nn.Module], look: Any) -> Iterator[None]:
             choose("eager")
         for module in modules:
             if isinstance(module, nn.MultiheadAttention):
-                hook = module.register_forward_pre_hook(_with_weights, with_kwargs=True)
+                hook = module.register_forward_pre_hook(with_weights, with_kwargs=True)
                 stack.callback(hook.remove)
             stack.callback(module.register_forward_hook(look, with_kwargs=True).remove)
         model.eval()
@@ -243,10 +243,6 @@ def _still(model: Any, modules: list[nn.Module], look: Any) -> Iterator[None]:
         finally:
             for part in training:
                 part.training = True
-
-
-def _with_weights(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    return args, {**kwargs, "need_weights": True, "average_attn_weights": False}
 
 
 def _layer(X: Tensor, P: Tensor, valid: Tensor | None) -> Layer:

@@ -48,7 +48,7 @@ SUBJECTS = {
     "identical tokens": COLLAPSE,
     "initialization": ("initialization", "architectures"),
     "vanishing gradient": ("query-key-gradient",),
-    "instability": ("query-key-gradient", "both-collapses", "locater"),
+    "instability": ("both-collapses", "locater"),
     "pruning": ("trained-models", "path-lengths"),
     "qk-norm": ("entropy-spread",),
     "quantization": ("softmax",),

@@ -211,8 +211,8 @@ def _gain(m, c, third: int = 3):
     return m.shape[-1] * ops.square(c)[..., 0] / third
 
 
-def _fourth_factor(m, c, third: int = 3, width: Callable = lambda m: m.shape[-1]):
-    factor = initialization.fourth_moment(_gain(m, c, third), width(m))
+def _fourth_factor(m, c, third: int = 3):
+    factor = initialization.fourth_moment(_gain(m, c, third), m.shape[-1])
     return factor * ops.square(ops.sum(ops.square(m), -1))
 
 
