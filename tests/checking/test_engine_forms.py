@@ -45,7 +45,8 @@ def test_formulas_of_the_book_compute_the_same_for_all_numbers():
     """A branch on a comparison of balls would enclose nothing; what asks, encloses on every branch.
 
     P(Q <= x) takes as many terms as its accuracy needs, which is asked of the numbers; each sum has
-    its own bound on what it leaves out (``evidence.quadrature.enclosure``).
+    its own bound on what it leaves out (``evidence.quadrature.enclosure``). v(H) finds its argument
+    by bisection in floats and adds what that leaves out (``gradients.entropy_variance``).
     """
     asked = set()
     for claim, checks in CHECKS.items():
@@ -55,6 +56,8 @@ def test_formulas_of_the_book_compute_the_same_for_all_numbers():
                     asked |= {(claim, name, side) for side in _asking(form)}
     law = ("edgeworth", "gaussian", "middle-token", "near-middle")
     expected = {(f"localization.{claim}", "bound", "left") for claim in law}
+    bisected = {("by the entropy", "right"), ("at most linear", "left")}
+    expected |= {("training.covariance", *where) for where in bisected}
     assert asked == expected
 
 

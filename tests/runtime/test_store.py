@@ -429,7 +429,10 @@ def test_an_edit_deep_in_the_package_reaches_what_depends_on_it(tmp_path, source
     rows = {"walk.row", "localization.softmax-row", "localization.both-collapses"}
     rows |= {"walk.moments", "walk.limit"}  # whose checks are in the file of walk.row's
     models = {"experiment.three-models"}  # reports tell how far an entropy is from its floor
-    assert ids == {f"entropy.{name}" for name in claims} | rows | models
+    names = ("covariance", "covariance-trace", "softmax-jacobian", "query-key-gradient")
+    names += ("loss-gradient", "queries-and-keys", "gradient-over-depth")
+    training = {f"training.{name}" for name in names}  # in the file of v(H)
+    assert ids == {f"entropy.{name}" for name in claims} | rows | models | training
     assert chapters == {
         "entropy",
         "entropy-spread",
@@ -438,6 +441,7 @@ def test_an_edit_deep_in_the_package_reaches_what_depends_on_it(tmp_path, source
         "piecewise-softmax",
         "path-accuracy",
         "trained-models",
+        "query-key-gradient",
     }
     ids, _ = dependents(sources, edited(tmp_path / "norms", "attnverify.mathematics.norms"))
     assert {id for id in registry if id.startswith("norms.")} <= ids
