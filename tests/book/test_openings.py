@@ -31,12 +31,13 @@ def section(text: str) -> str:
 
 
 @pytest.mark.parametrize("name", [path.stem for path in FILES if path.stem != "start"])
-def test_a_chapter_opens_with_result_picture_and_example(name):
+def test_a_chapter_opens_with_question_or_result_picture_and_example(name):
     """The first page, which explains the words, comes to its example later."""
     text = opening(name)
-    result, example = text.index("**The result.**"), text.index("**By hand.**")
-    assert text[:result].splitlines()[-2].startswith("# "), "the result comes first"
-    assert example < text.index("```{claim}") if "```{claim}" in text else result < example
+    leads = [lead for lead in ("**The question.**", "**The result.**") if lead in text]
+    first = text.index(leads[0])
+    assert text[:first].splitlines()[-2].startswith("# "), "the question or the result comes first"
+    assert "**The result.**" in leads and "**By hand.**" in text
     shown = re.findall(r"\{numref\}`(fig-[^`]+)`", text)
     assert shown or re.search(r"^ +name: fig-", text, re.M), "no picture"
     assert set(shown) <= FIGURES
@@ -131,6 +132,21 @@ NUMBERS = {
         [*weights(4, 0), PAIRS[1][0], *(a - b for a, b in PAIRS[1:]), PAIRS[3][0]],
     ),
     "attention": ("0.119 0.881 0.269", [weights(0, 2)[0], weights(6, 8)[1], weights(0, 1)[0]]),
+    "path-theorem": (
+        "2 6 4.5 5.5 9 11 3 5 14 18",
+        [
+            (1 + 3) / 2,
+            3 + (1 + 3) / 2 + 1,
+            (3 * 4 + 6) / 4,
+            (4 + 3 * 6) / 4,
+            (3 * 4 + 6) / 2,
+            (4 + 3 * 6) / 2,
+            (3 * 1 + 3) / 2,
+            (1 + 3 * 3) / 2,
+            1 + 2 + (3 * 1 + 3) / 2 + 2 * 2 + 1 * (1 + 2) + 1,  # the paths and the biases
+            3 + 2 + (1 + 3 * 3) / 2 + 2 * 2 + 1 * (1 + 2) + 1,
+        ],
+    ),
     "path-lengths": ("936", [12 * sum(range(13))]),
     "softmax": ("0.731 0.462 0.381", [weights(1, 0)[0], tanh(0.5), weights(2, 0)[0] - 0.5]),
     "collapse-composite": (
@@ -197,14 +213,20 @@ NUMBERS = {
     ),
     "collapse-summary": ("0.354 0.245 0.84 0.71", [0.5**1.5, tanh(0.25), 2**-0.25, sqrt(0.5)]),
     "skip": (
-        "0.878 0.794 0.732 0.517 0.194 0.063 0.343 0.115 0.036 0.00023",
+        "0.122 0.061 0.878 0.794 0.732 0.517 0.194 0.063 "
+        "0.756 0.632 0.555 0.343 0.115 0.036 0.00023",
         [
+            layer(1, 0.5),
+            layer(1, 0.5) / 2,
             SKIP[1],
             SKIP[2],
             SKIP[3],
             SKIP[10],
             SKIP[100],
             SKIP[1000],
+            1.75**-0.5,
+            2.5**-0.5,
+            3.25**-0.5,
             8.5**-0.5,
             76**-0.5,
             751**-0.5,
@@ -277,8 +299,18 @@ NUMBERS = {
         [weights(*(0.4 * i for i in range(1, 6)))[4], A2 - 3 + log(A2), (cosh(1) - 1) / sinh(1)],
     ),
     "query-key-gradient": (
-        "0.325 0.09 2.25 6.25 0.0625 0.0623",
-        [entropy(log(9), 0), 0.9 * 0.1, 0.09 * 25, 25 / 4, 0.5**2 / 4, 0.9975 * 0.0025 * 25],
+        "0.325 0.09 2.25 6.25 0.0625 0.0623 0.693 0.017 0.00249",
+        [
+            entropy(log(9), 0),
+            0.9 * 0.1,
+            0.09 * 25,
+            25 / 4,
+            0.5**2 / 4,
+            0.9975 * 0.0025 * 25,
+            log(2),
+            entropy(log(0.9975 / 0.0025), 0),
+            0.9975 * 0.0025,
+        ],
     ),
     "initialization": ("0.6", [(0.5 + 1) / (1 + 0.5 + 1)]),
     "architectures": ("0.095", [sqrt(2 / 220)]),
@@ -325,8 +357,16 @@ NUMBERS = {
         ],
     ),
     "trained-models": (
-        "0.578 2.94 2.82",
-        [2 * sqrt(atanh(1 / 12)), 12 * tanh(0.25), 9**12 / 1e11],
+        "4.12 133 3.61 67 100 1.41 33",
+        [
+            sqrt(4**2 + 1),
+            100 * 4 * 3 / 9,
+            sqrt(2**2 + 3**2),
+            100 * 2 * 3 / 9,
+            100 * 3 * 3 / 9,
+            sqrt(2),
+            100 * (3 - 2) * 3 / 9,
+        ],
     ),
 }
 

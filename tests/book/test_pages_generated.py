@@ -276,10 +276,12 @@ def test_figures_of_the_practice_page_are_those_of_the_tables(pages):
     told = [unpenalized["perplexity"], by[0.01, 0.0, 0.0]["perplexity"], best]
     told += [by[0.01, 0.001, 0.0]["perplexity"]]
     words = " ".join(pages["practice.md"].split())
-    assert f"average fell to {unpenalized['final_entropy']:.2f} at the learning rate 0.03" in words
     first, second, third, fourth = (f"{value:.1f}" for value in told)
-    assert f"the perplexity was {first}. The rate 0.01 gave {second}," in words
-    assert f"at the high rate {third}." in words and f"$W_{{QK}}$ gave {fourth} (" in words
+    lowest = f"the average entropy fell to {unpenalized['final_entropy']:.2f}"
+    assert f"| 0.03 | none | {first}; {lowest} |" in words
+    assert f"| 0.03 | the best one tried | {third} |" in words
+    assert f"| 0.01 | none | {second} |" in words
+    assert f"| 0.01 | one that only shrinks $W_{{QK}}$ | {fourth} |" in words
     layers = [r for r in av.experiments.committed("three-models").rows if r["kind"] == "layer"]
     residuals = [value for row in layers for value in row["residual"]]
     assert f"it is {min(residuals):.2f} to {max(residuals):.2f} in every layer" in words
@@ -291,12 +293,12 @@ def test_figures_of_the_practice_page_are_those_of_the_tables(pages):
     alone = {r["model"]: r["mean"] for r in stacks if r["variant"] == "attention + skip"}
     twice = alone["BERT-base, deviation 0.04"]
     least, most = (f"{end:.1g}" for end in (min(twice), max(twice)))
-    assert f"{min(alone['BERT-base']):.2f} to {max(alone['BERT-base']):.2f} and" in words
-    assert f"and {least} to {most}." in words
+    skip = f"{min(alone['BERT-base']):.2f} to {max(alone['BERT-base']):.2f}"
+    full = f"{min(usual):.2f} to {max(usual):.2f}"
     estimate = lambda sigma: (1 + (0.57**-2 - 1) * (1 + sigma**4 * 768**2) ** 12) ** -0.5  # noqa: E731
-    assert f"it gives {estimate(0.02):.2f} with" in words and f"{estimate(0.04):.1g} with" in words
-    assert f"ended at {min(usual):.2f} to {max(usual):.2f} with" in words
-    assert max(whole["BERT-base, deviation 0.04"]) < 0.005 and "below 0.005 with 0.04" in words
+    assert f"| 0.02 | {estimate(0.02):.2f} | {skip} | {full} |" in words
+    assert max(whole["BERT-base, deviation 0.04"]) < 0.005
+    assert f"| 0.04 | {estimate(0.04):.1g} | {least} to {most} | below 0.005 |" in words
 
 
 def test_code_of_the_practice_page_logs_the_relative_residual(pages):

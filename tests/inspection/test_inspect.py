@@ -6,6 +6,7 @@ import dataclasses
 import io
 import itertools
 import json
+import re
 import subprocess
 import sys
 
@@ -20,6 +21,7 @@ import attnverify as av
 import modelzoo
 from attnverify import cli
 from attnverify.experiments.trained_encoder import spectra
+from attnverify.experiments.trained_models import folders
 from attnverify.inspection import command, load, page
 from attnverify.inspection import layers as measured_layers
 from attnverify.inspection.columns import TABLES
@@ -34,6 +36,7 @@ from attnverify.mathematics.depth_bounds import layer_threshold
 from attnverify.support.errors import InputError
 from attnverify.topics import registry
 from benchmarks.memory import peak_bytes
+from places import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -826,3 +829,13 @@ def test_nothing_is_shared_with_what_was_given(bert):
     before = copy.deepcopy(bert.state_dict())
     av.inspect(bert, [3, 4])
     assert all(torch.equal(v, before[k]) for k, v in bert.state_dict().items())
+
+
+@pytest.mark.full  # ten seconds: the first report that a reader sees is one of a whole model
+def test_the_report_of_the_page_is_what_is_printed():
+    """Every line but the first, whose rounding errors are those of a machine."""
+    page = (ROOT / "book" / "inspect.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"```text\n(.*?)```", page, re.S)
+    code = next(c for c in re.findall(r"```python\n(.*?)```", page, re.S) if "folders" in c)
+    text = str(av.inspect(folders.albert(), text=re.findall(r'text="(.+?)"', code)[0]))
+    assert text.splitlines()[1 : 1 + len(shown.splitlines())] == shown.splitlines()

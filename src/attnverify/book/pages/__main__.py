@@ -22,7 +22,8 @@ def write(evidence_file: Path, out: Path, root: Path = Path()) -> list[Path]:
         "status.md": status.text(evidence),
         "errata.md": errata.text(evidence),
         "practice.md": practice.text(root),
-        "findings.inc": findings.text(),  # a part of the landing page, and no page itself
+        "findings.inc": findings.text(),  # parts of the landing page, and no pages themselves
+        "tokens.inc": findings.moving_tokens(),
     }
     pages |= proofs.texts()  # parts of a page, too
     out.mkdir(parents=True, exist_ok=True)

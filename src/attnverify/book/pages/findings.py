@@ -1,4 +1,4 @@
-"""The four findings of the landing page, each with a figure drawn from formulas or a table."""
+"""The figures of the landing page: tokens to move, and four findings from formulas or a table."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from attnverify import experiments
 from attnverify.book.figures import COLORS, STYLE
+from attnverify.book.interactive import tokens_figure
 from attnverify.experiments.trained_models import looked
 from attnverify.mathematics import collapse, heads, paths
 
@@ -24,45 +25,32 @@ WIDTHS = range(1, 21)  # log2
 DEPTH = HEADS = 12  # of BERT
 FINDINGS = (
     (
-        "One head, attention alone: tokens closer than a threshold become alike. Others need not.",
-        "{claim}`The threshold <collapse.threshold>` depends on how far a head can stretch a value "
-        "(the largest singular value of $W_V$, at most v) and how strongly it compares tokens "
-        "(that of $W_{QK}$). Skip connections, MLPs, norms and masks are left out. Below the "
-        "threshold the distance in the end falls {claim}`doubly exponentially "
-        "<collapse.sharp-depth>`: once it is small, the number of zeros after the decimal point "
-        "triples with each layer. Two tokens at the threshold can stay there. The curves show two "
-        "tokens for v = 2, from 0.9 to 1.01 times the threshold; each attains the "
-        "{claim}`sharp bound <collapse.sharp-layer>`.",
+        "Close tokens become alike. Others need not.",
+        "One head, attention alone, no mask: {claim}`below a threshold <collapse.threshold>` the "
+        "distance of tokens in the end falls {claim}`doubly exponentially <collapse.sharp-depth>`. "
+        "Two tokens at the threshold stay there. The curves start at 0.9 to 1.01 times the "
+        "threshold and attain the {claim}`best bound <collapse.sharp-layer>`.",
     ),
     (
-        "A published bound for many heads, as read here, is false for some wide layers.",
-        "Theorem 2.3 of {cite}`dong2021` bounds how far tokens stay apart after a layer of several "
-        "heads, in the size $\\sqrt{\\lVert A \\rVert_1 \\lVert A \\rVert_\\infty}$. This is no "
-        "norm: (4, 0, …, 0) and (1, …, 1) of width 16 have size 4 each, their sum has size 10. So "
-        "bounds of single heads do not add up. With two heads the bound of arXiv version 1 "
-        "{claim}`fails for some layers <collapse.multi-head-as-printed>` at every width from "
-        "14,330 on, that of version 2 {claim}`from width 179 on <collapse.multi-head-gamma>`. "
-        "{doc}`One table </notebooks/collapse-width>` says what is true, false and open. The curve "
-        "is the largest residual over the bound of version 1 by the "
-        "{claim}`corrected theorem <collapse.multi-head-dimension>`, for small scores; there the "
-        "first width is {claim}`15,874 <collapse.multi-head-small-width>`.",
+        "A published bound for many heads is false for wide layers.",
+        "Theorem 2.3 of {cite}`dong2021`, as read here, fails for some layers of two heads: "
+        "version 1 {claim}`from width 14,330 on <collapse.multi-head-as-printed>`, version 2 "
+        "{claim}`from width 179 on <collapse.multi-head-gamma>`. The curve is what the "
+        "{claim}`corrected theorem <collapse.multi-head-dimension>` allows, for small scores, over "
+        "the bound of version 1; it passes 1 at {claim}`15,874 <collapse.multi-head-small-width>`.",
     ),
     (
-        "All 13¹² paths of a network of BERT's size are summed exactly, by length.",
-        "A network with skip connections is {claim}`a sum over paths <paths.skip-decomposition>`: "
-        "in every layer one of 12 heads, or none. {claim}`A recursion <paths.length-recursion>` "
-        "gives the sum of each length at the cost of about seven forward passes. The bars count "
-        "the paths.",
+        "All 13¹² paths of a network of BERT's size are summed exactly.",
+        "With skip connections a network is {claim}`a sum over paths <paths.skip-decomposition>`: "
+        "one of 12 heads, or none, in each of 12 layers. {claim}`A recursion "
+        "<paths.length-recursion>` sums them by length at the cost of about seven forward passes.",
     ),
     (
-        "In three small trained models the long paths, most of all paths, have a small net share.",
-        "The models are a sentence encoder (MiniLM), an ALBERT of width 256 for chemical reactions "
-        "and a decoder of width 64. Long paths pass through more than half of the layers. A square "
-        "is their share in number, a dot their net share in the output for one text, with "
-        "attention held fixed: the signed projection of their sum onto the output, the mean token "
-        "removed. Parts can cancel, so a small share does not mean small parts. Reports of "
-        "{doc}`attnverify inspect </book/inspect>` on {claim}`the three "
-        "<experiment.three-models>`.",
+        "In three trained models, long paths have a small net share.",
+        "Paths through more than half of the layers are most of all paths (squares). Their net "
+        "share of the output is less than 13 percent in size (dots, one a text), with attention "
+        "held fixed; parts may cancel. The models are {claim}`a sentence encoder, an ALBERT and a "
+        "small decoder <experiment.three-models>`.",
     ),
 )
 
@@ -151,6 +139,12 @@ def text() -> str:
         lines += [":::{grid-item-card}", f"**{title}**", "", inline_svg(draw(), what), "", words]
         lines += [":::", ""]
     return "\n".join([*lines, "::::"])
+
+
+def moving_tokens() -> str:
+    """The figure of :func:`attnverify.book.interactive.tokens_figure` as MyST."""
+    html = tokens_figure()._repr_html_()  # a blank line would end the raw text
+    return f"```{{raw}} html\n{html}\n```\n"
 
 
 def inline_svg(figure: Figure, title: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from attnverify.book.pages.common import (
 )
 from attnverify.support.vocabulary import KINDS, tally
 from attnverify.topics import Claim, registry
+from attnverify.verification import formal
 from attnverify.verification.formal_words import checked
 from attnverify.verification.margins import best_ratio, false_at
 from attnverify.verification.status import required
@@ -65,11 +67,24 @@ def text(evidence: Evidence) -> str:
 
 
 def summary(evidence: Evidence) -> str:
-    """How many claims have which status, and how many are machine-checked, in one line."""
+    """How many claims have which status, and what the evidence is made of."""
     counts = tally(map(evidence.status, registry))
-    proved = sum(bool(checked(evidence.records(id))) for id in registry)
+    proved = [id for id in registry if checked(evidence.records(id))]
+    exact = sum(any(t.exact for t in formal.theorems_of(id)) for id in proved)
+    records = [r for id in registry for r in evidence.records(id)]
+    twins = [t for id in registry for t in evidence.twins(id)]
+    kinds = Counter(r["kind"] for r in records)
+    made_of = ", ".join(f"{kinds[kind]} {kind}" for kind in KINDS if kinds[kind])
+    passed = sum(r["outcome"] == "pass" for r in records)
+    rejected = sum(t["rejected"] for t in twins)
     page = "{doc}`machine-checked </book/formal>`"
-    return f"**{len(registry)} claims: {counts}.** {proved} are {page}."
+    return (
+        f"**{len(registry)} claims: {counts}.** {len(proved)} are {page}, {exact} of them exactly "
+        f"as stated. {passed} of {len(records)} checks pass ({made_of or 'none'}), and {rejected} "
+        f"of {len(twins)} altered, false versions are rejected.\n\n"
+        "A check passes if it supports what the book says. Where a criterion or a published "
+        "statement is said to fail, passing means that this failure was decided."
+    )
 
 
 def _row(claim: Claim, evidence: Evidence) -> list[str]:
