@@ -9,21 +9,27 @@ with a script of the same name.
 True
 """
 
+from attnverify.book.interactive.covariance import covariance_figure
 from attnverify.book.interactive.depth import depth_figure
 from attnverify.book.interactive.heads import heads_figure
 from attnverify.book.interactive.lengths import lengths_figure
 from attnverify.book.interactive.limit import limit_figure
+from attnverify.book.interactive.masks import masks_figure
+from attnverify.book.interactive.models import models_figure
 from attnverify.book.interactive.rotary import rotary_figure
 from attnverify.book.interactive.tokens import tokens_figure
 from attnverify.book.interactive.two_tokens import map_figure
 from attnverify.book.interactive.variation import variation_figure
 
 __all__ = [
+    "covariance_figure",
     "depth_figure",
     "heads_figure",
     "lengths_figure",
     "limit_figure",
     "map_figure",
+    "masks_figure",
+    "models_figure",
     "rotary_figure",
     "tokens_figure",
     "variation_figure",

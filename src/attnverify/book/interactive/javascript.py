@@ -17,7 +17,7 @@ from attnverify.arithmetic.tracing import Node, Program, UntraceableError
 
 INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 LEAVES = ("const", "input", "pi")
-CALLS = {name: f"Math.{name}" for name in "exp log tanh sin cos sqrt abs max expm1".split()}
+CALLS = {name: f"Math.{name}" for name in "exp log tanh sin cos sqrt abs max expm1 log1p".split()}
 
 
 def function(name: str, formula: Callable[..., Any], lengths: Mapping[str, int]) -> str:

@@ -99,7 +99,8 @@ def first_sentences(app: Sphinx, doctree: nodes.document) -> None:
             formula(text.astext()) if isinstance(text.parent, nodes.math) else text.astext()
             for text in paragraph.findall(nodes.Text)
         ]
-        text = " ".join("".join(parts).split()).removeprefix("The result. ")
+        text = " ".join("".join(parts).split())
+        text = text.removeprefix("The result. ").removeprefix("The question. ")
         if len(text) > LONGEST / 4:
             cut = text if len(text) <= LONGEST else f"{text[:LONGEST].rpartition(' ')[0]} …"
             _excerpts(app.env)[app.env.docname] = cut

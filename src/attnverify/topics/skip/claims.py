@@ -45,19 +45,20 @@ $e$, $W_{QK} = q\, e e^\top$ and $W_V = -vI$ with $q, v \ge 0$, where the sum is
         title="With skip connections and small value maps, decay of one head is at most polynomial",
         kind="theorem",
         statement=r"""
-One head and a skip connection in every layer, $\lVert W_V \rVert_2 \le v \le v^*$ and
-$\lVert W_{QK} \rVert_2 \le q$ with one $d_{qk}$, where
-$1/v^* = \max_{y \ge 0} (\tanh y + 2y \operatorname{sech}^2 y)$, $v^* = 0.62436\ldots$ With
-$c = q/(4\sqrt{d_{qk}})$, $\delta_0 = \operatorname{diam}(X)$ and $v c\, \delta_0^2 \le \frac12$,
+Let every layer have one head and a skip connection, with $\lVert W_V \rVert_2 \le v \le v^*$,
+$\lVert W_{QK} \rVert_2 \le q$ and one $d_{qk}$ for all layers. Here
+$1/v^* = \max_{y \ge 0} (\tanh y + 2y \operatorname{sech}^2 y)$, so $v^* = 0.62436\ldots$ Put
+$c = q/(4\sqrt{d_{qk}})$ and $\delta_0 = \operatorname{diam}(X)$. If
+$v c\, \delta_0^2 \le \frac12$, then
 
 $$
 \operatorname{diam}(X_L) \ge \frac{\delta_0}{\sqrt{1 + 6 v c L \delta_0^2}}
 \quad {(L = 0, 1, \dots)}.
 $$
 
-The tokens $\pm\frac{\delta_0}2 e$ with a unit vector $e$, $W_{QK} = q\, e e^\top$, $W_V = -vI$,
-$v, q, \delta_0 > 0$ and no biases shrink like $1/\sqrt{2 v c L}$: the rate $L^{-1/2}$ is
-attained.
+The rate $L^{-1/2}$ is attained: the tokens $\pm\frac{\delta_0}2 e$ with a unit vector $e$,
+$W_{QK} = q\, e e^\top$, $W_V = -vI$, $v, q, \delta_0 > 0$ and no biases shrink like
+$1/\sqrt{2 v c L}$.
 """,
         here="statement and proof",
         uses=("skip.lower-bound",),

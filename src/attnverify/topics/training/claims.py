@@ -19,10 +19,12 @@ $$
 \lVert C \rVert_2 \le P (1 - P) \operatorname{diam}(X)^2 \le v(H) \operatorname{diam}(X)^2 .
 $$
 
-Both are equalities for two tokens, which have every $H \in [0, \log 2]$, and at larger $H$ for
-tokens in two places of weight $\frac12$ each, with as many tokens as $H$ needs. So no smaller
-function of $H$, the same for all $n$, will do. $v$ increases on $[0, \log 2]$ from 0 to $\frac14$
-and is convex there, with $v' \le \frac12$ and $v(H) \le H/(4 \log 2)$.
+Two tokens give equality in both, for every $H \in [0, \log 2]$. For larger $H$ place enough tokens
+at two points of weight $\frac12$ each. So no smaller function of $H$, the same for all $n$, will
+do.
+
+On $[0, \log 2]$ the function $v$ increases from 0 to $\frac14$ and is convex, with
+$v' \le \frac12$ and $v(H) \le H/(4 \log 2)$.
 """,
         sources=(
             Source(POPOVICIU, "a variance is at most a quarter of the squared range", related=True),
@@ -54,12 +56,12 @@ $\operatorname{diam}(X)$ apart.
     ),
     Claim(
         id="training.query-key-gradient",
-        title="Rank collapse and entropy collapse stop one gradient",
+        title="Rank collapse and entropy collapse shrink one gradient",
         kind="theorem",
         statement=r"""
-One head: a query's token $x \in \mathbb{R}^d$ (a row), the tokens $x_1, \dots, x_n$ that it sees,
-and logits $s_j = x\, W_{QK}\, x_j^\top/\sqrt{d_{qk}} + t_j$ with numbers $t_j$ that do not depend
-on $W_{QK}$. The output $y = \sum_j a_j x_j$ of the row $a = \operatorname{softmax}(s)$, before the
+One head: a query's token $x \in \mathbb{R}^d$ (a row) sees the tokens $x_1, \dots, x_n$. Its logits
+are $s_j = x\, W_{QK}\, x_j^\top/\sqrt{d_{qk}} + t_j$ with numbers $t_j$ that do not depend on
+$W_{QK}$. The output $y = \sum_j a_j x_j$ of the row $a = \operatorname{softmax}(s)$, before the
 value map, changes in the direction $D$ of $W_{QK}$ by
 
 $$
@@ -148,34 +150,36 @@ Let $q_i$, $k_j$ and $v_j$ be any queries, keys and values (rows), turned by rot
 not, $s_{ij} = q_i k_j^\top/\sqrt{d_{qk}} + t_{ij}$ with numbers $t_{ij}$ that do not depend on the
 queries and keys, $a_i = \operatorname{softmax}(s_i)$, $g_i$ the gradient of a loss in
 $\sum_j a_{ij} v_j$, and $C_i^{kv}$ the covariance of keys and values under the row $a_i$. The
-gradient of the loss in $q_i$ is $g_i\, (C_i^{kv})^\top/\sqrt{d_{qk}}$, and with $v(H)$ as in
-{claim}`training.covariance`
+gradient of the loss in one query $q_i$ is $g_i\, (C_i^{kv})^\top/\sqrt{d_{qk}}$.
+
+Keys and values: with $v(H)$ as in {claim}`training.covariance`
 
 $$
 \lVert C_i^{kv} \rVert_2 \le v(H_i) \operatorname{diam}(K) \operatorname{diam}(V) ,
 $$
 
-with equality for two tokens at every $H_i \in (0, \log 2]$. Hence for
-$q_i = (x_i W_Q + b_Q) R_i$ with rotations $R_i$
+with equality for two tokens at every $H_i \in (0, \log 2]$.
+
+The query map: for $q_i = (x_i W_Q + b_Q) R_i$ with rotations $R_i$
 
 $$
 \Bigl\lVert \frac{\partial \ell}{\partial W_Q} \Bigr\rVert \le
 \frac{1}{\sqrt{d_{qk}}} \allowbreak \sum_i
 \lVert x_i \rVert_2 \lVert g_i \rVert_2\, \allowbreak v(H_i)
-\operatorname{diam}(K) \operatorname{diam}(V) ,
+\operatorname{diam}(K) \operatorname{diam}(V) .
 $$
 
-and for $k_j = x_j W_K + b_K$, without rotations,
+The key map: for $k_j = x_j W_K + b_K$, without rotations,
 
 $$
 \Bigl\lVert \frac{\partial \ell}{\partial W_K} \Bigr\rVert \le
 \frac{1}{\sqrt{d_{qk}}} \allowbreak \sum_i
 \lVert q_i \rVert_2 \lVert g_i \rVert_2\, \allowbreak v(H_i)
-\operatorname{diam}(X) \operatorname{diam}(V) ,
+\operatorname{diam}(X) \operatorname{diam}(V) .
 $$
 
-in the nuclear, the Frobenius and the spectral norm. Without rotations $\operatorname{diam}(K)$ does
-not depend on a bias $b_K$ of the keys; with rotations it can.
+The last two hold in the nuclear, the Frobenius and the spectral norm. Without rotations
+$\operatorname{diam}(K)$ does not depend on a bias $b_K$ of the keys; with rotations it can.
 """,
         here="statement and proof",
         uses=("training.covariance",),
