@@ -143,7 +143,7 @@ def text() -> str:
 
 def moving_tokens() -> str:
     """The figure of :func:`attnverify.book.interactive.tokens_figure` as MyST."""
-    html = tokens_figure()._repr_html_()  # a blank line would end the raw text
+    html = tokens_figure(layer=1)._repr_html_()
     return f"```{{raw}} html\n{html}\n```\n"
 
 

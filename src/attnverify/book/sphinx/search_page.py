@@ -24,14 +24,14 @@ from attnverify.topics import registry
 
 DATA = "claims.js"
 COLLAPSE = ("start", "collapse-sharp", "collapse-relative", "collapse-summary")
-#: Names of a subject, as the literature has them, and the chapters on it.
+#: Names of a subject, as the literature has them, and the chapters on it, or pages by their path.
 SUBJECTS = {
     "rank collapse": COLLAPSE,
     "oversmoothing": COLLAPSE,
     "over-smoothing": COLLAPSE,
     "attention sink": ("decoder-masks", "trained-models"),
     "residual connection": ("skip", "path-lengths"),
-    "layer normalization": ("norms", "layernorm"),
+    "layer normalization": ("layernorm", "decoder-layers"),
     "token uniformity": COLLAPSE,
     "entropy collapse": ("entropy", "both-collapses", "query-key-gradient"),
     "attention entropy": ("entropy", "both-collapses"),
@@ -49,6 +49,7 @@ SUBJECTS = {
     "initialization": ("initialization", "architectures"),
     "vanishing gradient": ("query-key-gradient",),
     "instability": ("both-collapses", "locater"),
+    "learning rate": ("locater", "book/generated/practice"),
     "pruning": ("trained-models", "path-lengths"),
     "qk-norm": ("entropy-spread",),
     "quantization": ("softmax",),
@@ -78,11 +79,11 @@ def entries(env: BuildEnvironment) -> list[list[str]]:
     """
     found = []
     for subject, chapters in SUBJECTS.items():
-        for page in (f"notebooks/{chapter}" for chapter in chapters):
+        for page in (c if "/" in c else f"notebooks/{c}" for c in chapters):
             if page in env.titles:
-                number = ".".join(map(str, env.toc_secnumbers.get(page, {}).get("", ())))
-                title = env.titles[page].astext()
-                found.append([subject, f"Chapter {number}".strip(), title, "", f"{page}.html"])
+                numbers = env.toc_secnumbers.get(page, {}).get("", ())
+                name = f"Chapter {'.'.join(map(str, numbers))}" if numbers else ""
+                found.append([subject, name, env.titles[page].astext(), "", f"{page}.html"])
     for claim in registry.values():
         if box := box_of(env, claim):
             page, name = box

@@ -11,7 +11,7 @@
     const all = (...texts) => asked.every((word) => words(texts.join(" ")).some((w) => w.startsWith(word)));
     if (!asked.length) return 0;
     if (whole === id || whole === name.toLowerCase()) return 5;
-    if (all(id)) return 4;
+    if (all(id) || (!formula && whole.includes(id))) return 4;
     if (title.toLowerCase().includes(whole)) return 3;
     return all(id, title) ? 2 : all(id, title, formula) ? 1 : 0;
   };
@@ -20,16 +20,28 @@
     const found = attnverifyFound.map((entry) => [rank(query, entry), entry]).filter(([n]) => n);
     found.sort(([m, a], [n, b]) => n - m || (n === 4 && a[0].length - b[0].length));
     if (!found.length) return;
+    const seen = new Set(), first = ([, [, , , , address]]) => !seen.has(address) && seen.add(address);
     const items = document.createElement("ul");
     items.className = "attnverify-found";
-    for (const [, [, name, title, , address]] of found.slice(0, MOST)) {
+    for (const [, [, name, title, , address]] of found.filter(first).slice(0, MOST)) {
       const link = document.createElement("a"), item = document.createElement("li");
       link.href = address;
-      link.textContent = `${name} (${title})`;
+      link.textContent = name ? `${name} (${title})` : title;
       item.append(link);
+      explain(item, address);
       items.append(item);
     }
     place.before(items);
+  };
+
+  /** The first sentences of a page, below a link to the whole of it. */
+  const explain = (item, address) => {
+    const text = attnverifyExcerpts[address.replace(/\.html$/, "")];
+    if (!text) return;
+    const excerpt = document.createElement("p");
+    excerpt.className = "context";
+    excerpt.textContent = text;
+    item.append(excerpt);
   };
 
   const query = new URLSearchParams(location.search).get("q");
@@ -44,12 +56,8 @@
   new MutationObserver((changes) => {
     for (const item of changes.flatMap((change) => [...change.addedNodes])) {
       const link = item.localName === "li" && item.querySelector("a");
-      const text = link && attnverifyExcerpts[link.getAttribute("href").replace(/\.html.*/, "")];
-      if (!text || item.closest(".attnverify-found")) continue;
-      const excerpt = document.createElement("p");
-      excerpt.className = "context";
-      excerpt.textContent = text;
-      item.append(excerpt);
+      if (link && !item.closest(".attnverify-found"))
+        explain(item, link.getAttribute("href").replace(/\.html.*/, ".html"));
     }
   }).observe(document.getElementById("search-results"), { childList: true, subtree: true });
 })();
