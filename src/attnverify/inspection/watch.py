@@ -5,8 +5,9 @@ for each layer and head what a change of the query-key matrix can still do: the 
 P (1 - P) diam^2 of claim ``training.covariance``, and its two factors. P is the largest weight of a
 row, or 1/2 if that is larger, and diam the diameter of the tokens that the row sees. By claim
 ``training.loss-gradient`` the gradient of the query-key matrix is at most a sum of gauges, times
-lengths that neither collapse changes. Between measured steps nothing happens, and the training is
-the same to the last bit.
+the lengths of queries and of gradients from above, which are not measured. With rotary positions or
+norms of queries and keys there is no such matrix, and a gauge only describes. Between measured
+steps nothing happens, and the training is the same to the last bit.
 
 What is measured are facts about one text. Nothing here is an alarm that a theorem proves.
 """

@@ -4,6 +4,8 @@
 - Only the search page loads the search index, which leaves out what it would have twice.
 - Names, operators and brackets of code are in the color of its text, without an element each.
 - Pictures say how large they are, so the text does not jump when they arrive.
+- A page waits for one style sheet (:mod:`attnverify.book.html.style_sheet`) and for no script that
+  can wait; these run in their order when the page has been read.
 - Markup that axe-core objects to is mended (:mod:`attnverify.book.sphinx.private_interfaces`).
 
     python -m attnverify.book.html.finish_pages HTML_FOLDER
@@ -17,6 +19,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from attnverify.book.html import style_sheet
 from attnverify.book.sphinx.private_interfaces import MENDS
 from attnverify.support.files import write_text
 
@@ -30,22 +33,36 @@ NO_SEARCH = "<script>var Search = null;</script></head>"
 PLAIN = re.compile(r'<span class="(?:n|nn|o|p|w)">([^<]*)</span>')
 IMAGE = re.compile(r'<img\b(?![^>]*\b(?:width|height)=)[^>]*\bsrc="([^":?]+)[^>]*>')
 SVG_SIZE = re.compile(r'<svg\b[^>]*?\bwidth="([\d.]+)pt"[^>]*?\bheight="([\d.]+)pt"')
+#: Inline scripts of a page set what this one declares, so it is not put off.
+DECLARES = "documentation_options.js"
+SCRIPT = re.compile(rf'<script (?!defer)(?=[^>]*\bsrc=")(?![^>]*{DECLARES})')
 PIXELS_PER_POINT = 4 / 3  # CSS: 96 pixels and 72 points to the inch
 
 
 def finish(root: Path) -> None:
     """Apply every step to the built book below ``root``."""
-    for page in sorted(root.rglob("*.html")):
-        text = PLAIN.sub(r"\1", ICON_SCRIPT.sub("", page.read_text(encoding="utf-8")))
-        for wrong, right in MENDS:
-            text = re.sub(wrong, right, text)
-        if page.name != "search.html":
-            text = SEARCH_SCRIPTS.sub("", text).replace("</head>", NO_SEARCH, 1)
-        write_text(page, with_sizes(text, page.parent))
+    static = root / "_static"  # with templates of the theme among its files
+    files = sorted(page for page in root.rglob("*.html") if static not in page.parents)
+    pages = {file: finished(file) for file in files}
+    scripts = (file.read_text(encoding="utf-8") for file in static.rglob("*.js"))
+    used = style_sheet.used_names(pages.values(), scripts)
+    for file, text in pages.items():
+        write_text(file, style_sheet.with_one_sheet(text, file.parent, static, used))
     if (index := root / "searchindex.js").is_file():
         write_text(index, without_entries(index.read_text(encoding="utf-8")))
     for path in [*root.rglob("*.map"), *root.rglob("fontawesome.js*")]:
         path.unlink(missing_ok=True)
+
+
+def finished(file: Path) -> str:
+    """The page without what it does not need, its markup mended, with the sizes of its pictures."""
+    text = PLAIN.sub(r"\1", ICON_SCRIPT.sub("", file.read_text(encoding="utf-8")))
+    for wrong, right in MENDS:
+        text = re.sub(wrong, right, text)
+    if file.name != "search.html":
+        text = SEARCH_SCRIPTS.sub("", text).replace("</head>", NO_SEARCH, 1)
+        text = SCRIPT.sub("<script defer ", text)
+    return with_sizes(text, file.parent)
 
 
 def without_entries(index: str) -> str:

@@ -88,8 +88,8 @@ def tokens_figure(layer: float = 3.0, q: float = 2.0, v: float = 1.0, skip: floa
             Slider("q", "q, size of the scores", 0.5, 4.0, 0.05),
             Slider("v", "v, size of the value map", 0.5, 1.5, 0.05),
         ),
-        sentence="After {layers} layers the largest distance between two tokens is {distance}; at "
-        "the start it was {start}. Over their average length it is {relative}. {scale}",
+        sentence="At layer {layers} the largest distance between two tokens is {distance}; at "
+        "the start it was {start}. Divided by their average length it is {relative}. {scale}",
         draw=draw,
         formulas=literal("X", X),
         script="tokens.js",

@@ -26,31 +26,32 @@ DEPTH = HEADS = 12  # of BERT
 FINDINGS = (
     (
         "Close tokens become alike. Others need not.",
-        "One head, attention alone, no mask: {claim}`below a threshold <collapse.threshold>` the "
-        "distance of tokens in the end falls {claim}`doubly exponentially <collapse.sharp-depth>`. "
-        "Two tokens at the threshold stay there. The curves start at 0.9 to 1.01 times the "
-        "threshold and attain the {claim}`best bound <collapse.sharp-layer>`.",
+        "One head, attention alone, no mask: tokens {claim}`closer than a threshold "
+        "<collapse.threshold>` collapse, in the end {claim}`doubly exponentially "
+        "<collapse.sharp-depth>`. The curves are two tokens that start at 0.9 to 1.01 times the "
+        "threshold. They attain {claim}`the best bound <collapse.sharp-layer>`.",
     ),
     (
         "A published bound for many heads is false for wide layers.",
-        "Theorem 2.3 of {cite}`dong2021`, as read here, fails for some layers of two heads: "
-        "version 1 {claim}`from width 14,330 on <collapse.multi-head-as-printed>`, version 2 "
-        "{claim}`from width 179 on <collapse.multi-head-gamma>`. The curve is what the "
-        "{claim}`corrected theorem <collapse.multi-head-dimension>` allows, for small scores, over "
-        "the bound of version 1; it passes 1 at {claim}`15,874 <collapse.multi-head-small-width>`.",
+        "Theorem 2.3 of {cite}`dong2021`, arXiv version 1, as read here, {claim}`fails "
+        "<collapse.multi-head-as-printed>` for some layers of two heads. The curve divides the "
+        "largest residual that is possible, for small scores, by the printed bound; from width "
+        "{claim}`15,874 <collapse.multi-head-small-width>` on it is above 1, and the bound false. "
+        "{doc}`What is true instead </notebooks/collapse-width>`.",
     ),
     (
-        "All 13¹² paths of a network of BERT's size are summed exactly.",
+        "All 13¹² paths of a network of BERT's size are summed.",
         "With skip connections a network is {claim}`a sum over paths <paths.skip-decomposition>`: "
         "one of 12 heads, or none, in each of 12 layers. {claim}`A recursion "
-        "<paths.length-recursion>` sums them by length at the cost of about seven forward passes.",
+        "<paths.length-recursion>` sums them by length, exactly up to rounding, at the cost of "
+        "about seven forward passes.",
     ),
     (
         "In three trained models, long paths have a small net share.",
-        "Paths through more than half of the layers are most of all paths (squares). Their net "
-        "share of the output is less than 13 percent in size (dots, one a text), with attention "
-        "held fixed; parts may cancel. The models are {claim}`a sentence encoder, an ALBERT and a "
-        "small decoder <experiment.three-models>`.",
+        "Most paths take a head in more than half of the layers (squares). Their net share of what "
+        "distinguishes the tokens of the output is below 13 percent in size (dots, one a text). "
+        "Attention is held fixed, and parts may cancel. The models are {claim}`a sentence encoder, "
+        "an ALBERT and a small decoder <experiment.three-models>`.",
     ),
 )
 

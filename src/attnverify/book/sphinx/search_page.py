@@ -23,6 +23,7 @@ from attnverify.book.sphinx.links import box_of
 from attnverify.topics import registry
 
 DATA = "claims.js"
+PRACTICE = ("book/generated/practice", "book/inspect")
 COLLAPSE = ("start", "collapse-sharp", "collapse-relative", "collapse-summary")
 #: Names of a subject, as the literature has them, and the chapters on it, or pages by their path.
 SUBJECTS = {
@@ -50,6 +51,9 @@ SUBJECTS = {
     "vanishing gradient": ("query-key-gradient",),
     "instability": ("both-collapses", "locater"),
     "learning rate": ("locater", "book/generated/practice"),
+    "log collapse": PRACTICE,
+    "loss spike": PRACTICE,
+    "monitor": PRACTICE,
     "pruning": ("trained-models", "path-lengths"),
     "qk-norm": ("entropy-spread",),
     "quantization": ("softmax",),

@@ -13,7 +13,8 @@ CLAIMS = [
 For row-stochastic $P_1, \dots, P_L$ with contraction coefficients
 $\tau(P) = \max_{i,k} \mathrm{TV}(P_i, P_k)$,
 $\operatorname{diam}(P_L \cdots P_1 X) \le \tau(P_L) \cdots \tau(P_1) \operatorname{diam}(X)$.
-For two tokens and $P = \begin{pmatrix} 1-a & a \\ a & 1-a \end{pmatrix}$ both sides are
+For two tokens, $0 \le a \le 1$ and
+$P = \begin{pmatrix} 1-a & a \\ a & 1-a \end{pmatrix}$ both sides are
 $|1 - 2a|^L \operatorname{diam}(X)$: for a fixed $P$ with $0 < |1 - 2a| < 1$ the rate is geometric,
 not doubly exponential.
 """,
@@ -26,7 +27,7 @@ not doubly exponential.
         title="The sharp theorem for one layer",
         kind="theorem",
         statement=r"""
-For every $X$, all heads and all biases,
+For every $X$, all heads and all biases, a layer without a mask has
 
 $$
 \operatorname{diam}(\mathrm{SA}(X)) \le
