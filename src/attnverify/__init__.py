@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from attnverify.mathematics import frozen as frozen
     from attnverify.mathematics import gradients as gradients
     from attnverify.mathematics import heads as heads
+    from attnverify.mathematics import initialization as initialization
     from attnverify.mathematics import layernorm as layernorm
     from attnverify.mathematics import localization as localization
     from attnverify.mathematics import norms as norms
@@ -94,6 +95,7 @@ PUBLIC = {
     "frozen": "attnverify.mathematics.frozen",
     "gradients": "attnverify.mathematics.gradients",
     "heads": "attnverify.mathematics.heads",
+    "initialization": "attnverify.mathematics.initialization",
     "inspect": "attnverify.inspection.inspect_model:inspect",
     "interactive": "attnverify.book.interactive",
     "layernorm": "attnverify.mathematics.layernorm",

@@ -366,7 +366,7 @@ def test_bad_start_is_refused(name):
     """A value that its control cannot show names the argument."""
     for c in figure_of(name).controls:
         with pytest.raises(av.InputError, match=f"{c.name}: got 9"):
-            getattr(interactive, name)(**{c.name: 9.0})
+            getattr(interactive, name)(**{c.name: 99.0})
 
 
 @THEMES

@@ -10,6 +10,7 @@
 from attnverify.experiments import (
     architectures,
     circle,
+    default_initialization,
     locater,
     pathcounts,
     phase_diagram,
@@ -44,6 +45,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         margins.EXPERIMENT,
         training.EXPERIMENT,
         looked.EXPERIMENT,
+        default_initialization.EXPERIMENT,
     )
 }
 

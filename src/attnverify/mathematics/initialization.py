@@ -6,8 +6,11 @@ the Gram matrix of inner products X X' follows from the Gram matrix before the l
 width, with the number gain = alpha^2 s^2. This module serves the claims ``training.*`` on
 initialization.
 
-Shapes: Gram matrices G (..., n, n), attention A (..., heads, n, n), gain a number or (...). All
-functions work in any arithmetic of :mod:`attnverify.arithmetic.ops`.
+Whole layers, with norms and an MLP, have such a recursion only in the limit of large width
+(:func:`expected_cosines`); ``experiment.default-initialization`` compares it with real models.
+
+Shapes: Gram matrices G (..., n, n), attention A (..., heads, n, n), gain a number or (...). The
+functions of attention alone work in any arithmetic of :mod:`attnverify.arithmetic.ops`.
 
 >>> import torch
 >>> from attnverify.mathematics import initialization
@@ -22,9 +25,17 @@ functions work in any arithmetic of :mod:`attnverify.arithmetic.ops`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
 
 from attnverify.arithmetic import ops
 from attnverify.support.errors import require
+
+TERMS, NODES = 40, 120  # of an activation's series, and of the quadrature for its coefficients
 
 
 def gram_step(G, A, gain):
@@ -83,3 +94,106 @@ def uniform_cosine(tokens: int, gain: float, layers: int) -> float:
 def fourth_moment(gain, width: int):
     """(1 + gain)^2 + (4 gain + 2 gain^2)/width: the factor of E |mean|^4 in a Gaussian layer."""
     return ops.square(1 + gain) + (4 * gain + 2 * ops.square(gain)) / width
+
+
+# ------------------------------------------------------------------ whole layers, in the wide limit
+
+
+def activation_series(activation: Callable[[Tensor], Tensor], deviation: float) -> Tensor:
+    """Squares c_k of an activation's coefficients: E phi(u) phi(v) = sum_k c_k r^k; (TERMS,).
+
+    u and v are Gaussian numbers with mean 0, the given deviation and the correlation r. The c_k are
+    the squared coefficients of x -> phi(deviation x) in Hermite's polynomials, orthonormal for a
+    standard Gaussian x (Mehler's formula), by Gauss-Hermite quadrature with NODES points. Their sum
+    is E phi(u)^2, and what the series leaves out is at most what the sum lacks of it.
+
+    >>> import torch
+    >>> from attnverify.mathematics import initialization
+    >>> initialization.activation_series(lambda x: x, 3.0)[:3].round(decimals=9).tolist()
+    [0.0, 9.0, 0.0]
+    """
+    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    x = torch.from_numpy(nodes)
+    polynomials = [torch.ones_like(x), x]
+    for k in range(1, TERMS - 1):
+        following = x * polynomials[k] - math.sqrt(k) * polynomials[k - 1]
+        polynomials.append(following / math.sqrt(k + 1))
+    density = torch.from_numpy(weights) / math.sqrt(2 * math.pi)
+    return (torch.stack(polynomials) * density * activation(deviation * x)).sum(-1).square()
+
+
+def correlation_series(series: Tensor, cosines: Tensor) -> Tensor:
+    """Sum of series[k] cosines^k, entry by entry; shape of ``cosines``."""
+    total = torch.zeros_like(cosines)
+    for coefficient in reversed(series.tolist()):
+        total = total * cosines + coefficient
+    return total
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A transformer at its default initialization: layers, sizes and how its weights are drawn.
+
+    width, hidden: of the stream and of the MLP. deviation: of all weights; output_deviation: of the
+    two matrices that write into the stream. token_variance, shared_variance: of an entry of an
+    embedded token, without and of what all tokens have in common. activation: of the MLP, with
+    ``gated`` times a second linear map. causal: the mask. norm_first: norms before attention and
+    MLP, else after their sums with the stream.
+    """
+
+    layers: int
+    width: int
+    hidden: int
+    deviation: float
+    output_deviation: float
+    token_variance: float
+    shared_variance: float
+    activation: Callable[[Tensor], Tensor]
+    gated: bool
+    causal: bool
+    norm_first: bool
+
+
+def expected_cosines(stack: Stack, tokens: int, mlp: bool = True) -> list[float]:
+    """Mean cosine of two different tokens where a layer begins, and after the last; layers + 1.
+
+    The Gram matrix G follows attention (uniform over the tokens that are seen) and MLP in
+    expectation, with normalized tokens as if G were its expectation. So it is the limit of large
+    width, and of logits that are small, which they are at the default deviation. Source: the
+    recursion of claim ``training.gram-recursion``, with the expectation of an MLP's output over
+    Gaussian weights. mlp: False leaves out the MLP. Raises InputError for fewer than 2 tokens.
+    """
+    require(tokens >= 2, "tokens", tokens, "an integer >= 2")
+    ones = torch.ones(tokens, tokens, dtype=torch.float64)
+    gram = stack.width * (stack.token_variance * torch.eye(tokens) + stack.shared_variance * ones)
+    seen = ones.tril() if stack.causal else ones
+    mix, others = seen / seen.sum(-1, keepdim=True), ones.triu(1).bool()
+    series = activation_series(stack.activation, stack.deviation * math.sqrt(stack.width))
+    written = (stack.deviation * stack.output_deviation) ** 2 * stack.width**3
+    found = [cosines(gram)[others].mean().item()]
+    for _ in range(stack.layers):
+        gram = _summed(stack, gram, lambda cosine: written * mix @ cosine @ mix.mT)
+        if mlp:
+            gram = _summed(stack, gram, lambda cosine: _mlp_output(stack, series, cosine))
+        found.append(cosines(gram)[others].mean().item())
+    return found
+
+
+def cosines(gram: Tensor) -> Tensor:
+    """Inner products over lengths; (..., n, n)."""
+    lengths = gram.diagonal(dim1=-2, dim2=-1).sqrt()
+    return gram / lengths[..., None] / lengths[..., None, :]
+
+
+def _summed(stack: Stack, gram: Tensor, update: Callable[[Tensor], Tensor]) -> Tensor:
+    """The Gram matrix after a sublayer whose update is a function of the normalized tokens."""
+    cosine = cosines(gram)
+    return (gram if stack.norm_first else stack.width * cosine) + update(cosine)
+
+
+def _mlp_output(stack: Stack, series: Tensor, cosine: Tensor) -> Tensor:
+    """Expected Gram matrix of an MLP's output for normalized tokens."""
+    hidden = correlation_series(series, cosine)
+    if stack.gated:
+        hidden = hidden * stack.deviation**2 * stack.width * cosine
+    return stack.output_deviation**2 * stack.width * stack.hidden * hidden

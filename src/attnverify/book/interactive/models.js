@@ -1,6 +1,6 @@
-// The figure of models.py; `models` is the committed table.
+// The figure of models.py; `models` is the committed table, of texts 6 to 10.
 function draw({model, text}) {
-  const {name, paths, texts} = models[model - 1], {shares, biases} = texts[text - 1];
+  const {name, paths, texts} = models[model - 1], {shares, biases} = texts[text - 6];
   const sum = (values) => values.reduce((a, b) => a + b, 0);
   const half = Math.floor((paths.length - 1) / 2), all = sum(paths);
   return {

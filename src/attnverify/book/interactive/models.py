@@ -11,7 +11,8 @@ from attnverify.book.interactive.drawing import Drawing, Mark, Plot
 from attnverify.book.interactive.figure import Figure, Slider, Values
 from attnverify.experiments.trained_models import looked
 
-TEXTS = looked.TEXTS[False]
+FIRST = 6  # the number of the first text of the table
+LAST = FIRST + looked.TEXTS[False] - 1
 DEEPEST, BIASES = 12, 13.6  # the largest length, and the place of the biases
 PLOT = Plot(
     (-0.7, BIASES + 0.7),
@@ -44,7 +45,7 @@ def draw(values: Values) -> Drawing:
     """Shares of the output and of the number of paths, by length, and the biases."""
     model = models()[round(values["model"]) - 1]
     number = round(values["text"])
-    row = {**model["texts"][number - 1], "paths": model["paths"]}
+    row = {**model["texts"][number - FIRST], "paths": model["paths"]}
     output, paths = looked.long_paths(row)
     half, total = (len(row["paths"]) - 1) // 2, sum(row["paths"])
     lines = {
@@ -64,10 +65,10 @@ def draw(values: Values) -> Drawing:
     return Drawing(lines, {}, texts)
 
 
-def models_figure(model: float = 2.0, text: float = 1.0) -> Figure:
+def models_figure(model: float = 2.0, text: float = 6.0) -> Figure:
     """Shares by path length of experiment.three-models.
 
-    model: 1 for the encoder, 2 for the ALBERT, 3 for the decoder; text: 1 to 5. Errors: InputError
+    model: 1 for the encoder, 2 for the ALBERT, 3 for the decoder; text: 6 to 10. Errors: InputError
     for a value outside its slider.
     """
     names = {subject.name: k for k, subject in enumerate(looked.SUBJECTS, 1)}
@@ -85,7 +86,7 @@ def models_figure(model: float = 2.0, text: float = 1.0) -> Figure:
             "paths": Mark("line", "reference", "share of the paths", style="dashed"),
         },
         controls=(
-            Slider("text", "text", 1.0, float(TEXTS), 1.0, 0),
+            Slider("text", "text", float(FIRST), float(LAST), 1.0, 0),
             Slider("model", labelled, 1.0, 3.0, 1.0, 0, folded=True),
         ),
         sentence="{name}, text {number}: paths through more than {half} layers are {long} of all "
@@ -94,6 +95,6 @@ def models_figure(model: float = 2.0, text: float = 1.0) -> Figure:
         draw=draw,
         formulas=f"const models = {json.dumps(models(), separators=(',', ':'))};\n",
         script="models.js",
-        values={"model": 2.0, "text": 1.0},
+        values={"model": 2.0, "text": 6.0},
         presets={name: {"model": float(k)} for name, k in names.items()},
     ).at(model=model, text=text)

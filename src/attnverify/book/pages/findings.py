@@ -144,7 +144,7 @@ def text() -> str:
 
 def moving_tokens() -> str:
     """The figure of :func:`attnverify.book.interactive.tokens_figure` as MyST."""
-    html = tokens_figure(layer=1)._repr_html_()
+    html = tokens_figure(layer=1.0)._repr_html_()
     return f"```{{raw}} html\n{html}\n```\n"
 
 

@@ -12,8 +12,10 @@ CLAIMS = [
         statement=r"""
 If $W_{QK,h} = 0$ for every head, then for all $W_h$ and all biases a layer with a skip connection
 leaves the residual unchanged:
-$X + \mathrm{SA}(X) - \mathbf 1 \overline{(X + \mathrm{SA}(X))} = X - \mathbf 1 \bar x$. These
-parameters have $\beta = 0$.
+$X + \mathrm{SA}(X) - \mathbf 1 \overline{(X + \mathrm{SA}(X))} = X - \mathbf 1 \bar x$, where
+$\bar x$ is the mean of the tokens, as a row, and the overline means the same for
+$X + \mathrm{SA}(X)$. These parameters have $\beta = 0$ for
+$\beta = \max_h \lVert W_{QK,h} \rVert_1 \lVert W_h \rVert_{1,\infty}$.
 """,
         sources=(Source(DONG, "Claim 3.1"),),
         uses=("attention.qk-reduction",),
@@ -32,8 +34,8 @@ $$
 \operatorname{diam}(X)^2}{4 \sqrt{d_{qk}}} \Bigr) \Bigr),
 $$
 
-with equality for one head without query bias, the tokens $\pm\frac\delta2 e$ with a unit vector
-$e$, $W_{QK} = q\, e e^\top$ and $W_V = -vI$ with $q, v \ge 0$, where the sum is at most 1.
+with equality for one head without query bias, the tokens $\pm\frac\delta2 e$ with a unit row
+vector $e$, $W_{QK} = q\, e^\top e$ and $W_V = -vI$ with $q, v \ge 0$, where the sum is at most 1.
 """,
         here="statement and proof",
         uses=("collapse.sharp-layer", "norms.diameter"),
@@ -56,8 +58,8 @@ $$
 \quad {(L = 0, 1, \dots)}.
 $$
 
-The rate $L^{-1/2}$ is attained: the tokens $\pm\frac{\delta_0}2 e$ with a unit vector $e$,
-$W_{QK} = q\, e e^\top$, $W_V = -vI$, $v, q, \delta_0 > 0$ and no biases shrink like
+The rate $L^{-1/2}$ is attained: the tokens $\pm\frac{\delta_0}2 e$ with a unit row vector $e$,
+$W_{QK} = q\, e^\top e$, $W_V = -vI$, $v, q, \delta_0 > 0$ and no biases shrink like
 $1/\sqrt{2 v c L}$.
 """,
         here="statement and proof",

@@ -62,24 +62,28 @@ $\operatorname{diam}(X)$ apart.
 One head: a query's token $x \in \mathbb{R}^d$ (a row) sees the tokens $x_1, \dots, x_n$. Its logits
 are $s_j = x\, W_{QK}\, x_j^\top/\sqrt{d_{qk}} + t_j$ with numbers $t_j$ that do not depend on
 $W_{QK}$. The output $y = \sum_j a_j x_j$ of the row $a = \operatorname{softmax}(s)$, before the
-value map, changes in the direction $D$ of $W_{QK}$ by
+value map, has in the direction $D$ of $W_{QK}$ the derivative
 
 $$
 \mathrm{d}y\,[D] = \frac{1}{\sqrt{d_{qk}}}\; x\, D\, C ,
 $$
 
-with $C$ and $v(H)$ as in {claim}`training.covariance`. So
+with $C$, $P$ and $v(H)$ as in {claim}`training.covariance`. So
 
 $$
 \max_{\lVert D \rVert_2 \le 1} \lVert \mathrm{d}y\,[D] \rVert_2
-= \frac{\lVert x \rVert_2 \lVert C \rVert_2}{\sqrt{d_{qk}}}
-\le \frac{\lVert x \rVert_2}{\sqrt{d_{qk}}}\; v(H) \operatorname{diam}(X)^2 ,
+= \frac{\lVert x \rVert_2}{\sqrt{d_{qk}}}\, \lVert C \rVert_2 ,
 $$
 
-and the maximum is the same over $\lVert D \rVert_F \le 1$. For $x \ne 0$ it is attained at
-$D = x^\top u/\lVert x \rVert_2$, where $u$ is a unit row with $u\, C = \lVert C \rVert_2\, u$, and
-the bound is attained by two tokens at every $H \in (0, \log 2]$. In the direction $E$ of the value
-map the output $y\, W$ changes by $y\, E$, in which neither $C$ nor the diameter occurs.
+$$
+\lVert C \rVert_2 \le P (1 - P) \operatorname{diam}(X)^2 \le v(H) \operatorname{diam}(X)^2 .
+$$
+
+The maximum is the same over $\lVert D \rVert_F \le 1$. For $x \ne 0$ it is attained at
+$D = x^\top u/\lVert x \rVert_2$, where $u$ is a unit row with $u\, C = \lVert C \rVert_2\, u$. Both
+bounds are attained by two tokens at every $H \in (0, \log 2]$. In the direction $E$ of the
+value map $W$ the output $y\, W$ has the derivative $y\, E$, in which neither $C$ nor the diameter
+occurs.
 """,
         sources=(Source(NOCI, "the query-key gradient vanishes at rank collapse", related=True),),
         here="statement and proof",
@@ -115,11 +119,12 @@ All are equalities for two tokens, the last one with $g$ along the difference of
         title="The gradient of a loss in a query-key matrix",
         kind="theorem",
         statement=r"""
-One head with value map $W$, in a layer with any number of other heads. Query $i$ has the token
-$x_i$, sees tokens $X_i$ (all, or those that a mask leaves), has logits $x_i W_{QK}
-x_j^\top/\sqrt{d_{qk}} + t_{ij}$ as in {claim}`training.query-key-gradient`, and the row $a_i$ with
-entropy $H_i$ and the covariance $C_i$ of $X_i$ under it, as in {claim}`training.covariance`. If
-$g_i$ is the gradient of a loss in the head's output $y_i W$, the gradient in $W_{QK}$ is
+One head with value map $W$, in a layer with any number of other heads. No other head and no other
+layer has its $W_{QK}$. Query $i$ has the token $x_i$, sees tokens $X_i$ (all, or those that a mask
+leaves), has logits $x_i W_{QK} x_j^\top/\sqrt{d_{qk}} + t_{ij}$ as in
+{claim}`training.query-key-gradient`, and the row $a_i$ with entropy $H_i$. Let $P_i$ and the
+covariance $C_i$ of $X_i$ be those of {claim}`training.covariance` for this row. If $g_i$ is the
+gradient of a loss in the head's output $y_i W$, the gradient in $W_{QK}$ is
 
 $$
 \frac{\partial \ell}{\partial W_{QK}}
@@ -130,12 +135,12 @@ and its nuclear norm, hence its Frobenius and its spectral norm, is at most
 
 $$
 \frac{1}{\sqrt{d_{qk}}} \allowbreak \sum_i \lVert x_i \rVert_2\, \lVert g_i W^\top \rVert_2\;
-\allowbreak v(H_i)
-\operatorname{diam}(X_i)^2 .
+\allowbreak P_i (1 - P_i) \operatorname{diam}(X_i)^2 ,
 $$
 
-Any two tokens $x_i = t_i e$ on a line through the origin attain it for all three norms, if
-$g_i W^\top = \gamma_i e$ with all $t_i \gamma_i$ of one sign.
+and so at most the same sum with $v(H_i)$ in place of $P_i (1 - P_i)$. Any two tokens $x_i = t_i e$
+on a line through the origin attain both for all three norms, if $g_i W^\top = \gamma_i e$ with all
+$t_i \gamma_i$ of one sign.
 """,
         here="statement and proof",
         uses=("training.query-key-gradient",),
@@ -152,13 +157,14 @@ queries and keys, $a_i = \operatorname{softmax}(s_i)$, $g_i$ the gradient of a l
 $\sum_j a_{ij} v_j$, and $C_i^{kv}$ the covariance of keys and values under the row $a_i$. The
 gradient of the loss in one query $q_i$ is $g_i\, (C_i^{kv})^\top/\sqrt{d_{qk}}$.
 
-Keys and values: with $v(H)$ as in {claim}`training.covariance`
+Keys and values: with $P_i$ and $v(H_i)$ as in {claim}`training.covariance`
 
 $$
-\lVert C_i^{kv} \rVert_2 \le v(H_i) \operatorname{diam}(K) \operatorname{diam}(V) ,
+\lVert C_i^{kv} \rVert_2 \le P_i (1 - P_i) \operatorname{diam}(K) \operatorname{diam}(V)
+\allowbreak \le v(H_i) \operatorname{diam}(K) \operatorname{diam}(V) ,
 $$
 
-with equality for two tokens at every $H_i \in (0, \log 2]$.
+with equalities for two tokens at every $H_i \in (0, \log 2]$.
 
 The query map: for $q_i = (x_i W_Q + b_Q) R_i$ with rotations $R_i$
 
@@ -178,7 +184,8 @@ $$
 \operatorname{diam}(X) \operatorname{diam}(V) .
 $$
 
-The last two hold in the nuclear, the Frobenius and the spectral norm. Without rotations
+The last two hold in the nuclear, the Frobenius and the spectral norm, and with $P_i (1 - P_i)$ in
+place of $v(H_i)$, for a map that no other head and no other layer has. Without rotations
 $\operatorname{diam}(K)$ does not depend on a bias $b_K$ of the keys; with rotations it can.
 """,
         here="statement and proof",
@@ -194,7 +201,7 @@ Layers of attention alone with one $d_{qk}$, any heads and biases, $\beta_2$ as 
 {claim}`collapse.sharp-depth`, $\delta = \operatorname{diam}(X)$ and
 $r = \beta_2 \delta^2/(4 \sqrt{d_{qk}})$. In layer $l + 1$, $l \ge 0$, let $x$ be a query's token
 and $W$ the value map of a head. In the direction $D$ of this head's $W_{QK}$ the layer's output for
-that query changes by at most
+that query changes at a rate of at most
 
 $$
 \lVert D \rVert_2\; \lVert W \rVert_2\, \lVert x \rVert_2\, \frac{\delta^2}{4 \sqrt{d_{qk}}}\;
@@ -203,8 +210,8 @@ $$
 
 For $r < 1$ the last factor falls doubly exponentially with $l$. For one head without biases,
 $W_{QK} = q\, a^\top a$ and $W = v\, a^\top a$ in every layer with a unit row $a$ and $q, v > 0$,
-tokens $\pm\frac\delta2 a$ and $D = a^\top a$ the quotient of the two sides tends to 1 as $\delta
-\to 0$, at every $l$.
+tokens $\pm\frac\delta2 a$ and $D = a^\top a$ the quotient of the rate and this bound tends to 1 as
+$\delta \to 0$, at every $l$.
 """,
         here="statement and proof",
         uses=("training.query-key-gradient", "collapse.sharp-layer", "collapse.sharp-depth"),
