@@ -191,7 +191,8 @@ out: two reactions had $-0.11$ and $-0.12$.
 Measured in models of the library transformers with width 256, four heads and their default
 initialization, of 12 and 48 layers, on 16 and 256 different random tokens: the mean cosine of two
 tokens after each layer, averaged over ten seeds. The formula is the recursion of
-{claim}`training.gram-recursion` with uniform attention, norms and the Gaussian expectation of the MLP, taken as at infinite width.
+{claim}`training.gram-recursion` with uniform attention, norms and the Gaussian expectation of the
+MLP, taken as at infinite width.
 *Criterion:* in every layer the two differ by at most 10 percent of the measured mean at 12 layers,
 and by at most 15 percent at 48, plus two standard errors of that mean.
 
