@@ -41,10 +41,10 @@ FINDINGS = (
     ),
     (
         "All 13¹² paths of a network of BERT's size are summed.",
-        "With skip connections a network is {claim}`a sum over paths <paths.skip-decomposition>`: "
-        "one of 12 heads, or none, in each of 12 layers. {claim}`A recursion "
-        "<paths.length-recursion>` sums them by length, exactly up to rounding, at the cost of "
-        "about seven forward passes.",
+        "With attention held fixed, a network is {claim}`a sum over paths "
+        "<paths.skip-decomposition>`: one of 12 heads, or none, in each of 12 layers. {claim}`A "
+        "recursion <paths.length-recursion>` sums them by length, exactly up to rounding, at the "
+        "cost of about seven forward passes.",
     ),
     (
         "In three trained models, long paths have a small net share.",

@@ -53,7 +53,7 @@ query bias. So the constant ¼ cannot be improved.
         title="The sharp theorem over depth",
         kind="theorem",
         statement=r"""
-For $L$ layers with one $d_{qk}$, if $\beta_2$ is at least that of every layer,
+For $L$ layers with one $d_{qk}$, if $\beta_2$ is at least the $\beta_2$ of every layer,
 
 $$
 \operatorname{diam}(\mathrm{SAN}(X)) \le
