@@ -14,8 +14,9 @@ def test_the_series_of_a_cubic_is_its_two_terms():
     series = init.activation_series(lambda x: x**3, 2.0)
     expected = torch.zeros(init.TERMS, dtype=torch.float64)
     expected[1], expected[3] = 9 * 64, 6 * 64
-    # Each coefficient is a sum of 120 products of numbers up to some 1e3: 1e-16 * 120 * 1e3.
-    assert (series - expected).abs().max() < 1e-9
+    # A coefficient is a sum of 120 products whose sizes add up to at most 100: 2e-16 * 120 * 100.
+    # Squared, at most 24 of it: twice 24 times that error.
+    assert (series - expected).abs().max() < 2 * 24 * 2.4e-12
 
 
 @pytest.mark.parametrize("correlation", [-0.9, -0.3, 0.0, 0.4, 0.8])
@@ -74,7 +75,7 @@ def by_hand(s: init.Stack, tokens: int, mlp: bool) -> list[float]:
 def test_uniform_attention_over_all_tokens_by_hand(norm_first, gated, mlp):
     """Some 50 roundings in each of 4 layers, relative to a cosine of at least 0.01."""
     s = stack(norm_first=norm_first, gated=gated, shared_variance=0.1)
-    found = init.expected_cosines(s, 5, mlp)
+    found = init.expected_cosines(s, 5, mlp, scores=False)
     assert found == pytest.approx(by_hand(s, 5, mlp), rel=1e-11)
     assert len(found) == 5 and all(x < y for x, y in zip(found, found[1:], strict=False))
 
@@ -84,7 +85,56 @@ def test_under_a_causal_mask_the_second_token_sees_the_first():
     s = stack(layers=1, causal=True)
     w = (s.deviation * s.output_deviation) ** 2 * s.width**3 / s.width
     expected = 0.5 * w / math.sqrt((1 + w) * (1 + w / 2))
-    assert init.expected_cosines(s, 2, mlp=False)[1] == pytest.approx(expected, rel=1e-12)
+    found = init.expected_cosines(s, 2, mlp=False, scores=False)
+    assert found[1] == pytest.approx(expected, rel=1e-12)
+
+
+def averaged(C: torch.Tensor, variance: float, seen) -> torch.Tensor:
+    """The quotient of the two sums, term by term."""
+    n = len(C)
+    found = torch.zeros(n, n, dtype=torch.float64)
+    for i in range(n):
+        for k in range(n):
+            keys = C[: seen(i), : seen(k)]
+            weights = torch.exp(variance * C[i, k] * keys)
+            found[i, k] = (weights * keys).sum() / weights.sum()
+    return found
+
+
+@pytest.mark.parametrize("variance", [0.0, 0.3, 7.2])
+@pytest.mark.parametrize("causal", [True, False])
+def test_attended_cosines_are_the_quotient_of_the_sums(variance, causal):
+    """Sums of 36 terms of size exp(7.2) at most and a series: 1e-16 * 36 * 1340 * 40."""
+    X = torch.randn(6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    C = init.cosines(X @ X.mT)
+    expected = averaged(C, variance, (lambda i: i + 1) if causal else (lambda i: 6))
+    found = init.attended_cosines(C, variance, causal)
+    assert (found - expected).abs().max() < 2e-10
+
+
+def test_without_scores_attention_is_uniform():
+    C = torch.tensor([[1.0, 0.2], [0.2, 1.0]], dtype=torch.float64)
+    A = torch.tensor([[1.0, 0.0], [0.5, 0.5]], dtype=torch.float64)
+    assert torch.allclose(init.attended_cosines(C, 0.0, True), A @ C @ A.mT, rtol=0, atol=1e-15)
+
+
+def test_random_scores_have_the_expected_numerator():
+    """Many heads: the mean of A C A' is near the quotient where keys are many and logits small.
+
+    400 heads of key width 64 with 32 orthogonal tokens and logits of variance 1/4. The entry (0, 0)
+    is a mean of 400 sums of squared weights, e^(1/4)/32. A denominator of 32 terms fluctuates by
+    (e^(1/4) - 1)/32 in its square, which moves the mean of a quotient by three times that, 3 %.
+    """
+    n, d, k, heads = 32, 64, 64, 400
+    generator = torch.Generator().manual_seed(1)
+    X = torch.eye(n, d, dtype=torch.float64) * d**0.5
+    W = torch.randn(2, heads, d, k, dtype=torch.float64, generator=generator) * (0.5 / d) ** 0.5
+    Q, K = X @ W[0], X @ W[1]
+    A = torch.softmax(Q @ K.mT / k**0.5, dim=-1)
+    found = (A @ A.mT).mean(0)  # the cosines of orthogonal tokens are the unit matrix
+    expected = init.attended_cosines(torch.eye(n, dtype=torch.float64), 0.25, causal=False)
+    own, other = found.diagonal().mean(), (found.sum() - found.trace()) / (n * (n - 1))
+    assert abs(own / expected[0, 0] - 1) < 0.1 and abs(other / expected[0, 1] - 1) < 0.1
 
 
 def test_one_token_has_no_other():

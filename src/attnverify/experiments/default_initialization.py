@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -31,14 +31,23 @@ from attnverify.mathematics.initialization import Stack, expected_cosines
 from attnverify.support.seeds import seed_for
 from attnverify.support.verdict import Verdict
 
-WIDTH, HEADS, WORDS = 256, 4, 1024
+WORDS, HEAD = 1024, 64  # words of the vocabulary, width of a head
 DEVIATION = 0.02  # the default of all three families
 LIMITS = {12: 0.10, 48: 0.15}  # by the number of layers: largest relative error of any layer
 CHANCE = 2.0  # standard errors of the mean over seeds that are allowed on top
 NAME = "default-initialization"
-CELLS = tuple(product(("GPT-2", "Llama", "BERT"), LIMITS, (16, 256)))
+#: Family, width, layers, tokens.
+Cell = tuple[str, int, int, int]
+SMALL: tuple[Cell, ...] = tuple(product(("GPT-2", "Llama", "BERT"), (256,), LIMITS, (16, 256)))
+WIDE: tuple[Cell, ...] = (
+    ("GPT-2", 768, 12, 256),
+    ("BERT", 768, 12, 256),
+    ("Llama", 768, 12, 256),
+    ("Llama", 1024, 12, 256),
+)
+CELLS = SMALL + WIDE
 SEEDS = 10
-QUICK_CELLS, QUICK_SEEDS = tuple(c for c in CELLS if c[1:] == (12, 16)), 3
+QUICK_CELLS, QUICK_SEEDS = tuple(c for c in SMALL if c[2:] == (12, 16)), 3
 AGAIN = CELLS[0]  # what is measured again
 
 
@@ -46,53 +55,53 @@ AGAIN = CELLS[0]  # what is measured again
 class Family:
     """How a family is built and where its layers are, and its stack for the formula."""
 
-    build: Callable[[int], nn.Module]
+    build: Callable[[int, int], nn.Module]  # from width and layers
     layers: Callable[[Any], nn.ModuleList]
-    stack: Callable[[int], Stack]
+    stack: Callable[[int, int], Stack]
 
 
-def _gpt2(layers: int) -> nn.Module:
+def _gpt2(width: int, layers: int) -> nn.Module:
     from transformers import GPT2Config, GPT2Model
 
-    sizes: dict[str, Any] = {"n_layer": layers, "n_embd": WIDTH, "n_head": HEADS}
+    sizes: dict[str, Any] = {"n_layer": layers, "n_embd": width, "n_head": width // HEAD}
     words: dict[str, Any] = {"vocab_size": WORDS, "bos_token_id": None, "eos_token_id": None}
     return GPT2Model(GPT2Config(**sizes, **words))
 
 
-def _llama(layers: int) -> nn.Module:
+def _llama(width: int, layers: int) -> nn.Module:
     from transformers import LlamaConfig, LlamaModel
 
-    return LlamaModel(LlamaConfig(**_sizes(layers)))
+    return LlamaModel(LlamaConfig(**_sizes(width, layers)))
 
 
-def _bert(layers: int) -> nn.Module:
+def _bert(width: int, layers: int) -> nn.Module:
     from transformers import BertConfig, BertModel
 
-    return BertModel(BertConfig(**_sizes(layers)), add_pooling_layer=False)
+    return BertModel(BertConfig(**_sizes(width, layers)), add_pooling_layer=False)
 
 
-def _sizes(layers: int) -> dict[str, Any]:
-    stream = {"hidden_size": WIDTH, "intermediate_size": 4 * WIDTH, "vocab_size": WORDS}
-    return {**stream, "num_hidden_layers": layers, "num_attention_heads": HEADS}
+def _sizes(width: int, layers: int) -> dict[str, Any]:
+    stream = {"hidden_size": width, "intermediate_size": 4 * width, "vocab_size": WORDS}
+    return {**stream, "num_hidden_layers": layers, "num_attention_heads": width // HEAD}
 
 
-def _gpt2_stack(layers: int) -> Stack:
+def _gpt2_stack(width: int, layers: int) -> Stack:
     """The words and the places are drawn; GPT-2 divides what writes by the root of 2 layers."""
     written = DEVIATION / math.sqrt(2 * layers)
     gelu = partial(nn.functional.gelu, approximate="tanh")
     start = (2 * DEVIATION**2, 0.0)
-    return Stack(layers, WIDTH, 4 * WIDTH, DEVIATION, written, *start, gelu, False, True, True)
+    return Stack(layers, width, 4 * width, DEVIATION, written, *start, gelu, False, True, True)
 
 
-def _llama_stack(layers: int) -> Stack:
+def _llama_stack(width: int, layers: int) -> Stack:
     start, silu = (DEVIATION**2, 0.0), nn.functional.silu
-    return Stack(layers, WIDTH, 4 * WIDTH, DEVIATION, DEVIATION, *start, silu, True, True, True)
+    return Stack(layers, width, 4 * width, DEVIATION, DEVIATION, *start, silu, True, True, True)
 
 
-def _bert_stack(layers: int) -> Stack:
+def _bert_stack(width: int, layers: int) -> Stack:
     """Word, place and a type that all tokens share; a norm follows."""
     start, gelu = (2 / 3, 1 / 3), nn.functional.gelu
-    return Stack(layers, WIDTH, 4 * WIDTH, DEVIATION, DEVIATION, *start, gelu, False, False, False)
+    return Stack(layers, width, 4 * width, DEVIATION, DEVIATION, *start, gelu, False, False, False)
 
 
 FAMILIES = {
@@ -102,12 +111,13 @@ FAMILIES = {
 }
 
 
-def measured(family: str, layers: int, tokens: int, seed: int) -> list[float]:
+def measured(cell: Cell, seed: int) -> list[float]:
     """Mean cosine of two different tokens before each layer and after the last, of one model."""
+    family, width, layers, tokens = cell
     found: list[Tensor] = []
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
-        model = FAMILIES[family].build(layers).double().eval()
+        model = FAMILIES[family].build(width, layers).double().eval()
         ids = torch.randperm(WORDS)[None, :tokens]
 
         def before(module, args, named):
@@ -131,22 +141,32 @@ def mean_cosine(X: Tensor) -> float:
     return float((unit.sum(0).square().sum() - tokens) / (tokens * (tokens - 1)))
 
 
-def rows_of(cell: tuple[str, int, int], seeds: list[int]) -> Iterator[Row]:
-    """A row a layer: the formula with and without the MLP, mean and deviation over the seeds."""
-    family, layers, tokens = cell
-    stack = FAMILIES[family].stack(layers)
-    formula, without = (expected_cosines(stack, tokens, mlp) for mlp in (True, False))
-    found = torch.tensor([measured(*cell, seed) for seed in seeds], dtype=torch.float64)
-    figures = zip(formula, without, found.mean(0).tolist(), found.std(0).tolist(), strict=True)
-    for layer, figure in enumerate(figures):
-        names = ("formula", "without_mlp", "mean", "deviation")
-        values = {n: significant(v, 6) for n, v in zip(names, figure, strict=True)}
-        head = {"family": family, "layers": layers, "tokens": tokens, "layer": layer}
-        yield {**head, **values, "seeds": len(seeds)}
+def formulas(cell: Cell) -> dict[str, list[float]]:
+    """By name: the formula after each layer, and what neighbors of it would say."""
+    family, width, layers, tokens = cell
+    stack = FAMILIES[family].stack(width, layers)
+    return {
+        "formula": expected_cosines(stack, tokens),
+        "uniform": expected_cosines(stack, tokens, scores=False),
+        "without_mlp": expected_cosines(stack, tokens, mlp=False),
+        "linear": expected_cosines(replace(stack, activation=lambda x: x), tokens),
+        "other_mask": expected_cosines(replace(stack, causal=not stack.causal), tokens),
+    }
+
+
+def rows_of(cell: Cell, seeds: list[int]) -> Iterator[Row]:
+    """A row a layer: formulas, and mean and deviation over the models that the seeds draw."""
+    found = torch.tensor([measured(cell, seed) for seed in seeds], dtype=torch.float64)
+    columns = formulas(cell)
+    columns |= {"mean": found.mean(0).tolist(), "deviation": found.std(0).tolist()}
+    head = dict(zip(("family", "width", "layers", "tokens"), cell, strict=True))
+    for layer, figures in enumerate(zip(*columns.values(), strict=True)):
+        values = {n: significant(v, 6) for n, v in zip(columns, figures, strict=True)}
+        yield {**head, "layer": layer, **values, "seeds": len(seeds)}
 
 
 def run(settings: Settings) -> list[Row]:
-    """All families, depths and lengths; quick: twelve layers, 16 tokens, three seeds."""
+    """All cells; quick: twelve layers, width 256, 16 tokens, three seeds."""
     cells, count = (QUICK_CELLS, QUICK_SEEDS) if settings.quick else (CELLS, SEEDS)
     found: list[Row] = []
     for k, cell in enumerate(cells):
@@ -155,34 +175,36 @@ def run(settings: Settings) -> list[Row]:
     return found
 
 
-def _seeds(seed: int, cell: tuple[str, int, int], count: int) -> list[int]:
+def _seeds(seed: int, cell: Cell, count: int) -> list[int]:
     return [seed_for(seed, NAME, *map(str, cell), str(k)) for k in range(count)]
 
 
-def errors(rows: list[Row], formula: str = "formula") -> dict[tuple[str, int, int], float]:
-    """By family, depth and length: the largest relative error of the formula after any layer.
+def cell_of(row: Row) -> Cell:
+    """What the row is of."""
+    return row["family"], row["width"], row["layers"], row["tokens"]
+
+
+def errors(rows: list[Row], formula: str = "formula") -> dict[Cell, float]:
+    """By cell: the largest relative error of the formula after any layer.
 
     Of each difference CHANCE standard errors of the mean are left out.
     """
-    found: dict[tuple[str, int, int], float] = {}
+    found: dict[Cell, float] = {}
     for row in rows:
         if row["layer"]:
-            cell = row["family"], row["layers"], row["tokens"]
             chance = CHANCE * row["deviation"] / math.sqrt(row["seeds"])
             error = max(0.0, abs(row["mean"] - row[formula]) - chance) / abs(row["mean"])
-            found[cell] = max(found.get(cell, 0.0), error)
+            found[cell_of(row)] = max(found.get(cell_of(row), 0.0), error)
     return found
 
 
-def judge(rows: list[Row], scale: float = 1.0, formula: str = "formula") -> Verdict:
-    """Every error at most LIMITS times ``scale``, in all cells of the full setting."""
+def judge(rows: list[Row], formula: str = "formula") -> Verdict:
+    """Every error at most that of LIMITS, in all cells of the full setting."""
     found = errors(rows, formula)
     if not set(CELLS) <= set(found):
-        return Verdict(None, "not all families, depths and lengths", cases=len(found))
-    holds = all_of(
-        at_most(error, scale * LIMITS[layers]) for (_, layers, _), error in found.items()
-    )
-    largest = [max(e for (_, n, _), e in found.items() if n == layers) for layers in LIMITS]
+        return Verdict(None, "not all families, sizes and lengths", cases=len(found))
+    holds = all_of(at_most(error, LIMITS[cell[2]]) for cell, error in found.items())
+    largest = [max(e for cell, e in found.items() if cell[2] == layers) for layers in LIMITS]
     argument = "largest relative error of the mean cosine beyond chance " + ", ".join(
         f"{error:.3f} at {layers} layers" for layers, error in zip(LIMITS, largest, strict=True)
     )
@@ -191,22 +213,24 @@ def judge(rows: list[Row], scale: float = 1.0, formula: str = "formula") -> Verd
 
 def sample(rows: list[Row]) -> list[Rerun]:
     """The last layer of one cell in as many new models, so the means agree up to chance."""
-    family, layers, tokens = AGAIN
-    own = [r for r in rows if (r["family"], r["layers"], r["tokens"]) == AGAIN]
-    again = [measured(*AGAIN, seed)[-1] for seed in _seeds(results.seed(NAME) + 1, AGAIN, SEEDS)]
-    stored = Group(own[-1]["mean"], own[-1]["deviation"], own[-1]["seeds"])
-    return [compared(f"{family}, {layers} layers, {tokens} tokens", stored, Group.of(again))]
+    own = [row for row in rows if cell_of(row) == AGAIN][-1]
+    seeds = _seeds(results.seed(NAME) + 1, AGAIN, SEEDS)
+    again = [measured(AGAIN, seed)[-1] for seed in seeds]
+    stored = Group(own["mean"], own["deviation"], own["seeds"])
+    return [compared(" ".join(map(str, AGAIN)), stored, Group.of(again))]
 
 
 EXPERIMENT = Experiment(
     name=NAME,
     run=run,
     judge=judge,
-    limits="other widths and vocabularies; repeated tokens; what training makes of it",
+    limits="other sizes; repeated tokens; dropout; what training makes of it",
     sample=sample,
     twins=(
-        ("errors of at most a fifth of that", partial(judge, scale=0.2)),
-        ("the formula without the MLP", partial(judge, formula="without_mlp")),
+        ("uniform attention, whatever the scores", partial(judge, formula="uniform")),
+        ("no MLP", partial(judge, formula="without_mlp")),
+        ("an MLP with a linear activation", partial(judge, formula="linear")),
+        ("a causal mask in BERT and none elsewhere", partial(judge, formula="other_mask")),
     ),
     by_chance=1,
     quick_decides=False,

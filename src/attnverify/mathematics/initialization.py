@@ -6,7 +6,7 @@ the Gram matrix of inner products X X' follows from the Gram matrix before the l
 width, with the number gain = alpha^2 s^2. This module serves the claims ``training.*`` on
 initialization.
 
-Whole layers, with norms and an MLP, have such a recursion only in the limit of large width
+Whole layers, with norms, scores and an MLP, follow such a recursion approximately
 (:func:`expected_cosines`); ``experiment.default-initialization`` compares it with real models.
 
 Shapes: Gram matrices G (..., n, n), attention A (..., heads, n, n), gain a number or (...). The
@@ -96,7 +96,7 @@ def fourth_moment(gain, width: int):
     return ops.square(1 + gain) + (4 * gain + 2 * ops.square(gain)) / width
 
 
-# ------------------------------------------------------------------ whole layers, in the wide limit
+# ------------------------------------------------------------------ whole layers, approximately
 
 
 def activation_series(activation: Callable[[Tensor], Tensor], deviation: float) -> Tensor:
@@ -104,8 +104,8 @@ def activation_series(activation: Callable[[Tensor], Tensor], deviation: float) 
 
     u and v are Gaussian numbers with mean 0, the given deviation and the correlation r. The c_k are
     the squared coefficients of x -> phi(deviation x) in Hermite's polynomials, orthonormal for a
-    standard Gaussian x (Mehler's formula), by Gauss-Hermite quadrature with NODES points. Their sum
-    is E phi(u)^2, and what the series leaves out is at most what the sum lacks of it.
+    standard Gaussian x (Mehler's formula), by Gauss-Hermite quadrature with NODES points. All of
+    them add up to E phi(u)^2, and what the first TERMS leave out is at most what they lack of it.
 
     >>> import torch
     >>> from attnverify.mathematics import initialization
@@ -154,29 +154,68 @@ class Stack:
     norm_first: bool
 
 
-def expected_cosines(stack: Stack, tokens: int, mlp: bool = True) -> list[float]:
+def expected_cosines(
+    stack: Stack, tokens: int, mlp: bool = True, scores: bool = True
+) -> list[float]:
     """Mean cosine of two different tokens where a layer begins, and after the last; layers + 1.
 
-    The Gram matrix G follows attention (uniform over the tokens that are seen) and MLP in
-    expectation, with normalized tokens as if G were its expectation. So it is the limit of large
-    width, and of logits that are small, which they are at the default deviation. Source: the
-    recursion of claim ``training.gram-recursion``, with the expectation of an MLP's output over
-    Gaussian weights. mlp: False leaves out the MLP. Raises InputError for fewer than 2 tokens.
+    The Gram matrix G follows attention and MLP in expectation over their weights, with tokens
+    normalized as if G were its expectation, and :func:`attended_cosines` for attention: an
+    approximation. Logits have the standard deviation deviation^2 width; where it is far above 1 and
+    tokens are few, the approximation of attention fails. Source: the recursion of claim
+    ``training.gram-recursion``, with the expectations of attention and of an MLP over Gaussian
+    weights. mlp, scores: False leaves out the MLP, or all scores, so that attention is uniform.
+    Raises InputError for fewer than 2 tokens.
     """
     require(tokens >= 2, "tokens", tokens, "an integer >= 2")
     ones = torch.ones(tokens, tokens, dtype=torch.float64)
-    gram = stack.width * (stack.token_variance * torch.eye(tokens) + stack.shared_variance * ones)
-    seen = ones.tril() if stack.causal else ones
-    mix, others = seen / seen.sum(-1, keepdim=True), ones.triu(1).bool()
+    own = torch.eye(tokens, dtype=torch.float64)
+    gram = stack.width * (stack.token_variance * own + stack.shared_variance * ones)
+    others = ones.triu(1).bool()
     series = activation_series(stack.activation, stack.deviation * math.sqrt(stack.width))
     written = (stack.deviation * stack.output_deviation) ** 2 * stack.width**3
+    variance = (stack.deviation**2 * stack.width) ** 2 if scores else 0.0
+
+    def attention(cosine: Tensor) -> Tensor:
+        return written * attended_cosines(cosine, variance, stack.causal)
+
     found = [cosines(gram)[others].mean().item()]
     for _ in range(stack.layers):
-        gram = _summed(stack, gram, lambda cosine: written * mix @ cosine @ mix.mT)
+        gram = _summed(stack, gram, attention)
         if mlp:
             gram = _summed(stack, gram, lambda cosine: _mlp_output(stack, series, cosine))
         found.append(cosines(gram)[others].mean().item())
     return found
+
+
+def attended_cosines(cosine: Tensor, variance: float, causal: bool) -> Tensor:
+    """Inner products after attention with random scores, of tokens with these cosines; (n, n).
+
+    For random W_Q, W_K the logits z_ij are Gaussian with covariance v c_il c_jk between z_ij and
+    z_lk, where v is their variance. The entry (i, l) of A C A' is the mean of c_jk under the
+    weights exp(z_ij + z_lk), and this gives the quotient of the expectations of numerator and
+    denominator,
+
+        sum_jk exp(v c_il c_jk) c_jk / sum_jk exp(v c_il c_jk),
+
+    over the keys j, k that i and l see. With v = 0 it is uniform attention, exactly. The series of
+    exp in powers of its argument is cut off below 1e-16 of its value.
+    """
+    tokens = len(cosine)
+    power, factor = torch.ones_like(cosine), torch.ones_like(cosine)
+    above, below = torch.zeros_like(cosine), torch.zeros_like(cosine)
+    term = 0
+    while True:
+        weights = power.cumsum(0).cumsum(1) if causal else power.sum().expand(tokens, tokens)
+        below = below + factor * weights
+        power = power * cosine
+        weights = power.cumsum(0).cumsum(1) if causal else power.sum().expand(tokens, tokens)
+        above = above + factor * weights
+        term += 1
+        factor = factor * variance * cosine / term
+        # Terms fall from here on at least by a half, and all sums of powers are at most n^2.
+        if term > 2 * variance and float(factor.abs().max()) < 1e-17:
+            return above / below
 
 
 def cosines(gram: Tensor) -> Tensor:

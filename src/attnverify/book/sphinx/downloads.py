@@ -30,9 +30,11 @@ DOWNLOADS = "_sources"
 CELL = "cell_code"  # what myst-nb calls the node of a code cell
 #: Paragraphs that stand for a code cell, and for the start and the end of what is folded.
 PLACE, OPEN, CLOSE = "CELLxPLACE", "FOLDxOPEN", "FOLDxCLOSE"
-#: What has no words: drawings, programs, buttons, links to the heading that they stand beside.
+#: What has no words: drawings, programs, buttons, figures to move, links to the heading that they
+#: stand beside.
 WORDLESS = re.compile(
-    r'<(svg|script|style|template|button)\b.*?</\1\s*>|<a class="headerlink".*?</a>|<!--.*?-->',
+    r'<(svg|script|style|template|button)\b.*?</\1\s*>|<figure class="attnverify-.*?</figure>'
+    r'|<a class="headerlink".*?</a>|<!--.*?-->',
     re.S,
 )
 TAG = re.compile(r"<[^>]*>")

@@ -11,7 +11,7 @@ CLAIMS = [
         kind="theorem",
         statement=r"""
 If $W_{QK,h} = 0$ for every head, then for all $W_h$ and all biases a layer with a skip connection
-leaves the residual unchanged:
+and without a mask leaves the residual unchanged:
 $X + \mathrm{SA}(X) - \mathbf 1 \overline{(X + \mathrm{SA}(X))} = X - \mathbf 1 \bar x$, where
 $\bar x$ is the mean of the tokens, as a row, and the overline means the same for
 $X + \mathrm{SA}(X)$. These parameters have $\beta = 0$ for
@@ -26,7 +26,7 @@ $\beta = \max_h \lVert W_{QK,h} \rVert_1 \lVert W_h \rVert_{1,\infty}$.
         title="How fast a layer with a skip connection can collapse at most",
         kind="theorem",
         statement=r"""
-For every $X$, all heads and all biases,
+For every $X$, all heads and all biases, a layer without a mask has
 
 $$
 \operatorname{diam}(X + \mathrm{SA}(X)) \ge \operatorname{diam}(X) \allowbreak \Bigl( {1 -
@@ -47,8 +47,8 @@ vector $e$, $W_{QK} = q\, e^\top e$ and $W_V = -vI$ with $q, v \ge 0$, where the
         title="With skip connections and small value maps, decay of one head is at most polynomial",
         kind="theorem",
         statement=r"""
-Let every layer have one head and a skip connection, with $\lVert W_V \rVert_2 \le v \le v^*$,
-$\lVert W_{QK} \rVert_2 \le q$ and one $d_{qk}$ for all layers. Here
+Let every layer have one head, a skip connection and no mask, with
+$\lVert W_V \rVert_2 \le v \le v^*$, $\lVert W_{QK} \rVert_2 \le q$ and one $d_{qk}$. Here
 $1/v^* = \max_{y \ge 0} (\tanh y + 2y \operatorname{sech}^2 y)$, so $v^* = 0.62436\ldots$ Put
 $c = q/(4\sqrt{d_{qk}})$ and $\delta_0 = \operatorname{diam}(X)$. If
 $v c\, \delta_0^2 \le \frac12$, then
@@ -71,8 +71,8 @@ $1/\sqrt{2 v c L}$.
         title="With skip connections, small values and bounded scores, decay is at most polynomial",
         kind="theorem",
         statement=r"""
-A skip connection in every layer, any number of heads and any biases, $0 < V < 1$, and in layer
-$l = 1, \dots, L$
+A skip connection and no mask in every layer, any number of heads and any biases, $0 < V < 1$, and
+in layer $l = 1, \dots, L$
 
 $$
 \sum_h \lVert W^l_h \rVert_2 \le V,
@@ -137,7 +137,7 @@ Let $0 < V < 1$ and $m_1, m_2, \dots \ge 0$ bound the layers of a network of any
 
 - If $M = \sum_l m_l < \infty$, then at every depth
   $\operatorname{diam}(X_L) \ge \delta_0/\sqrt{1 + K(V) M \delta_0^2}$, for all weights within these
-  bounds, whatever their scores are: $W_{QK,h}$ need not vanish.
+  bounds: $W_{QK,h}$ need not vanish.
 - If $\sum_l m_l = \infty$, there are weights within these bounds, with one head, for which two
   tokens collapse: $\operatorname{diam}(X_L) \to 0$.
 """,

@@ -197,7 +197,7 @@ $\operatorname{diam}(K)$ does not depend on a bias $b_K$ of the keys; with rotat
         title="For near tokens the query-key gradient dies doubly exponentially with depth",
         kind="proposition",
         statement=r"""
-Layers of attention alone with one $d_{qk}$, any heads and biases, $\beta_2$ as in
+Layers of attention alone without a mask, with one $d_{qk}$, any heads and biases, $\beta_2$ as in
 {claim}`collapse.sharp-depth`, $\delta = \operatorname{diam}(X)$ and
 $r = \beta_2 \delta^2/(4 \sqrt{d_{qk}})$. In layer $l + 1$, $l \ge 0$, let $x$ be a query's token
 and $W$ the value map of a head. In the direction $D$ of this head's $W_{QK}$ the layer's output for
