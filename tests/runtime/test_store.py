@@ -294,7 +294,7 @@ def test_checks_are_made_in_modules_that_are_followed(sources):
 
 def test_data_files_count(sources):
     """A script or a table that a module reads is part of what depends on it."""
-    reached = sources.reached(["attnverify.book.interactive"])
+    reached = sources.reached(f"attnverify.book.interactive.{n}" for n in ("limit", "depth"))
     assert {f"book/interactive/{n}.js" for n in ("moving", "limit", "depth")} <= reached
     found = starts_of_claim("experiment.circle")
     assert "experiments/results/circle.json" in found

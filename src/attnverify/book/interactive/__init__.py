@@ -21,6 +21,9 @@ from attnverify.book.interactive.tokens import tokens_figure
 from attnverify.book.interactive.two_tokens import map_figure
 from attnverify.book.interactive.variation import variation_figure
 
+#: A chapter shows some of them (:mod:`attnverify.runtime.source_dependencies`).
+LOOKED_UP_BY_NAME = True
+
 __all__ = [
     "covariance_figure",
     "depth_figure",
