@@ -316,7 +316,7 @@ one for two tokens.
     ),
     Claim(
         id="training.relative-share",
-        title="The scale of the updates stops relative collapse at initialization",
+        title="The scale of the updates limits relative collapse at initialization",
         kind="theorem",
         statement=r"""
 $L$ layers as in {claim}`training.gram-recursion` with doubly stochastic attention, which may depend
