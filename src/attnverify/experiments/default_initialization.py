@@ -27,7 +27,7 @@ from attnverify.experiments.engine.model import (
     all_of,
     at_most,
 )
-from attnverify.mathematics.initialization import Stack, expected_cosines
+from attnverify.mathematics.initialization import Stack, expected_cosines, mean_cosine
 from attnverify.support.seeds import seed_for
 from attnverify.support.verdict import Verdict
 
@@ -85,23 +85,52 @@ def _sizes(width: int, layers: int) -> dict[str, Any]:
     return {**stream, "num_hidden_layers": layers, "num_attention_heads": width // HEAD}
 
 
+def _stack(width: int, layers: int, **form: Any) -> Stack:
+    """What the three families have in common; ``form`` is the rest, and goes first."""
+    common = {"hidden": 4 * width, "deviation": DEVIATION, "output_deviation": DEVIATION}
+    return Stack(layers=layers, width=width, **{**common, **form})
+
+
 def _gpt2_stack(width: int, layers: int) -> Stack:
     """The words and the places are drawn; GPT-2 divides what writes by the root of 2 layers."""
-    written = DEVIATION / math.sqrt(2 * layers)
-    gelu = partial(nn.functional.gelu, approximate="tanh")
-    start = (2 * DEVIATION**2, 0.0)
-    return Stack(layers, width, 4 * width, DEVIATION, written, *start, gelu, False, True, True)
+    return _stack(
+        width,
+        layers,
+        output_deviation=DEVIATION / math.sqrt(2 * layers),
+        token_variance=2 * DEVIATION**2,
+        shared_variance=0.0,
+        activation=partial(nn.functional.gelu, approximate="tanh"),
+        gated=False,
+        causal=True,
+        norm_first=True,
+    )
 
 
 def _llama_stack(width: int, layers: int) -> Stack:
-    start, silu = (DEVIATION**2, 0.0), nn.functional.silu
-    return Stack(layers, width, 4 * width, DEVIATION, DEVIATION, *start, silu, True, True, True)
+    return _stack(
+        width,
+        layers,
+        token_variance=DEVIATION**2,
+        shared_variance=0.0,
+        activation=nn.functional.silu,
+        gated=True,
+        causal=True,
+        norm_first=True,
+    )
 
 
 def _bert_stack(width: int, layers: int) -> Stack:
     """Word, place and a type that all tokens share; a norm follows."""
-    start, gelu = (2 / 3, 1 / 3), nn.functional.gelu
-    return Stack(layers, width, 4 * width, DEVIATION, DEVIATION, *start, gelu, False, False, False)
+    return _stack(
+        width,
+        layers,
+        token_variance=2 / 3,
+        shared_variance=1 / 3,
+        activation=nn.functional.gelu,
+        gated=False,
+        causal=False,
+        norm_first=False,
+    )
 
 
 FAMILIES = {
@@ -131,14 +160,7 @@ def measured(cell: Cell, seed: int) -> list[float]:
         for layer in stack:
             layer.register_forward_hook(after)
         model(input_ids=ids)
-    return [mean_cosine(X) for X in found]
-
-
-def mean_cosine(X: Tensor) -> float:
-    """Mean over pairs of different rows; X (tokens, width)."""
-    unit = X / X.norm(dim=-1, keepdim=True)
-    tokens = len(X)
-    return float((unit.sum(0).square().sum() - tokens) / (tokens * (tokens - 1)))
+    return [float(mean_cosine(X @ X.mT)) for X in found]
 
 
 def formulas(cell: Cell) -> dict[str, list[float]]:
@@ -205,7 +227,7 @@ def judge(rows: list[Row], formula: str = "formula") -> Verdict:
         return Verdict(None, "not all families, sizes and lengths", cases=len(found))
     holds = all_of(at_most(error, LIMITS[cell[2]]) for cell, error in found.items())
     largest = [max(e for cell, e in found.items() if cell[2] == layers) for layers in LIMITS]
-    argument = "largest relative error of the mean cosine beyond chance " + ", ".join(
+    argument = "largest relative error of the mean cosine beyond two standard errors " + ", ".join(
         f"{error:.3f} at {layers} layers" for layers, error in zip(LIMITS, largest, strict=True)
     )
     return Verdict(holds, argument, cases=len(found))

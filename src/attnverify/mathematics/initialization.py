@@ -171,7 +171,6 @@ def expected_cosines(
     ones = torch.ones(tokens, tokens, dtype=torch.float64)
     own = torch.eye(tokens, dtype=torch.float64)
     gram = stack.width * (stack.token_variance * own + stack.shared_variance * ones)
-    others = ones.triu(1).bool()
     series = activation_series(stack.activation, stack.deviation * math.sqrt(stack.width))
     written = (stack.deviation * stack.output_deviation) ** 2 * stack.width**3
     variance = (stack.deviation**2 * stack.width) ** 2 if scores else 0.0
@@ -179,12 +178,12 @@ def expected_cosines(
     def attention(cosine: Tensor) -> Tensor:
         return written * attended_cosines(cosine, variance, stack.causal)
 
-    found = [cosines(gram)[others].mean().item()]
+    found = [mean_cosine(gram).item()]
     for _ in range(stack.layers):
         gram = _summed(stack, gram, attention)
         if mlp:
             gram = _summed(stack, gram, lambda cosine: _mlp_output(stack, series, cosine))
-        found.append(cosines(gram)[others].mean().item())
+        found.append(mean_cosine(gram).item())
     return found
 
 
@@ -222,6 +221,11 @@ def cosines(gram: Tensor) -> Tensor:
     """Inner products over lengths; (..., n, n)."""
     lengths = gram.diagonal(dim1=-2, dim2=-1).sqrt()
     return gram / lengths[..., None] / lengths[..., None, :]
+
+
+def mean_cosine(gram: Tensor) -> Tensor:
+    """Mean cosine of two different tokens, from their inner products (n, n)."""
+    return cosines(gram)[torch.ones_like(gram).triu(1).bool()].mean()
 
 
 def _summed(stack: Stack, gram: Tensor, update: Callable[[Tensor], Tensor]) -> Tensor:
