@@ -91,7 +91,7 @@ def errata_rows(text: str) -> dict[str, list[str]]:
 def test_errata_have_one_line_for_each_published_statement(tmp_path):
     """Read from the registry: what is refuted, what has a sharper form, what was completed."""
     rows = errata_rows(errata.text(read_evidence(evidence_files.write(tmp_path / "e.json"))))
-    came_out = ["Came out here, too", "Did not come out here"]
+    came_out = ["Criterion met here", "Criterion not met here"]
     assert list(rows) == ["Refuted", "Sharpened", "Completed", "As published", *came_out]
     sharpened = {c.sharpens for c in registry.values()}
     holding = [
@@ -106,8 +106,8 @@ def test_errata_have_one_line_for_each_published_statement(tmp_path):
         "Sharpened": [id for id in registry if any(c.sharpens == id for c in registry.values())],
         "Completed": [c.id for c in holding if c.derived and c.here],
         "As published": [c.id for c in holding if c.derived and not c.here],
-        "Came out here, too": [c.id for c in holding if not c.derived and not c.here],
-        "Did not come out here": [
+        "Criterion met here": [c.id for c in holding if not c.derived and not c.here],
+        "Criterion not met here": [
             c.id for c in registry.values() if c.asserts == "fails" and c.sources and not c.derived
         ],
     }
@@ -179,7 +179,7 @@ def test_errata_say_what_is_missing(tmp_path):
                 record["outcome"] = "unknown"
     body["claims"] = [entry for entry in body["claims"] if entry["id"] != gone]
     file.write_text(json.dumps(body))
-    rows = errata_rows(errata.text(read_evidence(file)))["Did not come out here"]
+    rows = errata_rows(errata.text(read_evidence(file)))["Criterion not met here"]
     line = next(x for x in rows if f"<{gone}>" in x)
     assert errata.NOTHING in line and "not checked" in line
     assert "(1 not passed)" in next(x for x in rows if f"<{left}>" in x)

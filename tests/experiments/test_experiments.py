@@ -78,7 +78,7 @@ def test_measured_evidence_passes_if_the_criterion_is_as_claimed(toy):
     assert record.detail == "largest value 3" and record.limits == TOY.limits
     assert twin.rejected and twin.twin == "at most 2"
     assert required(registry, claim) == {("measured", "criterion")}
-    assert own(registry, claim, found.records, found.twins).status == "verified"
+    assert own(registry, claim, found.records, found.twins).status == "criterion met"
 
 
 def test_a_finding_that_does_not_come_out_fails_or_is_reported_as_such(toy):
@@ -88,7 +88,7 @@ def test_a_finding_that_does_not_come_out_fails_or_is_reported_as_such(toy):
     assert own(registry, claim, found.records, found.twins).status == "failed"
     claim = toy(judge=TOY.twins[0][1], asserts="fails")
     found = gather_from(registry.origin_of(claim.id), claim.id, Search())
-    assert own(registry, claim, found.records, found.twins).status == "did not come out"
+    assert own(registry, claim, found.records, found.twins).status == "criterion not met"
 
 
 def test_a_twin_that_comes_out_true_fails_the_claim(toy):

@@ -19,10 +19,17 @@ REPORT_VERSION = 2
 
 Outcome = Literal["pass", "fail", "unknown"]
 
-#: Statuses of a claim. "did not come out" is for the criterion of an experiment, which refutes no
-#: claim; "not checked" is for claims without any outcome.
+#: Statuses of a claim. "criterion met" and "criterion not met" are for experiments, which prove
+#: and refute nothing; "not checked" is for claims without any outcome.
 Status = Literal[
-    "verified", "refuted", "corrected", "did not come out", "partial", "failed", "not checked"
+    "verified",
+    "criterion met",
+    "criterion not met",
+    "refuted",
+    "corrected",
+    "partial",
+    "failed",
+    "not checked",
 ]
 STATUSES: tuple[Status, ...] = get_args(Status)
 UNCHECKED: Status = "not checked"
@@ -30,9 +37,10 @@ UNCHECKED: Status = "not checked"
 #: Mark of each status, since a color alone must never tell it.
 MARKS: dict[str, str] = {
     "verified": "✓",
+    "criterion met": "●",
+    "criterion not met": "○",
     "refuted": "✗",
     "corrected": "↻",
-    "did not come out": "○",
     "partial": "◐",
     "failed": "!",
     "not checked": "?",
@@ -40,9 +48,10 @@ MARKS: dict[str, str] = {
 #: Okabe-Ito colors (and a red and a gray): told apart by readers with any color vision.
 STATUS_COLORS: dict[str, str] = {
     "verified": "#009E73",
+    "criterion met": "#0072B2",
+    "criterion not met": "#56B4E9",
     "refuted": "#D55E00",
     "corrected": "#CC79A7",
-    "did not come out": "#56B4E9",
     "partial": "#E69F00",
     "failed": "#B00020",
     "not checked": "#7F7F7F",
@@ -50,7 +59,7 @@ STATUS_COLORS: dict[str, str] = {
 #: Colors of curves beside those of statuses, legible on white and on dark.
 COLORS: dict[str, str] = {
     **STATUS_COLORS,
-    "measured": "#0072B2",
+    "measured": STATUS_COLORS["criterion met"],
     "published": STATUS_COLORS["refuted"],
     "repaired": STATUS_COLORS["corrected"],
     "sharp": STATUS_COLORS["verified"],

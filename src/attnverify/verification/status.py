@@ -53,9 +53,10 @@ def own(
     reasons += [f"twins not run ({name})" for name in untested]
     if reasons:
         return Standing("partial", tuple(reasons))
-    if claim.asserts == "holds":
-        return Standing("verified")
-    return Standing("refuted" if claim.derived else "did not come out")
+    holds = claim.asserts == "holds"
+    if claim.derived:
+        return Standing("verified" if holds else "refuted")
+    return Standing("criterion met" if holds else "criterion not met")
 
 
 def standings(registry: Registry, alone: Mapping[str, Standing]) -> dict[str, Standing]:

@@ -47,16 +47,16 @@ Published statements that hold as they are.
 """
 
 REPRODUCED = """\
-## Came out here, too
+## Criterion met here
 
-Published findings that came out in an experiment of this book, which is smaller and has a criterion
-of its own: a finding of the same kind, not a repetition of the paper's.
+Published findings whose criterion was met in an experiment of this book. The experiment is smaller
+and has a criterion of its own: a finding of the same kind, not a repetition of the paper's.
 """
 
 NOT_REPRODUCED = """\
-## Did not come out here
+## Criterion not met here
 
-Published findings that did not come out in an experiment of this book. The experiment is smaller
+Published findings whose criterion was not met in an experiment of this book. The experiment is smaller
 than the published one, and its criterion and the reading of the source are this book's own: this is
 no refutation of the paper.
 """
@@ -78,10 +78,10 @@ def text(evidence: Evidence) -> str:
         ),
         (COMPLETED, "Completed statements", ("Added here",), completed(), _completed),
         (AS_PUBLISHED, "Statements that hold as published", (), as_published(), _nothing),
-        (REPRODUCED, "Findings that came out here, too", (), reproduced(), _nothing),
+        (REPRODUCED, "Findings whose criterion was met here", (), reproduced(), _nothing),
         (
             NOT_REPRODUCED,
-            "Findings that did not come out here",
+            "Findings whose criterion was not met here",
             ("Measured", "Limits"),
             not_reproduced(),
             _not_reproduced,
