@@ -26,7 +26,7 @@ CAPTION = (
     "<b>Try:</b> press a model's name, then move through its five texts. <b>It shows</b> that the "
     "lengths with most of the paths have small net shares in what distinguishes the tokens of the "
     "output. <b>It does not show</b> how large the parts are, as parts cancel, nor what the model "
-    "would do without them: attention, gates and norms are held."
+    "would do without them: attention, gates and normalization are held."
 )
 
 

@@ -44,10 +44,10 @@ Measured: the relative residual $\min_x \lVert X - \mathbf 1 x^\top \rVert_{1,\i
 \rVert_{1,\infty}$ by layer, for stacks of the shapes of BERT-base, ALBERT-base and XLNet-base at
 random initialization (standard deviation 0.02, 12 layers) and for a trained encoder (6 layers), on
 English text. *Criterion:* attention alone brings it down by a factor of 1,000 or more after the
-last layer, in every stack and seed; with skip connections, alone or with MLP and layer norm, it is
-never down by that much, at any layer, in any stack and seed. It was registered as it stands before
-its one run, of seeds 5 to 9 and five passages that no run had used. In a run of seeds 0 to 4 the
-last layer alone had been judged at first with skip connections.
+last layer, in every stack and seed; with skip connections, alone or with MLP and layer
+normalization, it is never down by that much, at any layer, in any stack and seed. It was registered
+as it stands before its one run, of seeds 5 to 9 and five passages that no run had used. In a run of
+seeds 0 to 4 the last layer alone had been judged at first with skip connections.
 """,
         sources=(Source(DONG, "Section 4.1 and Figure 2"),),
         notebook="architectures",
@@ -193,9 +193,9 @@ standard deviation $0.02$, heads of width 64, MLPs four times as wide as the str
 the mean cosine of two tokens after each layer, averaged over ten seeds. All three families have
 width 256, 12 and 48 layers, and 16 and 256 different random tokens; with 12 layers and 256 tokens
 also width 768, and Llama 1,024. The formula is the recursion of {claim}`training.gram-recursion`
-with norms and with the Gaussian expectations of attention and MLP, an approximation. *Criterion:*
-in every layer the two differ by at most 10 percent of the measured mean at 12 layers, and by at
-most 15 percent at 48, plus two standard errors of that mean.
+with normalization and with the Gaussian expectations of attention and MLP, an approximation.
+*Criterion:* in every layer the two differ by at most 10 percent of the measured mean at 12 layers,
+and by at most 15 percent at 48, plus two standard errors of that mean.
 
 This is the third run, with the seeds of base 2. The first had left out the standard errors and did
 not come out: after the first of 48 layers of GPT-2, where the cosine is near 0.02, the difference

@@ -9,7 +9,7 @@ CLAIMS = [
         kind="theorem",
         statement=r"""
 For rows $x \in \mathbb R^d$, $g, b \in \mathbb R^d$ and $\epsilon \ge 0$ let
-$N(x) = x \operatorname{diag}(g) / \sqrt{\lVert x \rVert_2^2/d + \epsilon} + b^\top$ (RMS norm). If
+$N(x) = x \operatorname{diag}(g) / \sqrt{\lVert x \rVert_2^2/d + \epsilon} + b^\top$ (RMSNorm). If
 $\lVert x \rVert_2, \lVert y \rVert_2 \ge \rho$ and $\rho^2/d + \epsilon > 0$, then
 
 $$
@@ -35,11 +35,11 @@ $$
 \lambda \delta \sum_h \lVert W_h \rVert_2 \tanh(c_h \lambda^2 \delta^2) ,
 $$
 
-attained for RMS norm without shift in width $d \ge 2$ at every $\rho > 0$ and $\delta \le 2\rho$.
+attained for RMSNorm without shift in width $d \ge 2$ at every $\rho > 0$ and $\delta \le 2\rho$.
 Let every layer be one head with $\lVert W_V \rVert_2 \le v$ and $c_h \le c$ behind a normalization
 with this $\lambda$, and let all its inputs keep these lengths. If
 $\lambda v \tanh(c \lambda^2 \delta^2) < 1$, the diameter tends to 0. If it is 1,
-$\delta \le 2\rho$ and $d \ge 2$, there are an RMS norm without shift with this $\lambda$, weights
+$\delta \le 2\rho$ and $d \ge 2$, there are an RMSNorm without shift with this $\lambda$, weights
 with $\lVert W_V \rVert_2 = v$ and $c_h = c$, and two tokens at distance $\delta$ that stay at every
 depth.
 """,
@@ -66,7 +66,7 @@ $$
 
 The maximum is at $a \tanh \frac a2 = 3$, where it is $1 + \frac a4 + \frac3{4a}$.
 
-No smaller $K$ will do, in any dimensions. Behind RMS norm without shift, with the $\lambda$ of
+No smaller $K$ will do, in any dimensions. Behind RMSNorm without shift, with the $\lambda$ of
 {claim}`modern.rms-lipschitz` and $\gamma = \max_k |g_k|$, the block $f(N(x))$ has as a Lipschitz
 constant
 $K \sqrt d\, \gamma \lambda \lVert W_G \rVert_2 \lVert W_U \rVert_2 \lVert W_D \rVert_2$ on tokens
@@ -104,7 +104,7 @@ than $\rho$.
    So a new layer's share is below $s$ if $L > (M^2/s^2 - \lVert x_0 \rVert_2^2)/m^2$. With
    $m = M$ and $d \ge 2$ both bounds are attained at every depth: $F_l$ along the stream and
    orthogonal to it.
-2. Behind RMS norm as in {claim}`modern.rms-lipschitz`, with scale $g$ and no shift,
+2. Behind RMSNorm as in {claim}`modern.rms-lipschitz`, with scale $g$ and no shift,
    $\gamma = \max_k |g_k|$, and without biases,
    $M = \sqrt d\, \gamma \sum_h \lVert W_h \rVert_2$ will do for attention and
    $M = d \gamma^2 \lVert W_G \rVert_2 \lVert W_U \rVert_2 \lVert W_D \rVert_2$ for the MLP of
@@ -120,8 +120,8 @@ than $\rho$.
         kind="theorem",
         statement=r"""
 Let $X_{l+1} = X_l + \mathrm{SA}_l(N_l(X_l))$, attention alone and without a mask, with
-normalizations and any biases, all tokens of $X_l$ (for layer norm their deviations from their
-means) of length at least $\rho_l > 0$,
+normalizations and any biases, all tokens of $X_l$ (for layer normalization their deviations from
+their means) of length at least $\rho_l > 0$,
 $\lambda_l$ and $c_h^l$ as in {claim}`modern.rms-lipschitz` for $\rho_l$,
 $\lambda_l \sum_h \lVert W_h^l \rVert_2 \le V$, $0 < V < 1$, and
 $\mu_l = \sum_h \lVert W_h^l \rVert_2\, c_h^l$. With $K(V)$ of
@@ -136,11 +136,11 @@ Two tokens attain it for every $V$ and every depth.
 
 If $\lambda_l \le \Gamma/\rho_l$, $\mu_l \le \mu$ and $\rho_l^2 \ge \rho_0^2 + l m^2$ for some
 $m > 0$, the sum is at most $\Gamma^3 \mu\, (\rho_0^{-3} + 2 m^{-2} \rho_0^{-1})$ at every depth, so
-for $\delta_0 > 0$ the diameters stay above one positive number. With RMS norms and $\rho_l$ the
+for $\delta_0 > 0$ the diameters stay above one positive number. With RMSNorm and $\rho_l$ the
 length of the shortest token of $X_l$ streams grow so by {claim}`modern.layer-share`, if every token
 $x_l$ has updates
 $F_l = x_{l+1} - x_l$ with $\lVert F_l \rVert_2 \ge m$ and, at every depth,
-$\sum_{k < l} \langle F_k, x_k \rangle \ge 0$. With either norm, if the
+$\sum_{k < l} \langle F_k, x_k \rangle \ge 0$. With either normalization, if the
 diameters stay so and all $\lVert F_l \rVert_2 \le M$, then
 $\lVert x_L \rVert_2 \le \lVert x_0 \rVert_2 + LM$, and the diameter relative to the longest token
 falls no faster than $1/L$.

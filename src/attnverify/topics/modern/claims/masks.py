@@ -13,7 +13,7 @@ CLAIMS = [
         statement=r"""
 Causal mask, one head, one $d_{qk}$, $\lVert W_{QK} \rVert_2 \le q$ and
 $\lVert W_V \rVert_2 \le v$ in every layer, and nothing else in it: no biases, positions, skip
-connections or norms. Let $x_1 = \dots = x_m \ne x_{m+1}$ with $1 \le m < n$, and
+connections or normalization. Let $x_1 = \dots = x_m \ne x_{m+1}$ with $1 \le m < n$, and
 
 $$
 u_i = \binom{i-1}{m}, \qquad
@@ -109,11 +109,11 @@ $$
         title="Padding is invisible",
         kind="proposition",
         statement=r"""
-Let a network have any heads, biases, skip connections, norms and MLPs that act on single tokens,
-no positions, and a mask under which a real token sees itself. Fill its input up with padding tokens
-of any values, anywhere among the real ones, and let no real token see padding. If the mask between
-real tokens is that of the unpadded input, all real tokens are, after every layer, exactly those of
-the unpadded input.
+Let a network have any heads, biases, skip connections, normalization and MLPs that act on single
+tokens, no positions, and a mask under which a real token sees itself. Fill its input up with
+padding tokens of any values, anywhere among the real ones, and let no real token see padding. If
+the mask between real tokens is that of the unpadded input, all real tokens are, after every layer,
+exactly those of the unpadded input.
 
 - So every bound holds with the real tokens alone: of one layer without other masks,
   {claim}`collapse.sharp-layer` with the diameter of the real tokens on both sides.
