@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from attnverify.checking.closed_forms import number as number
     from attnverify.derivation import ledger as ledger
     from attnverify.derivation import noncommuting as symbolic  # noqa: F401
+    from attnverify.inspection.clip_scores import clip_scores as clip_scores
     from attnverify.inspection.forward import trace as trace
     from attnverify.inspection.inspect_model import inspect as inspect
     from attnverify.inspection.watch import Watch as Watch
@@ -85,6 +86,7 @@ PUBLIC = {
     "centerbounds": "attnverify.mathematics.centerbounds",
     "chisquare": "attnverify.mathematics.chisquare",
     "claims": "attnverify.topics",
+    "clip_scores": "attnverify.inspection.clip_scores:clip_scores",
     "collapse": "attnverify.mathematics.collapse",
     "deviations": "attnverify.mathematics.deviations",
     "encoder": "attnverify.mathematics.encoder",

@@ -25,6 +25,7 @@ from attnverify.cli import (
     replay,
     show,
     verify,
+    watch,
 )
 from attnverify.cli import list as listing
 from attnverify.support.errors import InputError, RunError
@@ -47,6 +48,7 @@ for name, command in {
     "certificates": certificates.certificates,
     "experiment": experiment.experiment,
     "inspect": inspect.inspect_model,
+    "watch": watch.watch,
 }.items():
     app.command(name)(command)
 

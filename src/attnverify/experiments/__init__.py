@@ -15,6 +15,7 @@ from attnverify.experiments import (
     pathcounts,
     phase_diagram,
     shortpaths,
+    training_failures,
 )
 from attnverify.experiments.engine import results as results
 from attnverify.experiments.engine.model import Experiment as Experiment
@@ -46,6 +47,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         training.EXPERIMENT,
         looked.EXPERIMENT,
         default_initialization.EXPERIMENT,
+        training_failures.EXPERIMENT,
     )
 }
 

@@ -142,8 +142,17 @@ def line(title: str, labels: Sequence[str], values: Sequence[float], across: str
     return _frame(title, [scale.axis(), *_labels(labels, places), path, *dots, below])
 
 
-def grid(title: str, rows: Sequence[dict[str, Any]], name: str) -> str:
-    """A field of layers (down) and heads (across), darker where the value is larger."""
+def grid(
+    title: str,
+    rows: Sequence[dict[str, Any]],
+    name: str,
+    across: str | None = None,
+    unit: str = "head",
+) -> str:
+    """A field of layers (down) and heads (across), darker where the value is larger.
+
+    across: what stands there in place of heads, if something does, each one called ``unit``.
+    """
     heads, layers = max(r["head"] for r in rows), sorted({r["layer"] for r in rows})
     largest = max((r[name] or 0.0 for r in rows), default=0.0) or 1.0
     step, high = (WIDTH - LEFT - 12) / heads, max(8.0, min(24.0, 360 / len(layers)))
@@ -155,7 +164,7 @@ def grid(title: str, rows: Sequence[dict[str, Any]], name: str) -> str:
         cells.append(
             f'<rect class="b" fill-opacity="{0.05 + 0.95 * value / largest:.3f}" x="{x:.1f}" '
             f'y="{y:.1f}" width="{step - 1:.1f}" height="{high - 1:.1f}"><title>layer '
-            f"{row['layer']}, head {row['head']}: {shown}</title></rect>"
+            f"{row['layer']}, {unit} {row['head']}: {shown}</title></rect>"
         )
     end = TOP + high * len(layers)
     sides = [
@@ -163,5 +172,5 @@ def grid(title: str, rows: Sequence[dict[str, Any]], name: str) -> str:
         for i, layer in enumerate(layers)
         if high >= 18 or i % 3 == 0
     ]
-    below = f"heads 1 to {heads}; layers down; full color: {largest:.3g}"
+    below = f"{across or f'heads 1 to {heads}'}; layers down; full color: {largest:.3g}"
     return _frame(title, [*cells, *sides, _text((LEFT + WIDTH) / 2, end + 20, below)], end + 30)

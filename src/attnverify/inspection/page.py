@@ -29,17 +29,26 @@ WORDS = 24
 
 def page(report: Findings) -> str:
     """The whole page."""
-    title = f"{report.model['class']}, {report.model['layers']} layers{KIND}"
+    return whole(f"{report.model['class']}, {report.model['layers']} layers{KIND}", body(report))
+
+
+def whole(title: str, inside: str) -> str:
+    """A page that needs nothing else, with this title and this between heading and end."""
     return (
         f"{HEAD}<title>{escape(title)}</title><style>{_own('page.css')}</style></head><body>"
-        f"<main><h1>{escape(title)}</h1>{body(report)}</main><script>{_own('page.js')}</script>"
+        f"<main><h1>{escape(title)}</h1>{inside}</main><script>{_own('page.js')}</script>"
         "</body></html>\n"
     )
 
 
 def is_ours(start: str) -> bool:
     """Whether a file that starts so is such a page."""
-    return start.startswith(f"{HEAD}<title>") and f"{KIND}</title>" in start
+    return begins(start, KIND)
+
+
+def begins(start: str, kind: str) -> bool:
+    """Whether a file that starts so is a page of this package with such a title."""
+    return start.startswith(f"{HEAD}<title>") and f"{kind}</title>" in start
 
 
 def _own(name: str) -> str:
@@ -59,8 +68,8 @@ def body(report: Findings) -> str:
         rows: list[dict[str, Any]] = _named(getattr(report, name), report.inputs["words"])
         if not rows:
             continue
-        parts += [f"<h2>{title}</h2>", _table(title, rows, TABLES[name])]
-        parts.append(_legend(TABLES[name]))
+        parts += [f"<h2>{title}</h2>", table(title, rows, TABLES[name])]
+        parts.append(legend(TABLES[name]))
     return "".join(parts)
 
 
@@ -84,7 +93,8 @@ def _facts(report: Findings) -> str:
     )
 
 
-def _table(title: str, rows: list[dict[str, Any]], columns: dict[str, Column]) -> str:
+def table(title: str, rows: list[dict[str, Any]], columns: dict[str, Column]) -> str:
+    """Rows under the titles of their columns, in a box that scrolls sideways."""
     shown = [
         name
         for name in columns
@@ -113,7 +123,8 @@ def _cell(value: Any) -> str:
     return f"<td{kind}>{escape(text)}</td>"
 
 
-def _legend(columns: dict[str, Column]) -> str:
+def legend(columns: dict[str, Column]) -> str:
+    """What the columns mean, folded."""
     entries = []
     for column in columns.values():
         if not column.meaning or column.meaning == "counted from 1":

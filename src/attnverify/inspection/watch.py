@@ -17,9 +17,9 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,10 @@ class Head:
     gauge: float
 
 
+#: What is measured of a head.
+HEAD = tuple(field.name for field in fields(Head))
+
+
 @dataclass(frozen=True)
 class Layer:
     """Residual ||X - 1 mean||_F / ||X||_F and diameter of the tokens as they enter attention."""
@@ -75,6 +79,16 @@ class Measured:
     step: int
     layers: tuple[Layer, ...]
 
+    def scalars(self) -> dict[str, float]:
+        """Residual and diameter of each layer, and means over its heads, by name."""
+        found = {}
+        for number, layer in enumerate(self.layers, 1):
+            heads = {name: [getattr(h, name) for h in layer.heads] for name in HEAD}
+            means = {name: sum(values) / len(values) for name, values in heads.items()}
+            whole = {"residual": layer.residual, "diameter": layer.diameter}
+            found |= {f"attention/layer {number}/{k}": v for k, v in (whole | means).items()}
+        return found
+
     def gauges(self) -> Tensor:
         """The gauges, (layers, heads)."""
         return torch.tensor([[head.gauge for head in layer.heads] for layer in self.layers])
@@ -87,6 +101,8 @@ class Watch:
     or a ``torch.nn.TransformerEncoder``, also inside ``torch.compile`` or a wrapper with an
     attribute ``module``. log: a file of JSON lines, made or gone on with; None keeps records in
     memory alone. every: steps from one measurement to the next. tokens: of the text at most.
+    writer: gets the means over heads as well, by ``add_scalar(name, value, step)``, as the
+    ``SummaryWriter`` of ``torch.utils.tensorboard`` has it.
 
     Raises InputError for a model that cannot be read, and for a log of another model.
 
@@ -104,14 +120,22 @@ class Watch:
     """
 
     def __init__(
-        self, model: nn.Module, log: str | Path | None = None, every: int = 100, tokens: int = 512
+        self,
+        model: nn.Module,
+        log: str | Path | None = None,
+        every: int = 100,
+        tokens: int = 512,
+        writer: Any = None,
     ) -> None:
         require(isinstance(every, int) and every >= 1, "every", every, "a number of steps >= 1")
         require(isinstance(tokens, int) and tokens >= 2, "tokens", tokens, "an integer >= 2")
-        self.model = _inner(model)
-        self.every, self.tokens = every, tokens
+        self.model = inner(model)
+        given = type(writer).__name__
+        expected = "an object with add_scalar(name, value, step)"
+        require(writer is None or hasattr(writer, "add_scalar"), "writer", given, expected)
+        self.every, self.tokens, self.writer = every, tokens, writer
         self._architecture = architecture_of(self.model)
-        self._attention = _attention_of(self._architecture)
+        self._attention = attention_of(self._architecture)
         self._log = None if log is None else Log(Path(log), self._words())
         self.records: list[Measured] = list(self._log.records) if self._log else []
         self._known = {record.step for record in self.records}
@@ -125,12 +149,52 @@ class Watch:
         """
         if step % self.every or step in self._known:
             return None
-        found = Measured(step, tuple(self._measured(_first(self.model, batch, self.tokens))))
+        found = Measured(
+            step, tuple(self._measured(arguments_of(self.model, batch, 1, self.tokens)))
+        )
         if self._log:
             self._log.add(found)
         self.records.append(found)
         self._known.add(step)
+        if self.writer:
+            for name, value in found.scalars().items():
+                self.writer.add_scalar(name, value, step)
         return found
+
+    def trainer_callback(self, batch: Any) -> Any:
+        """A callback for ``transformers.Trainer`` that measures this batch after its steps.
+
+        One batch for the whole run, so that figures of different steps are of the same text.
+        """
+        from transformers import TrainerCallback
+
+        watch = self
+
+        class Callback(TrainerCallback):
+            def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+                self.on_step_end(args, state, control)
+
+            def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+                if state.is_world_process_zero:
+                    watch.step(state.global_step, batch)
+
+        return Callback()
+
+    def lightning_callback(self, batch: Any) -> Any:
+        """The same for ``lightning.Trainer``."""
+        from lightning.pytorch import Callback as LightningCallback
+
+        watch = self
+
+        class Callback(LightningCallback):
+            def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+                if trainer.is_global_zero:
+                    watch.step(trainer.global_step, batch)
+
+            def on_train_batch_end(self, trainer: Any, pl_module: Any, *args: Any) -> None:
+                self.on_train_start(trainer, pl_module)
+
+        return Callback()
 
     def fallen(self, share: float = 0.01) -> list[tuple[int, int, float]]:
         """Heads whose gauge fell below this share of what it was in the first record.
@@ -156,24 +220,14 @@ class Watch:
 
     def _measured(self, arguments: dict[str, Any]) -> list[Layer]:
         found: list[Layer] = []
-        turned = self._architecture.tokens_first
         valid = arguments.get("attention_mask")
 
-        def look(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-            x = args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values())))
-            P = output[1] if isinstance(output, tuple) and len(output) > 1 else None
-            if not isinstance(P, Tensor):
+        def look(module: nn.Module, x: Tensor, P: Tensor | None) -> None:
+            if P is None:
                 raise InputError(HIDDEN.format(type(module).__name__))
-            tokens = x.transpose(0, 1)[0] if turned else x[0]
-            found.append(_layer(tokens.double(), P[0].double(), valid))
+            found.append(layer_of(x[0].double(), P[0].double(), valid))
 
-        modules = [attention.module for attention in self._attention.values()]
-        given = (arguments.pop("")) if "" in arguments else None
-        with _still(self.model, modules, look):
-            if given is None:
-                self.model(**arguments)
-            else:
-                self.model(given.transpose(0, 1) if turned else given)
+        run_still(self.model, self._architecture, arguments, look)
         require(
             len(found) == len(self._architecture.layers),
             "model",
@@ -183,7 +237,7 @@ class Watch:
         return found
 
 
-def _inner(model: Any) -> nn.Module:
+def inner(model: Any) -> nn.Module:
     """The model inside ``torch.compile`` and wrappers such as those of distributed training."""
     for name in ("_orig_mod", "module", "base_model"):
         inner = getattr(model, name, None)
@@ -191,7 +245,7 @@ def _inner(model: Any) -> nn.Module:
     return model
 
 
-def _attention_of(architecture: Architecture) -> dict[int, Attention]:
+def attention_of(architecture: Architecture) -> dict[int, Attention]:
     """The attention of each distinct layer."""
     found = {}
     for layer in architecture.layers:
@@ -202,27 +256,60 @@ def _attention_of(architecture: Architecture) -> dict[int, Attention]:
     return found
 
 
-def _first(model: nn.Module, batch: Any, tokens: int) -> dict[str, Any]:
-    """Arguments for the first text of a batch, at most so many tokens of it."""
+def arguments_of(
+    model: nn.Module, batch: Any, texts: int | None, tokens: int | None
+) -> dict[str, Any]:
+    """Arguments for the first texts of a batch, so many tokens of each at most; None: all.
+
+    A tensor has the name "".
+    """
     if isinstance(batch, Mapping):
         taken = signature(model.forward).parameters
         kept = {name: batch[name] for name in INPUTS if name in batch and name in taken}
         got = ", ".join(map(str, batch)) or "nothing"
         require(bool(kept), "batch", got, f"some of {', '.join(INPUTS)}")
         images = "pixel_values" in kept
-        return {name: v[:1] if images else v[:1, :tokens] for name, v in kept.items()}
+        return {name: v[:texts] if images else v[:texts, :tokens] for name, v in kept.items()}
     given = f"{type(batch).__name__} of shape {tuple(getattr(batch, 'shape', ()))}"
     expected = "(batch, tokens) or (batch, tokens, width)"
     require(isinstance(batch, Tensor) and batch.ndim in (2, 3), "batch", given, expected)
-    return {"": batch[:1, :tokens]}
+    return {"": batch[:texts, :tokens]}
+
+
+#: Told of each attention module: its input (batch, tokens, width), and its weights if asked for.
+Look = Callable[[nn.Module, Tensor, Tensor | None], None]
+
+
+def run_still(
+    model: nn.Module,
+    architecture: Architecture,
+    arguments: dict[str, Any],
+    look: Look,
+    weights: bool = True,
+) -> None:
+    """Run the model once without dropout and gradients, and show ``look`` what attention gets.
+
+    weights: have attention show its matrices, too, for which it may run in another kernel.
+    Everything is as it was afterwards, the state of the random numbers included.
+    """
+    turned = architecture.tokens_first
+
+    def hook(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        x = args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values())))
+        P = output[1] if isinstance(output, tuple) and len(output) > 1 else None
+        look(module, x.transpose(0, 1) if turned else x, P if isinstance(P, Tensor) else None)
+
+    modules = [attention.module for attention in attention_of(architecture).values()]
+    with _still(model, modules, hook, weights):
+        if "" in arguments:
+            model(arguments[""].transpose(0, 1) if turned else arguments[""])
+        else:
+            model(**arguments)
 
 
 @contextmanager
-def _still(model: Any, modules: list[nn.Module], look: Any) -> Iterator[None]:
-    """The model without dropout and gradients, with attention that shows its matrices.
-
-    Everything is as it was afterwards, the state of the random numbers included.
-    """
+def _still(model: Any, modules: list[nn.Module], hook: Any, weights: bool) -> Iterator[None]:
+    """The model without dropout and gradients, with hooks, and with attention that shows itself."""
     training = [part for part in model.modules() if part.training]
     choose = getattr(model, "set_attn_implementation", None)
     before = getattr(getattr(model, "config", None), "_attn_implementation", None)
@@ -230,14 +317,14 @@ def _still(model: Any, modules: list[nn.Module], look: Any) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
         stack.enter_context(torch.random.fork_rng([device] if device.type == "cuda" else []))
-        if choose is not None and before not in (None, "eager"):
+        if weights and choose is not None and before not in (None, "eager"):
             stack.callback(choose, before)
             choose("eager")
         for module in modules:
-            if isinstance(module, nn.MultiheadAttention):
-                hook = module.register_forward_pre_hook(with_weights, with_kwargs=True)
-                stack.callback(hook.remove)
-            stack.callback(module.register_forward_hook(look, with_kwargs=True).remove)
+            if weights and isinstance(module, nn.MultiheadAttention):
+                shown = module.register_forward_pre_hook(with_weights, with_kwargs=True)
+                stack.callback(shown.remove)
+            stack.callback(module.register_forward_hook(hook, with_kwargs=True).remove)
         model.eval()
         try:
             yield
@@ -246,15 +333,15 @@ def _still(model: Any, modules: list[nn.Module], look: Any) -> Iterator[None]:
                 part.training = True
 
 
-def _layer(X: Tensor, P: Tensor, valid: Tensor | None) -> Layer:
+def layer_of(X: Tensor, P: Tensor, valid: Tensor | None) -> Layer:
     """Figures of one layer; X (tokens, width), P (heads, tokens, tokens), float64."""
     if valid is not None:
         keep = valid[0].bool()
         X, P = X[keep], P[:, keep][:, :, keep]
     require(len(X) >= 2, "batch", f"a text of {len(X)} tokens", "2 or more, padding apart")
     centered = norms.mean_centered(X)
-    distances = _distances(centered)
-    sizes, several = _diameters(distances, (P != 0).any(0))  # NaN is not hidden
+    distances = distances_of(centered)
+    sizes, several = diameters_of(distances, (P != 0).any(0))  # NaN is not hidden
     H = torch.special.entr(P).sum(-1)[:, several]
     P = P.amax(-1)[:, several].clamp_min(0.5)
     share = P * (1 - P)
@@ -269,7 +356,7 @@ def _layer(X: Tensor, P: Tensor, valid: Tensor | None) -> Layer:
     return Layer(residual, float(distances.max()), tuple(Head(*row) for row in rows))
 
 
-def _distances(X: Tensor) -> Tensor:
+def distances_of(X: Tensor) -> Tensor:
     """Distances of centered tokens by one matrix product.
 
     Its errors are a few roundings of float64 of the largest squared length, which is at most the
@@ -281,7 +368,7 @@ def _distances(X: Tensor) -> Tensor:
     return apart.clamp_min(0).sqrt().fill_diagonal_(0.0)
 
 
-def _diameters(distances: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
+def diameters_of(distances: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
     """For every query the diameter of the tokens it sees, and whether it sees two or more."""
     several = seen.sum(-1) > 1
     if torch.equal(seen, torch.ones_like(seen).tril()):
@@ -293,14 +380,35 @@ class Log:
     """A file of JSON lines: the model, then a line a measurement. A torn last line is dropped."""
 
     def __init__(self, path: Path, words: dict[str, Any]) -> None:
-        self.path = path
+        self.path, self.words = path, words
         self.records: list[Measured] = []
         head = {"format": FORMAT, **words}
         if path.exists() and path.stat().st_size:
-            self._read(head)
+            before = self.of(path)
+            found = {"format": FORMAT, **before.words}
+            require(found == head, "log", f"{path.name} of {found}", f"a log of {dict(head)}")
+            self.records = before.records
+            self._drop_torn_line()
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._append(head)
+
+    @classmethod
+    def of(cls, path: Path) -> Log:
+        """A log as it is now, to read only, while it may be written elsewhere."""
+        expected = "a log that av.Watch writes"
+        require(path.is_file(), "log", f"{path}, which is no file", expected)
+        try:
+            lines = [json.loads(line) for line in _whole_lines(path).splitlines()]
+            head = lines[0]
+            require(head.pop("format") == FORMAT, "log", path.name, expected)
+            log = cls.__new__(cls)
+            log.path, log.words, log.records = path, head, [_record(each) for each in lines[1:]]
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"log: got {path.name}, which is no log of a watch") from error
+        return log
 
     def add(self, record: Measured) -> None:
         """One whole line, on the disk when this returns."""
@@ -312,21 +420,17 @@ class Log:
             file.flush()
             os.fsync(file.fileno())
 
-    def _read(self, head: Mapping[str, Any]) -> None:
-        text = self.path.read_text(encoding="utf-8")
-        whole = text[: text.rfind("\n") + 1]
-        try:
-            lines = [json.loads(line) for line in whole.splitlines()]
-            found = lines[0] if lines else {}
-            require(found == head, "log", f"{self.path.name} of {found}", f"a log of {dict(head)}")
-            self.records = [_record(line) for line in lines[1:]]
-        except (ValueError, KeyError, TypeError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"log: got {self.path.name}, which is no log of a watch") from error
-        if whole != text:
+    def _drop_torn_line(self) -> None:
+        size = len(_whole_lines(self.path).encode())
+        if size != self.path.stat().st_size:
             with self.path.open("r+", encoding="utf-8") as file:
-                file.truncate(len(whole.encode()))
+                file.truncate(size)
+
+
+def _whole_lines(path: Path) -> str:
+    """The text up to its last line's end: a line that is being written is left out."""
+    text = path.read_text(encoding="utf-8")
+    return text[: text.rfind("\n") + 1]
 
 
 def _plain(value: Any) -> Any:

@@ -48,11 +48,12 @@ class Claim:
 
     statement: MyST text with LaTeX. sources: published places; empty means proved in this book.
     here: what of it is proved in this book. uses: ids of the claims it rests on. notebook: the
-    stem of the notebook that derives it, or shows it if it is an experiment. asserts: "holds", or
-    "fails" for a published statement that the book refutes or a criterion that was not met here;
-    fails_because: the reason in a sentence or two, without formulas that need a display;
-    corrected_by: the id of the statement that replaces it; sharpens: the id of the published claim of which this is a sharper form; reads: the id of a refuted claim whose
-    published sentence this one reads in another way.
+    stem of the notebook that derives it, or shows it if it is an experiment. asserts: "holds",
+    or "fails" for a published statement that the book refutes or a criterion that was not met
+    here; fails_because: the reason in a sentence or two, without formulas that need a display;
+    corrected_by: the id of the statement that replaces it; sharpens: the id of the published
+    claim of which this is a sharper form; reads: the id of a refuted claim whose published
+    sentence this one reads in another way.
 
     A claim holds no numerics; its checks are found by its id.
 

@@ -56,9 +56,9 @@ and has a criterion of its own: a finding of the same kind, not a repetition of 
 NOT_REPRODUCED = """\
 ## Criterion not met here
 
-Published findings whose criterion was not met in an experiment of this book. The experiment is smaller
-than the published one, and its criterion and the reading of the source are this book's own: this is
-no refutation of the paper.
+Published findings whose criterion was not met in an experiment of this book. The experiment is
+smaller than the published one, and its criterion and the reading of the source are this book's own:
+this is no refutation of the paper.
 """
 
 NOTHING = "no measurement in the evidence file"

@@ -338,4 +338,38 @@ For fixed $\tau > 0$ and $\bar x \ne 0$ the right side falls exponentially with 
     ),
 ]
 
-CLAIMS = [*GRADIENTS, *INITIALIZATION]
+REMEDIES = [
+    Claim(
+        id="training.clipped-scores",
+        title="What clipped scores guarantee",
+        kind="theorem",
+        statement=r"""
+A head's queries $q_i$ and keys $k_j$ have the scores
+$s_{ij} = q_i R_{ij}\, k_j^\top/\sqrt{d_{qk}}$, with $\lVert R_{ij} \rVert_2 \le 1$ (rotations by
+position, or $I$). Let
+$B = \max_i \lVert q_i \rVert_2 \max_j \lVert k_j \rVert_2/\sqrt{d_{qk}}$, let $\tau > 0$, and put
+$t = \min(1, \tau/B)$ (1 if $B = 0$). Multiply all queries by $t$, which multiplies all scores by
+$t$.
+
+- Afterwards no score of these tokens is larger than $\tau$ in size.
+- The entropy of no row falls: for a row $a = \operatorname{softmax}(t s)$ the entropy has in $t$
+  the derivative $-t \operatorname{Var}_a(s)$.
+- Let $C$ be the covariance of $n \ge 2$ tokens $X$ under a row whose logits lie in an interval of
+  length $D$, as they do with $D = 2\tau$ after clipping. Then
+
+$$
+\lVert C \rVert_2 \ge \frac{\operatorname{diam}(X)^2}{4 + 2 (n - 2)\, e^{D}} \quad (n \ge 3),
+\qquad
+\lVert C \rVert_2 \ge \frac{\operatorname{diam}(X)^2}{2 + e^{D} + e^{-D}} \quad (n = 2) .
+$$
+
+Both are attained, for every $D \ge 0$ and every $n$.
+""",
+        sources=(Source("kimi2025", "queries and keys are scaled to clip scores", related=True),),
+        here="statement and proof",
+        uses=("training.covariance", "norms.diameter"),
+        notebook="watch-training",
+    ),
+]
+
+CLAIMS = [*GRADIENTS, *INITIALIZATION, *REMEDIES]

@@ -1,0 +1,35 @@
+"""``attnverify watch``: the log of a watch as a page, also while the training goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attnverify.cli.options import Json
+from attnverify.cli.progress import console
+
+
+def watch(
+    log: Annotated[Path, typer.Argument(help="File of JSON lines that av.Watch writes.")],
+    out: Annotated[
+        Path | None, typer.Option(help="The page; beside the log, as LOG.html, if omitted.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show the log of av.Watch: a page with figures, and the worst layer in some lines."""
+    from attnverify.inspection import watch_page
+    from attnverify.inspection.watch import Log
+    from attnverify.support import files
+    from attnverify.verification import printing
+
+    read = Log.of(log)
+    place = log.with_suffix(".html") if out is None else out
+    files.require_writable("out", place, watch_page.is_ours)
+    files.write_text(place, watch_page.html(read))
+    if as_json:
+        print(printing.as_json(read.words | {"records": [r.scalars() for r in read.records]}))
+    to = console(as_json)
+    for line in [*watch_page.summary(read), f"page in {place}"]:
+        to.print(line, markup=False, highlight=False, soft_wrap=True)

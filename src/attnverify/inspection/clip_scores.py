@@ -1,0 +1,100 @@
+"""Clip the attention scores of a model in training: scale each head's queries by one factor.
+
+It changes weights and adds nothing to the model. What it guarantees is claim
+``training.clipped-scores``; what it did in an experiment stands in the chapter on watching a run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnverify.inspection.families import Attention, architecture_of
+from attnverify.inspection.watch import arguments_of, attention_of, inner, run_still
+from attnverify.mathematics import clipping
+from attnverify.support.errors import InputError, require
+
+Bounds = dict[int, Tensor]
+
+
+def clip_scores(model: nn.Module, batch: Any, largest: float = 30.0) -> Tensor:
+    """Scale queries so that no score of these tokens is larger than ``largest`` in size.
+
+    model, batch: as for :class:`attnverify.Watch`, but all texts of the batch are used. The factor
+    of a head is min(1, largest / (|q| |k| scale)) with its longest query and its longest key, and
+    multiplies the weights and biases of its queries in place; so the bound holds to rounding, with
+    rotary positions, too. Other tokens may have larger scores: call it again after every step.
+
+    Returns the factors (layers, heads), 1 where nothing was done; a layer that comes back at other
+    depths stands once. Raises InputError for a model that cannot be read, or that normalizes its
+    queries and keys, where scaled weights change nothing.
+
+    >>> import torch
+    >>> import attnverify as av
+    >>> _ = torch.manual_seed(0)
+    >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    >>> model = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    >>> factors = av.clip_scores(model, torch.randn(4, 5, 8), largest=0.5)
+    >>> factors.shape, bool((factors < 1).all())
+    (torch.Size([2, 2]), True)
+    """
+    require(largest > 0, "largest", largest, "a positive number, the largest score")
+    model = inner(model)
+    architecture = architecture_of(model)
+    layers = list(attention_of(architecture).values())
+    if any(attention.norms for attention in layers):
+        raise InputError(
+            "model: got one that normalizes queries and keys, expected one that does not; there "
+            "the gains of these normalization layers limit the scores"
+        )
+    by_module = {id(attention.module): attention for attention in layers}
+    factors: dict[int, Tensor] = {}
+
+    def look(module: nn.Module, x: Tensor, _: Any) -> None:
+        found = _factors(by_module[id(module)], x, largest)
+        before = factors.get(id(module), torch.ones_like(found))
+        factors[id(module)] = torch.minimum(found, before)
+
+    run_still(model, architecture, arguments_of(model, batch, None, None), look, weights=False)
+    with torch.no_grad():
+        for attention in layers:
+            _scale_queries(attention, factors[id(attention.module)])
+    return torch.stack([factors[id(attention.module)] for attention in layers])
+
+
+def _factors(attention: Attention, x: Tensor, largest: float) -> Tensor:
+    """A factor for each head, from the longest query and key of all tokens; (heads,) float64."""
+    x = x.double().flatten(0, -2)
+    maps = (attention.query, attention.heads), (attention.key, attention.key_heads)
+    Q, K = (_by_head(x, linear, heads) for linear, heads in maps)
+    K = K.repeat_interleave(attention.heads // attention.key_heads, 0)
+    return clipping.factor(Q, K, attention.scale, largest)
+
+
+def _by_head(x: Tensor, linear: Any, heads: int) -> Tensor:
+    """Queries or keys, (heads, tokens, key_width)."""
+    y = x @ linear.weight
+    y = y if linear.bias is None else y + linear.bias
+    return y.unflatten(-1, (heads, -1)).transpose(0, 1)
+
+
+def _scale_queries(attention: Attention, factors: Tensor) -> None:
+    """Multiply what gives each head's queries with its factor."""
+    outputs = attention.query.weight.shape[1]
+    each = factors.repeat_interleave(outputs // attention.heads)
+    module: Any = attention.query.module or attention.module
+    columns = attention.query.columns
+    columns = torch.arange(outputs) if columns is None else columns
+    if attention.query.module is None:  # the fused map of torch.nn.MultiheadAttention
+        weight, bias, by_row = module.in_proj_weight, module.in_proj_bias, True
+    else:
+        weight, bias, by_row = module.weight, module.bias, isinstance(module, nn.Linear)
+    each = each.to(weight)
+    if by_row:
+        weight[columns] *= each[:, None]
+    else:
+        weight[:, columns] *= each
+    if bias is not None:
+        bias[columns] *= each
