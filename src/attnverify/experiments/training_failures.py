@@ -82,12 +82,21 @@ def start(seed: int) -> Parameters:
     return found | {name: torch.ones(WIDTH) for name in gains}
 
 
-def logits(p: Parameters, words: Tensor, kind: Kind, kept: list[Seen] | None = None) -> Tensor:
-    """Logits of the next byte, (windows, length, 256); kept gets what each layer computed."""
+def logits(
+    p: Parameters,
+    words: Tensor,
+    kind: Kind,
+    kept: list[Seen] | None = None,
+    largest: float | None = None,
+) -> Tensor:
+    """Logits of the next byte, (windows, length, 256).
+
+    kept gets what each layer computed; largest: of a score, see :func:`clip`.
+    """
     x = p["words"][words] + p["places"][: words.shape[-1]]
     for k in range(LAYERS):
         if kind.attention:
-            x = _added(x, partial(_attention, p, k, kept), p[f"first{k}"], kind.norm_first)
+            x = _added(x, partial(_attention, p, k, kept, largest), p[f"first{k}"], kind.norm_first)
         x = _added(x, partial(_mlp, p, k), p[f"second{k}"], kind.norm_first)
     x = _normalized(x, p["last"]) if kind.norm_first else x
     return x @ p["words"].mT
@@ -111,8 +120,15 @@ def _by_head(x: Tensor) -> Tensor:
     return x.unflatten(-1, (HEADS, KEYS)).transpose(-3, -2)
 
 
-def _attention(p: Parameters, k: int, kept: list[Seen] | None, x: Tensor) -> Tensor:
+def _attention(
+    p: Parameters, k: int, kept: list[Seen] | None, largest: float | None, x: Tensor
+) -> Tensor:
     Q, K, V = (_by_head(x @ p[f"{name}{k}"]) for name in ("query", "key", "value"))
+    if largest is not None:
+        every = (Y.transpose(0, 1).flatten(1, 2) for Y in (Q, K))  # all windows of a head together
+        factors = clipping.factor(*every, KEYS**-0.5, largest)
+        p[f"query{k}"].mul_(factors.repeat_interleave(KEYS))
+        Q = Q * factors[:, None, None]
     S = Q @ K.mT / KEYS**0.5
     later = torch.ones(S.shape[-2:], dtype=torch.bool).triu(1)
     P = S.masked_fill(later, -torch.inf).softmax(-1)
@@ -129,14 +145,12 @@ def loss(p: Parameters, words: Tensor, kind: Kind, kept: list[Seen] | None = Non
 
 
 def clip(p: Parameters, words: Tensor, kind: Kind) -> None:
-    """Scale the queries of each head as :func:`attnverify.clip_scores` does, at these windows."""
-    kept: list[Seen] = []
+    """Scale queries, layer after layer, so that no score at these windows is above CLIP.
+
+    As :func:`attnverify.clip_scores` does.
+    """
     with torch.no_grad():
-        logits(p, words[:, :-1], kind, kept)
-        for k, seen in enumerate(kept):
-            Q, K = (_by_head(seen.X.flatten(0, 1) @ p[f"{name}{k}"]) for name in ("query", "key"))
-            factors = clipping.factor(Q, K, KEYS**-0.5, CLIP)
-            p[f"query{k}"].mul_(factors.repeat_interleave(KEYS))
+        logits(p, words[:, :-1], kind, largest=CLIP)
 
 
 # ------------------------------------------------------------------ what is measured

@@ -24,8 +24,10 @@ def clip_scores(model: nn.Module, batch: Any, largest: float = 30.0) -> Tensor:
 
     model, batch: as for :class:`attnverify.Watch`, but all texts of the batch are used. The factor
     of a head is min(1, largest / (|q| |k| scale)) with its longest query and its longest key, and
-    multiplies the weights and biases of its queries in place; so the bound holds to rounding, with
-    rotary positions, too. Other tokens may have larger scores: call it again after every step.
+    multiplies the weights and biases of its queries in place, layer after layer. So the bound holds
+    to rounding, with rotary positions, too. (A layer that comes back at other depths is scaled at
+    each; its first scores may change afterwards.) Other tokens may have larger scores: call it
+    again after every step.
 
     Returns the factors (layers, heads), 1 where nothing was done; a layer that comes back at other
     depths stands once. Raises InputError for a model that cannot be read, or that normalizes its
@@ -52,23 +54,26 @@ def clip_scores(model: nn.Module, batch: Any, largest: float = 30.0) -> Tensor:
     by_module = {id(attention.module): attention for attention in layers}
     factors: dict[int, Tensor] = {}
 
-    def look(module: nn.Module, x: Tensor, _: Any) -> None:
-        found = _factors(by_module[id(module)], x, largest)
-        before = factors.get(id(module), torch.ones_like(found))
-        factors[id(module)] = torch.minimum(found, before)
+    def scale(module: nn.Module, x: Tensor) -> None:
+        """Before the module runs, so that later layers see what is clipped."""
+        attention = by_module[id(module)]
+        before = factors.get(id(module), x.new_ones(attention.heads, dtype=torch.float64))
+        found = _factors(attention, x, before, largest)
+        _scale_queries(attention, found)
+        factors[id(module)] = before * found
 
-    run_still(model, architecture, arguments_of(model, batch, None, None), look, weights=False)
-    with torch.no_grad():
-        for attention in layers:
-            _scale_queries(attention, factors[id(attention.module)])
+    run_still(model, architecture, arguments_of(model, batch, None, None), before=scale)
     return torch.stack([factors[id(attention.module)] for attention in layers])
 
 
-def _factors(attention: Attention, x: Tensor, largest: float) -> Tensor:
-    """A factor for each head, from the longest query and key of all tokens; (heads,) float64."""
+def _factors(attention: Attention, x: Tensor, before: Tensor, largest: float) -> Tensor:
+    """A factor for each head, from the longest query and key of all tokens; (heads,) float64.
+
+    before: what the queries have been multiplied with since the model was read.
+    """
     x = x.double().flatten(0, -2)
-    maps = (attention.query, attention.heads), (attention.key, attention.key_heads)
-    Q, K = (_by_head(x, linear, heads) for linear, heads in maps)
+    Q = _by_head(x, attention.query, attention.heads) * before[:, None, None]
+    K = _by_head(x, attention.key, attention.key_heads)
     K = K.repeat_interleave(attention.heads // attention.key_heads, 0)
     return clipping.factor(Q, K, attention.scale, largest)
 

@@ -227,7 +227,7 @@ class Watch:
                 raise InputError(HIDDEN.format(type(module).__name__))
             found.append(layer_of(x[0].double(), P[0].double(), valid))
 
-        run_still(self.model, self._architecture, arguments, look)
+        run_still(self.model, self._architecture, arguments, after=look)
         require(
             len(found) == len(self._architecture.layers),
             "model",
@@ -276,31 +276,48 @@ def arguments_of(
     return {"": batch[:texts, :tokens]}
 
 
-#: Told of each attention module: its input (batch, tokens, width), and its weights if asked for.
-Look = Callable[[nn.Module, Tensor, Tensor | None], None]
+#: Told of each attention module and its input (batch, tokens, width) before it runs.
+Before = Callable[[nn.Module, Tensor], None]
+#: The same after it ran, with its weights (batch, heads, tokens, tokens) or None.
+After = Callable[[nn.Module, Tensor, Tensor | None], None]
 
 
 def run_still(
     model: nn.Module,
     architecture: Architecture,
     arguments: dict[str, Any],
-    look: Look,
-    weights: bool = True,
+    before: Before | None = None,
+    after: After | None = None,
 ) -> None:
-    """Run the model once without dropout and gradients, and show ``look`` what attention gets.
+    """Run the model once without dropout and gradients, and tell of its attention modules.
 
-    weights: have attention show its matrices, too, for which it may run in another kernel.
-    Everything is as it was afterwards, the state of the random numbers included.
+    ``after`` has attention show its matrices, for which it may run in another kernel. Everything is
+    as it was afterwards, the state of the random numbers included.
     """
     turned = architecture.tokens_first
 
-    def hook(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+    def tokens(args: Any, kwargs: Any) -> Tensor:
         x = args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values())))
-        P = output[1] if isinstance(output, tuple) and len(output) > 1 else None
-        look(module, x.transpose(0, 1) if turned else x, P if isinstance(P, Tensor) else None)
+        return x.transpose(0, 1) if turned else x
 
-    modules = [attention.module for attention in attention_of(architecture).values()]
-    with _still(model, modules, hook, weights):
+    def first(module: nn.Module, args: Any, kwargs: Any) -> None:
+        if before:
+            before(module, tokens(args, kwargs))
+
+    def last(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        P = output[1] if isinstance(output, tuple) and len(output) > 1 else None
+        if after:
+            after(module, tokens(args, kwargs), P if isinstance(P, Tensor) else None)
+
+    with ExitStack() as stack:
+        stack.enter_context(_still(model, weights=after is not None))
+        for attention in attention_of(architecture).values():
+            module = attention.module
+            if after and isinstance(module, nn.MultiheadAttention):
+                shown = module.register_forward_pre_hook(with_weights, with_kwargs=True)
+                stack.callback(shown.remove)
+            stack.callback(module.register_forward_pre_hook(first, with_kwargs=True).remove)
+            stack.callback(module.register_forward_hook(last, with_kwargs=True).remove)
         if "" in arguments:
             model(arguments[""].transpose(0, 1) if turned else arguments[""])
         else:
@@ -308,8 +325,8 @@ def run_still(
 
 
 @contextmanager
-def _still(model: Any, modules: list[nn.Module], hook: Any, weights: bool) -> Iterator[None]:
-    """The model without dropout and gradients, with hooks, and with attention that shows itself."""
+def _still(model: Any, weights: bool) -> Iterator[None]:
+    """The model without dropout and gradients, and with attention that has its matrices."""
     training = [part for part in model.modules() if part.training]
     choose = getattr(model, "set_attn_implementation", None)
     before = getattr(getattr(model, "config", None), "_attn_implementation", None)
@@ -320,11 +337,6 @@ def _still(model: Any, modules: list[nn.Module], hook: Any, weights: bool) -> It
         if weights and choose is not None and before not in (None, "eager"):
             stack.callback(choose, before)
             choose("eager")
-        for module in modules:
-            if weights and isinstance(module, nn.MultiheadAttention):
-                shown = module.register_forward_pre_hook(with_weights, with_kwargs=True)
-                stack.callback(shown.remove)
-            stack.callback(module.register_forward_hook(hook, with_kwargs=True).remove)
         model.eval()
         try:
             yield
