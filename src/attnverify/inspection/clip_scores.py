@@ -19,7 +19,7 @@ from attnverify.support.errors import InputError, require
 Bounds = dict[int, Tensor]
 
 
-def clip_scores(model: nn.Module, batch: Any, largest: float = 30.0) -> Tensor:
+def clip_scores(model: nn.Module, batch: Any, largest: float | int = 30.0) -> Tensor:
     """Scale queries so that no score of these tokens is larger than ``largest`` in size.
 
     model, batch: as for :class:`attnverify.Watch`, but all texts of the batch are used. The factor

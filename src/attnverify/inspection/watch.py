@@ -184,14 +184,16 @@ class Watch:
         """The same for ``lightning.Trainer``."""
         from lightning.pytorch import Callback as LightningCallback
 
-        watch = self
+        watch, measured = self, batch
 
         class Callback(LightningCallback):
             def on_train_start(self, trainer: Any, pl_module: Any) -> None:
                 if trainer.is_global_zero:
-                    watch.step(trainer.global_step, batch)
+                    watch.step(trainer.global_step, measured)
 
-            def on_train_batch_end(self, trainer: Any, pl_module: Any, *args: Any) -> None:
+            def on_train_batch_end(
+                self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
+            ) -> None:
                 self.on_train_start(trainer, pl_module)
 
         return Callback()
