@@ -125,8 +125,8 @@ def _attention(
 ) -> Tensor:
     Q, K, V = (_by_head(x @ p[f"{name}{k}"]) for name in ("query", "key", "value"))
     if largest is not None:
-        every = (Y.transpose(0, 1).flatten(1, 2) for Y in (Q, K))  # all windows of a head together
-        factors = clipping.factor(*every, KEYS**-0.5, largest)
+        queries, keys = (Y.transpose(0, 1).flatten(1, 2) for Y in (Q, K))  # of all windows
+        factors = clipping.factor(queries, keys, KEYS**-0.5, largest)
         p[f"query{k}"].mul_(factors.repeat_interleave(KEYS))
         Q = Q * factors[:, None, None]
     S = Q @ K.mT / KEYS**0.5
@@ -169,7 +169,10 @@ def measure(p: Parameters, words: Tensor, kind: Kind) -> Row:
         inner = [each for seen in kept for each in (seen.S, seen.Y)]
         grads = torch.autograd.grad(value, [*wide.values(), *inner], allow_unused=True)
     own = [g for g in grads[: len(wide)] if g is not None]
-    row: Row = {"loss": float(value), "gradient": sum(float(g.square().sum()) for g in own) ** 0.5}
+    row: Row = {
+        "loss": float(value.detach()),
+        "gradient": sum(float(g.square().sum()) for g in own) ** 0.5,
+    }
     if not kind.attention:
         return row
     found: dict[str, list[float]] = {name: [] for name in ("residual", "entropy", "gauge", "score")}

@@ -45,7 +45,7 @@ def clip_scores(model: nn.Module, batch: Any, largest: float | int = 30.0) -> Te
     require(largest > 0, "largest", largest, "a positive number, the largest score")
     model = inner(model)
     architecture = architecture_of(model)
-    layers = list(attention_of(architecture).values())
+    layers = attention_of(architecture)
     if any(attention.norms for attention in layers):
         raise InputError(
             "model: got one that normalizes queries and keys, expected one that does not; there "
@@ -62,7 +62,8 @@ def clip_scores(model: nn.Module, batch: Any, largest: float | int = 30.0) -> Te
         _scale_queries(attention, found)
         factors[id(module)] = before * found
 
-    run_still(model, architecture, arguments_of(model, batch, None, None), before=scale)
+    modules, turned = [attention.module for attention in layers], architecture.tokens_first
+    run_still(model, modules, turned, arguments_of(model, batch, None, None), before=scale)
     return torch.stack([factors[id(attention.module)] for attention in layers])
 
 

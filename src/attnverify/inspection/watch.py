@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, fields
 from inspect import signature
@@ -134,8 +134,11 @@ class Watch:
         expected = "an object with add_scalar(name, value, step)"
         require(writer is None or hasattr(writer, "add_scalar"), "writer", given, expected)
         self.every, self.tokens, self.writer = every, tokens, writer
-        self._architecture = architecture_of(self.model)
-        self._attention = attention_of(self._architecture)
+        architecture = architecture_of(self.model)
+        attention = attention_of(architecture)
+        self._turned, self._layers = architecture.tokens_first, len(architecture.layers)
+        self._modules = [each.module for each in attention]  # and no copies of weights
+        self._heads = [each.heads for each in attention]
         self._log = None if log is None else Log(Path(log), self._words())
         self.records: list[Measured] = list(self._log.records) if self._log else []
         self._known = {record.step for record in self.records}
@@ -216,8 +219,8 @@ class Watch:
         return {
             "class": type(self.model).__name__,
             "parameters": sum(p.numel() for p in self.model.parameters()),
-            "layers": len(self._architecture.layers),
-            "heads": [attention.heads for attention in self._attention.values()],
+            "layers": self._layers,
+            "heads": self._heads,
         }
 
     def _measured(self, arguments: dict[str, Any]) -> list[Layer]:
@@ -229,12 +232,12 @@ class Watch:
                 raise InputError(HIDDEN.format(type(module).__name__))
             found.append(layer_of(x[0].double(), P[0].double(), valid))
 
-        run_still(self.model, self._architecture, arguments, after=look)
+        run_still(self.model, self._modules, self._turned, arguments, after=look)
         require(
-            len(found) == len(self._architecture.layers),
+            len(found) == self._layers,
             "model",
             f"{len(found)} calls of attention",
-            f"{len(self._architecture.layers)}, one a layer",
+            f"{self._layers}, one a layer",
         )
         return found
 
@@ -247,7 +250,7 @@ def inner(model: Any) -> nn.Module:
     return model
 
 
-def attention_of(architecture: Architecture) -> dict[int, Attention]:
+def attention_of(architecture: Architecture) -> list[Attention]:
     """The attention of each distinct layer."""
     found = {}
     for layer in architecture.layers:
@@ -255,7 +258,7 @@ def attention_of(architecture: Architecture) -> dict[int, Attention]:
             for _, body in block.branches:
                 if isinstance(body, Attention):
                     found[id(body.module)] = body
-    return found
+    return list(found.values())
 
 
 def arguments_of(
@@ -286,17 +289,18 @@ After = Callable[[nn.Module, Tensor, Tensor | None], None]
 
 def run_still(
     model: nn.Module,
-    architecture: Architecture,
+    modules: Sequence[nn.Module],
+    turned: bool,
     arguments: dict[str, Any],
     before: Before | None = None,
     after: After | None = None,
 ) -> None:
-    """Run the model once without dropout and gradients, and tell of its attention modules.
+    """Run the model once without dropout and gradients, and tell of these attention modules.
 
+    turned: the model takes (tokens, batch, width), and so do its modules.
     ``after`` has attention show its matrices, for which it may run in another kernel. Everything is
     as it was afterwards, the state of the random numbers included.
     """
-    turned = architecture.tokens_first
 
     def tokens(args: Any, kwargs: Any) -> Tensor:
         x = args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values())))
@@ -313,8 +317,7 @@ def run_still(
 
     with ExitStack() as stack:
         stack.enter_context(_still(model, weights=after is not None))
-        for attention in attention_of(architecture).values():
-            module = attention.module
+        for module in modules:
             if after and isinstance(module, nn.MultiheadAttention):
                 shown = module.register_forward_pre_hook(with_weights, with_kwargs=True)
                 stack.callback(shown.remove)

@@ -57,7 +57,7 @@ def shape(P, alike: int):
     m, rate = alike, P[..., alike, alike]
     u = [0 * rate for _ in range(m)] + [1 + 0 * rate]
     for i in range(m + 1, P.shape[-1]):
-        below = sum((P[..., i, j] * u[j] for j in range(m, i)), 0 * rate)
+        below = sum(P[..., i, j] * u[j] for j in range(m, i))
         u.append(below / (rate - P[..., i, i]))
     return ops.stack(u, -1)
 
@@ -89,7 +89,7 @@ def own_by_distance(levels):
     levels (..., tokens): the logits l(t) of equal tokens at distance t = 0, 1, ...; result (...,
     tokens), for i = 1, 2, ...
     """
-    total, found = 0 * levels[..., 0], []
+    total, found = 0, []
     for t in range(levels.shape[-1]):
         total = total + ops.exp(levels[..., t] - levels[..., 0])
         found.append(1 / total)
@@ -131,5 +131,5 @@ def alibi_shape(slope, tokens: int, alike: int) -> Any:
         factor = 1 + 0 * slope
         for k in range(1, alike + 1):
             factor = factor * ops.expm1(slope * (i - k)) / ops.expm1(slope * k)
-        u.append(factor if i > alike else 0 * slope)
+        u.append(factor)  # it is 0 for i <= m, by the factor with k = i
     return ops.stack(u, -1)
