@@ -196,7 +196,7 @@ def main(arguments: Sequence[str] = ()) -> int:
         raise SystemExit(f"benchmarks: got {unknown[0]}, expected some of {', '.join(known)}")
     wanted = arguments or known
     found = package() if "package" in wanted else []
-    found += scale.results() if "scale" in wanted else []
+    found += scale.results() + scale.watched() if "scale" in wanted else []
     compared = [run for name, run in AGAINST_BEFORE.items() if name in wanted]
     if compared:
         with trees() as both:

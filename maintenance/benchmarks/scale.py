@@ -1,4 +1,4 @@
-"""A large model: shares and residuals against its own forward pass, in time and in memory.
+"""A large model: shares and residuals against its own forward pass, in time and in memory; a watch.
 
     python -m benchmarks.scale LAYERS HEADS WIDTH TOKENS    (one size, in this process)
 
@@ -24,6 +24,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SIZE = (24, 16, 1024, 1024)  # layers, heads, width, tokens
 TIMES, GIB = 12.0, 16.0
 FORWARDS = 3
+WATCHED = (12, 12, 768, 512)  # of the model that a watch measures
+WATCH_TIMES, WATCH_MEMORY = 1.5, 1.3  # of a forward pass
 
 
 def model(layers: int, heads: int, width: int, tokens: int) -> Any:
@@ -80,6 +82,44 @@ def results(size: tuple[int, int, int, int] = SIZE) -> list[Result]:
     return [
         Result(f"shares and residuals, {name}", told, f"<= {TIMES:g}", ratio <= TIMES),
         Result("peak memory", f"{found['GiB']:.1f} GiB", f"<= {GIB:g} GiB", found["GiB"] <= GIB),
+    ]
+
+
+def watched(size: tuple[int, int, int, int] = WATCHED) -> list[Result]:
+    """A measured step of a watch against forward passes of the same model, in turn.
+
+    Memory: all weights and the tensors that live at once in the call. A forward pass without
+    gradients is the least that any step of a training needs.
+    """
+    import torch
+
+    import attnverify as av
+    from benchmarks.memory import peak_bytes
+
+    subject, tokens = model(*size), size[-1]
+    ids = torch.randint(512, (1, tokens), generator=torch.Generator().manual_seed(1))
+    watch, step = av.Watch(subject, every=1, tokens=tokens), iter(range(1000))
+
+    @torch.no_grad()
+    def forward() -> None:
+        subject(input_ids=ids)
+
+    def measure() -> None:
+        watch.step(next(step), ids)
+
+    times: dict[object, list[float]] = {forward: [], measure: []}
+    for call in [forward, measure] * (FORWARDS + 1):
+        start = time.perf_counter()
+        call()
+        times[call].append(time.perf_counter() - start)
+    one, other = (sorted(found[1:])[FORWARDS // 2] for found in times.values())  # without the first
+    weights = sum(p.numel() * p.element_size() for p in subject.parameters())
+    share = (weights + peak_bytes(measure)) / (weights + peak_bytes(forward))
+    name = "a measured step of a watch, {} layers, {} heads, width {}, {} tokens".format(*size)
+    told = f"{other / one:.2f} times the time ({other:.2f} s, {one:.2f} s)"
+    return [
+        Result(name, told, f"<= {WATCH_TIMES:g}", other / one <= WATCH_TIMES),
+        Result("its memory", f"{share:.2f} times", f"<= {WATCH_MEMORY:g}", share <= WATCH_MEMORY),
     ]
 
 

@@ -118,6 +118,9 @@ MASK = orbit(lambda x: x / (1 + exp(-x * x)), 1.0, 4)
 MEANS = [1.0]  # token 3 of the tokens 0, 1, 1: the mean of what it sees, token 2 at 2^-k
 for halved in (1.0, 0.5, 0.25):
     MEANS.append((halved + MEANS[-1]) / 3)
+SLOPED = [1.0]  # the same under weights that halve with each step back, where token 2 is (2/3)^k
+for step in range(10):
+    SLOPED.append((2 * (2 / 3) ** step + 4 * SLOPED[-1]) / 7)
 CIRCLE = orbit(lambda r: r * tanh(r * r) / tanh(1), 0.9, 5)
 TURNED = orbit(lambda d: d * tanh((0.5 + d * cos(pi / 6) / 2) ** 2), 1.0, 4)
 A2 = 2 / (1 - exp(-2))
@@ -326,6 +329,19 @@ NUMBERS = {
             TURNED[2],
             TURNED[3],
             TURNED[4],
+        ],
+    ),
+    "decoder-both": (
+        "0.667 0.857 0.444 0.680 0.0173 0.0446 0.00098 1.286 1.531 2.572",
+        [
+            2 / 3,
+            SLOPED[1],
+            4 / 9,
+            SLOPED[2],
+            (2 / 3) ** 10,
+            SLOPED[10],
+            0.5**10,
+            *(SLOPED[k] / (2 / 3) ** k for k in (1, 2, 10)),
         ],
     ),
     "path-accuracy": ("11.08 0.383", [144 / 13, (12 / 13) ** 12]),

@@ -2,6 +2,9 @@
 
 import json
 import math
+import subprocess
+import sys
+import time
 
 import pytest
 import torch
@@ -51,10 +54,10 @@ def test_figures_are_those_of_the_trace(case):
 def trained(watched: bool, path) -> tuple[list[torch.Tensor], torch.Tensor]:
     """Weights after some steps with dropout, and the next random number."""
     model = encoder(dropout=0.2)
-    watch = av.Watch(model, path, every=3) if watched else None
+    watch = av.Watch(model, path, every=20) if watched else None
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     torch.manual_seed(1)
-    for step in range(10):
+    for step in range(200):
         optimizer.zero_grad()
         model(batch(step)).square().mean().backward()
         optimizer.step()
@@ -70,7 +73,7 @@ def test_training_is_the_same_to_the_last_bit(tmp_path):
     )
     assert all(torch.equal(a, b) for a, b in zip(with_watch, without, strict=True))
     assert torch.equal(random, other)
-    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 1 + 4
+    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 1 + 10
 
 
 def test_a_model_of_transformers_is_left_as_it_was():
@@ -104,6 +107,38 @@ def test_a_torn_line_is_dropped_and_no_step_is_doubled(tmp_path):
     assert path.read_bytes() == whole
     steps = [json.loads(line)["step"] for line in path.read_text().splitlines()[1:]]
     assert steps == [0, 1, 2]
+
+
+KILLED = """
+import sys, torch, attnverify as av
+from torch import nn
+torch.manual_seed(0)
+layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+watch = av.Watch(model, sys.argv[1], every=1)
+for step in range(10**6):
+    watch.step(step, torch.randn(1, 5, 8))
+"""
+
+
+def test_killed_while_it_measures_and_resumed(tmp_path):
+    """No step is lost or doubled, wherever the process was killed: twice, at some step."""
+    path = tmp_path / "log.jsonl"
+    for lines in (5, 12):
+        running = subprocess.Popen([sys.executable, "-c", KILLED, str(path)])
+        while running.poll() is None and (not path.exists() or _lines(path) < lines):
+            time.sleep(0.01)
+        running.kill()
+        running.wait()
+    watch = av.Watch(encoder(), path, every=1)
+    steps = [record.step for record in watch.records]
+    assert len(steps) >= 11 and steps == list(range(len(steps)))
+    watch.step(len(steps), batch())
+    assert _lines(path) == len(steps) + 2
+
+
+def _lines(path) -> int:
+    return path.read_bytes().count(b"\n")
 
 
 def test_records_come_back_from_the_log(tmp_path):

@@ -116,7 +116,7 @@ def low_pair(tokens: int) -> Instance:
     return {"logits": _tensor([0.0, 0.0] + [2.0] * (tokens - 2)), "X": X}
 
 
-def two_tokens() -> Instance:
+def pair_at_odds() -> Instance:
     """Two tokens 5 apart with logits 1 apart."""
     return {"logits": _tensor([1.0, 0.0]), "X": _tensor([[0.0, 0.0], [3.0, 4.0]])}
 
@@ -127,7 +127,7 @@ COVARIANCE = (
         right=_variance,
         sizes=tuple({"logits": (n,), "X": (n, d), "D": (1,)} for n, d in ((2, 1), (3, 2), (5, 4))),
         build=_spread,
-        extremal=(two_tokens, partial(low_pair, 3), partial(low_pair, 5)),
+        extremal=(pair_at_odds, partial(low_pair, 3), partial(low_pair, 5)),
     )
     .times(0.9999)
     .but(
