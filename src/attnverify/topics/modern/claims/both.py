@@ -11,10 +11,10 @@ CLAIMS = [
 Causal mask, one head with $W_h = I$, every layer the same, and nothing else in it: no biases after
 the attention, skip connections or normalization. The logit $\ell_{ij}$ of query $i$ and key
 $j \le i$ is any locally Lipschitz function of $x_i$ and $x_j$, another one for each pair $i, j$:
-rotary positions, ALiBi and learned tables are cases. Let $x_1 = \dots = x_m \ne x_{m+1}$ with
-$1 \le m < n$. Let $P^*$ be the attention matrix of $n$ tokens that all equal $x_1$, with the
-logits $\ell^*_{ij}$, let $\pi_i = P^*_{ii}$, and let $\delta_l$ be the diameter after $l$
-layers.
+rotary positions, ALiBi and learned tables of logits are cases. Let
+$x_1 = \dots = x_m \ne x_{m+1}$ with $1 \le m < n$. Let $P^*$ be the attention matrix of $n$ tokens
+that all equal $x_1$, with the logits $\ell^*_{ij}$. Let $\pi_i = P^*_{ii}$, and let $\delta_l$ be
+the diameter after $l$ layers.
 
 - *Rate.* The first $m$ tokens stay, all tokens converge to $x_1$, and
 
@@ -47,9 +47,9 @@ N(X') \le \pi_{m+1} e^D N(X) , \quad
 \frac{1}{1 + (1/\pi_{m+1} - 1)\, e^{D}} \le p \le \frac{1}{1 + (1/\pi_{m+1} - 1)\, e^{-D}} .
 $$
 
-  The first is attained by $x_i = x_1 + u_i y$ if the logits do not depend on the tokens, the other
-  two with every $D$. The sum $S$ of the $D$ of all layers is finite, and
-  $e^{-S} \le \lambda \le e^{(1 - \pi_{m+1}) S}$.
+  The first is attained by $x_i = x_1 + u_i y$ if the logits do not depend on the tokens, so that
+  $D = 0$. The other two are attained with every $D \ge 0$. The sum $S$ of the $D$ of all layers
+  is finite, and $e^{-S} \le \lambda \le e^{(1 - \pi_{m+1}) S}$.
 - *Relative positions.* If $\ell^*_{ij} = \ell(i - j)$, then
 
 $$
@@ -73,9 +73,10 @@ $$
 \bigl( q_p \cdot k_p \cos t\theta_p + q_p \times k_p \sin t\theta_p \bigr) .
 $$
 
-- *A learned table* may give a later token the larger weight. For $n = 3$ let rows 2 and 3 of the
-  attention matrix be $(\frac12, \frac12, 0)$ and $(\frac1{20}, \frac1{20}, \frac9{10})$ whatever
-  the tokens are. From the tokens $0, 1, 1$ the ratio of diameters tends to $\frac9{10}$.
+- *A learned table* of logits may give a later token the larger weight. For $n = 3$ let rows 2
+  and 3 of the attention matrix be $(\frac12, \frac12, 0)$ and
+  $(\frac1{20}, \frac1{20}, \frac9{10})$ whatever the tokens are. From the tokens $0, 1, 1$ the
+  ratio of diameters tends to $\frac9{10}$.
 """,
         here="statement and proof",
         sources=(
