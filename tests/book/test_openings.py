@@ -315,6 +315,14 @@ NUMBERS = {
             0.9975 * 0.0025,
         ],
     ),
+    "watch-training": (
+        "0.995 0.0025 0.034 0.005 0.909 0.045 0.367 0.082 0.576 0.212 0.975 0.244",
+        [
+            value
+            for weight, other, score in ((*weights(z, 0, 0)[:2], z) for z in (6, 3, 1))
+            for value in (weight, other, entropy(score, 0, 0), weight * (1 - weight))
+        ],
+    ),
     "initialization": ("0.6", [(0.5 + 1) / (1 + 0.5 + 1)]),
     "architectures": ("0.095", [sqrt(2 / 220)]),
     "circle": ("0.791 0.577 0.243 0.000009", [CIRCLE[1], CIRCLE[2], CIRCLE[3], CIRCLE[5]]),
