@@ -147,7 +147,7 @@ def loss(p: Parameters, words: Tensor, kind: Kind, kept: list[Seen] | None = Non
 def clip(p: Parameters, words: Tensor, kind: Kind) -> None:
     """Scale queries, layer after layer, so that no score at these windows is above CLIP.
 
-    As :func:`attnverify.clip_scores` does.
+    As :func:`attnverify.inspection.clip_scores.clip_scores` does.
     """
     with torch.no_grad():
         logits(p, words[:, :-1], kind, largest=CLIP)
@@ -160,7 +160,7 @@ def measure(p: Parameters, words: Tensor, kind: Kind) -> Row:
     """Loss, size of the gradient, and by layer what a watch measures; in float64.
 
     gradient: Euclidean norm over all parameters; score: the largest in size; pairs: for each head
-    the gauge's share and the gradient of its query-key matrix, see :func:`_pairs`.
+    the gauge's share and the gradient of its query-key matrix, over the same weights of rows.
     """
     wide = {name: value.detach().double().requires_grad_() for name, value in p.items()}
     kept: list[Seen] = []

@@ -22,12 +22,12 @@ Bounds = dict[int, Tensor]
 def clip_scores(model: nn.Module, batch: Any, largest: float | int = 30.0) -> Tensor:
     """Scale queries so that no score of these tokens is larger than ``largest`` in size.
 
-    model, batch: as for :class:`attnverify.Watch`, but all texts of the batch are used. The factor
-    of a head is min(1, largest / (|q| |k| scale)) with its longest query and its longest key, and
-    multiplies the weights and biases of its queries in place, layer after layer. So the bound holds
-    to rounding, with rotary positions, too. (A layer that comes back at other depths is scaled at
-    each; its first scores may change afterwards.) Other tokens may have larger scores: call it
-    again after every step.
+    model, batch: as for :class:`attnverify.inspection.watch.Watch`, but all texts of the batch are
+    used. The factor of a head is min(1, largest / (|q| |k| scale)) with its longest query and its
+    longest key, and multiplies the weights and biases of its queries in place, layer after layer.
+    So the bound holds to rounding, with rotary positions, too. (A layer that comes back at other
+    depths is scaled at each; its first scores may change afterwards.) Other tokens may have larger
+    scores: call it again after every step.
 
     Returns the factors (layers, heads), 1 where nothing was done; a layer that comes back at other
     depths stands once. Raises InputError for a model that cannot be read, or that normalizes its
