@@ -266,6 +266,6 @@ def test_experiments_that_ask_for_more_say_so(name):
 def test_verify_and_show_know_measured_evidence(run, monkeypatch):
     register(monkeypatch)
     done = run("verify", TOY.claim, "--jobs", "1")
-    assert done.returncode == 0 and "1 verified; 1 of 1 twins rejected" in done.stdout
+    assert done.returncode == 0 and "1 criterion met; 1 of 1 twins rejected" in done.stdout
     done = run("show", TOY.claim, "--checks")
     assert "measured here: the toy" in done.stdout and "at most 2" in done.stdout

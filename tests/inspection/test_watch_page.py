@@ -64,6 +64,20 @@ def test_a_log_that_is_being_written(tmp_path):
     assert ran(path)[0] == 0 and Log.of(path).records == []
 
 
+def test_a_training_that_diverged_has_a_page(tmp_path):
+    """Figures that are not defined are null in the log, and named so in the page."""
+    path = tmp_path / "log.jsonl"
+    logged(path, 2)
+    lines = path.read_text().splitlines()
+    body = json.loads(lines[-1])
+    body["layers"][0] |= {"residual": None}
+    body["layers"][0]["heads"][0] |= dict.fromkeys(body["layers"][0]["heads"][0])
+    path.write_text("\n".join([*lines[:-1], json.dumps(body)]) + "\n")
+    assert ran(path)[0] == 0
+    html = (tmp_path / "log.html").read_text()
+    assert "not defined" in html and "nan" not in html.partition("<table")[0].partition("<svg")[2]
+
+
 def test_long_logs_are_thinned(tmp_path):
     records = logged(tmp_path / "log.jsonl", 150).records
     shown = watch_page.thinned(records)

@@ -38,7 +38,7 @@ LAST = 10  # measurements at the end whose mean loss is the final loss
 #: Learning rates: the best of a pilot, and those at which it failed.
 HEALTHY = {True: 3e-3, False: 1e-3}  # by norm_first
 FAILING = {True: (3e-2, 6e-2), False: (1e-2, 2e-2)}
-BORDER = (3e-3, 3.5e-3, 4e-3, 4.5e-3, 5e-3)  # of post-norm, where some seeds fail and some do not
+BORDER = (3e-3, 3.5e-3, 4e-3, 4.5e-3, 5e-3)  # of post-norm, in between; some failed in the pilot
 SEEDS = 5
 
 # ------------------------------------------------------------------ the decoder

@@ -99,10 +99,11 @@ class Watch:
 
     model: a module of ``transformers`` of a family in ``attnverify.inspection.families.FAMILIES``
     or a ``torch.nn.TransformerEncoder``, also inside ``torch.compile`` or a wrapper with an
-    attribute ``module``. log: a file of JSON lines, made or gone on with; None keeps records in
-    memory alone. every: steps from one measurement to the next. tokens: of the text at most.
-    writer: gets the means over heads as well, by ``add_scalar(name, value, step)``, as the
-    ``SummaryWriter`` of ``torch.utils.tensorboard`` has it.
+    attribute ``module``. log: a file of JSON lines, made or gone on with; a step that it has is not
+    measured again, so each training needs its own; None keeps records in memory alone. every: steps
+    from one measurement to the next. tokens: of the text at most. writer: gets the means over heads
+    as well, by ``add_scalar(name, value, step)``, as the ``SummaryWriter`` of
+    ``torch.utils.tensorboard`` has it.
 
     Raises InputError for a model that cannot be read, and for a log of another model.
 

@@ -6,6 +6,7 @@ the training goes on.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
@@ -17,6 +18,7 @@ from attnverify.inspection.watch import Layer, Log, Measured
 
 KIND = ": watch"  # how the title ends
 MOST = 60  # steps that a figure shows
+LEAST = 1e-12  # what a figure shows of smaller values, and of 0
 
 #: Name to title and how a layer is told by one number: the worst of its heads.
 FIGURES: dict[str, tuple[str, Callable[[Layer], float]]] = {
@@ -73,9 +75,10 @@ def figures(records: Sequence[Measured]) -> list[str]:
     labels = [str(record.step) for record in shown]
     for title, told in FIGURES.values():
         values = [[told(layer) for layer in record.layers] for record in shown]
-        found.append(drawings.line(f"{title}, worst layer", labels, list(map(min, values)), "step"))
+        worst = [math.log10(max(LEAST, min(each))) for each in values]
+        found.append(drawings.line(f"{title}, worst layer, log10", labels, worst, "step"))
         cells = [
-            {"layer": layer, "head": place, "value": value}
+            {"layer": layer, "head": place, "value": value if math.isfinite(value) else None}
             for place, each in enumerate(values, 1)
             for layer, value in enumerate(each, 1)
         ]

@@ -34,9 +34,9 @@ FINDINGS = (
     (
         "A published bound for many heads is false for wide layers.",
         "Theorem 2.3 of {cite}`dong2021`, arXiv version 1, as read here, {claim}`fails "
-        "<collapse.multi-head-as-printed>` for some layers of two heads. The curve divides the "
-        "largest residual that is possible, for small scores, by the printed bound; from width "
-        "{claim}`15,874 <collapse.multi-head-small-width>` on it is above 1, and the bound false. "
+        "<collapse.multi-head-as-printed>` for some layers of two heads. The curve is the "
+        "worst residual, for small scores, over the printed bound. From width "
+        "{claim}`15,874 <collapse.multi-head-small-width>` on it is above 1, so the bound fails. "
         "{doc}`What is true instead </notebooks/collapse-width>`.",
     ),
     (
@@ -47,10 +47,10 @@ FINDINGS = (
         "cost of about seven forward passes.",
     ),
     (
-        "In three trained models, long paths have a small net share.",
-        "Most paths take a head in more than half of the layers (squares). Their net share of what "
-        "distinguishes the tokens of the output is below 13 percent in size (dots, one a text). "
-        "Attention is held fixed, and parts may cancel. The models are {claim}`a sentence encoder, "
+        "In three trained models, long paths add up to little.",
+        "Most paths take a head in more than half of the layers (squares). Added up with their "
+        "signs, they make less than 13 percent of the differences of output tokens (dots, one a "
+        "text). Attention is held fixed. The models are {claim}`a sentence encoder, "
         "an ALBERT and a small decoder <experiment.three-models>`.",
     ),
 )

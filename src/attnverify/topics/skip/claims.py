@@ -10,12 +10,16 @@ CLAIMS = [
         title="With skip connections collapse can be avoided at every depth",
         kind="theorem",
         statement=r"""
-If $W_{QK,h} = 0$ for every head, then for all $W_h$ and all biases a layer with a skip connection
-and without a mask leaves the residual unchanged:
+Let $\mathrm{SA}(X)$ be what the attention of a layer without a mask returns for the tokens $X$.
+Head $h$ has the query-key map $W_{QK,h}$ and the value map $W_h$, which includes the output map. If
+$W_{QK,h} = 0$ for every head, then for all $W_h$ and all biases the layer with a skip connection
+leaves the residual unchanged:
 $X + \mathrm{SA}(X) - \mathbf 1 \overline{(X + \mathrm{SA}(X))} = X - \mathbf 1 \bar x$, where
 $\bar x$ is the mean of the tokens, as a row, and the overline means the same for
-$X + \mathrm{SA}(X)$. These parameters have $\beta = 0$ for
-$\beta = \max_h \lVert W_{QK,h} \rVert_1 \lVert W_h \rVert_{1,\infty}$.
+$X + \mathrm{SA}(X)$. Let $\lVert A \rVert_1$ be the largest column sum of absolute values and
+$\lVert A \rVert_\infty$ the largest row sum, with
+$\lVert A \rVert_{1,\infty} = \sqrt{\lVert A \rVert_1 \lVert A \rVert_\infty}$. Then
+$\beta = \max_h \lVert W_{QK,h} \rVert_1 \lVert W_h \rVert_{1,\infty}$ is 0 for these parameters.
 """,
         sources=(Source(DONG, "Claim 3.1"),),
         uses=("attention.qk-reduction",),

@@ -349,7 +349,7 @@ $s_{ij} = q_i R_{ij}\, k_j^\top/\sqrt{d_{qk}}$, with $\lVert R_{ij} \rVert_2 \le
 position, or $I$). Let
 $B = \max_i \lVert q_i \rVert_2 \max_j \lVert k_j \rVert_2/\sqrt{d_{qk}}$, let $\tau > 0$, and put
 $t = \min(1, \tau/B)$ (1 if $B = 0$). Multiply all queries by $t$, which multiplies all scores by
-$t$.
+$t$. Nothing is added to the scores; a mask, if there is one, leaves a row the tokens that it sees.
 
 - Afterwards no score of these tokens is larger than $\tau$ in size.
 - The entropy of no row falls: for a row $a = \operatorname{softmax}(t s)$ the entropy has in $t$
