@@ -428,9 +428,10 @@ def test_an_edit_deep_in_the_package_reaches_what_depends_on_it(tmp_path, source
     claims = {"lower-bound", "eigenspectrum", "spread", "spectral"}
     rows = {"walk.row", "localization.softmax-row", "localization.both-collapses"}
     rows |= {"walk.moments", "walk.limit"}  # whose checks are in the file of walk.row's
-    models = {"experiment.three-models"}  # reports tell how far an entropy is from its floor
+    # Reports tell how far an entropy is from its floor, and trainings have their model's text there.
+    models = {"experiment.three-models", "experiment.training-failures"}
     names = ("covariance", "covariance-trace", "softmax-jacobian", "query-key-gradient")
-    names += ("loss-gradient", "queries-and-keys", "gradient-over-depth")
+    names += ("loss-gradient", "queries-and-keys", "gradient-over-depth", "clipped-scores")
     training = {f"training.{name}" for name in names}  # in the file of v(H)
     assert ids == {f"entropy.{name}" for name in claims} | rows | models | training
     assert chapters == {
@@ -442,6 +443,7 @@ def test_an_edit_deep_in_the_package_reaches_what_depends_on_it(tmp_path, source
         "path-accuracy",
         "trained-models",
         "query-key-gradient",
+        "watch-training",
     }
     ids, _ = dependents(sources, edited(tmp_path / "norms", "attnverify.mathematics.norms"))
     assert {id for id in registry if id.startswith("norms.")} <= ids
