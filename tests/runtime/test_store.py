@@ -428,7 +428,7 @@ def test_an_edit_deep_in_the_package_reaches_what_depends_on_it(tmp_path, source
     claims = {"lower-bound", "eigenspectrum", "spread", "spectral"}
     rows = {"walk.row", "localization.softmax-row", "localization.both-collapses"}
     rows |= {"walk.moments", "walk.limit"}  # whose checks are in the file of walk.row's
-    # Reports tell how far an entropy is from its floor, and trainings have their model's text there.
+    # Reports tell how far an entropy is from its floor; trainings have their text from there.
     models = {"experiment.three-models", "experiment.training-failures"}
     names = ("covariance", "covariance-trace", "softmax-jacobian", "query-key-gradient")
     names += ("loss-gradient", "queries-and-keys", "gradient-over-depth", "clipped-scores")
