@@ -314,9 +314,9 @@ def test_trained_weights_count(tmp_path, sources):
         assert weights_of(name) in sources.reached(starts_of_claim(f"experiment.{name}"))
     ids, chapters = dependents(sources, edited(tmp_path, weights_of("small-decoder"), "x"))
     # the last one imports the module that names the weights
-    reading = {"small-decoder", "three-models", "real-spectra"}
+    reading = {"small-decoder", "three-models", "real-spectra", "training-failures"}
     assert ids == {f"experiment.{name}" for name in reading}
-    assert chapters == {"trained-models", "path-accuracy"}
+    assert chapters == {"trained-models", "path-accuracy", "watch-training"}
 
 
 def test_weights_that_a_cell_reads_count(sources):
