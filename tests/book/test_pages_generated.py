@@ -285,25 +285,11 @@ def test_figures_of_the_practice_page_are_those_of_the_tables(pages):
     layers = [r for r in av.experiments.committed("three-models").rows if r["kind"] == "layer"]
     residuals = [value for row in layers for value in row["residual"]]
     assert f"it is {min(residuals):.2f} to {max(residuals):.2f} in every layer" in words
-    stacks = [r for r in av.experiments.committed("architectures").rows if r["layer"] == 12]
-    whole = {
-        r["model"]: r["mean"] for r in stacks if r["variant"] == "attention + skip + mlp + norm"
-    }
-    usual = whole["BERT-base"]
-    alone = {r["model"]: r["mean"] for r in stacks if r["variant"] == "attention + skip"}
-    twice = alone["BERT-base, deviation 0.04"]
-    least, most = (f"{end:.1g}" for end in (min(twice), max(twice)))
-    skip = f"{min(alone['BERT-base']):.2f} to {max(alone['BERT-base']):.2f}"
-    full = f"{min(usual):.2f} to {max(usual):.2f}"
-    estimate = lambda sigma: (1 + (0.57**-2 - 1) * (1 + sigma**4 * 768**2) ** 12) ** -0.5  # noqa: E731
-    assert f"| 0.02 | {estimate(0.02):.2f} | {skip} | {full} |" in words
-    assert max(whole["BERT-base, deviation 0.04"]) < 0.005
-    assert f"| 0.04 | {estimate(0.04):.1g} | {least} to {most} | below 0.005 |" in words
 
 
 def test_code_of_the_practice_page_logs_the_relative_residual(pages):
     """The two columns, with and without the first token, of the states that the model returns."""
-    code, _ = re.findall(r"```python\n(.*?)```", pages["practice.md"], re.S)
+    code, _, _ = re.findall(r"```python\n(.*?)```", pages["practice.md"], re.S)
     model, ids = modelzoo.model("bert").double(), torch.tensor([[3, 4, 5, 6]])
     found = {"model": model, "inputs": {"input_ids": ids}}
     exec(code, found)
@@ -318,9 +304,17 @@ def test_code_of_the_practice_page_logs_the_relative_residual(pages):
     assert len(found["rows"]) == len(states), "a hook is left"
 
 
+def test_code_of_the_practice_page_estimates_an_initialization(pages, capsys):
+    """A cosine before the first of twelve layers and after each; they rise."""
+    _, code, _ = re.findall(r"```python\n(.*?)```", pages["practice.md"], re.S)
+    exec(code, {})
+    cosines = json.loads(capsys.readouterr().out)
+    assert len(cosines) == 13 and cosines[0] == 0 and cosines == sorted(cosines)
+
+
 def test_code_of_the_practice_page_watches_a_training(pages, tmp_path, monkeypatch, capsys):
     """Its log has a line for every hundredth step, and no head has fallen where nothing changed."""
-    _, code = re.findall(r"```python\n(.*?)```", pages["practice.md"], re.S)
+    _, _, code = re.findall(r"```python\n(.*?)```", pages["practice.md"], re.S)
     monkeypatch.chdir(tmp_path)
     batches = [{"input_ids": torch.tensor([[3, 4, 5, 6]])}] * 201
     exec(code, {"model": modelzoo.model("bert"), "batches": batches})
