@@ -113,9 +113,7 @@ def test_a_file_of_somebody_else_is_not_replaced(tmp_path):
 
 
 def test_means_go_to_a_writer():
-    """Of TensorBoard, whose file has what the record has, in float32."""
-    board = pytest.importorskip("torch.utils.tensorboard")
-    assert hasattr(board.SummaryWriter, "add_scalar")
+    """Residual and diameter of each layer, and the means over its heads."""
     told = {}
 
     class Writer:
@@ -130,6 +128,7 @@ def test_means_go_to_a_writer():
 
 
 def test_tensorboard_reads_what_was_written(tmp_path):
+    """Its file has what the record has, in float32."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from torch.utils.tensorboard import SummaryWriter
 

@@ -80,6 +80,7 @@ def test_missing_records_and_twins_are_partial():
         ("verified", "verified", "verified"),
         ("partial", "verified", "partial"),
         ("failed", "verified", "partial"),
+        ("failed", "criterion met", "partial"),  # an experiment rests on theorems, too
         ("refuted", "verified", "verified"),  # what is used is its counterexample
         ("failed", "failed", "failed"),
     ],

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import product
+from statistics import median_high
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from attnverify.experiments.engine.agreement import significant
 from attnverify.experiments.engine.model import Answer, Experiment, Rerun, Row, Settings, all_of
 from attnverify.experiments.engine.train import Parameters, Plan, stream, train
 from attnverify.experiments.trained_models.decoder import corpus, windows
-from attnverify.inspection.watch import distances_of, layer_of
+from attnverify.inspection.watch import diameters_of, distances_of, layer_of, share_of
 from attnverify.mathematics import clipping
 from attnverify.support.verdict import Verdict
 
@@ -202,11 +203,11 @@ def _pairs(seen: Seen, by_score: Tensor, by_value: Tensor, W_V: Tensor) -> list[
     nuclear norm of the gradient times sqrt(d_qk) over the sum of the weights, is at most the first.
     """
     X, P = seen.X.detach(), seen.P.detach()
-    sizes = torch.stack([distances_of(x).tril().amax(-1).cummax(0).values for x in X])
+    seen_keys = torch.ones(P.shape[-2:], dtype=torch.bool).tril()
+    sizes = torch.stack([diameters_of(distances_of(x), seen_keys)[0] for x in X])
     below = (by_value @ _by_head(W_V).mT).norm(dim=-1)  # (windows, heads, n)
     weights = below * (X.norm(dim=-1) * sizes.square())[:, None]
-    largest = P.amax(-1).clamp_min(0.5)
-    share = (weights * largest * (1 - largest)).sum((0, 2)) / weights.sum((0, 2))
+    share = (weights * share_of(P)).sum((0, 2)) / weights.sum((0, 2))
     gradient = torch.einsum("bni,bhnm,bmj->hij", X, by_score, X)
     size = torch.linalg.matrix_norm(gradient, "nuc") / weights.sum((0, 2))
     return torch.stack([share, size], -1).tolist()
@@ -247,14 +248,14 @@ def _rounded(values: Iterable[float]) -> list[float | None]:
 
 # ------------------------------------------------------------------ the runs
 
-FULL_ATTENTION, CLIPPED, NONE = {}, {"clip": True}, {"attention": False}
+FORMS: tuple[dict[str, bool], ...] = ({}, {"clip": True}, {"attention": False})
 BEGINNINGS, ANEW, BEGIN = 6, 4, 40  # short trainings in the table, and in the sample
 
 
 def plans(seeds: Iterable[int]) -> Iterator[tuple[Kind, float, int]]:
     """Decoders, learning rates and seeds of the table."""
     seeds = list(seeds)
-    for first, form, seed in product((True, False), (FULL_ATTENTION, CLIPPED, NONE), seeds):
+    for first, form, seed in product((True, False), FORMS, seeds):
         for rate in (HEALTHY[first], *FAILING[first]):
             yield Kind(first, **form), rate, seed
     for rate, seed in product(BORDER, seeds):
@@ -353,7 +354,7 @@ class Table:
 
 
 def two_ways(table: Table, swapped: bool = False) -> Answer:
-    """Pre-norm fails with low entropy, post-norm with a low residual; neither with both."""
+    """Pre-norm ends with low entropy, post-norm with a low residual, and neither with both."""
     answers: list[Answer] = []
     for first in (True, False):
         for key in table.failing(first):
@@ -390,10 +391,11 @@ def judge(rows: list[Row], *parts: Callable[[Table], Answer]) -> Verdict:
         return Verdict(None, "only the full setting is judged", cases=0)
     held = all_of(part(table) for part in parts or (two_ways, sound, early, remedies))
     ahead = [each for each in table.ahead() if each is not None]
+    lead = f", median {median_high(ahead)} steps ahead of the loss" if ahead else ""
     argument = (
-        f"alarm in {len(ahead)} of {len(table.ahead())} failing runs, median "
-        f"{sorted(ahead)[len(ahead) // 2]} steps ahead of the loss; clipping lowers the final loss "
-        f"by {table.gain(True):.3f} (pre-norm) and {table.gain(False):.3f} (post-norm)"
+        f"alarm in {len(ahead)} of {len(table.ahead())} failing runs{lead}; "
+        f"clipping lowers the final loss by {table.gain(True):.3f} (pre-norm) "
+        f"and {table.gain(False):.3f} (post-norm)"
     )
     return Verdict(held, argument, cases=len(table.runs))
 

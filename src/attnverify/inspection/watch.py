@@ -361,8 +361,7 @@ def layer_of(X: Tensor, P: Tensor, valid: Tensor | None) -> Layer:
     distances = distances_of(centered)
     sizes, several = diameters_of(distances, (P != 0).any(0))  # NaN is not hidden
     H = torch.special.entr(P).sum(-1)[:, several]
-    P = P.amax(-1)[:, several].clamp_min(0.5)
-    share = P * (1 - P)
+    share = share_of(P)[:, several]
     rows = zip(
         H.mean(-1).tolist(),
         H.amin(-1).tolist(),
@@ -372,6 +371,16 @@ def layer_of(X: Tensor, P: Tensor, valid: Tensor | None) -> Layer:
     )
     residual = float(centered.norm()) / float(X.norm())
     return Layer(residual, float(distances.max()), tuple(Head(*row) for row in rows))
+
+
+def share_of(P: Tensor) -> Tensor:
+    """P (1 - P) of each row of weights, with P = max(1/2, its largest weight); (..., rows).
+
+    :func:`attnverify.mathematics.gradients.weight_variance` keeps more digits near 0 from logits,
+    in time cubic in the number of tokens.
+    """
+    largest = P.amax(-1).clamp_min(0.5)
+    return largest * (1 - largest)
 
 
 def distances_of(X: Tensor) -> Tensor:

@@ -71,7 +71,7 @@ def standings(registry: Registry, alone: Mapping[str, Standing]) -> dict[str, St
             status = alone[ancestor].status
             if status not in ("verified", "refuted"):
                 weak.append(f"rests on {ancestor}: {status}")
-        if standing.status == "verified" and weak:
+        if standing.status in ("verified", "criterion met") and weak:
             standing = Standing("partial", tuple(weak))
         out[id] = standing
     for id, standing in out.items():

@@ -34,8 +34,8 @@ def _largest_clipped(Q, K):
     return _largest((factor * Q) @ ops.transpose(K) * scale)
 
 
-def _limit(Q, K, of: float = LIMIT):
-    return ops.constant(of, Q) + 0 * ops.sum(Q, (-2, -1))
+def _limit(Q, K):
+    return ops.constant(LIMIT, Q) + 0 * ops.sum(Q, (-2, -1))
 
 
 def aligned() -> Instance:
