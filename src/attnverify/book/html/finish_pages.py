@@ -4,6 +4,7 @@
 - Only the search page loads the search index, which leaves out what it would have twice.
 - Names, operators and brackets of code are in the color of its text, without an element each.
 - Pictures say how large they are, so the text does not jump when they arrive.
+- Sections say about how high they are, so that a phone lays out those in view alone.
 - A page waits for one style sheet (:mod:`attnverify.book.html.style_sheet`) and for no script that
   can wait; these run in their order when the page has been read.
 - Markup that axe-core objects to is mended (:mod:`attnverify.book.sphinx.private_interfaces`).
@@ -20,7 +21,7 @@ from functools import cache
 from pathlib import Path
 
 from attnverify.book.html import style_sheet
-from attnverify.book.sphinx.private_interfaces import MENDS
+from attnverify.book.sphinx.private_interfaces import MENDS, SCRIPT_MENDS
 from attnverify.support.files import write_text
 
 ICON_SCRIPT = re.compile(r'[ \t]*<script defer[^>]*src="[^"]*fontawesome\.js[^"]*"></script>\n?')
@@ -36,6 +37,20 @@ SVG_SIZE = re.compile(r'<svg\b[^>]*?\bwidth="([\d.]+)pt"[^>]*?\bheight="([\d.]+)
 #: Inline scripts of a page set what this one declares, so it is not put off.
 DECLARES = "documentation_options.js"
 SCRIPT = re.compile(rf'<script (?!defer)(?=[^>]*\bsrc=")(?![^>]*{DECLARES})')
+SECTION = re.compile(r"<section\b|</section>")
+HIDDEN = re.compile(
+    r'<span class="katex-mathml">.*?</math></span>|<details.*?</details>|<(script|style).*?</\1>',
+    re.S,
+)
+TAG = re.compile(r"<[^>]*>")
+#: What a section holds and the pixels that it takes, about: more than it has, at a width of 360.
+HEIGHTS = {
+    r"<details": 40,
+    r'class="katex-display': 60,
+    r"<tr\b": 40,
+    r"<(?:img|figure|iframe)\b": 300,
+    r"<(?:p|li|dt|dd|h\d)\b": 30,
+}
 PIXELS_PER_POINT = 4 / 3  # CSS: 96 pixels and 72 points to the inch
 
 
@@ -50,6 +65,9 @@ def finish(root: Path) -> None:
         write_text(file, style_sheet.with_one_sheet(text, file.parent, static, used))
     if (index := root / "searchindex.js").is_file():
         write_text(index, without_entries(index.read_text(encoding="utf-8")))
+    for name, (wrong, right) in SCRIPT_MENDS.items():
+        for script in root.rglob(name):
+            write_text(script, script.read_text(encoding="utf-8").replace(wrong, right))
     for path in [*root.rglob("*.map"), *root.rglob("fontawesome.js*")]:
         path.unlink(missing_ok=True)
 
@@ -62,7 +80,7 @@ def finished(file: Path) -> str:
     if file.name != "search.html":
         text = SEARCH_SCRIPTS.sub("", text).replace("</head>", NO_SEARCH, 1)
         text = SCRIPT.sub("<script defer ", text)
-    return with_sizes(text, file.parent)
+    return with_heights(with_sizes(text, file.parent))
 
 
 def without_entries(index: str) -> str:
@@ -70,6 +88,32 @@ def without_entries(index: str) -> str:
     start, end = "Search.setIndex(", ")"
     data = json.loads(index.strip().removeprefix(start).removesuffix(end))
     return f"{start}{json.dumps(data | {'indexentries': {}}, separators=(',', ':'))}{end}\n"
+
+
+def with_heights(page: str) -> str:
+    """The page with a custom property ``--height`` on each section below its title.
+
+    A section that is taller than it says lies over the next one until it is in view, so the number
+    should rather be too large.
+    """
+    parts, depth, end = [], 0, 0
+    for found in SECTION.finditer(page):
+        opens = found[0] != "</section>"
+        depth += 1 if opens else -1
+        if (opens and depth == 2) or (not opens and depth == 1):
+            parts.append(page[end : found.start()])
+            end = found.start()
+    parts.append(page[end:])
+    for k in range(1, len(parts) - 1, 2):
+        height = f"<section style=\"--height: {_height(parts[k])}px\""
+        parts[k] = parts[k].replace("<section", height, 1)
+    return "".join(parts)
+
+
+def _height(section: str) -> int:
+    shown = HIDDEN.sub("", section)
+    pictures = sum(pixels * len(re.findall(what, section)) for what, pixels in HEIGHTS.items())
+    return len(" ".join(TAG.sub("", shown).split())) + pictures
 
 
 def with_sizes(page: str, folder: Path) -> str:

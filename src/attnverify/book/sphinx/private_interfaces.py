@@ -44,6 +44,11 @@ TEXTS = (
         "theme/pydata_sphinx_theme/static/webpack-macros.html",
         "scripts/fontawesome.js",
     ),
+    (
+        "pydata_sphinx_theme",
+        "theme/pydata_sphinx_theme/static/scripts/pydata-sphinx-theme.js",
+        ".forEach(e=>{e.tabIndex=e.scrollWidth>e.clientWidth||",
+    ),
 )
 #: Markup of the theme and of docutils that axe-core objects to, and what takes its place, as
 #: regular expressions. Where one no longer fits, tests/test_accessibility.py names the page.
@@ -68,6 +73,20 @@ MENDS = (
     # A deprecated role, which a list cannot hold.
     (' role="doc-biblioentry"', ' role="listitem"'),
 )
+
+#: Parts of the theme's scripts and what takes their place. Where one no longer fits, pages are laid
+#: out whole, and slowly. The theme measures all code and outputs while a page loads, one after the
+#: other, to learn which can be scrolled by key; here each can until it is in view and is measured.
+SCRIPT_MENDS = {
+    "pydata-sphinx-theme.js": (
+        ".forEach(e=>{e.tabIndex=e.scrollWidth>e.clientWidth||e.scrollHeight>e.clientHeight?0:-1})",
+        ".forEach(e=>{e.hasAttribute('tabindex')||(e.tabIndex=0);(window.attnverifySeen||("
+        "window.attnverifySeen=new IntersectionObserver(found=>{const seen=found.filter(x=>"
+        "x.isIntersecting).map(x=>x.target),wide=seen.map(e=>e.scrollWidth>e.clientWidth||"
+        "e.scrollHeight>e.clientHeight);seen.forEach((e,i)=>{window.attnverifySeen.unobserve(e);"
+        "e.tabIndex=wide[i]?0:-1})}))).observe(e)})",
+    ),
+}
 
 
 def missing() -> list[str]:
