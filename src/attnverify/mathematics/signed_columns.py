@@ -55,42 +55,59 @@ def width_constant(R, W_QK, W, key_width: int):
     return width_factor(D, ops.constant(W.shape[-1], R) + 0 * D) * sizes / ops.root(key_width, R)
 
 
-# ---------------------------------------------------------------- quantities of the proof, in balls
+# ---------------------------------------------------------------- quantities of the proof
 
 
 def log_raised(s, D):
     """Factor u(s) = log(1 + s (e^D - 1))/D: a share s raised by e <= D grows by at most u(s) e."""
-    return (1 + s * D.expm1()).log() / D
+    return ops.log1p(s * ops.expm1(D)) / D
 
 
 def edge(D):
     """The m from which on the slope of the logistic function is at its largest at distance D."""
-    grown = D.expm1()
-    return 1 - 2 * (D * D.exp() - grown) / grown**2
+    grown = ops.expm1(D)
+    return 1 - 2 * (D * ops.exp(D) - grown) / ops.square(grown)
 
 
 def slope_before(m, D):
-    """Bound 1/(1 + m^2/4) on the slope l at any m."""
-    return 1 / (1 + m * m / 4)
+    """Bound 1/(1 + m^2/4) on the slope l, at any m and D."""
+    return 4 / (4 + ops.square(m))
 
 
 def slope_beyond(m, D):
     """Slope l = 2 (1 - m^2) (e^D - 1) / (D (2 + (1 - m)(e^D - 1))), from :func:`edge` on."""
-    grown = D.expm1()
-    return 2 * (1 - m * m) * grown / (D * (2 + (1 - m) * grown))
+    grown = ops.expm1(D)
+    return 2 * (1 - ops.square(m)) * grown / (D * (2 + (1 - m) * grown))
+
+
+def token_weights(base, v, D):
+    """Weights w (..., tokens): 2 |(P - p) v| <= sum_j w_j |e_j| for P = softmax(base + e).
+
+    base: (..., tokens); v: entries 1, -1 and 0, of both signs, mean m >= 0 under p; D: (...),
+    osc e, with 0 in the range of e. The slope is bounded by :func:`slope_before`.
+    """
+    p = ops.softmax(base)
+    m, D = ops.sum(p * v, -1, keepdims=True), D[..., None]
+    flat, slope = 1 - ops.square(m), slope_before(m, D)
+    up, down = 2 * p / (1 + m), 2 * p / (1 - m)
+    raised = ops.maximum(slope * up, flat * log_raised(up, D))
+    zeros = ops.maximum(slope * up, flat * down)
+    zeros = ops.maximum(zeros, 2 * heads.kappa(D) * slope * m * up / (1 - m))
+    plus, minus = v * (v + 1) / 2, v * (v - 1) / 2
+    return plus * raised + minus * slope * log_raised(down, D) + (1 - v * v) * zeros / 2
 
 
 def total_weight(m, V, slope, D, plus: int, minus: int):
-    """Bound on twice the sum of the weights of all tokens, for ``plus`` and ``minus`` signs.
+    """Bound on the sum of all weights, for ``plus`` and ``minus`` signs.
 
     m >= 0: mean of v under the base; V = h/(y + h) with y the mass of the minus tokens and h half
     of that of the zeros; slope: a bound on l. It is to be at most sqrt(2 (plus + minus)).
     """
-    flat, rest = 1 - m * m, (1 - m) / (1 + m)
+    flat, rest = 1 - ops.square(m), (1 - m) / (1 + m)
     share = 1 - V * rest
     up = slope * plus * log_raised(share / plus, D)
     if plus == 1:
-        up = (slope * share).max(flat * log_raised(share, D))
+        up = ops.maximum(slope * share, flat * log_raised(share, D))
     down = slope * minus * log_raised((1 - V) / minus, D)
     rising = 2 * heads.kappa(D) * m * slope / (1 + m)
-    return up + down + V * (slope * rest).max(flat).max(rising)
+    return up + down + V * ops.maximum(ops.maximum(slope * rest, flat), rising)

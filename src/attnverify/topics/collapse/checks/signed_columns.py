@@ -28,7 +28,7 @@ from attnverify.topics.shared.layer_instances import bounded_layer, oscillations
 
 
 def two_signs(size: float) -> Instance:
-    """Instance of two tokens, v = (1, -1) and one row (size, -size), whose v moves by tanh(size)."""
+    """Instance of two tokens, v = (1, -1) and the row (size, -size): v moves by tanh(size)."""
     return {**best_constant.one_row(size), "v": torch.tensor([1.0, -1.0], dtype=torch.float64)}
 
 
@@ -82,6 +82,69 @@ COLUMNS = (
         hypotheses=None,
         extremal=(lambda: one_entry(64, 1.5),),
     )
+)
+
+
+SIGNS = (1.0, -1.0, 0.0, -1.0, 1.0, 0.0)
+
+
+def _one_row(base, e, s):
+    """Instance of one row with v = (1, -1, 0, -1, 1, 0), or its negative if the mean is < 0."""
+    v = torch.tensor(SIGNS[: base.shape[-1]], dtype=torch.float64)
+    mean = (torch.softmax(base, -1) * v).sum(-1, keepdim=True)
+    scaled = best_constant.bounded(base, e[..., None, :], s)["E"][..., 0, :]
+    return {"base": base, "e": scaled, "v": torch.where(mean < 0, -v, v)}
+
+
+def _single(size: float) -> Instance:
+    """The instance :func:`two_signs` as one row."""
+    two = two_signs(size)
+    return {"base": two["base"], "e": two["E"][0], "v": two["v"]}
+
+
+def _tiny(e):
+    """An oscillation so small that u(s) is s."""
+    return 0 * oscillation(e) + ops.constant(2.0**-40, e)
+
+
+def _normalized(e):
+    """Row e minus the number of its range that is nearest to 0."""
+    low, high = -ops.amax(-e, -1, keepdims=True), ops.amax(e, -1, keepdims=True)
+    return e - ops.maximum(low, 0 * low) + ops.maximum(-high, 0 * high)
+
+
+def _row_moves(base, e, v):
+    return 2 * heads.deviations(base, e[..., None, :], v)
+
+
+def _row_bound(base, e, v, D=oscillation):
+    weights = signed_columns.token_weights(base, v, D(e))
+    return ops.sum(weights * abs(_normalized(e)), -1)
+
+
+def _mean_is_positive(base, v, **_):
+    mean = ops.sum(ops.softmax(base) * v, -1)
+    return [(0 * mean, mean)]
+
+
+def _raised(tokens: int) -> Instance:
+    """Instance of one row that raises one of two minus tokens by 1.25."""
+    base, e, v = torch.zeros(3, tokens, dtype=torch.float64)
+    base[0], e[1], v[:] = 1.25, 1.25, torch.tensor(SIGNS[:tokens], dtype=torch.float64)
+    return {"base": base, "e": e, "v": v}
+
+
+ROW = (
+    Inequality(
+        left=_row_moves,
+        right=_row_bound,
+        sizes=tuple({"base": (m,), "e": (m,), "s": (1,)} for m in (2, 3, 4, 6)),
+        build=_one_row,
+        hypotheses=_mean_is_positive,
+        extremal=(lambda: _single(2.0**-8), lambda: _raised(4)),
+    )
+    .times(0.999)
+    .but("shares in place of u", right=lambda base, e, v: _row_bound(base, e, v, _tiny))
 )
 
 
@@ -154,9 +217,15 @@ LARGE = Decision(partial(_reached, 1.0), distinct_entries.LIMITS, "certified").b
     "0.992 times the constant", run=partial(_reached, 0.992)
 )
 
+EQUAL = "these instances, with one plus token and equal minus tokens; concavity does the rest"
+
 CHECKS: dict[str, dict[str, Check]] = {
     "collapse.signed-columns": {
         "columns": COLUMNS,
+        "one row": ROW,
+        "sum of the weights": by_definition(
+            definitions.weights, "a minus token more", more=1, limits=EQUAL
+        ),
         "weights": WEIGHTS,
         "entry by entry": by_definition(definitions.bounds, "1/sqrt(3) for 1/sqrt(2)", least=3),
     },

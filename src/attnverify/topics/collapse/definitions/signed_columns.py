@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 from flint import arb
 
 from attnverify.checking.definition_agreement import Pair, drawn, largest, total
 from attnverify.mathematics import heads, signed_columns
 from attnverify.topics.collapse.definitions.layers import KEY_WIDTH, scores_by_entries
+
+#: How many minus tokens and zeros, beside one plus token.
+KINDS = ((1, 0), (1, 3), (2, 1), (3, 2), (6, 1))
 
 
 def _parts(rows, least: int) -> tuple[arb, arb]:
@@ -40,6 +44,26 @@ def _deviations(base, E, v) -> arb:
         )
 
     return total(abs(mean(base + row) - mean(base)) for row in E)
+
+
+def weights(more: int = 0) -> Iterator[Pair]:
+    """The function of m and V that is covered, and the sum of the weights of single tokens.
+
+    They are equal for one plus token and equal minus tokens. For more plus tokens the function
+    has a larger bound for these, which is derived.
+    """
+    logits, sizes = drawn(11, (5, 3), (5,))
+    for (minus, zeros), (a, b, c), D in zip(KINDS, abs(logits), abs(sizes), strict=True):
+        counts = (1, minus, zeros)
+        kinds = (a + b + arb(minus).log(), b, c)  # the plus token outweighs all minus tokens
+        masses = [n * x.exp() for n, x in zip(counts, kinds, strict=True)]
+        x, y, z = (mass / total(masses) for mass in masses)
+        m, V = x - y, z / (2 * y + z)
+        found = signed_columns.total_weight(m, V, 1 / (1 + m * m / 4), D, 1, minus + more)
+        base = np.array([x for n, x in zip(counts, kinds, strict=True) for _ in range(n)])
+        v = np.array([arb(1), *[arb(-1)] * minus, *[arb(0)] * zeros])
+        single = signed_columns.token_weights(base, v, np.asarray(D, dtype=object))
+        yield f"{minus} minus, {zeros} zeros", [found], [total(single)]
 
 
 def widths(root: int = 4) -> Iterator[Pair]:
