@@ -104,6 +104,12 @@ def width(d: float) -> float:
     return (d**0.25 + d**-0.25) / (2 * sqrt(2))
 
 
+def signs(d: float) -> float:
+    """The factor of many heads at the largest scores, with values of both signs."""
+    root = (d / 2) ** 0.25
+    return sqrt(3) / 4 * (root + 1 / root)
+
+
 def product_law(low: float, high: float, cells: int = 4000) -> float:
     """P(low < u v < high) of independent standard normal u, v; midpoint rule in u > 0."""
     step = 9 / cells
@@ -172,6 +178,18 @@ NUMBERS = {
             width(15874),
             4 * sqrt(2) + sqrt(31),
             (4 * sqrt(2) + sqrt(31)) ** 4,
+        ],
+    ),
+    "collapse-signs": (
+        "0.0997 1.414 1.061 1.5 9.1279 3.99994 4.000008",
+        [
+            tanh(0.1),
+            sqrt(2),
+            3 / 4 * sqrt(2),
+            3 / 4 * 2,
+            (13884 / 2) ** 0.25,
+            signs(13884),
+            signs(13885),
         ],
     ),
     "best-constant": (

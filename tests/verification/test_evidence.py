@@ -175,6 +175,10 @@ def test_cover_decides_signs():
     assert interval_cover.positive(lambda x: x * x + 1, flint.arb(-3), flint.arb(3))[0] is True
     assert interval_cover.positive(lambda x: x - 1, flint.arb(0), flint.arb(3))[0] is False
     assert interval_cover.positive(lambda x: x * x, flint.arb(-1), flint.arb(2.5))[0] is not True
+    sides = (flint.arb(0), flint.arb(1)), (flint.arb(-3), flint.arb(3))
+    assert interval_cover.positive_on(lambda x, y: x + y * y + 0.01, *sides)[0] is True
+    assert interval_cover.positive_on(lambda x, y: x + y * y - 1, *sides)[0] is False
+    assert interval_cover.positive_on(lambda x, y: x + y * y, *sides)[0] is not True
 
 
 def one_part_differs(side, other) -> bool:

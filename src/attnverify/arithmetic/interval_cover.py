@@ -9,6 +9,7 @@ import flint
 DEPTH = 40  # halvings before a point is given up as unknown
 
 Function = Callable[[flint.arb], flint.arb]
+Side = tuple[flint.arb, flint.arb]
 
 
 def positive(f: Function, low: flint.arb, high: flint.arb) -> tuple[bool | None, int]:
@@ -17,20 +18,32 @@ def positive(f: Function, low: flint.arb, high: flint.arb) -> tuple[bool | None,
     True: every ball of a cover has a certainly positive value. False: a point where f is
     certainly not positive was met. None: some ball stayed undecided after ``DEPTH`` halvings.
     """
-    pending, used = [(low.lower(), high.upper(), 0)], 0
+    return positive_on(f, (low, high))
+
+
+def positive_on(f: Callable[..., flint.arb], *sides: Side) -> tuple[bool | None, int]:
+    """:func:`positive` for a function of several variables, on the product of the sides.
+
+    sides: (low, high) of each variable; the widest side is halved, ``DEPTH`` times a variable.
+    """
+    pending: list[tuple[tuple[Side, ...], int]] = [
+        (tuple((low.lower(), high.upper()) for low, high in sides), 0)
+    ]
+    used = 0
     while pending:
-        a, b, depth = pending.pop()
+        box, depth = pending.pop()
         used += 1
-        middle = (a + b) / 2
-        value = f(middle.union(a).union(b))
-        if value > 0:
+        middles = [(a + b) / 2 for a, b in box]
+        if f(*(m.union(a).union(b) for m, (a, b) in zip(middles, box, strict=True))) > 0:
             continue
-        if f(middle) <= 0:
+        if f(*middles) <= 0:
             return False, used
-        if depth == DEPTH:
+        if depth == DEPTH * len(sides):
             return None, used
-        middle = middle.mid()
-        pending += [(a, middle, depth + 1), (middle, b, depth + 1)]
+        k = max(range(len(box)), key=lambda i: float(box[i][1] - box[i][0]))
+        (a, b), middle = box[k], middles[k].mid()
+        halves = (a, middle), (middle, b)
+        pending += [((*box[:k], half, *box[k + 1 :]), depth + 1) for half in halves]
     return True, used
 
 

@@ -27,13 +27,14 @@ from attnverify.topics.shared.layer_instances import (
 arb = flint.arb
 
 
-def _bounded(base, E, s):
+def bounded(base, E, s, **others):
     """Instance with rows scaled together so that the largest oscillation is a free share of x*."""
     largest = oscillation(E).amax(-1, keepdim=True).clamp_min(1e-6)
-    return {"base": base, "E": E * (LIMIT * torch.sigmoid(s) / largest)[..., None]}
+    return {"base": base, "E": E * (LIMIT * torch.sigmoid(s) / largest)[..., None], **others}
 
 
-def _within(base, E):
+def within(E, **_):
+    """Hypothesis that every row of E has an oscillation of at most x*."""
     D = oscillation(E)
     return [(D, ops.full(tuple(D.shape), 0, D) + softmax.critical_oscillation(D))]
 
@@ -63,8 +64,8 @@ PRODUCT = (
         left=collapse.column_times_row,
         right=_square,
         sizes=tuple({"base": (m,), "E": (n, m), "s": (1,)} for n, m in ((1, 2), (4, 3), (6, 8))),
-        build=_bounded,
-        hypotheses=_within,
+        build=bounded,
+        hypotheses=within,
         extremal=(lambda: one_row(2.0**-8), lambda: one_row(0.5)),
     )
     .times(0.999)

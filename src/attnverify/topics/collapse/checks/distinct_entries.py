@@ -155,12 +155,23 @@ def _bounded(share: float) -> Verdict:
         return Verdict(holds, words, cases=cases, ratio=float(worst.mid()))
 
 
-def _allowed(d: int, D: Callable[[], arb]) -> Verdict:
-    """Whether K(D, d) <= 4, where K increases with D and d."""
+def _allowed(
+    d: int, D: Callable[[], arb], factor: Callable[[arb, arb], arb] = heads.dimension_factor
+) -> Verdict:
+    """Whether K(D, d) <= 4 for a factor K that increases with D and d."""
     with ops.precision(BITS):
-        K = heads.dimension_factor(D(), d)
+        K = factor(D(), arb(d))
         words = f"K = {K.str(12)} at d = {d}"
         return Verdict(certain(K <= 4, K > 4), words, ratio=float((K / 4).mid()))
+
+
+def allowed(d: int, D: Callable[[], arb], **how: Any) -> Decision:
+    """Decision that the bound by K(D, d) implies the printed one at width d, and not at d + 1."""
+    return _certified(
+        partial(_allowed, d, D, **how),
+        f"width {d + 1} by the same bound",
+        partial(_allowed, d + 1, D, **how),
+    )
 
 
 def _small() -> arb:
@@ -197,16 +208,8 @@ PRINTED: dict[str, Check] = {
     "large scores": LARGE_SCORES,
 }
 SMALL_WIDTH: dict[str, Check] = {
-    "width 5206": _certified(
-        partial(_allowed, 5206, critical_oscillation),
-        "width 5207 by the same bound",
-        partial(_allowed, 5207, critical_oscillation),
-    ),
-    "width 15873": _certified(
-        partial(_allowed, 15_873, _small),
-        "width 15874 by the same bound",
-        partial(_allowed, 15_874, _small),
-    ),
+    "width 5206": allowed(5206, critical_oscillation),
+    "width 15873": allowed(15_873, _small),
     "width 15874": NARROWEST,
     "width 14330": LARGE_SCORES,
 }
