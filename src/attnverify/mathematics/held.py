@@ -165,8 +165,7 @@ class Held:
         texts = subject.input.shape[0]
         require(texts == 1, "subject", f"a trace of {texts} texts", "a trace of one text")
         layers = [_of_trace(layer) for layer in subject.layers]
-        final = [map for step in subject.final for map in step.maps]
-        return cls(layers, final, subject.input[0], subject.output[0])
+        return cls(layers, _maps(subject.final), subject.input[0], subject.output[0])
 
 
 def _of_network(net: SelfAttentionNetwork, X: Any) -> Held:
@@ -204,12 +203,11 @@ def _rows_of(net: SelfAttentionNetwork, number: int, x: Tensor) -> list[Rows]:
 def _of_trace(layer: Any) -> HeldLayer:
     """One layer of a trace; raises InputError where attention is not one Mix between two Dense."""
     first, *others = layer.blocks
-    maps = [[map for step in branch.steps for map in step.maps] for branch in first.branches]
+    maps = [_maps(branch.steps) for branch in first.branches]
     mixing = [any(isinstance(map, Mix) for map in branch) for branch in maps]
     place = f"layer {layer.number}"
     require(sum(mixing) == 1, "subject", f"{sum(mixing)} attentions first in {place}", "one")
-    after = [map for step in first.after for map in step.maps]
-    rows = [Rows(after=after)] if after else []
+    rows = [Rows(after=_maps(first.after))] if first.after else []
     for block in others:
         require(not any(b.attention for b in block.branches), "subject", f"more in {place}", "one")
         branches = [
@@ -227,3 +225,7 @@ def _of_trace(layer: Any) -> HeldLayer:
         case _:
             raise InputError(f"subject: got {place} with other maps around its attention")
     return HeldLayer(P[0], V, O, Rows(maps), branch[: at - 1], branch[at + 2 :], rows)
+
+
+def _maps(steps: Sequence[Any]) -> list[Map]:
+    return [map for step in steps for map in step.maps]
