@@ -73,33 +73,41 @@ CHUNK = 64  # rows of the identity, or columns, taken through a map at once
 
 
 def operator(P: Any, W: Any) -> Any:
-    """Matrix of Y -> P Y W on Y as one column, row after row: P (n, n), W (d, d), any arithmetic.
+    """Matrix of Y -> P Y W on Y as one column, row after row: P (..., n, n), W (..., d, d).
+
+    Any arithmetic; the result is (..., n d, n d).
 
     >>> import torch
     >>> P, W, Y = torch.rand(3, 2, 2, dtype=torch.float64)
     >>> torch.allclose(operator(P, W) @ Y.reshape(-1), (P @ Y @ W).reshape(-1))
     True
     """
-    n, d = P.shape[-1], W.shape[-1]
     W = ops.transpose(W)
-    return (P[:, None, :, None] * W[None, :, None, :]).reshape(n * d, n * d)
+    product = P[..., :, None, :, None] * W[..., None, :, None, :]
+    return product.reshape(*product.shape[:-4], P.shape[-1] * W.shape[-1], -1)
 
 
 def form(fixed: FixedAttention, X: Any) -> Any:
     """The matrix G of all layers at X (..., tokens, width), (..., tokens width, tokens width).
 
-    Any arithmetic; the attention matrices are those of one text.
+    Any arithmetic. G has the square of as many entries as X.
     """
     column = X.reshape(*X.shape[:-2], -1, 1)
     G = column * ops.transpose(column)
-    n = X.shape[-2]
     for layer in range(fixed.depth):
-        W = fixed.W_V[layer] @ fixed.W_O[layer]
-        P = fixed.P[layer].reshape(-1, n, n)
-        maps = [operator(p, w) for p, w in zip(P, W, strict=True)]
-        sent = [A @ G @ ops.transpose(A) for A in maps]
-        G = sum(sent[1:], sent[0]) + (G if fixed.skip else 0 * G)
+        after = G if fixed.skip else 0 * G
+        for head in range(fixed.heads):
+            W = fixed.W_V[layer, head] @ fixed.W_O[layer, head]
+            A = operator(fixed.P[layer, head], W)
+            after = after + A @ G @ ops.transpose(A)
+        G = after
     return G
+
+
+def energy(fixed: FixedAttention, X: Any, C: Any) -> Any:
+    """<C, G C>, the sum over all paths of <C, term>^2: (..., 1), X and C (..., tokens, width)."""
+    column = C.reshape(*C.shape[:-2], -1, 1)
+    return (ops.transpose(column) @ form(fixed, X) @ column)[..., 0]
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from attnverify.support.errors import require, require_finite
 from attnverify.support.tables import Table
 
 MEMORY = 2**31  # bytes for the columns of all envelopes together
-COLUMNS = 1024  # the most that an envelope has
+COLUMNS = 256  # the most that an envelope has; more shrink what is left to S, and cost their square
 Path = tuple[int, ...]
 
 

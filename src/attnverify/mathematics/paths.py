@@ -350,7 +350,7 @@ def largest(
     at the output, or a pair (token, coordinate) or (token, weights of its coordinates). The search
     (:mod:`attnverify.mathematics.largest_paths`) opens at most so many ``nodes``; its bounds
     (:mod:`attnverify.mathematics.energy`) hold at most so many ``columns`` a layer, by default as
-    many as fit 2 GiB and at most 1024. Result: a :class:`.largest_paths.LargestPaths`, which says
+    many as fit 2 GiB and at most 256. Result: a :class:`.largest_paths.LargestPaths`, which says
     how large any other path can be, whether the list is certified or not. Raises InputError.
 
     >>> import torch
