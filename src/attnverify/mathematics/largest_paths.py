@@ -120,6 +120,8 @@ def largest(
         whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
         require(whole, name, value, "a positive whole number")
     held = Held.of(subject, X)
+    depth = len(held.layers)
+    require(nodes >= depth, "nodes", nodes, f"at least the depth, {depth}")
     covector = _covector(scalar, held.output)
     with torch.no_grad():
         return _Search(held, covector, k, columns).run(nodes)
@@ -210,12 +212,19 @@ class _Search:
         )
         margin = 2 * float(most.sum())
         energy = self._open(C, L, (), margin)
+        for level in range(L - 1, self.exact, -1):  # straight down, so that there is a list
+            self._next(min(node for node in self.heap if node.level == level))
         while self.heap and -self.heap[0].order > self.threshold and self.opened < nodes:
-            node = heapq.heappop(self.heap)
-            layer = held.layers[node.level]
-            C = layer.head_transposed([node.suffix[0]], node.parent)
-            self._open(C, node.level, node.suffix, node.margin)
+            self._next(self.heap[0])
         return self._result(energy)
+
+    def _next(self, node: _Open) -> None:
+        """Open an open node."""
+        self.heap.remove(node)
+        heapq.heapify(self.heap)
+        layer = self.held.layers[node.level]
+        C = layer.head_transposed([node.suffix[0]], node.parent)
+        self._open(C, node.level, node.suffix, node.margin)
 
     def _open(self, C: Tensor, level: int, suffix: Path, margin: float) -> tuple[float, float]:
         """Open a node with covector C (1, tokens, width): its children's least and most energy."""
