@@ -174,6 +174,7 @@ class _Search:
         self.heap: list[_Open] = []
         self.best: list[tuple[float, float, float, Path]] = []  # size, value, error, path
         self.dropped, self.opened, self.ties = 0.0, 0, itertools.count()
+        self.energies: dict[Path, tuple[float, float]] = {}  # least and most, of nodes not opened
 
     def _envelopes(self, columns: int | None) -> tuple[list[Tensor], Tensor]:
         """Make the envelopes of levels 1 to L - 1; weights of roundings a layer, and outputs.
@@ -206,17 +207,13 @@ class _Search:
     def run(self, nodes: int) -> LargestPaths:
         held, L = self.held, len(self.held.layers)
         C = back(held.final, self.covector[None])
-        t = self.off[-1].norm(dim=0) / (2 * gamma(1, C) * 1.0)
-        most = gamma(count(held.final) + 1, C) * (
-            self.covector.abs() * sizes(held.final, t[None])[0]
-        )
-        margin = 2 * float(most.sum())
-        energy = self._open(C, L, (), margin)
+        off = 2 * gamma(count(held.final), C) * sizes(held.final, self.outputs[None])[0]
+        self._open(C, L, (), float((self.covector.abs() * off).sum()))
         for level in range(L - 1, self.exact, -1):  # straight down, so that there is a list
             self._next(min(node for node in self.heap if node.level == level))
         while self.heap and -self.heap[0].order > self.threshold and self.opened < nodes:
             self._next(self.heap[0])
-        return self._result(energy)
+        return self._result()
 
     def _next(self, node: _Open) -> None:
         """Open an open node."""
@@ -226,9 +223,10 @@ class _Search:
         C = layer.head_transposed([node.suffix[0]], node.parent)
         self._open(C, node.level, node.suffix, node.margin)
 
-    def _open(self, C: Tensor, level: int, suffix: Path, margin: float) -> tuple[float, float]:
-        """Open a node with covector C (1, tokens, width): its children's least and most energy."""
+    def _open(self, C: Tensor, level: int, suffix: Path, margin: float) -> None:
+        """Open a node with covector C (1, tokens, width); its energy is that of its children."""
         self.opened += 1
+        self.energies.pop(suffix, None)
         layer, envelope = self.held.layers[level - 1], self.envelopes[level - 1]
         margins = margin + (C.abs() * self.off[level - 1]).sum((1, 2))
         for rows in reversed(layer.rows):
@@ -243,8 +241,9 @@ class _Search:
                 layer.indices, (size + rest).tolist(), margins.tolist(), strict=True
             ):
                 self._push(_Open(-bound, next(self.ties), level - 1, (h, *suffix), C, own))
-        low, high = (size - rest).clamp(min=0).square().sum(), (size + rest).square().sum()
-        return float(low), float(high)
+        low, high = (size - rest).clamp(min=0).square(), (size + rest).square()
+        for h, *both in zip(layer.indices, low.tolist(), high.tolist(), strict=True):
+            self.energies[(h, *suffix)] = (both[0], both[1])
 
     def _push(self, node: _Open) -> None:
         """Keep a node, unless no completion can be among the largest."""
@@ -279,10 +278,11 @@ class _Search:
             found.insert(0, layer.indices[digit])
         return tuple(found)
 
-    def _result(self, energy: tuple[float, float]) -> LargestPaths:
+    def _result(self) -> LargestPaths:
         waiting = -self.heap[0].order if self.heap else 0.0
         unseen, error = max(waiting, self.dropped), max(one[2] for one in self.best)
         held, best = self.held, self.best
+        low, high = zip(*self.energies.values(), strict=True)
         total = float((self.covector * held.output).sum())
         return LargestPaths(
             paths=[one[3] for one in best],
@@ -291,7 +291,7 @@ class _Search:
             unseen=unseen,
             certified=unseen <= best[-1][0] + 2 * error or len(best) == self.number,
             nodes=self.opened,
-            energy=energy,
+            energy=(math.fsum(low), math.fsum(high)),
             total=total,
             biases=total - self._of_paths(),
             number=self.number,
