@@ -142,6 +142,15 @@ def test_a_flat_network_is_refused():
     assert "not certified" in repr(found) and "not certified" in found._repr_html_()
 
 
+def test_few_paths_and_a_scalar_that_is_zero():
+    net, X = made("skip")
+    every = av.paths.largest(net, (0, 1), 100, X=X, columns=5)
+    assert every.certified and len(every.paths) == 81 and every.unseen == 0
+    assert abs(sum(every.contributions) + every.biases - every.total) <= 1e-12
+    nothing = av.paths.largest(net, 0 * X, 3, X=X)
+    assert nothing.certified and nothing.contributions == [0, 0, 0] and nothing.total == 0
+
+
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("columns", [4, 200])
 def test_an_envelope_bounds_every_energy(case, columns):

@@ -201,8 +201,8 @@ class _Search:
 
     @property
     def threshold(self) -> float:
-        """The k-th largest size so far."""
-        return self.best[-1][0] if len(self.best) == self.k else 0.0
+        """The k-th largest size so far; -1 while there are fewer, so that zeros are listed, too."""
+        return self.best[-1][0] if len(self.best) == self.k else -1.0
 
     def run(self, nodes: int) -> LargestPaths:
         held, L = self.held, len(self.held.layers)
