@@ -236,7 +236,7 @@ def _sent(layer: HeldLayer, S: Tensor) -> Tensor:
     for head, P in enumerate(layer.P):
         K = values(head)
         inner = (K.mT @ S @ K).flatten(1)
-        mixed = (P.sum(-1, keepdim=True) * (P @ inner)).reshape(n, *K.shape[-1:] * 2)
+        mixed = (P.sum(-1, keepdim=True) * (P @ inner)).unflatten(1, (K.shape[-1], -1))
         out = outputs(head)
         total += out.mT @ mixed @ out
         size = (sizes(layer.before, ones) @ layer.V[head].abs())[0].norm(dim=-1).square()
