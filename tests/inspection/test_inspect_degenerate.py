@@ -20,7 +20,7 @@ from attnverify.inspection.inspect_model import SINGLE as SINGLE_NOTE
 from attnverify.inspection.page import page
 from attnverify.inspection.reconstruction import HERE, ReconstructionError, Streams
 from attnverify.inspection.trace import Step
-from attnverify.mathematics import norms
+from attnverify.mathematics import maps, norms
 from attnverify.support.errors import InputError
 
 SINGLE = trace_module.unit_roundoff(torch.float32)
@@ -113,9 +113,7 @@ def test_a_wrong_step_among_tiny_numbers_is_seen(size):
     X = tokens()[None].double()
     weight = torch.eye(8, dtype=torch.float64) * size
     valid = torch.ones(1, 5, dtype=torch.bool)
-    right, wrong = (
-        Step("here", [trace_module.Dense(weight)], X * s, HERE) for s in (size, 2 * size)
-    )
+    right, wrong = (Step("here", [maps.Dense(weight)], X * s, HERE) for s in (size, 2 * size))
     streams = Streams.of(X, valid)
     streams.through([right], "layer 1")
     assert not streams.checks[0].idle

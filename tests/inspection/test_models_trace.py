@@ -14,6 +14,7 @@ from attnverify.inspection.forward import Call, Record, Subject, trace
 from attnverify.inspection.inputs import Inputs
 from attnverify.inspection.reconstruction import ReconstructionError, Streams, compared, reconstruct
 from attnverify.inspection.trace import Block, Branch, Step
+from attnverify.mathematics import maps
 from attnverify.support.errors import InputError
 
 DTYPES = (torch.float64, torch.float32)
@@ -434,10 +435,10 @@ def test_a_bound_is_infinite_where_nothing_is_known():
 N, D = 5, 8
 POSITIVE = torch.rand(1, N, D, generator=torch.Generator().manual_seed(0)).double() + 0.5
 MAPS = {
-    "dense": trace_module.Dense(POSITIVE[0].T @ POSITIVE[0], POSITIVE[0, 0]),
-    "mix": trace_module.Mix(POSITIVE[:, None, :, :N] / POSITIVE[:, None, :, :N].sum(-1, True), 1),
-    "gate": trace_module.Gate(POSITIVE.flip(1)),
-    "norm": trace_module.Norm.at(POSITIVE, 1e-6, False, POSITIVE[0, 0], POSITIVE[0, 1]),
+    "dense": maps.Dense(POSITIVE[0].T @ POSITIVE[0], POSITIVE[0, 0]),
+    "mix": maps.Mix(POSITIVE[:, None, :, :N] / POSITIVE[:, None, :, :N].sum(-1, True), 1),
+    "gate": maps.Gate(POSITIVE.flip(1)),
+    "norm": maps.Norm.at(POSITIVE, 1e-6, False, POSITIVE[0, 0], POSITIVE[0, 1]),
 }
 SINGLE = 2.0**-24
 
@@ -524,7 +525,7 @@ def test_roundings_of_a_score_and_of_a_norm_are_counted():
     heads = trace(modelzoo.model("bert"), modelzoo.inputs("bert", tokens=N)).layers[0].heads
     assert heads.W_Q.shape[-2:] == (12, 4)
     assert float(reconstruction.scores(heads)[2]) == 2 * 13 + 4 + 8
-    norm = trace_module.Norm.at(POSITIVE, 0.0, False, 1.0, 0.0)
+    norm = maps.Norm.at(POSITIVE, 0.0, False, 1.0, 0.0)
     assert torch.equal(norm.roundings, torch.full((1, N, 1), 3.0 * (D + 2) + D + 8).double())
 
 
@@ -553,7 +554,7 @@ def test_roundings_of_a_bias_count_there_and_here():
     computed here, in float64, less than 2^-50. The bound is twice their sum.
     """
     one, unit = torch.ones(1, 1, 1).double(), 2.0**-24
-    step = Step("biases", [trace_module.Dense(0 * one[0], one[0, 0])], one + unit, unit)
+    step = Step("biases", [maps.Dense(0 * one[0], one[0, 0])], one + unit, unit)
     streams = Streams.of(one, torch.ones(1, 1).bool())
     streams.through([step], "here")
     assert streams.checks[-1].ratio == pytest.approx(1 / (2 * 2), rel=2.0**-20)
@@ -564,7 +565,7 @@ def test_a_model_in_float64_is_compared_in_its_own_roundings():
     sizes 1 and 1 of two streams and their comparison; the bound is twice their sum.
     """
     one, unit = torch.ones(1, 1, 1).double(), reconstruction.HERE
-    step = Step("biases", [trace_module.Dense(0 * one[0], one[0, 0])], one + 2 * unit, unit)
+    step = Step("biases", [maps.Dense(0 * one[0], one[0, 0])], one + 2 * unit, unit)
     streams = Streams.of(one, torch.ones(1, 1).bool())
     streams.through([step], "here")
     assert streams.checks[-1].ratio == pytest.approx(2 / (2 * (2 + 5 + 6)), rel=2.0**-48)
@@ -592,7 +593,7 @@ def test_rounding_of_a_norm(centered):
     generator = torch.Generator().manual_seed(0)
     for offset in (0.0, 10.0, 1000.0):
         x = torch.randn(1, 50, 33, generator=generator) + offset
-        exact = trace_module.Norm.at(x.double(), 1e-6, centered, 1.0, 0.0)
+        exact = maps.Norm.at(x.double(), 1e-6, centered, 1.0, 0.0)
         function = nn.functional.layer_norm if centered else nn.functional.rms_norm
         off = (function(x, (33,), eps=1e-6) - exact.linear(x.double())).abs()
         bound = trace_module.gamma(exact.roundings, 2.0**-24) * exact.absolute(x.double().abs())

@@ -22,20 +22,16 @@ from attnverify.inspection.shares import fits
 from attnverify.inspection.trace import (
     Block,
     Branch,
-    Dense,
-    Gate,
     HeadNorm,
     Heads,
     Layer,
-    Map,
-    Mix,
-    Norm,
     Step,
     Trace,
     double,
     rounded_to,
     unit_roundoff,
 )
+from attnverify.mathematics.maps import Dense, Gate, Map, Mix, Norm
 from attnverify.support.errors import InputError, RunError, require
 
 HIDDEN = (

@@ -332,3 +332,36 @@ def by_length(
     """
     _require_attention_alone(net)
     return _sums_of(net.depth, fixed_layers(net, X), X)
+
+
+def largest(
+    subject: Any,
+    scalar: Any,
+    k: int = 20,
+    *,
+    X: Any = None,
+    nodes: int = 2000,
+    columns: int | None = None,
+) -> Any:
+    """The k paths that contribute most to a scalar of the output, and a proof that no other does.
+
+    subject: a network, with its input ``X`` (tokens, width), or a trace of ``av.trace`` of one
+    text; all its attention matrices, gates and norms are held. scalar: a covector (tokens, width)
+    at the output, or a pair (token, coordinate) or (token, weights of its coordinates). The search
+    (:mod:`attnverify.mathematics.largest_paths`) opens at most so many ``nodes``; its bounds
+    (:mod:`attnverify.mathematics.energy`) hold at most so many ``columns`` a layer, by default as
+    many as fit 2 GiB and at most 256. Result: a :class:`.largest_paths.LargestPaths`, which says
+    how large any other path can be, whether the list is certified or not. Raises InputError.
+
+    >>> import torch
+    >>> import attnverify as av
+    >>> net = av.SelfAttentionNetwork.random(12, 12, 24, skip=True, scale=0.3, seed=0)
+    >>> X = torch.randn(4, 24, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    >>> found = av.paths.largest(net, (0, 5), 3, X=X)
+    >>> found.paths[0], found.certified, f"{found.number:,}"
+    ((0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), True, '23,298,085,122,481')
+    """
+    # Bounds and search use the paths above, so they stand in modules that import this one.
+    from attnverify.mathematics import largest_paths
+
+    return largest_paths.largest(subject, scalar, k, X, nodes, columns)

@@ -6,11 +6,13 @@ import itertools
 from collections.abc import Callable
 from functools import partial
 
+import torch
+
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.rounding import gamma
-from attnverify.checking.check import Check, Decision, Identity, Instance, Twin
+from attnverify.checking.check import Check, Decision, Identity, Inequality, Instance, Twin
 from attnverify.checking.definition_agreement import by_definition
-from attnverify.mathematics import attention, paths
+from attnverify.mathematics import attention, energy, paths
 from attnverify.mathematics.paths import FixedAttention
 from attnverify.support.verdict import Verdict
 from attnverify.topics.attention import definitions as definitions
@@ -255,6 +257,77 @@ COUNT = _counting(
     ),
 )
 
+
+def _fixed(P, W_V, W_O) -> FixedAttention:
+    """A network with skip connections; its weights may have a batch axis in front."""
+    if W_V.ndim == 5:
+        P, W_V, W_O = (a.swapaxes(0, 1).swapaxes(1, 2) for a in (P, W_V, W_O))
+    elif ops.is_torch(P):
+        P = P[:, :, None]
+    return FixedAttention(P, W_V, W_O, None, skip=True)
+
+
+def _contributions(X, C, **maps):
+    """<C, term> of every path, (..., paths)."""
+    fixed = _fixed(**maps)
+    terms = (fixed.term(X, path) for path in _paths_of(fixed))
+    return ops.stack([ops.sum(C * term, (-2, -1)) for term in terms], -1)
+
+
+def _squares(X, C, **maps):
+    return ops.sum(ops.square(_contributions(X, C, **maps)), -1, keepdims=True)
+
+
+def _square_of_the_sum(X, C, **maps):
+    return ops.square(ops.sum(_contributions(X, C, **maps), -1, keepdims=True))
+
+
+def _energy(X, C, **maps):
+    return energy.energy(_fixed(**maps), X, C)
+
+
+def _energy_bound(X, C, P, W_V, W_O):
+    """Either side is a sum of products: 2 gamma_m times itself in absolute values, twice for both.
+
+    A contribution passes width, tokens and value_width roundings a layer and one for each entry of
+    C; its square twice that, and one for each path. The form passes, a layer, the same of W and
+    its product with P, two products of tokens width each and a sum over heads; then two more.
+    """
+    (L, H, n), (d, v) = P.shape[:-1], W_V.shape[-2:]
+    m = 2 * (L * (d + n + v) + n * d) + (1 + H) ** L + L * (2 * (v + 1 + n * d) + H + 1) + 2 * n * d
+    absolute = _energy(abs(X), abs(C), P=abs(P), W_V=abs(W_V), W_O=abs(W_O))
+    return 2 * gamma(2 * m, X) * absolute
+
+
+def _energy_sizes() -> tuple[dict[str, tuple[int, ...]], ...]:
+    return tuple(
+        {"X": (n, d), "C": (n, d), "P": (L, H, n, n), "W_V": (L, H, d, v), "W_O": (L, H, v, d)}
+        for L, H, n, d, v in STACK_SHAPES
+    )
+
+
+ENERGY = Identity(
+    left=_squares,
+    right=_energy,
+    bound=_energy_bound,
+    sizes=_energy_sizes(),
+    shared=("P", "W_V", "W_O"),
+).but("summed before it is squared", left=_square_of_the_sum)
+
+
+def _one_path() -> Instance:
+    """All heads send 0, so that the skip connections alone contribute."""
+    one = {name: torch.ones(*shape).double() for name, shape in _energy_sizes()[1].items()}
+    return {**one, "W_V": 0 * one["W_V"]}
+
+
+LARGEST = Inequality(
+    left=lambda X, C, **maps: ops.amax(ops.square(_contributions(X, C, **maps)), -1, keepdims=True),
+    right=_energy,
+    sizes=_energy_sizes(),
+    extremal=(_one_path,),
+).times(0.9999)
+
 CHECKS: dict[str, dict[str, Check]] = {
     "paths.stochastic-product": {"product": STOCHASTIC_PRODUCT},
     "paths.decomposition": _decomposition_checks(
@@ -273,4 +346,5 @@ CHECKS: dict[str, dict[str, Check]] = {
     ),
     "paths.count": {"enumeration": COUNT},
     "paths.length-recursion": {"recursion": RECURSION},
+    "paths.energy": {"sum of squares": ENERGY, "largest": LARGEST},
 }

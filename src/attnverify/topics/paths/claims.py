@@ -98,4 +98,28 @@ All $L + 1$ sums therefore cost $H L (L + 1) / 2$ products $P\,S\,W$, not $(1 + 
         uses=("paths.skip-decomposition", "paths.count"),
         notebook="path-lengths",
     ),
+    Claim(
+        id="paths.energy",
+        title="The energy of all paths, and a bound of each",
+        kind="theorem",
+        statement=r"""
+Let the indices of layer $l$ be its heads and, with a skip connection, 0. Let $\Lambda^l_h$ be the
+matrix of index $h$ on tokens written as one column: $\Lambda^l_h \operatorname{vec} Y =
+\operatorname{vec}(P^l_h Y W^l_h)$, and $\Lambda^l_0 = I$. Let $c_p = \langle C, A_p X B_p \rangle$
+be the contribution of path $p$ to a covector $C \in \mathbb{R}^{n \times d}$, where $A_p$ and $B_p$
+are the products of its matrices. With $G_0 = \operatorname{vec}X\,(\operatorname{vec}X)^\top$ and
+$G_l = \sum_h \Lambda^l_h\, G_{l-1}\, (\Lambda^l_h)^\top$,
+
+$$
+\sum_p c_p^2 = (\operatorname{vec} C)^\top G_L \operatorname{vec} C ,
+\qquad
+\max_p c_p^2 \le (\operatorname{vec} C)^\top G_L \operatorname{vec} C ,
+$$
+
+for any depth, any heads and any matrices. The second is an equality if one path alone contributes.
+""",
+        here="statement and proof",
+        uses=("paths.skip-decomposition",),
+        notebook="path-lengths",
+    ),
 ]

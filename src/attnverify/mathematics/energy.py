@@ -1,0 +1,316 @@
+"""The energy of all paths to a covector: the sum of the squares of their contributions.
+
+Hold a network fixed, so that it is a sum over paths (:mod:`attnverify.mathematics.paths`). Let C be
+a covector, (tokens, width), at the output of the first l layers, and <C, p X> the contribution of a
+path p through them. With vec X as a column, the sum over all paths of <C, p X>^2 is the quadratic
+form <C, G_l C> with
+
+    G_0 = vec X vec X^T,   G_{l+1} = sum over the indices h of Lambda_h G_l Lambda_h^T,
+
+Lambda_h the linear map of index h. So no path contributes more than sqrt(<C, G_l C>), which
+:func:`form` computes for attention alone, in any arithmetic. G has (tokens width)^2 entries.
+
+**Envelopes.** For large networks :class:`Envelope` holds a bound in less room: columns F, each an
+array (tokens, width), and a matrix S_i (width, width) a token, positive semidefinite, with
+
+    sqrt(<C, G_l C>) <= |F^T C| + sum_i sqrt(C_i S_i C_i^T)  for every C,                      (1)
+
+C_i the row of C at token i. At the input F = X and S = 0. One layer further:
+
+- *Heads.* sqrt(<C, G' C>) is the length of the vector over h of sqrt(<C_h, G C_h>), C_h =
+  Lambda_h^T C, at most that of |F^T C_h| plus that of sum_i sqrt(C_hi S_i C_hi^T), by Minkowski.
+  The first is |F'^T C| with F' all columns Lambda_h F. For the second let head h send token j to
+  token i with weight P_ij and map the width by W_j (it may differ between tokens, by norms). Then
+  C_hj = sum_i P_ij C_i W_j^T, so that it is at most sum_i a_hi with a_hi = sum_j P_ij
+  sqrt(C_i W_j^T S_j W_j C_i^T). By Minkowski over h again, and by Cauchy's a_hi^2 <= q_i sum_j
+  P_ij (C_i W_j^T S_j W_j C_i^T), q_i = sum_j P_ij, (1) holds with
+
+      S'_i = sum_h q_hi sum_j P_hij W_hj^T S_j W_hj,
+
+  where a skip connection is a head with P = I. The width is carried exactly; tokens are not.
+- *Rows.* A map J_i of each token takes F to F J and S_i to J_i^T S_i J_i.
+- *Fewer columns.* For any Q with columns q (tokens width, r) and Z = Q^T F', |F'^T C| <= |Z^T Q^T
+  C| + |(F' - Q Z)^T C|. Let Z^T = U R; then |Z^T Q^T C| <= |U| |(Q R^T)^T C|: r columns Q R^T
+  are left. The second term is at most sum_i sqrt(C_i T_i C_i^T), T_i the block of token i of (F' -
+  Q Z) (F' - Q Z)^T, and (sqrt a + sqrt b)^2 <= (1 + t) a + (1 + 1/t) b adds it to S for any
+  t > 0; t = sqrt(tr T / tr S) keeps the trace least.
+
+**Rounding.** Everything that floats get wrong is put into S or returned beside a bound. Here u =
+2^-53, gamma_m = m u / (1 - m u), and f (tokens, width) is the root of the sum of squares of the
+columns of F, entry by entry.
+
+- An evaluation of a layer with m roundings is off by at most gamma_m times the layer in absolute
+  values, |Lambda_h| |F|, entry by entry (Higham 2002, section 3.1). By Minkowski the root of the
+  sum of squares over the columns is at most e = gamma_m times the root of the sum over h of
+  (|Lambda_h| f)^2. Columns off by that add at most sum_i |C_i| |e_i| to |F^T C|: T_i = |e_i|^2 I.
+- U is orthonormal up to rounding; |U|^2 <= 1 + |U^T U - I|_F is computed, and so for Q. The rest
+  Z^T - U R is computed as well and adds |Q| |Z^T - U R|_F |C|, that is T_i = its square times I.
+- A product J^T S J is off in norm by at most gamma_m |J^|_F^2 |S|_F, J^ the map in absolute values,
+  and so are sums of such products; |J^|_F is at most the length of J^ applied to ones, as the sum
+  of squares of numbers >= 0 is at most the square of their sum. That times I is added.
+- The form C_i S_i C_i^T is off by gamma_{2 width} |C_i|^2 |S_i|_F, which is added before the root,
+  and |F^T C| by gamma_m <|C|, f>, m one more than the length of the sums.
+
+Bounds are themselves computed in floats, from numbers >= 0, so each is taken twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnverify.arithmetic import ops
+from attnverify.arithmetic.rounding import gamma
+from attnverify.mathematics.held import HeldLayer, Rows, sizes
+from attnverify.mathematics.paths import FixedAttention
+
+CHUNK = 64  # rows of the identity, or columns, taken through a map at once
+
+
+def operator(P: Any, W: Any) -> Any:
+    """Matrix of Y -> P Y W on Y as one column, row after row: P (..., n, n), W (..., d, d).
+
+    Any arithmetic; the result is (..., n d, n d).
+
+    >>> import torch
+    >>> P, W, Y = torch.rand(3, 2, 2, dtype=torch.float64)
+    >>> torch.allclose(operator(P, W) @ Y.reshape(-1), (P @ Y @ W).reshape(-1))
+    True
+    """
+    W = ops.transpose(W)
+    product = P[..., :, None, :, None] * W[..., None, :, None, :]
+    return product.reshape(*product.shape[:-4], P.shape[-1] * W.shape[-1], -1)
+
+
+def form(fixed: FixedAttention, X: Any) -> Any:
+    """The matrix G of all layers at X (..., tokens, width), (..., tokens width, tokens width).
+
+    Any arithmetic. G has the square of as many entries as X.
+    """
+    column = X.reshape(*X.shape[:-2], -1, 1)
+    G = column * ops.transpose(column)
+    for layer in range(fixed.depth):
+        after = G if fixed.skip else 0 * G
+        for head in range(fixed.heads):
+            W = fixed.W_V[layer, head] @ fixed.W_O[layer, head]
+            A = operator(fixed.P[layer, head], W)
+            after = after + A @ G @ ops.transpose(A)
+        G = after
+    return G
+
+
+def energy(fixed: FixedAttention, X: Any, C: Any) -> Any:
+    """<C, G C>, the sum over all paths of <C, term>^2: (..., 1), X and C (..., tokens, width)."""
+    column = C.reshape(*C.shape[:-2], -1, 1)
+    return (ops.transpose(column) @ form(fixed, X) @ column)[..., 0]
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """The two parts of (1): columns F (columns, tokens, width) and S (tokens, width, width).
+
+    exact: whether every column is the output of one path, in the order of the indices, the first
+    layer's index slowest.
+    """
+
+    F: Tensor
+    S: Tensor
+    exact: bool = True
+
+    @classmethod
+    def at(cls, X: Tensor) -> Envelope:
+        """The envelope at the input X (tokens, width): one path."""
+        return cls(X[None], X.new_zeros(X.shape[0], X.shape[1], X.shape[1]))
+
+    @property
+    def lengths(self) -> Tensor:
+        """f (tokens, width): root of the sum of squares of the columns, entry by entry."""
+        return self.F.square().sum(0).sqrt()
+
+    @property
+    def entries(self) -> Tensor:
+        """Bound of the root of the sum of squares of all paths' outputs, entry by entry."""
+        return self.lengths + self.S.diagonal(dim1=-2, dim2=-1).clamp(min=0).sqrt()
+
+    def bound(self, C: Tensor) -> tuple[Tensor, Tensor]:
+        """For covectors C (k, tokens, width): |F^T C|, and the most that the truth is off, (k,)."""
+        return self.near(C).norm(dim=1), self.rest(C)
+
+    def near(self, C: Tensor) -> Tensor:
+        """F^T C, (k, columns)."""
+        return C.flatten(1) @ self.F.flatten(1).mT
+
+    def rest(self, C: Tensor) -> Tensor:
+        """sum_i sqrt(C_i S_i C_i^T) and the roundings of :meth:`bound`, (k,)."""
+        d = C.shape[-1]
+        tokens = C.movedim(1, 0)  # (tokens, k, width)
+        square = ((tokens @ self.S) * tokens).sum(-1).clamp(min=0)
+        sizes = self.S.flatten(1).norm(dim=1)[:, None]
+        square += 2 * gamma(2 * d, C) * tokens.square().sum(-1) * sizes
+        m = self.F[0].numel() + len(self.F) + 4
+        rounding = 2 * gamma(m, C) * (C.abs() * self.lengths).sum((1, 2))
+        return square.sqrt().sum(0) * (1 + gamma(4 * d + len(tokens), C)) + rounding
+
+    def after(self, layer: HeldLayer, columns: int, seed: int = 0) -> Envelope:
+        """The envelope behind a layer, with at most so many columns."""
+        f, number = self.lengths, len(layer.indices)
+        e = torch.stack([layer.head_absolute(h, f[None])[0] for h in layer.indices]).norm(dim=0)
+        e = 2 * gamma(layer.roundings, f) * e
+        S = _with(_sent(layer, self.S), _isotropic(e))
+        if number * len(self.F) <= columns:
+            F = torch.cat([layer.head(h, self.F)[:, None] for h in layer.indices], 1).flatten(0, 1)
+            made = Envelope(F, S, self.exact)
+        else:
+            F, T = _fewer(lambda h: layer.head(h, self.F), layer.indices, columns, seed)
+            made = Envelope(F, _with(S, T), False)
+        for rows in layer.rows:
+            made = made.through(rows)
+        return made
+
+    def through(self, rows: Rows) -> Envelope:
+        """The envelope behind a map of each token."""
+        f = self.lengths
+        e = 2 * gamma(rows.roundings, f) * rows.absolute(f[None])[0]
+        F = torch.cat([rows.linear(part) for part in self.F.split(CHUNK)])
+        return Envelope(F, _with(_along(rows, self.S), _isotropic(e)), self.exact)
+
+
+def _isotropic(e: Tensor) -> Tensor:
+    """|e_i|^2 I for every token, (tokens, width, width)."""
+    eye = torch.eye(e.shape[-1], dtype=e.dtype, device=e.device)
+    return 1.0001 * e.square().sum(-1)[:, None, None] * eye
+
+
+def _with(S: Tensor, T: Tensor) -> Tensor:
+    """(1 + t) S + (1 + 1/t) T, token by token, with the t of the least trace; roundings added."""
+    s, t = (part.diagonal(dim1=-2, dim2=-1).sum(-1) for part in (S, T))
+    share = torch.where((s > 0) & (t > 0), (t / s).sqrt(), 1.0)[:, None, None]
+    both = ((s > 0) & (t > 0))[:, None, None]
+    total = torch.where(both, (1 + share) * S + (1 + 1 / share) * T, S + T)
+    return _raised(total, 2 * gamma(8, S) * total.flatten(1).norm(dim=1))
+
+
+def _raised(S: Tensor, by: Tensor) -> Tensor:
+    """S + by_i I in place."""
+    S.diagonal(dim1=-2, dim2=-1).add_(by[:, None])
+    return S
+
+
+def _matrices(linear: Callable[[Tensor], Tensor], tokens: int, width: int, like: Tensor) -> Tensor:
+    """The matrix of a linear map of every token, (tokens, width in, width out)."""
+    eye = torch.eye(width, dtype=like.dtype, device=like.device)
+    parts = [linear(part[:, None].expand(-1, tokens, -1)) for part in eye.split(CHUNK)]
+    return torch.cat(parts).movedim(1, 0).contiguous()
+
+
+def _size(absolute: Callable[[Tensor], Tensor], tokens: int, width: int, like: Tensor) -> Tensor:
+    """Bound of the Frobenius norm of a map of every token in absolute values, (tokens,)."""
+    return absolute(like.new_ones(1, tokens, width))[0].norm(dim=-1)
+
+
+def _along(rows: Rows, S: Tensor) -> Tensor:
+    """J_i^T S_i J_i for every token, raised by its roundings."""
+    if rows.same:
+        return S
+    n, d, _ = S.shape
+    J, size = _matrices(rows.linear, n, d, S), _size(rows.absolute, n, d, S)
+    off = 2 * gamma(2 * (rows.roundings + d), S) * size.square() * S.flatten(1).norm(dim=1)
+    return _raised(J.mT @ S @ J, off)
+
+
+def _sent(layer: HeldLayer, S: Tensor) -> Tensor:
+    """sum_h q_hi sum_j P_hij W_hj^T S_j W_hj, raised by its roundings."""
+    n, d, _ = S.shape
+    total = torch.zeros_like(S) if layer.bypass is None else _along(layer.bypass, S).clone()
+    if not bool(S.any()):
+        return total
+    values, outputs = _value_matrices(layer, S), _output_matrices(layer, S)
+    norms, off = S.flatten(1).norm(dim=1), S.new_zeros(n)
+    ones = S.new_ones(1, n, d)
+    m = 2 * layer.roundings + 2 * (sum(layer.V.shape[1:]) + n) + 8
+    for head, P in enumerate(layer.P):
+        K = values(head)
+        inner = (K.mT @ S @ K).flatten(1)
+        mixed = (P.sum(-1, keepdim=True) * (P @ inner)).unflatten(1, (K.shape[-1], -1))
+        out = outputs(head)
+        total += out.mT @ mixed @ out
+        size = (sizes(layer.before, ones) @ layer.V[head].abs())[0].norm(dim=-1).square()
+        around = P.sum(-1) * (P @ (size * norms))
+        most = sizes(layer.tail, layer.O[head].abs().sum(0).expand(1, n, -1))[0].norm(dim=-1)
+        off += around * most.square()
+    off = 2 * gamma(m + len(layer.P), S) * (off + total.flatten(1).norm(dim=1))
+    return _raised(total, off)
+
+
+def _value_matrices(layer: HeldLayer, S: Tensor) -> Callable[[int], Tensor]:
+    """From a head to its values' matrices, (tokens or 1, width, value_width)."""
+    if not layer.before:
+        return lambda head: layer.V[head][None]
+    before = _matrices(Rows((), True, layer.before).linear, *S.shape[:2], S)
+    return lambda head: before @ layer.V[head]
+
+
+def _output_matrices(layer: HeldLayer, S: Tensor) -> Callable[[int], Tensor]:
+    """From a head to its outputs' matrices, (tokens or 1, value_width, width)."""
+    if not layer.tail:
+        return lambda head: layer.O[head][None]
+    width = layer.O.shape[-1]
+    tail = _matrices(Rows((), True, layer.tail).linear, S.shape[0], width, S)
+    return lambda head: layer.O[head] @ tail
+
+
+def _fewer(
+    sent: Callable[[int], Tensor], indices: Sequence[int], columns: int, seed: int
+) -> tuple[Tensor, Tensor]:
+    """Columns Q R^T for all columns that the indices send, and T of what they leave."""
+    first = sent(indices[0])
+    r, n, d = first.shape
+    columns = min(columns, n * d)
+    Q = _range(sent, indices, first, columns, seed)
+    Z = torch.cat([sent(h).flatten(1) @ Q for h in indices])  # (indices r, columns): Z^T
+    U, R = torch.linalg.qr(Z)
+    left = float((Z - U @ R).norm()) + 2 * gamma(len(R) + 1, Z) * float(U.norm() * R.norm())
+    F = (R @ Q.mT) * _norm(U)
+    off = 2 * gamma(columns + 4, Z) * (R.norm(dim=0) @ Q.abs().mT).reshape(n, d)
+    T, rounding = F.new_zeros(n, d, d), F.new_zeros(n, d)
+    for h, z in zip(indices, Z.split(r), strict=True):
+        B = sent(h)
+        rest = B - (z @ Q.mT).reshape(B.shape)
+        T += rest.permute(1, 2, 0) @ rest.permute(1, 0, 2)
+        rounding += (B.norm(dim=0) + (z.norm(dim=0) @ Q.abs().mT).reshape(n, d)).square()
+    rounding = 2 * gamma(columns + 2, Z) * rounding.sqrt()
+    T = _raised(T, 2 * gamma(len(Z) + 4, Z) * T.diagonal(dim1=-2, dim2=-1).sum(-1))
+    spread = F.new_full((n, d), 2 * _norm(Q) * left / math.sqrt(d))
+    for e in (rounding, off, spread):
+        T = _with(T, _isotropic(e))
+    return F.reshape(-1, n, d), T
+
+
+def _norm(U: Tensor) -> float:
+    """Bound of the norm of a matrix with nearly orthonormal columns: |U|^2 <= 1 + |U^T U - I|_F."""
+    off = U.mT @ U - torch.eye(U.shape[1], dtype=U.dtype, device=U.device)
+    slack = float(off.norm()) + gamma(len(U) + 2, U) * float(U.square().sum())
+    return math.sqrt(1 + 2 * slack)
+
+
+def _range(
+    sent: Callable[[int], Tensor], indices: Sequence[int], first: Tensor, columns: int, seed: int
+) -> Tensor:
+    """Orthonormal columns near the range of all that is sent, (tokens width, columns).
+
+    Random combinations of the columns (Halko, Martinsson and Tropp 2011): any choice gives a
+    bound, so nothing rests on chance but how good it is.
+    """
+    r, n, d = first.shape
+    if columns >= n * d:
+        return torch.eye(n * d, dtype=first.dtype, device=first.device)
+    random = torch.Generator().manual_seed(seed)
+    total = first.new_zeros(columns, n * d)
+    for h in indices:
+        total += torch.randn(columns, r, generator=random, dtype=first.dtype) @ sent(h).flatten(1)
+    return torch.linalg.qr(total.mT)[0]

@@ -1,0 +1,309 @@
+"""The paths with the largest contributions to a number of the output, by best-first search.
+
+The search goes from the output back. A node is a choice of indices for the last layers; its
+covector C makes <C, Y> of what the first l layers give, so that its completions have the
+contributions <C, p X>, p the paths through these layers. None is larger than the bound of
+:mod:`attnverify.mathematics.energy`. The node with the largest bound is opened: each index of layer
+l gives a child. Behind the first m layers all outputs of paths are held, and one product with
+them gives the contributions of all completions of a child. When no open bound exceeds the k-th
+largest contribution found, no other path is larger.
+
+Roundings. The covectors are computed, C_child = Lambda^T C + delta with |delta| <= gamma_m times
+the layer's transpose in absolute values. So a completion's contribution, and by Minkowski the root
+of the energy of all, is off by at most <|delta|, t> <= gamma_m <|C|, |Lambda| t> more than the
+child's own, where t bounds the root of the sum of squares of the outputs of all paths, entry by
+entry (``Envelope.entries``). These margins add up from the output to a node, and every bound and
+every contribution gets the node's.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnverify.arithmetic.arrays import as_array
+from attnverify.arithmetic.rounding import gamma
+from attnverify.mathematics.energy import Envelope
+from attnverify.mathematics.held import Held, back, count, sizes
+from attnverify.support.errors import require, require_finite
+from attnverify.support.tables import Table
+
+MEMORY = 2**31  # bytes for the columns of all envelopes together
+COLUMNS = 256  # the most that an envelope has; more shrink what is left to S, and cost their square
+Path = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LargestPaths:
+    """The largest contributions to a scalar of the output, and how large any other may be.
+
+    paths: an index a layer, first layer first, 0 for the skip connection; contributions: theirs,
+    largest first by size; error: a bound of the rounding error of each; unseen: no path that is not
+    listed contributes more than this, up or down; certified: unseen is at most the smallest listed
+    size, up to twice the largest error; nodes: how many were opened; energy: the least and
+    the most that the sum of the squares of all contributions can be; total: the scalar at the
+    model's own output; biases: the part of it that no path carries; number: of all paths.
+    """
+
+    paths: list[Path]
+    contributions: list[float]
+    error: float
+    unseen: float
+    certified: bool
+    nodes: int
+    energy: tuple[float, float]
+    total: float
+    biases: float
+    number: int
+
+    @property
+    def share(self) -> tuple[float, float]:
+        """Least and most of the share of the listed paths in the energy of all."""
+        own = math.fsum(c * c for c in self.contributions)
+        low, high = self.energy
+        return (own / high if high else 1.0), min(1.0, own / low if low else 1.0)
+
+    @property
+    def effective(self) -> tuple[float, float]:
+        """Least and most of the effective number of paths, (sum of c^2)^2 / sum of c^4.
+
+        It is n for n equal contributions and zeros. The fourth powers of the others sum to at most
+        ``unseen``^2 times their energy.
+        """
+        squares = [c * c for c in self.contributions]
+        own, fourth = math.fsum(squares), math.fsum(s * s for s in squares)
+        low, high = (max(own, each) for each in self.energy)
+        most = high * high / fourth if fourth else math.inf
+        rest = max((low - own), 0.0) * self.unseen**2
+        return low * low / (fourth + rest) if fourth else 0.0, min(most, float(self.number))
+
+    @property
+    def words(self) -> str:
+        """What is proved, in a sentence."""
+        low, high = self.share
+        said = f"no other exceeds {self.unseen:.3g}"
+        said += "" if self.certified else ", which is more than the smallest listed: not certified"
+        listed = math.fsum(self.contributions)
+        return (
+            f"{len(self.paths)} of {self.number:,} paths, {self.nodes:,} nodes opened; {said}. "
+            f"They sum to {listed:.4g} of {self.total:.4g}, of which biases {self.biases:.4g}, and "
+            f"have {low:.3g} to {high:.3g} of the energy of all paths."
+        )
+
+    @property
+    def table(self) -> Table:
+        """The paths and their contributions; the caption says what is proved."""
+        rows = [
+            [" ".join(map(str, path)), f"{c:.6g}"]
+            for path, c in zip(self.paths, self.contributions, strict=True)
+        ]
+        return Table(self.words, ["indices, first layer first", "contribution"], rows)
+
+    def __repr__(self) -> str:
+        return repr(self.table)
+
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()
+
+
+def largest(
+    subject: Any, scalar: Any, k: int, X: Any, nodes: int, columns: int | None
+) -> LargestPaths:
+    """See :func:`attnverify.mathematics.paths.largest`."""
+    for name, value in (("k", k), ("nodes", nodes), ("columns", 1 if columns is None else columns)):
+        whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+        require(whole, name, value, "a positive whole number")
+    held = Held.of(subject, X)
+    depth = len(held.layers)
+    require(nodes >= depth, "nodes", nodes, f"at least the depth, {depth}")
+    covector = _covector(scalar, held.output)
+    with torch.no_grad():
+        return _Search(held, covector, k, columns).run(nodes)
+
+
+def _covector(scalar: Any, output: Tensor) -> Tensor:
+    """The covector (tokens, width) of a scalar: itself, or (token, coordinate or its weights)."""
+    if isinstance(scalar, tuple) and len(scalar) == 2 and isinstance(scalar[0], int):
+        token, which = scalar
+        tokens, width = output.shape
+        inside = -tokens <= token < tokens
+        require(inside, "scalar", f"token {token}", f"one of {tokens} tokens")
+        if isinstance(which, int):
+            inside = -width <= which < width
+            require(inside, "scalar", f"coordinate {which}", f"one of {width} coordinates")
+            which = torch.eye(width, dtype=output.dtype)[which]
+        row = as_array("scalar", which).to(output)
+        require(row.shape == (width,), "scalar", f"shape {tuple(row.shape)}", f"({width},)")
+        scalar = torch.zeros_like(output)
+        scalar[token] = row
+    found = as_array("scalar", scalar)
+    require(isinstance(found, Tensor), "scalar", "an array of objects", "numbers")
+    found = found.to(output)
+    shape = tuple(output.shape)
+    require(found.shape == shape, "scalar", f"shape {tuple(found.shape)}", f"shape {shape}")
+    require_finite("scalar", found)
+    return found
+
+
+@dataclass(order=True)
+class _Open:
+    """A node not opened yet; parent: the covector behind the heads of its last chosen layer."""
+
+    order: float
+    tie: int
+    level: int = field(compare=False)
+    suffix: Path = field(compare=False)
+    parent: Tensor = field(compare=False)
+    margin: float = field(compare=False)
+
+
+class _Search:
+    """The envelopes of all levels, the open nodes and the largest contributions so far."""
+
+    def __init__(self, held: Held, covector: Tensor, k: int, columns: int | None) -> None:
+        self.held, self.covector, self.k = held, covector, k
+        self.number = math.prod(len(layer.indices) for layer in held.layers)
+        self.envelopes, self.exact = [Envelope.at(held.X)], 0
+        self.off, self.outputs = self._envelopes(columns)
+        self.heap: list[_Open] = []
+        self.best: list[tuple[float, float, float, Path]] = []  # size, value, error, path
+        self.dropped, self.opened, self.ties = 0.0, 0, itertools.count()
+        self.energies: dict[Path, tuple[float, float]] = {}  # least and most, of nodes not opened
+
+    def _envelopes(self, columns: int | None) -> tuple[list[Tensor], Tensor]:
+        """Make the envelopes of levels 1 to L - 1; weights of roundings a layer, and outputs.
+
+        The weights, (indices, tokens, width), times |C| bound what a step back is off by; the
+        outputs, (tokens, width), bound the root of the sum of squares of all paths' outputs.
+        """
+        layers, X = self.held.layers, self.held.X
+        if columns is None:
+            columns = max(64, min(COLUMNS, MEMORY // (8 * len(layers) * X.numel())))
+        off, t = [], X.abs()
+        for level, layer in enumerate(layers, 1):
+            t = self.envelopes[-1].entries[None]
+            weights = torch.cat([layer.head_absolute(h, t) for h in layer.indices])
+            for rows in layer.rows:
+                weights = rows.absolute(weights)
+            t = weights.norm(dim=0)
+            m = layer.roundings + sum(rows.roundings for rows in layer.rows)
+            off.append(2 * gamma(m, t) * weights)
+            if level < len(layers):
+                self.envelopes.append(self.envelopes[-1].after(layer, columns, seed=level))
+                self.exact = level if self.envelopes[-1].exact else self.exact
+        return off, t
+
+    @property
+    def threshold(self) -> float:
+        """The k-th largest size so far; -1 while there are fewer, so that zeros are listed, too."""
+        return self.best[-1][0] if len(self.best) == self.k else -1.0
+
+    def run(self, nodes: int) -> LargestPaths:
+        held, L = self.held, len(self.held.layers)
+        C = back(held.final, self.covector[None])
+        off = 2 * gamma(count(held.final), C) * sizes(held.final, self.outputs[None])[0]
+        self._open(C, L, (), float((self.covector.abs() * off).sum()))
+        for level in range(L - 1, self.exact, -1):  # straight down, so that there is a list
+            self._next(min(node for node in self.heap if node.level == level))
+        while self.heap and -self.heap[0].order > self.threshold and self.opened < nodes:
+            self._next(self.heap[0])
+        return self._result()
+
+    def _next(self, node: _Open) -> None:
+        """Open an open node."""
+        self.heap.remove(node)
+        heapq.heapify(self.heap)
+        layer = self.held.layers[node.level]
+        C = layer.head_transposed([node.suffix[0]], node.parent)
+        self._open(C, node.level, node.suffix, node.margin)
+
+    def _open(self, C: Tensor, level: int, suffix: Path, margin: float) -> None:
+        """Open a node with covector C (1, tokens, width); its energy is that of its children."""
+        self.opened += 1
+        self.energies.pop(suffix, None)
+        layer, envelope = self.held.layers[level - 1], self.envelopes[level - 1]
+        margins = margin + (C.abs() * self.off[level - 1]).sum((1, 2))
+        for rows in reversed(layer.rows):
+            C = rows.transposed(C)
+        children = layer.head_transposed(layer.indices, C)
+        near, rest = envelope.near(children), envelope.rest(children) + margins
+        size = near.norm(dim=1)
+        if level - 1 <= self.exact:
+            self._leaves(near, rest, level - 1, suffix)
+        else:
+            for h, bound, own in zip(
+                layer.indices, (size + rest).tolist(), margins.tolist(), strict=True
+            ):
+                self._push(_Open(-bound, next(self.ties), level - 1, (h, *suffix), C, own))
+        low, high = (size - rest).clamp(min=0).square(), (size + rest).square()
+        for h, *both in zip(layer.indices, low.tolist(), high.tolist(), strict=True):
+            self.energies[(h, *suffix)] = (both[0], both[1])
+
+    def _push(self, node: _Open) -> None:
+        """Keep a node, unless no completion can be among the largest."""
+        if -node.order > self.threshold:
+            heapq.heappush(self.heap, node)
+        else:
+            self.dropped = max(self.dropped, -node.order)
+
+    def _leaves(self, values: Tensor, errors: Tensor, level: int, suffix: Path) -> None:
+        """Take the contributions of all completions, (children, paths of ``level`` layers)."""
+        flat = values.flatten()
+        size, where = flat.abs().topk(min(self.k + 1, len(flat)))
+        for each, place in zip(size.tolist(), where.tolist(), strict=True):
+            child, prefix = divmod(place, values.shape[1])
+            error = float(errors[child])
+            if each <= self.threshold:
+                self.dropped = max(self.dropped, each + float(errors.max()))
+                break
+            head = self.held.layers[level].indices[child]
+            path = (*self._prefix(prefix, level), head, *suffix)
+            self.best.append((each, float(flat[place]), error, path))
+            self.best.sort(key=lambda one: -one[0])
+            for out in self.best[self.k :]:
+                self.dropped = max(self.dropped, out[0] + out[2])
+            del self.best[self.k :]
+
+    def _prefix(self, number: int, level: int) -> Path:
+        """The indices of the first layers in the order of an exact envelope's columns."""
+        found: list[int] = []
+        for layer in reversed(self.held.layers[:level]):
+            number, digit = divmod(number, len(layer.indices))
+            found.insert(0, layer.indices[digit])
+        return tuple(found)
+
+    def _result(self) -> LargestPaths:
+        waiting = -self.heap[0].order if self.heap else 0.0
+        unseen, error = max(waiting, self.dropped), max(one[2] for one in self.best)
+        held, best = self.held, self.best
+        low, high = zip(*self.energies.values(), strict=True)
+        total = float((self.covector * held.output).sum())
+        return LargestPaths(
+            paths=[one[3] for one in best],
+            contributions=[one[1] for one in best],
+            error=error,
+            unseen=unseen,
+            certified=unseen <= best[-1][0] + 2 * error or len(best) == self.number,
+            nodes=self.opened,
+            energy=(math.fsum(low), math.fsum(high)),
+            total=total,
+            biases=total - self._of_paths(),
+            number=self.number,
+        )
+
+    def _of_paths(self) -> float:
+        """The sum of the contributions of all paths: the held network without its biases."""
+        Y = self.held.X[None]
+        for layer in self.held.layers:
+            Y = sum((layer.head(h, Y) for h in layer.indices), torch.zeros_like(Y))
+            for rows in layer.rows:
+                Y = rows.linear(Y)
+        for map in self.held.final:
+            Y = map.linear(Y)
+        return float((self.covector * Y[0]).sum())

@@ -1,0 +1,165 @@
+"""Affine maps of tokens held fixed: weights, attention matrices, gates, the sizes of tokens.
+
+Every map takes streams y (..., batch, tokens, width) and has
+
+- ``linear(y)``, its linear part, and ``shift``, what it adds (a tensor or 0.0);
+- ``transposed(g)``: the transpose of the linear part, <linear(y), g> = <y, transposed(g)>;
+- ``absolute(y)`` for y >= 0: the linear part with all entries replaced by their absolute values;
+- ``roundings`` m: an evaluation in floats of unit roundoff u, in any order of summation, is off by
+  at most gamma_m (absolute(|y|) + |shift|), gamma_m = m u / (1 - m u), entry by entry (Higham,
+  Accuracy and Stability of Numerical Algorithms, sections 3.1 and 3.5).
+
+A map of tokens alone (all but :class:`Mix`) also takes streams without a batch axis where its own
+arrays have none, or have one text: arrays of one text fit streams (..., tokens, width).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+Shift = Tensor | float
+Roundings = Tensor | float
+
+
+@dataclass(frozen=True)
+class Dense:
+    """The map y -> y weight + bias; weight (in, out), bias (out,) or 0.0.
+
+    in products and their sum with the bias: in + 1 roundings at most.
+    """
+
+    weight: Tensor
+    bias: Shift = 0.0
+
+    @property
+    def shift(self) -> Shift:
+        return self.bias
+
+    @property
+    def roundings(self) -> float:
+        return self.weight.shape[0] + 1.0
+
+    def linear(self, y: Tensor) -> Tensor:
+        return y @ self.weight
+
+    def transposed(self, g: Tensor) -> Tensor:
+        return g @ self.weight.mT
+
+    def absolute(self, y: Tensor) -> Tensor:
+        return y @ self.weight.abs()
+
+
+@dataclass(frozen=True)
+class Mix:
+    """The map from values to their means by attention: row i of head h is sum_j P_hij v_hj.
+
+    P: (batch, heads, tokens, tokens). y: (..., batch, tokens, key_heads * value_width), with
+    ``heads // key_heads`` heads in a row sharing values; result (..., batch, tokens, heads *
+    value_width).
+    """
+
+    P: Tensor
+    key_heads: int
+
+    shift: float = 0.0
+
+    @property
+    def roundings(self) -> float:
+        return float(self.P.shape[-1])
+
+    def linear(self, y: Tensor) -> Tensor:
+        B, H, n, _ = self.P.shape
+        G = self.key_heads
+        streams, width = y.shape[:-3], y.shape[-1] // G
+        values = y.reshape(-1, B, n, G, width).permute(1, 3, 2, 0, 4).reshape(B, G, n, -1)
+        mixed = self.P.reshape(B, G, H // G * n, n) @ values
+        apart = mixed.reshape(B, G, H // G, n, -1, width).permute(4, 0, 3, 1, 2, 5)
+        return apart.reshape(*streams, B, n, H * width)
+
+    def transposed(self, g: Tensor) -> Tensor:
+        B, H, n, _ = self.P.shape
+        G = self.key_heads
+        streams, width = g.shape[:-3], g.shape[-1] // H
+        apart = g.reshape(-1, B, n, G, H // G, width).permute(1, 3, 4, 2, 0, 5)
+        values = self.P.reshape(B, G, H // G * n, n).mT @ apart.reshape(B, G, H // G * n, -1)
+        together = values.reshape(B, G, n, -1, width).permute(3, 0, 2, 1, 4)
+        return together.reshape(*streams, B, n, G * width)
+
+    def absolute(self, y: Tensor) -> Tensor:
+        return self.linear(y)  # P >= 0
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The map y -> y times fixed factors (batch, tokens, width); one rounding is in the factor."""
+
+    factors: Tensor
+    shift: float = 0.0
+    roundings: float = 2.0
+
+    def linear(self, y: Tensor) -> Tensor:
+        return y * self.factors
+
+    def transposed(self, g: Tensor) -> Tensor:
+        return g * self.factors
+
+    def absolute(self, y: Tensor) -> Tensor:
+        return y * self.factors.abs()
+
+
+@dataclass(frozen=True)
+class Norm:
+    """A normalization with the sizes of the tokens held fixed: y -> (y [- mean y]) / s * scale.
+
+    s (batch, tokens, 1): sqrt(variance + epsilon), or of the mean square where the mean is not
+    removed (RMS norm); scale, bias (width,) or numbers.
+
+    Roundings. However the variance v of d entries is summed, in one pass or two, it is off by at
+    most 3 gamma_{d+2} q with q the mean square (the two terms of the one-pass formula; the other
+    formulas are off by less: Chan, Golub and LeVeque 1983). So v + epsilon is off by a relative
+    eta <= 3 gamma_{d+2} k, k = q / (v + epsilon), and 1/s by at most eta while eta <= 1/2. The
+    mean takes d roundings, and eight more remain: a conversion of the input, the difference,
+    epsilon, root, quotient, product, scale, bias.
+    """
+
+    s: Tensor
+    k: Tensor
+    centered: bool
+    scale: Tensor | float = 1.0
+    bias: Shift = 0.0
+    width: int = 1
+
+    @classmethod
+    def at(
+        cls, x: Tensor, epsilon: float, centered: bool, scale: Tensor | float, bias: Shift
+    ) -> Norm:
+        """The normalization at the tokens x (batch, tokens, width), float64."""
+        square = x.square().mean(-1, keepdim=True)
+        spread = x.var(-1, correction=0, keepdim=True) if centered else square
+        k = square / (spread + epsilon)
+        return cls((spread + epsilon).sqrt(), k, centered, scale, bias, x.shape[-1])
+
+    @property
+    def shift(self) -> Shift:
+        return self.bias
+
+    @property
+    def roundings(self) -> Tensor:
+        return 3 * (self.width + 2) * self.k + (self.width + 8)
+
+    def linear(self, y: Tensor) -> Tensor:
+        y = y - y.mean(-1, keepdim=True) if self.centered else y
+        return y / self.s * self.scale
+
+    def transposed(self, g: Tensor) -> Tensor:
+        g = g * self.scale / self.s
+        return g - g.mean(-1, keepdim=True) if self.centered else g
+
+    def absolute(self, y: Tensor) -> Tensor:
+        y = y + y.mean(-1, keepdim=True) if self.centered else y
+        return y / self.s * abs(self.scale)
+
+
+Map = Dense | Mix | Gate | Norm

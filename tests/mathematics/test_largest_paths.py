@@ -1,0 +1,247 @@
+"""The largest paths against enumeration, with bounds that hold and searches that say they fail."""
+
+import itertools
+
+import pytest
+import torch
+
+import attnverify as av
+import modelzoo
+from attnverify.mathematics import energy, largest_paths
+from attnverify.mathematics.energy import Envelope
+from attnverify.mathematics.frozen import FrozenNetwork
+from attnverify.mathematics.held import Held, Rows
+from attnverify.mathematics.maps import Dense, Mix, Norm
+from attnverify.mathematics.paths import FixedAttention
+from attnverify.support.errors import InputError
+
+MASK = torch.tensor([[1, 0, 0, 1], [1, 1, 0, 0], [0, 0, 1, 0], [1, 1, 1, 1]], dtype=torch.bool)
+CASES = {  # depth, heads, width, tokens, options
+    "skip": (4, 2, 5, 3, {"skip": True}),
+    "no skip": (3, 4, 7, 5, {}),
+    "whole, causal": (3, 3, 6, 5, {"skip": True, "mlp_width": 9, "norm": True, "mask": "causal"}),
+    "no skip, MLP, mask": (3, 3, 5, 4, {"mlp_width": 7, "mask": MASK}),
+}
+
+
+def drawn(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def made(case):
+    depth, heads, width, tokens, options = CASES[case]
+    net = av.SelfAttentionNetwork.random(depth, heads, width, 3, 4, seed=1, **options)
+    return net, drawn(tokens, width, seed=2)
+
+
+def enumerated(net, X, C):
+    """Contributions of all paths by the frozen network's own maps."""
+    frozen, found = FrozenNetwork.of(net, X), {}
+    for path in itertools.product(frozen.attention.indices(), repeat=net.depth):
+        Y = X
+        for layer, index in enumerate(path):
+            if index:
+                A, at = frozen.attention, (layer, index - 1)
+                Y = A.P[at] @ Y @ A.W_V[at] @ A.W_O[at]
+            for row in frozen.rows[layer]:
+                Y = row.linear(Y)
+        found[path] = float((C * Y).sum())
+    return found
+
+
+def enumerated_trace(trace, C):
+    """The same for a trace with as many key heads as heads, by its own steps."""
+    found = {}
+    depth, heads = len(trace.layers), trace.layers[0].heads.count
+    for path in itertools.product(range(heads + 1), repeat=depth):
+        Y = trace.input
+        for layer, index in zip(trace.layers, path, strict=True):
+            for block in layer.blocks:
+                parts = [through(b, Y, index, heads) for b in block.branches]
+                kept = Y if index == 0 or not any(b.attention for b in block.branches) else 0 * Y
+                if index and any(b.attention for b in block.branches):  # the head alone
+                    parts = [p for p, b in zip(parts, block.branches, strict=True) if b.attention]
+                Y = sum(parts, kept)
+                for step in block.after:
+                    Y = step.linear(Y)
+        for step in trace.final:
+            Y = step.linear(Y)
+        found[path] = float((C * Y[0]).sum())
+    return found
+
+
+def through(branch, Y, index, heads):
+    """A branch at Y; of attention, one head, with zeros for what the others mixed."""
+    for step in branch.steps:
+        for map in step.maps:
+            Y = map.linear(Y)
+            if isinstance(map, Mix):
+                size = Y.shape[-1] // heads
+                kept = torch.zeros_like(Y)
+                if index:
+                    part = slice((index - 1) * size, index * size)
+                    kept[..., part] = Y[..., part]
+                Y = kept
+    return Y
+
+
+def agrees(found, every, k):
+    """The list is the top of the enumeration, and its bounds hold there."""
+    values = sorted(every.items(), key=lambda pair: -abs(pair[1]))
+    listed = [every[path] for path in found.paths]
+    assert found.certified and found.number == len(every) and len(set(found.paths)) == k
+    assert 0 < found.error < 1e-6 * abs(values[0][1])
+    for own, there, (_, largest) in zip(found.contributions, listed, values[:k], strict=True):
+        assert abs(own - there) <= 2 * found.error  # the enumeration's own roundings too
+        assert abs(abs(own) - abs(largest)) <= 4 * found.error
+    rest = [abs(value) for path, value in every.items() if path not in found.paths]
+    assert max(rest) <= found.unseen + 2 * found.error
+    squares = [value * value for value in every.values()]
+    whole = sum(squares)
+    assert found.energy[0] <= whole * (1 + 1e-9) and whole <= found.energy[1] * (1 + 1e-9)
+    effective = whole**2 / sum(s * s for s in squares)
+    assert found.effective[0] * (1 - 1e-9) <= effective <= found.effective[1] * (1 + 1e-9)
+    own = sum(c * c for c in found.contributions) / whole
+    assert found.share[0] * (1 - 1e-9) <= own <= found.share[1] * (1 + 1e-9)
+    assert abs(sum(every.values()) + found.biases - found.total) <= 1e-9 * max(map(abs, listed))
+
+
+@pytest.mark.parametrize("columns", [None, 11])
+@pytest.mark.parametrize("case", CASES)
+def test_the_list_is_that_of_enumeration(case, columns):
+    net, X = made(case)
+    C = drawn(*X.shape, seed=3)
+    agrees(av.paths.largest(net, C, 6, X=X, columns=columns), enumerated(net, X, C), 6)
+
+
+@pytest.mark.parametrize("case", ["bert", "gpt2", "gpt_neox"])
+def test_the_list_of_a_trace_is_that_of_enumeration(case):
+    """Norms behind and before attention, branches one after the other and side by side."""
+    model = modelzoo.model(case, num_hidden_layers=2)
+    trace = av.trace(model, modelzoo.inputs(case, batch=1, tokens=5))
+    C = drawn(*trace.input.shape[1:], seed=4)
+    for columns in (None, 7):
+        agrees(av.paths.largest(trace, C, 5, columns=columns), enumerated_trace(trace, C), 5)
+
+
+def test_heads_that_share_values_are_paths_of_their_own():
+    trace = av.trace(modelzoo.model("llama"), modelzoo.inputs("llama", batch=1))
+    found = av.paths.largest(trace, (2, 5), 49)
+    assert found.certified and found.number == 49 and found.unseen == 0
+    listed = sum(found.contributions)
+    assert abs(listed + found.biases - found.total) <= 1e-12 * max(map(abs, found.contributions))
+    assert abs(found.total - float(trace.output[0, 2, 5])) == 0
+
+
+def test_a_flat_network_is_refused():
+    """Paths without end of nearly one size: the list says how little it knows."""
+    net = av.SelfAttentionNetwork.random(9, 5, 10, skip=True, scale=3.0, seed=0)
+    found = av.paths.largest(net, (1, 2), 4, X=drawn(3, 10), nodes=12)
+    assert not found.certified and found.nodes == 12 and len(found.paths) == 4
+    assert found.unseen > 2 * abs(found.contributions[0])
+    assert "not certified" in repr(found) and "not certified" in found._repr_html_()
+
+
+def test_few_paths_and_a_scalar_that_is_zero():
+    net, X = made("skip")
+    every = av.paths.largest(net, (0, 1), 100, X=X, columns=5)
+    assert every.certified and len(every.paths) == 81 and every.unseen == 0
+    assert abs(sum(every.contributions) + every.biases - every.total) <= 1e-12
+    nothing = av.paths.largest(net, 0 * X, 3, X=X)
+    assert nothing.certified and nothing.contributions == [0, 0, 0] and nothing.total == 0
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("columns", [4, 200])
+def test_an_envelope_bounds_every_energy(case, columns):
+    """Against the energy of all paths through the layers, at random and at adverse covectors."""
+    net, X = made(case)
+    held, envelope, outputs = Held.of(net, X), Envelope.at(X), X[None]
+    for layer in held.layers:
+        envelope = envelope.after(layer, columns)
+        outputs = torch.cat([layer.head(h, outputs) for h in layer.indices])
+        for rows in layer.rows:
+            outputs = rows.linear(outputs)
+        C = torch.cat([drawn(20, *X.shape, seed=5), outputs[:20]])
+        true = (C.flatten(1) @ outputs.flatten(1).mT).norm(dim=1)
+        near, rest = envelope.bound(C)
+        assert (true <= near + rest).all() and (rest > 0).all()
+        assert (near - rest <= true).all()
+        assert (outputs.norm(dim=0) <= envelope.entries * (1 + 1e-12)).all()
+        assert columns < 200 or (rest <= 1e-9 * C.flatten(1).norm(dim=1) * outputs.norm()).all()
+
+
+def test_the_form_is_the_product_of_exact_columns():
+    net, X = made("skip")
+    fixed, held = FixedAttention.of(net, X), Held.of(net, X)
+    envelope = Envelope.at(X)
+    for layer in held.layers:
+        envelope = envelope.after(layer, 10**6)
+    F = envelope.F.flatten(1)
+    assert envelope.exact and len(F) == 3**4
+    assert torch.allclose(F.mT @ F, energy.form(fixed, X), rtol=1e-10, atol=1e-12)
+
+
+def test_roundings_reach_every_bound():
+    """In float32's place of float64 nothing is off by more than a step's margin says."""
+    net, X = made("whole, causal")
+    search = largest_paths._Search(Held.of(net, X), drawn(*X.shape, seed=3), 3, None)
+    assert all((weights > 0).any() for weights in search.off)
+    layer = search.held.layers[-1]
+    C = drawn(1, *X.shape, seed=6)
+    D, E = C, C.float()
+    for rows in reversed(layer.rows):
+        D = rows.transposed(D)
+        E = rows.transposed(E.double()).float()
+    fine = layer.head_transposed(layer.indices, D)
+    coarse = layer.head_transposed(layer.indices, E.double()).float().double()
+    off = ((fine - coarse).abs() * search.envelopes[-1].entries).sum((1, 2))
+    margin = (C.abs() * search.off[-1]).sum((1, 2))
+    assert (off <= margin * 2.0**29).all() and (off > 0).all()
+
+
+def test_transposes_are_transposes():
+    for rows in (
+        Rows([[Dense(drawn(6, 6))], [Dense(drawn(6, 4)), Dense(drawn(4, 6))]]),
+        Rows([], True, [Norm.at(drawn(1, 3, 6), 1e-3, True, drawn(6), 0.0)]),
+        Rows([[Dense(drawn(6, 6))]], False),
+    ):
+        y, g = drawn(2, 3, 6, seed=1), drawn(2, 3, 6, seed=2)
+        both = (rows.linear(y) * g).sum(), (y * rows.transposed(g)).sum()
+        assert torch.allclose(*both, rtol=1e-12)
+
+
+WHOLE = "a positive whole number"
+BAD = {
+    "k": (((0, 1), 0), {}, "^k: got 0, expected " + WHOLE),
+    "nodes": (((0, 1), 2), {"nodes": 2}, "^nodes: got 2, expected at least the depth, 4"),
+    "columns": (((0, 1), 2), {"columns": 0}, "^columns: got 0"),
+    "token": (((3, 1), 2), {}, "^scalar: got token 3, expected one of 3 tokens"),
+    "coordinate": (((0, 9), 2), {}, "^scalar: got coordinate 9, expected one of 5"),
+    "weights": (((0, [1.0, 2.0]), 2), {}, r"^scalar: got shape \(2,\), expected \(5,\)"),
+    "shape": ((torch.ones(2, 5), 2), {}, r"^scalar: got shape \(2, 5\), expected shape \(3, 5\)"),
+    "finite": ((torch.full((3, 5), torch.nan), 2), {}, "^scalar: got 15 NaN"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_named(name):
+    net, X = made("skip")
+    arguments, options, message = BAD[name]
+    with pytest.raises(InputError, match=message):
+        av.paths.largest(net, *arguments, X=X, **options)
+
+
+def test_bad_subjects_are_named():
+    net, X = made("skip")
+    with pytest.raises(InputError, match="^X: got None, expected the network's input"):
+        av.paths.largest(net, (0, 1))
+    with pytest.raises(InputError, match="^X: got shape .2, 3, 5., expected one text"):
+        av.paths.largest(net, (0, 1), X=X.expand(2, 3, 5))
+    with pytest.raises(InputError, match="^subject: got int, expected a network or a trace"):
+        av.paths.largest(3, (0, 1))
+    trace = av.trace(modelzoo.model("bert"), modelzoo.inputs("bert", batch=2))
+    with pytest.raises(InputError, match="^subject: got a trace of 2 texts, expected"):
+        av.paths.largest(trace, (0, 1))
+    with pytest.raises(InputError, match="^X: got Tensor, expected None"):
+        av.paths.largest(trace, (0, 1), X=X)
