@@ -118,8 +118,11 @@ class Wanted:
     indices: list[int]
     names: Names
 
-    def facts(self, found: Chosen) -> dict[str, Any]:
-        """The number in words, its value and place, and the largest logits beside it."""
+    def facts(self, found: Chosen, causal: bool) -> dict[str, Any]:
+        """The number in words, its value and place, and the largest logits beside it.
+
+        causal: whether logits are those of the next token.
+        """
         kind = self.choice.kind
         said = [self._said(index) for index in self.indices]
         name = f"{kind} {' minus '.join(said)}"
@@ -130,7 +133,7 @@ class Wanted:
             "name": name.replace("logit of logit", "logit of token"),
             "value": found.number.value,
             "position": found.number.token + 1,
-            "of": "tokens" if kind == "logit" else "classes" if kind == "class" else None,
+            "of": {"logit": "next tokens" if causal else "tokens", "class": "classes"}.get(kind),
             "top": [
                 {"index": index, "name": word, "logit": value}
                 for (index, value), word in zip(top, named, strict=True)
@@ -182,7 +185,7 @@ def chosen(
     weights = torch.tensor([1.0, -1.0][: len(indices)], dtype=torch.float64, device=hidden.device)
     if choice.kind == "coordinate":
         _require_indices(choice, indices, hidden.shape[-1])
-        token, columns = _position(choice, valid), hidden.new_zeros(hidden.shape[-1])
+        token, columns = position(choice, valid), hidden.new_zeros(hidden.shape[-1])
         columns[indices] = weights
         return Chosen(Number(hidden, token, [], columns), None)
     if logits is None or not calls:
@@ -190,7 +193,7 @@ def chosen(
     _require_indices(choice, indices, logits.shape[-1])
     last = calls[-1][1].outputs[0]
     if logits.ndim == 3:
-        token = _position(choice, valid)
+        token = position(choice, valid)
     else:
         given = f"at {choice.at} for a head that reads a token of its own"
         require(choice.at is None, "scalar", given, "no position")
@@ -206,8 +209,11 @@ def _require_indices(choice: Choice, indices: list[int], size: int) -> None:
     require(not wrong, "scalar", f"{choice.kind} {wrong}", f"numbers from 0 to {size - 1}")
 
 
-def _position(choice: Choice, valid: Tensor) -> int:
-    """The token, from 0: the last that is no padding where none is chosen."""
+def position(choice: Choice, valid: Tensor) -> int:
+    """The token, from 0: the last that is no padding where none is chosen.
+
+    valid (1, tokens). Raises InputError for a position outside the text.
+    """
     real = valid[0].nonzero()[:, 0].tolist()
     if choice.at is None:
         return real[-1]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attnverify.inspection import layers, shares
-from attnverify.inspection.chosen import Choice, Wanted, chosen, wanted
+from attnverify.inspection.chosen import Choice, Wanted, chosen, position, wanted
 from attnverify.inspection.forward import Subject
 from attnverify.inspection.inputs import Inputs
 from attnverify.inspection.load import Folder
@@ -140,9 +140,9 @@ class _Run:
     ) -> None:
         self.brief, self.number = brief, number
         many = inputs.shape[0]
-        require(
-            number is None or many == 1, "inputs", f"{many} texts", "one, to take apart a number"
-        )
+        require(number is None or many == 1, "inputs", f"{many} texts", "one, for a number of it")
+        if number is not None:
+            position(number.choice, inputs.valid(*inputs.shape))  # before the run
         self.kept: list[Layer] = []
         self.middle: Tensor | None = None
         self.head: tuple[Calls, Tensor | None] = ((), None)
@@ -202,10 +202,12 @@ class _Run:
         found = chosen(self.number, self.streams.seen, self._valid(), *self.head)
         parts = decompose(self.kept, final, found.number)
         self.streams.checks += parts.checks
+        causal = self.subject.architecture.causal
         for row in parts.tokens:
             row["word"] = self._word(row["token"])
         return {
-            "scalar": self.number.facts(found) | {"word": self._word(found.number.token + 1)},
+            "scalar": self.number.facts(found, causal)
+            | {"word": self._word(found.number.token + 1)},
             "scalar_lengths": parts.lengths,
             "scalar_layers": parts.layers,
             "scalar_heads": parts.heads,

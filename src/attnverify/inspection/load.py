@@ -342,7 +342,7 @@ class Folder:
         for name, text in texts.items():
             long = f"{len(text):,} characters"
             require(len(text) <= most, name, long, f"at most {most:,} for this model")
-        found = self._asked(files, {"texts": list(texts.values())}, sum(map(len, texts.values())))
+        found = self._asked(files, {"texts": list(texts.values())})
         for name, (ids, words) in zip(texts, found, strict=True):
             self._require_readable(name, ids, words)
         return [(ids, words) for ids, words in found]
@@ -352,7 +352,7 @@ class Folder:
 
         Raises InputError (argument ``scalar``) for one that is not.
         """
-        found = self._asked(self._vocabulary(), {"names": list(names)}, sum(map(len, names)))
+        found = self._asked(self._vocabulary(), {"names": list(names)})
         for name, index in zip(names, found, strict=True):
             expected = "one token of the tokenizer of the folder, or its number as #7"
             require(type(index) is int, "scalar", f"{shown(name)}, which is no token", expected)
@@ -363,7 +363,7 @@ class Folder:
         files = _tokenizer_files(self.path, self.config["model_type"])
         if not files or importlib.util.find_spec("tokenizers") is None:
             return [None] * len(ids)
-        return self._asked(files, {"ids": list(ids)}, 0)
+        return self._asked(files, {"ids": list(ids)})
 
     def _vocabulary(self) -> tuple[str, ...]:
         files = _tokenizer_files(self.path, self.config["model_type"])
@@ -381,13 +381,14 @@ class Folder:
         expected = f"at most {most}, as the model takes"
         require(most is None or len(ids) <= most, name, f"{len(ids)} tokens", expected)
 
-    def _asked(self, files: Sequence[str], questions: dict[str, list[Any]], size: int) -> list[Any]:
+    def _asked(self, files: Sequence[str], questions: dict[str, list[Any]]) -> list[Any]:
         """What a tokenizer answers in another process, so that it cannot hang or end this one.
 
-        questions: as :mod:`attnverify.inspection.tokenization` reads them; size: their letters.
+        questions: as :mod:`attnverify.inspection.tokenization` reads them.
         """
         require_tokenizers()
-        seconds = SECONDS + size // BYTES_A_SECOND
+        letters = sum(len(str(each)) for row in questions.values() for each in row)
+        seconds = SECONDS + letters // BYTES_A_SECOND
         options = parsed(self.path, OPTIONS) if OPTIONS in files else {}
         require(isinstance(options, dict), "model", f"{shown(options)} as {OPTIONS}", "an object")
         job = {
