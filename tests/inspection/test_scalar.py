@@ -174,6 +174,7 @@ def test_parts_are_those_of_all_paths(case):
     for row in report.scalar_lengths[:-2]:
         want = added(lambda last, length, bias, row=row: length == row["length"])
         assert row["value"] == pytest.approx(want, abs=off)
+        assert row["paths"] == sum(length == row["length"] for _, length, _, _ in parts)
     want = added(lambda last, length, bias: bias)
     assert report.scalar_lengths[-2]["value"] == pytest.approx(want, abs=off)
     for row in report.scalar_heads:
@@ -215,6 +216,21 @@ def test_a_part_is_what_its_removal_takes_from_the_frozen_model(case):
         other[:, row["token"] - 1] *= -0.5
         want = (whole - frozen(found, other)) / 1.5
         assert row["value"] == pytest.approx(want, abs=off)
+    for layer, row in zip(found.layers, report.scalar_layers[1:], strict=False):
+        written = {"attention": 0.0, "mlp": 0.0}
+        for number, block in enumerate(layer.blocks):
+            rest = [
+                *layer.blocks[number:],
+                *(b for f in found.layers[layer.number :] for b in f.blocks),
+            ]
+            for branch in block.branches:
+                y = sent(
+                    [each for b in rest for each in maps_of(b.after)], branch.steps[-1].seen, False
+                )
+                value = float(sent(maps_of(found.final), y, False)[0, 5, 3])
+                written["attention" if branch.attention else "mlp"] += value
+        for name, value in written.items():
+            assert row[name] == pytest.approx(value, abs=off)
     for row in report.scalar_heads:
         want = whole - frozen(found, X, cut=(row["layer"], row["head"]))
         assert row["through"] == pytest.approx(want, abs=off)
@@ -384,11 +400,11 @@ def mean(out):
 
 def test_another_head_than_the_one_that_ran_is_caught(monkeypatch):
     class Wrong(Dense):
-        def __post_init__(self):
-            object.__setattr__(self, "weight", self.weight * (1 + 2.0**-40))
+        def __init__(self, weight, bias):
+            super().__init__(weight * (1 + 2.0**-40), bias)
 
     monkeypatch.setattr(chosen, "Dense", Wrong)
-    with pytest.raises(ReconstructionError, match="number, by length, rounding"):
+    with pytest.raises(ReconstructionError, match="number, head"):
         av.inspect(headed("gpt2", LOGIT), modelzoo.inputs("gpt2", batch=1), scalar=OWN)
 
 

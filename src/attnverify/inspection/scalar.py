@@ -148,6 +148,7 @@ class Sweep:
     tallies: dict[str, Tally] = field(default_factory=lambda: {name: Tally() for name in KINDS})
     heads: list[Row] = field(default_factory=list)
     written: dict[tuple[int | str, str], float] = field(default_factory=dict)
+    checks: list[Check] = field(default_factory=list)
 
     def _add(self, what: str, found: Tensor, kinds: Sequence[str]) -> None:
         """Add a value for each row to a list of the tallies; without "skip" g has no last row."""
@@ -182,7 +183,10 @@ class Sweep:
         self._bound(ours, theirs, g, kinds)
         lost = underflow(HERE) * x.abs().sum()  # where products in M^T g underflow
         self._add("ours", lost.expand(len(g)), kinds)
-        self._add("rounding", inner(seen - values[-1], g), kinds)
+        rest = seen - values[-1]
+        if self.place == END:  # the layers' steps are compared with the model on the way there
+            self.checks.append(compared(f"number, {step.name}", rest, 2 * (theirs + ours), seen))
+        self._add("rounding", inner(rest, g), kinds)
         for each, out in zip(reversed(step.maps), reversed(values[1:]), strict=True):
             if isinstance(each.shift, Tensor):
                 self._add("biases", inner(each.shift, g), kinds)
@@ -305,7 +309,7 @@ def _tables(sweep: Sweep, X: Tensor, number: Number) -> Parts:
     direct.sources.append(by_length[0])
     skip.sources.append(stream)
     every.sources = by_length
-    checks = every.checks("by length", value)
+    checks = [*sweep.checks, *every.checks("by length", value)]
     every.sources = by_token
     checks += every.checks("by token", value)[:1]
     checks += direct.checks("by head", value)
