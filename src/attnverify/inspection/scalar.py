@@ -117,17 +117,21 @@ class Tally:
         """What the model's rounding comes to."""
         return fsum(self.rounding)
 
+    @property
+    def bound(self) -> float:
+        """The most that the parts may be off the number; sums of sums are rounded once each."""
+        terms = [*self.sources, *self.rounding, *(x for each in self.biases.values() for x in each)]
+        return 2 * fsum(self.ours) + 5 * HERE * fsum(map(abs, terms))
+
     def checks(self, name: str, value: float) -> list[Check]:
         """The parts against the number, and the model's rounding against its bound."""
-        parts = fsum([*self.sources, self.all_biases, self.left])
-        terms = [*self.sources, *self.rounding, *(x for each in self.biases.values() for x in each)]
-        added = 4 * HERE * fsum(map(abs, [*terms, value]))  # sums of sums, each rounded once
-        one = [torch.tensor([x], dtype=torch.float64) for x in (value - parts, self.left, value)]
-        bounds = [[2 * fsum(self.ours) + added], [2 * fsum([*self.theirs, *self.ours]) + added]]
-        ours, theirs = (torch.tensor(each, dtype=torch.float64) for each in bounds)
+        off = value - fsum([*self.sources, self.all_biases, self.left])
+        most = self.bound + 2 * fsum(self.theirs)
+        numbers = (off, self.bound, self.left, most, value)
+        error, ours, rest, theirs, seen = torch.tensor(numbers, dtype=torch.float64)[:, None]
         return [
-            compared(f"number, {name}", one[0], ours, one[2]),
-            compared(f"number, {name}, rounding", one[1], theirs, one[2]),
+            compared(f"number, {name}", error, ours, seen),
+            compared(f"number, {name}, rounding", rest, theirs, seen),
         ]
 
 
@@ -272,9 +276,12 @@ def _roundings(of: Map, x: Tensor) -> float:
 
 @dataclass(frozen=True)
 class Parts:
-    """The tables of a report on one number, and the checks that their sums met."""
+    """The tables of a report on one number, and the checks that their sums met.
 
-    value: float
+    bound: the most that any of the sums may be off by.
+    """
+
+    bound: float
     lengths: list[Row]
     layers: list[Row]
     heads: list[Row]
@@ -323,7 +330,8 @@ def _tables(sweep: Sweep, X: Tensor, number: Number) -> Parts:
     lengths += [{"length": name, "value": part, "paths": None} for name, part in named.items()]
     tokens: list[Row] = [{"token": j + 1, "value": part} for j, part in enumerate(by_token)]
     tokens += [{"token": name, "value": part} for name, part in named.items()]
-    return Parts(value, lengths, _layers(sweep, by_length[0], stream), sweep.heads, tokens, checks)
+    bound = max(every.bound, direct.bound, skip.bound)
+    return Parts(bound, lengths, _layers(sweep, by_length[0], stream), sweep.heads, tokens, checks)
 
 
 def _layers(sweep: Sweep, direct: float, stream: float) -> list[Row]:

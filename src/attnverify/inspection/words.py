@@ -156,7 +156,7 @@ def scalar_sentences(report: Findings) -> Iterator[str]:
     yield (
         f"The number: {s['name']}, at token {_at(s['position'], s['word'])}, is {s['value']:.4g} "
         "in the model. Its parts by path length, by head, by layer and by input token add up to "
-        "it, within a derived bound of rounding."
+        f"it, within a derived bound of {s['bound']:.1e}."
     )
     if s["top"]:
         listed = (f"{_called(each)} {each['logit']:.4g}" for each in s["top"])
