@@ -206,8 +206,11 @@ class _Run:
         for row in parts.tokens:
             row["word"] = self._word(row["token"])
         return {
-            "scalar": self.number.facts(found, causal)
-            | {"word": self._word(found.number.token + 1)},
+            "scalar": {
+                **self.number.facts(found, causal),
+                "word": self._word(found.number.token + 1),
+                "bound": parts.bound,
+            },
             "scalar_lengths": parts.lengths,
             "scalar_layers": parts.layers,
             "scalar_heads": parts.heads,
