@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnverify.inspection.record import Calls, quotient
+from attnverify.inspection.record import Calls, affine, quotient
 from attnverify.inspection.scalar import Number
 from attnverify.inspection.trace import Dense, Gate, Norm, Step, double, unit_roundoff
 from attnverify.support.errors import InputError, nearest, require, shown
@@ -238,11 +238,7 @@ def _at(x: Tensor, token: int) -> Tensor:
 
 
 def _steps(
-    calls: Calls,
-    token: int,
-    indices: list[int],
-    hidden: Tensor,
-    logits: Tensor,
+    calls: Calls, token: int, indices: list[int], hidden: Tensor, logits: Tensor
 ) -> list[Step]:
     """The head at its token, (1, 1, width) to the entries that are wanted."""
     steps: list[Step] = []
@@ -254,22 +250,22 @@ def _steps(
         if not bool((given == x).all()):
             gate = Gate(quotient(double(given), double(x)))
             steps.append(Step("gates", [gate], double(given), unit_roundoff(given.dtype)))
-        map: Dense | Norm
-        if isinstance(module, nn.Linear):
-            bias = 0.0 if module.bias is None else double(module.bias)
-            map = Dense(double(module.weight).mT, bias)
-        else:
-            assert isinstance(module, nn.LayerNorm)
-            scale = 1.0 if module.weight is None else double(module.weight)
-            bias = 0.0 if module.bias is None else double(module.bias)
-            map = Norm.at(double(given), module.eps, True, scale, bias)
-        steps.append(Step("head", [map], double(out), unit_roundoff(out.dtype)))
+        # Of a last map onto a whole vocabulary only the entries that are wanted.
+        entries: list[int] | slice = indices if number == len(calls) - 1 else slice(None)
+        seen = double(out[..., entries])
+        steps.append(Step("head", [_map(module, given, entries)], seen, unit_roundoff(out.dtype)))
         x = out
+    linear = isinstance(calls[-1][0], nn.Linear)
+    good = linear and x.shape == logits.shape and bool((x == logits).all())
     capped = "a head that changes what its last linear map gives (a soft cap, a scale)"
-    end = steps[-1].maps[-1]
-    good = isinstance(end, Dense) and x.shape == logits.shape and bool((x == logits).all())
-    if not (good and isinstance(end, Dense)):
-        raise InputError(f"scalar: got {capped}, expected {ELSE}")
-    bias = end.bias[indices] if isinstance(end.bias, Tensor) else end.bias
-    few = Dense(end.weight[:, indices].contiguous(), bias)
-    return [*steps[:-1], Step("head", [few], double(x)[..., indices], steps[-1].unit)]
+    require(good, "scalar", capped, ELSE)
+    return steps
+
+
+def _map(module: nn.Module, x: Tensor, entries: list[int] | slice) -> Dense | Norm:
+    """A linear map onto some of its entries, or a norm at x (1, 1, width)."""
+    if isinstance(module, nn.LayerNorm):
+        return Norm.at(double(x), module.eps, True, *affine(module))
+    weight: Any = module.weight
+    bias = 0.0 if module.bias is None else double(module.bias)
+    return Dense(double(weight[entries]).mT, bias[entries] if isinstance(bias, Tensor) else bias)

@@ -114,7 +114,7 @@ class Record:
     def _norms(self, norms: Sequence[families.Norm], x: Tensor) -> list[Step]:
         steps = []
         for norm in norms:
-            map = Norm.at(x, norm.epsilon, norm.centered, *_affine(norm.module))
+            map = Norm.at(x, norm.epsilon, norm.centered, *affine(norm.module))
             seen = self.of(norm.module).outputs[0]
             unit = unit_roundoff(seen.dtype)
             unit = max(unit, unit_roundoff(torch.float32)) if norm.single else unit
@@ -202,10 +202,10 @@ class Record:
 
 
 def _head_norm(norm: families.Norm) -> HeadNorm:
-    return HeadNorm(norm.epsilon, norm.centered, *_affine(norm.module))
+    return HeadNorm(norm.epsilon, norm.centered, *affine(norm.module))
 
 
-def _affine(module: nn.Module) -> tuple[Tensor | float, Tensor | float]:
+def affine(module: nn.Module) -> tuple[Tensor | float, Tensor | float]:
     """Scale and bias of a norm."""
     scale, bias = (getattr(module, name, None) for name in ("weight", "bias"))
     return 1.0 if scale is None else double(scale), 0.0 if bias is None else double(bias)

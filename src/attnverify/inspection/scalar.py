@@ -23,12 +23,13 @@ between layers, so they have no sum.
 
 The bound. Floats are off, and nothing is multiplied up over depth: whatever floats x and g are, the
 equation above is broken only by the roundings of one step. Let A = |M| |x| + |s|, n be the tokens,
-d the largest width in the step, m its roundings forward and backward, v = 2^-53. Then M^T g is off
-by gamma_m(v) |M|^T |g|, which costs gamma_m <A, |g|>; r by gamma_{m+2} (A + |y|); a sum of products
-over width and then tokens has d + n roundings. As gamma_a + gamma_b + gamma_a gamma_b <=
-gamma_{a+b}, a step is off by at most
+d the largest width in the step, m the roundings of M or of M^T, whichever has more, v = 2^-53. Then
+M^T g is off by gamma_m(v) |M|^T |g|, which costs gamma_m <A, |g|>; what a head writes is a value
+within the step, off by gamma_m, too; r by gamma_{m+2} (A + |y|). A sum of products over width and
+then tokens has d + n roundings, once for parts and once for <r, g>. As gamma_a + gamma_b + gamma_a
+gamma_b <= gamma_{a+b}, a step is off by at most
 
-    gamma_K(v) <A + |y|, |g|>,   K = 2 m + 2 (n + d) + 8,
+    gamma_K(v) <A + |y|, |g|>,   K = 3 m + 2 (n + d) + 8,
 
 and a block's sum in the same way, with one rounding a branch. The bounds of all steps add up, as
 do the parts, in exact sums (math.fsum). All is taken twice, as the bound is computed in floats, and
@@ -119,7 +120,10 @@ class Tally:
 
     @property
     def bound(self) -> float:
-        """The most that the parts may be off the number; sums of sums are rounded once each."""
+        """The most that the parts may be off the number.
+
+        Of exact sums five are rounded: the number, the biases, the roundings, all, the difference.
+        """
         terms = [*self.sources, *self.rounding, *(x for each in self.biases.values() for x in each)]
         return 2 * fsum(self.ours) + 5 * HERE * fsum(map(abs, terms))
 
@@ -181,7 +185,7 @@ class Sweep:
             values.append(each.linear(values[-1]) + each.shift)
         size, seen = step.size(x.abs()), step.seen
         widest = max(value.shape[-1] for value in values)
-        K = 2 * sum(map(_roundings, step.maps, values)) + 2 * (x.shape[-2] + widest) + 8
+        K = 3 * sum(map(_roundings, step.maps, values)) + 2 * (x.shape[-2] + widest) + 8
         ours = gamma(K, HERE) * (size + seen.abs()) + underflow(HERE)
         theirs = gamma(step.roundings, step.unit) * size + underflow(step.unit)
         self._bound(ours, theirs, g, kinds)
