@@ -267,5 +267,5 @@ def _map(module: nn.Module, x: Tensor, entries: list[int] | slice) -> Dense | No
     if isinstance(module, nn.LayerNorm):
         return Norm.at(double(x), module.eps, True, *affine(module))
     weight: Any = module.weight
-    bias = 0.0 if module.bias is None else double(module.bias)
-    return Dense(double(weight[entries]).mT, bias[entries] if isinstance(bias, Tensor) else bias)
+    bias: Any = module.bias
+    return Dense(double(weight[entries]).mT, 0.0 if bias is None else double(bias[entries]))
