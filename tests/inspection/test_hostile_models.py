@@ -455,13 +455,13 @@ def test_a_long_text_gives_its_tokenizer_more_seconds(folder, monkeypatch):
     monkeypatch.setattr(load.subprocess, "run", run)
     for length in (10, 300_010):
         with pytest.raises(InputError, match="^model: got vocab.txt, which does not work on this"):
-            Folder.of(folder)._encoded(("vocab.txt",), ["a" * length])
+            Folder.of(folder)._asked(("vocab.txt",), {"texts": ["a" * length]})
     assert jobs == [load.SECONDS, load.SECONDS + 3]
 
 
 def test_a_text_longer_than_any_the_model_takes(folder, monkeypatch):
     """Told by its size, before a tokenizer sees it."""
-    monkeypatch.setattr(load.Folder, "_encoded", lambda *given: pytest.fail("it was tokenized"))
+    monkeypatch.setattr(load.Folder, "_asked", lambda *given: pytest.fail("it was tokenized"))
     with pytest.raises(
         InputError, match="^text: got 40,000,000 characters, expected at most 4,096"
     ):

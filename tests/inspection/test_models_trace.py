@@ -10,9 +10,10 @@ from torch import nn
 import modelzoo
 from attnverify.inspection import families, reconstruction
 from attnverify.inspection import trace as trace_module
-from attnverify.inspection.forward import Call, Record, Subject, trace
+from attnverify.inspection.forward import Subject, trace
 from attnverify.inspection.inputs import Inputs
 from attnverify.inspection.reconstruction import ReconstructionError, Streams, compared, reconstruct
+from attnverify.inspection.record import Call, Record
 from attnverify.inspection.trace import Block, Branch, Step
 from attnverify.mathematics import maps
 from attnverify.support.errors import InputError

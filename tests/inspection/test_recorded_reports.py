@@ -16,6 +16,7 @@ import attnverify as av
 import modelzoo
 import records
 from attnverify.inspection import reconstruction
+from attnverify.inspection import scalar as scalars
 
 RECORD = Path(__file__).with_name("recorded_reports.json")
 #: One text of a model without rotation, with rotation and norms of heads, with parallel branches,
@@ -24,7 +25,7 @@ CASES = {
     "bert": {},
     "gpt2": {},
     "qwen3": {},
-    "gpt_neox": {},
+    "gpt_neox": {"scalar": {"coordinate": 3, "at": 6}},
     "vit": {},
     "albert": {},
     "phi, norms of heads": {"batch": 2},
@@ -44,15 +45,18 @@ def fingerprint(case: str) -> dict[str, Any]:
         return compared(place, error, bound, seen)
 
     options = {"batch": 1} | CASES[case]
-    with patch.object(reconstruction, "compared", recording):
-        report = av.inspect(modelzoo.model(case), modelzoo.inputs(case, **options))
+    scalar = options.pop("scalar", None)
+    with (
+        patch.object(reconstruction, "compared", recording),
+        patch.object(scalars, "compared", recording),
+    ):
+        report = av.inspect(modelzoo.model(case), modelzoo.inputs(case, **options), scalar=scalar)
     body = report.as_json()
     found: dict[str, Any] = {name: body[name] for name in ("model", "inputs", "notes", "rollout")}
     found["proof"] = {k: v for k, v in body["proof"].items() if k not in ROUNDINGS}
-    for table in ("lengths", "layers", "heads"):
-        found[table] = records.columns(
-            [row for row in body[table] if row.get("length") != "rounding"]
-        )
+    for table in body["columns"]:
+        rows = [row for row in body[table] if "rounding" not in row.values()]
+        found[table] = records.columns(rows)
     return records.rounded({**found, "bounds": dict(bounds)})
 
 

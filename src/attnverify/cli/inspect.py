@@ -28,6 +28,9 @@ class Precision(StrEnum):
     float64 = "float64"
 
 
+NUMBER = "One number in parts"
+
+
 def inspect_model(
     model: Annotated[Path, typer.Argument(help="Folder with config.json and safetensors.")],
     text: Annotated[Path | None, typer.Option(help="Text file; a shipped text if omitted.")] = None,
@@ -57,14 +60,55 @@ def inspect_model(
     brief: Annotated[
         bool, typer.Option("--brief", help="Report only shares and residuals, which is faster.")
     ] = False,
+    logit: Annotated[
+        str | None,
+        typer.Option(
+            help='Take the logit of this token apart: a token as the tokenizer has it, or "#7".',
+            rich_help_panel=NUMBER,
+        ),
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(
+            "--class",
+            help="Take the logit of this class apart: its name, or its number from 0.",
+            rich_help_panel=NUMBER,
+        ),
+    ] = None,
+    coordinate: Annotated[
+        int | None,
+        typer.Option(
+            help="Take this entry of the last hidden state apart, from 0.", rich_help_panel=NUMBER
+        ),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(help="A token or class whose logit is subtracted.", rich_help_panel=NUMBER),
+    ] = None,
+    at: Annotated[
+        int | None,
+        typer.Option(
+            help="Position of the token whose output it is, from 1; the last if omitted.",
+            rich_help_panel=NUMBER,
+        ),
+    ] = None,
     jobs: Jobs = None,
 ) -> None:
     """Trace a model of yours, prove the trace, and say what the theorems say about it.
 
     Nothing is downloaded, and no code of the folder runs. With --texts there is a report for each
-    text and a table over all of them; the same command goes on where a run was ended.
+    text and a table over all of them; the same command goes on where a run was ended. A number of
+    the model, a logit or a class, comes apart by path length, head, layer and input token.
     """
     require_device(device)
+    number = {
+        "logit": logit,
+        "class": label,
+        "coordinate": coordinate,
+        "against": against,
+        "at": at,
+    }
+    number = {name: value for name, value in number.items() if value is not None}
     from attnverify.inspection import command
     from attnverify.inspection.words import summary
 
@@ -72,6 +116,7 @@ def inspect_model(
         if folder is None:
             raise InputError("out: got none, expected a folder, which --texts needs")
         require(text is None and tokens is None, "texts", "another text too", "--texts alone")
+        require(not number, "texts", f"{', '.join(number)} too", "one text, for a number of it")
         from attnverify.inspection.texts import look_of
 
         look = look_of(model, layers, dtype, device, brief)
@@ -83,7 +128,7 @@ def inspect_model(
         command.require_own(folder)
     with _layers_bar() as advance:
         report = command.inspect_folder(
-            model, text, tokens, layers, dtype, device, brief, advance, _essay
+            model, text, tokens, layers, dtype, device, brief, number or None, advance, _essay
         )
     if folder is not None:
         command.write(report, folder)

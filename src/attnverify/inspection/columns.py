@@ -202,4 +202,95 @@ HEADS = {
     ),
 }
 
-TABLES = {"lengths": LENGTHS, "layers": LAYERS, "heads": HEADS}
+_OVERLAP = "a share of the number: a path through two heads counts in both, so these have no sum"
+_SUM = "paths.skip-decomposition"
+_ONE = Column("value", "part of the number; all rows add up to it", _SUM, _HELD)
+
+SCALAR_LENGTHS = {
+    "length": LENGTHS["length"],
+    "value": _ONE,
+    "paths": LENGTHS["paths"],
+}
+
+SCALAR_LAYERS = {
+    "layer": Column(
+        "layer",
+        "counted from 1; input: what enters the first; end: what follows the last; rounding: what "
+        "the model's own rounding has left",
+        "",
+        "",
+    ),
+    "direct": Column(
+        "heads, direct",
+        "sum over the layer's heads of what they write, carried to the number by skip connections, "
+        "MLPs and norms; of the input what passes no head. With the biases beside it all rows add "
+        "up to the number",
+        _SUM,
+        _HELD,
+    ),
+    "biases": Column(
+        "biases, direct",
+        "what the layer's biases give through no later head",
+        _SUM,
+        _HELD,
+    ),
+    "biases_all": Column(
+        "biases, all paths",
+        "what the layer's biases give through all that follows; their sum is the row of biases by "
+        "path length",
+        _SUM,
+        _HELD,
+    ),
+    "stream": Column(
+        "written",
+        "what the layer writes into the stream, carried to the number by skip connections and "
+        "norms alone; all rows add up to the number",
+        _SUM,
+        "what later heads and MLPs read of it",
+    ),
+    "attention": Column("by attention", "the part of it that attention writes", "", ""),
+    "mlp": Column("by the MLP", "the part of it that the MLP writes", "", ""),
+}
+
+SCALAR_HEADS = {
+    "layer": HEADS["layer"],
+    "head": HEADS["head"],
+    "direct": Column(
+        "direct",
+        "what the head writes, carried to the number by skip connections, MLPs and norms, through "
+        "no later head; with the input, the biases and the rounding of the table of layers all add "
+        "up to the number",
+        _SUM,
+        "what the model would do without the head",
+    ),
+    "through": Column(
+        "through",
+        "what the head writes, carried to the number by all that follows, later heads too",
+        _SUM,
+        _OVERLAP,
+    ),
+}
+
+SCALAR_TOKENS = {
+    "token": Column(
+        "token", "place in the text, from 1; biases and rounding: as by path length", "", ""
+    ),
+    "word": Column("word", "the token there, if a text was given", "", ""),
+    "value": Column(
+        "value",
+        "what the vector that enters the first layer there gives by all paths; all rows add up to "
+        "the number",
+        _SUM,
+        "what another token there would do: matrices, gates and norms would change with it",
+    ),
+}
+
+TABLES = {
+    "lengths": LENGTHS,
+    "layers": LAYERS,
+    "heads": HEADS,
+    "scalar_lengths": SCALAR_LENGTHS,
+    "scalar_layers": SCALAR_LAYERS,
+    "scalar_heads": SCALAR_HEADS,
+    "scalar_tokens": SCALAR_TOKENS,
+}

@@ -108,6 +108,7 @@ def inspect_folder(
     dtype: str,
     device: str,
     brief: bool,
+    scalar: Mapping[str, Any] | None,
     progress: Callable[[str, float], None],
     shipped: Callable[[int], str],
 ) -> Report:
@@ -122,6 +123,7 @@ def inspect_folder(
         "device": device,
         "layers": chosen,
         "brief": brief,
+        "scalar": scalar,
         "progress": progress,
     }
     if tokens is not None:
@@ -148,7 +150,7 @@ def write(report: Report, folder: Path) -> list[Path]:
     are of one report. Raises InputError, before anything is changed, where a file is none of ours.
     """
     made = {HTML: page.page(report), JSON: dumps(report)}
-    made |= drawings.figures(report)
+    made |= drawings.figures(report) | drawings.scalar_figures(report)
     for name in TABLES:
         if rows := getattr(report, name):
             made[f"{name}.csv"] = as_csv(rows)

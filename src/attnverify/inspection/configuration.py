@@ -93,7 +93,20 @@ SIZES = {
     "num_hidden_layers": LAYERS,
     "intermediate_size": INNER,
 }
-ANY = {"tie_word_embeddings": FLAG, "is_causal": only(True), "add_cross_attention": only(False)}
+
+
+def _labels(v: Any) -> bool:
+    known = isinstance(v, dict) and set(v) == {str(i) for i in range(len(v))}
+    return known and 1 <= len(v) <= 2**16 and all(isinstance(name, str) for name in v.values())
+
+
+LABELS = {"id2label": Kind(_labels, "names of classes under 0, 1, 2, ... in order")}
+ANY = {
+    **LABELS,
+    "tie_word_embeddings": FLAG,
+    "is_causal": only(True),
+    "add_cross_attention": only(False),
+}
 TEXT = {**SIZES, **ANY, "vocab_size": VOCABULARY, "max_position_embeddings": POSITIONS}
 ENCODER = {
     **TEXT,
@@ -161,6 +174,7 @@ KEYS: dict[str, dict[str, Kind]] = {
     "roberta": ROBERTA,
     "vit": {
         **SIZES,
+        **LABELS,
         **{"hidden_act": ACTIVATION, "layer_norm_eps": EPSILON, "qkv_bias": FLAG},
         **{"image_size": whole(2**14), "patch_size": whole(2**14), "num_channels": whole(2**10)},
     },

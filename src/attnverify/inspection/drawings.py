@@ -28,8 +28,9 @@ GRIDS = {
     "moves": "Size of every head's output in its layer",
     "sink": "Attention to the first token",
 }
+TOKENS, HEADS = "scalar_tokens.svg", "scalar_heads.svg"
 #: Every file that :func:`figures` may make.
-NAMES = tuple(f"{name}.svg" for name in ("lengths", *LINES, *GRIDS))
+NAMES = tuple(f"{name}.svg" for name in ("lengths", *LINES, *GRIDS)) + (TOKENS, HEADS)
 
 
 def figures(report: Findings) -> dict[str, str]:
@@ -52,6 +53,19 @@ def figures(report: Findings) -> dict[str, str]:
         if any(row[name] is not None for row in report.heads):
             made[f"{name}.svg"] = grid(title, report.heads, name)
     return made
+
+
+def scalar_figures(report: Findings) -> dict[str, str]:
+    """The same for the number that was chosen; none where none was."""
+    if report.scalar is None:
+        return {}
+    rows = [row for row in report.scalar_tokens if row["token"] != "rounding"]  # too small
+    labels, values = [str(row["token"]) for row in rows], [row["value"] for row in rows]
+    words = [row["word"] or "" for row in rows]
+    return {
+        TOKENS: bars("What each input token gives", labels, values, words),
+        HEADS: grid("What each head writes, directly", report.scalar_heads, "direct"),
+    }
 
 
 def is_ours(start: str) -> bool:
@@ -111,18 +125,21 @@ def _labels(labels: Sequence[str], places: Sequence[float]) -> list[str]:
     return [_text(places[i], HEIGHT - (4 if i in lower else 20), labels[i]) for i in shown]
 
 
-def bars(title: str, labels: Sequence[str], values: Sequence[float]) -> str:
-    """One bar a label."""
+def bars(
+    title: str, labels: Sequence[str], values: Sequence[float], words: Sequence[str] = ()
+) -> str:
+    """One bar a label; words: what is told of each beside its label."""
     scale, places = _Scale(values), _places(len(values))
     width = 0.7 * (WIDTH - LEFT - 12) / len(values)
     parts = [scale.axis(), *_labels(labels, places)]
-    for place, value, label in zip(places, values, labels, strict=True):
+    hints = [" ".join(each) for each in zip(labels, words, strict=True)] if words else labels
+    for place, value, label, hint in zip(places, values, labels, hints, strict=True):
         top, zero = min(scale(value), scale(0.0)), scale(0.0)
         kind = "b" if label.isdigit() else "n"
         height = abs(scale(value) - zero)
         parts.append(
             f'<rect class="{kind}" x="{place - width / 2:.1f}" y="{top:.1f}" '
-            f'width="{width:.1f}" height="{height:.1f}"><title>{escape(label)}: {value:.4g}'
+            f'width="{width:.1f}" height="{height:.1f}"><title>{escape(hint)}: {value:.4g}'
             "</title></rect>"
         )
     return _frame(title, parts)
@@ -149,12 +166,13 @@ def grid(
     across: str | None = None,
     unit: str = "head",
 ) -> str:
-    """A field of layers (down) and heads (across), darker where the value is larger.
+    """A field of layers (down) and heads (across), darker where the value is farther from 0.
 
-    across: what stands there in place of heads, if something does, each one called ``unit``.
+    Values below 0 have another color. across: what stands there in place of heads, if something
+    does, each one called ``unit``.
     """
     heads, layers = max(r["head"] for r in rows), sorted({r["layer"] for r in rows})
-    largest = max((r[name] or 0.0 for r in rows), default=0.0) or 1.0
+    largest = max((abs(r[name] or 0.0) for r in rows), default=0.0) or 1.0
     step, high = (WIDTH - LEFT - 12) / heads, max(8.0, min(24.0, 360 / len(layers)))
     cells = []
     for row in rows:
@@ -162,7 +180,8 @@ def grid(
         value = row[name] or 0.0
         shown = "not defined" if row[name] is None else f"{value:.4g}"
         cells.append(
-            f'<rect class="b" fill-opacity="{0.05 + 0.95 * value / largest:.3f}" x="{x:.1f}" '
+            f'<rect class="{"b" if value >= 0 else "n"}" '
+            f'fill-opacity="{0.05 + 0.95 * abs(value) / largest:.3f}" x="{x:.1f}" '
             f'y="{y:.1f}" width="{step - 1:.1f}" height="{high - 1:.1f}"><title>layer '
             f"{row['layer']}, {unit} {row['head']}: {shown}</title></rect>"
         )
@@ -173,4 +192,6 @@ def grid(
         if high >= 18 or i % 3 == 0
     ]
     below = f"{across or f'heads 1 to {heads}'}; layers down; full color: {largest:.3g}"
+    if any((r[name] or 0.0) < 0 for r in rows):
+        below += ", orange below 0"
     return _frame(title, [*cells, *sides, _text((LEFT + WIDTH) / 2, end + 20, below)], end + 30)

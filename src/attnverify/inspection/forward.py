@@ -1,6 +1,7 @@
 """A model is run once and followed layer by layer.
 
-Hooks record what the modules of a layer did; when the layer ends, a layer of a trace is made of it.
+Hooks record what the modules of a layer did; when the layer ends, a layer of a trace is made of it
+(:mod:`attnverify.inspection.record`).
 """
 
 from __future__ import annotations
@@ -8,246 +9,19 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from attnverify.inspection import families
 from attnverify.inspection.families import Architecture, Attention, architecture_of
 from attnverify.inspection.inputs import Inputs
 from attnverify.inspection.reconstruction import ReconstructionError
+from attnverify.inspection.record import Calls, Record, places
 from attnverify.inspection.shares import fits
-from attnverify.inspection.trace import (
-    Block,
-    Branch,
-    HeadNorm,
-    Heads,
-    Layer,
-    Step,
-    Trace,
-    double,
-    rounded_to,
-    unit_roundoff,
-)
-from attnverify.mathematics.maps import Dense, Gate, Map, Mix, Norm
+from attnverify.inspection.trace import Layer, Step, Trace
 from attnverify.support.errors import InputError, RunError, require
-
-HIDDEN = (
-    "model: got attention that does not return its matrices ({}), "
-    'expected attn_implementation="eager"'
-)
-
-
-@dataclass(frozen=True)
-class Call:
-    """First input and all outputs of one call of a module; rotation: cosines and sines, if any."""
-
-    input: Tensor
-    outputs: Sequence[Any]
-    rotation: tuple[Tensor, Tensor] | None = None
-
-
-@dataclass
-class Record:
-    """The calls of a layer's modules since the last layer ended."""
-
-    calls: dict[int, Call] = field(default_factory=dict)
-
-    def note(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        """A forward hook (``with_kwargs=True``) of every module that a trace looks at."""
-        first = args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values()), None))
-        outputs = output if isinstance(output, tuple) else (output,)
-        self.calls[id(module)] = Call(first, outputs, kwargs.get("position_embeddings"))
-
-    def of(self, module: nn.Module) -> Call:
-        name = type(module).__name__
-        require(id(module) in self.calls, "model", f"{name} that was not called", "its adapter's")
-        return self.calls[id(module)]
-
-    def at(self, place: families.Place) -> Tensor:
-        """The tensor at an input or output, in its own dtype."""
-        call = self.of(place[0])
-        return call.input if place[1] == "input" else call.outputs[0]
-
-    def result(self, linear: families.Linear) -> Tensor | None:
-        """The output of a linear map, if a module shows it."""
-        if linear.module is None:
-            return None
-        out = self.of(linear.module).outputs[0]
-        return out if linear.columns is None else out[..., linear.columns]
-
-    def layer(self, number: int, x: Tensor, blocks: Sequence[families.Block]) -> Layer:
-        """The trace of one layer whose input is x."""
-        x = double(x)
-        made: list[Block] = []
-        heads = None
-        for block in blocks:
-            before = made[-1].output if made else x
-            branches = []
-            for norm, body in block.branches:
-                branch = self._branch(norm, body, before)
-                branches.append(branch)
-                if isinstance(body, families.Attention):
-                    inner = branch.steps[0].seen if norm else before
-                    heads = self._heads(body, inner)
-            total = self.at(block.total)
-            after = self._norms(block.after, double(total))
-            made.append(Block(branches, double(total), unit_roundoff(total.dtype), after))
-        if heads is None:
-            raise InputError("model: got a layer without attention, expected one with it")
-        return Layer(number, x, made, heads)
-
-    def end(self, final: families.Norm | None) -> list[Step]:
-        """The norm behind the last layer, if there is one."""
-        return self._norms([final], double(self.of(final.module).input)) if final else []
-
-    def _branch(self, norm: families.Norm | None, body: Any, x: Tensor) -> Branch:
-        steps = self._norms([norm] if norm else [], x)
-        parts = self._attention(body) if isinstance(body, families.Attention) else self._mlp(body)
-        waiting: list[Map] = []
-        for name, map, seen in parts:
-            waiting.append(map)
-            if seen is not None:
-                steps.append(Step(name, waiting, double(seen), unit_roundoff(seen.dtype)))
-                waiting = []
-        return Branch(steps)
-
-    def _norms(self, norms: Sequence[families.Norm], x: Tensor) -> list[Step]:
-        steps = []
-        for norm in norms:
-            map = Norm.at(x, norm.epsilon, norm.centered, *_affine(norm.module))
-            seen = self.of(norm.module).outputs[0]
-            unit = unit_roundoff(seen.dtype)
-            unit = max(unit, unit_roundoff(torch.float32)) if norm.single else unit
-            x = double(seen)
-            steps.append(Step("norm", [map], x, unit))
-        return steps
-
-    def _attention(self, body: families.Attention) -> list[tuple[str, Map, Tensor | None]]:
-        output = body.output.module
-        mixed = None if output is None else self.of(output).input
-        result = self.result(body.output)
-        return [
-            ("values", _dense(body.value), self.result(body.value)),
-            ("attention", Mix(self.matrices(body), body.key_heads), mixed),
-            (
-                "heads together",
-                _dense(body.output),
-                self.of(body.module).outputs[0] if result is None else result,
-            ),
-        ]
-
-    def matrices(self, body: families.Attention) -> Tensor:
-        """The attention matrices of a layer, (batch, heads, tokens, tokens), float64."""
-        outputs = self.of(body.module).outputs
-        P = outputs[1] if len(outputs) > 1 else None
-        if not isinstance(P, Tensor):
-            raise InputError(HIDDEN.format(type(body.module).__name__))
-        shape, heads = tuple(P.shape), body.heads
-        require(
-            P.ndim == 4 and P.shape[1] == heads and P.shape[2] == P.shape[3],
-            "model",
-            f"attention matrices of shape {shape}",
-            f"shape (batch, {heads} heads, tokens, tokens)",
-        )
-        expected = "finite entries >= 0"
-        good = bool((P >= 0).all() and torch.isfinite(P).all())
-        require(good, "model", "attention with NaN, negative or infinite entries", expected)
-        return double(P)
-
-    def _rotation(self, body: families.Attention) -> tuple[Tensor, Tensor] | None:
-        if not body.rotary:
-            return None
-        rotation = self.of(body.module).rotation
-        if rotation is None:
-            raise InputError(
-                f"model: got {type(body.module).__name__} without position_embeddings, "
-                "expected cosines and sines there"
-            )
-        return double(rotation[0]), double(rotation[1])
-
-    def _mlp(self, body: families.MLP) -> list[tuple[str, Map, Tensor | None]]:
-        if body.up.module is None or body.down.module is None:
-            raise InputError("model: got an MLP without modules, expected ones to look at")
-        up, down = self.of(body.up.module).outputs[0], self.of(body.down.module)
-        if body.gate is None:
-            factors = _quotient(double(down.input), double(up))
-        else:
-            factors = double(self.of(body.gate).outputs[0])
-        return [
-            ("MLP, up", _dense(body.up), up),
-            ("MLP, gates", Gate(factors), down.input),
-            ("MLP, down", _dense(body.down), down.outputs[0]),
-        ]
-
-    def _heads(self, body: families.Attention, x: Tensor) -> Heads:
-        Q = _per_head(body.query, body.heads, body.heads)
-        K, V = (_per_head(part, body.heads, body.key_heads) for part in (body.key, body.value))
-        out = body.output.weight
-        return Heads(
-            input=x,
-            P=self.matrices(body),
-            W_Q=Q[0],
-            b_Q=Q[1],
-            W_K=K[0],
-            b_K=K[1],
-            W_V=V[0],
-            W_O=out.reshape(body.heads, -1, out.shape[-1]),
-            key_heads=body.key_heads,
-            scale=body.scale,
-            unit=unit_roundoff(self.of(body.module).outputs[1].dtype),
-            softmax_unit=rounded_to(self.of(body.module).outputs[1]),
-            rotation=self._rotation(body),
-            norms=(_head_norm(body.norms[0]), _head_norm(body.norms[1])) if body.norms else None,
-        )
-
-
-def _head_norm(norm: families.Norm) -> HeadNorm:
-    return HeadNorm(norm.epsilon, norm.centered, *_affine(norm.module))
-
-
-def _affine(module: nn.Module) -> tuple[Tensor | float, Tensor | float]:
-    """Scale and bias of a norm."""
-    scale, bias = (getattr(module, name, None) for name in ("weight", "bias"))
-    return 1.0 if scale is None else double(scale), 0.0 if bias is None else double(bias)
-
-
-def _dense(part: families.Linear) -> Dense:
-    return Dense(part.weight, 0.0 if part.bias is None else part.bias)
-
-
-def _per_head(part: families.Linear, heads: int, groups: int) -> tuple[Tensor, Tensor]:
-    """(heads, width, size) and (heads, size) from ``groups`` maps that heads in a row share."""
-    width, total = part.weight.shape
-    bias = part.weight.new_zeros(total) if part.bias is None else part.bias
-    weight = part.weight.reshape(width, groups, -1).movedim(1, 0)
-    each = heads // groups
-    return weight.repeat_interleave(each, 0), bias.reshape(groups, -1).repeat_interleave(each, 0)
-
-
-def _quotient(after: Tensor, before: Tensor) -> Tensor:
-    """activation(z) / z; 0 at z = 0, where the activation must vanish."""
-    zero = before == 0
-    given = "an activation that is not 0 at 0"
-    require(bool((after[zero] == 0).all()), "model", given, "one such as gelu, silu, relu, tanh")
-    return torch.where(zero, 0.0, after / torch.where(zero, 1.0, before))
-
-
-def places(blocks: Sequence[families.Block]) -> list[nn.Module]:
-    """All modules whose calls a layer's trace is made from."""
-    found: list[nn.Module | None] = []
-    for block in blocks:
-        found += [block.total[0], *(norm.module for norm in block.after)]
-        for norm, body in block.branches:
-            found += [norm.module] if norm else []
-            if isinstance(body, families.Attention):
-                found += [body.module, body.value.module, body.output.module]
-            else:
-                found += [body.up.module, body.down.module, body.gate]
-    return list({id(module): module for module in found if module is not None}.values())
-
 
 COARSE = (torch.float16, torch.bfloat16)
 
@@ -259,18 +33,25 @@ class Subject:
     model: nn.Module
     architecture: Architecture
     notes: tuple[str, ...] = ()
+    whole: nn.Module | None = None
 
     @classmethod
     def of(
-        cls, model: nn.Module, dtype: torch.dtype | None = torch.float64, device: str = "cpu"
+        cls,
+        model: nn.Module,
+        dtype: torch.dtype | None = torch.float64,
+        device: str = "cpu",
+        head: bool = False,
     ) -> Subject:
         """A copy of the model in ``dtype`` (None: its own, which must be float32 or float64).
 
-        The head of a language model or classifier is left out. Raises InputError for a family
+        The head of a language model or classifier is left out, unless ``head`` is true: then
+        ``whole`` is the model with it. Raises InputError for a family
         without an adapter, for a dtype too coarse for a proof and for weights that are no numbers.
         """
-        model = getattr(model, "base_model", model)
-        given = architecture_of(model)  # before the copy, which may be large
+        base = getattr(model, "base_model", model)
+        given = architecture_of(base)  # before the copy, which may be large
+        model = model if head else base
         own = next(model.parameters()).dtype
         expected = "float32 or float64, in which its roundings can be bounded"
         require((dtype or own) not in COARSE, "dtype", dtype or own, expected)
@@ -278,10 +59,12 @@ class Subject:
         model = copy.deepcopy(model).to(_device(device), dtype or own).eval().requires_grad_(False)
         _make_visible(model)
         notes = () if own == (dtype or own) else (f"weights promoted from {own} to {dtype}",)
+        whole = model if head else None
+        model = getattr(model, "base_model", model)
         architecture = replace(architecture_of(model), tokens_first=given.tokens_first)
         for layer in architecture.layers:
             layer.register_forward_pre_hook(_with_own_keys, with_kwargs=True)
-        return cls(model, architecture, notes)
+        return cls(model, architecture, notes, whole)
 
     @property
     def device(self) -> torch.device:
@@ -321,10 +104,16 @@ class Subject:
             entries += 4 * tokens * tokens * widest
         return 8.0 * entries + 2.0**24
 
-    def follow(self, inputs: Inputs, each: Callable[[Layer], None]) -> Sequence[Step]:
+    def follow(
+        self,
+        inputs: Inputs,
+        each: Callable[[Layer], None],
+        head: Callable[[Calls, Tensor | None], None] | None = None,
+    ) -> Sequence[Step]:
         """Run the model; ``each`` gets every layer as it ends. Returns the steps of the final norm.
 
-        What a layer computed is forgotten when ``each`` returns, unless that keeps it.
+        What a layer computed is forgotten when ``each`` returns, unless that keeps it. head: gets
+        the calls of linear maps and norms behind the final norm, and the logits of ``whole``.
         """
         record, number, blocks = Record(), 0, self.architecture.blocks
 
@@ -339,13 +128,26 @@ class Subject:
         # Blocks hold weights in float64, so those of one layer are made at a time.
         watched = [m for layer in self.architecture.layers for m in places(blocks(layer))]
         watched += [*self.architecture.layers, *([final.module] if final else [])]
+        outside = [] if head is None else _outside(self.whole, watched)
         _forget(self.model)
-        with _hooks(watched, record.note), _hooks(self.architecture.layers, ended):
+        with _hooks([*watched, *outside], record.note), _hooks(self.architecture.layers, ended):
             with torch.no_grad(), _taken(inputs):
-                self.model(**inputs.arguments)
+                output = (self.whole or self.model)(**inputs.arguments)
         expected = len(self.architecture.layers)
         require(number == expected, "model", f"{number} layers called", f"{expected}")
+        if head is not None:
+            made = {id(module): module for module in outside}
+            calls = [(made[key], call) for key, call in record.calls.items() if key in made]
+            head(calls, getattr(output, "logits", None))
         return record.end(final)
+
+
+def _outside(whole: nn.Module | None, watched: Sequence[nn.Module]) -> list[nn.Module]:
+    """The linear maps and norms of a model that are no part of its layers."""
+    inside = {id(part) for module in watched for part in module.modules()}
+    parts = [] if whole is None else whole.modules()
+    kinds = nn.Linear | nn.LayerNorm
+    return [part for part in parts if isinstance(part, kinds) and id(part) not in inside]
 
 
 def _make_visible(model: Any) -> None:

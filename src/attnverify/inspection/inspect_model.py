@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from attnverify.inspection import layers, shares
+from attnverify.inspection.chosen import Choice, Wanted, chosen, position, wanted
 from attnverify.inspection.forward import Subject
 from attnverify.inspection.inputs import Inputs
 from attnverify.inspection.load import Folder
 from attnverify.inspection.reconstruction import Streams
+from attnverify.inspection.record import Calls
 from attnverify.inspection.report import Report
+from attnverify.inspection.scalar import decompose
 from attnverify.inspection.shares import Rollout, fits
 from attnverify.inspection.trace import Layer, Step, unit_roundoff
 from attnverify.support.errors import InputError, require
@@ -39,6 +42,7 @@ def inspect(
     device: str = "cpu",
     layers: Sequence[int] | int | None = None,
     brief: bool = False,
+    scalar: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Report what the book's theorems say about a model at its inputs, proved by reconstruction.
@@ -49,8 +53,11 @@ def inspect(
     keyword arguments, masks of padding included; or ``text``, for a folder with a tokenizer. dtype:
     what the model runs in, "float32" or "float64" (None: its own); everything else is float64.
     layers: numbers from 1 of those to report, all if None; brief: only shares by length (without
-    norms) and residuals by layer, as fully proved and sooner. Nothing is changed in the model, and
-    nothing is downloaded.
+    norms) and residuals by layer, as fully proved and sooner. scalar: a number of one text to take
+    apart: {"logit": TOKEN} or {"class": NAME}, with "against" another one for the difference, or
+    {"coordinate": I} of the last hidden state; "at" a position from 1 (the last token that is no
+    padding). Tokens and classes are names, or numbers from 0, as coordinates are; "#7" is number 7.
+    Nothing is changed in the model, and nothing is downloaded.
 
     Raises InputError for bad arguments and where memory lacks, ReconstructionError where the trace
     is not the model's own forward pass to rounding.
@@ -65,24 +72,31 @@ def inspect(
     ([0, 1, 2, 'biases', 'rounding'], 2)
     >>> report.proof["largest_error_over_bound"] <= 1
     True
+    >>> one = av.inspect(model, torch.randn(5, 8), scalar={"coordinate": 3, "at": 2})
+    >>> parts = sum(row["value"] for row in one.scalar_tokens)
+    >>> abs(parts - one.scalar["value"]) < 1e-12
+    True
     """
+    choice = None if scalar is None else Choice.of_options(scalar)
     known = f"one of {', '.join(DTYPES)} or None"
     require(dtype is None or dtype in DTYPES, "dtype", repr(dtype), known)
     precision = None if dtype is None else DTYPES[dtype]
     words: list[str] | None = None
     notes: tuple[str, ...] | None = None
+    folder: Folder | None = None
     if isinstance(model, str | Path):
         folder = Folder.of(model)
         inputs, words = _ids(folder, inputs, text)
-        model = folder.model(precision or torch.float32)
+        model = folder.model(precision or torch.float32, choice.kind if choice else "")
         notes = folder.notes(precision or torch.float32)
     elif text is not None:
         raise InputError("text: got a text for a module, expected inputs (a folder reads texts)")
     require(isinstance(model, nn.Module), "model", type(model).__name__, "a module or a folder")
-    subject = Subject.of(model, precision, device)
+    number = None if choice is None else wanted(choice, model, folder)
+    subject = Subject.of(model, precision, device, choice is not None and choice.headed)
     subject = subject if notes is None else replace(subject, notes=notes)
-    chosen = [layers] if isinstance(layers, int) else layers
-    return inspect_subject(subject, inputs, words, chosen, brief, progress)
+    numbers = [layers] if isinstance(layers, int) else layers
+    return inspect_subject(subject, inputs, words, numbers, brief, progress, number)
 
 
 def inspect_subject(
@@ -92,11 +106,12 @@ def inspect_subject(
     layers: Sequence[int] | None = None,
     brief: bool = False,
     progress: Progress | None = None,
+    number: Wanted | None = None,
 ) -> Report:
     """:func:`inspect` of a model that is ready, which may be looked at again; words: its tokens."""
     given = Inputs.of(subject.model, subject.architecture, inputs)
     told = progress or (lambda what, share: None)
-    return _Run(subject, given, words, layers, brief, told).report()
+    return _Run(subject, given, words, layers, brief, told, number).report()
 
 
 def _ids(folder: Folder, inputs: Any, text: str | None) -> tuple[Any, list[str] | None]:
@@ -121,10 +136,16 @@ class _Run:
         chosen: Sequence[int] | None,
         brief: bool,
         progress: Progress,
+        number: Wanted | None,
     ) -> None:
-        self.brief = brief
+        self.brief, self.number = brief, number
+        many = inputs.shape[0]
+        require(number is None or many == 1, "inputs", f"{many} texts", "one, for a number of it")
+        if number is not None:
+            position(number.choice, inputs.valid(*inputs.shape))  # before the run
         self.kept: list[Layer] = []
         self.middle: Tensor | None = None
+        self.head: tuple[Calls, Tensor | None] = ((), None)
         self.subject, self.inputs, self.words, self.progress = subject, inputs, words, progress
         self.depth = len(subject.architecture.layers)
         listed = chosen is None or isinstance(chosen, list | tuple | range | set)
@@ -140,15 +161,18 @@ class _Run:
         self.sizes: dict[str, int] = {}
 
     def report(self) -> Report:
-        needed = self.subject.memory(self.inputs, self.depth - self.depth // 2 if self.brief else 0)
+        first = 0 if self.number else self.depth // 2 if self.brief else self.depth
+        needed = self.subject.memory(self.inputs, self.depth - first)
         instead = "fewer tokens or texts at once, or dtype float32"
         require_bytes("inputs", needed, self.subject.device, "working memory", instead)
         self.progress(f"at most {readable(needed)} beside the model", 0.0)
-        final = list(self.subject.follow(self.inputs, self._layer))
+        head = self._head if self.subject.whole else None
+        final = list(self.subject.follow(self.inputs, self._layer, head))
         assert self.streams is not None
         self.streams.through(final, "end")
         self.unit = max([self.unit, *(step.unit for step in final)])
         rollout = None if self.rollout is None else self.rollout.compared(final, self.unit)
+        found = self._scalar(final)
         lengths = self._lengths(final)
         return Report(
             model={**self.subject.words(), **self.sizes},
@@ -164,7 +188,37 @@ class _Run:
             heads=self.rows["heads"],
             rollout=rollout,
             notes=self._notes(),
+            **found,
         )
+
+    def _head(self, calls: Calls, logits: Tensor | None) -> None:
+        self.head = calls, logits
+
+    def _scalar(self, final: Sequence[Step]) -> dict[str, Any]:
+        """The number that was chosen, in parts that are checked; nothing if none was."""
+        if self.number is None:
+            return {}
+        assert self.streams is not None
+        found = chosen(self.number, self.streams.seen, self._valid(), *self.head)
+        parts = decompose(self.kept, final, found.number)
+        self.streams.checks += parts.checks
+        causal = self.subject.architecture.causal
+        for row in parts.tokens:
+            row["word"] = self._word(row["token"])
+        return {
+            "scalar": {
+                **self.number.facts(found, causal),
+                "word": self._word(found.number.token + 1),
+                "bound": parts.bound,
+            },
+            "scalar_lengths": parts.lengths,
+            "scalar_layers": parts.layers,
+            "scalar_heads": parts.heads,
+            "scalar_tokens": parts.tokens,
+        }
+
+    def _word(self, token: int | str) -> str | None:
+        return self.words[token - 1] if self.words and isinstance(token, int) else None
 
     def _valid(self) -> torch.Tensor:
         assert self.streams is not None
@@ -176,7 +230,8 @@ class _Run:
         if self.middle is None:
             return shares.rows(self.streams, self._valid(), heads, self.unit)
         g = shares.centered(self.streams.seen, self._valid())
-        functionals = shares.functionals(g, self.kept, final)
+        upper = [layer for layer in self.kept if layer.number > self.depth // 2]
+        functionals = shares.functionals(g, upper, final)
         return shares.brief(self.streams, self.middle, functionals, g, heads, self.unit)
 
     def _notes(self) -> tuple[str, ...]:
@@ -188,7 +243,9 @@ class _Run:
             self._start(layer)
         assert self.streams is not None
         if self.brief and layer.number > self.depth // 2:
-            self._keep(layer)
+            self._shorten()
+        if self.number or self.middle is not None:
+            self.kept.append(layer)
         self.streams.advance(layer)
         self.unit = max(self.unit, layer.unit)
         if self.rollout is not None:
@@ -197,12 +254,11 @@ class _Run:
             self._measure(layer)
         self.progress(f"layer {layer.number}", layer.number / self.depth)
 
-    def _keep(self, layer: Layer) -> None:
-        """From the middle on layers are kept, for the way back, and lengths are one stream."""
+    def _shorten(self) -> None:
+        """From the middle on lengths are one stream, and layers are kept for the way back."""
         assert self.streams is not None
         if self.middle is None:
             self.middle, self.streams = self.streams.lengths, self.streams.together()
-        self.kept.append(layer)
 
     def _measure(self, layer: Layer) -> None:
         if self.brief:

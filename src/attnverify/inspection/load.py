@@ -153,7 +153,6 @@ CONVERT = (
     "save_file({k: v.clone().contiguous() for k, v in torch.load('{source}', map_location='cpu', "
     "weights_only=True).items()}, '{target}', metadata={'format': 'pt'})\""
 )
-UNKNOWN = ("[UNK]", "<unk>")
 #: Tensors of heads, poolers and masks, which the trace leaves out.
 UNUSED = re.compile(
     r"((bert|roberta|albert|distilbert|vit|model|transformer|gpt_neox)\.)?"
@@ -217,24 +216,42 @@ class Folder:
 
     @cached_property
     def skeleton(self) -> nn.Module:
-        """The model that config.json describes, without numbers."""
+        """The model that config.json describes, without numbers and without its head."""
+        return self._skeleton("AutoModel")
+
+    def _skeleton(self, auto: str) -> nn.Module:
         transformers = import_transformers()
         transformers.logging.set_verbosity_error()
         options = {k: v for k, v in self.config.items() if k != "model_type"}
         kind = transformers.CONFIG_MAPPING[self.config["model_type"]]
         with reading("model", CONFIG), torch.device("meta"):
             made = kind(**options, bos_token_id=None, eos_token_id=None)
-            return transformers.AutoModel.from_config(made, attn_implementation="eager")
+            return getattr(transformers, auto).from_config(made, attn_implementation="eager")
+
+    def _with_head(self, kind: str) -> Any:
+        """The skeleton with the head that gives a logit or a class."""
+        vision = self.config["model_type"] == "vit"
+        if kind == "class":
+            return self._skeleton(f"AutoModelFor{'Image' if vision else 'Sequence'}Classification")
+        require(not vision, "scalar", "a logit of a token for a vision model", "a class")
+        causal = architecture_of(self.skeleton).causal
+        return self._skeleton(f"AutoModelFor{'CausalLM' if causal else 'MaskedLM'}")
 
     @cached_property
     def positions(self) -> int | None:
         """The largest number of tokens; no weight is read."""
         return architecture_of(self.skeleton).positions
 
-    def model(self, dtype: Any) -> nn.Module:
-        """The model without its head, in ``dtype``, every tensor accounted for."""
-        skeleton: Any = self.skeleton
-        needed = sum(p.numel() for n, p in skeleton.named_parameters() if not UNUSED.fullmatch(n))
+    def model(self, dtype: Any, number: str = "") -> nn.Module:
+        """The model in ``dtype``, every tensor accounted for.
+
+        number: "logit" or "class" if its head is needed, too; else it is left out.
+        """
+        head = number in ("logit", "class")
+        skeleton: Any = self._with_head(number) if head else self.skeleton
+        names = [name for name, _ in skeleton.named_parameters()]
+        unused = {name for name in names if not head and UNUSED.fullmatch(name)}
+        needed = sum(p.numel() for n, p in skeleton.named_parameters() if n not in unused)
         import_transformers().logging.disable_progress_bar()
         with ExitStack() as stack:
             tensors = self._tensors(stack)
@@ -253,7 +270,7 @@ class Folder:
                     ignore_mismatched_sizes=True,
                     output_loading_info=True,
                 )
-        _require_all(self.path, told)
+        _require_all(self.path, told, head)
         return model
 
     def notes(self, dtype: Any) -> tuple[str, ...]:
@@ -325,14 +342,38 @@ class Folder:
         for name, text in texts.items():
             long = f"{len(text):,} characters"
             require(len(text) <= most, name, long, f"at most {most:,} for this model")
-        found = self._encoded(files, list(texts.values()))
+        found = self._asked(files, {"texts": list(texts.values())})
         for name, (ids, words) in zip(texts, found, strict=True):
             self._require_readable(name, ids, words)
+        return [(ids, words) for ids, words in found]
+
+    def tokens(self, names: Sequence[str]) -> list[int]:
+        """Ids of tokens, each a name of the vocabulary or a text that is one token.
+
+        Raises InputError (argument ``scalar``) for one that is not.
+        """
+        found = self._asked(self._vocabulary(), {"names": list(names)})
+        for name, index in zip(names, found, strict=True):
+            expected = "one token of the tokenizer of the folder, or its number as #7"
+            require(type(index) is int, "scalar", f"{shown(name)}, which is no token", expected)
         return found
+
+    def names(self, ids: Sequence[int]) -> list[str | None]:
+        """Tokens by their ids; None for those that the tokenizer does not know, or without one."""
+        files = _tokenizer_files(self.path, self.config["model_type"])
+        if not files or importlib.util.find_spec("tokenizers") is None:
+            return [None] * len(ids)
+        return self._asked(files, {"ids": list(ids)})
+
+    def _vocabulary(self) -> tuple[str, ...]:
+        files = _tokenizer_files(self.path, self.config["model_type"])
+        given = f"the name of a token, and no tokenizer in {self.path}"
+        require(bool(files), "scalar", given, "its number, as #7")
+        return files
 
     def _require_readable(self, name: str, ids: list[int], words: list[str]) -> None:
         require(bool(ids), name, "no token", "a text of at least one token")
-        unknown = sum(token in UNKNOWN for token in words)
+        unknown = sum(token in tokenization.UNKNOWN for token in words)
         expected = "a text that the tokenizer of the folder knows, or token ids (--tokens)"
         given = f"{unknown} unknown tokens of {len(words)}"
         require(2 * unknown <= len(words), name, given, expected)
@@ -340,16 +381,20 @@ class Folder:
         expected = f"at most {most}, as the model takes"
         require(most is None or len(ids) <= most, name, f"{len(ids)} tokens", expected)
 
-    def _encoded(self, files: Sequence[str], texts: list[str]) -> list[tuple[list[int], list[str]]]:
-        """Texts tokenized in another process, so that a tokenizer cannot hang or end this one."""
+    def _asked(self, files: Sequence[str], questions: dict[str, list[Any]]) -> list[Any]:
+        """What a tokenizer answers in another process, so that it cannot hang or end this one.
+
+        questions: as :mod:`attnverify.inspection.tokenization` reads them.
+        """
         require_tokenizers()
-        seconds = SECONDS + sum(map(len, texts)) // BYTES_A_SECOND
+        letters = sum(len(str(each)) for row in questions.values() for each in row)
+        seconds = SECONDS + letters // BYTES_A_SECOND
         options = parsed(self.path, OPTIONS) if OPTIONS in files else {}
         require(isinstance(options, dict), "model", f"{shown(options)} as {OPTIONS}", "an object")
         job = {
             "files": {name: content(self.path, name) for name in files if name != OPTIONS},
             "lowercase": options.get("do_lower_case", True) is not False,
-            "texts": texts,
+            **questions,
             "seconds": seconds,
             "bytes": MEMORY,
         }
@@ -367,7 +412,7 @@ class Folder:
             found = f"no end within {seconds} s of a processor, or too much memory"
         given = f"{files[0]}, which does not work on this text ({str(found)[:300]})"
         require(isinstance(found, list), "model", given, "a tokenizer that does")
-        return [(ids, words) for ids, words in found]
+        return found
 
 
 def _weights(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -415,13 +460,20 @@ def _no_weights(path: Path) -> str:
     )
 
 
-def _require_all(path: Path, told: dict[str, Any]) -> None:
-    """Raise InputError unless the files hold all tensors that the trace needs and no others."""
+def _require_all(path: Path, told: dict[str, Any], head: bool) -> None:
+    """Raise InputError unless the files hold all tensors that the trace needs and no others.
+
+    head: whether the tensors of the model's head are needed, too.
+    """
+    lacking = sorted(map(str, told["missing_keys"])) if head else []
+    without = f"no {lacking[:1]} in {path}" if lacking else ""
+    require(not lacking, "scalar", without, "the weights of such a head; a coordinate needs none")
 
     def needed(names: Any) -> list[str]:
         return sorted(str(n) for n in names if not UNUSED.fullmatch(str(n)))
 
-    sizes = needed(name for name, *_ in told["mismatched_keys"])
+    sizes = [str(name) for name, *_ in told["mismatched_keys"]]
+    sizes = sorted(sizes) if head else needed(sizes)
     wrong = f"{len(sizes)} tensors in {path} of other shapes, the first {sizes[:1]}"
     require(not sizes, "model", wrong, "the shapes of the model that config.json describes")
     missing, extra = needed(told["missing_keys"]), needed(told["unexpected_keys"])

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from attnverify.inspection.columns import TABLES, Column
-from attnverify.inspection.drawings import figures
+from attnverify.inspection.drawings import figures, scalar_figures
 from attnverify.inspection.findings import Findings
-from attnverify.inspection.words import found, proved
+from attnverify.inspection.words import found, proved, scalar_sentences
 
 FOLDER = Path(__file__).parent
 TITLES = {
@@ -17,6 +17,17 @@ TITLES = {
     "layers": "Layer by layer",
     "heads": "Head by head",
 }
+SCALAR = {
+    "scalar_tokens": "The number by input token",
+    "scalar_heads": "The number by head",
+    "scalar_layers": "The number by layer",
+    "scalar_lengths": "The number by path length",
+}
+NONE = (
+    "No number was chosen. attnverify inspect takes apart a logit (--logit TOKEN), a class "
+    "(--class NAME) or a coordinate of the last hidden state (--coordinate I)."
+)
+MOST = 300  # rows of such a table on the page: those with the largest parts
 HEAD = (
     '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
     '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -63,6 +74,7 @@ def body(report: Findings) -> str:
         f'<p class="proof">{escape(proved(report))}</p>',
         f"<ul>{''.join(f'<li>{escape(each)}</li>' for each in sentences)}</ul>",
         f'<div class="figures">{"".join(figures(report).values())}</div>',
+        *_scalar(report),
     ]
     for name, title in TITLES.items():
         rows: list[dict[str, Any]] = _named(getattr(report, name), report.inputs["words"])
@@ -71,6 +83,26 @@ def body(report: Findings) -> str:
         parts += [f"<h2>{title}</h2>", table(title, rows, TABLES[name])]
         parts.append(legend(TABLES[name]))
     return "".join(parts)
+
+
+def _scalar(report: Findings) -> list[str]:
+    """The section on the number that was chosen, or why there is none."""
+    if report.scalar is None:
+        return ["<h2>One number in parts</h2>", f"<p>{NONE}</p>"]
+    sentences = "".join(f"<li>{escape(each)}</li>" for each in scalar_sentences(report))
+    parts = [
+        "<h2>One number in parts</h2>",
+        f"<ul>{sentences}</ul>",
+        f'<div class="figures">{"".join(scalar_figures(report).values())}</div>',
+    ]
+    for name, title in SCALAR.items():
+        rows = getattr(report, name)
+        key = {"scalar_heads": "direct", "scalar_tokens": "value"}.get(name)
+        if key and len(rows) > MOST:
+            title += f", the {MOST} largest of {len(rows):,}; the CSV has all"
+            rows = sorted(rows, key=lambda row: -abs(row[key]))[:MOST]
+        parts += [f"<h3>{title}</h3>", table(title, rows, TABLES[name]), legend(TABLES[name])]
+    return parts
 
 
 def _named(rows: list[dict[str, Any]], words: list[str] | None) -> list[dict[str, Any]]:

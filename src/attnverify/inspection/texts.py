@@ -277,7 +277,7 @@ def piece(look: Look, own: str, ids: list[int], words: list[str]) -> dict[str, A
 
 def possible(found: Any, words: list[str]) -> bool:
     """Whether a report can be that on a text of these tokens: whole, proved, of finite numbers."""
-    parts = {field.name: found[field.name] for field in fields(Findings)}
+    parts = {each.name: found[each.name] for each in fields(Findings) if each.name in found}
     made = Findings(**{**parts, "notes": tuple(parts["notes"])})
     same = json.loads(json.dumps(made.as_json(), allow_nan=False)) == found
     inputs = found["inputs"]

@@ -11,6 +11,8 @@ import json
 import sys
 from typing import Any
 
+UNKNOWN = ("[UNK]", "<unk>")
+
 
 def tokenizer(job: dict[str, Any]) -> Any:
     """The tokenizer that the files describe; it never pads or truncates."""
@@ -42,6 +44,25 @@ def byte_pairs(vocabulary: dict[str, int], merges: str) -> Any:
     return made
 
 
+def answers(made: Any, job: dict[str, Any]) -> list[Any]:
+    """Ids and tokens of ``texts``; the id of each of ``names``, or none; tokens of ``ids``."""
+    if "names" in job:
+        return [id_of(made, name) for name in job["names"]]
+    if "ids" in job:
+        return [made.id_to_token(index) for index in job["ids"]]
+    encoded = [made.encode(text) for text in job["texts"]]
+    return [[each.ids, each.tokens] for each in encoded]
+
+
+def id_of(made: Any, name: str) -> int | None:
+    """The id of a token by its name, or of a text that is one token."""
+    found = made.token_to_id(name)
+    if found is None:
+        ids = made.encode(name, add_special_tokens=False)
+        found = ids.ids[0] if len(ids.ids) == 1 and ids.tokens[0] not in UNKNOWN else None
+    return found
+
+
 def main() -> None:
     job = json.load(sys.stdin)
     try:
@@ -53,9 +74,7 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (job["bytes"],) * 2)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
-        made = tokenizer(job)
-        encoded = [made.encode(text) for text in job["texts"]]
-        found: Any = [[each.ids, each.tokens] for each in encoded]
+        found: Any = answers(tokenizer(job), job)
     except BaseException as error:  # what the library raises is no Exception where a pattern ends
         found = f"{type(error).__name__}: {error}"
     json.dump(found, sys.stdout)

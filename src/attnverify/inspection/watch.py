@@ -28,7 +28,8 @@ import torch
 from torch import Tensor, nn
 
 from attnverify.inspection.families import Architecture, Attention, architecture_of
-from attnverify.inspection.forward import HIDDEN, with_weights
+from attnverify.inspection.forward import with_weights
+from attnverify.inspection.record import HIDDEN
 from attnverify.mathematics import norms
 from attnverify.support.errors import InputError, require
 

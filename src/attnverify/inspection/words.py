@@ -13,7 +13,7 @@ SHOWN = 0.0005  # what shows in a share of three digits
 
 def summary(report: Findings) -> list[str]:
     """The report in lines; the first says what was proved."""
-    return [proved(report), *found(report), *report.notes]
+    return [proved(report), *found(report), *scalar_sentences(report), *report.notes]
 
 
 def proved(report: Findings) -> str:
@@ -143,6 +143,52 @@ def _heads(rows: list[dict[str, Any]]) -> Iterator[str]:
             f"{half} of {len(sinks)} heads give more than half of their attention to the first "
             f"token; the most is {most['sink']:.3f} (layer {most['layer']}, head {most['head']})."
         )
+
+
+NAMED = 3  # of the largest parts
+
+
+def scalar_sentences(report: Findings) -> Iterator[str]:
+    """What the number is, what else the model predicts there, and its largest parts."""
+    s = report.scalar
+    if s is None:
+        return
+    yield (
+        f"The number: {s['name']}, at token {_at(s['position'], s['word'])}, is {s['value']:.4g} "
+        "in the model. Its parts by path length, by head, by layer and by input token add up to "
+        f"it, within a derived bound of {s['bound']:.1e}."
+    )
+    if s["top"]:
+        listed = (f"{_called(each)} {each['logit']:.4g}" for each in s["top"])
+        yield f"The largest logits there, of {s['of']}: {', '.join(listed)}."
+    else:
+        yield "No logits stand beside it: a coordinate is no output of a head."
+    tokens = [row for row in report.scalar_tokens if isinstance(row["token"], int)]
+    biases = next(row["value"] for row in report.scalar_tokens if row["token"] == "biases")
+    listed = (
+        f"{_at(row['token'], row['word'])} {row['value']:+.4g}" for row in _largest(tokens, "value")
+    )
+    yield f"Of the input tokens most comes from {', '.join(listed)}; from biases {biases:+.4g}."
+    listed = (
+        f"{row['layer']}.{row['head']} {row['direct']:+.4g}"
+        for row in _largest(report.scalar_heads, "direct")
+    )
+    yield (
+        f"Of the heads most comes from {', '.join(listed)}, directly; what passes no head gives "
+        f"{report.scalar_lengths[0]['value']:+.4g}."
+    )
+
+
+def _at(token: int, word: str | None) -> str:
+    return str(token) if word is None else f"{token} {word!r}"
+
+
+def _called(entry: Mapping[str, Any]) -> str:
+    return f"#{entry['index']}" if entry["name"] is None else repr(entry["name"])
+
+
+def _largest(rows: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: -abs(row[name]))[:NAMED]
 
 
 def _rollout(found: dict[str, Any]) -> str:

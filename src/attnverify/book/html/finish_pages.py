@@ -105,7 +105,7 @@ def with_heights(page: str) -> str:
             end = found.start()
     parts.append(page[end:])
     for k in range(1, len(parts) - 1, 2):
-        height = f"<section style=\"--height: {_height(parts[k])}px\""
+        height = f'<section style="--height: {_height(parts[k])}px"'
         parts[k] = parts[k].replace("<section", height, 1)
     return "".join(parts)
 

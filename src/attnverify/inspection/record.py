@@ -1,0 +1,242 @@
+"""What the modules of a layer did in a forward pass, and the layer of a trace made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnverify.inspection import families
+from attnverify.inspection.trace import (
+    Block,
+    Branch,
+    HeadNorm,
+    Heads,
+    Layer,
+    Step,
+    double,
+    rounded_to,
+    unit_roundoff,
+)
+from attnverify.mathematics.maps import Dense, Gate, Map, Mix, Norm
+from attnverify.support.errors import InputError, require
+
+HIDDEN = (
+    "model: got attention that does not return its matrices ({}), "
+    'expected attn_implementation="eager"'
+)
+
+
+@dataclass(frozen=True)
+class Call:
+    """First input and all outputs of one call of a module; rotation: cosines and sines, if any."""
+
+    input: Tensor
+    outputs: Sequence[Any]
+    rotation: tuple[Tensor, Tensor] | None = None
+
+
+Calls = Sequence[tuple[nn.Module, Call]]
+
+
+@dataclass
+class Record:
+    """The calls of a layer's modules since the last layer ended."""
+
+    calls: dict[int, Call] = field(default_factory=dict)
+
+    def note(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        """A forward hook (``with_kwargs=True``) of every module that a trace looks at."""
+        first = args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values()), None))
+        outputs = output if isinstance(output, tuple) else (output,)
+        self.calls[id(module)] = Call(first, outputs, kwargs.get("position_embeddings"))
+
+    def of(self, module: nn.Module) -> Call:
+        name = type(module).__name__
+        require(id(module) in self.calls, "model", f"{name} that was not called", "its adapter's")
+        return self.calls[id(module)]
+
+    def at(self, place: families.Place) -> Tensor:
+        """The tensor at an input or output, in its own dtype."""
+        call = self.of(place[0])
+        return call.input if place[1] == "input" else call.outputs[0]
+
+    def result(self, linear: families.Linear) -> Tensor | None:
+        """The output of a linear map, if a module shows it."""
+        if linear.module is None:
+            return None
+        out = self.of(linear.module).outputs[0]
+        return out if linear.columns is None else out[..., linear.columns]
+
+    def layer(self, number: int, x: Tensor, blocks: Sequence[families.Block]) -> Layer:
+        """The trace of one layer whose input is x."""
+        x = double(x)
+        made: list[Block] = []
+        heads = None
+        for block in blocks:
+            before = made[-1].output if made else x
+            branches = []
+            for norm, body in block.branches:
+                branch = self._branch(norm, body, before)
+                branches.append(branch)
+                if isinstance(body, families.Attention):
+                    inner = branch.steps[0].seen if norm else before
+                    heads = self._heads(body, inner)
+            total = self.at(block.total)
+            after = self._norms(block.after, double(total))
+            made.append(Block(branches, double(total), unit_roundoff(total.dtype), after))
+        if heads is None:
+            raise InputError("model: got a layer without attention, expected one with it")
+        return Layer(number, x, made, heads)
+
+    def end(self, final: families.Norm | None) -> list[Step]:
+        """The norm behind the last layer, if there is one."""
+        return self._norms([final], double(self.of(final.module).input)) if final else []
+
+    def _branch(self, norm: families.Norm | None, body: Any, x: Tensor) -> Branch:
+        steps = self._norms([norm] if norm else [], x)
+        parts = self._attention(body) if isinstance(body, families.Attention) else self._mlp(body)
+        waiting: list[Map] = []
+        for name, map, seen in parts:
+            waiting.append(map)
+            if seen is not None:
+                steps.append(Step(name, waiting, double(seen), unit_roundoff(seen.dtype)))
+                waiting = []
+        return Branch(steps)
+
+    def _norms(self, norms: Sequence[families.Norm], x: Tensor) -> list[Step]:
+        steps = []
+        for norm in norms:
+            map = Norm.at(x, norm.epsilon, norm.centered, *affine(norm.module))
+            seen = self.of(norm.module).outputs[0]
+            unit = unit_roundoff(seen.dtype)
+            unit = max(unit, unit_roundoff(torch.float32)) if norm.single else unit
+            x = double(seen)
+            steps.append(Step("norm", [map], x, unit))
+        return steps
+
+    def _attention(self, body: families.Attention) -> list[tuple[str, Map, Tensor | None]]:
+        output = body.output.module
+        mixed = None if output is None else self.of(output).input
+        result = self.result(body.output)
+        return [
+            ("values", _dense(body.value), self.result(body.value)),
+            ("attention", Mix(self.matrices(body), body.key_heads), mixed),
+            (
+                "heads together",
+                _dense(body.output),
+                self.of(body.module).outputs[0] if result is None else result,
+            ),
+        ]
+
+    def matrices(self, body: families.Attention) -> Tensor:
+        """The attention matrices of a layer, (batch, heads, tokens, tokens), float64."""
+        outputs = self.of(body.module).outputs
+        P = outputs[1] if len(outputs) > 1 else None
+        if not isinstance(P, Tensor):
+            raise InputError(HIDDEN.format(type(body.module).__name__))
+        shape, heads = tuple(P.shape), body.heads
+        require(
+            P.ndim == 4 and P.shape[1] == heads and P.shape[2] == P.shape[3],
+            "model",
+            f"attention matrices of shape {shape}",
+            f"shape (batch, {heads} heads, tokens, tokens)",
+        )
+        expected = "finite entries >= 0"
+        good = bool((P >= 0).all() and torch.isfinite(P).all())
+        require(good, "model", "attention with NaN, negative or infinite entries", expected)
+        return double(P)
+
+    def _rotation(self, body: families.Attention) -> tuple[Tensor, Tensor] | None:
+        if not body.rotary:
+            return None
+        rotation = self.of(body.module).rotation
+        if rotation is None:
+            raise InputError(
+                f"model: got {type(body.module).__name__} without position_embeddings, "
+                "expected cosines and sines there"
+            )
+        return double(rotation[0]), double(rotation[1])
+
+    def _mlp(self, body: families.MLP) -> list[tuple[str, Map, Tensor | None]]:
+        if body.up.module is None or body.down.module is None:
+            raise InputError("model: got an MLP without modules, expected ones to look at")
+        up, down = self.of(body.up.module).outputs[0], self.of(body.down.module)
+        if body.gate is None:
+            factors = quotient(double(down.input), double(up))
+        else:
+            factors = double(self.of(body.gate).outputs[0])
+        return [
+            ("MLP, up", _dense(body.up), up),
+            ("MLP, gates", Gate(factors), down.input),
+            ("MLP, down", _dense(body.down), down.outputs[0]),
+        ]
+
+    def _heads(self, body: families.Attention, x: Tensor) -> Heads:
+        Q = _per_head(body.query, body.heads, body.heads)
+        K, V = (_per_head(part, body.heads, body.key_heads) for part in (body.key, body.value))
+        out = body.output.weight
+        return Heads(
+            input=x,
+            P=self.matrices(body),
+            W_Q=Q[0],
+            b_Q=Q[1],
+            W_K=K[0],
+            b_K=K[1],
+            W_V=V[0],
+            W_O=out.reshape(body.heads, -1, out.shape[-1]),
+            key_heads=body.key_heads,
+            scale=body.scale,
+            unit=unit_roundoff(self.of(body.module).outputs[1].dtype),
+            softmax_unit=rounded_to(self.of(body.module).outputs[1]),
+            rotation=self._rotation(body),
+            norms=(_head_norm(body.norms[0]), _head_norm(body.norms[1])) if body.norms else None,
+        )
+
+
+def _head_norm(norm: families.Norm) -> HeadNorm:
+    return HeadNorm(norm.epsilon, norm.centered, *affine(norm.module))
+
+
+def affine(module: nn.Module) -> tuple[Tensor | float, Tensor | float]:
+    """Scale and bias of a norm."""
+    scale, bias = (getattr(module, name, None) for name in ("weight", "bias"))
+    return 1.0 if scale is None else double(scale), 0.0 if bias is None else double(bias)
+
+
+def _dense(part: families.Linear) -> Dense:
+    return Dense(part.weight, 0.0 if part.bias is None else part.bias)
+
+
+def _per_head(part: families.Linear, heads: int, groups: int) -> tuple[Tensor, Tensor]:
+    """(heads, width, size) and (heads, size) from ``groups`` maps that heads in a row share."""
+    width, total = part.weight.shape
+    bias = part.weight.new_zeros(total) if part.bias is None else part.bias
+    weight = part.weight.reshape(width, groups, -1).movedim(1, 0)
+    each = heads // groups
+    return weight.repeat_interleave(each, 0), bias.reshape(groups, -1).repeat_interleave(each, 0)
+
+
+def quotient(after: Tensor, before: Tensor) -> Tensor:
+    """activation(z) / z; 0 at z = 0, where the activation must vanish."""
+    zero = before == 0
+    given = "an activation that is not 0 at 0"
+    require(bool((after[zero] == 0).all()), "model", given, "one such as gelu, silu, relu, tanh")
+    return torch.where(zero, 0.0, after / torch.where(zero, 1.0, before))
+
+
+def places(blocks: Sequence[families.Block]) -> list[nn.Module]:
+    """All modules whose calls a layer's trace is made from."""
+    found: list[nn.Module | None] = []
+    for block in blocks:
+        found += [block.total[0], *(norm.module for norm in block.after)]
+        for norm, body in block.branches:
+            found += [norm.module] if norm else []
+            if isinstance(body, families.Attention):
+                found += [body.module, body.value.module, body.output.module]
+            else:
+                found += [body.up.module, body.down.module, body.gate]
+    return list({id(module): module for module in found if module is not None}.values())
