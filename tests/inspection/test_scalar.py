@@ -22,7 +22,7 @@ from attnverify.inspection.columns import TABLES
 from attnverify.inspection.findings import Findings
 from attnverify.inspection.forward import trace
 from attnverify.inspection.reconstruction import ReconstructionError
-from attnverify.inspection.trace import Dense, Gate, Mix, Norm
+from attnverify.mathematics.maps import Dense, Gate, Mix, Norm
 
 LOGIT, MASKED = "AutoModelForCausalLM", "AutoModelForMaskedLM"
 CLASS, IMAGE = "AutoModelForSequenceClassification", "AutoModelForImageClassification"
