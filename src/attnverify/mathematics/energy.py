@@ -161,7 +161,7 @@ class Envelope:
         f, number = self.lengths, len(layer.indices)
         e = torch.stack([layer.head_absolute(h, f[None])[0] for h in layer.indices]).norm(dim=0)
         e = 2 * gamma(layer.roundings, f) * e
-        S = _with(_sent(layer, self.S), _isotropic(e))
+        S = _and(_sent(layer, self.S), e.norm(dim=1))
         if number * len(self.F) <= columns:
             F = torch.cat([layer.head(h, self.F)[:, None] for h in layer.indices], 1).flatten(0, 1)
             made = Envelope(F, S, self.exact)
@@ -177,22 +177,32 @@ class Envelope:
         f = self.lengths
         e = 2 * gamma(rows.roundings, f) * rows.absolute(f[None])[0]
         F = torch.cat([rows.linear(part) for part in self.F.split(CHUNK)])
-        return Envelope(F, _with(_along(rows, self.S), _isotropic(e)), self.exact)
-
-
-def _isotropic(e: Tensor) -> Tensor:
-    """|e_i|^2 I for every token, (tokens, width, width)."""
-    eye = torch.eye(e.shape[-1], dtype=e.dtype, device=e.device)
-    return 1.0001 * e.square().sum(-1)[:, None, None] * eye
+        return Envelope(F, _and(_along(rows, self.S), e.norm(dim=1)), self.exact)
 
 
 def _with(S: Tensor, T: Tensor) -> Tensor:
     """(1 + t) S + (1 + 1/t) T, token by token, with the t of the least trace; roundings added."""
     s, t = (part.diagonal(dim1=-2, dim2=-1).sum(-1) for part in (S, T))
-    share = torch.where((s > 0) & (t > 0), (t / s).sqrt(), 1.0)[:, None, None]
-    both = ((s > 0) & (t > 0))[:, None, None]
-    total = torch.where(both, (1 + share) * S + (1 + 1 / share) * T, S + T)
+    first, second = _factors(s, t)
+    total = torch.addcmul(first[:, None, None] * S, second[:, None, None], T)
     return _raised(total, 2 * gamma(8, S) * total.flatten(1).norm(dim=1))
+
+
+def _and(S: Tensor, lengths: Tensor) -> Tensor:
+    """The same with T_i = lengths_i^2 I, lengths (tokens,), without making T."""
+    square = lengths.square() * (1 + 2 * gamma(4, S))
+    first, second = _factors(S.diagonal(dim1=-2, dim2=-1).sum(-1), S.shape[-1] * square)
+    total = first[:, None, None] * S
+    rounding = 2 * gamma(8, S) * (total.flatten(1).norm(dim=1) + S.shape[-1] * second * square)
+    return _raised(total, second * square + rounding)
+
+
+def _factors(s: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+    """1 + share and 1 + 1/share for the share sqrt(t / s); 1 and 1 where one of them is 0."""
+    both = (s > 0) & (t > 0)
+    share = torch.where(both, t / s, 1.0).sqrt().clamp(1e-30, 1e30)
+    one = both.to(s)
+    return 1 + one * share, 1 + one / share
 
 
 def _raised(S: Tensor, by: Tensor) -> Tensor:
@@ -236,7 +246,7 @@ def _sent(layer: HeldLayer, S: Tensor) -> Tensor:
     for head, P in enumerate(layer.P):
         K = values(head)
         inner = (K.mT @ S @ K).flatten(1)
-        mixed = (P.sum(-1, keepdim=True) * (P @ inner)).unflatten(1, (K.shape[-1], -1))
+        mixed = (P.sum(-1, keepdim=True) * (P @ inner)).unflatten(1, K.shape[-1:] * 2)
         out = outputs(head)
         total += out.mT @ mixed @ out
         size = (sizes(layer.before, ones) @ layer.V[head].abs())[0].norm(dim=-1).square()
@@ -251,7 +261,7 @@ def _value_matrices(layer: HeldLayer, S: Tensor) -> Callable[[int], Tensor]:
     """From a head to its values' matrices, (tokens or 1, width, value_width)."""
     if not layer.before:
         return lambda head: layer.V[head][None]
-    before = _matrices(Rows((), True, layer.before).linear, *S.shape[:2], S)
+    before = _matrices(Rows((), True, layer.before).linear, S.shape[0], S.shape[1], S)
     return lambda head: before @ layer.V[head]
 
 
@@ -285,9 +295,8 @@ def _fewer(
         rounding += (B.norm(dim=0) + (z.norm(dim=0) @ Q.abs().mT).reshape(n, d)).square()
     rounding = 2 * gamma(columns + 2, Z) * rounding.sqrt()
     T = _raised(T, 2 * gamma(len(Z) + 4, Z) * T.diagonal(dim1=-2, dim2=-1).sum(-1))
-    spread = F.new_full((n, d), 2 * _norm(Q) * left / math.sqrt(d))
-    for e in (rounding, off, spread):
-        T = _with(T, _isotropic(e))
+    spread = 2 * _norm(Q) * left
+    T = _and(T, rounding.norm(dim=1) + off.norm(dim=1) + spread)
     return F.reshape(-1, n, d), T
 
 
