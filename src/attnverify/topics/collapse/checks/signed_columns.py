@@ -184,7 +184,10 @@ def _critical(share: float = 1.0) -> Verdict:
 WEIGHTS = (
     Decision(_critical, "the estimates in two variables; the rest is derived in the notebook")
     .but("0.995 times the bound", run=partial(_critical, 0.995))
-    .but("the same proof up to oscillations of 1.27", run=partial(_weights, arb("1.27")))
+    .but(
+        "the sum of the weights below sqrt(2k) up to oscillations of 1.27",
+        run=partial(_weights, arb("1.27")),
+    )
 )
 
 # ------------------------------------------------------------------------------- many heads

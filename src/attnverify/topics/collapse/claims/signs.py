@@ -58,13 +58,15 @@ $$
 The same holds with $c = g = \frac34$ for all $D \le x^*$. So the printed bound with $\gamma = 1$,
 that is $4 \beta H \lVert R \rVert_{1,\infty}^3 / \sqrt{d_{qk}}$ with
 $\beta \ge \max_h \lVert W_{QK,h} \rVert_1 \lVert W_h \rVert_{1,\infty}$, is true for every layer
-with $D \le x^*$ at every width $d \le 13\,884$.
+with $D \le x^*$ at every width $d \le 13\,884$, $d = 1$ included
+({claim}`collapse.multi-head-small-width`).
 """,
         here="statement and proof",
         uses=(
             "collapse.signed-columns",
             "collapse.column-sums",
             "collapse.multi-head-dimension",
+            "collapse.multi-head-small-width",
             "softmax.perturbation",
         ),
         notebook="collapse-signs",
