@@ -81,7 +81,9 @@ class LargestPaths:
         low, high = (max(own, each) for each in self.energy)
         most = high * high / fourth if fourth else math.inf
         rest = max((low - own), 0.0) * self.unseen**2
-        return low * low / (fourth + rest) if fourth else 0.0, min(most, float(self.number))
+        return max(1.0, low * low / (fourth + rest)) if fourth else 0.0, min(
+            most, float(self.number)
+        )
 
     @property
     def words(self) -> str:
