@@ -129,7 +129,7 @@ class Envelope:
 
     @property
     def lengths(self) -> Tensor:
-        """f (tokens, width): root of the sum of squares of the columns, entry by entry."""
+        """Root of the sum of squares of the columns, entry by entry, f (tokens, width)."""
         return self.F.square().sum(0).sqrt()
 
     @property

@@ -74,7 +74,7 @@ class LargestPaths:
         """Least and most of the effective number of paths, (sum of c^2)^2 / sum of c^4.
 
         It is n for n equal contributions and zeros. The fourth powers of the others sum to at most
-        ``unseen``^2 times their energy.
+        their energy times the square of ``unseen``.
         """
         squares = [c * c for c in self.contributions]
         own, fourth = math.fsum(squares), math.fsum(s * s for s in squares)
