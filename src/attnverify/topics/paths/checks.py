@@ -302,7 +302,7 @@ def _energy_bound(X, C, P, W_V, W_O):
 def _energy_sizes() -> tuple[dict[str, tuple[int, ...]], ...]:
     return tuple(
         {"X": (n, d), "C": (n, d), "P": (L, H, n, n), "W_V": (L, H, d, v), "W_O": (L, H, v, d)}
-        for L, H, n, d, v in STACK_SHAPES
+        for L, H, n, d, v in (*STACK_SHAPES, (1, 3, 2, 3, 2))
     )
 
 
