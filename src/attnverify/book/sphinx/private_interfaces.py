@@ -80,7 +80,7 @@ MENDS = (
 SCRIPT_MENDS = {
     "pydata-sphinx-theme.js": (
         ".forEach(e=>{e.tabIndex=e.scrollWidth>e.clientWidth||e.scrollHeight>e.clientHeight?0:-1})",
-        ".forEach(e=>{e.hasAttribute('tabindex')||(e.tabIndex=0);(window.attnverifySeen||("
+        ".forEach(e=>{e.tabIndex=0;(window.attnverifySeen||("
         "window.attnverifySeen=new IntersectionObserver(found=>{const seen=found.filter(x=>"
         "x.isIntersecting).map(x=>x.target),wide=seen.map(e=>e.scrollWidth>e.clientWidth||"
         "e.scrollHeight>e.clientHeight);seen.forEach((e,i)=>{window.attnverifySeen.unobserve(e);"
