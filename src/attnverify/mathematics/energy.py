@@ -56,12 +56,13 @@ columns of F, entry by entry.
 Bounds are themselves computed in floats, from numbers >= 0, so each is taken twice.
 
 **Underflow.** X is scaled so that its largest entry is in [1, 2), and no entry of a map exceeds
-2^30 (:mod:`attnverify.mathematics.largest_paths` sees to both). A product is off by at most 2^-1074
-where it underflows, and at most six maps of widths up to 2^14 in a row raise that to
-2^-1074 (2^44)^6 = 2^-810. A root of a sum of up to 2^60 squares that underflow is off by at most
-2^-537 2^30, which four maps raise to 2^-331: so much may be missing in f. So every S is raised by
-2^-600 I, whose root 2^-300 is more than either. Then gamma_m |S|_F covers what products of S lose,
-or the 2^-600 does where J is that small. Bounds at one C are raised by 2^-500, more than 2^-507.
+2^24 (:mod:`attnverify.mathematics.largest_paths` sees to both). Let widths be at most 2^14. Then a
+matrix raises a size by at most 2^38, a norm by 2^48, a gate by 2^24. So heads between two norms
+raise it by 2^172, an MLP between two norms by 2^196. A product that underflows is off by at most
+2^-1074, and the root of a sum of up to 2^60 squares that do by 2^-537 2^30 = 2^-507. One such step
+makes it at most 2^-507 2^196 = 2^-311: so much may e and the columns lack. Products J^T S J lose
+less than 2^-1074 2^28 2^196 = 2^-850. So every S is raised by 2^-600 I, whose root is 2^-300, and
+bounds at one C by 2^-500.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from attnverify.mathematics.maps import Dense, Gate, Map, Mix, Norm
 from attnverify.support.errors import InputError, require
 
 Row = Sequence[Map]
-LIMIT = 2.0**30  # the most that an entry of a map may be, for the underflow bounds of .energy
+LIMIT = 2.0**24  # the most that an entry of a map may be, for the underflow bounds of .energy
 
 
 def count(maps: Iterable[Map]) -> int:

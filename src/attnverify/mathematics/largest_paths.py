@@ -13,9 +13,10 @@ the layer's transpose in absolute values. So a completion's contribution, and by
 of the energy of all, is off by at most <|delta|, t> <= gamma_m <|C|, |Lambda| t> more than the
 child's own, where t bounds the root of the sum of squares of the outputs of all paths, entry by
 entry (``Envelope.entries``). These margins add up from the output to a node, and every bound and
-every contribution gets the node's. Underflow in C_child, at most 2^-810 an entry, adds 2^-700 times
-the sum of t. Covector and input are scaled by powers of two so that their largest entries are in
-[1, 2), and results are scaled back: paths are linear in both.
+every contribution gets the node's. Underflow in C_child is at most 2^-1074 times what heads, an MLP
+and a norm raise it by, 2^416 as in ``energy``, and adds 2^-600 times the sum of t. Covector and X
+are scaled by powers of two so that their largest entries are in [1, 2), and results are scaled
+back: paths are linear in both.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ MEMORY = 2**31  # bytes for the columns of all envelopes together
 COLUMNS = 256  # the most that an envelope has; more shrink what is left to S, and cost their square
 PRECISE = 0.01  # certified: the rounding error is at most so much of the smallest listed (a choice)
 SMALLEST = 2.0**-1022  # the least number with all its digits in float64
-STEP = 2.0**-700  # see above: what a step back may lose by underflow
+STEP = 2.0**-600  # see above: what a step back may lose by underflow
 Path = tuple[int, ...]
 
 

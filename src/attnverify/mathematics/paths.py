@@ -356,7 +356,7 @@ def largest(
     Result: a :class:`.largest_paths.LargestPaths`. It says how large any other path can be, up to
     the stated rounding error, whether the list is certified or not. Raises InputError, also where
     squares of contributions leave the range of float64, or a weight, a gate or a factor of a norm
-    is above 2^30.
+    is above 2^24.
 
     >>> import torch
     >>> import attnverify as av
