@@ -197,7 +197,7 @@ def test_the_effective_number_is_the_least_over_all_energies():
 
 def test_the_energy_of_many_heads_lies_between_its_bounds():
     """Orthonormal columns are so up to rounding, which counts in the lower bound as well."""
-    net = av.SelfAttentionNetwork.random(3, 2000, 1, 1, 1, skip=True, seed=0)
+    net = av.SelfAttentionNetwork.random(3, 1000, 1, 1, 1, skip=True, seed=0)
     X = torch.tensor([[0.7]], dtype=torch.float64)
     found = av.paths.largest(net, (0, 0), 2, X=X, nodes=3, columns=1)
     fixed = FixedAttention.of(net, X)
