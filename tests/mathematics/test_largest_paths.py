@@ -1,6 +1,9 @@
 """The largest paths against enumeration, with bounds that hold and searches that say they fail."""
 
+import dataclasses
 import itertools
+import math
+from fractions import Fraction
 
 import pytest
 import torch
@@ -149,6 +152,112 @@ def test_few_paths_and_a_scalar_that_is_zero():
     assert abs(sum(every.contributions) + every.biases - every.total) <= 1e-12
     nothing = av.paths.largest(net, 0 * X, 3, X=X)
     assert nothing.certified and nothing.contributions == [0, 0, 0] and nothing.total == 0
+    assert nothing.unseen == nothing.error == 0 and nothing.energy == (0, 0)
+    empty = av.paths.largest(net, (0, 1), 3, X=0 * X)
+    assert empty.certified and empty.contributions == [0, 0, 0] and empty.unseen == 0
+
+
+def test_fewer_than_asked_for_are_not_certified():
+    net = av.SelfAttentionNetwork.random(6, 4, 8, skip=True, scale=0.02, seed=0)
+    X = drawn(3, 8)
+    found = av.paths.largest(net, 0 * X, 300, X=X, nodes=6, columns=4)
+    assert len(found.paths) < 300 < found.number and not found.certified
+    assert "fewer are listed than were asked for: not certified" in found.words
+
+
+def test_a_list_lost_in_rounding_is_not_certified():
+    """A path of two numbers that cancel, larger in floats than the other, is not proved larger."""
+    net = av.SelfAttentionNetwork.random(1, 2, 4, 1, 1, bias=False, seed=0)
+    w = net.weights
+    with torch.no_grad():
+        w["W_V"].zero_()
+        w["W_O"].zero_()
+        w["W_O"][0, :, 0, 0] = 1
+        w["W_V"][0, 0, :3, 0] = torch.tensor([0.3, 0.3, 0.1])
+        w["W_V"][0, 1, 3, 0] = 0.25
+    X = torch.tensor([[1e16 + 2, -1e16, 3.0, 1.0]], dtype=torch.float64)
+    found = av.paths.largest(net, (0, 0), 1, X=X)
+    assert found.error > 0.01 * abs(found.contributions[0]) and not found.certified
+    assert "but rounding may exceed 1% of the smallest listed: not certified" in found.words
+    assert f"off by at most {found.error:.2g} (rounding)" in found.words
+    assert found.share[0] == 0 and found.share[1] == 1
+
+
+def test_the_effective_number_is_the_least_over_all_energies():
+    """E^2 / (f + (E - own) u^2) may be least between the bounds of the energy."""
+    own, u = 16.0, 6.0
+    found = largest_paths.LargestPaths(
+        [(0,)] * 4, [2.0] * 4, 0.0, u, False, 1, (16.0, 60.0), 0.0, 0.0, 99
+    )
+    fourth = 4 * 16.0
+    grid = torch.linspace(16, 60, 100_001, dtype=torch.float64)
+    least = float((grid**2 / (fourth + (grid - own) * u * u)).min())
+    assert least < 16**2 / fourth - 0.1 and abs(found.effective[0] - least) <= 1e-8 * least
+
+
+def test_the_energy_of_many_heads_lies_between_its_bounds():
+    """Orthonormal columns are so up to rounding, which counts in the lower bound as well."""
+    net = av.SelfAttentionNetwork.random(3, 1000, 1, 1, 1, skip=True, seed=0)
+    X = torch.tensor([[0.7]], dtype=torch.float64)
+    found = av.paths.largest(net, (0, 0), 2, X=X, nodes=3, columns=1)
+    fixed = FixedAttention.of(net, X)
+    true = Fraction(float(X)) ** 2
+    for layer in range(3):
+        heads = range(fixed.heads)
+        maps = [(fixed.W_V[layer, h], fixed.W_O[layer, h], fixed.P[layer, h]) for h in heads]
+        true *= 1 + sum(math.prod(Fraction(float(part)) for part in each) ** 2 for each in maps)
+    assert Fraction(found.energy[0]) <= true <= Fraction(found.energy[1])
+
+
+@pytest.mark.parametrize("size", [1e-140, 1e-30, 1e30, 1e140])
+@pytest.mark.parametrize("at", ["covector", "X"])
+def test_scale_changes_nothing_but_the_scale(size, at):
+    net, X = made("skip")
+    C, size = drawn(*X.shape, seed=3), 2.0 ** round(math.log2(size))
+    held = Held.of(net, X)
+    plain = largest_paths._of(held, C, 5, 11, 2000)
+    scaled = dataclasses.replace(held, X=size * X) if at == "X" else held
+    found = largest_paths._of(scaled, C if at == "X" else size * C, 5, 11, 2000)
+    assert found.paths == plain.paths and found.certified == plain.certified is True
+    assert found.contributions == [size * c for c in plain.contributions]
+    assert (found.unseen, found.error) == (size * plain.unseen, size * plain.error)
+    assert found.share == pytest.approx(plain.share, rel=1e-14)
+    assert found.effective == pytest.approx(plain.effective, rel=1e-14)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-170, 1e160, 1e200, 1e307])
+def test_what_leaves_the_range_of_floats_is_refused(size):
+    net, X = made("skip")
+    with pytest.raises(InputError, match="^scalar: got (squares|a bound).* near .* float64's"):
+        av.paths.largest(net, size * drawn(*X.shape, seed=3), 5, X=X, columns=2)
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e-60])
+def test_what_weights_lose_by_underflow_counts(size):
+    """Contributions below what underflow may hide are listed with an error, not certified."""
+    net = av.SelfAttentionNetwork.random(6, 2, 5, 2, 2, scale=size, seed=0)
+    found = av.paths.largest(net, drawn(3, 5, seed=2), 2, X=drawn(3, 5, seed=1), columns=1)
+    assert not found.certified and found.error > abs(found.contributions[0])
+
+
+def test_large_weights_are_named():
+    net, X = made("skip")
+    with torch.no_grad():
+        net.weights["W_V"][0, 0, 0, 0] = 1e12
+    with pytest.raises(InputError, match=r"^subject: got a factor of 1e\+12, expected at most"):
+        av.paths.largest(net, (0, 1), 3, X=X)
+    with pytest.raises(InputError, match="^X: got"):
+        av.paths.largest(net, (0, 1), 3, X=X * torch.nan)
+
+
+def test_an_energy_that_overflows_on_the_way_is_named():
+    """Nothing that is not finite is lost between the bounds."""
+    net = av.SelfAttentionNetwork.random(16, 2, 5, 2, 2, seed=0)
+    with torch.no_grad():
+        for name, factor in (("W_Q", 0), ("W_K", 0), ("W_V", 1e6), ("W_O", 1e6)):
+            net.weights[name].mul_(factor)
+    with pytest.raises(InputError, match="^subject: got an energy of (inf|nan), expected"):
+        av.paths.largest(net, (0, 1), 3, X=drawn(3, 5))
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -13,15 +13,16 @@ Lambda_h the linear map of index h. So no path contributes more than sqrt(<C, G_
 **Envelopes.** For large networks :class:`Envelope` holds a bound in less room: columns F, each an
 array (tokens, width), and a matrix S_i (width, width) a token, positive semidefinite, with
 
-    sqrt(<C, G_l C>) <= |F^T C| + sum_i sqrt(C_i S_i C_i^T)  for every C,                      (1)
+    | sqrt(<C, G_l C>) - |F^T C| | <= sum_i sqrt(C_i S_i C_i^T)  for every C,                  (1)
 
 C_i the row of C at token i. At the input F = X and S = 0. One layer further:
 
 - *Heads.* sqrt(<C, G' C>) is the length of the vector over h of sqrt(<C_h, G C_h>), C_h =
-  Lambda_h^T C, at most that of |F^T C_h| plus that of sum_i sqrt(C_hi S_i C_hi^T), by Minkowski.
+  Lambda_h^T C, off that of |F^T C_h| by at most that of sum_i sqrt(C_hi S_i C_hi^T), by Minkowski.
   The first is |F'^T C| with F' all columns Lambda_h F. For the second let head h send token j to
-  token i with weight P_ij and map the width by W_j (it may differ between tokens, by norms). Then
-  C_hj = sum_i P_ij C_i W_j^T, so that it is at most sum_i a_hi with a_hi = sum_j P_ij
+  token i with weight P_ij and map the width by W_j. (W_j may differ between senders j, by norms
+  before the attention. Norms behind it make it W_ij, with the receiver i, too; the bound is the
+  same.) Then C_hj = sum_i P_ij C_i W_j^T, so that it is at most sum_i a_hi with a_hi = sum_j P_ij
   sqrt(C_i W_j^T S_j W_j C_i^T). By Minkowski over h again, and by Cauchy's a_hi^2 <= q_i sum_j
   P_ij (C_i W_j^T S_j W_j C_i^T), q_i = sum_j P_ij, (1) holds with
 
@@ -29,11 +30,11 @@ C_i the row of C at token i. At the input F = X and S = 0. One layer further:
 
   where a skip connection is a head with P = I. The width is carried exactly; tokens are not.
 - *Rows.* A map J_i of each token takes F to F J and S_i to J_i^T S_i J_i.
-- *Fewer columns.* For any Q with columns q (tokens width, r) and Z = Q^T F', |F'^T C| <= |Z^T Q^T
-  C| + |(F' - Q Z)^T C|. Let Z^T = U R; then |Z^T Q^T C| <= |U| |(Q R^T)^T C|: r columns Q R^T
-  are left. The second term is at most sum_i sqrt(C_i T_i C_i^T), T_i the block of token i of (F' -
-  Q Z) (F' - Q Z)^T, and (sqrt a + sqrt b)^2 <= (1 + t) a + (1 + 1/t) b adds it to S for any
-  t > 0; t = sqrt(tr T / tr S) keeps the trace least.
+- *Fewer columns.* For any Q with columns q (tokens width, r) and Z = Q^T F', |F'^T C| is off
+  |Z^T Q^T C| by at most |(F' - Q Z)^T C|. Let Z^T = U R with U orthonormal; then |Z^T Q^T C| =
+  |(Q R^T)^T C|: r columns Q R^T are left. What it is off by is at most sum_i sqrt(C_i T_i C_i^T),
+  T_i the block of token i of (F' - Q Z) (F' - Q Z)^T, and (sqrt a + sqrt b)^2 <= (1 + t) a +
+  (1 + 1/t) b adds it to S for any t > 0; t = sqrt(tr T / tr S) keeps the trace least.
 
 **Rounding.** Everything that floats get wrong is put into S or returned beside a bound. Here u =
 2^-53, gamma_m = m u / (1 - m u), and f (tokens, width) is the root of the sum of squares of the
@@ -43,8 +44,9 @@ columns of F, entry by entry.
   values, |Lambda_h| |F|, entry by entry (Higham 2002, section 3.1). By Minkowski the root of the
   sum of squares over the columns is at most e = gamma_m times the root of the sum over h of
   (|Lambda_h| f)^2. Columns off by that add at most sum_i |C_i| |e_i| to |F^T C|: T_i = |e_i|^2 I.
-- U is orthonormal up to rounding; |U|^2 <= 1 + |U^T U - I|_F is computed, and so for Q. The rest
-  Z^T - U R is computed as well and adds |Q| |Z^T - U R|_F |C|, that is T_i = its square times I.
+- U is orthonormal up to rounding. With s >= |U^T U - I|_F, computed, ||U y|^2 - |y|^2| <= s |y|^2,
+  so that |U y| is off |y| by at most s |y|. The rest Z^T - U R is computed as well. Together they
+  add |Q| (|Z^T - U R|_F + s |R|_F) |C|, that is T_i = its square times I; |Q|^2 <= 1 + s for Q's s.
 - A product J^T S J is off in norm by at most gamma_m |J^|_F^2 |S|_F, J^ the map in absolute values,
   and so are sums of such products; |J^|_F is at most the length of J^ applied to ones, as the sum
   of squares of numbers >= 0 is at most the square of their sum. That times I is added.
@@ -52,6 +54,15 @@ columns of F, entry by entry.
   and |F^T C| by gamma_m <|C|, f>, m one more than the length of the sums.
 
 Bounds are themselves computed in floats, from numbers >= 0, so each is taken twice.
+
+**Underflow.** X is scaled so that its largest entry is in [1, 2), and no entry of a map exceeds
+2^24 (:mod:`attnverify.mathematics.largest_paths` sees to both). Let widths be at most 2^14. Then a
+matrix raises a size by at most 2^38, a norm by 2^48, a gate by 2^24. So heads between two norms
+raise it by 2^172, an MLP between two norms by 2^196. A product that underflows is off by at most
+2^-1074, and the root of a sum of up to 2^60 squares that do by 2^-537 2^30 = 2^-507. One such step
+makes it at most 2^-507 2^196 = 2^-311: so much may e and the columns lack. Products J^T S J lose
+less than 2^-1074 2^28 2^196 = 2^-850. So every S is raised by 2^-600 I, whose root is 2^-300, and
+bounds at one C by 2^-500.
 """
 
 from __future__ import annotations
@@ -69,6 +80,8 @@ from attnverify.arithmetic.rounding import gamma
 from attnverify.mathematics.held import HeldLayer, Rows, sizes
 from attnverify.mathematics.paths import FixedAttention
 
+FLOOR = 2.0**-600  # what every S is raised by: underflow
+LEAST = 2.0**-500  # what every bound at a covector is raised by
 CHUNK = 64  # rows of the identity, or columns, taken through a map at once
 
 
@@ -154,7 +167,7 @@ class Envelope:
         square += 2 * gamma(2 * d, C) * tokens.square().sum(-1) * sizes
         m = self.F[0].numel() + len(self.F) + 4
         rounding = 2 * gamma(m, C) * (C.abs() * self.lengths).sum((1, 2))
-        return square.sqrt().sum(0) * (1 + gamma(4 * d + len(tokens), C)) + rounding
+        return square.sqrt().sum(0) * (1 + gamma(4 * d + len(tokens), C)) + rounding + LEAST
 
     def after(self, layer: HeldLayer, columns: int, seed: int = 0) -> Envelope:
         """The envelope behind a layer, with at most so many columns."""
@@ -206,8 +219,8 @@ def _factors(s: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _raised(S: Tensor, by: Tensor) -> Tensor:
-    """S + by_i I in place."""
-    S.diagonal(dim1=-2, dim2=-1).add_(by[:, None])
+    """S + (by_i + FLOOR) I in place."""
+    S.diagonal(dim1=-2, dim2=-1).add_(by[:, None] + FLOOR)
     return S
 
 
@@ -285,7 +298,8 @@ def _fewer(
     Z = torch.cat([sent(h).flatten(1) @ Q for h in indices])  # (indices r, columns): Z^T
     U, R = torch.linalg.qr(Z)
     left = float((Z - U @ R).norm()) + 2 * gamma(len(R) + 1, Z) * float(U.norm() * R.norm())
-    F = (R @ Q.mT) * _norm(U)
+    left += _skew(U) * float(R.norm())  # F has R for U R
+    F = R @ Q.mT
     off = 2 * gamma(columns + 4, Z) * (R.norm(dim=0) @ Q.abs().mT).reshape(n, d)
     T, rounding = F.new_zeros(n, d, d), F.new_zeros(n, d)
     for h, z in zip(indices, Z.split(r), strict=True):
@@ -295,16 +309,15 @@ def _fewer(
         rounding += (B.norm(dim=0) + (z.norm(dim=0) @ Q.abs().mT).reshape(n, d)).square()
     rounding = 2 * gamma(columns + 2, Z) * rounding.sqrt()
     T = _raised(T, 2 * gamma(len(Z) + 4, Z) * T.diagonal(dim1=-2, dim2=-1).sum(-1))
-    spread = 2 * _norm(Q) * left
+    spread = 2 * math.sqrt(1 + _skew(Q)) * left
     T = _and(T, rounding.norm(dim=1) + off.norm(dim=1) + spread)
     return F.reshape(-1, n, d), T
 
 
-def _norm(U: Tensor) -> float:
-    """Bound of the norm of a matrix with nearly orthonormal columns: |U|^2 <= 1 + |U^T U - I|_F."""
+def _skew(U: Tensor) -> float:
+    """Bound of |U^T U - I|_F for a matrix with nearly orthonormal columns."""
     off = U.mT @ U - torch.eye(U.shape[1], dtype=U.dtype, device=U.device)
-    slack = float(off.norm()) + gamma(len(U) + 2, U) * float(U.square().sum())
-    return math.sqrt(1 + 2 * slack)
+    return 2 * (float(off.norm()) + gamma(len(U) + 2, U) * float(U.square().sum()))
 
 
 def _range(

@@ -21,6 +21,7 @@ from attnverify.mathematics.maps import Dense, Gate, Map, Mix, Norm
 from attnverify.support.errors import InputError, require
 
 Row = Sequence[Map]
+LIMIT = 2.0**24  # the most that an entry of a map may be, for the underflow bounds of .energy
 
 
 def count(maps: Iterable[Map]) -> int:
@@ -54,6 +55,22 @@ def sizes(maps: Row, y: Tensor) -> Tensor:
     return y
 
 
+def entries(maps: Row) -> list[Tensor]:
+    """The numbers that maps multiply by, an array or two a map."""
+    found: list[Tensor] = []
+    for map in maps:
+        match map:
+            case Dense():
+                found.append(map.weight)
+            case Gate():
+                found.append(map.factors)
+            case Norm():
+                found += [1 / map.s, torch.as_tensor(map.scale)]
+            case Mix():
+                found.append(map.P)
+    return found
+
+
 @dataclass(frozen=True)
 class Rows:
     """What acts on each token alone: y -> after([y +] sum of the branches at y), linear parts."""
@@ -67,6 +84,11 @@ class Rows:
         """Roundings of an entry at most, of the map and of its transpose."""
         inner = max((count(branch) for branch in self.branches), default=0)
         return inner + len(self.branches) + 1 + count(self.after)
+
+    @property
+    def entries(self) -> list[Tensor]:
+        """The numbers that it multiplies by."""
+        return [array for row in (*self.branches, self.after) for array in entries(row)]
 
     @property
     def same(self) -> bool:
@@ -90,6 +112,8 @@ class Rows:
 class HeldLayer:
     """A layer: index 0 is ``bypass``, index h is y -> tail(P_h before(y) V_h O_h); then ``rows``.
 
+    In a trace with blocks side by side, bypass is the skip connection and the other blocks.
+
     P (heads, tokens, tokens); V (heads, width, value_width); O (heads, value_width, width);
     before, tail: maps of tokens shared by all heads; bypass: None without a skip connection.
     """
@@ -106,6 +130,13 @@ class HeldLayer:
     def indices(self) -> range:
         """The indices that a path may take here."""
         return range(0 if self.bypass is not None else 1, len(self.P) + 1)
+
+    @property
+    def entries(self) -> list[Tensor]:
+        """The numbers that it multiplies by."""
+        rows = [*self.rows, *([] if self.bypass is None else [self.bypass])]
+        own = [self.P, self.V, self.O, *entries(self.before), *entries(self.tail)]
+        return own + [array for each in rows for array in each.entries]
 
     @property
     def roundings(self) -> int:
@@ -148,6 +179,11 @@ class Held:
     final: Row
     X: Tensor
     output: Tensor
+
+    @property
+    def entries(self) -> list[Tensor]:
+        """The numbers that all maps multiply by."""
+        return [array for layer in self.layers for array in layer.entries] + entries(self.final)
 
     @classmethod
     @torch.no_grad()

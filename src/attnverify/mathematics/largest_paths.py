@@ -6,22 +6,26 @@ contributions <C, p X>, p the paths through these layers. None is larger than th
 :mod:`attnverify.mathematics.energy`. The node with the largest bound is opened: each index of layer
 l gives a child. Behind the first m layers all outputs of paths are held, and one product with
 them gives the contributions of all completions of a child. When no open bound exceeds the k-th
-largest contribution found, no other path is larger.
+largest contribution found, no unlisted path is larger, up to the roundings.
 
 Roundings. The covectors are computed, C_child = Lambda^T C + delta with |delta| <= gamma_m times
 the layer's transpose in absolute values. So a completion's contribution, and by Minkowski the root
 of the energy of all, is off by at most <|delta|, t> <= gamma_m <|C|, |Lambda| t> more than the
 child's own, where t bounds the root of the sum of squares of the outputs of all paths, entry by
 entry (``Envelope.entries``). These margins add up from the output to a node, and every bound and
-every contribution gets the node's.
+every contribution gets the node's. Underflow in C_child is at most 2^-1074 times what heads, an MLP
+and a norm raise it by, 2^416 as in ``energy``, and adds 2^-600 times the sum of t. Covector and X
+are scaled by powers of two so that their largest entries are in [1, 2), and results are scaled
+back: paths are linear in both.
 """
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -30,12 +34,15 @@ from torch import Tensor
 from attnverify.arithmetic.arrays import as_array
 from attnverify.arithmetic.rounding import gamma
 from attnverify.mathematics.energy import Envelope
-from attnverify.mathematics.held import Held, back, count, sizes
+from attnverify.mathematics.held import LIMIT, Held, back, count, sizes
 from attnverify.support.errors import require, require_finite
 from attnverify.support.tables import Table
 
 MEMORY = 2**31  # bytes for the columns of all envelopes together
 COLUMNS = 256  # the most that an envelope has; more shrink what is left to S, and cost their square
+PRECISE = 0.01  # certified: the rounding error is at most so much of the smallest listed (a choice)
+SMALLEST = 2.0**-1022  # the least number with all its digits in float64
+STEP = 2.0**-600  # see above: what a step back may lose by underflow
 Path = tuple[int, ...]
 
 
@@ -43,12 +50,14 @@ Path = tuple[int, ...]
 class LargestPaths:
     """The largest contributions to a scalar of the output, and how large any other may be.
 
-    paths: an index a layer, first layer first, 0 for the skip connection; contributions: theirs,
-    largest first by size; error: a bound of the rounding error of each; unseen: no path that is not
-    listed contributes more than this, up or down; certified: unseen is at most the smallest listed
-    size, up to twice the largest error; nodes: how many were opened; energy: the least and
-    the most that the sum of the squares of all contributions can be; total: the scalar at the
-    model's own output; biases: the part of it that no path carries; number: of all paths.
+    paths: an index a layer, first layer first, 0 for what passes the attention by (the skip
+    connection, and the MLP in parallel blocks); contributions: theirs, largest first by size;
+    error: a bound of the rounding error of each; unseen: no path that is not listed contributes
+    more than this, up or down; nodes: how many were opened; energy: the least and the most that the
+    sum of the squares of all contributions can be; total: the scalar at the model's own output;
+    biases: total less the sum of all paths, so biases and the model's own rounding; number: of all
+    paths. certified: all paths are listed, or k are, ``unseen`` is at most the smallest listed size
+    plus twice the error, and the error is at most 1 percent of that size (a choice).
     """
 
     paths: list[Path]
@@ -64,39 +73,72 @@ class LargestPaths:
 
     @property
     def share(self) -> tuple[float, float]:
-        """Least and most of the share of the listed paths in the energy of all."""
-        own = math.fsum(c * c for c in self.contributions)
+        """Least and most of the share of the listed paths in the energy of all.
+
+        The errors of the contributions are in it, not the roundings of this last division.
+        """
+        (least, most), (low, high) = self._powers(2), self._energies
+        share = least / max(high, least) if high else 1.0
+        return share, most / max(low, most) if most and low else 1.0
+
+    @property
+    def _unit(self) -> float:
+        """What powers are taken in, so that they stay in range: the root of the largest energy."""
+        return math.sqrt(self.energy[1]) or 1.0
+
+    @property
+    def _energies(self) -> tuple[float, float]:
         low, high = self.energy
-        return (own / high if high else 1.0), min(1.0, own / low if low else 1.0)
+        return low / self._unit / self._unit, high / self._unit / self._unit
+
+    def _powers(self, power: int) -> tuple[float, float]:
+        """Least and most of the sum of powers of the listed sizes."""
+        sizes, off = [abs(c) / self._unit for c in self.contributions], self.error / self._unit
+        least = math.fsum(max(size - off, 0.0) ** power for size in sizes)
+        return least, math.fsum((size + off) ** power for size in sizes)
 
     @property
     def effective(self) -> tuple[float, float]:
         """Least and most of the effective number of paths, (sum of c^2)^2 / sum of c^4.
 
-        It is n for n equal contributions and zeros. The fourth powers of the others sum to at most
-        their energy times the square of ``unseen``.
+        It is n for n equal contributions and zeros. With u = ``unseen``, f the fourth powers of the
+        listed and own their squares, the others' fourth powers sum to at most (E - own) u^2 where
+        the energy is E. So the least is that of E^2 / (f + (E - own) u^2) over all E that the
+        energy can be. Its derivative changes sign once, from below, at E = 2 (own - f / u^2).
         """
-        squares = [c * c for c in self.contributions]
-        own, fourth = math.fsum(squares), math.fsum(s * s for s in squares)
-        low, high = (max(own, each) for each in self.energy)
-        most = high * high / fourth if fourth else math.inf
-        rest = max((low - own), 0.0) * self.unseen**2
-        return max(1.0, low * low / (fourth + rest)) if fourth else 0.0, min(
-            most, float(self.number)
-        )
+        if not self.energy[1]:
+            return 0.0, float(self.number)
+        (own, _), (least, fourth) = self._powers(2), self._powers(4)
+        low, high = (max(own, each) for each in self._energies)
+        square = min((self.unseen / self._unit) ** 2, high)  # no path exceeds the energy
+        at = min(max(2 * (own - fourth / square), low), high) if square else low
+        lowest = at * at / max(fourth + (at - own) * square, SMALLEST)
+        most = high * high / least if least else math.inf
+        return max(1.0, lowest), min(most, float(self.number))
 
     @property
     def words(self) -> str:
         """What is proved, in a sentence."""
         low, high = self.share
         said = f"no other exceeds {self.unseen:.3g}"
-        said += "" if self.certified else ", which is more than the smallest listed: not certified"
+        said += "" if self.certified else f", {self._reason}: not certified"
         listed = math.fsum(self.contributions)
         return (
             f"{len(self.paths)} of {self.number:,} paths, {self.nodes:,} nodes opened; {said}. "
-            f"They sum to {listed:.4g} of {self.total:.4g}, of which biases {self.biases:.4g}, and "
-            f"have {low:.3g} to {high:.3g} of the energy of all paths."
+            f"Each is off by at most {self.error:.2g} (rounding). "
+            f"They sum to {listed:.4g} of {self.total:.4g}; biases and the model's own rounding "
+            f"are {self.biases:.4g}. They have {low:.3g} to {high:.3g} of the energy of all paths."
         )
+
+    @property
+    def _reason(self) -> str:
+        """Why the list is not certified."""
+        smallest = abs(self.contributions[-1])
+        if self.unseen > smallest + 2 * self.error:
+            return "which is more than the smallest listed"
+        if self.error > PRECISE * smallest:
+            return f"but rounding may exceed {PRECISE:.0%} of the smallest listed"
+        return "but fewer are listed than were asked for"
 
     @property
     def table(self) -> Table:
@@ -125,8 +167,58 @@ def largest(
     depth = len(held.layers)
     require(nodes >= depth, "nodes", nodes, f"at least the depth, {depth}")
     covector = _covector(scalar, held.output)
-    with torch.no_grad():
-        return _Search(held, covector, k, columns).run(nodes)
+    require_finite("subject" if X is None else "X", held.X)
+    entry = float(torch.stack([array.abs().max() for array in held.entries]).max())
+    require(entry <= LIMIT, "subject", f"a factor of {entry:.3g}", f"at most {LIMIT:.0f}")
+    return _of(held, covector, k, columns, nodes)
+
+
+@torch.no_grad()
+def _of(held: Held, covector: Tensor, k: int, columns: int | None, nodes: int) -> LargestPaths:
+    """The search at scaled covector and input, and its result scaled back."""
+    total = float((covector * held.output).sum())
+    require(math.isfinite(total), "scalar", f"{total} at the output", "a finite number")
+    (X, first), (C, second) = _scaled(held.X), _scaled(covector)
+    found = _Search(replace(held, X=X), C, k, columns).run(nodes)
+    if bool(X.any()) and bool(C.any()):
+        return _back(found, total, first + second)
+    listed = len(found.paths) == min(k, found.number)
+    return _back(replace(found, certified=listed), total, None)
+
+
+def _scaled(array: Tensor) -> tuple[Tensor, int]:
+    """An array over the power of two that makes its largest entry at least 1 and below 2."""
+    exponent = math.frexp(float(array.abs().max()))[1] - 1
+    half = -exponent // 2  # in two steps, as 2 to the whole may be out of range
+    return array * 2.0**half * 2.0 ** (-exponent - half), exponent
+
+
+def _back(found: LargestPaths, total: float, exponent: int | None) -> LargestPaths:
+    """A result at scaled covector and input made one at the given; None: every path gives 0."""
+
+    def scaled(value: float, times: int = 1, exact: bool = True) -> float:
+        if exponent is None:
+            return 0.0
+        result = math.inf
+        with contextlib.suppress(OverflowError):
+            result = math.ldexp(value, times * exponent)
+        fits = abs(result) < math.inf and (abs(result) >= SMALLEST or not value or not exact)
+        kind = "a bound" if times == 1 else "squares of contributions"
+        given = f"{kind} near {result:.3g}"
+        require(fits, "scalar", given, "float64's range (scale it or X)")
+        return result
+
+    low = scaled(found.energy[0], 2, exact=False)
+    of_paths = scaled(found.biases, exact=False)
+    return replace(
+        found,
+        contributions=[scaled(c, exact=False) for c in found.contributions],
+        error=scaled(found.error),
+        unseen=scaled(found.unseen),
+        energy=(low if low >= SMALLEST else 0.0, scaled(found.energy[1], 2)),
+        total=total,
+        biases=total - of_paths,
+    )
 
 
 def _covector(scalar: Any, output: Tensor) -> Tensor:
@@ -172,6 +264,7 @@ class _Search:
         self.held, self.covector, self.k = held, covector, k
         self.number = math.prod(len(layer.indices) for layer in held.layers)
         self.envelopes, self.exact = [Envelope.at(held.X)], 0
+        self.lost: list[float] = []  # a layer, what a step back to its input loses by underflow
         self.off, self.outputs = self._envelopes(columns)
         self.heap: list[_Open] = []
         self.best: list[tuple[float, float, float, Path]] = []  # size, value, error, path
@@ -190,6 +283,7 @@ class _Search:
         off, t = [], X.abs()
         for level, layer in enumerate(layers, 1):
             t = self.envelopes[-1].entries[None]
+            self.lost.append(STEP * float(t.sum()))
             weights = torch.cat([layer.head_absolute(h, t) for h in layer.indices])
             for rows in layer.rows:
                 weights = rows.absolute(weights)
@@ -210,7 +304,8 @@ class _Search:
         held, L = self.held, len(self.held.layers)
         C = back(held.final, self.covector[None])
         off = 2 * gamma(count(held.final), C) * sizes(held.final, self.outputs[None])[0]
-        self._open(C, L, (), float((self.covector.abs() * off).sum()))
+        lost = STEP * float(self.outputs.sum())
+        self._open(C, L, (), float((self.covector.abs() * off).sum()) + lost)
         for level in range(L - 1, self.exact, -1):  # straight down, so that there is a list
             self._next(min(node for node in self.heap if node.level == level))
         while self.heap and -self.heap[0].order > self.threshold and self.opened < nodes:
@@ -230,12 +325,14 @@ class _Search:
         self.opened += 1
         self.energies.pop(suffix, None)
         layer, envelope = self.held.layers[level - 1], self.envelopes[level - 1]
-        margins = margin + (C.abs() * self.off[level - 1]).sum((1, 2))
+        margins = margin + self.lost[level - 1] + (C.abs() * self.off[level - 1]).sum((1, 2))
         for rows in reversed(layer.rows):
             C = rows.transposed(C)
         children = layer.head_transposed(layer.indices, C)
         near, rest = envelope.near(children), envelope.rest(children) + margins
         size = near.norm(dim=1)
+        most = float((size + rest).square().sum())
+        require(math.isfinite(most), "subject", f"an energy of {most}", "one that float64 can hold")
         if level - 1 <= self.exact:
             self._leaves(near, rest, level - 1, suffix)
         else:
@@ -243,7 +340,9 @@ class _Search:
                 layer.indices, (size + rest).tolist(), margins.tolist(), strict=True
             ):
                 self._push(_Open(-bound, next(self.ties), level - 1, (h, *suffix), C, own))
-        low, high = (size - rest).clamp(min=0).square(), (size + rest).square()
+        wide = 2 * gamma(8, rest)  # of the sums, squares and roots here
+        low = (size - rest).clamp(min=0).square() * (1 - wide)
+        high = (size + rest).square() * (1 + wide)
         for h, *both in zip(layer.indices, low.tolist(), high.tolist(), strict=True):
             self.energies[(h, *suffix)] = (both[0], both[1])
 
@@ -281,21 +380,23 @@ class _Search:
         return tuple(found)
 
     def _result(self) -> LargestPaths:
+        """The result at the scaled covector and input; ``biases`` is the sum of all paths."""
         waiting = -self.heap[0].order if self.heap else 0.0
         unseen, error = max(waiting, self.dropped), max(one[2] for one in self.best)
-        held, best = self.held, self.best
+        best, smallest = self.best, self.best[-1][0]
+        full, listed = len(best) == self.number, len(best) == self.k
+        precise = error <= PRECISE * smallest
         low, high = zip(*self.energies.values(), strict=True)
-        total = float((self.covector * held.output).sum())
         return LargestPaths(
             paths=[one[3] for one in best],
             contributions=[one[1] for one in best],
             error=error,
             unseen=unseen,
-            certified=unseen <= best[-1][0] + 2 * error or len(best) == self.number,
+            certified=listed and precise and unseen <= smallest + 2 * error or full,
             nodes=self.opened,
             energy=(math.fsum(low), math.fsum(high)),
-            total=total,
-            biases=total - self._of_paths(),
+            total=0.0,
+            biases=self._of_paths(),
             number=self.number,
         )
 

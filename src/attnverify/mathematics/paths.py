@@ -343,15 +343,20 @@ def largest(
     nodes: int = 2000,
     columns: int | None = None,
 ) -> Any:
-    """The k paths that contribute most to a scalar of the output, and a proof that no other does.
+    """The k paths that contribute most to a scalar of the output, and a bound on all others.
 
     subject: a network, with its input ``X`` (tokens, width), or a trace of ``av.trace`` of one
     text; all its attention matrices, gates and norms are held. scalar: a covector (tokens, width)
     at the output, or a pair (token, coordinate) or (token, weights of its coordinates). The search
     (:mod:`attnverify.mathematics.largest_paths`) opens at most so many ``nodes``; its bounds
-    (:mod:`attnverify.mathematics.energy`) hold at most so many ``columns`` a layer, by default as
-    many as fit 2 GiB and at most 256. Result: a :class:`.largest_paths.LargestPaths`, which says
-    how large any other path can be, whether the list is certified or not. Raises InputError.
+    (:mod:`attnverify.mathematics.energy`) hold at most so many ``columns`` a layer. They take
+    8 tokens width (columns + width) bytes a layer, the second term for the matrices S. The default
+    is the number of columns that fit 2 GiB without S, but at least 64 and at most 256.
+
+    Result: a :class:`.largest_paths.LargestPaths`. It says how large any other path can be, up to
+    the stated rounding error, whether the list is certified or not. Raises InputError, also where
+    squares of contributions leave the range of float64, or a weight, a gate or a factor of a norm
+    is above 2^24.
 
     >>> import torch
     >>> import attnverify as av
