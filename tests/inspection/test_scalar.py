@@ -503,3 +503,48 @@ def test_frames(monkeypatch):
     fake.DataFrame = lambda rows, columns: ("a frame", len(rows), columns)
     monkeypatch.setitem(sys.modules, "pandas", fake)
     assert report.frame("heads") == ("a frame", 6, list(TABLES["heads"]))
+
+
+def saved(folder, model, **tensors):
+    """A folder with a model and more tensors."""
+    from safetensors.torch import load_file, save_file
+
+    model.save_pretrained(folder)
+    file = folder / "model.safetensors"
+    save_file({**load_file(file), **tensors}, file, metadata={"format": "pt"})
+    return folder
+
+
+@pytest.mark.parametrize("case", ["llama", "mistral", "qwen2", "qwen3", "phi"])
+def test_tensors_of_the_used_head_must_be_explained(case, tmp_path):
+    """A classifier of tokens has a bias that a classifier of texts lacks."""
+    model, ids = headed(case, CLASS.replace("Sequence", "Token")), modelzoo.inputs(case, batch=1)
+    folder = saved(tmp_path, model)
+    with pytest.raises(InputError, match=r"1 tensors in .* does not explain: \['score.bias'\]"):
+        av.inspect(folder, ids, scalar={"class": 1})
+    assert av.inspect(folder, ids, scalar={"coordinate": 1}).scalar["position"] == 7
+
+
+def test_tensors_of_other_heads_may_be_there(tmp_path):
+    ids = modelzoo.inputs("bert", batch=1)
+    pair = headed("bert", "AutoModelForPreTraining")
+    report = av.inspect(saved(tmp_path / "a", pair), ids, scalar={"logit": 4})
+    assert report.scalar["of"] == "tokens"
+    more = {"cls.predictions.bias": torch.ones(23), "classifier.scale": torch.ones(1).char()}
+    folder = saved(tmp_path / "b", headed("bert", CLASS), **more)
+    with pytest.raises(InputError, match="got 'classifier.scale' of I8"):
+        av.inspect(folder, ids, scalar={"class": 1})
+    assert av.inspect(folder, ids, scalar={"coordinate": 1}).scalar["position"] == 7
+
+
+@pytest.mark.parametrize(("case", "pad"), [("gpt2", 2), ("llama", 2), ("gpt2", 22), ("bert", 0)])
+def test_a_folder_reads_the_token_that_its_module_reads(case, pad, tmp_path):
+    """A classifier behind a causal model reads the last token that is no padding token."""
+    model = headed(case, CLASS, pad_token_id=pad)
+    ids = torch.tensor([[5, 6, 7, 2, 2]])
+    module, folder = (
+        av.inspect(m, ids, scalar={"class": 1}, dtype="float64")
+        for m in (model, saved(tmp_path, model))
+    )
+    assert module.scalar == folder.scalar
+    assert module.scalar["position"] == {"bert": 1, "gpt2": 3 if pad == 2 else 5}.get(case, 3)

@@ -107,7 +107,8 @@ ANY = {
     "is_causal": only(True),
     "add_cross_attention": only(False),
 }
-TEXT = {**SIZES, **ANY, "vocab_size": VOCABULARY, "max_position_embeddings": POSITIONS}
+WORDS = {**ANY, "pad_token_id": optional(whole(2**22, -1))}
+TEXT = {**SIZES, **WORDS, "vocab_size": VOCABULARY, "max_position_embeddings": POSITIONS}
 ENCODER = {
     **TEXT,
     "type_vocab_size": whole(2**10),
@@ -144,13 +145,13 @@ KEYS: dict[str, dict[str, Kind]] = {
     },
     "bert": ENCODER,
     "distilbert": {
-        **ANY,
+        **WORDS,
         **{"dim": WIDTH, "n_heads": HEADS, "n_layers": LAYERS, "hidden_dim": INNER},
         **{"vocab_size": VOCABULARY, "max_position_embeddings": POSITIONS},
         "activation": ACTIVATION,
     },
     "gpt2": {
-        **ANY,
+        **WORDS,
         **{"n_embd": WIDTH, "n_head": HEADS, "n_layer": LAYERS, "n_inner": optional(INNER)},
         **{"vocab_size": VOCABULARY, "n_positions": POSITIONS, "layer_norm_epsilon": EPSILON},
         **{"activation_function": ACTIVATION, "scale_attn_weights": FLAG},
