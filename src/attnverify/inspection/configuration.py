@@ -64,11 +64,12 @@ LAYERS, HEADS = whole(512), whole(1024)
 WIDTH, INNER, HEAD = whole(2**16), whole(2**19), whole(2**13)
 VOCABULARY, POSITIONS = whole(2**22), whole(2**24)
 EPSILON = number(0, 1)
-ACTIVATION = word(
+ACTIVATIONS = (
     *("gelu", "gelu_10", "gelu_accurate", "gelu_fast", "gelu_new", "gelu_python"),
     *("gelu_pytorch_tanh", "leaky_relu", "linear", "mish", "quick_gelu", "relu", "relu2", "relu6"),
     *("sigmoid", "silu", "swish", "tanh"),
 )
+ACTIVATION = word(*ACTIVATIONS)
 TYPES = word("default", "linear", "dynamic", "yarn", "longrope", "llama3")
 ROTARY = {
     **{"rope_type": TYPES, "type": TYPES, "rope_theta": number(1, 1e12)},

@@ -278,7 +278,7 @@ class Folder:
                     ignore_mismatched_sizes=True,
                     output_loading_info=True,
                 )
-        _require_all(self.path, told, number if head else "")
+        _require_all(self.path, told, number if head else "", type(model).__name__)
         return model
 
     def notes(self, dtype: Any) -> tuple[str, ...]:
@@ -474,14 +474,16 @@ def _unused(name: str, number: str) -> bool:
     return UNUSED.fullmatch(name) is not None and not used
 
 
-def _require_all(path: Path, told: dict[str, Any], head: str) -> None:
+def _require_all(path: Path, told: dict[str, Any], head: str, kind: str) -> None:
     """Raise InputError unless the files hold all tensors that the trace needs and no others.
 
     head: "logit" or "class" if the tensors of such a head are needed, too, and no others of it.
     """
     lacking = sorted(map(str, told["missing_keys"])) if head else []
     without = f"no {lacking[:1]} in {path}" if lacking else ""
-    require(not lacking, "scalar", without, "the weights of such a head; a coordinate needs none")
+    require(
+        not lacking, "scalar", without, f"the weights of {kind}'s head; a coordinate needs none"
+    )
 
     def needed(names: Any) -> list[str]:
         return sorted(str(n) for n in names if not UNUSED.fullmatch(str(n)))
