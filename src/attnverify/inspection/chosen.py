@@ -300,8 +300,9 @@ def _require_activation(x: Tensor, given: Tensor, token: int) -> None:
     """Raise InputError unless given = f(x) for an activation f with f(0) = 0, to the last bit.
 
     x, given (1, tokens, width) or (1, width), compared at the token. The last bit of f may depend
-    on the place of an entry in its array, so f is taken of the whole where it has that shape. A sum with something else, a scale or a shift is no function of that
-    list: a gate would hide that the number also comes through another path.
+    on the place of an entry in its array, so f is taken of the whole where it has that shape. A
+    sum with something else, a scale or a shift is no function of that list: a gate would hide that
+    the number also comes through another path.
     """
     from transformers.activations import ACT2FN
 

@@ -133,7 +133,7 @@ def bars(
     width = 0.7 * (WIDTH - LEFT - 12) / len(values)
     parts = [scale.axis(), *_labels(labels, places)]
     hints = [" ".join(each) for each in zip(labels, words, strict=True)] if words else labels
-    for place, value, label, hint in zip(places, values, labels, hints, strict=True):
+    for place, value, hint in zip(places, values, hints, strict=True):
         top, zero = min(scale(value), scale(0.0)), scale(0.0)
         kind = "b" if value >= 0 else "n"
         height = abs(scale(value) - zero)
