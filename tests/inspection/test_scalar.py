@@ -621,11 +621,13 @@ def test_the_bound_of_a_step_is_the_derived_one():
         sweep = scalar.Sweep(g)
         sweep.steps([Step("a step", [each], y, unit)], x)
         tally = sweep.tallies["skip"]
-        assert tally.ours[0] == pytest.approx(float(gamma(float(K), v) * 2 * y.sum()), rel=1e-9)
+        assert tally.ours[0] == pytest.approx(
+            float(gamma(float(K), v) * 2 * y.sum()), rel=1e-9, abs=0.0
+        )
         theirs = float(gamma(each.roundings, unit) * y.sum())
-        assert tally.theirs == pytest.approx([theirs], rel=1e-9) and m >= each.roundings
+        assert tally.theirs == pytest.approx([theirs], rel=1e-9, abs=0.0) and m >= each.roundings
         tally.sources.append(1.0)
-        assert tally.bound == pytest.approx(2 * sum(tally.ours) + 5 * v, rel=1e-9)
+        assert tally.bound == pytest.approx(2 * sum(tally.ours) + 5 * v, rel=1e-9, abs=0.0)
 
 
 def test_a_map_that_is_not_the_models_is_refused_though_the_parts_add_up():
