@@ -22,6 +22,7 @@ from attnverify.inspection.columns import TABLES
 from attnverify.inspection.findings import Findings
 from attnverify.inspection.forward import trace
 from attnverify.inspection.reconstruction import ReconstructionError
+from attnverify.inspection.trace import Step, gamma
 from attnverify.mathematics.maps import Dense, Gate, Mix, Norm
 
 LOGIT, MASKED = "AutoModelForCausalLM", "AutoModelForMaskedLM"
@@ -440,8 +441,8 @@ def test_folders_know_their_tokens_and_classes(folders, tmp_path):
     for name, choice, message in (
         ("masked", {"logit": "paths"}, "got 'paths', which is no token"),
         ("masked", {"logit": "xyz"}, "got 'xyz', which is no token"),
-        ("masked", {"class": 1}, "got no .*, expected the weights of such a head"),
-        ("class", {"logit": "path"}, "got no .*, expected the weights of such a head"),
+        ("masked", {"class": 1}, "got no .*, expected the weights of Bert.*'s head"),
+        ("class", {"logit": "path"}, "got no .*, expected the weights of Bert.*'s head"),
         ("class", {"class": "brigth"}, "did you mean 'bright'"),
     ):
         with pytest.raises(InputError, match=message):
@@ -483,6 +484,16 @@ def test_the_command_takes_a_number_apart(folders, tmp_path):
     for more in (["--class", "bright", "--logit", "path"], ["--at", "2"]):
         done = CliRunner().invoke(app, [*call, *more])
         assert done.exit_code != 0
+    done = CliRunner().invoke(app, [*call, "--coordinate", "3", "--against", "5", "--json"])
+    assert done.exit_code == 0 and "coordinate 3 minus 5 of the last hidden state" in done.stdout
+    for more, message in (
+        (["--at", "2"], "number: got --at, expected one of --logit, --class, --coordinate"),
+        (["--class", "1", "--logit", "2"], "got --logit and --class, expected one of --logit"),
+        (["--coordinate", "3", "--against", "x"], "against: got 'x', expected another coordinate"),
+        (["--class", "1", "--at", "2"], "class: got at 2 for a head that reads a token of its own"),
+    ):
+        found = CliRunner().invoke(app, [*call, *more])
+        assert message in str(found.exception), found.exception
     many = ["inspect", str(folders / "class"), "--texts", str(tmp_path), "--out", str(tmp_path)]
     assert CliRunner().invoke(app, [*many, "--class", "bright"]).exit_code != 0
 
@@ -503,3 +514,141 @@ def test_frames(monkeypatch):
     fake.DataFrame = lambda rows, columns: ("a frame", len(rows), columns)
     monkeypatch.setitem(sys.modules, "pandas", fake)
     assert report.frame("heads") == ("a frame", 6, list(TABLES["heads"]))
+
+
+def saved(folder, model, **tensors):
+    """A folder with a model and more tensors."""
+    from safetensors.torch import load_file, save_file
+
+    model.save_pretrained(folder)
+    file = folder / "model.safetensors"
+    save_file({**load_file(file), **tensors}, file, metadata={"format": "pt"})
+    return folder
+
+
+@pytest.mark.parametrize("case", ["llama", "mistral", "qwen2", "qwen3", "phi"])
+def test_tensors_of_the_used_head_must_be_explained(case, tmp_path):
+    """A classifier of tokens has a bias that a classifier of texts lacks."""
+    model, ids = headed(case, CLASS.replace("Sequence", "Token")), modelzoo.inputs(case, batch=1)
+    folder = saved(tmp_path, model)
+    with pytest.raises(InputError, match=r"1 tensors in .* does not explain: \['score.bias'\]"):
+        av.inspect(folder, ids, scalar={"class": 1})
+    assert av.inspect(folder, ids, scalar={"coordinate": 1}).scalar["position"] == 7
+
+
+def test_tensors_of_other_heads_may_be_there(tmp_path):
+    ids = modelzoo.inputs("bert", batch=1)
+    pair = headed("bert", "AutoModelForPreTraining")
+    report = av.inspect(saved(tmp_path / "a", pair), ids, scalar={"logit": 4})
+    assert report.scalar["of"] == "tokens"
+    more = {"cls.predictions.bias": torch.ones(23), "classifier.scale": torch.ones(1).char()}
+    folder = saved(tmp_path / "b", headed("bert", CLASS), **more)
+    with pytest.raises(InputError, match="got 'classifier.scale' of I8"):
+        av.inspect(folder, ids, scalar={"class": 1})
+    assert av.inspect(folder, ids, scalar={"coordinate": 1}).scalar["position"] == 7
+
+
+@pytest.mark.parametrize(("case", "pad"), [("gpt2", 2), ("llama", 2), ("gpt2", 22), ("bert", 0)])
+def test_a_folder_reads_the_token_that_its_module_reads(case, pad, tmp_path):
+    """A classifier behind a causal model reads the last token that is no padding token."""
+    model = headed(case, CLASS, pad_token_id=pad)
+    ids = torch.tensor([[5, 6, 7, 2, 2]])
+    module, folder = (
+        av.inspect(m, ids, scalar={"class": 1}, dtype="float64")
+        for m in (model, saved(tmp_path, model))
+    )
+    assert module.scalar == folder.scalar
+    assert module.scalar["position"] == {"bert": 1, "gpt2": 3 if pad == 2 else 5}.get(case, 3)
+
+
+def test_of_equal_tokens_the_one_that_the_head_reads_is_named():
+    """Without positions equal ids are equal tokens; the class tells, another class does not."""
+    model, ids = headed("bert", CLASS), torch.tensor([[5, 5, 5, 5]])
+    torch.nn.init.zeros_(model.bert.embeddings.position_embeddings.weight)
+    assert av.inspect(model, ids, scalar={"class": 1}).scalar["position"] == 1
+    model.__class__ = type("Own", (type(model),), {})
+    with pytest.raises(InputError, match="a head that read one of . equal tokens"):
+        av.inspect(model, ids, scalar={"class": 1})
+    assert av.inspect(model, modelzoo.inputs("bert", batch=1), scalar={"class": 1}).scalar
+
+
+class Between(torch.nn.Module):
+    """Two maps with a function of both sides of the first between them."""
+
+    def __init__(self, width, between):
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(width, width), torch.nn.Linear(width, 3)
+        self.between = between
+
+    def forward(self, x):
+        return self.b(self.between(x, self.a(x)))
+
+
+BETWEEN = {
+    "a sum": (lambda x, y: x + y, False),
+    "a sigmoid": (lambda x, y: torch.sigmoid(y) + 7, False),
+    "a scale": (lambda x, y: 2 * y, False),
+    "gelu": (lambda x, y: torch.nn.functional.gelu(y), True),
+    "nothing": (lambda x, y: y, True),
+}
+
+
+@pytest.mark.parametrize("name", BETWEEN)
+@pytest.mark.parametrize("case", ["bert", "gpt2"])
+def test_between_two_maps_of_a_head_there_is_an_activation_that_is_0_at_0(case, name):
+    between, good = BETWEEN[name]
+    model, ids = headed(case, CLASS, num_labels=3), modelzoo.inputs(case, batch=1)
+    part = "classifier" if case == "bert" else "score"
+    setattr(model, part, Between(getattr(model, part).in_features, between))
+    if good:
+        assert av.inspect(model, ids, scalar={"class": 1}).scalar["name"].startswith("logit")
+        return
+    with pytest.raises(InputError, match="scalar: got a head with more than an activation"):
+        av.inspect(model, ids, scalar={"class": 1})
+
+
+def test_the_bound_of_a_step_is_the_derived_one():
+    """By hand, K = 3 m + 2 (n + d) + 8: a map of 4 to 3 entries, attention with grouped keys."""
+    n, unit, v = 2, 2.0**-24, 2.0**-53
+    P = torch.full((1, 4, n, n), 0.5, dtype=torch.float64)
+    W = torch.arange(1.0, 13.0, dtype=torch.float64).reshape(4, 3)
+    for each, width, out, m, K in (
+        (Dense(W), 4, 3, 5, 3 * 5 + 2 * (n + 4) + 8),
+        (Mix(P, 2), 4, 8, 4, 3 * 4 + 2 * (n + 8) + 8),  # each key is read by 2 heads of 2 rows
+    ):
+        x, g = torch.ones(1, n, width).double(), torch.ones(3, 1, n, out).double()
+        y = each.linear(x)
+        sweep = scalar.Sweep(g)
+        sweep.steps([Step("a step", [each], y, unit)], x)
+        tally = sweep.tallies["skip"]
+        assert tally.ours[0] == pytest.approx(
+            float(gamma(float(K), v) * 2 * y.sum()), rel=1e-9, abs=0.0
+        )
+        theirs = float(gamma(each.roundings, unit) * y.sum())
+        assert tally.theirs == pytest.approx([theirs], rel=1e-9, abs=0.0) and m >= each.roundings
+        tally.sources.append(1.0)
+        assert tally.bound == pytest.approx(2 * sum(tally.ours) + 5 * v, rel=1e-9, abs=0.0)
+
+
+def test_a_map_that_is_not_the_models_is_refused_though_the_parts_add_up():
+    """Another bias moves a part into the rounding, 1000 times what that may be of the step.
+
+    The rounding may be as much as all of the 26 steps and blocks together are allowed, and the
+    slack for what is computed here, at most K / m <= 9 times that.
+    """
+    model, ids = modelzoo.model("gpt2"), modelzoo.inputs("gpt2", batch=1)
+    found = trace(model, ids)
+    weights = torch.zeros(found.output.shape[-1]).double()
+    weights[3] = 1
+    number = scalar.Number(found.output, 6, [], weights)
+    sums = [f"number, by {name}" for name in ("length", "token", "head", "layer")]
+    places = [each.place for each in scalar.decompose(found.layers, found.final, number).checks]
+    assert set(sums) <= set(places)
+    steps = found.layers[-1].blocks[-1].branches[-1].steps
+    (dense,) = steps[-1].maps
+    g = found.final[-1].transposed(weights.expand(1, 7, -1))[0, 6]
+    size = steps[-1].size(steps[-2].seen.abs())[0, 6]
+    delta = 1000 * gamma(steps[-1].roundings, steps[-1].unit) * size * g.sign()
+    steps[-1] = replace(steps[-1], maps=[Dense(dense.weight, dense.bias + delta)])
+    with pytest.raises(ReconstructionError, match="number, by .*, rounding"):
+        scalar.decompose(found.layers, found.final, number)

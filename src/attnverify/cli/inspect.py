@@ -58,12 +58,12 @@ def inspect_model(
     ] = Precision.float64,
     device: OnDevice = Device.cpu,
     brief: Annotated[
-        bool, typer.Option("--brief", help="Report only shares and residuals, which is faster.")
+        bool, typer.Option("--brief", help="Report only shares, residuals and a number: faster.")
     ] = False,
     logit: Annotated[
         str | None,
         typer.Option(
-            help='Take the logit of this token apart: a token as the tokenizer has it, or "#7".',
+            help='Take the logit of this token apart: as in the text, space included, or "#7".',
             rich_help_panel=NUMBER,
         ),
     ] = None,
@@ -83,12 +83,15 @@ def inspect_model(
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option(help="A token or class whose logit is subtracted.", rich_help_panel=NUMBER),
+        typer.Option(
+            help="A token, class or coordinate that is subtracted.", rich_help_panel=NUMBER
+        ),
     ] = None,
     at: Annotated[
         int | None,
         typer.Option(
-            help="Position of the token whose output it is, from 1; the last if omitted.",
+            help="Position of the token whose output it is, from 1, special tokens included; the "
+            "last if omitted.",
             rich_help_panel=NUMBER,
         ),
     ] = None,
@@ -101,14 +104,7 @@ def inspect_model(
     the model, a logit or a class, comes apart by path length, head, layer and input token.
     """
     require_device(device)
-    number = {
-        "logit": logit,
-        "class": label,
-        "coordinate": coordinate,
-        "against": against,
-        "at": at,
-    }
-    number = {name: value for name, value in number.items() if value is not None}
+    number = _number({"logit": logit, "class": label, "coordinate": coordinate}, against, at)
     from attnverify.inspection import command
     from attnverify.inspection.words import summary
 
@@ -126,7 +122,7 @@ def inspect_model(
 
     if folder is not None:
         command.require_own(folder)
-    with _layers_bar() as advance:
+    with _layers_bar() as advance, _named(number):
         report = command.inspect_folder(
             model, text, tokens, layers, dtype, device, brief, number or None, advance, _essay
         )
@@ -135,6 +131,32 @@ def inspect_model(
     to = _print_report(report.as_json(), summary(report), as_json)
     if folder is not None:
         to.print(f"page in {folder / command.HTML}", markup=False, highlight=False)
+
+
+def _number(kinds: dict[str, Any], against: str | None, at: int | None) -> dict[str, Any]:
+    """The options of a number that were given; raises InputError unless one says which number."""
+    chosen = {name: value for name, value in kinds.items() if value is not None}
+    more = {name: v for name, v in {"against": against, "at": at}.items() if v is not None}
+    given = " and ".join(f"--{name}" for name in chosen or more)
+    one = len(chosen) == 1 or not (chosen or more)
+    require(one, "number", given, f"one of {', '.join(f'--{name}' for name in kinds)}")
+    if against is not None and "coordinate" in chosen:
+        expected = "another coordinate, a whole number from 0"
+        require(against.isdecimal() and against.isascii(), "against", repr(against), expected)
+        more["against"] = int(against)
+    return chosen | more
+
+
+@contextmanager
+def _named(number: dict[str, Any]) -> Iterator[None]:
+    """Errors about the number name its option, in place of the argument in Python."""
+    try:
+        yield
+    except InputError as error:
+        argument, rest = str(error).split(":", 1)
+        if argument != "scalar":
+            raise
+        raise InputError(f"{next(iter(number))}:{rest}") from error
 
 
 def _essay(words: int) -> str:

@@ -1,10 +1,11 @@
 """Which number of a model is taken apart: a logit, a class, a coordinate, and at which token.
 
 A head is read off the model's own forward pass: the linear maps and norms that it calls behind the
-last layer, in their order. What lies between two of them is held fixed as a gate, as activations of
-MLPs are. The first must read one token of the last hidden state, and the last must give the logits
-that the model returns. Otherwise the head does something else (a soft cap, a mean over tokens), and
-is refused.
+last layer, in their order. Between two of them there may be an activation f with f(0) = 0, held
+fixed as a gate, as those of MLPs are: it is one that ``transformers`` names, and gives the very
+floats that the model's did. The first must read one token of the last hidden state, and the last
+must give the logits that the model returns. Otherwise the head does something else (a soft cap, a
+mean over tokens, a skip connection), and is refused.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnverify.inspection.configuration import ACTIVATIONS
+from attnverify.inspection.families import architecture_of
 from attnverify.inspection.record import Calls, affine, quotient
 from attnverify.inspection.scalar import Number
 from attnverify.inspection.trace import Step, double, unit_roundoff
@@ -104,7 +107,7 @@ class Choice:
         bare = getattr(model, "base_model", model) is model
         of = {"logit": "tokens, as AutoModelForCausalLM", "class": "classes"}[self.kind]
         good = not bare and words == (self.kind == "logit")
-        instead = f'a model with a head over {of}; {{"coordinate": I}} needs no head'
+        instead = f"a model with a head over {of}; a coordinate needs no head"
         require(good, "scalar", f"{self.kind} for {name}, which has no such head", instead)
 
 
@@ -174,13 +177,36 @@ class Chosen:
         return list(zip(found.indices.tolist(), found.values.tolist(), strict=True))
 
 
+def read_by(model: Any, arguments: Mapping[str, Any], tokens: int) -> int | None:
+    """The token, from 0, that a classifier of ``transformers`` reads; None for another model.
+
+    arguments: of its forward pass. Encoders read the first token; causal models the last whose id
+    is not that of padding, where the configuration names one and ids are given.
+    """
+    if not type(model).__module__.startswith("transformers.models."):
+        return None
+    if not architecture_of(model.base_model).causal:
+        return 0
+    ids, pad = arguments.get("input_ids"), model.config.pad_token_id
+    if ids is None or pad is None:
+        return tokens - 1
+    real = [0, *(ids[0] != pad).nonzero()[:, 0].tolist()]
+    return real[-1]
+
+
 def chosen(
-    wanted: Wanted, hidden: Tensor, valid: Tensor, calls: Calls, logits: Tensor | None
+    wanted: Wanted,
+    hidden: Tensor,
+    valid: Tensor,
+    calls: Calls,
+    logits: Tensor | None,
+    reads: int | None = None,
 ) -> Chosen:
     """The number that is chosen, in a run whose last hidden state is ``hidden``.
 
     hidden (1, tokens, width), valid (1, tokens); calls: of the linear maps and norms behind the
-    last layer; logits: what the model returned. Raises InputError (argument ``scalar``).
+    last layer; logits: what the model returned; reads: the token that its head reads, where its
+    class tells. Raises InputError (argument ``scalar``).
     """
     choice, indices = wanted.choice, wanted.indices
     weights = torch.tensor([1.0, -1.0][: len(indices)], dtype=torch.float64, device=hidden.device)
@@ -199,7 +225,8 @@ def chosen(
         given = f"at {choice.at} for a head that reads a token of its own"
         require(choice.at is None, "scalar", given, "no position")
         first = calls[0][1].input
-        token = _same(hidden, first) if first.ndim == 2 else _same(last, logits)
+        rows, row = (hidden, first) if first.ndim == 2 else (last, logits)
+        token = _same(rows, row, reads)
     scores = _at(logits, token)
     steps = _steps(calls, token, indices, _at(hidden, token), scores)
     return Chosen(Number(hidden, token, steps, weights), double(scores[0, 0]))
@@ -226,11 +253,16 @@ def position(choice: Choice, valid: Tensor) -> int:
 ELSE = "a head that is linear, with activations between, in one token of the last hidden state"
 
 
-def _same(rows: Tensor, row: Tensor) -> int:
-    """Which of the tokens (1, tokens, width) a head has read, (1, width): the last that is it."""
-    found = (double(rows)[0] == double(row)).all(-1).nonzero()
+def _same(rows: Tensor, row: Tensor, reads: int | None) -> int:
+    """Which of the tokens (1, tokens, width) a head has read, (1, width).
+
+    reads: the one that its class tells, which decides where several tokens are equal.
+    """
+    found = (double(rows)[0] == double(row)).all(-1).nonzero()[:, 0].tolist()
     require(len(found) > 0, "scalar", "a head that reads no single token", ELSE)
-    return int(found[-1])
+    given = f"a head that read one of {len(found)} equal tokens"
+    require(len(found) == 1 or reads in found, "scalar", given, "a text that tells which")
+    return found[0] if len(found) == 1 or reads is None else reads
 
 
 def _at(x: Tensor, token: int) -> Tensor:
@@ -249,6 +281,7 @@ def _steps(
         same = given.shape == x.shape
         require(same and (number > 0 or bool((given == x).all())), "scalar", "another head", ELSE)
         if not bool((given == x).all()):
+            _require_activation(calls[number - 1][1].outputs[0], call.input, token)
             gate = Gate(quotient(double(given), double(x)))
             steps.append(Step("gates", [gate], double(given), unit_roundoff(given.dtype)))
         # Of a last map onto a whole vocabulary only the entries that are wanted.
@@ -261,6 +294,25 @@ def _steps(
     capped = "a head that changes what its last linear map gives (a soft cap, a scale)"
     require(good, "scalar", capped, ELSE)
     return steps
+
+
+def _require_activation(x: Tensor, given: Tensor, token: int) -> None:
+    """Raise InputError unless given = f(x) for an activation f with f(0) = 0, to the last bit.
+
+    x, given (1, tokens, width) or (1, width), compared at the token. The last bit of f may depend
+    on the place of an entry in its array, so f is taken of the whole where it has that shape. A
+    sum with something else, a scale or a shift is no function of that list: a gate would hide that
+    the number also comes through another path.
+    """
+    from transformers.activations import ACT2FN
+
+    named = (ACT2FN[name] for name in ACTIVATIONS)
+    vanishing = (f for f in named if not bool(f(x.new_zeros(1)).any()))
+    x, at = (x, token) if x.shape == given.shape else (_at(x, token), 0)
+    given = _at(given, token)
+    what = "a head with more than an activation between two maps (a sum, a shift, a sigmoid)"
+    good = any(bool((_at(f(x), at) == given).all()) for f in vanishing)
+    require(good, "scalar", what, f"{ELSE}: of {', '.join(ACTIVATIONS)} those that are 0 at 0")
 
 
 def _map(module: nn.Module, x: Tensor, entries: list[int] | slice) -> Dense | Norm:

@@ -221,7 +221,7 @@ SCALAR_LAYERS = {
         "",
     ),
     "direct": Column(
-        "heads, direct",
+        "heads, through MLPs, no later head",
         "sum over the layer's heads of what they write, carried to the number by skip connections, "
         "MLPs and norms; of the input what passes no head. With the biases beside it all rows add "
         "up to the number",
@@ -237,14 +237,14 @@ SCALAR_LAYERS = {
     "biases_all": Column(
         "biases, all paths",
         "what the layer's biases give through all that follows; their sum is the row of biases by "
-        "path length",
+        "path length. Biases of values count here, and in what a head writes",
         _SUM,
         _HELD,
     ),
     "stream": Column(
-        "written",
-        "what the layer writes into the stream, carried to the number by skip connections and "
-        "norms alone; all rows add up to the number",
+        "stream",
+        "what attention, the MLP and the biases of norms write into the stream, carried to the "
+        "number by skip connections and norms alone; all rows add up to the number",
         _SUM,
         "what later heads and MLPs read of it",
     ),
@@ -256,7 +256,7 @@ SCALAR_HEADS = {
     "layer": HEADS["layer"],
     "head": HEADS["head"],
     "direct": Column(
-        "direct",
+        "through MLPs, no later head",
         "what the head writes, carried to the number by skip connections, MLPs and norms, through "
         "no later head; with the input, the biases and the rounding of the table of layers all add "
         "up to the number",

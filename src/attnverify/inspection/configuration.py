@@ -64,11 +64,12 @@ LAYERS, HEADS = whole(512), whole(1024)
 WIDTH, INNER, HEAD = whole(2**16), whole(2**19), whole(2**13)
 VOCABULARY, POSITIONS = whole(2**22), whole(2**24)
 EPSILON = number(0, 1)
-ACTIVATION = word(
+ACTIVATIONS = (
     *("gelu", "gelu_10", "gelu_accurate", "gelu_fast", "gelu_new", "gelu_python"),
     *("gelu_pytorch_tanh", "leaky_relu", "linear", "mish", "quick_gelu", "relu", "relu2", "relu6"),
     *("sigmoid", "silu", "swish", "tanh"),
 )
+ACTIVATION = word(*ACTIVATIONS)
 TYPES = word("default", "linear", "dynamic", "yarn", "longrope", "llama3")
 ROTARY = {
     **{"rope_type": TYPES, "type": TYPES, "rope_theta": number(1, 1e12)},
@@ -107,7 +108,8 @@ ANY = {
     "is_causal": only(True),
     "add_cross_attention": only(False),
 }
-TEXT = {**SIZES, **ANY, "vocab_size": VOCABULARY, "max_position_embeddings": POSITIONS}
+WORDS = {**ANY, "pad_token_id": optional(whole(2**22, -1))}
+TEXT = {**SIZES, **WORDS, "vocab_size": VOCABULARY, "max_position_embeddings": POSITIONS}
 ENCODER = {
     **TEXT,
     "type_vocab_size": whole(2**10),
@@ -144,13 +146,13 @@ KEYS: dict[str, dict[str, Kind]] = {
     },
     "bert": ENCODER,
     "distilbert": {
-        **ANY,
+        **WORDS,
         **{"dim": WIDTH, "n_heads": HEADS, "n_layers": LAYERS, "hidden_dim": INNER},
         **{"vocab_size": VOCABULARY, "max_position_embeddings": POSITIONS},
         "activation": ACTIVATION,
     },
     "gpt2": {
-        **ANY,
+        **WORDS,
         **{"n_embd": WIDTH, "n_head": HEADS, "n_layer": LAYERS, "n_inner": optional(INNER)},
         **{"vocab_size": VOCABULARY, "n_positions": POSITIONS, "layer_norm_epsilon": EPSILON},
         **{"activation_function": ACTIVATION, "scale_attn_weights": FLAG},

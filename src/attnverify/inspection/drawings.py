@@ -128,14 +128,14 @@ def _labels(labels: Sequence[str], places: Sequence[float]) -> list[str]:
 def bars(
     title: str, labels: Sequence[str], values: Sequence[float], words: Sequence[str] = ()
 ) -> str:
-    """One bar a label; words: what is told of each beside its label."""
+    """One bar a label, of another color below 0; words: what is told of each beside its label."""
     scale, places = _Scale(values), _places(len(values))
     width = 0.7 * (WIDTH - LEFT - 12) / len(values)
     parts = [scale.axis(), *_labels(labels, places)]
     hints = [" ".join(each) for each in zip(labels, words, strict=True)] if words else labels
-    for place, value, label, hint in zip(places, values, labels, hints, strict=True):
+    for place, value, hint in zip(places, values, hints, strict=True):
         top, zero = min(scale(value), scale(0.0)), scale(0.0)
-        kind = "b" if label.isdigit() else "n"
+        kind = "b" if value >= 0 else "n"
         height = abs(scale(value) - zero)
         parts.append(
             f'<rect class="{kind}" x="{place - width / 2:.1f}" y="{top:.1f}" '

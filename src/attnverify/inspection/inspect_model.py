@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attnverify.inspection import layers, shares
-from attnverify.inspection.chosen import Choice, Wanted, chosen, position, wanted
+from attnverify.inspection.chosen import Choice, Wanted, chosen, position, read_by, wanted
 from attnverify.inspection.forward import Subject
 from attnverify.inspection.inputs import Inputs
 from attnverify.inspection.load import Folder
@@ -26,6 +26,7 @@ from attnverify.support.memory import readable, require_bytes
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 BRIEF = "only shares and residuals were asked for"
+BRIEF_NUMBER = "only shares, residuals and a number in parts were asked for"
 SINGLE = (
     "the model computes its softmax or its norms in float32, though it runs in float64: tokens "
     "that differ by less than 2^10 units roundoff of float32 are taken as equal"
@@ -199,7 +200,9 @@ class _Run:
         if self.number is None:
             return {}
         assert self.streams is not None
-        found = chosen(self.number, self.streams.seen, self._valid(), *self.head)
+        whole, seen = self.subject.whole, self.streams.seen
+        reads = None if whole is None else read_by(whole, self.inputs.arguments, seen.shape[1])
+        found = chosen(self.number, seen, self._valid(), *self.head, reads)
         parts = decompose(self.kept, final, found.number)
         self.streams.checks += parts.checks
         causal = self.subject.architecture.causal
@@ -236,7 +239,8 @@ class _Run:
 
     def _notes(self) -> tuple[str, ...]:
         single = self.unit > unit_roundoff(next(self.subject.model.parameters()).dtype)
-        return (*self.subject.notes, *((SINGLE,) * single), *((BRIEF,) * self.brief))
+        brief = BRIEF if self.number is None else BRIEF_NUMBER
+        return (*self.subject.notes, *((SINGLE,) * single), *((brief,) * self.brief))
 
     def _layer(self, layer: Layer) -> None:
         if self.streams is None:

@@ -160,6 +160,11 @@ UNUSED = re.compile(
     r"|predictions|pre_classifier|sop_classifier)\..+"
     r"|(.+\.)?(position_ids|masked_bias|attn\.bias|attention\.bias|rotary_emb\.inv_freq)"
 )
+#: Those of the heads that give a logit or a class, which a model with such a head must explain.
+USED = {
+    "logit": re.compile(r"(\w+\.)?(lm_head|predictions|embed_out|vocab_[a-z_]+)\..+"),
+    "class": re.compile(r"((?!sop_)\w+\.)?(pre_classifier|classifier|score)\..+"),
+}
 WEIGHTS = "model.safetensors"
 INDEX = WEIGHTS + ".index.json"
 CONFIG = "config.json"
@@ -223,6 +228,9 @@ class Folder:
         transformers = import_transformers()
         transformers.logging.set_verbosity_error()
         options = {k: v for k, v in self.config.items() if k != "model_type"}
+        # It says which token a classifier reads, and where the positions of RoBERTa begin.
+        if "roberta" not in self.config["model_type"] and "Classification" not in auto:
+            options.pop("pad_token_id", None)
         kind = transformers.CONFIG_MAPPING[self.config["model_type"]]
         with reading("model", CONFIG), torch.device("meta"):
             made = kind(**options, bos_token_id=None, eos_token_id=None)
@@ -254,7 +262,7 @@ class Folder:
         needed = sum(p.numel() for n, p in skeleton.named_parameters() if n not in unused)
         import_transformers().logging.disable_progress_bar()
         with ExitStack() as stack:
-            tensors = self._tensors(stack)
+            tensors = self._tensors(stack, number)
             held = sum(tensor.numel() for tensor in tensors.values())
             few = f"weights of {held:,} numbers, where {CONFIG} describes {needed:,}"
             # A few that are missing are named below; a size that is none is told before it is made.
@@ -270,7 +278,7 @@ class Folder:
                     ignore_mismatched_sizes=True,
                     output_loading_info=True,
                 )
-        _require_all(self.path, told, head)
+        _require_all(self.path, told, number if head else "", type(model).__name__)
         return model
 
     def notes(self, dtype: Any) -> tuple[str, ...]:
@@ -284,7 +292,7 @@ class Folder:
             for other in sorted(found - {new})
         )
 
-    def _listed(self, stack: ExitStack) -> Iterator[tuple[Any, str, str]]:
+    def _listed(self, stack: ExitStack, number: str = "") -> Iterator[tuple[Any, str, str]]:
         """The opened file, name and kind of every tensor of numbers; others are refused by name."""
         seen: set[str] = set()
         for file in self.weights:
@@ -297,13 +305,13 @@ class Folder:
                 seen.add(name)
                 if kind in FLOATS:
                     yield opened, name, kind
-                elif not UNUSED.fullmatch(name):
+                elif not _unused(name, number):
                     given = f"{shown(name)} of {kind} in {file}"
                     require(False, "model", given, f"weights of {', '.join(FLOATS.values())}")
 
-    def _tensors(self, stack: ExitStack) -> dict[str, torch.Tensor]:
+    def _tensors(self, stack: ExitStack, number: str) -> dict[str, torch.Tensor]:
         found = {}
-        for opened, name, _ in self._listed(stack):
+        for opened, name, _ in self._listed(stack, number):
             with reading("model", shown(name)):
                 found[name] = opened.get_tensor(name)
         return found
@@ -460,14 +468,22 @@ def _no_weights(path: Path) -> str:
     )
 
 
-def _require_all(path: Path, told: dict[str, Any], head: bool) -> None:
+def _unused(name: str, number: str) -> bool:
+    """Whether a tensor is left out; number: "logit" or "class" if such a head is used."""
+    used = number in USED and USED[number].fullmatch(name) is not None
+    return UNUSED.fullmatch(name) is not None and not used
+
+
+def _require_all(path: Path, told: dict[str, Any], head: str, kind: str) -> None:
     """Raise InputError unless the files hold all tensors that the trace needs and no others.
 
-    head: whether the tensors of the model's head are needed, too.
+    head: "logit" or "class" if the tensors of such a head are needed, too, and no others of it.
     """
     lacking = sorted(map(str, told["missing_keys"])) if head else []
     without = f"no {lacking[:1]} in {path}" if lacking else ""
-    require(not lacking, "scalar", without, "the weights of such a head; a coordinate needs none")
+    require(
+        not lacking, "scalar", without, f"the weights of {kind}'s head; a coordinate needs none"
+    )
 
     def needed(names: Any) -> list[str]:
         return sorted(str(n) for n in names if not UNUSED.fullmatch(str(n)))
@@ -476,7 +492,8 @@ def _require_all(path: Path, told: dict[str, Any], head: bool) -> None:
     sizes = sorted(sizes) if head else needed(sizes)
     wrong = f"{len(sizes)} tensors in {path} of other shapes, the first {sizes[:1]}"
     require(not sizes, "model", wrong, "the shapes of the model that config.json describes")
-    missing, extra = needed(told["missing_keys"]), needed(told["unexpected_keys"])
+    missing = needed(told["missing_keys"])
+    extra = sorted(str(n) for n in told["unexpected_keys"] if not _unused(str(n), head))
     few = f"{len(missing)} tensors missing in {path}, the first {missing[:1]}"
     require(not missing, "model", few, "all tensors of the model that config.json describes")
     many = f"{len(extra)} tensors in {path} that config.json does not explain: {extra[:1]}"

@@ -311,6 +311,7 @@ def _tables(sweep: Sweep, X: Tensor, number: Number) -> Parts:
     skip.sources.append(stream)
     every.sources = by_length
     checks = [*sweep.checks, *every.checks("by length", value)]
+    bound = every.bound
     every.sources = by_token
     checks += every.checks("by token", value)[:1]
     checks += direct.checks("by head", value)
@@ -324,7 +325,7 @@ def _tables(sweep: Sweep, X: Tensor, number: Number) -> Parts:
     lengths += [{"length": name, "value": part, "paths": None} for name, part in named.items()]
     tokens: list[Row] = [{"token": j + 1, "value": part} for j, part in enumerate(by_token)]
     tokens += [{"token": name, "value": part} for name, part in named.items()]
-    bound = max(every.bound, direct.bound, skip.bound)
+    bound = max(bound, every.bound, direct.bound, skip.bound)
     return Parts(bound, lengths, _layers(sweep, by_length[0], stream), sweep.heads, tokens, checks)
 
 
