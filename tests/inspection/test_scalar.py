@@ -633,8 +633,8 @@ def test_the_bound_of_a_step_is_the_derived_one():
 def test_a_map_that_is_not_the_models_is_refused_though_the_parts_add_up():
     """Another bias moves a part into the rounding, 1000 times what that may be of the step.
 
-    The rounding may be as much as all of the 26 steps and blocks together are allowed, and the
-    slack for what is computed here, at most K / m <= 9 times that.
+    The check allows the rounding of all steps and blocks together, and of what is computed here,
+    so one step must be off by far more than its own.
     """
     model, ids = modelzoo.model("gpt2"), modelzoo.inputs("gpt2", batch=1)
     found = trace(model, ids)
