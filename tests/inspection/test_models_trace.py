@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import modelzoo
+from attnverify.inspection import architecture as named
 from attnverify.inspection import families, reconstruction
 from attnverify.inspection import trace as trace_module
 from attnverify.inspection.forward import Subject, trace
@@ -175,8 +176,8 @@ def test_attention_that_is_no_probability(value):
     P, module = torch.full((1, 1, 2, 2), 0.5), nn.Identity()
     P[0, 0, 1, 1] = value
     record = Record({id(module): Call(P, (P, P))})
-    none = families.Linear(P[0, 0], None)
-    body = families.Attention(module, none, none, none, none, heads=1, key_heads=1, scale=1.0)
+    none = named.Linear(P[0, 0], None)
+    body = named.Attention(module, none, none, none, none, heads=1, key_heads=1, scale=1.0)
     with pytest.raises(InputError, match="^model: got attention with NaN, negative or infinite en"):
         record.matrices(body)
 
@@ -251,7 +252,7 @@ def test_the_head_of_a_language_model_is_left_out():
 def changed(architecture, change):
     """The architecture with every block changed."""
     own = architecture.blocks
-    return families.Architecture(
+    return named.Architecture(
         architecture.layers,
         lambda layer: [change(block) for block in own(layer)],
         architecture.final,
@@ -268,60 +269,60 @@ def replaced(block, kind, **fields):
             new = {name: make(getattr(body, name)) for name, make in fields.items()}
             body = kind(**{**vars(body), **new})
         branches.append((norm, body))
-    return families.Block(branches, block.total, block.after)
+    return named.Block(branches, block.total, block.after)
 
 
 def without_bias(part):
-    return families.Linear(part.weight, None, part.module, part.columns)
+    return named.Linear(part.weight, None, part.module, part.columns)
 
 
 def other_groups(part):
     """Keys and values of the two groups of heads exchanged, in the weights alone."""
     half = part.weight.shape[1] // 2
-    return families.Linear(part.weight.roll(half, 1), part.bias, part.module, part.columns)
+    return named.Linear(part.weight.roll(half, 1), part.bias, part.module, part.columns)
 
 
 def without_norm(block):
-    return families.Block([(None, body) for _, body in block.branches], block.total, block.after)
+    return named.Block([(None, body) for _, body in block.branches], block.total, block.after)
 
 
 def unnormalized_end(block):
-    return families.Block(block.branches, block.total, ())
+    return named.Block(block.branches, block.total, ())
 
 
 def centered(block):
     """Layer norm in place of RMS norm."""
-    branches = [(families.Norm(n.module, n.epsilon, True, n.single), b) for n, b in block.branches]
-    return families.Block(branches, block.total, block.after)
+    branches = [(named.Norm(n.module, n.epsilon, True, n.single), b) for n, b in block.branches]
+    return named.Block(branches, block.total, block.after)
 
 
 def other_epsilon(block):
-    branches = [(families.Norm(n.module, 1.01 * n.epsilon), b) for n, b in block.branches]
-    return families.Block(branches, block.total, block.after)
+    branches = [(named.Norm(n.module, 1.01 * n.epsilon), b) for n, b in block.branches]
+    return named.Block(branches, block.total, block.after)
 
 
 def serial(block):
     """The MLP left out of a sum of both."""
-    return families.Block(block.branches[:1], block.total, block.after)
+    return named.Block(block.branches[:1], block.total, block.after)
 
 
 def turned(part):
     """The heads in another order."""
-    return families.Linear(part.weight.roll(4, 1), part.bias, part.module, part.columns)
+    return named.Linear(part.weight.roll(4, 1), part.bias, part.module, part.columns)
 
 
 def halves(part):
     """Queries or keys with the two halves of a head exchanged, which rotation tells apart."""
     weight = part.weight.reshape(len(part.weight), -1, 2, 2).flip(2).flatten(1)
-    return families.Linear(weight, part.bias, part.module, part.columns)
+    return named.Linear(weight, part.bias, part.module, part.columns)
 
 
 def off(part):
-    return families.Linear((1 + 2.0**-40) * part.weight, part.bias, part.module, part.columns)
+    return named.Linear((1 + 2.0**-40) * part.weight, part.bias, part.module, part.columns)
 
 
 def attention(**fields):
-    return lambda block: replaced(block, families.Attention, **fields)
+    return lambda block: replaced(block, named.Attention, **fields)
 
 
 WRONG = {
@@ -334,13 +335,13 @@ WRONG = {
     "no norm of heads": ("qwen3", attention(norms=lambda _: None)),
     "no layer norm of heads": ("phi, norms of heads", attention(norms=lambda _: None)),
     "norms of heads exchanged": ("phi, norms of heads", attention(norms=lambda n: n[::-1])),
-    "output bias": ("gpt2", lambda b: replaced(b, families.Attention, output=without_bias)),
-    "value bias": ("bert", lambda b: replaced(b, families.Attention, value=without_bias)),
-    "MLP bias": ("phi", lambda b: replaced(b, families.MLP, down=without_bias)),
-    "groups": ("llama", lambda b: replaced(b, families.Attention, value=other_groups)),
+    "output bias": ("gpt2", lambda b: replaced(b, named.Attention, output=without_bias)),
+    "value bias": ("bert", lambda b: replaced(b, named.Attention, value=without_bias)),
+    "MLP bias": ("phi", lambda b: replaced(b, named.MLP, down=without_bias)),
+    "groups": ("llama", lambda b: replaced(b, named.Attention, value=other_groups)),
     "number of groups": (
         "llama",
-        lambda b: replaced(b, families.Attention, key_heads=lambda n: 2 * n),
+        lambda b: replaced(b, named.Attention, key_heads=lambda n: 2 * n),
     ),
     "missing norm": ("gpt2", without_norm),
     "missing norm behind": ("bert", unnormalized_end),
@@ -351,8 +352,8 @@ WRONG = {
     # terms do not cancel, see below, with m = 17 roundings at most: 2^-46. One entry is enough.
     "values by 2^-40": ("gpt2", attention(value=off)),
     "output by 2^-40": ("gpt2", attention(output=off)),
-    "up by 2^-40": ("gpt2", lambda b: replaced(b, families.MLP, up=off)),
-    "down by 2^-40": ("gpt2", lambda b: replaced(b, families.MLP, down=off)),
+    "up by 2^-40": ("gpt2", lambda b: replaced(b, named.MLP, up=off)),
+    "down by 2^-40": ("gpt2", lambda b: replaced(b, named.MLP, down=off)),
 }
 
 
@@ -396,7 +397,7 @@ def test_fused_maps_taken_apart_wrongly():
         own = family(m)
         return changed(
             own,
-            lambda b: replaced(b, families.Attention, value=lambda v: families.third(v.module, 2)),
+            lambda b: replaced(b, named.Attention, value=lambda v: named.third(v.module, 2)),
         )
 
     with pytest.raises(ReconstructionError, match="layer 1, block 1, attention: the adapter is"):
@@ -418,8 +419,8 @@ def test_a_wrong_final_norm_is_refused():
 
     def wrong(m):
         own = families.gpt2(m)
-        final = families.Norm(m.ln_f, 2 * m.ln_f.eps)
-        return families.Architecture(own.layers, own.blocks, final, own.positions, own.causal)
+        final = named.Norm(m.ln_f, 2 * m.ln_f.eps)
+        return named.Architecture(own.layers, own.blocks, final, own.positions, own.causal)
 
     with pytest.raises(ReconstructionError, match="^end, norm"):
         run(model, wrong, ids)

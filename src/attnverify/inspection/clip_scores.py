@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnverify.inspection.families import Attention, architecture_of
+from attnverify.inspection.architecture import Attention
+from attnverify.inspection.families import architecture_of
 from attnverify.inspection.watch import arguments_of, attention_of, inner, run_still
 from attnverify.mathematics import clipping
 from attnverify.support.errors import InputError, require

@@ -15,7 +15,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from attnverify.inspection.families import Architecture, Attention, architecture_of
+from attnverify.inspection.architecture import Architecture, Attention
+from attnverify.inspection.families import architecture_of
 from attnverify.inspection.inputs import Inputs
 from attnverify.inspection.reconstruction import ReconstructionError
 from attnverify.inspection.record import Calls, Record, places

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attnverify.inspection.families import Architecture
+from attnverify.inspection.architecture import Architecture
 from attnverify.support.errors import InputError, nearest, require, require_finite
 
 EXPECTED = (

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnverify.inspection import families
+from attnverify.inspection import architecture as named
 from attnverify.inspection.trace import (
     Block,
     Branch,
@@ -59,19 +59,19 @@ class Record:
         require(id(module) in self.calls, "model", f"{name} that was not called", "its adapter's")
         return self.calls[id(module)]
 
-    def at(self, place: families.Place) -> Tensor:
+    def at(self, place: named.Place) -> Tensor:
         """The tensor at an input or output, in its own dtype."""
         call = self.of(place[0])
         return call.input if place[1] == "input" else call.outputs[0]
 
-    def result(self, linear: families.Linear) -> Tensor | None:
+    def result(self, linear: named.Linear) -> Tensor | None:
         """The output of a linear map, if a module shows it."""
         if linear.module is None:
             return None
         out = self.of(linear.module).outputs[0]
         return out if linear.columns is None else out[..., linear.columns]
 
-    def layer(self, number: int, x: Tensor, blocks: Sequence[families.Block]) -> Layer:
+    def layer(self, number: int, x: Tensor, blocks: Sequence[named.Block]) -> Layer:
         """The trace of one layer whose input is x."""
         x = double(x)
         made: list[Block] = []
@@ -82,7 +82,7 @@ class Record:
             for norm, body in block.branches:
                 branch = self._branch(norm, body, before)
                 branches.append(branch)
-                if isinstance(body, families.Attention):
+                if isinstance(body, named.Attention):
                     inner = branch.steps[0].seen if norm else before
                     heads = self._heads(body, inner)
             total = self.at(block.total)
@@ -92,13 +92,13 @@ class Record:
             raise InputError("model: got a layer without attention, expected one with it")
         return Layer(number, x, made, heads)
 
-    def end(self, final: families.Norm | None) -> list[Step]:
+    def end(self, final: named.Norm | None) -> list[Step]:
         """The norm behind the last layer, if there is one."""
         return self._norms([final], double(self.of(final.module).input)) if final else []
 
-    def _branch(self, norm: families.Norm | None, body: Any, x: Tensor) -> Branch:
+    def _branch(self, norm: named.Norm | None, body: Any, x: Tensor) -> Branch:
         steps = self._norms([norm] if norm else [], x)
-        parts = self._attention(body) if isinstance(body, families.Attention) else self._mlp(body)
+        parts = self._attention(body) if isinstance(body, named.Attention) else self._mlp(body)
         waiting: list[Map] = []
         for name, map, seen in parts:
             waiting.append(map)
@@ -107,7 +107,7 @@ class Record:
                 waiting = []
         return Branch(steps)
 
-    def _norms(self, norms: Sequence[families.Norm], x: Tensor) -> list[Step]:
+    def _norms(self, norms: Sequence[named.Norm], x: Tensor) -> list[Step]:
         steps = []
         for norm in norms:
             map = Norm.at(x, norm.epsilon, norm.centered, *affine(norm.module))
@@ -118,7 +118,7 @@ class Record:
             steps.append(Step("norm", [map], x, unit))
         return steps
 
-    def _attention(self, body: families.Attention) -> list[tuple[str, Map, Tensor | None]]:
+    def _attention(self, body: named.Attention) -> list[tuple[str, Map, Tensor | None]]:
         output = body.output.module
         mixed = None if output is None else self.of(output).input
         result = self.result(body.output)
@@ -132,7 +132,7 @@ class Record:
             ),
         ]
 
-    def matrices(self, body: families.Attention) -> Tensor:
+    def matrices(self, body: named.Attention) -> Tensor:
         """The attention matrices of a layer, (batch, heads, tokens, tokens), float64."""
         outputs = self.of(body.module).outputs
         P = outputs[1] if len(outputs) > 1 else None
@@ -150,7 +150,7 @@ class Record:
         require(good, "model", "attention with NaN, negative or infinite entries", expected)
         return double(P)
 
-    def _rotation(self, body: families.Attention) -> tuple[Tensor, Tensor] | None:
+    def _rotation(self, body: named.Attention) -> tuple[Tensor, Tensor] | None:
         if not body.rotary:
             return None
         rotation = self.of(body.module).rotation
@@ -161,7 +161,7 @@ class Record:
             )
         return double(rotation[0]), double(rotation[1])
 
-    def _mlp(self, body: families.MLP) -> list[tuple[str, Map, Tensor | None]]:
+    def _mlp(self, body: named.MLP) -> list[tuple[str, Map, Tensor | None]]:
         if body.up.module is None or body.down.module is None:
             raise InputError("model: got an MLP without modules, expected ones to look at")
         up, down = self.of(body.up.module).outputs[0], self.of(body.down.module)
@@ -175,7 +175,7 @@ class Record:
             ("MLP, down", _dense(body.down), down.outputs[0]),
         ]
 
-    def _heads(self, body: families.Attention, x: Tensor) -> Heads:
+    def _heads(self, body: named.Attention, x: Tensor) -> Heads:
         Q = _per_head(body.query, body.heads, body.heads)
         K, V = (_per_head(part, body.heads, body.key_heads) for part in (body.key, body.value))
         out = body.output.weight
@@ -197,7 +197,7 @@ class Record:
         )
 
 
-def _head_norm(norm: families.Norm) -> HeadNorm:
+def _head_norm(norm: named.Norm) -> HeadNorm:
     return HeadNorm(norm.epsilon, norm.centered, *affine(norm.module))
 
 
@@ -207,11 +207,11 @@ def affine(module: nn.Module) -> tuple[Tensor | float, Tensor | float]:
     return 1.0 if scale is None else double(scale), 0.0 if bias is None else double(bias)
 
 
-def _dense(part: families.Linear) -> Dense:
+def _dense(part: named.Linear) -> Dense:
     return Dense(part.weight, 0.0 if part.bias is None else part.bias)
 
 
-def _per_head(part: families.Linear, heads: int, groups: int) -> tuple[Tensor, Tensor]:
+def _per_head(part: named.Linear, heads: int, groups: int) -> tuple[Tensor, Tensor]:
     """(heads, width, size) and (heads, size) from ``groups`` maps that heads in a row share."""
     width, total = part.weight.shape
     bias = part.weight.new_zeros(total) if part.bias is None else part.bias
@@ -228,14 +228,14 @@ def quotient(after: Tensor, before: Tensor) -> Tensor:
     return torch.where(zero, 0.0, after / torch.where(zero, 1.0, before))
 
 
-def places(blocks: Sequence[families.Block]) -> list[nn.Module]:
+def places(blocks: Sequence[named.Block]) -> list[nn.Module]:
     """All modules whose calls a layer's trace is made from."""
     found: list[nn.Module | None] = []
     for block in blocks:
         found += [block.total[0], *(norm.module for norm in block.after)]
         for norm, body in block.branches:
             found += [norm.module] if norm else []
-            if isinstance(body, families.Attention):
+            if isinstance(body, named.Attention):
                 found += [body.module, body.value.module, body.output.module]
             else:
                 found += [body.up.module, body.down.module, body.gate]

@@ -27,7 +27,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnverify.inspection.families import Architecture, Attention, architecture_of
+from attnverify.inspection.architecture import Architecture, Attention
+from attnverify.inspection.families import architecture_of
 from attnverify.inspection.forward import with_weights
 from attnverify.inspection.record import HIDDEN
 from attnverify.mathematics import norms

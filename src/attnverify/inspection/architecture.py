@@ -1,0 +1,145 @@
+"""What an adapter says of a model: the modules that hold each part of a block.
+
+These classes name modules and the few numbers that no module holds (scales, numbers of heads). A
+family's adapter (:mod:`attnverify.inspection.families`) fills in an :class:`Architecture`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from attnverify.inspection.trace import double
+
+Place = tuple[nn.Module, Literal["input", "output"]]
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A linear map: weight (in, out), bias (out,) or None, both float64.
+
+    module: whose output shows the result, if one does; columns: which of that output's entries
+    these are, all if None.
+    """
+
+    weight: Tensor
+    bias: Tensor | None
+    module: nn.Module | None = None
+    columns: Tensor | None = None
+
+
+def linear(module: Any, columns: Tensor | None = None) -> Linear:
+    """An ``nn.Linear`` (out, in), or the Conv1D of transformers' GPT-2 (in, out).
+
+    columns: the outputs of one part of a fused map (queries, keys, values).
+    """
+    weight = double(module.weight)
+    weight = weight.mT if isinstance(module, nn.Linear) else weight
+    bias = None if module.bias is None else double(module.bias)
+    if columns is not None:
+        weight = weight[:, columns]
+        bias = None if bias is None else bias[columns]
+    return Linear(weight.contiguous(), bias, module, columns)
+
+
+def linears(query: Any, key: Any, value: Any, output: Any) -> tuple[Linear, Linear, Linear, Linear]:
+    """The four maps of an attention that has a module for each."""
+    return linear(query), linear(key), linear(value), linear(output)
+
+
+def third(module: Any, part: int) -> Linear:
+    """Queries (0), keys (1) or values (2) of a fused map that has them one after the other."""
+    width = double(module.weight).shape[0 if isinstance(module, nn.Linear) else 1] // 3
+    return linear(module, torch.arange(part * width, (part + 1) * width))
+
+
+def third_of_each(module: Any, part: int, heads: int) -> Linear:
+    """The same of a fused map that has queries, keys and values head by head (GPT-NeoX)."""
+    columns = torch.arange(module.weight.shape[0]).reshape(heads, 3, -1)
+    return linear(module, columns[:, part].flatten())
+
+
+@dataclass(frozen=True)
+class Norm:
+    """Layer norm, or RMS norm; ``single``: computed in float32 whatever the model's dtype."""
+
+    module: nn.Module
+    epsilon: float
+    centered: bool = True
+    single: bool = False
+
+
+def layer_norm(module: Any) -> Norm:
+    """An ``nn.LayerNorm``."""
+    return Norm(module, module.eps)
+
+
+def rms_norm(module: Any) -> Norm:
+    """The RMS norm of transformers' Llama and its kin, which computes in float32."""
+    return Norm(module, module.variance_epsilon, centered=False, single=True)
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Attention: ``module`` returns the matrices as its second output.
+
+    scale: what scores are multiplied by; rotary: queries and keys are rotated by position, as the
+    module's argument ``position_embeddings`` says; norms: those of queries and keys, head by head.
+    """
+
+    module: nn.Module
+    query: Linear
+    key: Linear
+    value: Linear
+    output: Linear
+    heads: int
+    key_heads: int
+    scale: float
+    rotary: bool = False
+    norms: tuple[Norm, Norm] | None = None
+
+
+@dataclass(frozen=True)
+class MLP:
+    """down(activation(up x)), or down(activation(gate x) * up x) where ``gate`` is the activation.
+
+    up's module and down's module are seen. Without a gate the activation is held fixed as the
+    quotient of down's input and up's output, so it may be any that is 0 at 0.
+    """
+
+    up: Linear
+    down: Linear
+    gate: nn.Module | None = None
+
+
+@dataclass(frozen=True)
+class Block:
+    """input + what the branches give, each behind its norm; then the norms of ``after``.
+
+    total: where that sum is seen.
+    """
+
+    branches: Sequence[tuple[Norm | None, Attention | MLP]]
+    total: Place
+    after: Sequence[Norm] = ()
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """The layers in order (one module may stand for several), and the norm behind the last.
+
+    blocks: from a layer's module to its blocks; positions: the largest number of tokens, if there
+    is one; causal: whether tokens see earlier ones alone; tokens_first: inputs are (tokens, batch,
+    width).
+    """
+
+    layers: Sequence[nn.Module]
+    blocks: Callable[[nn.Module], Sequence[Block]]
+    final: Norm | None = None
+    positions: int | None = None
+    causal: bool = False
+    tokens_first: bool = False
