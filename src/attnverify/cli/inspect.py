@@ -96,6 +96,13 @@ def inspect_model(
         ),
     ] = None,
     jobs: Jobs = None,
+    book: Annotated[
+        str | None,
+        typer.Option(
+            envvar="BOOK_ADDRESS",
+            help="Address of the published book, to which the page's claims then link.",
+        ),
+    ] = None,
 ) -> None:
     """Trace a model of yours, prove the trace, and say what the theorems say about it.
 
@@ -108,6 +115,7 @@ def inspect_model(
     from attnverify.inspection import command
     from attnverify.inspection.words import summary
 
+    place = command.address(book)
     if texts:
         if folder is None:
             raise InputError("out: got none, expected a folder, which --texts needs")
@@ -127,7 +135,7 @@ def inspect_model(
             model, text, tokens, layers, dtype, device, brief, number or None, advance, _essay
         )
     if folder is not None:
-        command.write(report, folder)
+        command.write(report, folder, place)
     to = _print_report(report.as_json(), summary(report), as_json)
     if folder is not None:
         to.print(f"page in {folder / command.HTML}", markup=False, highlight=False)

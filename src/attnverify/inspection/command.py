@@ -143,13 +143,24 @@ def numbers(layers: str) -> list[int]:
     return found
 
 
-def write(report: Report, folder: Path) -> list[Path]:
+def address(book: str | None) -> str:
+    """The address of the published book without a slash at its end, empty where there is none.
+
+    Raises InputError (argument ``book``) for what is no address of a web page.
+    """
+    good = re.fullmatch(r"(https?://[^\s<>\"']+)?", book or "") is not None
+    require(good, "book", repr(book), "an address such as https://host/book")
+    return (book or "").rstrip("/")
+
+
+def write(report: Report, folder: Path, book: str = "") -> list[Path]:
     """The page, the JSON, a CSV for each table, the figures; returns their paths.
 
+    book: the published book's :func:`address`, to which the claims on the page then link.
     What an earlier report left there and this one lacks is removed, so that all files of the folder
     are of one report. Raises InputError, before anything is changed, where a file is none of ours.
     """
-    made = {HTML: page.page(report), JSON: dumps(report)}
+    made = {HTML: page.page(report, book), JSON: dumps(report)}
     made |= drawings.figures(report) | drawings.scalar_figures(report)
     for name in TABLES:
         if rows := getattr(report, name):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from attnverify.inspection.columns import TABLES
+from attnverify.inspection.patterns import Patterns
 from attnverify.support import environment
 from attnverify.support.errors import nearest, require, shown
 
@@ -23,7 +24,7 @@ class Findings:
     model's own values vanish there, the largest error over its bound, the rest that rounding left
     of the output, and the most it may be of a share; rollout: None for batches and long texts.
     scalar: the number that was chosen, its value, its position and the largest logits beside it;
-    None, and its tables empty, where none was chosen.
+    None, and its tables empty, where none was chosen. patterns: for the page alone; None if brief.
     """
 
     model: dict[str, Any]
@@ -39,6 +40,7 @@ class Findings:
     scalar_layers: list[dict[str, Any]] = field(default_factory=list)
     scalar_heads: list[dict[str, Any]] = field(default_factory=list)
     scalar_tokens: list[dict[str, Any]] = field(default_factory=list)
+    patterns: Patterns | None = None
 
     def frame(self, name: str) -> Any:
         """A table as a DataFrame where pandas is installed, else as a list of dicts.
@@ -73,7 +75,8 @@ class Findings:
             table: {name: asdict(column) for name, column in each.items()}
             for table, each in TABLES.items()
         }
-        found = {**asdict(self), "columns": columns}
+        found = {**asdict(replace(self, patterns=None)), "columns": columns}
+        del found["patterns"]
         if self.scalar is None:
             for part in (found, columns):
                 for name in [name for name in part if name.startswith("scalar")]:

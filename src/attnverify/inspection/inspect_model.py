@@ -15,6 +15,7 @@ from attnverify.inspection.chosen import Choice, Wanted, chosen, position, read_
 from attnverify.inspection.forward import Subject
 from attnverify.inspection.inputs import Inputs
 from attnverify.inspection.load import Folder
+from attnverify.inspection.patterns import Patterns
 from attnverify.inspection.reconstruction import Streams
 from attnverify.inspection.record import Calls
 from attnverify.inspection.report import Report
@@ -157,6 +158,7 @@ class _Run:
         self.chosen = set(chosen or range(1, self.depth + 1))
         self.streams: Streams | None = None
         self.rollout: Rollout | None = None
+        self.patterns: Patterns | None = None
         self.unit = unit_roundoff(next(subject.model.parameters()).dtype)
         self.rows: dict[str, list[dict[str, Any]]] = {"layers": [], "heads": []}
         self.sizes: dict[str, int] = {}
@@ -188,6 +190,7 @@ class _Run:
             layers=self.rows["layers"],
             heads=self.rows["heads"],
             rollout=rollout,
+            patterns=self.patterns,
             notes=self._notes(),
             **found,
         )
@@ -205,6 +208,8 @@ class _Run:
         found = chosen(self.number, seen, self._valid(), *self.head, reads)
         parts = decompose(self.kept, final, found.number)
         self.streams.checks += parts.checks
+        if self.patterns is not None:
+            self.patterns.keys.update(parts.keys)
         causal = self.subject.architecture.causal
         for row in parts.tokens:
             row["word"] = self._word(row["token"])
@@ -270,12 +275,16 @@ class _Run:
             return
         self.rows["layers"] += layers.layer_rows(layer, self._valid(), self.unit)
         self.rows["heads"] += layers.head_rows(layer, self._valid(), self.unit)
+        if self.patterns is not None:
+            self.patterns.add(layer.number, layer.heads.P[0])
 
     def _start(self, layer: Layer) -> None:
         X, heads = layer.input, layer.heads
         self.streams = Streams.of(X, self.inputs.valid(*X.shape[:2]).to(X.device))
         if not self.brief and fits(*X.shape[:2], masked=self.inputs.mask is not None):
             self.rollout = Rollout.of(X)
+        if not self.brief:
+            self.patterns = Patterns.of(self.chosen, heads.count, self._valid()[0])
         self.sizes = {
             "layers": self.depth,
             "heads": heads.count,

@@ -6,9 +6,11 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from attnverify.inspection import absent
 from attnverify.inspection.columns import TABLES, Column
 from attnverify.inspection.drawings import figures, scalar_figures
 from attnverify.inspection.findings import Findings
+from attnverify.inspection.patterns import section as patterns
 from attnverify.inspection.words import found, proved, scalar_sentences
 
 FOLDER = Path(__file__).parent
@@ -38,9 +40,10 @@ EMPTY = "\u2013"
 WORDS = 24
 
 
-def page(report: Findings) -> str:
-    """The whole page."""
-    return whole(f"{report.model['class']}, {report.model['layers']} layers{KIND}", body(report))
+def page(report: Findings, book: str = "") -> str:
+    """The whole page; book: address of the published book, which claims then link to."""
+    title = f"{report.model['class']}, {report.model['layers']} layers{KIND}"
+    return whole(title, body(report, True, book))
 
 
 def whole(title: str, inside: str) -> str:
@@ -66,26 +69,29 @@ def _own(name: str) -> str:
     return (FOLDER / name).read_text(encoding="utf-8")
 
 
-def body(report: Findings) -> str:
-    """What stands on the page: proof, findings, figures, tables."""
-    sentences = [*found(report), *report.notes]
+def body(report: Findings, whole: bool = False, book: str = "") -> str:
+    """What stands on the page: proof, findings, figures, tables.
+
+    whole: with patterns, which take a script and megabytes; a notebook shows a report without.
+    """
+    sentences = [*found(report), *absent.rollout(report), *report.notes]
     parts = [
         f"<p>{escape(_facts(report))}</p>",
         f'<p class="proof">{escape(proved(report))}</p>',
         f"<ul>{''.join(f'<li>{escape(each)}</li>' for each in sentences)}</ul>",
         f'<div class="figures">{"".join(figures(report).values())}</div>',
-        *_scalar(report),
+        patterns(report, whole),
+        *_scalar(report, book),
     ]
+    brief = absent.is_brief(report)
     for name, title in TITLES.items():
         rows: list[dict[str, Any]] = _named(getattr(report, name), report.inputs["words"])
-        if not rows:
-            continue
-        parts += [f"<h2>{title}</h2>", table(title, rows, TABLES[name])]
-        parts.append(legend(TABLES[name]))
-    return "".join(parts)
+        parts.append(f"<h2>{title}</h2>")
+        parts += explained(title, rows, TABLES[name], book, brief)
+    return "".join([*parts, about_claims(book)])
 
 
-def _scalar(report: Findings) -> list[str]:
+def _scalar(report: Findings, book: str) -> list[str]:
     """The section on the number that was chosen, or why there is none."""
     if report.scalar is None:
         return ["<h2>One number in parts</h2>", f"<p>{NONE}</p>"]
@@ -101,8 +107,38 @@ def _scalar(report: Findings) -> list[str]:
         if key and len(rows) > MOST:
             title += f", the {MOST} largest of {len(rows):,}; the CSV has all"
             rows = sorted(rows, key=lambda row: -abs(row[key]))[:MOST]
-        parts += [f"<h3>{title}</h3>", table(title, rows, TABLES[name]), legend(TABLES[name])]
+        parts += [f"<h3>{title}</h3>", *explained(title, rows, TABLES[name], book)]
     return parts
+
+
+def explained(
+    title: str,
+    rows: list[dict[str, Any]],
+    columns: dict[str, Column],
+    book: str,
+    brief: bool = False,
+) -> list[str]:
+    """A table with what its columns mean, and why columns, or the table itself, are absent."""
+    if not rows:
+        return [f"<p>There is no such table here: {absent.BRIEF}.</p>"]
+    why = absent.columns(rows, columns, brief)
+    left = f"<p>{escape(why)}</p>" if why else ""
+    return [table(title, rows, columns), left, legend(columns, book)]
+
+
+def about_claims(book: str) -> str:
+    """What the codes of claims are, and where they are read."""
+    where = "a link leads to it." if book else "its address (--book URL) would make links of them."
+    return (
+        "<p>Codes such as <code>norms.diameter</code> name claims of the book; <code>attnverify "
+        f"show norms.diameter</code> prints one, and {where}</p>"
+    )
+
+
+def claim(id: str, book: str) -> str:
+    """The id of a claim, as a link to the published book where its address is known."""
+    code = f"<code>{escape(id)}</code>"
+    return f'<a href="{escape(book)}/claims/{escape(id)}.html">{code}</a>' if book else code
 
 
 def _named(rows: list[dict[str, Any]], words: list[str] | None) -> list[dict[str, Any]]:
@@ -127,11 +163,7 @@ def _facts(report: Findings) -> str:
 
 def table(title: str, rows: list[dict[str, Any]], columns: dict[str, Column]) -> str:
     """Rows under the titles of their columns, in a box that scrolls sideways."""
-    shown = [
-        name
-        for name in columns
-        if any(row.get(name) is not None for row in rows) or name == "bound"
-    ]
+    shown = absent.shown(rows, columns)
     head = "".join(
         f'<th scope="col"><button type="button" title="{escape(columns[n].meaning)}">'
         f"{escape(columns[n].title)}</button></th>"
@@ -155,13 +187,13 @@ def _cell(value: Any) -> str:
     return f"<td{kind}>{escape(text)}</td>"
 
 
-def legend(columns: dict[str, Column]) -> str:
-    """What the columns mean, folded."""
+def legend(columns: dict[str, Column], book: str = "") -> str:
+    """What the columns mean, folded; book: as in :func:`page`."""
     entries = []
     for column in columns.values():
         if not column.meaning or column.meaning == "counted from 1":
             continue
-        rests = f" Rests on <code>{column.claim}</code>." if column.claim else ""
+        rests = f" Rests on {claim(column.claim, book)}." if column.claim else ""
         limit = f" Does not show: {escape(column.limit)}." if column.limit else ""
         entries.append(
             f"<dt>{escape(column.title)}</dt><dd>{escape(column.meaning)}.{rests}{limit}</dd>"

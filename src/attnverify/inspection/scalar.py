@@ -137,6 +137,31 @@ def inner(x: Tensor, g: Tensor) -> Tensor:
     return (g * x).sum(-1).sum(-1)[:, 0]
 
 
+def by_key(
+    mix: Mix, x: Tensor, g: Tensor, direct: Tensor, place: int | str
+) -> tuple[Tensor, Check]:
+    """What each key token gives of what heads write, (heads, tokens), and that it adds up to it.
+
+    x (1, tokens, key_heads * width): values, biases included; g (1, tokens, heads * width);
+    direct (heads,): <P v, g>, of which key token j gives sum_i P_ij <v_j, g_i>. Both are sums of
+    products over n tokens, n tokens again and width d: each is off by at most
+    gamma_{2n+d+2} sum P |v| |g|, their difference by one rounding more, and all is taken twice, as
+    the bound is computed in floats.
+    """
+    heads, shared = mix.P.shape[1], mix.P.shape[1] // mix.key_heads
+    values = x[0].unflatten(-1, (mix.key_heads, -1)).repeat_interleave(shared, 1)
+    aims = g[0].unflatten(-1, (heads, -1))
+    found, sizes = (
+        (torch.einsum("hij,ihw->jhw", mix.P[0], aim) * value).sum(-1).mT
+        for aim, value in ((aims, values), (aims.abs(), values.abs()))
+    )
+    lost = underflow(HERE) * (1 + values.abs().sum() + aims.abs().sum())
+    K = 2 * values.shape[0] + values.shape[-1] + 3
+    bound = 4 * gamma(K, HERE) * sizes.sum(-1) + lost
+    error = found.sum(-1) - direct
+    return found, compared(f"layer {place}, number by key token", error, bound, direct)
+
+
 @dataclass
 class Sweep:
     """Functionals at one place on their way to the input, g (lengths + 1, 1, tokens, width)."""
@@ -145,6 +170,7 @@ class Sweep:
     place: int | str = END
     tallies: dict[str, Tally] = field(default_factory=lambda: {name: Tally() for name in KINDS})
     heads: list[Row] = field(default_factory=list)
+    keys: dict[int | str, Tensor] = field(default_factory=dict)
     written: dict[tuple[int | str, str], float] = field(default_factory=dict)
     checks: list[Check] = field(default_factory=list)
 
@@ -185,16 +211,17 @@ class Sweep:
         if self.place == END:  # the layers' steps are compared with the model on the way there
             self.checks.append(compared(f"number, {step.name}", rest, 2 * (theirs + ours), seen))
         self._add("rounding", inner(rest, g), kinds)
-        for each, out in zip(reversed(step.maps), reversed(values[1:]), strict=True):
+        ends = zip(values, values[1:], strict=False)
+        for each, (before, out) in zip(reversed(step.maps), reversed([*ends]), strict=True):
             if isinstance(each.shift, Tensor):
                 self._add("biases", inner(each.shift, g), kinds)
             if isinstance(each, Mix):
-                self._heads(each, out, g)
+                self._heads(each, before, out, g)
                 kinds = ("all",)
             g = each.transposed(g)
         return g
 
-    def _heads(self, mix: Mix, out: Tensor, g: Tensor) -> None:
+    def _heads(self, mix: Mix, x: Tensor, out: Tensor, g: Tensor) -> None:
         """What each head writes, out (1, tokens, heads * width), against rows 0 and all rows."""
         parts = torch.stack([out * g[0], out * g.sum(0)])[:, 0]
         each = parts.unflatten(-1, (mix.P.shape[1], -1)).sum(-1).sum(-2).tolist()
@@ -203,6 +230,9 @@ class Sweep:
             {"layer": self.place, "head": head + 1, "direct": direct, "through": through}
             for head, (direct, through) in enumerate(zip(*each, strict=True))
         ] + self.heads
+        direct = g.new_tensor(each[0])
+        self.keys[self.place], check = by_key(mix, x, g[0], direct, self.place)
+        self.checks.append(check)
 
     def layer(self, layer: Layer, x: Tensor) -> None:
         """Through a layer whose input is x."""
@@ -272,7 +302,7 @@ def _roundings(of: Map, x: Tensor) -> float:
 class Parts:
     """The tables of a report on one number, and the checks that their sums met.
 
-    bound: the most that any of the sums may be off by.
+    bound: the most that any of the sums may be off by; keys: layer to :func:`by_key`.
     """
 
     bound: float
@@ -280,6 +310,7 @@ class Parts:
     layers: list[Row]
     heads: list[Row]
     tokens: list[Row]
+    keys: dict[Any, Tensor]
     checks: list[Check]
 
 
@@ -326,7 +357,8 @@ def _tables(sweep: Sweep, X: Tensor, number: Number) -> Parts:
     tokens: list[Row] = [{"token": j + 1, "value": part} for j, part in enumerate(by_token)]
     tokens += [{"token": name, "value": part} for name, part in named.items()]
     bound = max(bound, every.bound, direct.bound, skip.bound)
-    return Parts(bound, lengths, _layers(sweep, by_length[0], stream), sweep.heads, tokens, checks)
+    layers = _layers(sweep, by_length[0], stream)
+    return Parts(bound, lengths, layers, sweep.heads, tokens, sweep.keys, checks)
 
 
 def _layers(sweep: Sweep, direct: float, stream: float) -> list[Row]:
