@@ -22,7 +22,7 @@ import modelzoo
 from attnverify import cli
 from attnverify.experiments.trained_encoder import spectra
 from attnverify.experiments.trained_models import folders
-from attnverify.inspection import command, load, page
+from attnverify.inspection import command, load, page, patterns
 from attnverify.inspection import layers as measured_layers
 from attnverify.inspection.columns import TABLES
 from attnverify.inspection.findings import dumps
@@ -340,7 +340,8 @@ def test_page_stands_alone(report):
     whole = page.page(report)
     assert "http" not in whole.replace("http://www.w3.org/2000/svg", "")
     assert "prefers-color-scheme:dark" in whole and whole.count("<table>") == 3
-    assert report._repr_html_() in whole
+    start, end = report._repr_html_().split(f"<p>{patterns.ELSEWHERE}</p>")
+    assert start in whole and end in whole and 'id="patterns"' in whole
     assert page.escape(str(report).splitlines()[0]) in whole
 
 

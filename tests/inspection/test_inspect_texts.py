@@ -4,23 +4,27 @@ import copy
 import csv
 import io
 import json
+import re
 import shutil
+from html import escape
 from statistics import median
 
 import pytest
 import torch
 from typer.testing import CliRunner
 
+import accessibility
 import attnverify as av
 import modelzoo
 from attnverify import cli
-from attnverify.inspection import command, texts
+from attnverify.inspection import command, texts, texts_page
 from attnverify.inspection.columns import TABLES
 from attnverify.inspection.texts import Look
 from attnverify.runtime import cache as store
 from attnverify.runtime import campaign
 from attnverify.support.errors import InputError, RunError
 from attnverify.support.threads import one_thread
+from visits import STICKING_OUT
 
 RANKED = {"rank_correlation": 0.5}
 TEXTS = ["the path s are short .", "word0 word1 the the the", "path", "the word2 path . ."]
@@ -290,3 +294,48 @@ def test_figures_do_not_depend_on_the_number_of_threads(folder):
         torch.set_num_threads(threads)
     with one_thread():
         assert two == made.tasks[0]()
+
+
+# ---------------------------------------------------------------- the page
+
+
+def test_every_text_leads_to_its_report(found):
+    report, place = found
+    html = (place / texts.HTML).read_text(encoding="utf-8")
+    assert texts_page.is_ours(html[:500])
+    table = html[html.index("<h2>Text by text") :]
+    links = re.findall(r'<td><a href="([^"]*)">([^<]*)</a></td>', table)
+    assert [name for _, name in links] == [row["text"] for row in report["texts"]]
+    for path, name in links:
+        assert f'"name": "{name}"' in (place / path).read_text(encoding="utf-8")
+    for line in texts.lines(report):
+        assert escape(line) in html
+
+
+def test_strokes_and_extremes_are_those_of_the_texts(found):
+    report, place = found
+    html = (place / texts.HTML).read_text(encoding="utf-8")
+    for row in report["figures"]:
+        if (row["table"], row["figure"]) == ("layers", "residual"):
+            told = f"{row['smallest']:.4g} to {row['largest']:.4g}, median {row['median']:.4g}"
+            assert f"<title>{row['layer']}: {told}</title>" in html
+    known = [row for row in report["texts"] if row["least_residual"] is not None]
+    least = min(known, key=lambda row: row["least_residual"])
+    extremes = html[html.index("Smallest and largest</h2>") : html.index("<h2>Text by text")]
+    row = next(r for r in extremes.split("<tr>") if "least residual" in r)
+    assert f'data-n="{least["least_residual"]!r}"' in row and f">{least['text']}</a>" in row
+
+
+def test_a_page_of_somebody_else_is_kept(tmp_path):
+    (tmp_path / texts.HTML).write_text("<p>mine</p>")
+    with pytest.raises(InputError, match="^out: got .*texts.html, which was not written by this"):
+        texts.require_own(tmp_path)
+
+
+@pytest.mark.browser
+def test_axe_finds_nothing_and_nothing_sticks_out(found, browser):
+    view = browser.new_page(viewport={"width": 390, "height": 844})
+    view.goto((found[1] / texts.HTML).as_uri())
+    assert view.evaluate(STICKING_OUT) == []
+    assert accessibility.violations(view, accessibility.script()) == []
+    view.close()

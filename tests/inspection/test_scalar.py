@@ -264,8 +264,8 @@ def without_rounding(right, self, what, found, kinds):
     right(self, what, found * (what != "rounding"), kinds)
 
 
-def a_head_twice(right, self, mix, out, g):
-    right(self, mix, out, g)
+def a_head_twice(right, self, *given):
+    right(self, *given)
     self.tallies["direct"].sources.append(self.heads[0]["direct"])
 
 

@@ -48,7 +48,7 @@ def inspect_model(
         Path | None,
         typer.Option(
             "--out",
-            help="Folder for the page, JSON, CSV and figures; with --texts for JSON and CSV.",
+            help="Folder for the page, JSON, CSV and figures; with --texts for page, JSON and CSV.",
         ),
     ] = None,
     as_json: Json = False,
@@ -124,7 +124,7 @@ def inspect_model(
         from attnverify.inspection.texts import look_of
 
         look = look_of(model, layers, dtype, device, brief)
-        _inspect_texts(look, texts, folder, jobs, as_json)
+        _inspect_texts(look, texts, folder, jobs, as_json, place)
         return
     require(jobs is None, "jobs", jobs, "it with --texts alone")
 
@@ -204,12 +204,13 @@ def _inspect_texts(
     folder: Path,
     jobs: int | None,
     as_json: bool,
+    book: str,
 ) -> None:
     from attnverify.inspection import texts
 
     texts.require_own(folder)
     campaign = texts.campaign(look, texts.read(paths))
     with pieces_bar(len(campaign.tasks)) as finished:
-        report = texts.inspect_texts(campaign, folder, jobs=jobs, finished=finished)
+        report = texts.inspect_texts(campaign, folder, jobs=jobs, finished=finished, book=book)
     to = _print_report(report, texts.lines(report), as_json)
-    to.print(f"tables in {folder / texts.REPORT}", markup=False, highlight=False)
+    to.print(f"page in {folder / texts.HTML}", markup=False, highlight=False)

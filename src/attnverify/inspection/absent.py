@@ -56,7 +56,7 @@ def columns(rows: list[dict[str, Any]], every: Mapping[str, Column], brief: bool
     by_reason: dict[str, list[str]] = {}
     for name in [name for name in every if name not in shown(rows, every)]:
         measured = name in {"residual", "residual_of_rest", "share", "word"}
-        reason = BRIEF if brief and not measured else REASONS[name]
+        reason = BRIEF if brief and not measured else REASONS.get(name, "nowhere measured")
         by_reason.setdefault(reason, []).append(every[name].title)
     parts = (f"{', '.join(titles)} ({reason})" for reason, titles in by_reason.items())
     return f"Columns without a value are left out: {'; '.join(parts)}." if by_reason else ""

@@ -66,7 +66,7 @@ def table_of(columns: Collection[str]) -> Callable[[Path], bool]:
     """Whether a file is a CSV table of these columns, in any order."""
 
     def own(path: Path) -> bool:
-        first = _start(path).split("\n", 1)[0]
+        first = start(path).split("\n", 1)[0]
         try:
             return sorted(next(csv.reader([first]), [])) == sorted(columns)
         except csv.Error:  # a line that ends with a carriage return alone, a file that is no text
@@ -76,14 +76,15 @@ def table_of(columns: Collection[str]) -> Callable[[Path], bool]:
 
 
 def _figure(path: Path) -> bool:
-    return drawings.is_ours(_start(path))
+    return drawings.is_ours(start(path))
 
 
 def _page(path: Path) -> bool:
-    return page.is_ours(_start(path))
+    return page.is_ours(start(path))
 
 
-def _start(path: Path) -> str:
+def start(path: Path) -> str:
+    """The first letters of a file, by which it is known."""
     with path.open("rb") as file:
         return file.read(FIRST).decode("utf-8", "replace")
 

@@ -159,6 +159,18 @@ def line(title: str, labels: Sequence[str], values: Sequence[float], across: str
     return _frame(title, [scale.axis(), *_labels(labels, places), path, *dots, below])
 
 
+def ranges(title: str, labels: Sequence[str], ends: Sequence[tuple[float, float, float]]) -> str:
+    """A stroke a label from the smallest to the largest value, with a dot at the median."""
+    scale, places = _Scale([value for each in ends for value in each]), _places(len(ends))
+    strokes = [
+        f'<path class="l" d="M{x:.1f},{scale(low):.1f}V{scale(high):.1f}"/><circle class="b" '
+        f'cx="{x:.1f}" cy="{scale(middle):.1f}" r="4"><title>{escape(label)}: {low:.4g} to '
+        f"{high:.4g}, median {middle:.4g}</title></circle>"
+        for x, label, (low, middle, high) in zip(places, labels, ends, strict=True)
+    ]
+    return _frame(title, [scale.axis(), *_labels(labels, places), *strokes])
+
+
 def grid(
     title: str,
     rows: Sequence[dict[str, Any]],

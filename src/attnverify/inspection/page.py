@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from attnverify.inspection import absent
 from attnverify.inspection.columns import TABLES, Column
@@ -38,6 +38,13 @@ KIND = ": inspection"  # how the title ends
 EMPTY = "\u2013"
 #: A cell of more letters than this has its lines broken.
 WORDS = 24
+
+
+class Link(NamedTuple):
+    """A cell that leads somewhere."""
+
+    text: str
+    address: str
 
 
 def page(report: Findings, book: str = "") -> str:
@@ -182,6 +189,8 @@ def _cell(value: Any) -> str:
     if isinstance(value, int | float):
         text = f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
         return f'<td data-n="{value!r}">{text}</td>'
+    if isinstance(value, Link):
+        return f'<td><a href="{escape(value.address)}">{escape(value.text)}</a></td>'
     text = ", ".join(str(each) for each in value) if isinstance(value, list) else str(value)
     kind = ' class="words"' if len(text) > WORDS else ""
     return f"<td{kind}>{escape(text)}</td>"

@@ -156,7 +156,7 @@ def by_key(
         for aim, value in ((aims, values), (aims.abs(), values.abs()))
     )
     lost = underflow(HERE) * (1 + values.abs().sum() + aims.abs().sum())
-    K = 2 * values.shape[0] + values.shape[-1] + 3
+    K = 2.0 * values.shape[0] + values.shape[-1] + 3
     bound = 4 * gamma(K, HERE) * sizes.sum(-1) + lost
     error = found.sum(-1) - direct
     return found, compared(f"layer {place}, number by key token", error, bound, direct)

@@ -12,7 +12,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from attnverify.inspection.command import as_csv, numbers, table_of
+from attnverify.inspection import texts_page
+from attnverify.inspection.command import as_csv, numbers, start, table_of
 from attnverify.inspection.findings import Findings
 from attnverify.inspection.forward import Subject
 from attnverify.inspection.inspect_model import DTYPES, inspect_subject
@@ -27,6 +28,7 @@ from attnverify.support.threads import one_thread
 
 FORMAT = "attnverify inspect texts 1"
 REPORT, TEXTS, FIGURES, PIECES = "texts.json", "texts.csv", "figures.csv", "pieces"
+HTML = "texts.html"
 
 Row = dict[str, Any]
 
@@ -65,6 +67,8 @@ def require_own(folder: Path) -> None:
     Raises InputError (argument ``out``), also for a folder where nothing can be written.
     """
     files.require_writable("out", folder / REPORT)
+    ours = texts_page.is_ours
+    files.require_writable("out", folder / HTML, lambda path: ours(start(path)))
     for name, columns in COLUMNS.items():
         files.require_writable("out", folder / name, table_of(columns))
 
@@ -75,12 +79,14 @@ def inspect_texts(
     *,
     jobs: int | None = None,
     finished: Finished = lambda name, result: None,
+    book: str = "",
 ) -> dict[str, Any]:
     """Look at the texts that were not looked at yet, write the merged tables; the merged report.
 
-    folder: gets ``pieces``, with the report on every text, ``texts.json`` and its two tables as
-    CSV. jobs, finished: as in :func:`attnverify.runtime.campaign.ran`. Equal campaigns
-    give equal files, byte by byte, wherever the pieces are computed.
+    folder: gets ``pieces``, with the report on every text, ``texts.json``, its two tables as CSV
+    and a page. book: as for a report's page. jobs, finished: as in
+    :func:`attnverify.runtime.campaign.ran`. Equal campaigns give equal files,
+    byte by byte, wherever the pieces are computed.
     """
     with ran(campaign, folder / PIECES, jobs=jobs, finished=finished) as results:
         found = merged(campaign, results)
@@ -88,6 +94,7 @@ def inspect_texts(
         files.write_text(folder / REPORT, text)
         for name, rows in ((TEXTS, found["texts"]), (FIGURES, found["figures"])):
             files.write_text(folder / name, as_csv(rows))
+        files.write_text(folder / HTML, texts_page.html(found, lines(found), PIECES, book))
     return found
 
 
