@@ -13,3 +13,13 @@ for (const button of document.querySelectorAll("th button")) button.addEventList
     : (down ? -1 : 1) * order(a[0], b[0]));
   body.append(...rows.map(pair => pair[1]));
 });
+// A long page begins with links to its sections.
+const sections = [...document.querySelectorAll("main h2")];
+if (sections.length > 2) {
+  const nav = document.createElement("nav");
+  nav.setAttribute("aria-label", "Sections");
+  sections.forEach((title, i) => { const link = document.createElement("a");
+    title.id ||= `section-${i + 1}`; link.href = `#${title.id}`; link.textContent = title.textContent;
+    nav.append(link, " "); });
+  document.querySelector("main h1").after(nav);
+}
