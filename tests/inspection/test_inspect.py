@@ -839,5 +839,13 @@ def test_the_report_of_the_page_is_what_is_printed():
     page = (ROOT / "book" / "inspect.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"```text\n(.*?)```", page, re.S)
     code = next(c for c in re.findall(r"```python\n(.*?)```", page, re.S) if "folders" in c)
-    text = str(av.inspect(folders.albert(), text=re.findall(r'text="(.+?)"', code)[0]))
+    report = av.inspect(folders.albert(), text=re.findall(r'text="(.+?)"', code)[0])
+    text = str(report)
     assert text.splitlines()[1 : 1 + len(shown.splitlines())] == shown.splitlines()
+    assert "In layer 11,\nhead 6, every atom of the product looks most at the atom" in page
+    assert report.patterns is not None
+    looks = report.patterns.weights[11][5].int().argmax(-1)
+    atoms = [i for i, word in enumerate(report.inputs["words"]) if word.isalpha()]
+    origins = {15: 1, 16: 2, 17: 5, 18: 6, **{20 + i: 8 + i for i in range(5)}}  # CCO, the ring
+    assert set(origins) == {i for i in atoms if i > report.inputs["words"].index(">>")}
+    assert {i: int(looks[i]) for i in origins} == origins

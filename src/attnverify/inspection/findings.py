@@ -40,7 +40,7 @@ class Findings:
     scalar_layers: list[dict[str, Any]] = field(default_factory=list)
     scalar_heads: list[dict[str, Any]] = field(default_factory=list)
     scalar_tokens: list[dict[str, Any]] = field(default_factory=list)
-    patterns: Patterns | None = None
+    patterns: Patterns | None = field(default=None, repr=False, compare=False)
 
     def frame(self, name: str) -> Any:
         """A table as a DataFrame where pandas is installed, else as a list of dicts.
