@@ -25,6 +25,13 @@ GROUPED = {**SMALL, "num_attention_heads": 6, "num_key_value_heads": 2}
 GPT2 = {"vocab_size": 23, "n_embd": 15, "n_head": 5, "n_layer": 2, "n_positions": 16}
 GPT2 |= {"bos_token_id": 1, "eos_token_id": 2}
 DISTIL = {"vocab_size": 23, "dim": 12, "n_layers": 2, "n_heads": 3, "hidden_dim": 17}
+BLOOM = {"vocab_size": 23, "hidden_size": 12, "n_layer": 2, "n_head": 3}
+FALCON = {
+    **{"vocab_size": 23, "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3},
+    **{"ffn_hidden_size": 17, "max_position_embeddings": 16},
+}
+SERIES = {**FALCON, "multi_query": False, "parallel_attn": False, "bias": True}
+NEW = {**FALCON, "num_attention_heads": 6, "num_kv_heads": 2, "new_decoder_architecture": True}
 PIXELS = {k: v for k, v in SMALL.items() if k not in ("vocab_size", "max_position_embeddings")}
 
 #: Name to (class of the configuration, its options).
@@ -65,6 +72,16 @@ CASES = {
         "AlbertConfig",
         {**SMALL, "embedding_size": 5, "num_hidden_layers": 4, "num_hidden_groups": 2},
     ),
+    "bloom": ("BloomConfig", BLOOM),
+    "bloom, stream normalized": (
+        "BloomConfig",
+        {**BLOOM, "apply_residual_connection_post_layernorm": True},
+    ),
+    "falcon": ("FalconConfig", FALCON),
+    "falcon, in series": ("FalconConfig", SERIES),
+    "falcon, alibi": ("FalconConfig", {**SERIES, "alibi": True}),
+    "falcon, grouped": ("FalconConfig", {**NEW, "bias": True}),
+    "falcon, grouped, one norm": ("FalconConfig", {**NEW, "num_ln_in_parallel_attn": 1}),
     "vit": ("ViTConfig", {**PIXELS, "image_size": 8, "patch_size": 4}),
 }
 
@@ -123,12 +140,23 @@ def inputs(case: str, batch: int = 2, tokens: int = 7, seed: int = 0) -> torch.T
     return torch.randint(3, 23, (batch, tokens), generator=generator)
 
 
+def visible(model):
+    """The model with the attention that shows its matrices.
+
+    Falcon's with ALiBi is left hidden: the visible one adds the bias twice.
+    """
+    if model.config.model_type != "falcon":
+        model.set_attn_implementation("eager")
+    elif not model.config.alibi:
+        model.config._attn_implementation = "eager"
+    return model
+
+
 def reference(model, arguments, dtype):
     """The model's own output in ``dtype``, with the attention that shows its matrices."""
     import copy
 
-    own = copy.deepcopy(model).to(dtype)
-    own.set_attn_implementation("eager")
+    own = visible(copy.deepcopy(model).to(dtype))
     given = {k: v.to(dtype) if v.is_floating_point() else v for k, v in arguments.items()}
     with torch.no_grad():
         return own(**given).last_hidden_state

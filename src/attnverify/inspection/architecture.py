@@ -85,10 +85,12 @@ def rms_norm(module: Any) -> Norm:
 
 @dataclass(frozen=True)
 class Attention:
-    """Attention: ``module`` returns the matrices as its second output.
+    """Attention: ``module`` returns the matrices as its last output.
 
     scale: what scores are multiplied by; rotary: queries and keys are rotated by position, as the
-    module's argument ``position_embeddings`` says; norms: those of queries and keys, head by head.
+    module's argument ``position_embeddings`` says; norms: those of queries and keys, head by head;
+    bias: what is added to the scores, (1 or batch, heads, 1 or tokens, tokens), from the call of
+    the module (:class:`attnverify.inspection.record.Call`).
     """
 
     module: nn.Module
@@ -101,6 +103,7 @@ class Attention:
     scale: float
     rotary: bool = False
     norms: tuple[Norm, Norm] | None = None
+    bias: Callable[[Any], Tensor] | None = None
 
 
 @dataclass(frozen=True)
@@ -143,3 +146,26 @@ class Architecture:
     positions: int | None = None
     causal: bool = False
     tokens_first: bool = False
+
+
+Norms = tuple[nn.Module, nn.Module]  # of attention and MLP
+
+
+def norm_before(
+    layer: Any,
+    attention: Attention,
+    mlp: MLP,
+    norms: Norms,
+    norm: Callable[[Any], Norm] = layer_norm,
+) -> list[Block]:
+    """The blocks of a layer that normalizes the input of each branch."""
+    return [
+        Block([(norm(norms[0]), attention)], (norms[1], "input")),
+        Block([(norm(norms[1]), mlp)], (layer, "output")),
+    ]
+
+
+def rotated(config: Any) -> int | None:
+    """The largest number of tokens; none where the rotation is stretched to the text's length."""
+    dynamic = (config.rope_parameters or {}).get("rope_type") == "dynamic"
+    return None if dynamic else config.max_position_embeddings

@@ -128,6 +128,7 @@ ROTATED = {
 }
 GROUPED = {**ROTATED, "num_key_value_heads": optional(HEADS)}
 LLAMA = {**GROUPED, "rms_norm_eps": EPSILON, "head_dim": optional(HEAD)}
+FIXED_BY_FALCON = ("hidden_act", "intermediate_size")
 WINDOW = {"sliding_window": optional(whole(2**31))}
 QWEN = {
     **LLAMA,
@@ -145,11 +146,24 @@ KEYS: dict[str, dict[str, Kind]] = {
         "inner_group_num": LAYERS,
     },
     "bert": ENCODER,
+    "bloom": {
+        **WORDS,
+        **{"hidden_size": WIDTH, "n_head": HEADS, "n_layer": LAYERS, "vocab_size": VOCABULARY},
+        **{"layer_norm_epsilon": EPSILON, "apply_residual_connection_post_layernorm": FLAG},
+        "slow_but_exact": only(False),
+    },
     "distilbert": {
         **WORDS,
         **{"dim": WIDTH, "n_heads": HEADS, "n_layers": LAYERS, "hidden_dim": INNER},
         **{"vocab_size": VOCABULARY, "max_position_embeddings": POSITIONS},
         "activation": ACTIVATION,
+    },
+    "falcon": {
+        **{name: kind for name, kind in ROTATED.items() if name not in FIXED_BY_FALCON},
+        **{"layer_norm_epsilon": EPSILON, "ffn_hidden_size": optional(INNER), "bias": FLAG},
+        **{"alibi": FLAG, "new_decoder_architecture": FLAG, "multi_query": FLAG},
+        **{"parallel_attn": FLAG, "num_kv_heads": optional(HEADS), "activation": ACTIVATION},
+        "num_ln_in_parallel_attn": optional(whole(2)),
     },
     "gpt2": {
         **WORDS,
@@ -184,8 +198,16 @@ KEYS: dict[str, dict[str, Kind]] = {
 }
 #: What these sizes are called by a family that has its own names.
 NAMES = {
+    "bloom": {"heads": "n_head", "layers": "n_layer"},
     "gpt2": {"width": "n_embd", "heads": "n_head", "layers": "n_layer"},
     "distilbert": {"width": "dim", "heads": "n_heads", "layers": "n_layers"},
+}
+#: Other names under which a size may stand in config.json.
+ALSO = {
+    "bloom": {
+        **{"n_embed": "hidden_size", "num_attention_heads": "n_head"},
+        "num_hidden_layers": "n_layer",
+    },
 }
 USUAL = {
     "width": "hidden_size",
@@ -203,7 +225,7 @@ def cleaned(body: Any) -> dict[str, Any]:
         expected = "a folder without it: weights as numbers, and no other code than transformers'"
         require(not foreign or value is None, "model", given, expected)
     family = require_family(body.get("model_type"), "config.json")
-    kinds = KEYS[family]
+    kinds, body = KEYS[family], _renamed(body, ALSO.get(family, {}))
     for key, kind in kinds.items():
         if key in body:
             given = f"{key} {shown(body[key])} in config.json"
@@ -211,6 +233,17 @@ def cleaned(body: Any) -> dict[str, Any]:
     found = {key: body[key] for key, kind in kinds.items() if kind.passed and key in body}
     _require_sizes(family, found)
     return {"model_type": family, **found}
+
+
+def _renamed(body: dict[str, Any], also: Mapping[str, str]) -> dict[str, Any]:
+    """The configuration with sizes under the names that their family has."""
+    for other, name in also.items():
+        if other in body:
+            given = f"{other} {shown(body[other])} and {name} {shown(body.get(name))}"
+            same = name not in body or body[name] == body[other]
+            require(same, "model", f"{given} in config.json", "one of them, or equal ones")
+            body = {**body, name: body[other]}
+    return body
 
 
 def _require_sizes(family: str, found: Mapping[str, Any]) -> None:
@@ -221,7 +254,8 @@ def _require_sizes(family: str, found: Mapping[str, Any]) -> None:
     width, heads, layers = (found[names[name]] for name in USUAL)
     if found.get("head_dim") is None:
         _require_divides("the width", width, "heads", heads)
-    _require_divides("heads", heads, "key heads", found.get("num_key_value_heads") or heads)
+    key_heads = found.get("num_key_value_heads") or found.get("num_kv_heads") or heads
+    _require_divides("heads", heads, "key heads", key_heads)
     groups, inner = found.get("num_hidden_groups", 1), found.get("inner_group_num", 1)
     given = f"{groups} groups of {inner} for {layers} layers in config.json"
     require(groups <= layers and layers * inner <= 512, "model", given, "at most 512 layers")

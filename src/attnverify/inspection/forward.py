@@ -158,6 +158,8 @@ def _make_visible(model: Any) -> None:
         if isinstance(part, nn.MultiheadAttention):
             part.register_forward_pre_hook(with_weights, with_kwargs=True)
             part.batch_first = True  # the same function; inputs are turned (Inputs)
+        if type(part).__name__ == "FalconAttention":
+            part.register_forward_pre_hook(_added_once, with_kwargs=True)
         if hasattr(part, "reorder_and_upcast_attn"):
             cast(
                 Any, part
@@ -165,11 +167,24 @@ def _make_visible(model: Any) -> None:
     if isinstance(model, nn.TransformerEncoder):
         model.use_nested_tensor = False
     choose = getattr(model, "set_attn_implementation", None)
-    if choose is not None:
+    if getattr(getattr(model, "config", None), "model_type", None) == "falcon":
+        model.config._attn_implementation = "eager"  # the same modules; its setter does nothing
+    elif choose is not None:
         try:
             choose("eager")
         except ValueError as error:
             raise InputError(f"model: got no eager attention ({error}), expected it") from error
+
+
+def _added_once(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Take ALiBi out of Falcon's mask: with visible attention its module adds it once more.
+
+    A bias is 0 or above, what the mask hides is below.
+    """
+    if kwargs.get("alibi") is None:
+        return args, kwargs
+    mask = kwargs["attention_mask"]
+    return args, {**kwargs, "attention_mask": mask.where(mask < 0, 0.0)}
 
 
 def _with_own_keys(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:

@@ -23,6 +23,7 @@ Row = dict[str, Any]
 RESOLVED = 2**10
 MASKED = "some attention weights are zero (a mask, or underflow)"
 ROTATED = "positions are in the scores (rotary)"
+BIASED = "positions are in the scores (a bias)"
 NORMED = "queries and keys are normalized"
 
 
@@ -65,6 +66,7 @@ def unmet(heads: Heads, text: int, keep: Tensor) -> str | None:
     failed = {
         MASKED: not bool((P > 0).all()),
         ROTATED: heads.rotation is not None,
+        BIASED: heads.bias is not None,
         NORMED: heads.norms is not None,
     }
     return "; ".join(reason for reason, fails in failed.items() if fails) or None

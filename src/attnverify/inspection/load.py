@@ -322,7 +322,7 @@ class Folder:
             return
         heads = [n for n in tensors if n.endswith(("lm_head.weight", "predictions.decoder.weight"))]
         inner = ("wte.weight", "embed_tokens.weight", "embed_in.weight")
-        inner += ("embeddings.word_embeddings.weight",)
+        inner += ("word_embeddings.weight",)
         for name in heads:
             for other in (n for n in tensors if n.endswith(inner)):
                 head, table = tensors[name], tensors[other]

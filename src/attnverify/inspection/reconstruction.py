@@ -29,8 +29,9 @@ Queries and keys. The sums over paths do not see what attention is computed from
 computed again, with rotations and norms of queries and keys, and their softmax is compared with the
 model's own matrices where these are positive. Let s be the scores, a the same in absolute values
 all along, and m the roundings of one score: those of a query and of a key (width + 1, and the
-norm), three of each rotation, key_width of the product, two for scale and mask. The model's scores
-are off by at most g = gamma_m(u) a. The softmax is taken in float32 by some models, so with the
+norm), three of each rotation, key_width of the product, two for scale and mask. A bias that is
+added to the scores (ALiBi, relative positions) is taken as the model computed it; it counts in a,
+and has two roundings more, of its scale and of the sum. The model's scores are off by at most g = gamma_m(u) a. The softmax is taken in float32 by some models, so with the
 coarser unit w of the two: converting a score and subtracting the largest move the exponent by at
 most 4 w a in a row, and exponential (4 units), sum of n terms and quotient change a probability by
 a factor within gamma_{n+6}(w). With the largest a of the row, the logarithm of a probability is
@@ -136,6 +137,9 @@ def scores(heads: Heads) -> tuple[Tensor, Tensor, Tensor]:
     roundings = m_q + m_k + q.shape[-1] + 8.0
     scale = heads.scale
     own, absolute = (q @ k.mT).mul_(scale), (q_size @ k_size.mT).mul_(scale)
+    if heads.bias is not None:
+        own, absolute = own.add_(heads.bias), absolute.add_(heads.bias.abs())
+        roundings = roundings + 2.0
     return own, absolute, torch.as_tensor(roundings)
 
 

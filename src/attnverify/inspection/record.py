@@ -32,11 +32,15 @@ HIDDEN = (
 
 @dataclass(frozen=True)
 class Call:
-    """First input and all outputs of one call of a module; rotation: cosines and sines, if any."""
+    """First input and all outputs of one call of a module.
+
+    rotation: cosines and sines, alibi: the bias by distance, as its arguments have them.
+    """
 
     input: Tensor
     outputs: Sequence[Any]
     rotation: tuple[Tensor, Tensor] | None = None
+    alibi: Tensor | None = None
 
 
 Calls = Sequence[tuple[nn.Module, Call]]
@@ -52,7 +56,10 @@ class Record:
         """A forward hook (``with_kwargs=True``) of every module that a trace looks at."""
         first = args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values()), None))
         outputs = output if isinstance(output, tuple) else (output,)
-        self.calls[id(module)] = Call(first, outputs, kwargs.get("position_embeddings"))
+        if isinstance(module, nn.Linear):
+            outputs = (output.clone(),)  # Falcon adds to it in place
+        given = kwargs.get("position_embeddings"), kwargs.get("alibi")
+        self.calls[id(module)] = Call(first, outputs, *given)
 
     def of(self, module: nn.Module) -> Call:
         name = type(module).__name__
@@ -135,7 +142,7 @@ class Record:
     def matrices(self, body: named.Attention) -> Tensor:
         """The attention matrices of a layer, (batch, heads, tokens, tokens), float64."""
         outputs = self.of(body.module).outputs
-        P = outputs[1] if len(outputs) > 1 else None
+        P = outputs[-1] if len(outputs) > 1 else None
         if not isinstance(P, Tensor):
             raise InputError(HIDDEN.format(type(body.module).__name__))
         shape, heads = tuple(P.shape), body.heads
@@ -161,6 +168,9 @@ class Record:
             )
         return double(rotation[0]), double(rotation[1])
 
+    def _bias(self, body: named.Attention) -> Tensor | None:
+        return None if body.bias is None else double(body.bias(self.of(body.module)))
+
     def _mlp(self, body: named.MLP) -> list[tuple[str, Map, Tensor | None]]:
         if body.up.module is None or body.down.module is None:
             raise InputError("model: got an MLP without modules, expected ones to look at")
@@ -178,7 +188,7 @@ class Record:
     def _heads(self, body: named.Attention, x: Tensor) -> Heads:
         Q = _per_head(body.query, body.heads, body.heads)
         K, V = (_per_head(part, body.heads, body.key_heads) for part in (body.key, body.value))
-        out = body.output.weight
+        out, P = body.output.weight, self.of(body.module).outputs[-1]
         return Heads(
             input=x,
             P=self.matrices(body),
@@ -190,10 +200,11 @@ class Record:
             W_O=out.reshape(body.heads, -1, out.shape[-1]),
             key_heads=body.key_heads,
             scale=body.scale,
-            unit=unit_roundoff(self.of(body.module).outputs[1].dtype),
-            softmax_unit=rounded_to(self.of(body.module).outputs[1]),
+            unit=unit_roundoff(P.dtype),
+            softmax_unit=rounded_to(P),
             rotation=self._rotation(body),
             norms=(_head_norm(body.norms[0]), _head_norm(body.norms[1])) if body.norms else None,
+            bias=self._bias(body),
         )
 
 

@@ -314,7 +314,7 @@ def run_still(
             before(module, tokens(args, kwargs))
 
     def last(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        P = output[1] if isinstance(output, tuple) and len(output) > 1 else None
+        P = output[-1] if isinstance(output, tuple) and len(output) > 1 else None
         if after:
             after(module, tokens(args, kwargs), P if isinstance(P, Tensor) else None)
 
