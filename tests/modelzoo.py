@@ -32,6 +32,10 @@ FALCON = {
 }
 SERIES = {**FALCON, "multi_query": False, "parallel_attn": False, "bias": True}
 NEW = {**FALCON, "num_attention_heads": 6, "num_kv_heads": 2, "new_decoder_architecture": True}
+T5 = {
+    **{"vocab_size": 23, "d_model": 12, "d_kv": 5, "d_ff": 17, "num_layers": 2, "num_heads": 3},
+    **{"relative_attention_num_buckets": 8, "relative_attention_max_distance": 6},
+}
 PIXELS = {k: v for k, v in SMALL.items() if k not in ("vocab_size", "max_position_embeddings")}
 
 #: Name to (class of the configuration, its options).
@@ -82,6 +86,8 @@ CASES = {
     "falcon, alibi": ("FalconConfig", {**SERIES, "alibi": True}),
     "falcon, grouped": ("FalconConfig", {**NEW, "bias": True}),
     "falcon, grouped, one norm": ("FalconConfig", {**NEW, "num_ln_in_parallel_attn": 1}),
+    "t5": ("T5Config", T5),
+    "t5, gated": ("T5Config", {**T5, "feed_forward_proj": "gated-gelu"}),
     "vit": ("ViTConfig", {**PIXELS, "image_size": 8, "patch_size": 4}),
 }
 
@@ -129,7 +135,8 @@ def model(case: str, seed: int = 0, **changes):
     name, options = CASES[case]
     torch.manual_seed(seed)
     config = getattr(transformers, name)(**{**options, **changes})
-    return shaken(transformers.AutoModel.from_config(config), seed)
+    auto = "AutoModelForTextEncoding" if name == "T5Config" else "AutoModel"
+    return shaken(getattr(transformers, auto).from_config(config), seed)
 
 
 def inputs(case: str, batch: int = 2, tokens: int = 7, seed: int = 0) -> torch.Tensor:
@@ -138,6 +145,11 @@ def inputs(case: str, batch: int = 2, tokens: int = 7, seed: int = 0) -> torch.T
     if case == "vit":
         return torch.randn(batch, 3, 8, 8, generator=generator)
     return torch.randint(3, 23, (batch, tokens), generator=generator)
+
+
+def single_norms(model) -> bool:
+    """Whether the norms compute in float32 whatever the model's dtype."""
+    return hasattr(model.config, "rms_norm_eps") or model.config.model_type == "t5"
 
 
 def visible(model):

@@ -55,7 +55,8 @@ def test_no_score_is_above_the_limit(case):
         return  # the same module at other depths: the guarantee is for the last one alone
     for rows in rows_of(model, inputs):
         spread = float((rows.amax(-1) - rows.amin(-1)).max())
-        size = LIMIT + (6 if "bloom" in case or "alibi" in case else 0)  # a bias of 6 at 7 tokens
+        biased = "bloom" in case or "alibi" in case or "t5" in case
+        size = LIMIT + (6 if biased else 0)  # the most that is added at 7 tokens
         assert spread <= 2 * LIMIT + rounding(rows.shape[-1] + 32, rows.shape[-1], size)
 
 

@@ -10,10 +10,10 @@ import modelzoo
 from attnverify import InputError
 from attnverify.inspection import configuration
 
-BIASED = ["bloom", "falcon, alibi"]
+BIASED = ["bloom", "falcon, alibi", "t5"]
 
 
-@pytest.mark.parametrize("case", [*BIASED, "falcon", "falcon, grouped"])
+@pytest.mark.parametrize("case", [*BIASED, "falcon", "falcon, grouped", "t5, gated"])
 def test_a_folder_is_the_module(case, tmp_path):
     """Every figure of the report of a folder is that of the module that was saved there."""
     model, ids = modelzoo.model(case), modelzoo.inputs(case, batch=1)
@@ -29,6 +29,26 @@ def test_a_bias_is_a_position_in_the_scores(case):
     for row in report.layers:
         assert "positions are in the scores (a bias)" in row["why_no_threshold"]
         assert row["threshold"] is None and row["factor"] <= row["bound"]
+
+
+def test_of_t5_the_encoder_alone_is_read(tmp_path):
+    """Published weights have a decoder and a head: they are left out, as that of the encoder."""
+    import transformers
+
+    config = transformers.T5Config(**modelzoo.CASES["t5"][1])
+    model = modelzoo.shaken(transformers.T5ForConditionalGeneration(config))
+    model.save_pretrained(tmp_path)
+    ids = modelzoo.inputs("t5", batch=1)
+    found, alone = av.inspect(str(tmp_path), ids), av.inspect(model.encoder, ids)
+    assert found.lengths == alone.lengths
+    words = "a decoder that attends to other tokens, expected its encoder"
+    for whole in (model, model.decoder, transformers.T5Model(config)):
+        with pytest.raises(InputError, match=f"^model: got {words}"):
+            av.inspect(whole, ids)
+    for choice in ({"logit": 3}, {"class": 0}):
+        with pytest.raises(InputError, match="^scalar: got a head for the encoder of T5"):
+            av.inspect(str(tmp_path), ids, scalar=choice)
+    assert av.inspect(str(tmp_path), ids, scalar={"coordinate": 3}).scalar
 
 
 def test_alibi_of_falcon_is_added_once():
@@ -54,7 +74,7 @@ def test_other_names_of_sizes():
     width, heads = body.pop("hidden_size"), body.pop("n_head")
     other = {**body, "n_embed": width, "num_attention_heads": heads}
     assert configuration.cleaned(other) == configuration.cleaned(written("bloom"))
-    with pytest.raises(InputError, match="^model: got n_embed 13 and hidden_size 12 in config.json"):
+    with pytest.raises(InputError, match="^model: got n_embed 13 and hidden_size 12 in config"):
         configuration.cleaned(written("bloom", n_embed=13))
 
 

@@ -43,7 +43,7 @@ def test_all_paths_are_the_model(case, dtype):
     assert (whole - found.output).abs().max() <= 60 * 4 * 2.0**-53 * found.output.abs().max()
     # A chain has some 2 (12 + 7 + 12 + 12 + 17) = 120 roundings a layer, which average out; in
     # float64 the norms of Llama and its kin still compute in float32.
-    single = dtype == torch.float32 or hasattr(model.config, "rms_norm_eps")
+    single = dtype == torch.float32 or modelzoo.single_norms(model)
     unit = 2.0**-24 if single else 2.0**-53
     assert streams.rest.abs().max() <= 120 * unit * found.output.abs().max()
 
@@ -86,7 +86,7 @@ def test_streams_are_the_same_however_many_are_carried_at_a_time(case, monkeypat
         assert max(check.ratio for check in other.checks) <= 1
 
 
-@pytest.mark.parametrize("case", ["gpt2", "llama", "bert", "phi", "bloom", "falcon, alibi"])
+@pytest.mark.parametrize("case", ["gpt2", "llama", "bert", "phi", "bloom", "falcon, alibi", "t5"])
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_padding(case, side, dtype):
@@ -99,7 +99,7 @@ def test_padding(case, side, dtype):
     mask[1, slice(0, 3) if side == "left" else slice(4, 7)] = 0
     positions = (mask.cumsum(-1) - 1).clamp_min(0)
     given = {"input_ids": ids, "attention_mask": mask}
-    if case != "bloom":  # counts by the mask
+    if case not in ("bloom", "t5"):  # positions by the mask, or by distance
         given["position_ids"] = positions
     found = trace(model, given, dtype)
     reconstruct(found)
@@ -367,6 +367,9 @@ WRONG = {
     "slopes of BLOOM": ("bloom", attention(bias=slopes)),
     "slopes of Falcon": ("falcon, alibi", attention(bias=slopes)),
     "slopes of another head": ("bloom", attention(bias=heads_turned)),
+    "relative bias of another head": ("t5", attention(bias=heads_turned)),
+    "scale of T5": ("t5", attention(scale=lambda s: 5**-0.5)),
+    "centered norm of T5": ("t5, gated", centered),
     "no bias by distance": ("falcon, alibi", attention(bias=lambda _: None)),
     "rotation and no bias": ("falcon", attention(rotary=lambda _: False)),
     "groups of a fused map": ("falcon, grouped", attention(value=other_groups)),

@@ -188,6 +188,15 @@ KEYS: dict[str, dict[str, Kind]] = {
     "qwen2": QWEN,
     "qwen3": {**QWEN, "attention_bias": FLAG},
     "roberta": ROBERTA,
+    "t5": {
+        **WORDS,
+        **{"d_model": WIDTH, "num_heads": HEADS, "num_layers": LAYERS, "d_ff": INNER},
+        **{"d_kv": HEAD, "vocab_size": VOCABULARY, "layer_norm_epsilon": EPSILON},
+        "feed_forward_proj": word(*ACTIVATIONS, *(f"gated-{name}" for name in ACTIVATIONS)),
+        "relative_attention_num_buckets": whole(2**12, 4),
+        "relative_attention_max_distance": whole(2**24),
+        "is_decoder": only(False),
+    },
     "vit": {
         **SIZES,
         **LABELS,
@@ -201,7 +210,10 @@ NAMES = {
     "bloom": {"heads": "n_head", "layers": "n_layer"},
     "gpt2": {"width": "n_embd", "heads": "n_head", "layers": "n_layer"},
     "distilbert": {"width": "dim", "heads": "n_heads", "layers": "n_layers"},
+    "t5": {"width": "d_model", "heads": "num_heads", "layers": "num_layers"},
 }
+#: Of which class a model without its head is, where it is not AutoModel.
+BARE = {"t5": "AutoModelForTextEncoding"}
 #: Other names under which a size may stand in config.json.
 ALSO = {
     "bloom": {
@@ -252,7 +264,7 @@ def _require_sizes(family: str, found: Mapping[str, Any]) -> None:
     for name in [*names.values(), *(["vocab_size"] if "vocab_size" in KEYS[family] else [])]:
         require(name in found, "model", f"no {name} in config.json", KEYS[family][name].words)
     width, heads, layers = (found[names[name]] for name in USUAL)
-    if found.get("head_dim") is None:
+    if found.get("head_dim") is None and "d_kv" not in KEYS[family]:
         _require_divides("the width", width, "heads", heads)
     key_heads = found.get("num_key_value_heads") or found.get("num_kv_heads") or heads
     _require_divides("heads", heads, "key heads", key_heads)

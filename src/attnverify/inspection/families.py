@@ -31,9 +31,10 @@ from attnverify.inspection.architecture import (
 )
 from attnverify.inspection.architecture import norm_before as _norm_before
 from attnverify.inspection.architecture import rotated as _rotated
-from attnverify.inspection.families_biased import bloom, falcon
+from attnverify.inspection.families_biased import bloom, falcon, t5
 from attnverify.inspection.trace import double
 from attnverify.support.errors import InputError, require, shown
+
 
 def _norm_after(attention: Attention, mlp: MLP, norms: Norms) -> list[Block]:
     """The blocks of a layer that normalizes each sum."""
@@ -198,6 +199,7 @@ FAMILIES: dict[str, Callable[[Any], Architecture]] = {
     "qwen2": llama,
     "qwen3": llama,
     "roberta": bert,
+    "t5": t5,
     "vit": vit,
     "xlm-roberta": bert,
 }

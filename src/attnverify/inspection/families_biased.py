@@ -15,7 +15,9 @@ from attnverify.inspection.architecture import (
     Linear,
     layer_norm,
     linear,
+    linears,
     norm_before,
+    rms_norm,
     rotated,
 )
 from attnverify.support.errors import require
@@ -85,3 +87,28 @@ def falcon(model: Any) -> Architecture:
 
     final = layer_norm(model.ln_f)
     return Architecture([*model.h], blocks, final, None if c.alibi else rotated(c), causal=True)
+
+
+def t5(model: Any) -> Architecture:
+    """The encoder of T5: RMS norm before, relative positions in the scores, no scale."""
+    encoder = getattr(model, "encoder", model)
+    alone = not hasattr(model, "decoder") and not encoder.is_decoder
+    given = "a decoder that attends to other tokens"
+    require(alone, "model", given, "its encoder (T5EncoderModel, or model.encoder)")
+
+    def relative(call: Any) -> Tensor:
+        return call.outputs[1]
+
+    def blocks(layer: Any) -> list[Block]:
+        (first, second), heads = layer.layer, encoder.config.num_heads
+        a, inner = first.SelfAttention, second.DenseReluDense
+        parts = linears(a.q, a.k, a.v, a.o)
+        attention = Attention(a, *parts, heads, heads, a.scaling, bias=relative)
+        gated = encoder.config.is_gated_act
+        up, gate = (inner.wi_1, inner.act) if gated else (inner.wi, None)
+        norms = first.layer_norm, second.layer_norm
+        return norm_before(
+            layer, attention, MLP(linear(up), linear(inner.wo), gate), norms, rms_norm
+        )
+
+    return Architecture([*encoder.block], blocks, rms_norm(encoder.final_layer_norm))

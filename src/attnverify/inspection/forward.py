@@ -154,6 +154,7 @@ def _outside(whole: nn.Module | None, watched: Sequence[nn.Module]) -> list[nn.M
 def _make_visible(model: Any) -> None:
     """Ask for the implementation of attention that gives its matrices."""
     part: Any
+    config: Any = getattr(model, "config", None)
     for part in model.modules():
         if isinstance(part, nn.MultiheadAttention):
             part.register_forward_pre_hook(with_weights, with_kwargs=True)
@@ -167,8 +168,8 @@ def _make_visible(model: Any) -> None:
     if isinstance(model, nn.TransformerEncoder):
         model.use_nested_tensor = False
     choose = getattr(model, "set_attn_implementation", None)
-    if getattr(getattr(model, "config", None), "model_type", None) == "falcon":
-        model.config._attn_implementation = "eager"  # the same modules; its setter does nothing
+    if getattr(config, "model_type", None) == "falcon":
+        config._attn_implementation = "eager"  # the same modules; its setter does nothing
     elif choose is not None:
         try:
             choose("eager")

@@ -55,9 +55,9 @@ class Record:
     def note(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         """A forward hook (``with_kwargs=True``) of every module that a trace looks at."""
         first = args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values()), None))
-        outputs = output if isinstance(output, tuple) else (output,)
         if isinstance(module, nn.Linear):
-            outputs = (output.clone(),)  # Falcon adds to it in place
+            output = output.clone()  # Falcon adds to it in place
+        outputs = output if isinstance(output, tuple) else (output,)
         given = kwargs.get("position_embeddings"), kwargs.get("alibi")
         self.calls[id(module)] = Call(first, outputs, *given)
 
