@@ -36,6 +36,7 @@ T5 = {
     **{"vocab_size": 23, "d_model": 12, "d_kv": 5, "d_ff": 17, "num_layers": 2, "num_heads": 3},
     **{"relative_attention_num_buckets": 8, "relative_attention_max_distance": 6},
 }
+ROUTED = {"num_local_experts": 5, "num_experts_per_tok": 2}
 PIXELS = {k: v for k, v in SMALL.items() if k not in ("vocab_size", "max_position_embeddings")}
 
 #: Name to (class of the configuration, its options).
@@ -86,6 +87,11 @@ CASES = {
     "falcon, alibi": ("FalconConfig", {**SERIES, "alibi": True}),
     "falcon, grouped": ("FalconConfig", {**NEW, "bias": True}),
     "falcon, grouped, one norm": ("FalconConfig", {**NEW, "num_ln_in_parallel_attn": 1}),
+    "mixtral": ("MixtralConfig", {**GROUPED, **ROUTED}),
+    "mixtral, one expert": (
+        "MixtralConfig",
+        {**SMALL, **ROUTED, "num_key_value_heads": 1, "num_experts_per_tok": 1},
+    ),
     "t5": ("T5Config", T5),
     "t5, gated": ("T5Config", {**T5, "feed_forward_proj": "gated-gelu"}),
     "vit": ("ViTConfig", {**PIXELS, "image_size": 8, "patch_size": 4}),
@@ -157,6 +163,8 @@ def visible(model):
 
     Falcon's with ALiBi is left hidden: the visible one adds the bias twice.
     """
+    if hasattr(model.config, "_experts_implementation"):
+        model.set_experts_implementation("eager")
     if model.config.model_type != "falcon":
         model.set_attn_implementation("eager")
     elif not model.config.alibi:

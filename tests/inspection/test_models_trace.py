@@ -337,6 +337,23 @@ def heads_turned(bias):
     return lambda call: bias(call).roll(1, 1)
 
 
+def of_the_token_before(routed):
+    """Its routing weights, with the experts of the token itself."""
+    return lambda call: (routed(call)[0].roll(1, 0), routed(call)[1])
+
+
+def experts_exchanged(routed):
+    return lambda call: (routed(call)[0], routed(call)[1].flip(-1))
+
+
+def experts(**fields):
+    return lambda block: replaced(block, named.Experts, **fields)
+
+
+def off_by(part):
+    return (1 + 2.0**-40) * part[0], part[1]
+
+
 def attention(**fields):
     return lambda block: replaced(block, named.Attention, **fields)
 
@@ -370,6 +387,12 @@ WRONG = {
     "relative bias of another head": ("t5", attention(bias=heads_turned)),
     "scale of T5": ("t5", attention(scale=lambda s: 5**-0.5)),
     "centered norm of T5": ("t5, gated", centered),
+    "routing weights of another token": ("mixtral", experts(routed=of_the_token_before)),
+    "experts exchanged": ("mixtral", experts(routed=experts_exchanged)),
+    "numbers of experts": ("mixtral", experts(up=lambda part: (part[0].roll(1, 0), part[1]))),
+    # As below: 4 m + 18 is some 200 with the roundings m = 13 + 3 + 18 + 3 of the four maps.
+    "experts by 2^-40": ("mixtral", experts(down=off_by)),
+    "gates of a neighbor": ("mixtral", experts(held=lambda h: lambda c: (h(c)[0].roll(1), 0.0))),
     "no bias by distance": ("falcon, alibi", attention(bias=lambda _: None)),
     "rotation and no bias": ("falcon", attention(rotary=lambda _: False)),
     "groups of a fused map": ("falcon, grouped", attention(value=other_groups)),
@@ -462,10 +485,17 @@ def test_a_bound_is_infinite_where_nothing_is_known():
 
 N, D = 5, 8
 POSITIVE = torch.rand(1, N, D, generator=torch.Generator().manual_seed(0)).double() + 0.5
+EXPERTS = torch.tensor([[[0, 2], [1, 0], [2, 1], [0, 1], [1, 2]]])
 MAPS = {
     "dense": maps.Dense(POSITIVE[0].T @ POSITIVE[0], POSITIVE[0, 0]),
     "mix": maps.Mix(POSITIVE[:, None, :, :N] / POSITIVE[:, None, :, :N].sum(-1, True), 1),
     "gate": maps.Gate(POSITIVE.flip(1)),
+    "gate and shift": maps.Gate(POSITIVE.flip(1), POSITIVE, roundings=3.0),
+    "chosen": maps.Chosen(
+        POSITIVE.expand(3, N, D).mT[..., :4] @ POSITIVE[:, :4], POSITIVE[0, :3], EXPERTS
+    ),
+    "chosen, apart": maps.Chosen(POSITIVE[0, :, :4].expand(3, N, 4)[:, :4], None, EXPERTS, True),
+    "weighted": maps.Weighted(POSITIVE[..., :2]),
     "norm": maps.Norm.at(POSITIVE, 1e-6, False, POSITIVE[0, 0], POSITIVE[0, 1]),
 }
 SINGLE = 2.0**-24

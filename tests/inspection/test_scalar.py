@@ -44,6 +44,7 @@ CASES = [
     ("vit", IMAGE, {"class": 1}),
     ("bloom", LOGIT, DIFFERENCE),
     ("falcon", LOGIT, OWN),
+    ("mixtral", LOGIT, DIFFERENCE),
 ]
 DEEP = {"num_hidden_layers": 3}
 

@@ -119,6 +119,34 @@ class MLP:
     gate: nn.Module | None = None
 
 
+def _second_and_third(call: Any) -> tuple[Tensor, Tensor]:
+    """Of the outputs of a router: logits, weights, numbers of experts."""
+    return call.outputs[1], call.outputs[2]
+
+
+@dataclass(frozen=True)
+class Experts:
+    """Routed experts: sum over the experts e chosen for a token of weight_e down_e(gates * up_e x).
+
+    module: whose output is seen; routed: from a call of the router the weights and numbers of the
+    chosen experts, (tokens, chosen). up, down: (experts, in, out), with biases (experts, out)
+    or None. gate: called once an expert, in order, with what the tokens that chose it give it;
+    held: from such a call what multiplies the entries of up's result and what is added, (rows,
+    width). Which experts are chosen, their weights and the gates are held fixed.
+    """
+
+    module: nn.Module
+    router: nn.Module
+    gate: nn.Module
+    up: tuple[Tensor, Tensor | None]
+    down: tuple[Tensor, Tensor | None]
+    held: Callable[[Any], tuple[Tensor, Tensor | float]]
+    routed: Callable[[Any], tuple[Tensor, Tensor]] = _second_and_third
+
+
+Body = Attention | MLP | Experts
+
+
 @dataclass(frozen=True)
 class Block:
     """input + what the branches give, each behind its norm; then the norms of ``after``.
@@ -126,7 +154,7 @@ class Block:
     total: where that sum is seen.
     """
 
-    branches: Sequence[tuple[Norm | None, Attention | MLP]]
+    branches: Sequence[tuple[Norm | None, Body]]
     total: Place
     after: Sequence[Norm] = ()
 
@@ -154,7 +182,7 @@ Norms = tuple[nn.Module, nn.Module]  # of attention and MLP
 def norm_before(
     layer: Any,
     attention: Attention,
-    mlp: MLP,
+    mlp: MLP | Experts,
     norms: Norms,
     norm: Callable[[Any], Norm] = layer_norm,
 ) -> list[Block]:

@@ -130,6 +130,7 @@ GROUPED = {**ROTATED, "num_key_value_heads": optional(HEADS)}
 LLAMA = {**GROUPED, "rms_norm_eps": EPSILON, "head_dim": optional(HEAD)}
 FIXED_BY_FALCON = ("hidden_act", "intermediate_size")
 WINDOW = {"sliding_window": optional(whole(2**31))}
+ROUTED = {"num_local_experts": whole(2**12), "num_experts_per_tok": whole(2**8)}
 QWEN = {
     **LLAMA,
     **WINDOW,
@@ -180,6 +181,7 @@ KEYS: dict[str, dict[str, Kind]] = {
     },
     "llama": {**LLAMA, "attention_bias": FLAG, "mlp_bias": FLAG},
     "mistral": {**LLAMA, **WINDOW},
+    "mixtral": {**LLAMA, **WINDOW, **ROUTED},
     "phi": {
         **GROUPED,
         **{"layer_norm_eps": EPSILON, "qk_layernorm": FLAG},
@@ -261,13 +263,18 @@ def _renamed(body: dict[str, Any], also: Mapping[str, str]) -> dict[str, Any]:
 def _require_sizes(family: str, found: Mapping[str, Any]) -> None:
     """Sizes that must be stated, and that fit each other."""
     names = {**USUAL, **NAMES.get(family, {})}
-    for name in [*names.values(), *(["vocab_size"] if "vocab_size" in KEYS[family] else [])]:
+    others = ("vocab_size", "num_local_experts", "num_experts_per_tok")
+    for name in [*names.values(), *(name for name in others if name in KEYS[family])]:
         require(name in found, "model", f"no {name} in config.json", KEYS[family][name].words)
     width, heads, layers = (found[names[name]] for name in USUAL)
     if found.get("head_dim") is None and "d_kv" not in KEYS[family]:
         _require_divides("the width", width, "heads", heads)
     key_heads = found.get("num_key_value_heads") or found.get("num_kv_heads") or heads
     _require_divides("heads", heads, "key heads", key_heads)
+    if "num_local_experts" in KEYS[family]:
+        chosen, experts = found["num_experts_per_tok"], found["num_local_experts"]
+        given = f"{chosen} of {experts} experts a token in config.json"
+        require(chosen <= experts, "model", given, "not more than there are")
     groups, inner = found.get("num_hidden_groups", 1), found.get("inner_group_num", 1)
     given = f"{groups} groups of {inner} for {layers} layers in config.json"
     require(groups <= layers and layers * inner <= 512, "model", given, "at most 512 layers")

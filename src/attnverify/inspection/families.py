@@ -32,6 +32,7 @@ from attnverify.inspection.architecture import (
 from attnverify.inspection.architecture import norm_before as _norm_before
 from attnverify.inspection.architecture import rotated as _rotated
 from attnverify.inspection.families_biased import bloom, falcon, t5
+from attnverify.inspection.families_routed import mixtral
 from attnverify.inspection.trace import double
 from attnverify.support.errors import InputError, require, shown
 
@@ -195,6 +196,7 @@ FAMILIES: dict[str, Callable[[Any], Architecture]] = {
     "gpt_neox": gpt_neox,
     "llama": llama,
     "mistral": llama,
+    "mixtral": mixtral,
     "phi": phi,
     "qwen2": llama,
     "qwen3": llama,

@@ -15,7 +15,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from attnverify.inspection.architecture import Architecture, Attention
+from attnverify.inspection.architecture import Architecture, Attention, Experts
 from attnverify.inspection.families import architecture_of
 from attnverify.inspection.inputs import Inputs
 from attnverify.inspection.reconstruction import ReconstructionError
@@ -98,6 +98,8 @@ class Subject:
             body for block in self.architecture.blocks(layers[0]) for _, body in block.branches
         ]
         heads = max(body.heads for body in bodies if isinstance(body, Attention))
+        experts = (body for body in bodies if isinstance(body, Experts))
+        widest = max([widest, *(e.router.top_k * e.down[0].shape[-2] for e in experts)])
         streams = 3 * (len(layers) + 3) + 8
         entries = 3 * weights + 16 * batch * heads * tokens**2 + streams * batch * tokens * widest
         entries += kept * (2 * weights + batch * heads * tokens**2 + 16 * batch * tokens * widest)
@@ -123,7 +125,7 @@ class Subject:
             number += 1
             with _fitting(number):
                 each(record.layer(number, record.of(layer).input, blocks(layer)))
-            record.calls.clear()
+            record.clear()
 
         final = self.architecture.final
         # Blocks hold weights in float64, so those of one layer are made at a time.
@@ -168,6 +170,8 @@ def _make_visible(model: Any) -> None:
     if isinstance(model, nn.TransformerEncoder):
         model.use_nested_tensor = False
     choose = getattr(model, "set_attn_implementation", None)
+    if hasattr(config, "_experts_implementation"):
+        model.set_experts_implementation("eager")  # one by one
     if getattr(config, "model_type", None) == "falcon":
         config._attn_implementation = "eager"  # the same modules; its setter does nothing
     elif choose is not None:

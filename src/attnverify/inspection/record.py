@@ -21,7 +21,7 @@ from attnverify.inspection.trace import (
     rounded_to,
     unit_roundoff,
 )
-from attnverify.mathematics.maps import Dense, Gate, Map, Mix, Norm
+from attnverify.mathematics.maps import Chosen, Dense, Gate, Map, Mix, Norm, Weighted
 from attnverify.support.errors import InputError, require
 
 HIDDEN = (
@@ -51,6 +51,7 @@ class Record:
     """The calls of a layer's modules since the last layer ended."""
 
     calls: dict[int, Call] = field(default_factory=dict)
+    every: dict[int, list[Call]] = field(default_factory=dict)
 
     def note(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         """A forward hook (``with_kwargs=True``) of every module that a trace looks at."""
@@ -59,7 +60,13 @@ class Record:
             output = output.clone()  # Falcon adds to it in place
         outputs = output if isinstance(output, tuple) else (output,)
         given = kwargs.get("position_embeddings"), kwargs.get("alibi")
-        self.calls[id(module)] = Call(first, outputs, *given)
+        self.calls[id(module)] = call = Call(first, outputs, *given)
+        self.every.setdefault(id(module), []).append(call)
+
+    def clear(self) -> None:
+        """Forget all calls."""
+        self.calls.clear()
+        self.every.clear()
 
     def of(self, module: nn.Module) -> Call:
         name = type(module).__name__
@@ -105,7 +112,12 @@ class Record:
 
     def _branch(self, norm: named.Norm | None, body: Any, x: Tensor) -> Branch:
         steps = self._norms([norm] if norm else [], x)
-        parts = self._attention(body) if isinstance(body, named.Attention) else self._mlp(body)
+        if isinstance(body, named.Attention):
+            parts = self._attention(body)
+        elif isinstance(body, named.Experts):
+            parts = self._experts(body, x.shape)
+        else:
+            parts = self._mlp(body)
         waiting: list[Map] = []
         for name, map, seen in parts:
             waiting.append(map)
@@ -185,6 +197,29 @@ class Record:
             ("MLP, down", _dense(body.down), down.outputs[0]),
         ]
 
+    def _experts(
+        self, body: named.Experts, shape: torch.Size
+    ) -> list[tuple[str, Map, Tensor | None]]:
+        """One step of four maps; shape: of the input, (batch, tokens, width)."""
+        weights, chosen = body.routed(self.of(body.router))
+        hit, calls = chosen.unique().tolist(), self.every.get(id(body.gate), [])
+        given = f"experts of which {len(hit)} are chosen and {len(calls)} were called"
+        require(len(hit) == len(calls), "model", given, "experts that are called one by one")
+        gates = double(weights).new_zeros(2, *chosen.shape, body.down[0].shape[-2])
+        for expert, call in zip(hit, calls, strict=True):
+            slot, token = torch.where(chosen.mT == expert)
+            for part, found in zip(gates, body.held(call), strict=True):
+                part[token, slot] = torch.as_tensor(found).to(part)
+        factors, shift = (part.reshape(*shape[:2], -1) for part in gates)
+        numbers = chosen.reshape(*shape[:2], -1)
+        seen = self.of(body.module).outputs[0].reshape(shape)
+        return [
+            ("", Chosen(*body.up, numbers), None),
+            ("", Gate(factors, shift, roundings=3.0), None),
+            ("", Chosen(*body.down, numbers, apart=True), None),
+            ("MLP, experts", Weighted(double(weights).reshape(numbers.shape)), seen),
+        ]
+
     def _heads(self, body: named.Attention, x: Tensor) -> Heads:
         Q = _per_head(body.query, body.heads, body.heads)
         K, V = (_per_head(part, body.heads, body.key_heads) for part in (body.key, body.value))
@@ -248,6 +283,8 @@ def places(blocks: Sequence[named.Block]) -> list[nn.Module]:
             found += [norm.module] if norm else []
             if isinstance(body, named.Attention):
                 found += [body.module, body.value.module, body.output.module]
+            elif isinstance(body, named.Experts):
+                found += [body.module, body.router, body.gate]
             else:
                 found += [body.up.module, body.down.module, body.gate]
     return list({id(module): module for module in found if module is not None}.values())

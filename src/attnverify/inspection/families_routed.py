@@ -1,0 +1,40 @@
+"""Adapters of families whose MLP is a choice of experts, which is held as the model made it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from attnverify.inspection.architecture import (
+    Architecture,
+    Attention,
+    Block,
+    Experts,
+    linears,
+    norm_before,
+    rms_norm,
+    rotated,
+)
+from attnverify.inspection.trace import double
+
+
+def mixtral(model: Any) -> Architecture:
+    """Mixtral: as Mistral, with routed experts in place of the MLP."""
+    c = model.config
+
+    def held(call: Any) -> tuple[Tensor, float]:
+        return double(call.outputs[0]), 0.0
+
+    def blocks(layer: Any) -> list[Block]:
+        a, experts = layer.self_attn, layer.mlp.experts
+        parts = linears(a.q_proj, a.k_proj, a.v_proj, a.o_proj)
+        heads = c.num_attention_heads, c.num_key_value_heads
+        attention = Attention(a, *parts, *heads, a.scaling, rotary=True)
+        up = double(experts.gate_up_proj)[:, experts.intermediate_dim :].mT, None
+        down = double(experts.down_proj).mT, None
+        mlp = Experts(experts, layer.mlp.gate, experts.act_fn, up, down, held)
+        norms = layer.input_layernorm, layer.post_attention_layernorm
+        return norm_before(layer, attention, mlp, norms, rms_norm)
+
+    return Architecture([*model.layers], blocks, rms_norm(model.norm), rotated(c), causal=True)
