@@ -37,6 +37,13 @@ T5 = {
     **{"relative_attention_num_buckets": 8, "relative_attention_max_distance": 6},
 }
 ROUTED = {"num_local_experts": 5, "num_experts_per_tok": 2}
+SINKS = {
+    **{**GROUPED, **ROUTED, "num_experts_per_tok": 3, "head_dim": 4, "sliding_window": 3},
+    "rope_parameters": {
+        **{"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4, "truncate": False},
+        "original_max_position_embeddings": 4,
+    },
+}
 PIXELS = {k: v for k, v in SMALL.items() if k not in ("vocab_size", "max_position_embeddings")}
 
 #: Name to (class of the configuration, its options).
@@ -92,6 +99,8 @@ CASES = {
         "MixtralConfig",
         {**SMALL, **ROUTED, "num_key_value_heads": 1, "num_experts_per_tok": 1},
     ),
+    "gpt_oss": ("GptOssConfig", SINKS),
+    "gpt_oss, clamped": ("GptOssConfig", {**SINKS, "swiglu_limit": 0.5, "attention_bias": False}),
     "t5": ("T5Config", T5),
     "t5, gated": ("T5Config", {**T5, "feed_forward_proj": "gated-gelu"}),
     "vit": ("ViTConfig", {**PIXELS, "image_size": 8, "patch_size": 4}),
@@ -142,7 +151,10 @@ def model(case: str, seed: int = 0, **changes):
     torch.manual_seed(seed)
     config = getattr(transformers, name)(**{**options, **changes})
     auto = "AutoModelForTextEncoding" if name == "T5Config" else "AutoModel"
-    return shaken(getattr(transformers, auto).from_config(config), seed)
+    made = shaken(getattr(transformers, auto).from_config(config), seed)
+    if hasattr(config, "num_local_experts"):
+        made.set_experts_implementation("eager")  # the others take no float64
+    return made
 
 
 def inputs(case: str, batch: int = 2, tokens: int = 7, seed: int = 0) -> torch.Tensor:
@@ -163,7 +175,7 @@ def visible(model):
 
     Falcon's with ALiBi is left hidden: the visible one adds the bias twice.
     """
-    if hasattr(model.config, "_experts_implementation"):
+    if hasattr(model.config, "num_local_experts"):
         model.set_experts_implementation("eager")
     if model.config.model_type != "falcon":
         model.set_attn_implementation("eager")

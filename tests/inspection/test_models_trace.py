@@ -337,6 +337,22 @@ def heads_turned(bias):
     return lambda call: bias(call).roll(1, 1)
 
 
+def one_dropped(sinks):
+    """The second head's score is so low that its weight is none."""
+    return sinks.index_fill(0, torch.tensor([1]), -torch.inf)
+
+
+def uncut(held):
+    """The gates of entries that are cut off, as if they were not."""
+
+    def other(call):
+        up = call.input[..., 1::2].double()
+        gates = call.outputs[0].double() / (up.clamp(-0.5, 0.5) + 1)
+        return gates, gates
+
+    return other
+
+
 def of_the_token_before(routed):
     """Its routing weights, with the experts of the token itself."""
     return lambda call: (routed(call)[0].roll(1, 0), routed(call)[1])
@@ -393,6 +409,12 @@ WRONG = {
     # As below: 4 m + 18 is some 200 with the roundings m = 13 + 3 + 18 + 3 of the four maps.
     "experts by 2^-40": ("mixtral", experts(down=off_by)),
     "gates of a neighbor": ("mixtral", experts(held=lambda h: lambda c: (h(c)[0].roll(1), 0.0))),
+    "one sink dropped": ("gpt_oss", attention(sinks=one_dropped)),
+    "sinks of other heads": ("gpt_oss", attention(sinks=lambda s: s.roll(1))),
+    "no sinks": ("gpt_oss", attention(sinks=lambda _: None)),
+    "angles of a half": ("gpt_oss", attention(half_angles=lambda _: False)),
+    "biases of experts": ("gpt_oss", experts(down=lambda part: (part[0], None))),
+    "nothing cut off": ("gpt_oss, clamped", experts(held=uncut)),
     "no bias by distance": ("falcon, alibi", attention(bias=lambda _: None)),
     "rotation and no bias": ("falcon", attention(rotary=lambda _: False)),
     "groups of a fused map": ("falcon, grouped", attention(value=other_groups)),

@@ -90,7 +90,8 @@ class Attention:
     scale: what scores are multiplied by; rotary: queries and keys are rotated by position, as the
     module's argument ``position_embeddings`` says; norms: those of queries and keys, head by head;
     bias: what is added to the scores, (1 or batch, heads, 1 or tokens, tokens), from the call of
-    the module (:class:`attnverify.inspection.record.Call`).
+    the module (:class:`attnverify.inspection.record.Call`); sinks (heads,): one more score of each
+    row, whose weight goes to no token; half_angles: cosines and sines come once for each pair.
     """
 
     module: nn.Module
@@ -104,6 +105,8 @@ class Attention:
     rotary: bool = False
     norms: tuple[Norm, Norm] | None = None
     bias: Callable[[Any], Tensor] | None = None
+    sinks: Tensor | None = None
+    half_angles: bool = False
 
 
 @dataclass(frozen=True)

@@ -179,6 +179,10 @@ KEYS: dict[str, dict[str, Kind]] = {
         **{"rotary_pct": number(0, 1), "rotary_emb_base": number(1, 1e12)},
         "partial_rotary_factor": number(0, 1),
     },
+    "gpt_oss": {
+        **{**QWEN, **ROUTED, "hidden_act": only("silu"), "attention_bias": FLAG},
+        **{"swiglu_alpha": number(0, 1e3), "swiglu_limit": number(0, 1e6)},
+    },
     "llama": {**LLAMA, "attention_bias": FLAG, "mlp_bias": FLAG},
     "mistral": {**LLAMA, **WINDOW},
     "mixtral": {**LLAMA, **WINDOW, **ROUTED},

@@ -32,7 +32,7 @@ from attnverify.inspection.architecture import (
 from attnverify.inspection.architecture import norm_before as _norm_before
 from attnverify.inspection.architecture import rotated as _rotated
 from attnverify.inspection.families_biased import bloom, falcon, t5
-from attnverify.inspection.families_routed import mixtral
+from attnverify.inspection.families_routed import gpt_oss, mixtral
 from attnverify.inspection.trace import double
 from attnverify.support.errors import InputError, require, shown
 
@@ -194,6 +194,7 @@ FAMILIES: dict[str, Callable[[Any], Architecture]] = {
     "falcon": falcon,
     "gpt2": gpt2,
     "gpt_neox": gpt_neox,
+    "gpt_oss": gpt_oss,
     "llama": llama,
     "mistral": llama,
     "mixtral": mixtral,

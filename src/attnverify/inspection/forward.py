@@ -99,7 +99,8 @@ class Subject:
         ]
         heads = max(body.heads for body in bodies if isinstance(body, Attention))
         experts = (body for body in bodies if isinstance(body, Experts))
-        widest = max([widest, *(e.router.top_k * e.down[0].shape[-2] for e in experts)])
+        many = (getattr(e.router, "top_k", 1) * e.down[0].shape[-2] for e in experts)
+        widest = max(widest, *many, 0)
         streams = 3 * (len(layers) + 3) + 8
         entries = 3 * weights + 16 * batch * heads * tokens**2 + streams * batch * tokens * widest
         entries += kept * (2 * weights + batch * heads * tokens**2 + 16 * batch * tokens * widest)
@@ -161,6 +162,8 @@ def _make_visible(model: Any) -> None:
         if isinstance(part, nn.MultiheadAttention):
             part.register_forward_pre_hook(with_weights, with_kwargs=True)
             part.batch_first = True  # the same function; inputs are turned (Inputs)
+        if type(part).__name__ == "GptOssExperts":
+            vars(part)["_apply_gate"] = Method(part._apply_gate)
         if type(part).__name__ == "FalconAttention":
             part.register_forward_pre_hook(_added_once, with_kwargs=True)
         if hasattr(part, "reorder_and_upcast_attn"):
@@ -170,8 +173,9 @@ def _make_visible(model: Any) -> None:
     if isinstance(model, nn.TransformerEncoder):
         model.use_nested_tensor = False
     choose = getattr(model, "set_attn_implementation", None)
-    if hasattr(config, "_experts_implementation"):
-        model.set_experts_implementation("eager")  # one by one
+    one_by_one: Any = getattr(model, "set_experts_implementation", None)
+    if one_by_one is not None and getattr(config, "num_local_experts", 0):
+        one_by_one("eager")
     if getattr(config, "model_type", None) == "falcon":
         config._attn_implementation = "eager"  # the same modules; its setter does nothing
     elif choose is not None:
@@ -179,6 +183,14 @@ def _make_visible(model: Any) -> None:
             choose("eager")
         except ValueError as error:
             raise InputError(f"model: got no eager attention ({error}), expected it") from error
+
+
+class Method(nn.Module):
+    """A method in the place of itself, which hooks can look at."""
+
+    def __init__(self, method: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.forward = method
 
 
 def _added_once(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:

@@ -31,8 +31,9 @@ model's own matrices where these are positive. Let s be the scores, a the same i
 all along, and m the roundings of one score: those of a query and of a key (width + 1, and the
 norm), three of each rotation, key_width of the product, two for scale and mask. A bias that is
 added to the scores (ALiBi, relative positions) is taken as the model computed it; it counts in a,
-and has two roundings more, of its scale and of the sum. The model's scores are off by at most
-g = gamma_m(u) a. The softmax is taken in float32 by some models, so with the coarser unit w of the
+and has two roundings more, of its scale and of the sum. A sink is a weight of the model and
+a score without roundings of its own: it counts in a, as a term of the sum (n + 1 in place of n) and
+in no probability that is compared. The model's scores are off by at most g = gamma_m(u) a. The softmax is taken in float32 by some models, so with the coarser unit w of the
 two: converting a score and subtracting the largest move the exponent by at most 4 w a in a row, and
 exponential (4 units), sum of n terms and quotient change a probability by a factor within
 gamma_{n+6}(w). With the largest a of the row, the logarithm of a probability is off by at most
@@ -119,11 +120,16 @@ def check_scores(heads: Heads, valid: Tensor, place: str) -> Check:
     """
     own, absolute, roundings = scores(heads)
     unseen = ~((heads.P > 0) & valid[:, None, :, None])
-    expected = torch.softmax(own.masked_fill_(unseen, -torch.inf), -1).nan_to_num_(0.0)
-    largest = absolute.masked_fill_(unseen, 0.0).amax(-1, keepdim=True)
+    own, largest = own.masked_fill_(unseen, -torch.inf), absolute.masked_fill_(unseen, 0.0)
+    largest, terms = largest.amax(-1, keepdim=True), float(heads.P.shape[-1])
+    if heads.sinks is not None:
+        sinks, terms = heads.sinks[:, None, None], terms + 1
+        largest = largest.maximum(sinks.abs())
+        own = torch.cat([own, sinks.expand(*own.shape[:-1], 1)], -1)
+    expected = torch.softmax(own, -1).nan_to_num_(0.0)[..., : heads.P.shape[-1]]
     unit = max(heads.unit, SINGLE)
     E = 2 * gamma(roundings, heads.unit) * largest + 4 * unit * largest
-    E = E + gamma(heads.P.shape[-1] + 6.0, unit)
+    E = E + gamma(terms + 6.0, unit)
     error = (heads.P - expected).masked_fill_(unseen, 0.0)
     bound = expected.mul_(torch.expm1(E)).add_(NORMAL).mul_(2)
     return compared(place, error, bound, heads.P)

@@ -178,7 +178,10 @@ class Record:
                 f"model: got {type(body.module).__name__} without position_embeddings, "
                 "expected cosines and sines there"
             )
-        return double(rotation[0]), double(rotation[1])
+        cos, sin = (double(part) for part in rotation[:2])
+        if body.half_angles:
+            cos, sin = (torch.cat([part, part], -1) for part in (cos, sin))
+        return cos, sin
 
     def _bias(self, body: named.Attention) -> Tensor | None:
         return None if body.bias is None else double(body.bias(self.of(body.module)))
@@ -240,6 +243,8 @@ class Record:
             rotation=self._rotation(body),
             norms=(_head_norm(body.norms[0]), _head_norm(body.norms[1])) if body.norms else None,
             bias=self._bias(body),
+            sinks=body.sinks,
+            b_V=None if body.sinks is None else V[1],
         )
 
 
