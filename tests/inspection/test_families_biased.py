@@ -13,7 +13,9 @@ from attnverify.inspection import configuration
 BIASED = ["bloom", "falcon, alibi", "t5"]
 
 
-@pytest.mark.parametrize("case", [*BIASED, "falcon", "falcon, grouped", "t5, gated", "mixtral"])
+@pytest.mark.parametrize(
+    "case", [*BIASED, "falcon", "falcon, grouped", "t5, gated", "mixtral", "gpt_oss"]
+)
 def test_a_folder_is_the_module(case, tmp_path):
     """Every figure of the report of a folder is that of the module that was saved there."""
     model, ids = modelzoo.model(case), modelzoo.inputs(case, batch=1)

@@ -339,7 +339,7 @@ def heads_turned(bias):
 
 def one_dropped(sinks):
     """The second head's score is so low that its weight is none."""
-    return sinks.index_fill(0, torch.tensor([1]), -torch.inf)
+    return sinks.index_fill(0, torch.tensor([1]), -100.0)
 
 
 def uncut(held):

@@ -45,6 +45,7 @@ CASES = [
     ("bloom", LOGIT, DIFFERENCE),
     ("falcon", LOGIT, OWN),
     ("mixtral", LOGIT, DIFFERENCE),
+    ("gpt_oss, clamped", LOGIT, OWN),
 ]
 DEEP = {"num_hidden_layers": 3}
 

@@ -67,7 +67,8 @@ def gpt_oss(model: Any) -> Architecture:
         weight, bias = double(experts.gate_up_proj), double(experts.gate_up_proj_bias)
         up = weight[..., 1::2].contiguous(), bias[..., 1::2]
         down = double(experts.down_proj), double(experts.down_proj_bias)
-        mlp = Experts(experts, layer.mlp.router, experts._apply_gate, up, down, held)
+        gate = vars(experts).get("_apply_gate", experts)  # once a run makes it visible
+        mlp = Experts(experts, layer.mlp.router, gate, up, down, held)
         norms = layer.input_layernorm, layer.post_attention_layernorm
         return norm_before(layer, attention, mlp, norms, rms_norm)
 

@@ -32,9 +32,9 @@ SINGLE = (
     "that differ by less than 2^10 units roundoff of float32 are taken as equal"
 )
 SUNK = (
-    "rows of attention add up to less than 1 (sinks): attention rollout, which multiplies rows that "
-    "add up to 1, is not compared, the sharp bound is not given, and an entropy is that of a row "
-    "over its sum"
+    "rows of attention add up to less than 1 (sinks): attention rollout, which multiplies rows "
+    "that add up to 1, is not compared, the sharp bound is not given, and an entropy is that of a "
+    "row over its sum"
 )
 Progress = Callable[[str, float], None]
 
@@ -282,11 +282,8 @@ class _Run:
         X, heads = layer.input, layer.heads
         self.streams = Streams.of(X, self.inputs.valid(*X.shape[:2]).to(X.device))
         self.sunk = heads.sinks is not None
-        if (
-            not self.brief
-            and not self.sunk
-            and fits(*X.shape[:2], masked=self.inputs.mask is not None)
-        ):
+        rolled = not (self.brief or self.sunk)
+        if rolled and fits(*X.shape[:2], masked=self.inputs.mask is not None):
             self.rollout = Rollout.of(X)
         self.sizes = {
             "layers": self.depth,

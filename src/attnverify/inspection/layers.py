@@ -232,8 +232,8 @@ def parts(layer: Layer, valid: Tensor, unit: float) -> dict[str, Tensor]:
     """What each head adds to the attention's output, tokens' mean removed, (heads,).
 
     part: its projection on the whole, over the whole's square (all heads add up to 1: biases of
-    values are the same for all tokens, and count where rows of attention do not add up to 1); moves: its norm over that of the whole. nan where the whole has equal
-    tokens, up to rounding.
+    values are the same for all tokens, and count where rows of attention do not add up to 1);
+    moves: its norm over that of the whole. nan where the whole has equal tokens, up to rounding.
     """
     heads, whole = layer.heads, attention_output(layer)
     bias = heads.W_V.new_zeros(heads.count) if heads.b_V is None else heads.b_V

@@ -31,12 +31,13 @@ model's own matrices where these are positive. Let s be the scores, a the same i
 all along, and m the roundings of one score: those of a query and of a key (width + 1, and the
 norm), three of each rotation, key_width of the product, two for scale and mask. A bias that is
 added to the scores (ALiBi, relative positions) is taken as the model computed it; it counts in a,
-and has two roundings more, of its scale and of the sum. A sink is a weight of the model and
-a score without roundings of its own: it counts in a, as a term of the sum (n + 1 in place of n) and
-in no probability that is compared. The model's scores are off by at most g = gamma_m(u) a. The softmax is taken in float32 by some models, so with the coarser unit w of the
-two: converting a score and subtracting the largest move the exponent by at most 4 w a in a row, and
-exponential (4 units), sum of n terms and quotient change a probability by a factor within
-gamma_{n+6}(w). With the largest a of the row, the logarithm of a probability is off by at most
+and has two roundings more, of its scale and of the sum. A sink, one more score of a row whose
+weight goes to no token, is a number of the model without roundings: it counts in a, and as a term
+of the sum (n + 1 in place of n). The model's scores are off by at most g = gamma_m(u) a. The
+softmax is taken in float32 by some models, so with the coarser unit w of the two: converting a
+score and subtracting the largest move the exponent by at most 4 w a in a row, and exponential (4
+units), sum of n terms and quotient change a probability by a factor within gamma_{n+6}(w). With the
+largest a of the row, the logarithm of a probability is off by at most
 
     E = 2 g + 4 w a + gamma_{n+6}(w),
 

@@ -139,9 +139,7 @@ class Watch:
         self.every, self.tokens, self.writer = every, tokens, writer
         architecture = architecture_of(self.model)
         attention = attention_of(architecture)
-        given = (
-            "attention with sinks, to which the gauge of claim training.covariance does not apply"
-        )
+        given = "attention with sinks, for which claim training.covariance has no gauge"
         require(all(each.sinks is None for each in attention), "model", given, "it without")
         self._turned, self._layers = architecture.tokens_first, len(architecture.layers)
         self._modules = [each.module for each in attention]  # and no copies of weights
