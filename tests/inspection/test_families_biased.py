@@ -1,6 +1,7 @@
 """Families with a bias in their scores: what they add, from a folder too, and what is refused."""
 
 import json
+import math
 
 import pytest
 import torch
@@ -8,14 +9,16 @@ import torch
 import attnverify as av
 import modelzoo
 from attnverify import InputError
-from attnverify.inspection import configuration
+from attnverify.inspection import command, configuration
+from attnverify.inspection.reconstruction import scores
 
 BIASED = ["bloom", "falcon, alibi", "t5"]
 
 
-@pytest.mark.parametrize(
-    "case", [*BIASED, "falcon", "falcon, grouped", "t5, gated", "mixtral", "gpt_oss"]
-)
+OTHERS = ["falcon", "falcon, grouped", "t5, gated", "mixtral", "gpt_oss"]
+
+
+@pytest.mark.parametrize("case", [*BIASED, *OTHERS])
 def test_a_folder_is_the_module(case, tmp_path):
     """Every figure of the report of a folder is that of the module that was saved there."""
     model, ids = modelzoo.model(case), modelzoo.inputs(case, batch=1)
@@ -31,6 +34,78 @@ def test_a_bias_is_a_position_in_the_scores(case):
     for row in report.layers:
         assert "positions are in the scores (a bias)" in row["why_no_threshold"]
         assert row["threshold"] is None and row["factor"] <= row["bound"]
+
+
+@pytest.fixture(scope="module")
+def sunk():
+    """A report of attention with sinks, and its trace."""
+    model, ids = modelzoo.model("gpt_oss"), modelzoo.inputs("gpt_oss", batch=1)
+    return av.inspect(model, ids), av.trace(model, ids)
+
+
+def test_rows_with_a_sink_add_up_to_less_than_one(sunk):
+    """What the theorems need of rows fails, and each figure says so or is of a row over its sum."""
+    report, traced = sunk
+    sums = traced.layers[0].heads.P.sum(-1)
+    assert (sums < 1).all() and (sums > 0).all()
+    assert report.rollout is None and any("(sinks)" in note for note in report.notes)
+    assert "No threshold and no bound at" in str(report)
+    for row in report.layers:
+        assert row["bound"] is None and row["threshold"] is None
+        assert row["why_no_threshold"].endswith("rows of attention add up to less than 1 (a sink)")
+
+
+def test_figures_of_heads_with_a_sink(sunk, tmp_path):
+    """Entropies by the definition, of p_j / sum p; weights as they are; parts add up to 1."""
+    report, traced = sunk
+    for layer in traced.layers:
+        rows = [row for row in report.heads if row["layer"] == layer.number]
+        assert sum(row["part"] for row in rows) == pytest.approx(1, abs=2.0**-20)
+        for row, P in zip(rows, layer.heads.P[0], strict=True):
+            entropy, first = [], []
+            for i, p in enumerate(P):
+                keys = [j for j in range(7) if p[j] > 0]
+                if len(keys) > 1:
+                    q = [float(p[j] / p.sum()) for j in keys]
+                    entropy.append(-sum(x * math.log(x) for x in q) / math.log(len(q)))
+                if i > 0 and 0 in keys:
+                    first.append(float(p[0]))
+            assert row["entropy"] == pytest.approx(sum(entropy) / len(entropy), rel=2.0**-40)
+            assert row["sink"] == pytest.approx(sum(first) / len(first), rel=2.0**-40)
+            assert row["entropy_floor"] <= row["entropy"]
+    assert {path.name for path in command.write(report, tmp_path)} >= {"inspect.html", "heads.csv"}
+
+
+def test_one_more_key_of_value_zero_is_a_sink(sunk):
+    """The weights of a row are those of n + 1 scores, one of them the sink's."""
+    heads = sunk[1].layers[0].heads
+    own = scores(heads)[0].masked_fill(heads.P == 0, -math.inf)
+    added = heads.sinks[:, None, None].expand(1, 6, 7, 1)
+    expected = torch.softmax(torch.cat([own, added], -1), -1)[..., :-1]
+    assert (heads.P - expected).abs().max() <= 2.0**-40
+
+
+def test_a_sink_has_no_gauge():
+    with pytest.raises(InputError, match="^model: got attention with sinks, for which claim"):
+        av.Watch(modelzoo.model("gpt_oss"))
+
+
+@pytest.mark.parametrize("case", ["mixtral", "gpt_oss"])
+def test_experts_in_another_kernel_are_the_same(case):
+    """The default kernel computes all experts at once; a report runs them one by one."""
+    model, ids = modelzoo.model(case), modelzoo.inputs(case, batch=1)
+    expected = av.inspect(model, ids, dtype="float32")
+    for kernel in ("grouped_mm", "batched_mm"):
+        model.set_experts_implementation(kernel)
+        found = av.inspect(model, ids, dtype="float32")
+        assert found.lengths == expected.lengths
+        assert model.config._experts_implementation == kernel  # the model itself is as it was
+
+
+def test_more_experts_than_there_are():
+    body = {"model_type": "mixtral", **modelzoo.CASES["mixtral"][1], "num_experts_per_tok": 6}
+    with pytest.raises(InputError, match="^model: got 6 of 5 experts a token in config.json"):
+        configuration.cleaned(body)
 
 
 def test_of_t5_the_encoder_alone_is_read(tmp_path):
