@@ -25,6 +25,25 @@ GROUPED = {**SMALL, "num_attention_heads": 6, "num_key_value_heads": 2}
 GPT2 = {"vocab_size": 23, "n_embd": 15, "n_head": 5, "n_layer": 2, "n_positions": 16}
 GPT2 |= {"bos_token_id": 1, "eos_token_id": 2}
 DISTIL = {"vocab_size": 23, "dim": 12, "n_layers": 2, "n_heads": 3, "hidden_dim": 17}
+BLOOM = {"vocab_size": 23, "hidden_size": 12, "n_layer": 2, "n_head": 3}
+FALCON = {
+    **{"vocab_size": 23, "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3},
+    **{"ffn_hidden_size": 17, "max_position_embeddings": 16},
+}
+SERIES = {**FALCON, "multi_query": False, "parallel_attn": False, "bias": True}
+NEW = {**FALCON, "num_attention_heads": 6, "num_kv_heads": 2, "new_decoder_architecture": True}
+T5 = {
+    **{"vocab_size": 23, "d_model": 12, "d_kv": 5, "d_ff": 17, "num_layers": 2, "num_heads": 3},
+    **{"relative_attention_num_buckets": 8, "relative_attention_max_distance": 6},
+}
+ROUTED = {"num_local_experts": 5, "num_experts_per_tok": 2}
+SINKS = {
+    **{**GROUPED, **ROUTED, "num_experts_per_tok": 3, "head_dim": 4, "sliding_window": 3},
+    "rope_parameters": {
+        **{"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4, "truncate": False},
+        "original_max_position_embeddings": 4,
+    },
+}
 PIXELS = {k: v for k, v in SMALL.items() if k not in ("vocab_size", "max_position_embeddings")}
 
 #: Name to (class of the configuration, its options).
@@ -65,6 +84,25 @@ CASES = {
         "AlbertConfig",
         {**SMALL, "embedding_size": 5, "num_hidden_layers": 4, "num_hidden_groups": 2},
     ),
+    "bloom": ("BloomConfig", BLOOM),
+    "bloom, stream normalized": (
+        "BloomConfig",
+        {**BLOOM, "apply_residual_connection_post_layernorm": True},
+    ),
+    "falcon": ("FalconConfig", FALCON),
+    "falcon, in series": ("FalconConfig", SERIES),
+    "falcon, alibi": ("FalconConfig", {**SERIES, "alibi": True}),
+    "falcon, grouped": ("FalconConfig", {**NEW, "bias": True}),
+    "falcon, grouped, one norm": ("FalconConfig", {**NEW, "num_ln_in_parallel_attn": 1}),
+    "mixtral": ("MixtralConfig", {**GROUPED, **ROUTED}),
+    "mixtral, one expert": (
+        "MixtralConfig",
+        {**SMALL, **ROUTED, "num_key_value_heads": 1, "num_experts_per_tok": 1},
+    ),
+    "gpt_oss": ("GptOssConfig", SINKS),
+    "gpt_oss, clamped": ("GptOssConfig", {**SINKS, "swiglu_limit": 0.5, "attention_bias": False}),
+    "t5": ("T5Config", T5),
+    "t5, gated": ("T5Config", {**T5, "feed_forward_proj": "gated-gelu"}),
     "vit": ("ViTConfig", {**PIXELS, "image_size": 8, "patch_size": 4}),
 }
 
@@ -112,7 +150,11 @@ def model(case: str, seed: int = 0, **changes):
     name, options = CASES[case]
     torch.manual_seed(seed)
     config = getattr(transformers, name)(**{**options, **changes})
-    return shaken(transformers.AutoModel.from_config(config), seed)
+    auto = "AutoModelForTextEncoding" if name == "T5Config" else "AutoModel"
+    made = shaken(getattr(transformers, auto).from_config(config), seed)
+    if hasattr(config, "num_local_experts"):
+        made.set_experts_implementation("eager")  # the others take no float64
+    return made
 
 
 def inputs(case: str, batch: int = 2, tokens: int = 7, seed: int = 0) -> torch.Tensor:
@@ -123,12 +165,30 @@ def inputs(case: str, batch: int = 2, tokens: int = 7, seed: int = 0) -> torch.T
     return torch.randint(3, 23, (batch, tokens), generator=generator)
 
 
+def single_norms(model) -> bool:
+    """Whether the norms compute in float32 whatever the model's dtype."""
+    return hasattr(model.config, "rms_norm_eps") or model.config.model_type == "t5"
+
+
+def visible(model):
+    """The model with the attention that shows its matrices.
+
+    Falcon's with ALiBi is left hidden: the visible one adds the bias twice.
+    """
+    if hasattr(model.config, "num_local_experts"):
+        model.set_experts_implementation("eager")
+    if model.config.model_type != "falcon":
+        model.set_attn_implementation("eager")
+    elif not model.config.alibi:
+        model.config._attn_implementation = "eager"
+    return model
+
+
 def reference(model, arguments, dtype):
     """The model's own output in ``dtype``, with the attention that shows its matrices."""
     import copy
 
-    own = copy.deepcopy(model).to(dtype)
-    own.set_attn_implementation("eager")
+    own = visible(copy.deepcopy(model).to(dtype))
     given = {k: v.to(dtype) if v.is_floating_point() else v for k, v in arguments.items()}
     with torch.no_grad():
         return own(**given).last_hidden_state

@@ -162,7 +162,7 @@ def test_float32_inside_is_seen_where_it_is(case):
         P = layer.heads.P
         single = bool((P == P.float().double()).all())
         assert layer.heads.softmax_unit == (SINGLE if single else HERE)
-        normed = hasattr(model.config, "rms_norm_eps")
+        normed = modelzoo.single_norms(model)
         assert layer.unit == (SINGLE if single or normed else HERE)
     assert found.layers, case
     for inputs, dtype in ((ids, "float64"), (ids, "float32")):

@@ -42,6 +42,10 @@ CASES = [
     ("roberta", CLASS, {"class": 1}),
     ("albert, groups", CLASS, {"class": 1}),
     ("vit", IMAGE, {"class": 1}),
+    ("bloom", LOGIT, DIFFERENCE),
+    ("falcon", LOGIT, OWN),
+    ("mixtral", LOGIT, DIFFERENCE),
+    ("gpt_oss, clamped", LOGIT, OWN),
 ]
 DEEP = {"num_hidden_layers": 3}
 
@@ -58,8 +62,7 @@ def headed(case: str, auto: str, seed: int = 0, **changes):
 
 def logits(model, ids) -> torch.Tensor:
     """The model's own logits in float64, without anything of this package."""
-    own = copy.deepcopy(model).double()
-    own.set_attn_implementation("eager")
+    own = modelzoo.visible(copy.deepcopy(model).double())
     given = ids.double() if ids.is_floating_point() else ids
     with torch.no_grad():
         return own(given).logits[0]

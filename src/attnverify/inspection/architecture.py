@@ -85,10 +85,13 @@ def rms_norm(module: Any) -> Norm:
 
 @dataclass(frozen=True)
 class Attention:
-    """Attention: ``module`` returns the matrices as its second output.
+    """Attention: ``module`` returns the matrices as its last output.
 
     scale: what scores are multiplied by; rotary: queries and keys are rotated by position, as the
-    module's argument ``position_embeddings`` says; norms: those of queries and keys, head by head.
+    module's argument ``position_embeddings`` says; norms: those of queries and keys, head by head;
+    bias: what is added to the scores, (1 or batch, heads, 1 or tokens, tokens), from the call of
+    the module (:class:`attnverify.inspection.record.Call`); sinks (heads,): one more score of each
+    row, whose weight goes to no token; half_angles: cosines and sines come once for each pair.
     """
 
     module: nn.Module
@@ -101,6 +104,9 @@ class Attention:
     scale: float
     rotary: bool = False
     norms: tuple[Norm, Norm] | None = None
+    bias: Callable[[Any], Tensor] | None = None
+    sinks: Tensor | None = None
+    half_angles: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,6 +122,34 @@ class MLP:
     gate: nn.Module | None = None
 
 
+def _second_and_third(call: Any) -> tuple[Tensor, Tensor]:
+    """Of the outputs of a router: logits, weights, numbers of experts."""
+    return call.outputs[1], call.outputs[2]
+
+
+@dataclass(frozen=True)
+class Experts:
+    """Routed experts: sum over the experts e chosen for a token of weight_e down_e(gates * up_e x).
+
+    module: whose output is seen; routed: from a call of the router the weights and numbers of the
+    chosen experts, (tokens, chosen). up, down: (experts, in, out), with biases (experts, out)
+    or None. gate: called once an expert, in order, with what the tokens that chose it give it;
+    held: from such a call what multiplies the entries of up's result and what is added, (rows,
+    width). Which experts are chosen, their weights and the gates are held fixed.
+    """
+
+    module: nn.Module
+    router: nn.Module
+    gate: nn.Module
+    up: tuple[Tensor, Tensor | None]
+    down: tuple[Tensor, Tensor | None]
+    held: Callable[[Any], tuple[Tensor, Tensor | float]]
+    routed: Callable[[Any], tuple[Tensor, Tensor]] = _second_and_third
+
+
+Body = Attention | MLP | Experts
+
+
 @dataclass(frozen=True)
 class Block:
     """input + what the branches give, each behind its norm; then the norms of ``after``.
@@ -123,7 +157,7 @@ class Block:
     total: where that sum is seen.
     """
 
-    branches: Sequence[tuple[Norm | None, Attention | MLP]]
+    branches: Sequence[tuple[Norm | None, Body]]
     total: Place
     after: Sequence[Norm] = ()
 
@@ -143,3 +177,26 @@ class Architecture:
     positions: int | None = None
     causal: bool = False
     tokens_first: bool = False
+
+
+Norms = tuple[nn.Module, nn.Module]  # of attention and MLP
+
+
+def norm_before(
+    layer: Any,
+    attention: Attention,
+    mlp: MLP | Experts,
+    norms: Norms,
+    norm: Callable[[Any], Norm] = layer_norm,
+) -> list[Block]:
+    """The blocks of a layer that normalizes the input of each branch."""
+    return [
+        Block([(norm(norms[0]), attention)], (norms[1], "input")),
+        Block([(norm(norms[1]), mlp)], (layer, "output")),
+    ]
+
+
+def rotated(config: Any) -> int | None:
+    """The largest number of tokens; none where the rotation is stretched to the text's length."""
+    dynamic = (config.rope_parameters or {}).get("rope_type") == "dynamic"
+    return None if dynamic else config.max_position_embeddings

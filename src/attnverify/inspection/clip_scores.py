@@ -26,7 +26,8 @@ def clip_scores(model: nn.Module, batch: Any, largest: float | int = 30.0) -> Te
     model, batch: as for :class:`attnverify.inspection.watch.Watch`, but all texts of the batch are
     used. The factor of a head is min(1, largest / (|q| |k| scale)) with its longest query and its
     longest key, and multiplies the weights and biases of its queries in place, layer after layer.
-    So the bound holds to rounding, with rotary positions, too. (A layer that comes back at other
+    So the bound holds to rounding, with rotary positions, too, and before a bias by distance
+    (ALiBi) is added. (A layer that comes back at other
     depths is scaled at each; its first scores may change afterwards.) Other tokens may have larger
     scores: call it again after every step.
 

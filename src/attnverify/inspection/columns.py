@@ -95,7 +95,7 @@ LAYERS = {
     "bound": Column(
         "sharp bound",
         "the most this factor can be, from the norms of the heads and the diameter; with "
-        "positions, masks or norms in the scores their sum, whatever the diameter",
+        "positions, masks or norms in the scores their sum, whatever the diameter; none with sinks",
         "modern.positions-layer",
         _WORST,
     ),
@@ -159,7 +159,7 @@ HEADS = {
     "entropy": Column(
         "entropy",
         "of the rows with two keys or more, over the logarithm of the number of keys, mean: 1 is "
-        "uniform",
+        "uniform; with a sink of rows over their sum",
         "entropy.spread",
         "how much a row carries: a uniform one may carry much through its values",
     ),

@@ -128,7 +128,9 @@ ROTATED = {
 }
 GROUPED = {**ROTATED, "num_key_value_heads": optional(HEADS)}
 LLAMA = {**GROUPED, "rms_norm_eps": EPSILON, "head_dim": optional(HEAD)}
+FIXED_BY_FALCON = ("hidden_act", "intermediate_size")
 WINDOW = {"sliding_window": optional(whole(2**31))}
+ROUTED = {"num_local_experts": whole(2**12), "num_experts_per_tok": whole(2**8)}
 QWEN = {
     **LLAMA,
     **WINDOW,
@@ -145,11 +147,24 @@ KEYS: dict[str, dict[str, Kind]] = {
         "inner_group_num": LAYERS,
     },
     "bert": ENCODER,
+    "bloom": {
+        **WORDS,
+        **{"hidden_size": WIDTH, "n_head": HEADS, "n_layer": LAYERS, "vocab_size": VOCABULARY},
+        **{"layer_norm_epsilon": EPSILON, "apply_residual_connection_post_layernorm": FLAG},
+        "slow_but_exact": only(False),
+    },
     "distilbert": {
         **WORDS,
         **{"dim": WIDTH, "n_heads": HEADS, "n_layers": LAYERS, "hidden_dim": INNER},
         **{"vocab_size": VOCABULARY, "max_position_embeddings": POSITIONS},
         "activation": ACTIVATION,
+    },
+    "falcon": {
+        **{name: kind for name, kind in ROTATED.items() if name not in FIXED_BY_FALCON},
+        **{"layer_norm_epsilon": EPSILON, "ffn_hidden_size": optional(INNER), "bias": FLAG},
+        **{"alibi": FLAG, "new_decoder_architecture": FLAG, "multi_query": FLAG},
+        **{"parallel_attn": FLAG, "num_kv_heads": optional(HEADS), "activation": ACTIVATION},
+        "num_ln_in_parallel_attn": optional(whole(2)),
     },
     "gpt2": {
         **WORDS,
@@ -164,8 +179,13 @@ KEYS: dict[str, dict[str, Kind]] = {
         **{"rotary_pct": number(0, 1), "rotary_emb_base": number(1, 1e12)},
         "partial_rotary_factor": number(0, 1),
     },
+    "gpt_oss": {
+        **{**QWEN, **ROUTED, "hidden_act": only("silu"), "attention_bias": FLAG},
+        **{"swiglu_alpha": number(0, 1e3), "swiglu_limit": number(0, 1e6)},
+    },
     "llama": {**LLAMA, "attention_bias": FLAG, "mlp_bias": FLAG},
     "mistral": {**LLAMA, **WINDOW},
+    "mixtral": {**LLAMA, **WINDOW, **ROUTED},
     "phi": {
         **GROUPED,
         **{"layer_norm_eps": EPSILON, "qk_layernorm": FLAG},
@@ -174,6 +194,15 @@ KEYS: dict[str, dict[str, Kind]] = {
     "qwen2": QWEN,
     "qwen3": {**QWEN, "attention_bias": FLAG},
     "roberta": ROBERTA,
+    "t5": {
+        **WORDS,
+        **{"d_model": WIDTH, "num_heads": HEADS, "num_layers": LAYERS, "d_ff": INNER},
+        **{"d_kv": HEAD, "vocab_size": VOCABULARY, "layer_norm_epsilon": EPSILON},
+        "feed_forward_proj": word(*ACTIVATIONS, *(f"gated-{name}" for name in ACTIVATIONS)),
+        "relative_attention_num_buckets": whole(2**12, 4),
+        "relative_attention_max_distance": whole(2**24),
+        "is_decoder": only(False),
+    },
     "vit": {
         **SIZES,
         **LABELS,
@@ -184,8 +213,19 @@ KEYS: dict[str, dict[str, Kind]] = {
 }
 #: What these sizes are called by a family that has its own names.
 NAMES = {
+    "bloom": {"heads": "n_head", "layers": "n_layer"},
     "gpt2": {"width": "n_embd", "heads": "n_head", "layers": "n_layer"},
     "distilbert": {"width": "dim", "heads": "n_heads", "layers": "n_layers"},
+    "t5": {"width": "d_model", "heads": "num_heads", "layers": "num_layers"},
+}
+#: Of which class a model without its head is, where it is not AutoModel.
+BARE = {"t5": "AutoModelForTextEncoding"}
+#: Other names under which a size may stand in config.json.
+ALSO = {
+    "bloom": {
+        **{"n_embed": "hidden_size", "num_attention_heads": "n_head"},
+        "num_hidden_layers": "n_layer",
+    },
 }
 USUAL = {
     "width": "hidden_size",
@@ -203,7 +243,7 @@ def cleaned(body: Any) -> dict[str, Any]:
         expected = "a folder without it: weights as numbers, and no other code than transformers'"
         require(not foreign or value is None, "model", given, expected)
     family = require_family(body.get("model_type"), "config.json")
-    kinds = KEYS[family]
+    kinds, body = KEYS[family], _renamed(body, ALSO.get(family, {}))
     for key, kind in kinds.items():
         if key in body:
             given = f"{key} {shown(body[key])} in config.json"
@@ -213,15 +253,32 @@ def cleaned(body: Any) -> dict[str, Any]:
     return {"model_type": family, **found}
 
 
+def _renamed(body: dict[str, Any], also: Mapping[str, str]) -> dict[str, Any]:
+    """The configuration with sizes under the names that their family has."""
+    for other, name in also.items():
+        if other in body:
+            given = f"{other} {shown(body[other])} and {name} {shown(body.get(name))}"
+            same = name not in body or body[name] == body[other]
+            require(same, "model", f"{given} in config.json", "one of them, or equal ones")
+            body = {**body, name: body[other]}
+    return body
+
+
 def _require_sizes(family: str, found: Mapping[str, Any]) -> None:
     """Sizes that must be stated, and that fit each other."""
     names = {**USUAL, **NAMES.get(family, {})}
-    for name in [*names.values(), *(["vocab_size"] if "vocab_size" in KEYS[family] else [])]:
+    others = ("vocab_size", "num_local_experts", "num_experts_per_tok")
+    for name in [*names.values(), *(name for name in others if name in KEYS[family])]:
         require(name in found, "model", f"no {name} in config.json", KEYS[family][name].words)
     width, heads, layers = (found[names[name]] for name in USUAL)
-    if found.get("head_dim") is None:
+    if found.get("head_dim") is None and "d_kv" not in KEYS[family]:
         _require_divides("the width", width, "heads", heads)
-    _require_divides("heads", heads, "key heads", found.get("num_key_value_heads") or heads)
+    key_heads = found.get("num_key_value_heads") or found.get("num_kv_heads") or heads
+    _require_divides("heads", heads, "key heads", key_heads)
+    if "num_local_experts" in KEYS[family]:
+        chosen, experts = found["num_experts_per_tok"], found["num_local_experts"]
+        given = f"{chosen} of {experts} experts a token in config.json"
+        require(chosen <= experts, "model", given, "not more than there are")
     groups, inner = found.get("num_hidden_groups", 1), found.get("inner_group_num", 1)
     given = f"{groups} groups of {inner} for {layers} layers in config.json"
     require(groups <= layers and layers * inner <= 512, "model", given, "at most 512 layers")

@@ -21,7 +21,7 @@ from attnverify.inspection.architecture import (
     Attention,
     Block,
     Linear,
-    Norm,
+    Norms,
     layer_norm,
     linear,
     linears,
@@ -29,24 +29,12 @@ from attnverify.inspection.architecture import (
     third,
     third_of_each,
 )
+from attnverify.inspection.architecture import norm_before as _norm_before
+from attnverify.inspection.architecture import rotated as _rotated
+from attnverify.inspection.families_biased import bloom, falcon, t5
+from attnverify.inspection.families_routed import gpt_oss, mixtral
 from attnverify.inspection.trace import double
 from attnverify.support.errors import InputError, require, shown
-
-Norms = tuple[nn.Module, nn.Module]  # of attention and MLP
-
-
-def _norm_before(
-    layer: Any,
-    attention: Attention,
-    mlp: MLP,
-    norms: Norms,
-    norm: Callable[[Any], Norm] = layer_norm,
-) -> list[Block]:
-    """The blocks of a layer that normalizes the input of each branch."""
-    return [
-        Block([(norm(norms[0]), attention)], (norms[1], "input")),
-        Block([(norm(norms[1]), mlp)], (layer, "output")),
-    ]
 
 
 def _norm_after(attention: Attention, mlp: MLP, norms: Norms) -> list[Block]:
@@ -73,12 +61,6 @@ def gpt2(model: Any) -> Architecture:
         return _norm_before(layer, attention, mlp, (layer.ln_1, layer.ln_2))
 
     return Architecture([*model.h], blocks, layer_norm(model.ln_f), c.n_positions, causal=True)
-
-
-def _rotated(config: Any) -> int | None:
-    """The largest number of tokens; none where the rotation is stretched to the text's length."""
-    dynamic = (config.rope_parameters or {}).get("rope_type") == "dynamic"
-    return None if dynamic else config.max_position_embeddings
 
 
 def llama(model: Any) -> Architecture:
@@ -207,15 +189,20 @@ def vit(model: Any) -> Architecture:
 FAMILIES: dict[str, Callable[[Any], Architecture]] = {
     "albert": albert,
     "bert": bert,
+    "bloom": bloom,
     "distilbert": distilbert,
+    "falcon": falcon,
     "gpt2": gpt2,
     "gpt_neox": gpt_neox,
+    "gpt_oss": gpt_oss,
     "llama": llama,
     "mistral": llama,
+    "mixtral": mixtral,
     "phi": phi,
     "qwen2": llama,
     "qwen3": llama,
     "roberta": bert,
+    "t5": t5,
     "vit": vit,
     "xlm-roberta": bert,
 }

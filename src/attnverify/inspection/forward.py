@@ -15,7 +15,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from attnverify.inspection.architecture import Architecture, Attention
+from attnverify.inspection.architecture import Architecture, Attention, Experts
 from attnverify.inspection.families import architecture_of
 from attnverify.inspection.inputs import Inputs
 from attnverify.inspection.reconstruction import ReconstructionError
@@ -98,6 +98,9 @@ class Subject:
             body for block in self.architecture.blocks(layers[0]) for _, body in block.branches
         ]
         heads = max(body.heads for body in bodies if isinstance(body, Attention))
+        experts = (body for body in bodies if isinstance(body, Experts))
+        many = (getattr(e.router, "top_k", 1) * e.down[0].shape[-2] for e in experts)
+        widest = max(widest, *many, 0)
         streams = 3 * (len(layers) + 3) + 8
         entries = 3 * weights + 16 * batch * heads * tokens**2 + streams * batch * tokens * widest
         entries += kept * (2 * weights + batch * heads * tokens**2 + 16 * batch * tokens * widest)
@@ -123,7 +126,7 @@ class Subject:
             number += 1
             with _fitting(number):
                 each(record.layer(number, record.of(layer).input, blocks(layer)))
-            record.calls.clear()
+            record.clear()
 
         final = self.architecture.final
         # Blocks hold weights in float64, so those of one layer are made at a time.
@@ -154,10 +157,15 @@ def _outside(whole: nn.Module | None, watched: Sequence[nn.Module]) -> list[nn.M
 def _make_visible(model: Any) -> None:
     """Ask for the implementation of attention that gives its matrices."""
     part: Any
+    config: Any = getattr(model, "config", None)
     for part in model.modules():
         if isinstance(part, nn.MultiheadAttention):
             part.register_forward_pre_hook(with_weights, with_kwargs=True)
             part.batch_first = True  # the same function; inputs are turned (Inputs)
+        if type(part).__name__ == "GptOssExperts":
+            vars(part)["_apply_gate"] = Method(cast(Any, part)._apply_gate)
+        if type(part).__name__ == "FalconAttention":
+            part.register_forward_pre_hook(_added_once, with_kwargs=True)
         if hasattr(part, "reorder_and_upcast_attn"):
             cast(
                 Any, part
@@ -165,11 +173,35 @@ def _make_visible(model: Any) -> None:
     if isinstance(model, nn.TransformerEncoder):
         model.use_nested_tensor = False
     choose = getattr(model, "set_attn_implementation", None)
-    if choose is not None:
+    one_by_one: Any = getattr(model, "set_experts_implementation", None)
+    if one_by_one is not None and getattr(config, "num_local_experts", 0):
+        one_by_one("eager")
+    if getattr(config, "model_type", None) == "falcon":
+        config._attn_implementation = "eager"  # the same modules; its setter does nothing
+    elif choose is not None:
         try:
             choose("eager")
         except ValueError as error:
             raise InputError(f"model: got no eager attention ({error}), expected it") from error
+
+
+class Method(nn.Module):
+    """A method in the place of itself, which hooks can look at."""
+
+    def __init__(self, method: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.forward = method
+
+
+def _added_once(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Take ALiBi out of Falcon's mask: with visible attention its module adds it once more.
+
+    A bias is 0 or above, what the mask hides is below.
+    """
+    if kwargs.get("alibi") is None:
+        return args, kwargs
+    mask = kwargs["attention_mask"]
+    return args, {**kwargs, "attention_mask": mask.where(mask < 0, 0.0)}
 
 
 def _with_own_keys(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:

@@ -32,6 +32,11 @@ SINGLE = (
     "the model computes its softmax or its norms in float32, though it runs in float64: tokens "
     "that differ by less than 2^10 units roundoff of float32 are taken as equal"
 )
+SUNK = (
+    "rows of attention add up to less than 1 (sinks): attention rollout, which multiplies rows "
+    "that add up to 1, is not compared, the sharp bound is not given, and an entropy is that of a "
+    "row over its sum"
+)
 Progress = Callable[[str, float], None]
 
 
@@ -162,6 +167,7 @@ class _Run:
         self.unit = unit_roundoff(next(subject.model.parameters()).dtype)
         self.rows: dict[str, list[dict[str, Any]]] = {"layers": [], "heads": []}
         self.sizes: dict[str, int] = {}
+        self.sunk = False
 
     def report(self) -> Report:
         first = 0 if self.number else self.depth // 2 if self.brief else self.depth
@@ -245,7 +251,8 @@ class _Run:
     def _notes(self) -> tuple[str, ...]:
         single = self.unit > unit_roundoff(next(self.subject.model.parameters()).dtype)
         brief = BRIEF if self.number is None else BRIEF_NUMBER
-        return (*self.subject.notes, *((SINGLE,) * single), *((brief,) * self.brief))
+        notes = (*self.subject.notes, *((SINGLE,) * single), *((brief,) * self.brief))
+        return (*notes, *((SUNK,) * self.sunk))
 
     def _layer(self, layer: Layer) -> None:
         if self.streams is None:
@@ -281,7 +288,9 @@ class _Run:
     def _start(self, layer: Layer) -> None:
         X, heads = layer.input, layer.heads
         self.streams = Streams.of(X, self.inputs.valid(*X.shape[:2]).to(X.device))
-        if not self.brief and fits(*X.shape[:2], masked=self.inputs.mask is not None):
+        self.sunk = heads.sinks is not None
+        rolled = not (self.brief or self.sunk)
+        if rolled and fits(*X.shape[:2], masked=self.inputs.mask is not None):
             self.rollout = Rollout.of(X)
         if not self.brief:
             self.patterns = Patterns.of(self.chosen, heads.count, self._valid()[0])

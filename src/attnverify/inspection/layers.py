@@ -23,6 +23,8 @@ Row = dict[str, Any]
 RESOLVED = 2**10
 MASKED = "some attention weights are zero (a mask, or underflow)"
 ROTATED = "positions are in the scores (rotary)"
+BIASED = "positions are in the scores (a bias)"
+SUNK = "rows of attention add up to less than 1 (a sink)"
 NORMED = "queries and keys are normalized"
 
 
@@ -65,7 +67,9 @@ def unmet(heads: Heads, text: int, keep: Tensor) -> str | None:
     failed = {
         MASKED: not bool((P > 0).all()),
         ROTATED: heads.rotation is not None,
+        BIASED: heads.bias is not None,
         NORMED: heads.norms is not None,
+        SUNK: heads.sinks is not None,
     }
     return "; ".join(reason for reason, fails in failed.items() if fails) or None
 
@@ -74,7 +78,8 @@ def any_attention(v: Tensor) -> float:
     """sum_h v_h, what attention multiplies the diameter by at most, with any mask and any scores.
 
     Rows of P_h differ by at most 1 in total variation: claim modern.positions-layer for scores
-    without limits, and masked ones are limits of those.
+    without limits, and masked ones are limits of those. Not with sinks: rows of different sums move
+    tokens that are all alike.
     """
     return float(v.sum())
 
@@ -95,7 +100,7 @@ def _row(
         "diameter": size,
         "attention_diameter": out,
         "factor": out / size if apart else None,
-        "bound": any_attention(v),
+        "bound": any_attention(v) if layer.heads.sinks is None else None,
         "threshold": None,
         "over_threshold": None,
         "why_no_threshold": reason,
@@ -144,6 +149,7 @@ def _nearest(X: Tensor, unit: float) -> Row:
     return {"nearest": [i + 1, k + 1], "nearest_distance": share}
 
 
+NONE = torch.finfo(torch.float64).tiny  # of a row whose sink takes all
 FAR = 2.0**10  # a spread beyond what float64 resolves: a weight that underflows; the floor is 0
 
 
@@ -191,19 +197,22 @@ def attention(heads: Heads, valid: Tensor) -> dict[str, Tensor]:
     """Entropy, its floor, and where attention goes, (heads,): means over rows with two keys.
 
     The keys of a row are the tokens that some head gives weight to: what a mask or a window hides
-    no head sees, and a weight that underflows in one head alone is one of zero.
+    no head sees, and a weight that underflows in one head alone is one of zero. Entropy is that of
+    a row over its sum, which is less than 1 with a sink.
     """
-    found = [_attention_of(heads.P[t][:, keep][:, :, keep]) for t, keep in enumerate(valid)]
+    sunk = heads.sinks is not None
+    found = [_attention_of(heads.P[t][:, keep][:, :, keep], sunk) for t, keep in enumerate(valid)]
     joined = {name: torch.cat([each[name] for each in found], -1) for name in found[0]}
     return {name: value.nanmean(-1) for name, value in joined.items()}
 
 
-def _attention_of(P: Tensor) -> dict[str, Tensor]:
+def _attention_of(P: Tensor, sunk: bool) -> dict[str, Tensor]:
     """For every head and token of one text, P (heads, tokens, tokens); nan for rows of one key."""
     seen = (P > 0).any(0)
     keys = seen.sum(-1)
-    logs = torch.where(P > 0, P, 1.0).log()
-    entropy = -(P * logs).sum(-1)
+    Q = P / P.sum(-1, keepdim=True).clamp_min(NONE) if sunk else P
+    logs = torch.where(Q > 0, Q, 1.0).log()
+    entropy = -(Q * logs).sum(-1)
     D = P.amax(-1).log() - torch.where(seen, P, torch.inf).amin(-1).log()
     D = D.clamp_max(FAR)
     most = keys.double().log()
@@ -222,18 +231,19 @@ def _attention_of(P: Tensor) -> dict[str, Tensor]:
 def parts(layer: Layer, valid: Tensor, unit: float) -> dict[str, Tensor]:
     """What each head adds to the attention's output, tokens' mean removed, (heads,).
 
-    part: its projection on the whole, over the whole's square (all heads add up to 1 where rows of
-    attention add up to 1); moves: its norm over that of the whole. nan where the whole has equal
-    tokens, up to rounding.
+    part: its projection on the whole, over the whole's square (all heads add up to 1: biases of
+    values are the same for all tokens, and count where rows of attention do not add up to 1);
+    moves: its norm over that of the whole. nan where the whole has equal tokens, up to rounding.
     """
     heads, whole = layer.heads, attention_output(layer)
+    bias = heads.W_V.new_zeros(heads.count) if heads.b_V is None else heads.b_V
     inner, square, total, kept = [], [], 0.0, 0.0
     for text, keep in enumerate(valid):
         X, out = heads.input[text][keep], norms.mean_centered(whole[text][keep])
         P = heads.P[text][:, keep][:, :, keep]
         own = [
-            norms.mean_centered(p @ (X @ V) @ W)
-            for p, V, W in zip(P, heads.W_V, heads.W_O, strict=True)
+            norms.mean_centered(p @ (X @ V + b) @ W)
+            for p, V, b, W in zip(P, heads.W_V, bias, heads.W_O, strict=True)
         ]
         inner.append(torch.stack([(each * out).sum() for each in own]))
         square.append(torch.stack([each.square().sum() for each in own]))

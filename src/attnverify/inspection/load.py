@@ -157,7 +157,7 @@ CONVERT = (
 UNUSED = re.compile(
     r"((bert|roberta|albert|distilbert|vit|model|transformer|gpt_neox)\.)?"
     r"(lm_head|cls|pooler|classifier|score|qa_outputs|embed_out|vocab_(transform|layer_norm|projector)"
-    r"|predictions|pre_classifier|sop_classifier)\..+"
+    r"|predictions|pre_classifier|sop_classifier)\..+|decoder\.(block|final_\w+|embed_tokens)\..+"
     r"|(.+\.)?(position_ids|masked_bias|attn\.bias|attention\.bias|rotary_emb\.inv_freq)"
 )
 #: Those of the heads that give a logit or a class, which a model with such a head must explain.
@@ -222,7 +222,7 @@ class Folder:
     @cached_property
     def skeleton(self) -> nn.Module:
         """The model that config.json describes, without numbers and without its head."""
-        return self._skeleton("AutoModel")
+        return self._skeleton(configuration.BARE.get(self.config["model_type"], "AutoModel"))
 
     def _skeleton(self, auto: str) -> nn.Module:
         transformers = import_transformers()
@@ -238,7 +238,9 @@ class Folder:
 
     def _with_head(self, kind: str) -> Any:
         """The skeleton with the head that gives a logit or a class."""
-        vision = self.config["model_type"] == "vit"
+        vision, bare = (self.config["model_type"] == name for name in ("vit", "t5"))
+        given = "a head for the encoder of T5, which has none"
+        require(not bare, "scalar", given, "a coordinate")
         if kind == "class":
             return self._skeleton(f"AutoModelFor{'Image' if vision else 'Sequence'}Classification")
         require(not vision, "scalar", "a logit of a token for a vision model", "a class")
@@ -321,8 +323,7 @@ class Folder:
         if not getattr(config, "tie_word_embeddings", False):
             return
         heads = [n for n in tensors if n.endswith(("lm_head.weight", "predictions.decoder.weight"))]
-        inner = ("wte.weight", "embed_tokens.weight", "embed_in.weight")
-        inner += ("embeddings.word_embeddings.weight",)
+        inner = ("wte.weight", "embed_tokens.weight", "embed_in.weight", "word_embeddings.weight")
         for name in heads:
             for other in (n for n in tensors if n.endswith(inner)):
                 head, table = tensors[name], tensors[other]
@@ -481,9 +482,8 @@ def _require_all(path: Path, told: dict[str, Any], head: str, kind: str) -> None
     """
     lacking = sorted(map(str, told["missing_keys"])) if head else []
     without = f"no {lacking[:1]} in {path}" if lacking else ""
-    require(
-        not lacking, "scalar", without, f"the weights of {kind}'s head; a coordinate needs none"
-    )
+    weights = f"the weights of {kind}'s head; a coordinate needs none"
+    require(not lacking, "scalar", without, weights)
 
     def needed(names: Any) -> list[str]:
         return sorted(str(n) for n in names if not UNUSED.fullmatch(str(n)))

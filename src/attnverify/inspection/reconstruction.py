@@ -29,12 +29,15 @@ Queries and keys. The sums over paths do not see what attention is computed from
 computed again, with rotations and norms of queries and keys, and their softmax is compared with the
 model's own matrices where these are positive. Let s be the scores, a the same in absolute values
 all along, and m the roundings of one score: those of a query and of a key (width + 1, and the
-norm), three of each rotation, key_width of the product, two for scale and mask. The model's scores
-are off by at most g = gamma_m(u) a. The softmax is taken in float32 by some models, so with the
-coarser unit w of the two: converting a score and subtracting the largest move the exponent by at
-most 4 w a in a row, and exponential (4 units), sum of n terms and quotient change a probability by
-a factor within gamma_{n+6}(w). With the largest a of the row, the logarithm of a probability is
-off by at most
+norm), three of each rotation, key_width of the product, two for scale and mask. A bias that is
+added to the scores (ALiBi, relative positions) is taken as the model computed it; it counts in a,
+and has two roundings more, of its scale and of the sum. A sink, one more score of a row whose
+weight goes to no token, is a number of the model without roundings: it counts in a, and as a term
+of the sum (n + 1 in place of n). The model's scores are off by at most g = gamma_m(u) a. The
+softmax is taken in float32 by some models, so with the coarser unit w of the two: converting a
+score and subtracting the largest move the exponent by at most 4 w a in a row, and exponential (4
+units), sum of n terms and quotient change a probability by a factor within gamma_{n+6}(w). With the
+largest a of the row, the logarithm of a probability is off by at most
 
     E = 2 g + 4 w a + gamma_{n+6}(w),
 
@@ -118,11 +121,16 @@ def check_scores(heads: Heads, valid: Tensor, place: str) -> Check:
     """
     own, absolute, roundings = scores(heads)
     unseen = ~((heads.P > 0) & valid[:, None, :, None])
-    expected = torch.softmax(own.masked_fill_(unseen, -torch.inf), -1).nan_to_num_(0.0)
-    largest = absolute.masked_fill_(unseen, 0.0).amax(-1, keepdim=True)
+    own, largest = own.masked_fill_(unseen, -torch.inf), absolute.masked_fill_(unseen, 0.0)
+    largest, terms = largest.amax(-1, keepdim=True), float(heads.P.shape[-1])
+    if heads.sinks is not None:
+        sinks, terms = heads.sinks[:, None, None], terms + 1
+        largest = largest.maximum(sinks.abs())
+        own = torch.cat([own, sinks.expand(*own.shape[:-1], 1)], -1)
+    expected = torch.softmax(own, -1).nan_to_num_(0.0)[..., : heads.P.shape[-1]]
     unit = max(heads.unit, SINGLE)
     E = 2 * gamma(roundings, heads.unit) * largest + 4 * unit * largest
-    E = E + gamma(heads.P.shape[-1] + 6.0, unit)
+    E = E + gamma(terms + 6.0, unit)
     error = (heads.P - expected).masked_fill_(unseen, 0.0)
     bound = expected.mul_(torch.expm1(E)).add_(NORMAL).mul_(2)
     return compared(place, error, bound, heads.P)
@@ -136,6 +144,9 @@ def scores(heads: Heads) -> tuple[Tensor, Tensor, Tensor]:
     roundings = m_q + m_k + q.shape[-1] + 8.0
     scale = heads.scale
     own, absolute = (q @ k.mT).mul_(scale), (q_size @ k_size.mT).mul_(scale)
+    if heads.bias is not None:
+        own, absolute = own.add_(heads.bias), absolute.add_(heads.bias.abs())
+        roundings = roundings + 2.0
     return own, absolute, torch.as_tensor(roundings)
 
 

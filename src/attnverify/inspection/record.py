@@ -21,7 +21,7 @@ from attnverify.inspection.trace import (
     rounded_to,
     unit_roundoff,
 )
-from attnverify.mathematics.maps import Dense, Gate, Map, Mix, Norm
+from attnverify.mathematics.maps import Chosen, Dense, Gate, Map, Mix, Norm, Weighted
 from attnverify.support.errors import InputError, require
 
 HIDDEN = (
@@ -32,11 +32,15 @@ HIDDEN = (
 
 @dataclass(frozen=True)
 class Call:
-    """First input and all outputs of one call of a module; rotation: cosines and sines, if any."""
+    """First input and all outputs of one call of a module.
+
+    rotation: cosines and sines, alibi: the bias by distance, as its arguments have them.
+    """
 
     input: Tensor
     outputs: Sequence[Any]
     rotation: tuple[Tensor, Tensor] | None = None
+    alibi: Tensor | None = None
 
 
 Calls = Sequence[tuple[nn.Module, Call]]
@@ -47,12 +51,22 @@ class Record:
     """The calls of a layer's modules since the last layer ended."""
 
     calls: dict[int, Call] = field(default_factory=dict)
+    every: dict[int, list[Call]] = field(default_factory=dict)
 
     def note(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         """A forward hook (``with_kwargs=True``) of every module that a trace looks at."""
         first = args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values()), None))
+        if isinstance(module, nn.Linear):
+            output = output.clone()  # Falcon adds to it in place
         outputs = output if isinstance(output, tuple) else (output,)
-        self.calls[id(module)] = Call(first, outputs, kwargs.get("position_embeddings"))
+        given = kwargs.get("position_embeddings"), kwargs.get("alibi")
+        self.calls[id(module)] = call = Call(first, outputs, *given)
+        self.every.setdefault(id(module), []).append(call)
+
+    def clear(self) -> None:
+        """Forget all calls."""
+        self.calls.clear()
+        self.every.clear()
 
     def of(self, module: nn.Module) -> Call:
         name = type(module).__name__
@@ -98,7 +112,12 @@ class Record:
 
     def _branch(self, norm: named.Norm | None, body: Any, x: Tensor) -> Branch:
         steps = self._norms([norm] if norm else [], x)
-        parts = self._attention(body) if isinstance(body, named.Attention) else self._mlp(body)
+        if isinstance(body, named.Attention):
+            parts = self._attention(body)
+        elif isinstance(body, named.Experts):
+            parts = self._experts(body, x.shape)
+        else:
+            parts = self._mlp(body)
         waiting: list[Map] = []
         for name, map, seen in parts:
             waiting.append(map)
@@ -135,7 +154,7 @@ class Record:
     def matrices(self, body: named.Attention) -> Tensor:
         """The attention matrices of a layer, (batch, heads, tokens, tokens), float64."""
         outputs = self.of(body.module).outputs
-        P = outputs[1] if len(outputs) > 1 else None
+        P = outputs[-1] if len(outputs) > 1 else None
         if not isinstance(P, Tensor):
             raise InputError(HIDDEN.format(type(body.module).__name__))
         shape, heads = tuple(P.shape), body.heads
@@ -159,7 +178,13 @@ class Record:
                 f"model: got {type(body.module).__name__} without position_embeddings, "
                 "expected cosines and sines there"
             )
-        return double(rotation[0]), double(rotation[1])
+        cos, sin = (double(part) for part in rotation[:2])
+        if body.half_angles:
+            cos, sin = (torch.cat([part, part], -1) for part in (cos, sin))
+        return cos, sin
+
+    def _bias(self, body: named.Attention) -> Tensor | None:
+        return None if body.bias is None else double(body.bias(self.of(body.module)))
 
     def _mlp(self, body: named.MLP) -> list[tuple[str, Map, Tensor | None]]:
         if body.up.module is None or body.down.module is None:
@@ -175,10 +200,33 @@ class Record:
             ("MLP, down", _dense(body.down), down.outputs[0]),
         ]
 
+    def _experts(
+        self, body: named.Experts, shape: torch.Size
+    ) -> list[tuple[str, Map, Tensor | None]]:
+        """One step of four maps; shape: of the input, (batch, tokens, width)."""
+        weights, chosen = body.routed(self.of(body.router))
+        hit, calls = chosen.unique().tolist(), self.every.get(id(body.gate), [])
+        given = f"experts of which {len(hit)} are chosen and {len(calls)} were called"
+        require(len(hit) == len(calls), "model", given, "experts that are called one by one")
+        gates = double(weights).new_zeros(2, *chosen.shape, body.down[0].shape[-2])
+        for expert, call in zip(hit, calls, strict=True):
+            slot, token = torch.where(chosen.mT == expert)
+            for part, found in zip(gates, body.held(call), strict=True):
+                part[token, slot] = torch.as_tensor(found).to(part)
+        factors, shift = (part.reshape(*shape[:2], -1) for part in gates)
+        numbers = chosen.reshape(*shape[:2], -1)
+        seen = self.of(body.module).outputs[0].reshape(shape)
+        return [
+            ("", Chosen(*body.up, numbers), None),
+            ("", Gate(factors, shift, roundings=3.0), None),
+            ("", Chosen(*body.down, numbers, apart=True), None),
+            ("MLP, experts", Weighted(double(weights).reshape(numbers.shape)), seen),
+        ]
+
     def _heads(self, body: named.Attention, x: Tensor) -> Heads:
         Q = _per_head(body.query, body.heads, body.heads)
         K, V = (_per_head(part, body.heads, body.key_heads) for part in (body.key, body.value))
-        out = body.output.weight
+        out, P = body.output.weight, self.of(body.module).outputs[-1]
         return Heads(
             input=x,
             P=self.matrices(body),
@@ -190,10 +238,13 @@ class Record:
             W_O=out.reshape(body.heads, -1, out.shape[-1]),
             key_heads=body.key_heads,
             scale=body.scale,
-            unit=unit_roundoff(self.of(body.module).outputs[1].dtype),
-            softmax_unit=rounded_to(self.of(body.module).outputs[1]),
+            unit=unit_roundoff(P.dtype),
+            softmax_unit=rounded_to(P),
             rotation=self._rotation(body),
             norms=(_head_norm(body.norms[0]), _head_norm(body.norms[1])) if body.norms else None,
+            bias=self._bias(body),
+            sinks=body.sinks,
+            b_V=None if body.sinks is None else V[1],
         )
 
 
@@ -237,6 +288,8 @@ def places(blocks: Sequence[named.Block]) -> list[nn.Module]:
             found += [norm.module] if norm else []
             if isinstance(body, named.Attention):
                 found += [body.module, body.value.module, body.output.module]
+            elif isinstance(body, named.Experts):
+                found += [body.module, body.router, body.gate]
             else:
                 found += [body.up.module, body.down.module, body.gate]
     return list({id(module): module for module in found if module is not None}.values())

@@ -52,7 +52,7 @@ from torch import Tensor
 from attnverify.inspection.reconstruction import HERE, Check, compared, underflow
 from attnverify.inspection.trace import Block, Branch, Layer, Step, gamma
 from attnverify.mathematics import paths
-from attnverify.mathematics.maps import Dense, Gate, Map, Mix, Norm
+from attnverify.mathematics.maps import Chosen, Dense, Map, Mix, Norm
 
 Row = dict[str, Any]
 END = "end"  # the final norm and the head, in the place of a layer
@@ -290,12 +290,13 @@ def _roundings(of: Map, x: Tensor) -> float:
     """Of the map at x or of its transpose, whichever has more, s of a norm taken as it is."""
     if isinstance(of, Dense):
         return max(of.weight.shape) + 1.0
+    if isinstance(of, Chosen):
+        return of.turned
     if isinstance(of, Mix):
         return float(of.P.shape[-1] * of.P.shape[1] // of.key_heads)
     if isinstance(of, Norm):
         return x.shape[-1] + 8.0
-    assert isinstance(of, Gate)
-    return 2.0
+    return of.roundings
 
 
 @dataclass(frozen=True)

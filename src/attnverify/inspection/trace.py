@@ -138,9 +138,12 @@ class Heads:
     b_K (heads, key_width), W_V (heads, width, value_width), W_O (heads, value_width, width); heads
     that share keys and values have equal ones. scale: what the scores are multiplied by. rotation:
     cosines and sines (batch, tokens, rotated part of key_width) by which queries and keys are
-    rotated, if they are; norms: of queries and of keys. unit: the model's unit roundoff;
-    softmax_unit: the one that P was rounded to, which is coarser where the softmax of a float64
-    model is taken in float32.
+    rotated, if they are; norms: of queries and of keys; bias (1 or batch, heads, 1 or tokens,
+    tokens): what is added to the scores. sinks (heads,): one more score of each row, whose weight
+    goes to no token, so that rows of P add up to less than 1; b_V (heads, value_width), where they
+    do. unit: the model's unit roundoff; softmax_unit: the one
+    that P was rounded to, which is coarser where the softmax of a float64 model is taken in
+    float32.
     """
 
     input: Tensor
@@ -157,6 +160,9 @@ class Heads:
     softmax_unit: float
     rotation: tuple[Tensor, Tensor] | None = None
     norms: tuple[HeadNorm, HeadNorm] | None = None
+    bias: Tensor | None = None
+    sinks: Tensor | None = None
+    b_V: Tensor | None = None
 
     @property
     def count(self) -> int:

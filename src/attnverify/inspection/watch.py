@@ -139,6 +139,8 @@ class Watch:
         self.every, self.tokens, self.writer = every, tokens, writer
         architecture = architecture_of(self.model)
         attention = attention_of(architecture)
+        given = "attention with sinks, for which claim training.covariance has no gauge"
+        require(all(each.sinks is None for each in attention), "model", given, "it without")
         self._turned, self._layers = architecture.tokens_first, len(architecture.layers)
         self._modules = [each.module for each in attention]  # and no copies of weights
         self._heads = [each.heads for each in attention]
@@ -314,7 +316,7 @@ def run_still(
             before(module, tokens(args, kwargs))
 
     def last(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        P = output[1] if isinstance(output, tuple) and len(output) > 1 else None
+        P = output[-1] if isinstance(output, tuple) and len(output) > 1 else None
         if after:
             after(module, tokens(args, kwargs), P if isinstance(P, Tensor) else None)
 

@@ -104,6 +104,9 @@ def _layers(rows: list[dict[str, Any]]) -> Iterator[str]:
     for reason in dict.fromkeys(row["why_no_threshold"] for row in rows):
         if reason is not None:
             where = [row for row in rows if row["why_no_threshold"] == reason]
+            if where[0]["bound"] is None:
+                yield f"No threshold and no bound at {len(where)} inputs of layers: {reason}."
+                continue
             most = max(where, key=lambda row: row["bound"])
             yield (
                 f"No threshold at {len(where)} inputs of layers: {reason}. There attention "

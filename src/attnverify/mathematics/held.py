@@ -17,7 +17,7 @@ from torch import Tensor
 
 from attnverify.mathematics.attention import SelfAttentionNetwork
 from attnverify.mathematics.frozen import GATES
-from attnverify.mathematics.maps import Dense, Gate, Map, Mix, Norm
+from attnverify.mathematics.maps import Chosen, Dense, Gate, Map, Mix, Norm, Weighted
 from attnverify.support.errors import InputError, require
 
 Row = Sequence[Map]
@@ -30,7 +30,12 @@ def count(maps: Iterable[Map]) -> int:
     The entries of a held map are what they are, so those of a norm are the mean's, in either
     direction, and eight more.
     """
-    sizes = {Dense: lambda map: sum(map.weight.shape), Norm: lambda map: map.width + 8}
+    sizes = {
+        Dense: lambda map: sum(map.weight.shape),
+        Norm: lambda map: map.width + 8,
+        Chosen: lambda map: int(map.roundings + map.turned),
+        Weighted: lambda map: int(map.roundings),
+    }
     return sum(sizes.get(type(map), lambda map: 2)(map) for map in maps)
 
 
@@ -60,8 +65,10 @@ def entries(maps: Row) -> list[Tensor]:
     found: list[Tensor] = []
     for map in maps:
         match map:
-            case Dense():
+            case Dense() | Chosen():
                 found.append(map.weight)
+            case Weighted():
+                found.append(map.weights)
             case Gate():
                 found.append(map.factors)
             case Norm():

@@ -15,8 +15,10 @@ arrays have none, or have one text: arrays of one text fit streams (..., tokens,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 Shift = Tensor | float
@@ -93,10 +95,12 @@ class Mix:
 
 @dataclass(frozen=True)
 class Gate:
-    """The map y -> y times fixed factors (batch, tokens, width); one rounding is in the factor."""
+    """The map y -> y times fixed factors (batch, tokens, width) [+ shift]; one rounding is in the
+    factor, and one more in a sum with a shift.
+    """
 
     factors: Tensor
-    shift: float = 0.0
+    shift: Shift = 0.0
     roundings: float = 2.0
 
     def linear(self, y: Tensor) -> Tensor:
@@ -107,6 +111,78 @@ class Gate:
 
     def absolute(self, y: Tensor) -> Tensor:
         return y * self.factors.abs()
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Every token's own maps: y -> (y W_e + b_e for the k experts e chosen for it, side by side).
+
+    weight (experts, in, out), bias (experts, out) or None; chosen (batch, tokens, k), different
+    numbers for each token. y has width in, or k * in with ``apart``, where expert i of the token
+    gets part i. Roundings as of :class:`Dense`.
+    """
+
+    weight: Tensor
+    bias: Tensor | None
+    chosen: Tensor
+    apart: bool = False
+
+    @property
+    def shift(self) -> Shift:
+        return 0.0 if self.bias is None else self.bias[self.chosen].flatten(-2)
+
+    @property
+    def roundings(self) -> float:
+        return self.weight.shape[-2] + 1.0
+
+    @property
+    def turned(self) -> float:
+        """Roundings of the map or of its transpose, whichever has more."""
+        each = 1 if self.apart else self.chosen.shape[-1]
+        return max(self.weight.shape[-2], each * self.weight.shape[-1]) + 1.0
+
+    def linear(self, y: Tensor) -> Tensor:
+        return self._each(y, self.weight.shape[-1], lambda x, e: x @ self.weight[e])
+
+    def absolute(self, y: Tensor) -> Tensor:
+        return self._each(y, self.weight.shape[-1], lambda x, e: x @ self.weight[e].abs())
+
+    def transposed(self, g: Tensor) -> Tensor:
+        back = replace(self, apart=True)
+        parts = back._each(g, self.weight.shape[-2], lambda x, e: x @ self.weight[e].mT)
+        return parts if self.apart else parts.unflatten(-1, (self.chosen.shape[-1], -1)).sum(-2)
+
+    def _each(self, y: Tensor, width: int, map: Callable[[Tensor, int], Tensor]) -> Tensor:
+        k = self.chosen.shape[-1]
+        chosen, inputs = self.chosen.reshape(-1, k), k if self.apart else 1
+        parts = y.reshape(-1, len(chosen), inputs, y.shape[-1] // inputs)
+        found = y.new_zeros(len(parts), len(chosen), k, width)
+        for expert in chosen.unique().tolist():
+            token, slot = torch.where(chosen == expert)
+            found[:, token, slot] = map(parts[:, token, slot % inputs], expert)
+        return found.reshape(*y.shape[:-1], k * width)
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """The sum of k parts of a token, side by side, with weights >= 0 (batch, tokens, k)."""
+
+    weights: Tensor
+    shift: float = 0.0
+
+    @property
+    def roundings(self) -> float:
+        return self.weights.shape[-1] + 1.0
+
+    def linear(self, y: Tensor) -> Tensor:
+        k = self.weights.shape[-1]
+        return (y.unflatten(-1, (k, -1)) * self.weights[..., None]).sum(-2)
+
+    def transposed(self, g: Tensor) -> Tensor:
+        return (g[..., None, :] * self.weights[..., None]).flatten(-2)
+
+    def absolute(self, y: Tensor) -> Tensor:
+        return self.linear(y)
 
 
 @dataclass(frozen=True)
@@ -162,4 +238,4 @@ class Norm:
         return y / self.s * abs(self.scale)
 
 
-Map = Dense | Mix | Gate | Norm
+Map = Dense | Mix | Gate | Norm | Chosen | Weighted
