@@ -34,14 +34,15 @@ added to the scores (ALiBi, relative positions) is taken as the model computed i
 and has two roundings more, of its scale and of the sum. A sink, one more score of a row whose
 weight goes to no token, is a number of the model without roundings: it counts in a, and as a term
 of the sum (n + 1 in place of n). The model's scores are off by at most g = gamma_m(u) a. The
-softmax is taken in float32 by some models, so with the coarser unit w of the two: converting a
-score and subtracting the largest move the exponent by at most 4 w a in a row, and exponential (4
-units), sum of n terms and quotient change a probability by a factor within gamma_{n+6}(w). With the
-largest a of the row, the logarithm of a probability is off by at most
+softmax is taken in float32 by some models, so with the coarser unit w of the two. Converting a
+score moves an exponent by at most w a, and rounding its difference to the largest one by 2 w a; the
+terms of the row's sum are off by as much, so that a quotient moves by 6 w a. Exponential (4 units),
+sum of n terms and quotient change a probability by a factor within gamma_{n+6}(w). With the largest
+a of the row, the logarithm of a probability is off by at most
 
-    E = 2 g + 4 w a + gamma_{n+6}(w),
+    E = 2 g + 6 w a + gamma_{n+6}(w),
 
-the row's normalization counted by the factor 2, and a probability p by p (e^E - 1). What is
+the sum counted by the factor 2 of g as well, and a probability p by p (e^E - 1). What is
 computed here is as accurate, in float64, so all is taken twice. Norms of queries and keys may be
 taken in float32: their roundings count as that many of the finer unit. Probabilities below the
 normal range of float32 may be any number there; those that vanish count for nothing in the sum.
@@ -129,7 +130,7 @@ def check_scores(heads: Heads, valid: Tensor, place: str) -> Check:
         own = torch.cat([own, sinks.expand(*own.shape[:-1], 1)], -1)
     expected = torch.softmax(own, -1).nan_to_num_(0.0)[..., : heads.P.shape[-1]]
     unit = max(heads.unit, SINGLE)
-    E = 2 * gamma(roundings, heads.unit) * largest + 4 * unit * largest
+    E = 2 * gamma(roundings, heads.unit) * largest + 6 * unit * largest
     E = E + gamma(terms + 6.0, unit)
     error = (heads.P - expected).masked_fill_(unseen, 0.0)
     bound = expected.mul_(torch.expm1(E)).add_(NORMAL).mul_(2)
