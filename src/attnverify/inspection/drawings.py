@@ -206,10 +206,8 @@ def threads(title: str, rows: Sequence[dict[str, Any]], heads: int) -> str:
     """
     places, largest = _places(len(rows[0]["heads"])), abs(rows[0]["value"]) or 1.0
     step = (HEIGHT - BOTTOM - TOP - 16) / heads
-    base, every = HEIGHT - BOTTOM - 8, math.ceil(18 / step)
-    parts = [
-        _text(LEFT - 6, base - step * h + 4, str(h), "end") for h in range(0, heads + 1, every)
-    ]
+    base, shown = HEIGHT - BOTTOM - 8, range(0, heads + 1, math.ceil(18 / step))
+    parts = [_text(LEFT - 6, base - step * h + 4, str(h), "end") for h in shown]
     parts += _labels([str(i + 1) for i in range(len(places))], places)
     parts.append(_text((LEFT + WIDTH) / 2, HEIGHT - 4, "layer; up: head, 0 for none"))
     for number, row in reversed([*enumerate(rows)]):

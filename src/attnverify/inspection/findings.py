@@ -75,12 +75,11 @@ class Findings:
             for table, each in TABLES.items()
         }
         found = {**asdict(self), "columns": columns}
-        absent = (
-            "scalar" if self.scalar is None else "scalar_paths" if not self.scalar_paths else None
-        )
-        for part in (found, columns) if absent else ():
-            for name in [name for name in part if name.startswith(absent)]:
-                del part[name]
+        absent = "scalar" if self.scalar is None else "scalar_paths"
+        if not self.scalar_paths:
+            for part in (found, columns):
+                for name in [name for name in part if name.startswith(absent)]:
+                    del part[name]
         made = {"attnverify": environment.versions()["attnverify"], **environment.versions()}
         return {"format": FORMAT, "environment": made, **found}
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from attnverify.inspection.scalar import Number, Row
 from attnverify.inspection.trace import Layer, Step, Trace
 from attnverify.mathematics.held import Held, back
-from attnverify.mathematics.largest_paths import COLUMNS, PRECISE, LargestPaths, largest
+from attnverify.mathematics.largest_paths import COLUMNS, PRECISE, LargestPaths, Path, largest
 from attnverify.support.errors import InputError, require
 from attnverify.support.memory import require_bytes
 
@@ -116,7 +116,7 @@ def _with_head(layers: Sequence[Layer], final: Sequence[Step], number: Number) -
 
 def _sources(held: Held, covector: Tensor, found: LargestPaths) -> list[tuple[int, float]]:
     """For each path the input token that gives the most of it, from 1, and what that gives."""
-    known = {(): back(held.final, covector[None])}
+    known: dict[Path, Tensor] = {(): back(held.final, covector[None])}
     made = []
     for path in found.paths:
         for level in reversed(range(len(path))):
@@ -198,15 +198,16 @@ def _facts(found: LargestPaths, asked: Asked) -> dict[str, Any]:
 
 
 def sentences(scalar: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[str]:
-    """What is proved of the largest paths, and how much they say; none where none were asked for."""
+    """What is proved of the largest paths, and how much they say; none if none were asked for."""
     if "paths" not in scalar:
         return
     p, listed = scalar["paths"], [row for row in rows if row["path"] is not None]
     low, high = p["share_of_energy"]
     least, most = p["effective"]
     yield (
-        f"The largest paths: {p['listed']} of {p['number']:,} are listed. No other contributes more "
-        f"than {p['unseen']:.3g}, up or down; rounding is at most {p['error']:.1g} of each. "
+        f"The largest paths: {p['listed']} of {p['number']:,} are listed. No other contributes "
+        f"more than {p['unseen']:.3g}, up or down; each is off by at most {p['error']:.1g} "
+        "(rounding). "
         f"{_certified(p, listed)}"
     )
     yield (
@@ -217,8 +218,8 @@ def sentences(scalar: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[str]:
     first = listed[0]
     place = first["token"] if first["word"] is None else f"{first['token']} {first['word']!r}"
     yield (
-        f"The largest is {first['path']}, {first['value']:+.4g}, of which {first['token_value']:+.4g} "
-        f"is from token {place}."
+        f"The largest is {first['path']}, {first['value']:+.4g}, of which "
+        f"{first['token_value']:+.4g} is from token {place}."
     )
 
 
