@@ -209,11 +209,13 @@ def threads(title: str, rows: Sequence[dict[str, Any]], heads: int) -> str:
     base, shown = HEIGHT - BOTTOM - 8, range(0, heads + 1, math.ceil(18 / step))
     parts = [_text(LEFT - 6, base - step * h + 4, str(h), "end") for h in shown]
     parts += _labels([str(i + 1) for i in range(len(places))], places)
-    parts.append(_text((LEFT + WIDTH) / 2, HEIGHT - 4, "layer; up: head, 0 for none"))
+    below = "layer; up: head, 0 for none; dashed: below 0"
+    parts.append(_text((LEFT + WIDTH) / 2, HEIGHT - 4, below))
     for number, row in reversed([*enumerate(rows)]):
         apart = min(step, 16) * (number / len(rows) - 0.5) * 0.6  # lines that share a head
-        at = zip(places, row["heads"], strict=True)
-        points = "L".join(f"{x:.1f},{base - step * head - apart:.1f}" for x, head in at)
+        heights = [f"{base - step * head - apart:.1f}" for head in row["heads"]]
+        at = zip(places, heights, strict=True)
+        points = "L".join(f"{x - 6:.1f},{y}H{x + 6:.1f}" for x, y in at)
         kind, width = "l" if row["value"] >= 0 else "r", 0.6 + 3 * abs(row["value"]) / largest
         hint = f"<title>{escape(row['path'])}: {row['value']:.4g}</title>"
         style = f"stroke-width:{width:.2f};fill:none;stroke-opacity:.7"
