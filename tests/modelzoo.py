@@ -157,6 +157,16 @@ def model(case: str, seed: int = 0, **changes):
     return made
 
 
+def headed(case: str, auto: str, seed: int = 0, **changes):
+    """A model of a case with a head, float32."""
+    import transformers
+
+    name, options = CASES[case]
+    torch.manual_seed(seed)
+    config = getattr(transformers, name)(**{**options, **changes})
+    return shaken(getattr(transformers, auto).from_config(config), seed)
+
+
 def inputs(case: str, batch: int = 2, tokens: int = 7, seed: int = 0) -> torch.Tensor:
     """Token ids, or pixels for a vision model."""
     generator = torch.Generator().manual_seed(seed)

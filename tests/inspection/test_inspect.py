@@ -433,7 +433,7 @@ def test_command_writes_everything(folder, tmp_path):
 
 
 def test_every_file_of_a_report_is_known_as_ours(bert, tmp_path):
-    report = av.inspect(bert, modelzoo.inputs("bert")[0], scalar={"coordinate": 1})
+    report = av.inspect(bert, modelzoo.inputs("bert")[0], scalar={"coordinate": 1}, paths=2)
     paths = command.write(report, tmp_path)
     assert {path.name for path in paths} == set(command.OWN)
     assert all(command.OWN[path.name](path) for path in paths)
@@ -833,15 +833,19 @@ def test_nothing_is_shared_with_what_was_given(bert):
     assert all(torch.equal(v, before[k]) for k, v in bert.state_dict().items())
 
 
-@pytest.mark.full  # ten seconds: the first report that a reader sees is one of a whole model
+@pytest.mark.full  # a minute: the first report that a reader sees is one of a whole model
 def test_the_report_of_the_page_is_what_is_printed():
-    """Every line but the first, whose rounding errors are those of a machine."""
+    """Every line but the first, whose rounding errors are those of a machine, as nodes may be."""
     page = (ROOT / "book" / "inspect.md").read_text(encoding="utf-8")
-    (shown,) = re.findall(r"```text\n(.*?)```", page, re.S)
+    shown, paths = re.findall(r"```text\n(.*?)```", page, re.S)
     code = next(c for c in re.findall(r"```python\n(.*?)```", page, re.S) if "folders" in c)
-    report = av.inspect(folders.albert(), text=re.findall(r'text="(.+?)"', code)[0])
+    number = {"coordinate": 5, "at": 3}
+    given = re.findall(r'text="(.+?)"', code)[0]
+    report = av.inspect(folders.albert(), text=given, scalar=number, paths=20)
     text = str(report)
     assert text.splitlines()[1 : 1 + len(shown.splitlines())] == shown.splitlines()
+    first, *_, last = paths.splitlines()
+    assert first.split(" So")[0] in text and last in text.splitlines()
     assert "In layer 11,\nhead 6, every atom of the product looks most at the atom" in page
     assert report.patterns is not None
     looks = report.patterns.weights[11][5].int().argmax(-1)

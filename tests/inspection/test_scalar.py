@@ -24,6 +24,7 @@ from attnverify.inspection.forward import trace
 from attnverify.inspection.reconstruction import ReconstructionError
 from attnverify.inspection.trace import Step, gamma
 from attnverify.mathematics.maps import Dense, Gate, Mix, Norm
+from modelzoo import headed
 
 LOGIT, MASKED = "AutoModelForCausalLM", "AutoModelForMaskedLM"
 CLASS, IMAGE = "AutoModelForSequenceClassification", "AutoModelForImageClassification"
@@ -48,16 +49,6 @@ CASES = [
     ("gpt_oss, clamped", LOGIT, OWN),
 ]
 DEEP = {"num_hidden_layers": 3}
-
-
-def headed(case: str, auto: str, seed: int = 0, **changes):
-    """A model of a case with a head, float32."""
-    import transformers
-
-    name, options = modelzoo.CASES[case]
-    torch.manual_seed(seed)
-    config = getattr(transformers, name)(**{**options, **changes})
-    return modelzoo.shaken(getattr(transformers, auto).from_config(config), seed)
 
 
 def logits(model, ids) -> torch.Tensor:
@@ -503,7 +494,7 @@ def test_the_command_takes_a_number_apart(folders, tmp_path):
 
 def test_frames(monkeypatch):
     model, ids = modelzoo.model("bert"), modelzoo.inputs("bert", batch=1)
-    report = av.inspect(model, ids, scalar={"coordinate": 1})
+    report = av.inspect(model, ids, scalar={"coordinate": 1}, paths=2)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     for name, columns in TABLES.items():
         rows = report.frame(name)

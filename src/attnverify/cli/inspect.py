@@ -29,6 +29,7 @@ class Precision(StrEnum):
 
 
 NUMBER = "One number in parts"
+_WITH = "a number: --logit, --class or --coordinate"
 
 
 def inspect_model(
@@ -95,6 +96,17 @@ def inspect_model(
             rich_help_panel=NUMBER,
         ),
     ] = None,
+    paths: Annotated[
+        int | None,
+        typer.Option(
+            help="So many of the paths that contribute most to it, and a bound on all others.",
+            rich_help_panel=NUMBER,
+        ),
+    ] = None,
+    nodes: Annotated[
+        int | None,
+        typer.Option(help="Most steps of the search for these, 2,000.", rich_help_panel=NUMBER),
+    ] = None,
     jobs: Jobs = None,
     book: Annotated[
         str | None,
@@ -112,6 +124,7 @@ def inspect_model(
     """
     require_device(device)
     number = _number({"logit": logit, "class": label, "coordinate": coordinate}, against, at)
+    require(paths is None or bool(number), "paths", f"{paths} without a number", _WITH)
     from attnverify.inspection import command
     from attnverify.inspection.words import summary
 
@@ -132,7 +145,17 @@ def inspect_model(
         command.require_own(folder)
     with _layers_bar() as advance, _named(number):
         report = command.inspect_folder(
-            model, text, tokens, layers, dtype, device, brief, number or None, advance, _essay
+            model,
+            text,
+            tokens,
+            layers,
+            dtype,
+            device,
+            brief,
+            number or None,
+            {"paths": paths, "nodes": nodes},
+            advance,
+            _essay,
         )
     if folder is not None:
         command.write(report, folder, place)

@@ -285,6 +285,41 @@ SCALAR_TOKENS = {
     ),
 }
 
+SCALAR_PATHS = {
+    "rank": Column(
+        "rank",
+        "by size, from 1; others: all paths that are not listed, together; biases and rounding: as "
+        "by path length",
+        "",
+        "",
+    ),
+    "path": Column(
+        "path",
+        "the heads that it goes through, layer.head; MLPs, norms and gates stand on every path",
+        "paths.decomposition",
+        _HELD,
+    ),
+    "heads": Column("by layer", "the head in each layer, 0 where it passes attention by", "", ""),
+    "value": _ONE,
+    "share": Column("share of the number", "the value over the number", "", _WITHOUT),
+    "most": Column(
+        "at most",
+        "the most that the path may contribute, up or down, with the search's own rounding; in the "
+        "row of the others the most that any one of them may",
+        "paths.energy",
+        "how many others come near it",
+    ),
+    "certified": Column(
+        "certified",
+        "whether no path that is not listed is larger, up to a rounding of at most 1 percent",
+        "paths.energy",
+        "that the list explains the number: paths cancel",
+    ),
+    "token": Column("most from token", "the input token that gives the most of it", "", ""),
+    "word": SCALAR_TOKENS["word"],
+    "token_value": Column("what that gives", "part of the value", "", ""),
+}
+
 TABLES = {
     "lengths": LENGTHS,
     "layers": LAYERS,
@@ -293,4 +328,5 @@ TABLES = {
     "scalar_layers": SCALAR_LAYERS,
     "scalar_heads": SCALAR_HEADS,
     "scalar_tokens": SCALAR_TOKENS,
+    "scalar_paths": SCALAR_PATHS,
 }

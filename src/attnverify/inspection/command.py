@@ -110,6 +110,7 @@ def inspect_folder(
     device: str,
     brief: bool,
     scalar: Mapping[str, Any] | None,
+    paths: Mapping[str, int | None],
     progress: Callable[[str, float], None],
     shipped: Callable[[int], str],
 ) -> Report:
@@ -125,6 +126,7 @@ def inspect_folder(
         "layers": chosen,
         "brief": brief,
         "scalar": scalar,
+        **paths,
         "progress": progress,
     }
     if tokens is not None:

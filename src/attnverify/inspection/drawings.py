@@ -28,9 +28,9 @@ GRIDS = {
     "moves": "Size of every head's output in its layer",
     "sink": "Attention to the first token",
 }
-TOKENS, HEADS = "scalar_tokens.svg", "scalar_heads.svg"
+TOKENS, HEADS, PATHS = "scalar_tokens.svg", "scalar_heads.svg", "scalar_paths.svg"
 #: Every file that :func:`figures` may make.
-NAMES = tuple(f"{name}.svg" for name in ("lengths", *LINES, *GRIDS)) + (TOKENS, HEADS)
+NAMES = tuple(f"{name}.svg" for name in ("lengths", *LINES, *GRIDS)) + (TOKENS, HEADS, PATHS)
 
 
 def figures(report: Findings) -> dict[str, str]:
@@ -62,9 +62,11 @@ def scalar_figures(report: Findings) -> dict[str, str]:
     rows = [row for row in report.scalar_tokens if row["token"] != "rounding"]  # too small
     labels, values = [str(row["token"]) for row in rows], [row["value"] for row in rows]
     words = [row["word"] or "" for row in rows]
+    paths = [row for row in report.scalar_paths if row["path"] is not None]
     return {
         TOKENS: bars("What each input token gives", labels, values, words),
         HEADS: grid("What each head writes, directly", report.scalar_heads, "direct"),
+        **({PATHS: threads("The largest paths", paths, report.model["heads"])} if paths else {}),
     }
 
 
@@ -207,3 +209,27 @@ def grid(
     if any((r[name] or 0.0) < 0 for r in rows):
         below += ", orange below 0"
     return _frame(title, [*cells, *sides, _text((LEFT + WIDTH) / 2, end + 20, below)], end + 30)
+
+
+def threads(title: str, rows: Sequence[dict[str, Any]], heads: int) -> str:
+    """A line a path, from layer to layer at the height of its head, 0 where it takes none.
+
+    The larger the value, the thicker the line; a dashed one is below 0. rows: the largest first.
+    """
+    places, largest = _places(len(rows[0]["heads"])), abs(rows[0]["value"]) or 1.0
+    step = (HEIGHT - BOTTOM - TOP - 16) / heads
+    base, shown = HEIGHT - BOTTOM - 8, range(0, heads + 1, math.ceil(18 / step))
+    parts = [_text(LEFT - 6, base - step * h + 4, str(h), "end") for h in shown]
+    parts += _labels([str(i + 1) for i in range(len(places))], places)
+    below = "layer; up: head, 0 for none; dashed: below 0"
+    parts.append(_text((LEFT + WIDTH) / 2, HEIGHT - 4, below))
+    for number, row in reversed([*enumerate(rows)]):
+        apart = min(step, 16) * (number / len(rows) - 0.5) * 0.6  # lines that share a head
+        heights = [f"{base - step * head - apart:.1f}" for head in row["heads"]]
+        at = zip(places, heights, strict=True)
+        points = "L".join(f"{x - 6:.1f},{y}H{x + 6:.1f}" for x, y in at)
+        kind, width = "l" if row["value"] >= 0 else "r", 0.6 + 3 * abs(row["value"]) / largest
+        hint = f"<title>{escape(row['path'])}: {row['value']:.4g}</title>"
+        style = f"stroke-width:{width:.2f};fill:none;stroke-opacity:.7"
+        parts.append(f'<path class="{kind}" style="{style}" d="M{points}">{hint}</path>')
+    return _frame(title, parts)

@@ -40,12 +40,13 @@ class Findings:
     scalar_layers: list[dict[str, Any]] = field(default_factory=list)
     scalar_heads: list[dict[str, Any]] = field(default_factory=list)
     scalar_tokens: list[dict[str, Any]] = field(default_factory=list)
+    scalar_paths: list[dict[str, Any]] = field(default_factory=list)
     patterns: Patterns | None = field(default=None, repr=False, compare=False)
 
     def frame(self, name: str) -> Any:
         """A table as a DataFrame where pandas is installed, else as a list of dicts.
 
-        name: lengths, layers, heads, scalar_lengths, scalar_layers, scalar_heads or scalar_tokens.
+        name: lengths, layers, heads, or scalar_ before lengths, layers, heads, tokens or paths.
         Both have a row for each row of the table and the columns that ``columns`` of the JSON
         explains, in the same order; what is not defined is None in the list and missing in the
         frame; an empty table has columns and no row as a frame. Raises InputError for another name.
@@ -69,7 +70,7 @@ class Findings:
     def as_json(self) -> dict[str, Any]:
         """The report as JSON: the fields above, ``format``, ``environment`` and ``columns``.
 
-        Without a chosen number there is nothing about one.
+        Without a chosen number there is nothing about one, nor about paths that nobody asked for.
         """
         columns = {
             table: {name: asdict(column) for name, column in each.items()}
@@ -77,9 +78,10 @@ class Findings:
         }
         found = {**asdict(replace(self, patterns=None)), "columns": columns}
         del found["patterns"]
-        if self.scalar is None:
+        absent = "scalar" if self.scalar is None else "scalar_paths"
+        if not self.scalar_paths:
             for part in (found, columns):
-                for name in [name for name in part if name.startswith("scalar")]:
+                for name in [name for name in part if name.startswith(absent)]:
                     del part[name]
         made = {"attnverify": environment.versions()["attnverify"], **environment.versions()}
         return {"format": FORMAT, "environment": made, **found}

@@ -16,10 +16,11 @@ from attnverify.inspection.forward import Subject
 from attnverify.inspection.inputs import Inputs
 from attnverify.inspection.load import Folder
 from attnverify.inspection.patterns import Patterns
+from attnverify.inspection.path_table import Asked, path_table
 from attnverify.inspection.reconstruction import Streams
 from attnverify.inspection.record import Calls
 from attnverify.inspection.report import Report
-from attnverify.inspection.scalar import decompose
+from attnverify.inspection.scalar import Number, decompose
 from attnverify.inspection.shares import Rollout, fits
 from attnverify.inspection.trace import Layer, Step, unit_roundoff
 from attnverify.support.errors import InputError, require
@@ -50,6 +51,8 @@ def inspect(
     layers: Sequence[int] | int | None = None,
     brief: bool = False,
     scalar: Mapping[str, Any] | None = None,
+    paths: int | None = None,
+    nodes: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Report what the book's theorems say about a model at its inputs, proved by reconstruction.
@@ -64,6 +67,8 @@ def inspect(
     apart: {"logit": TOKEN} or {"class": NAME}, with "against" another one for the difference, or
     {"coordinate": I} of the last hidden state; "at" a position from 1 (the last token that is no
     padding). Tokens and classes are names, or numbers from 0, as coordinates are; "#7" is number 7.
+    paths: so many of the paths that contribute most to it, and a bound on all others, from a search
+    that opens at most so many ``nodes`` (2,000 if None).
     Nothing is changed in the model, and nothing is downloaded.
 
     Raises InputError for bad arguments and where memory lacks, ReconstructionError where the trace
@@ -85,6 +90,7 @@ def inspect(
     True
     """
     choice = None if scalar is None else Choice.of_options(scalar)
+    asked = Asked.of(paths, nodes, choice)
     known = f"one of {', '.join(DTYPES)} or None"
     require(dtype is None or dtype in DTYPES, "dtype", repr(dtype), known)
     precision = None if dtype is None else DTYPES[dtype]
@@ -103,7 +109,7 @@ def inspect(
     subject = Subject.of(model, precision, device, choice is not None and choice.headed)
     subject = subject if notes is None else replace(subject, notes=notes)
     numbers = [layers] if isinstance(layers, int) else layers
-    return inspect_subject(subject, inputs, words, numbers, brief, progress, number)
+    return inspect_subject(subject, inputs, words, numbers, brief, progress, number, asked)
 
 
 def inspect_subject(
@@ -114,11 +120,12 @@ def inspect_subject(
     brief: bool = False,
     progress: Progress | None = None,
     number: Wanted | None = None,
+    asked: Asked | None = None,
 ) -> Report:
     """:func:`inspect` of a model that is ready, which may be looked at again; words: its tokens."""
     given = Inputs.of(subject.model, subject.architecture, inputs)
     told = progress or (lambda what, share: None)
-    return _Run(subject, given, words, layers, brief, told, number).report()
+    return _Run(subject, given, words, layers, brief, told, number, asked).report()
 
 
 def _ids(folder: Folder, inputs: Any, text: str | None) -> tuple[Any, list[str] | None]:
@@ -144,8 +151,9 @@ class _Run:
         brief: bool,
         progress: Progress,
         number: Wanted | None,
+        asked: Asked | None,
     ) -> None:
-        self.brief, self.number = brief, number
+        self.brief, self.number, self.asked = brief, number, asked
         many = inputs.shape[0]
         require(number is None or many == 1, "inputs", f"{many} texts", "one, for a number of it")
         if number is not None:
@@ -217,6 +225,7 @@ class _Run:
         if self.patterns is not None:
             self.patterns.keys.update(parts.keys)
         causal = self.subject.architecture.causal
+        facts, rows = self._paths(final, found.number, parts.lengths)
         for row in parts.tokens:
             row["word"] = self._word(row["token"])
         return {
@@ -224,12 +233,24 @@ class _Run:
                 **self.number.facts(found, causal),
                 "word": self._word(found.number.token + 1),
                 "bound": parts.bound,
+                **facts,
             },
             "scalar_lengths": parts.lengths,
             "scalar_layers": parts.layers,
             "scalar_heads": parts.heads,
             "scalar_tokens": parts.tokens,
+            "scalar_paths": rows,
         }
+
+    def _paths(
+        self, final: Sequence[Step], number: Number, lengths: list[dict[str, Any]]
+    ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """The largest paths to the number, if they were asked for."""
+        if self.asked is None:
+            return {}, []
+        self.progress("the largest paths", 1.0)
+        facts, rows = path_table(self.kept, final, number, self.asked, lengths, self.words)
+        return {"paths": facts}, rows
 
     def _word(self, token: int | str) -> str | None:
         return self.words[token - 1] if self.words and isinstance(token, int) else None
@@ -287,6 +308,8 @@ class _Run:
 
     def _start(self, layer: Layer) -> None:
         X, heads = layer.input, layer.heads
+        if self.asked is not None:
+            self.asked.require_fits(X, self.depth)
         self.streams = Streams.of(X, self.inputs.valid(*X.shape[:2]).to(X.device))
         self.sunk = heads.sinks is not None
         rolled = not (self.brief or self.sunk)

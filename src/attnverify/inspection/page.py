@@ -20,6 +20,7 @@ TITLES = {
     "heads": "Head by head",
 }
 SCALAR = {
+    "scalar_paths": "The paths that contribute most to the number",
     "scalar_tokens": "The number by input token",
     "scalar_heads": "The number by head",
     "scalar_layers": "The number by layer",
@@ -109,7 +110,8 @@ def _scalar(report: Findings, book: str) -> list[str]:
         f'<div class="figures">{"".join(scalar_figures(report).values())}</div>',
     ]
     for name, title in SCALAR.items():
-        rows = getattr(report, name)
+        if not (rows := getattr(report, name)):
+            continue
         key = {"scalar_heads": "direct", "scalar_tokens": "value"}.get(name)
         if key and len(rows) > MOST:
             title += f", the {MOST} largest of {len(rows):,}; the CSV has all"
@@ -186,7 +188,7 @@ def table(title: str, rows: list[dict[str, Any]], columns: dict[str, Column]) ->
 def _cell(value: Any) -> str:
     if value is None:
         return f"<td>{EMPTY}</td>"
-    if isinstance(value, int | float):
+    if isinstance(value, int | float) and not isinstance(value, bool):
         text = f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
         return f'<td data-n="{value!r}">{text}</td>'
     if isinstance(value, Link):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from attnverify.inspection.findings import Findings
+from attnverify.inspection.path_table import sentences
 
 SILENT = 0.05  # of the norm of a layer's attention
 SHOWN = 0.0005  # what shows in a share of three digits
@@ -180,6 +181,7 @@ def scalar_sentences(report: Findings) -> Iterator[str]:
         f"Of the heads most comes from {', '.join(listed)}, directly; what passes no head gives "
         f"{report.scalar_lengths[0]['value']:+.4g}."
     )
+    yield from sentences(s, report.scalar_paths)
 
 
 def _at(token: int, word: str | None) -> str:

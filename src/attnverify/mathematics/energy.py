@@ -334,5 +334,6 @@ def _range(
     random = torch.Generator().manual_seed(seed)
     total = first.new_zeros(columns, n * d)
     for h in indices:
-        total += torch.randn(columns, r, generator=random, dtype=first.dtype) @ sent(h).flatten(1)
+        drawn = torch.randn(columns, r, generator=random, dtype=first.dtype)
+        total += drawn.to(first.device) @ sent(h).flatten(1)
     return torch.linalg.qr(total.mT)[0]

@@ -56,8 +56,10 @@ class LargestPaths:
     more than this, up or down; nodes: how many were opened; energy: the least and the most that the
     sum of the squares of all contributions can be; total: the scalar at the model's own output;
     biases: total less the sum of all paths, so biases and the model's own rounding; number: of all
-    paths. certified: all paths are listed, or k are, ``unseen`` is at most the smallest listed size
-    plus twice the error, and the error is at most 1 percent of that size (a choice).
+    paths; frontier: by the indices of their last layers, nodes of which every path ends in one, and
+    a bound of the root of their energy. certified: all paths are listed, or k are, ``unseen`` is at
+    most the smallest listed size plus twice the error, and the error is at most 1 percent of that
+    size (a choice).
     """
 
     paths: list[Path]
@@ -70,6 +72,7 @@ class LargestPaths:
     total: float
     biases: float
     number: int
+    frontier: dict[Path, float] = field(default_factory=dict)
 
     @property
     def share(self) -> tuple[float, float]:
@@ -166,7 +169,7 @@ def largest(
     held = Held.of(subject, X)
     depth = len(held.layers)
     require(nodes >= depth, "nodes", nodes, f"at least the depth, {depth}")
-    covector = _covector(scalar, held.output)
+    covector = covector_of(scalar, held.output)
     require_finite("subject" if X is None else "X", held.X)
     entry = float(torch.stack([array.abs().max() for array in held.entries]).max())
     require(entry <= LIMIT, "subject", f"a factor of {entry:.3g}", f"at most {LIMIT:.0f}")
@@ -184,6 +187,11 @@ def _of(held: Held, covector: Tensor, k: int, columns: int | None, nodes: int) -
         return _back(found, total, first + second)
     listed = len(found.paths) == min(k, found.number)
     return _back(replace(found, certified=listed), total, None)
+
+
+def _root(square: float) -> float:
+    """A bound of the root of a number."""
+    return math.sqrt(square) * (1 + 2.0**-50)
 
 
 def _scaled(array: Tensor) -> tuple[Tensor, int]:
@@ -218,11 +226,19 @@ def _back(found: LargestPaths, total: float, exponent: int | None) -> LargestPat
         energy=(low if low >= SMALLEST else 0.0, scaled(found.energy[1], 2)),
         total=total,
         biases=total - of_paths,
+        frontier={suffix: scaled(bound) for suffix, bound in found.frontier.items()},
     )
 
 
-def _covector(scalar: Any, output: Tensor) -> Tensor:
-    """The covector (tokens, width) of a scalar: itself, or (token, coordinate or its weights)."""
+def covector_of(scalar: Any, output: Tensor) -> Tensor:
+    """The covector (tokens, width) of a scalar: itself, or (token, coordinate or its weights).
+
+    output (tokens, width), float64. Raises InputError.
+
+    >>> import torch
+    >>> covector_of((0, 2), torch.ones(2, 3)).tolist()
+    [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
+    """
     if isinstance(scalar, tuple) and len(scalar) == 2 and isinstance(scalar[0], int):
         token, which = scalar
         tokens, width = output.shape
@@ -398,6 +414,7 @@ class _Search:
             total=0.0,
             biases=self._of_paths(),
             number=self.number,
+            frontier={suffix: _root(most) for suffix, (_, most) in self.energies.items()},
         )
 
     def _of_paths(self) -> float:

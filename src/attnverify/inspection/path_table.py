@@ -1,0 +1,240 @@
+"""The paths that contribute most to a chosen number: a table that says what is proved of the rest.
+
+A path takes one head of a layer, or passes its attention by. MLPs, norms, gates and the head with
+its pooler, held at their values, stand on every path, so the number is the sum of all paths and the
+biases. The search is that of :mod:`attnverify.mathematics.largest_paths`, here with the head among
+the maps behind the last layer, so that its roundings count too. Its budget is a number of nodes:
+how far it comes does not depend on the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import fsum
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnverify.inspection.scalar import Number, Row
+from attnverify.inspection.trace import Layer, Step, Trace
+from attnverify.mathematics.held import Held, back
+from attnverify.mathematics.largest_paths import COLUMNS, PRECISE, LargestPaths, Path, largest
+from attnverify.support.errors import InputError, require
+from attnverify.support.memory import require_bytes
+
+NODES = 2000  # opened at most, unless another number is asked for
+MOST = 1000  # paths: the list is sorted anew for each
+WORK = 2.0**40  # of tokens width^3 layers: about half an hour of one core
+NUMBER = "a number to take apart: scalar, or --logit, --class or --coordinate"
+FEWER = "fewer tokens, or a smaller model"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How many paths, and how many nodes may be opened for them."""
+
+    paths: int
+    nodes: int = NODES
+
+    @classmethod
+    def of(cls, paths: Any, nodes: Any, number: Any) -> Asked | None:
+        """What was asked for, None where nothing was; raises InputError.
+
+        number: the number that was chosen, None if none was.
+        """
+        if paths is None:
+            require(nodes is None, "nodes", f"{nodes!r} without paths", "it with paths alone")
+            return None
+        good = type(paths) is int and 1 <= paths <= MOST
+        require(good, "paths", repr(paths), f"a whole number from 1 to {MOST:,}")
+        require(number is not None, "paths", f"{paths} without a number", NUMBER)
+        good = nodes is None or (type(nodes) is int and nodes >= 1)
+        require(good, "nodes", repr(nodes), "a positive whole number")
+        return cls(paths, NODES if nodes is None else nodes)
+
+    def require_fits(self, X: Tensor, depth: int) -> None:
+        """Raise InputError where the bounds of X (1, tokens, width) are too large to be made.
+
+        A layer has 8 tokens width (columns + width) bytes of bounds, and six more are made on the
+        way; a node keeps a covector as large as X.
+        """
+        _, tokens, width = X.shape
+        work = float(tokens) * width**3 * depth
+        given = f"{tokens} tokens of width {width} in {depth} layers, {work:.2g} of tokens width^3"
+        require(work <= WORK, "paths", f"{given} layers", f"at most {WORK:.2g} ({FEWER})")
+        entries = tokens * width * ((depth + 6) * (COLUMNS + width) + self.nodes)
+        require_bytes("paths", 8.0 * entries, X.device, "bounds of paths", FEWER)
+
+
+def path_table(
+    layers: Sequence[Layer],
+    final: Sequence[Step],
+    number: Number,
+    asked: Asked,
+    lengths: Sequence[Row],
+    words: Sequence[str] | None,
+) -> tuple[dict[str, Any], list[Row]]:
+    """What is proved, as facts, and the table; lengths: the number by path length.
+
+    The rows are the paths, largest first, all others together, biases, and the model's rounding;
+    they add up to the number within its bound and the paths' errors. Raises InputError.
+    """
+    X = layers[0].input
+    asked.require_fits(X, len(layers))
+    trace = _with_head(layers, final, number)
+    covector = X.new_zeros(trace.output.shape[1:])
+    covector[number.token] = number.weights
+    try:
+        found = largest(trace, covector, asked.paths, None, asked.nodes, None)
+    except InputError as error:
+        argument, rest = str(error).split(":", 1)
+        raise InputError(f"{'nodes' if argument == 'nodes' else 'paths'}:{rest}") from error
+    sources = _sources(Held.of(trace), covector, found)
+    rows = [
+        _row(rank, path, value, found, number.value, source, words)
+        for rank, (path, value, source) in enumerate(
+            zip(found.paths, found.contributions, sources, strict=True), 1
+        )
+    ]
+    return _facts(found, asked), rows + _rest(rows, lengths, found, number.value)
+
+
+def _with_head(layers: Sequence[Layer], final: Sequence[Step], number: Number) -> Trace:
+    """The trace whose output is what the number's weights multiply: the head stands behind it.
+
+    The head's maps were held at its own token; covectors vanish at all others.
+    """
+    X, steps = layers[0].input, [*number.steps]
+    if steps:
+        seen = steps[-1].seen.expand(1, X.shape[1], -1)
+        steps[-1] = replace(steps[-1], seen=seen)
+    valid = X.new_ones(X.shape[:2], dtype=torch.bool)
+    return Trace(X, layers, [*final, *steps], valid)
+
+
+def _sources(held: Held, covector: Tensor, found: LargestPaths) -> list[tuple[int, float]]:
+    """For each path the input token that gives the most of it, from 1, and what that gives."""
+    known: dict[Path, Tensor] = {(): back(held.final, covector[None])}
+    made = []
+    for path in found.paths:
+        for level in reversed(range(len(path))):
+            if path[level:] not in known:
+                g, layer = known[path[level + 1 :]], held.layers[level]
+                for rows in reversed(layer.rows):
+                    g = rows.transposed(g)
+                known[path[level:]] = layer.head_transposed([path[level]], g)
+        each = (known[path] * held.X).sum(-1)[0]
+        token = int(each.abs().argmax())
+        made.append((token + 1, float(each[token])))
+    return made
+
+
+def called(path: Sequence[int]) -> str:
+    """A path by its heads, "1.3 > 4.7" for head 3 of layer 1 and head 7 of layer 4."""
+    heads = (f"{layer}.{head}" for layer, head in enumerate(path, 1) if head)
+    return " > ".join(heads) or "no head"
+
+
+def _row(
+    rank: int,
+    path: Sequence[int],
+    value: float,
+    found: LargestPaths,
+    whole: float,
+    source: tuple[int, float],
+    words: Sequence[str] | None,
+) -> Row:
+    size, off = abs(value), found.error
+    among = found.unseen <= size + 2 * off and off <= PRECISE * size
+    return {
+        "rank": rank,
+        "path": called(path),
+        "heads": list(path),
+        "value": value,
+        "share": value / whole if whole else None,
+        "most": size + off,
+        "certified": found.certified or among,
+        "token": source[0],
+        "word": words[source[0] - 1] if words else None,
+        "token_value": source[1],
+    }
+
+
+def _rest(
+    rows: Sequence[Row], lengths: Sequence[Row], found: LargestPaths, whole: float
+) -> list[Row]:
+    """What is no listed path: the others together, biases, the model's own rounding."""
+    own = {row["length"]: row["value"] for row in lengths if row["paths"] is None}
+    every = [row["value"] for row in lengths if row["paths"] is not None]
+    others = fsum([*every, *(-row["value"] for row in rows)])
+    return [
+        dict.fromkeys(rows[0])
+        | {"rank": name, "value": value, "share": value / whole if whole else None, "most": most}
+        for name, value, most in (
+            ("others", others, found.unseen),
+            ("biases", own["biases"], None),
+            ("rounding", own["rounding"], None),
+        )
+    ]
+
+
+def _facts(found: LargestPaths, asked: Asked) -> dict[str, Any]:
+    return {
+        "asked": asked.paths,
+        "listed": len(found.paths),
+        "number": found.number,
+        "nodes": found.nodes,
+        "budget": asked.nodes,
+        "certified": found.certified,
+        "unseen": found.unseen,
+        "error": found.error,
+        "energy": list(found.energy),
+        "share_of_energy": list(found.share),
+        "effective": list(found.effective),
+        "sum": fsum(found.contributions),
+    }
+
+
+def sentences(scalar: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[str]:
+    """What is proved of the largest paths, and how much they say; none if none were asked for."""
+    if "paths" not in scalar:
+        return
+    p, listed = scalar["paths"], [row for row in rows if row["path"] is not None]
+    low, high = p["share_of_energy"]
+    least, most = p["effective"]
+    yield (
+        f"The largest paths: {p['listed']} of {p['number']:,} are listed. No other contributes "
+        f"more than {p['unseen']:.3g}, up or down; each is off by at most {p['error']:.1g} "
+        "(rounding). "
+        f"{_certified(p, listed)}"
+    )
+    yield (
+        f"These paths add up to {p['sum']:.4g} of {scalar['value']:.4g}, for paths cancel. They "
+        f"have {low:.3g} to {high:.3g} of the energy, the sum of the squares of all paths, and the "
+        f"effective number of paths is {least:.3g} to {most:.3g}."
+    )
+    first = listed[0]
+    place = first["token"] if first["word"] is None else f"{first['token']} {first['word']!r}"
+    yield (
+        f"The largest is {first['path']}, {first['value']:+.4g}, of which "
+        f"{first['token_value']:+.4g} is from token {place}."
+    )
+
+
+def _certified(p: Mapping[str, Any], listed: Sequence[Row]) -> str:
+    nodes, certain = f"{p['nodes']:,} nodes opened", sum(row["certified"] for row in listed)
+    if p["certified"]:
+        return f"So the list is certified ({nodes})."
+    smallest = abs(listed[-1]["value"])
+    if p["unseen"] > smallest + 2 * p["error"]:
+        reason = f"That is more than the smallest that is listed, {smallest:.3g}"
+    elif p["error"] > PRECISE * smallest:
+        reason = f"Rounding is more than {PRECISE:.0%} of the smallest that is listed"
+    else:
+        reason = f"Fewer are listed than the {p['asked']} asked for"
+    return (
+        f"{reason}: {certain} of them are certified ({nodes} of at most {p['budget']:,}; a larger "
+        "budget of nodes may help)."
+    )
