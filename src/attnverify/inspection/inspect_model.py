@@ -15,8 +15,8 @@ from attnverify.inspection.chosen import Choice, Wanted, chosen, position, read_
 from attnverify.inspection.forward import Subject
 from attnverify.inspection.inputs import Inputs
 from attnverify.inspection.load import Folder
-from attnverify.inspection.patterns import Patterns
 from attnverify.inspection.path_table import Asked, path_table
+from attnverify.inspection.patterns import Patterns
 from attnverify.inspection.reconstruction import Streams
 from attnverify.inspection.record import Calls
 from attnverify.inspection.report import Report
