@@ -1,6 +1,7 @@
 """One style sheet for all pages: every rule that may apply stays, in its order."""
 
 from attnverify.book.html import style_sheet
+from attnverify.book.html.finish_pages import NO_ICON, finished
 
 BASE = '@charset "UTF-8";\n.imported { color: red }'
 FIRST = """@charset "UTF-8";
@@ -65,3 +66,13 @@ def test_files_are_named_from_where_the_sheet_lies(tmp_path):
 def test_equal_contents_have_one_name(tmp_path):
     names = {built(tmp_path / name)[1].name for name in ("a", "b")}
     assert len(names) == 1
+
+
+def test_no_page_makes_a_browser_ask_for_an_icon(tmp_path):
+    """A redirect, which has no head, and a page without an icon get an empty one."""
+    texts = {"redirect": "<meta>\n", "none": "<head></head><p>", "own": PAGE}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.html").write_text(text)
+    redirect, none, own = (finished(tmp_path / f"{name}.html") for name in texts)
+    assert redirect == NO_ICON + texts["redirect"] and NO_ICON not in own
+    assert NO_ICON in none.partition("</head>")[0]

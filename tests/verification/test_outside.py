@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
@@ -22,6 +23,7 @@ from attnverify.support.errors import RunError
 from attnverify.topics import Registry, registry
 from attnverify.topics.verify import verify
 from attnverify.verification import claim_files, replay
+from attnverify.verification import verify as running
 from places import ROOT
 
 MINE = (ROOT / "book" / "examples" / "lipschitz.py").read_text(encoding="utf-8")
@@ -550,24 +552,45 @@ def test_a_decision_says_for_which_cases(tmp_path, verdict, message):
         claim_files.gather(file, "mine.odd", QUICK, ["decided"])
 
 
-def test_every_form_of_the_page_is_checked():
-    """An inequality with build and hypotheses, an identity, a decision, a derivation."""
-    file = claim_files.read(ROOT / "book" / "examples" / "forms.py")
-    claims, _, derives = claim_files.examine(file)
-    kinds = ("sampled", "attacked", "certified")
-    for claim in claims:
-        found = claim_files.gather(file, claim.id, QUICK, kinds)
-        assert found.records and {r.outcome for r in found.records} == {"pass"}
-        assert found.twins and all(twin.rejected for twin in found.twins)
-    stated = Registry(claims, file)
-    done = claim_files.derive(file, stated)
-    assert (
-        derives
-        and done.error == ""
-        and {entry.role for entry in done.entries} == {"derived", "rejected"}
-    )
-    page = (ROOT / "book" / "outside.md").read_text(encoding="utf-8")
-    assert "{literalinclude} examples/forms.py" in page
+PAGE = (ROOT / "book" / "outside.md").read_text(encoding="utf-8")
+#: Name and output of each recipe, what makes its statement false (new, old), and what is said then.
+RECIPES = re.findall(
+    r"```text\n\$ attnverify verify (\w+)\.py\n(.*?)\n```\n\n"
+    r"With `([^`]+)` in place of `([^`]+)` the statement is false:\n`([^`]+)`",
+    PAGE,
+    re.S,
+)
+
+
+def printed(name: str, monkeypatch, capsys) -> tuple[int | str | None, list[str]]:
+    """What the command prints on a file of this folder, and its exit code; in this process."""
+    monkeypatch.setattr(running, "run_all", lambda tasks, *_: (task() for task in tasks))
+    monkeypatch.setattr(sys, "argv", ["attnverify", "verify", name])
+    with pytest.raises(SystemExit) as done:
+        cli.main()
+    lines = capsys.readouterr().out.splitlines()
+    return done.value.code, [line.rstrip() for line in lines if line.strip()]
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=[name for name, *_ in RECIPES])
+def test_a_recipe_prints_what_the_page_shows(
+    tmp_path, monkeypatch, capsys, in_this_process, recipe
+):
+    """As it stands on the page, in a folder without anything else, true and false."""
+    name, shown, new, old, message = recipe
+    text = (ROOT / "book" / "examples" / f"{name}.py").read_text(encoding="utf-8")
+    assert f"{{literalinclude}} examples/{name}.py" in PAGE and len(text.splitlines()) <= 25
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, text, f"{name}.py")
+    assert printed(f"{name}.py", monkeypatch, capsys) == (0, shown.splitlines())
+    assert text.count(old) == 1
+    written(tmp_path, text.replace(old, new), f"{name}.py")
+    code, lines = printed(f"{name}.py", monkeypatch, capsys)
+    assert code == 1 and message in " ".join(lines)
+
+
+def test_there_are_five_recipes():
+    assert len(RECIPES) == 5 == PAGE.count("```text\n$ attnverify verify")
 
 
 def test_the_limits_of_evidence_name_the_sizes(tmp_path):

@@ -121,7 +121,8 @@ def _found(seen: list[_Seen]) -> Found:
     worst = max(s.worst for s in seen)
     result = Found("pass", worst, None, instances, decided)
     if worst > 1:
-        return replace(result, outcome="fail")
+        words = f"the largest error is {worst:.2g} times its rounding bound"
+        return replace(result, outcome="fail", detail=words)
     words = shortfall(instances - decided, instances)
     if any(2 * s.decided < s.instances for s in seen):
         return replace(result, outcome="unknown", detail=words)

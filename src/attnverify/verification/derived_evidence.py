@@ -51,5 +51,5 @@ def _outcome(done: run_cells.NotebookRun, steps: list[str]) -> tuple[Outcome, st
     if done.error:
         return "fail", done.error.splitlines()[-1]
     if not steps:
-        return "unknown", f"notebook {done.notebook} hands in no derivation"
+        return "unknown", f"{done.notebook} hands in no derivation of it"
     return "pass", "; ".join(steps)

@@ -94,7 +94,8 @@ def print_report(report: Report, to: Console) -> None:
         first, status, *others = report.row(claim.id)
         shown.add_row(first, f"[{STATUS_COLORS[status]}]{status}[/]", *others)
     to.print(shown)
-    to.print(FALSE_AT, markup=False, highlight=False)
+    if any(record.refuted_at for c in report.claims for record in report.records[c.id]):
+        to.print(FALSE_AT, markup=False, highlight=False)
     for claim in report.claims:
         for record in report.records[claim.id]:
             if record.outcome != "pass":

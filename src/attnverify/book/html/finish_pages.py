@@ -30,6 +30,8 @@ SEARCH_SCRIPTS = re.compile(
 )
 #: Pages without the search scripts: the theme asks whether there is a global of this name.
 NO_SEARCH = "<script>var Search = null;</script></head>"
+#: Where a page names no icon, as the redirect to the first page, a browser asks the host for one.
+NO_ICON = '<link rel="icon" href="data:,">'
 #: Parts of code by the theme's short names: name, module, operator, punctuation, white space.
 PLAIN = re.compile(r'<span class="(?:n|nn|o|p|w)">([^<]*)</span>')
 IMAGE = re.compile(r'<img\b(?![^>]*\b(?:width|height)=)[^>]*\bsrc="([^":?]+)[^>]*>')
@@ -81,6 +83,9 @@ def finished(file: Path) -> str:
     if file.name != "search.html":
         text = SEARCH_SCRIPTS.sub("", text).replace("</head>", NO_SEARCH, 1)
         text = SCRIPT.sub("<script defer ", text)
+    if 'rel="icon"' not in text:
+        head, end, body = text.rpartition("</head>")  # a redirect has no head: all before its body
+        text = f"{head}{NO_ICON}{end}{body}"
     return with_heights(with_sizes(text, file.parent))
 
 

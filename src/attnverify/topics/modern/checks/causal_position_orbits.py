@@ -6,7 +6,7 @@ A head is a function from tokens to logits (tokens, tokens), in balls.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import flint
@@ -62,6 +62,25 @@ def _positions(P, m: int):
     return formulas.shape(P, m)
 
 
+@cache
+def _over_layers(kind: str, n: int, m: int, seed: int, layers: int, bits: int) -> tuple[Any, ...]:
+    """Weights of equal tokens, tokens at the start, before and after the last layer, and the sum.
+
+    A check and its twins differ in what they compare with, and look at the same layers.
+    """
+    random = torch.Generator().manual_seed(seed)
+    draw = partial(torch.randn, generator=random, dtype=torch.float64)
+    with ops.precision(bits):
+        head, X = _head(kind, n, 2, draw), draw(n, 2)
+        X[:m] = X[0].clone()
+        start, X = ops.balls(X), ops.balls(X)
+        equal, S, before = head(start[:1] + 0 * start), arb(0), X
+        for _ in range(layers):
+            Z, before = head(X), X
+            S, X = S + formulas.moved(Z, equal, m), formulas.weights(Z) @ X
+        return formulas.weights(equal), start, before, X, S
+
+
 def in_the_limit(
     cases: tuple[tuple[str, int, int], ...],
     u: Callable = _positions,
@@ -76,20 +95,11 @@ def in_the_limit(
     more than 1,000 are left.
     """
     off = arb(0)
-    with ops.precision(3000):
+    with ops.precision(bits := 3000):
         for seed, (kind, n, m) in enumerate(cases):
-            random = torch.Generator().manual_seed(seed)
-            draw = lambda *shape: torch.randn(*shape, generator=random, dtype=torch.float64)  # noqa: B023, E731
-            head, X = _head(kind, n, 2, draw), draw(n, 2)
-            X[:m] = X[0].clone()
-            start, X = ops.balls(X), ops.balls(X)
-            equal = head(start[:1] + 0 * start)
-            P = formulas.weights(equal)
-            own, S, before = formulas.own(P), arb(0), X
+            P, start, before, X, S = _over_layers(kind, n, m, seed, layers, bits)
+            own = formulas.own(P)
             g = largest([own[m], *(p / own[m] for p in own[m + 1 :])])
-            for _ in range(layers):
-                Z, before = head(X), X
-                S, X = S + formulas.moved(Z, equal, m), formulas.weights(Z) @ X
             ratio = norms.diameter(X) / norms.diameter(before)
             away, first, begin = X - X[0], (X - X[0])[m], (start - start[0])[m]
             wanted = u(P, m)[:, None] * first

@@ -25,8 +25,8 @@ from attnverify.topics.modern.checks.masks import (
     in_the_limit,
     line,
     orbit,
-    random_tokens,
     recursion,
+    run_from_random,
     sizes,
 )
 from attnverify.topics.modern.definitions import masks as definitions
@@ -98,10 +98,9 @@ def _narrow(rate: Callable = lambda m, w: w, power: int = 0, layers: int = 400) 
     In width 1; balls lose less than 6 bits a layer, so of 3,600 bits 1,200 are left.
     """
     off = arb(0)
-    with ops.precision(3600):
+    with ops.precision(bits := 3600):
         for seed, (n, m, w) in enumerate(NARROW_CASES):
-            X, Q = random_tokens(n, m, 1, seed)
-            before, now = orbit(X, Q, layers, w)
+            *_, before, now = run_from_random(n, m, 1, seed, layers, w, bits)
             ratio = norms.diameter(now) / norms.diameter(before)
             off = off.max(abs(layers * (rate(m, w) * ratio - 1) - (n - m - 1 + power)))
     return Verdict(certain(off < 0.25, off > 0.25), f"off by {off.str(3)}", len(NARROW_CASES))
@@ -124,10 +123,9 @@ def _every_place(more: int = 0, layers: int = 200) -> Verdict:
     what it multiplies. In width 1; of 1,800 bits 1,200 go as in :func:`_narrow`, 317 by the fall.
     """
     off = arb(0)
-    with ops.precision(1800):
+    with ops.precision(bits := 1800):
         for seed, (n, m, w) in enumerate(NARROW_CASES):
-            X, Q = random_tokens(n, m, 1, seed)
-            _, X = orbit(X, Q, layers, w)
+            _, Q, _, X = run_from_random(n, m, 1, seed, layers, w, bits)
             away = [(X - X[0])[:, 0]]
             for _ in range(n - m):
                 _, X = orbit(X, Q, 1, w)
