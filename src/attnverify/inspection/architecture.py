@@ -65,12 +65,16 @@ def third_of_each(module: Any, part: int, heads: int) -> Linear:
 
 @dataclass(frozen=True)
 class Norm:
-    """Layer norm, or RMS norm; ``single``: computed in float32 whatever the model's dtype."""
+    """Layer norm, or RMS norm; ``single``: computed in float32 whatever the model's dtype.
+
+    offset: what the weight is added to, in float32 (the 1 of Gemma's 1 + w).
+    """
 
     module: nn.Module
     epsilon: float
     centered: bool = True
     single: bool = False
+    offset: float = 0.0
 
 
 def layer_norm(module: Any) -> Norm:
@@ -88,7 +92,9 @@ class Attention:
     """Attention: ``module`` returns the matrices as its second output.
 
     scale: what scores are multiplied by; rotary: queries and keys are rotated by position, as the
-    module's argument ``position_embeddings`` says; norms: those of queries and keys, head by head.
+    module's argument ``position_embeddings`` says; norms: those of queries and keys, head by head,
+    or with ``whole`` of all heads at once; cap: scores s become cap tanh(s / cap); behind: the norm
+    of what the branch adds.
     """
 
     module: nn.Module
@@ -101,6 +107,9 @@ class Attention:
     scale: float
     rotary: bool = False
     norms: tuple[Norm, Norm] | None = None
+    whole: bool = False
+    cap: float | None = None
+    behind: Norm | None = None
 
 
 @dataclass(frozen=True)
@@ -108,12 +117,13 @@ class MLP:
     """down(activation(up x)), or down(activation(gate x) * up x) where ``gate`` is the activation.
 
     up's module and down's module are seen. Without a gate the activation is held fixed as the
-    quotient of down's input and up's output, so it may be any that is 0 at 0.
+    quotient of down's input and up's output, so it may be any that is 0 at 0. behind: as above.
     """
 
     up: Linear
     down: Linear
     gate: nn.Module | None = None
+    behind: Norm | None = None
 
 
 @dataclass(frozen=True)
@@ -130,11 +140,11 @@ class Block:
 
 @dataclass(frozen=True)
 class Architecture:
-    """The layers in order (one module may stand for several), and the norm behind the last.
+    """The layers in order (one module may stand for several), and what stands behind the last.
 
     blocks: from a layer's module to its blocks; positions: the largest number of tokens, if there
     is one; causal: whether tokens see earlier ones alone; tokens_first: inputs are (tokens, batch,
-    width).
+    width); projection: the map behind the final norm, if there is one.
     """
 
     layers: Sequence[nn.Module]
@@ -143,3 +153,4 @@ class Architecture:
     positions: int | None = None
     causal: bool = False
     tokens_first: bool = False
+    projection: Linear | None = None

@@ -29,6 +29,7 @@ from attnverify.inspection.architecture import (
     third,
     third_of_each,
 )
+from attnverify.inspection.families_decoders import gemma, olmo2, opt, phi3
 from attnverify.inspection.trace import double
 from attnverify.support.errors import InputError, require, shown
 
@@ -208,11 +209,17 @@ FAMILIES: dict[str, Callable[[Any], Architecture]] = {
     "albert": albert,
     "bert": bert,
     "distilbert": distilbert,
+    "gemma": gemma,
+    "gemma2": gemma,
+    "gemma3_text": gemma,
     "gpt2": gpt2,
     "gpt_neox": gpt_neox,
     "llama": llama,
     "mistral": llama,
+    "olmo2": olmo2,
+    "opt": opt,
     "phi": phi,
+    "phi3": phi3,
     "qwen2": llama,
     "qwen3": llama,
     "roberta": bert,

@@ -125,10 +125,11 @@ class Subject:
                 each(record.layer(number, record.of(layer).input, blocks(layer)))
             record.calls.clear()
 
-        final = self.architecture.final
+        final, last = self.architecture.final, self.architecture.projection
         # Blocks hold weights in float64, so those of one layer are made at a time.
         watched = [m for layer in self.architecture.layers for m in places(blocks(layer))]
-        watched += [*self.architecture.layers, *([final.module] if final else [])]
+        ends = (final.module if final else None, last.module if last else None)
+        watched += [*self.architecture.layers, *(end for end in ends if end is not None)]
         outside = [] if head is None else _outside(self.whole, watched)
         _forget(self.model)
         with _hooks([*watched, *outside], record.note), _hooks(self.architecture.layers, ended):
@@ -140,7 +141,7 @@ class Subject:
             made = {id(module): module for module in outside}
             calls = [(made[key], call) for key, call in record.calls.items() if key in made]
             head(calls, getattr(output, "logits", None))
-        return record.end(final)
+        return record.end(final, last)
 
 
 def _outside(whole: nn.Module | None, watched: Sequence[nn.Module]) -> list[nn.Module]:

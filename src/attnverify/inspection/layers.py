@@ -13,6 +13,7 @@ from attnverify.inspection.trace import Heads, Layer
 from attnverify.mathematics import collapse, norms, querykey
 from attnverify.mathematics.depth_bounds import layer_threshold
 from attnverify.mathematics.entropy import spread_constant
+from attnverify.mathematics.maps import Norm
 from attnverify.mathematics.spectral import spectral_norm, thin_product
 
 Row = dict[str, Any]
@@ -24,6 +25,7 @@ RESOLVED = 2**10
 MASKED = "some attention weights are zero (a mask, or underflow)"
 ROTATED = "positions are in the scores (rotary)"
 NORMED = "queries and keys are normalized"
+CAPPED = "scores have a soft cap"
 
 
 def layer_rows(layer: Layer, valid: Tensor, unit: float) -> list[Row]:
@@ -66,6 +68,7 @@ def unmet(heads: Heads, text: int, keep: Tensor) -> str | None:
         MASKED: not bool((P > 0).all()),
         ROTATED: heads.rotation is not None,
         NORMED: heads.norms is not None,
+        CAPPED: heads.cap is not None,
     }
     return "; ".join(reason for reason, fails in failed.items() if fails) or None
 
@@ -114,9 +117,13 @@ def differ(apart: float, whole: float, unit: float) -> bool:
 
 
 def attention_output(layer: Layer) -> Tensor:
-    """What the attention of the layer adds, (batch, tokens, width), as the model computed it."""
+    """What the heads of the layer add up to, (batch, tokens, width), as the model computed it.
+
+    A norm behind it is not counted.
+    """
     branches = (branch for block in layer.blocks for branch in block.branches)
-    return next(branch for branch in branches if branch.attention).steps[-1].seen
+    steps = next(branch for branch in branches if branch.attention).steps
+    return next(s for s in reversed(steps) if not isinstance(s.maps[-1], Norm)).seen
 
 
 def _residuals(stream: Tensor) -> Row:

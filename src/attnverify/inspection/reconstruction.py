@@ -40,7 +40,9 @@ off by at most
 
 the row's normalization counted by the factor 2, and a probability p by p (e^E - 1). What is
 computed here is as accurate, in float64, so all is taken twice. Norms of queries and keys may be
-taken in float32: their roundings count as that many of the finer unit. Probabilities below the
+taken in float32: their roundings count as that many of the finer unit. A soft cap c tanh(s / c)
+moves no two scores further apart, so g stays, and its own quotient, hyperbolic tangent (4 units, as
+the exponential) and product are off by six roundings of |s| <= a. Probabilities below the
 normal range of float32 may be any number there; those that vanish count for nothing in the sum.
 """
 
@@ -134,8 +136,10 @@ def scores(heads: Heads) -> tuple[Tensor, Tensor, Tensor]:
     q, q_size, m_q = _vectors(heads, heads.W_Q, heads.b_Q, norms[0])
     k, k_size, m_k = _vectors(heads, heads.W_K, heads.b_K, norms[1])
     roundings = m_q + m_k + q.shape[-1] + 8.0
-    scale = heads.scale
+    scale, cap = heads.scale, heads.cap
     own, absolute = (q @ k.mT).mul_(scale), (q_size @ k_size.mT).mul_(scale)
+    if cap is not None:
+        own, roundings = (own / cap).tanh_().mul_(cap), roundings + 6.0
     return own, absolute, torch.as_tensor(roundings)
 
 
@@ -147,14 +151,29 @@ def _vectors(
     v, size = x @ W + b[:, None], x.abs() @ W.abs() + b.abs()[:, None]
     roundings = torch.tensor(W.shape[-2] + 1.0)
     if norm is not None:
+        # Of all heads at once: each of those that differ once, side by side.
+        each = heads.count // heads.key_heads if W is heads.W_K else 1
+        joined = norm.whole
+        v, size = (_joined(part, each) if joined else part for part in (v, size))
         map = norm.at(v)
         roundings = roundings + map.roundings.max() * (max(heads.unit, SINGLE) / heads.unit)
         v, size = map.linear(v) + map.shift, map.absolute(size) + abs(map.shift)
+        v, size = (_apart(part, W.shape[-1], each) if joined else part for part in (v, size))
     if heads.rotation is not None:
         cos, sin = (part[:, None] for part in heads.rotation)
         v, size = _rotated(v, cos, sin), _rotated(size, cos.abs(), sin.abs(), sign=1.0)
         roundings = roundings + 3.0
     return v, size, roundings
+
+
+def _joined(v: Tensor, each: int) -> Tensor:
+    """(batch, heads, tokens, key_width) as (batch, tokens, groups * key_width), a group once."""
+    return v[:, ::each].transpose(1, 2).flatten(2)
+
+
+def _apart(v: Tensor, width: int, each: int) -> Tensor:
+    """The inverse of :func:`_joined`."""
+    return v.unflatten(-1, (-1, width)).transpose(1, 2).repeat_interleave(each, 1)
 
 
 def _rotated(v: Tensor, cos: Tensor, sin: Tensor, sign: float = -1.0) -> Tensor:

@@ -38,6 +38,15 @@ class Call:
     outputs: Sequence[Any]
     rotation: tuple[Tensor, Tensor] | None = None
 
+    def of_texts(self, texts: int, tokens: int) -> Call:
+        """The call with an axis of texts where the module saw all tokens in a row (OPT)."""
+
+        def parted(x: Any) -> Any:
+            row = isinstance(x, Tensor) and x.ndim == 2 and len(x) == texts * tokens
+            return x.unflatten(0, (texts, tokens)) if row else x
+
+        return Call(parted(self.input), [parted(x) for x in self.outputs], self.rotation)
+
 
 Calls = Sequence[tuple[nn.Module, Call]]
 
@@ -74,6 +83,7 @@ class Record:
     def layer(self, number: int, x: Tensor, blocks: Sequence[named.Block]) -> Layer:
         """The trace of one layer whose input is x."""
         x = double(x)
+        self.calls = {key: call.of_texts(*x.shape[:2]) for key, call in self.calls.items()}
         made: list[Block] = []
         heads = None
         for block in blocks:
@@ -92,9 +102,13 @@ class Record:
             raise InputError("model: got a layer without attention, expected one with it")
         return Layer(number, x, made, heads)
 
-    def end(self, final: named.Norm | None) -> list[Step]:
-        """The norm behind the last layer, if there is one."""
-        return self._norms([final], double(self.of(final.module).input)) if final else []
+    def end(self, final: named.Norm | None, projection: named.Linear | None) -> list[Step]:
+        """The norm and the map behind the last layer, if there are any."""
+        steps = self._norms([final], double(self.of(final.module).input)) if final else []
+        seen = None if projection is None else self.result(projection)
+        if projection is None or seen is None:
+            return steps
+        return [*steps, Step("projection", [_dense(projection)], double(seen), _unit(seen))]
 
     def _branch(self, norm: named.Norm | None, body: Any, x: Tensor) -> Branch:
         steps = self._norms([norm] if norm else [], x)
@@ -105,12 +119,12 @@ class Record:
             if seen is not None:
                 steps.append(Step(name, waiting, double(seen), unit_roundoff(seen.dtype)))
                 waiting = []
-        return Branch(steps)
+        return Branch([*steps, *self._norms([body.behind] if body.behind else [], steps[-1].seen)])
 
     def _norms(self, norms: Sequence[named.Norm], x: Tensor) -> list[Step]:
         steps = []
         for norm in norms:
-            map = Norm.at(x, norm.epsilon, norm.centered, *affine(norm.module))
+            map = Norm.at(x, norm.epsilon, norm.centered, *affine(norm.module, norm.offset))
             seen = self.of(norm.module).outputs[0]
             unit = unit_roundoff(seen.dtype)
             unit = max(unit, unit_roundoff(torch.float32)) if norm.single else unit
@@ -164,7 +178,8 @@ class Record:
     def _mlp(self, body: named.MLP) -> list[tuple[str, Map, Tensor | None]]:
         if body.up.module is None or body.down.module is None:
             raise InputError("model: got an MLP without modules, expected ones to look at")
-        up, down = self.of(body.up.module).outputs[0], self.of(body.down.module)
+        up, down = self.result(body.up), self.of(body.down.module)
+        assert up is not None
         if body.gate is None:
             factors = quotient(double(down.input), double(up))
         else:
@@ -193,17 +208,26 @@ class Record:
             unit=unit_roundoff(self.of(body.module).outputs[1].dtype),
             softmax_unit=rounded_to(self.of(body.module).outputs[1]),
             rotation=self._rotation(body),
-            norms=(_head_norm(body.norms[0]), _head_norm(body.norms[1])) if body.norms else None,
+            norms=(_head_norm(body, 0), _head_norm(body, 1)) if body.norms else None,
+            cap=body.cap,
         )
 
 
-def _head_norm(norm: named.Norm) -> HeadNorm:
-    return HeadNorm(norm.epsilon, norm.centered, *affine(norm.module))
+def _unit(x: Tensor) -> float:
+    return unit_roundoff(x.dtype)
 
 
-def affine(module: nn.Module) -> tuple[Tensor | float, Tensor | float]:
-    """Scale and bias of a norm."""
+def _head_norm(body: named.Attention, which: int) -> HeadNorm:
+    assert body.norms is not None
+    norm = body.norms[which]
+    found = affine(norm.module, norm.offset)
+    return HeadNorm(norm.epsilon, norm.centered, *found, body.whole)
+
+
+def affine(module: nn.Module, offset: float = 0.0) -> tuple[Tensor | float, Tensor | float]:
+    """Scale and bias of a norm; the scale with an offset is rounded as the model rounds it."""
     scale, bias = (getattr(module, name, None) for name in ("weight", "bias"))
+    scale = scale.float() + offset if offset and scale is not None else scale
     return 1.0 if scale is None else double(scale), 0.0 if bias is None else double(bias)
 
 
@@ -234,7 +258,7 @@ def places(blocks: Sequence[named.Block]) -> list[nn.Module]:
     for block in blocks:
         found += [block.total[0], *(norm.module for norm in block.after)]
         for norm, body in block.branches:
-            found += [norm.module] if norm else []
+            found += [each.module for each in (norm, body.behind) if each]
             if isinstance(body, named.Attention):
                 found += [body.module, body.value.module, body.output.module]
             else:

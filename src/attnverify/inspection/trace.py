@@ -118,12 +118,15 @@ class Block:
 
 @dataclass(frozen=True)
 class HeadNorm:
-    """A norm of every head's queries or keys; centered: layer norm, else RMS norm."""
+    """A norm of queries or keys, of every head or of all at once (``whole``, scale (key heads *
+    key_width,)); centered: layer norm, else RMS norm.
+    """
 
     epsilon: float
     centered: bool
     scale: Tensor | float
     bias: Tensor | float
+    whole: bool = False
 
     def at(self, x: Tensor) -> Norm:
         return Norm.at(x, self.epsilon, self.centered, self.scale, self.bias)
@@ -138,7 +141,7 @@ class Heads:
     b_K (heads, key_width), W_V (heads, width, value_width), W_O (heads, value_width, width); heads
     that share keys and values have equal ones. scale: what the scores are multiplied by. rotation:
     cosines and sines (batch, tokens, rotated part of key_width) by which queries and keys are
-    rotated, if they are; norms: of queries and of keys. unit: the model's unit roundoff;
+    rotated, if they are; norms: of queries and of keys; cap: of scores. unit: the model's unit roundoff;
     softmax_unit: the one that P was rounded to, which is coarser where the softmax of a float64
     model is taken in float32.
     """
@@ -157,6 +160,7 @@ class Heads:
     softmax_unit: float
     rotation: tuple[Tensor, Tensor] | None = None
     norms: tuple[HeadNorm, HeadNorm] | None = None
+    cap: float | None = None
 
     @property
     def count(self) -> int:
