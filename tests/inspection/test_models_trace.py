@@ -258,6 +258,7 @@ def changed(architecture, change):
         architecture.final,
         architecture.positions,
         architecture.causal,
+        projection=architecture.projection,
     )
 
 
@@ -325,6 +326,20 @@ def attention(**fields):
     return lambda block: replaced(block, named.Attention, **fields)
 
 
+def plain(norm):
+    """Gemma's norm with weights w in place of 1 + w."""
+    return norm and replace(norm, offset=0.0)
+
+
+def plain_before(block):
+    return replace(block, branches=[(plain(norm), body) for norm, body in block.branches])
+
+
+def gate_for_up(up):
+    """The half of Phi 3's fused map that its activation takes."""
+    return named.linear(up.module, up.columns - len(up.columns))
+
+
 WRONG = {
     "scale": ("gpt2", attention(scale=lambda s: 1.01 * s)),
     "query bias": ("bert", attention(query=without_bias)),
@@ -348,6 +363,22 @@ WRONG = {
     "wrong norm": ("llama", centered),
     "epsilon": ("gpt_neox", other_epsilon),
     "branch": ("gpt_neox", serial),
+    "no cap": ("gemma2", attention(cap=lambda _: None)),
+    "another cap": ("gemma2", attention(cap=lambda c: 1.01 * c)),
+    "weights of a norm": ("gemma", plain_before),
+    "weights of a norm behind": ("gemma2", attention(behind=plain)),
+    "weights of norms of heads": ("gemma3", attention(norms=lambda n: tuple(map(plain, n)))),
+    "no norm behind attention": ("olmo2", attention(behind=lambda _: None)),
+    "no norm behind an MLP": ("gemma3", lambda b: replaced(b, named.MLP, behind=lambda _: None)),
+    "norms head by head": (
+        "olmo2, biases",
+        attention(
+            whole=lambda _: False,
+            norms=lambda n: tuple(named.Norm(nn.Identity(), m.epsilon, False, True) for m in n),
+        ),
+    ),
+    "gate and up": ("phi3", lambda b: replaced(b, named.MLP, up=gate_for_up)),
+    "queries of a fused map": ("phi3", attention(query=turned)),
     # A weight that is off by a relative 2^-40. The bound is some (4 m + 18) 2^-53 of an entry whose
     # terms do not cancel, see below, with m = 17 roundings at most: 2^-46. One entry is enough.
     "values by 2^-40": ("gpt2", attention(value=off)),
@@ -423,6 +454,28 @@ def test_a_wrong_final_norm_is_refused():
         return named.Architecture(own.layers, own.blocks, final, own.positions, own.causal)
 
     with pytest.raises(ReconstructionError, match="^end, norm"):
+        run(model, wrong, ids)
+
+
+@pytest.mark.parametrize(
+    ("case", "change", "said"),
+    [
+        ("opt, norms after, narrow", {"projection": off}, "^end, projection: the adapter is not"),
+        ("opt, norms after, narrow", {"projection": lambda _: None}, "^end: the adapter is not"),
+        ("opt", {"final": lambda _: None}, "^end: the adapter is not this model there: the model"),
+        ("gemma", {"final": plain}, "^end, norm: the adapter is not"),
+    ],
+)
+def test_a_wrong_end_is_refused(case, change, said):
+    """A projection off by 2^-40; one, and a final norm, left out; Gemma's with weights w."""
+    model, ids = modelzoo.model(case), modelzoo.inputs(case)
+    ((name, make),) = change.items()
+
+    def wrong(m):
+        own = families.FAMILIES[m.config.model_type](m)
+        return replace(own, **{name: make(getattr(own, name))})
+
+    with pytest.raises(ReconstructionError, match=said):
         run(model, wrong, ids)
 
 

@@ -116,13 +116,15 @@ class Subject:
         What a layer computed is forgotten when ``each`` returns, unless that keeps it. head: gets
         the calls of linear maps and norms behind the final norm, and the logits of ``whole``.
         """
-        record, number, blocks = Record(), 0, self.architecture.blocks
+        record, number, blocks, end = Record(), 0, self.architecture.blocks, torch.empty(0)
 
         def ended(layer: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-            nonlocal number
+            nonlocal number, end
             number += 1
             with _fitting(number):
-                each(record.layer(number, record.of(layer).input, blocks(layer)))
+                found = record.layer(number, record.of(layer).input, blocks(layer))
+                each(found)
+            end = found.output
             record.calls.clear()
 
         final, last = self.architecture.final, self.architecture.projection
@@ -133,7 +135,7 @@ class Subject:
         outside = [] if head is None else _outside(self.whole, watched)
         _forget(self.model)
         with _hooks([*watched, *outside], record.note), _hooks(self.architecture.layers, ended):
-            with torch.no_grad(), _taken(inputs):
+            with torch.no_grad(), _taken(inputs), _hooks([self.model], record.note):
                 output = (self.whole or self.model)(**inputs.arguments)
         expected = len(self.architecture.layers)
         require(number == expected, "model", f"{number} layers called", f"{expected}")
@@ -141,7 +143,29 @@ class Subject:
             made = {id(module): module for module in outside}
             calls = [(made[key], call) for key, call in record.calls.items() if key in made]
             head(calls, getattr(output, "logits", None))
-        return record.end(final, last)
+        steps = record.end(final, last)
+        if id(self.model) in record.calls:
+            _require_end(record.of(self.model).outputs[0], steps[-1].seen if steps else end)
+        return steps
+
+
+def _require_end(output: Any, seen: Tensor) -> None:
+    """Raise ReconstructionError unless what the model returned is what the trace ends at.
+
+    output: a tensor, or what has a last hidden state; nothing is said of others, nor of a tensor of
+    another shape, as logits are.
+    """
+    last = getattr(output, "last_hidden_state", None)
+    known = isinstance(output, Tensor) and output.shape == seen.shape
+    last = output if known else last
+    same = not isinstance(last, Tensor) or (
+        last.shape == seen.shape and torch.equal(last.double().nan_to_num(), seen.nan_to_num())
+    )
+    if not same:
+        raise ReconstructionError(
+            "end: the adapter is not this model there: the model returns something else than what "
+            "the last layer, the final norm and the projection of its Architecture give"
+        )
 
 
 def _outside(whole: nn.Module | None, watched: Sequence[nn.Module]) -> list[nn.Module]:
