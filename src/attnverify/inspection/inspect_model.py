@@ -202,7 +202,8 @@ class _Run:
         assert self.streams is not None
         whole, seen = self.subject.whole, self.streams.seen
         reads = None if whole is None else read_by(whole, self.inputs.arguments, seen.shape[1])
-        found = chosen(self.number, seen, self._valid(), *self.head, reads)
+        cap = getattr(getattr(whole, "config", None), "final_logit_softcapping", None)
+        found = chosen(self.number, seen, self._valid(), *self.head, reads, cap)
         parts = decompose(self.kept, final, found.number)
         self.streams.checks += parts.checks
         causal = self.subject.architecture.causal
