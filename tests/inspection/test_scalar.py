@@ -429,6 +429,22 @@ def folders(tmp_path_factory):
     return root
 
 
+@pytest.mark.parametrize(
+    ("case", "auto"),
+    [("xlm-roberta", MASKED)]
+    + [(c, LOGIT) for c in ("gemma", "gemma2", "gemma3", "olmo2", "opt", "phi3")]
+    + [("opt, norms after, narrow", LOGIT)],
+)
+def test_a_folder_gives_what_the_module_gives(case, auto, tmp_path):
+    model, ids = headed(case, auto), modelzoo.inputs(case, batch=1)
+    model.save_pretrained(tmp_path)
+    # Gemma's scale of embeddings is no weight; it is rounded to the dtype it is read in.
+    model = type(model).from_pretrained(tmp_path, dtype=torch.float64)
+    found, want = (av.inspect(each, ids, scalar=OWN) for each in (tmp_path, model))
+    assert found.scalar == want.scalar and found.lengths == want.lengths
+    assert av.inspect(tmp_path, ids).lengths == av.inspect(model, ids).lengths
+
+
 def test_folders_know_their_tokens_and_classes(folders, tmp_path):
     text = "the paths are short"
     report = av.inspect(folders / "class", text=text, scalar={"class": "bright", "against": "dull"})

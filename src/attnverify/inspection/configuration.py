@@ -242,7 +242,7 @@ def cleaned(body: Any) -> dict[str, Any]:
         given = f"{key} in config.json"
         expected = "a folder without it: weights as numbers, and no other code than transformers'"
         require(not foreign or value is None, "model", given, expected)
-    family = require_family(body.get("model_type"), "config.json")
+    family = require_family(body.get("model_type"), "config.json", KEYS)
     kinds = KEYS[family]
     for key, kind in kinds.items():
         if key in body:
