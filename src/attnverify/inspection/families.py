@@ -234,7 +234,7 @@ FAMILIES: dict[str, Adapter] = {
 GROUP = "attnverify.adapters"  # entry points, a model_type each
 
 
-def adapter(model_type: str, *, replace: bool = False) -> Callable[[Adapter], Adapter]:
+def adapter(model_type: Any, *, replace: bool = False) -> Callable[[Adapter], Adapter]:
     """Register a function from a module to its :class:`Architecture`, as a decorator.
 
     model_type: what ``model.config.model_type`` says. A package may name its adapter in the entry

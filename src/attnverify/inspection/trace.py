@@ -141,9 +141,9 @@ class Heads:
     b_K (heads, key_width), W_V (heads, width, value_width), W_O (heads, value_width, width); heads
     that share keys and values have equal ones. scale: what the scores are multiplied by. rotation:
     cosines and sines (batch, tokens, rotated part of key_width) by which queries and keys are
-    rotated, if they are; norms: of queries and of keys; cap: of scores. unit: the model's unit roundoff;
-    softmax_unit: the one that P was rounded to, which is coarser where the softmax of a float64
-    model is taken in float32.
+    rotated, if they are; norms: of queries and of keys; cap: of scores. unit: the model's
+    unit roundoff; softmax_unit: the one that P was rounded to, which is coarser where the softmax
+    of a float64 model is taken in float32.
     """
 
     input: Tensor
