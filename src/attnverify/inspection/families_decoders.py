@@ -97,8 +97,9 @@ def phi3(model: Any) -> Architecture:
         a, mlp = layer.self_attn, layer.mlp
         heads, groups = c.num_attention_heads, c.num_key_value_heads
         sizes = [n * a.head_dim for n in (heads, groups, groups)]
-        parts = (linear(a.qkv_proj, at) for at in torch.arange(sum(sizes)).split(sizes))
-        attention = Attention(a, *parts, linear(a.o_proj), heads, groups, a.scaling, rotary=True)
+        q, k, v = (linear(a.qkv_proj, at) for at in torch.arange(sum(sizes)).split(sizes))
+        parts = q, k, v, linear(a.o_proj)
+        attention = Attention(a, *parts, heads, groups, a.scaling, rotary=True)
         inner = c.intermediate_size
         up = linear(mlp.gate_up_proj, torch.arange(inner, 2 * inner))
         gated = MLP(up, linear(mlp.down_proj), mlp.activation_fn)

@@ -51,6 +51,7 @@ class Subject:
         without an adapter, for a dtype too coarse for a proof and for weights that are no numbers.
         """
         base = getattr(model, "base_model", model)
+        _require_unpacked(model)
         given = architecture_of(base)  # before the copy, which may be large
         model = model if head else base
         own = next(model.parameters()).dtype
@@ -231,6 +232,20 @@ def _device(name: Any) -> torch.device:
     except (RuntimeError, TypeError, AssertionError) as error:
         raise InputError(f"device: got {name!r} ({error}), expected one that is there") from error
     return found
+
+
+def _require_unpacked(model: nn.Module) -> None:
+    """Raise InputError for quantized weights: integers, packed ones, and those of tensor types."""
+    expected = "full precision: load it without quantization, or dequantize it (model.dequantize())"
+    for name, part in model.named_modules():
+        weight = getattr(part, "weight", None)
+        packed = callable(weight) and not isinstance(weight, Tensor)  # torch.ao.nn.quantized
+        if isinstance(weight, Tensor):  # a tensor type of torchao has a dequantize of its own
+            own = type(weight).dequantize is not Tensor.dequantize
+            packed = own or weight.is_quantized or not weight.is_floating_point()
+        given = f"{name}, a {type(part).__name__} with quantized weights"
+        require(not packed and not hasattr(part, "qweight"), "model", given, expected)
+    require(any(True for _ in model.parameters()), "model", "no weights", "a model with some")
 
 
 def _require_numbers(model: nn.Module) -> None:
