@@ -14,6 +14,7 @@ import attnverify as av
 import modelzoo
 from attnverify import InputError
 from attnverify.inspection import families
+from attnverify.inspection.forward import COARSE_NOTE
 from attnverify.inspection.reconstruction import ReconstructionError
 from places import ROOT
 
@@ -119,3 +120,53 @@ def test_a_folder_is_read_for_the_families_of_this_package_alone(table, tmp_path
     (tmp_path / "config.json").write_text('{"model_type": "own_of_a_folder"}')
     with pytest.raises(InputError, match="'own_of_a_folder' in config.json, .*; a module of"):
         av.inspect(tmp_path, [3, 4])
+
+
+class Linear4bit(nn.Linear):
+    """A map with two weights in a byte."""
+
+
+def packed(model):
+    part = model.layers[1].mlp.up_proj
+    part.__class__ = Linear4bit
+    part.weight = nn.Parameter(torch.zeros(102, 1, dtype=torch.uint8), requires_grad=False)
+    return model
+
+
+def of_torch(model):
+    """As in torch.ao.nn.quantized, where the weight is a method."""
+    part = model.layers[1].mlp.up_proj
+    del part.weight
+    part.weight = lambda: torch.zeros(17, 12)
+    return model
+
+
+def of_gptq(model):
+    model.layers[1].mlp.up_proj.qweight = torch.zeros(2, 2, dtype=torch.int32)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"), [(packed, "Linear4bit"), (of_torch, "Linear"), (of_gptq, "Linear")]
+)
+def test_quantized_weights_are_refused_with_what_to_do(make, kind):
+    said = f"^model: got layers.1.mlp.up_proj, a {kind} with quantized weights, expected full prec"
+    with pytest.raises(InputError, match=said):
+        av.inspect(make(modelzoo.model("llama")), [3, 4])
+
+
+def test_a_report_in_bfloat16(tmp_path):
+    """Of a module and of a folder, with the note; a folder of float32 is not rounded."""
+    model = modelzoo.model("llama")
+    model.save_pretrained(tmp_path / "single")
+    with pytest.raises(InputError, match="^dtype: got bfloat16 .weights rounded from float32 to b"):
+        av.inspect(tmp_path / "single", [3, 4, 5], dtype="bfloat16")
+    model = model.to(torch.bfloat16)
+    model.save_pretrained(tmp_path / "half")
+    found = av.inspect(tmp_path / "half", [3, 4, 5], dtype="bfloat16")
+    for report in (found, av.inspect(model, [3, 4, 5], dtype=None)):
+        assert report.model["dtype"] == "bfloat16" and COARSE_NOTE in report.notes
+        assert report.lengths == found.lengths and COARSE_NOTE in str(report)
+    shares = [row["share"] for row in found.lengths]
+    # Sums of 12 * 3 products in float64, of parts up to 60 times the output.
+    assert abs(sum(shares) - 1) <= 60 * 36 * 2.0**-52

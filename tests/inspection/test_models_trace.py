@@ -388,11 +388,9 @@ WRONG = {
 }
 
 
-def run(model, architecture, ids):
+def run(model, architecture, ids, dtype=torch.float64):
     """The streams of a model under an architecture that need not be its own."""
-    from attnverify.inspection.inputs import Inputs
-
-    subject = Subject.of(model)
+    subject = Subject.of(model, dtype)
     subject = Subject(subject.model, architecture(subject.model))
     given = Inputs.of(subject.model, subject.architecture, ids)
     found = []
@@ -634,12 +632,49 @@ def test_an_error_of_its_bound_is_the_most_that_passes():
 
 
 def test_coarse_dtypes_are_refused():
-    with pytest.raises(InputError, match="^dtype: got torch.bfloat16, expected float32 or float64"):
+    """float16 in any case, bfloat16 where weights would be rounded to it."""
+    said = "^dtype: got torch.{} for weights of torch.{}, expected float32 or float64"
+    with pytest.raises(InputError, match=said.format("bfloat16", "float32")):
         trace(modelzoo.model("bert"), [3, 4], torch.bfloat16)
-    half = modelzoo.model("bert").to(torch.bfloat16)
-    with pytest.raises(InputError, match="^dtype: got torch.bfloat16"):
+    half = modelzoo.model("bert").to(torch.float16)
+    with pytest.raises(InputError, match=said.format("float16", "float16")):
         trace(half, [3, 4], None)
-    assert Subject.of(half).notes == ("weights promoted from torch.bfloat16 to torch.float64",)
+    assert Subject.of(half).notes == ("weights promoted from torch.float16 to torch.float64",)
+
+
+@pytest.mark.parametrize("case", modelzoo.CASES)
+def test_bfloat16_as_run(case):
+    """Within bounds of its own, and the model's own output; other than that of float64."""
+    model, ids = modelzoo.model(case).to(torch.bfloat16), modelzoo.inputs(case)
+    found = trace(model, ids, None)
+    name = "pixel_values" if case == "vit" else "input_ids"
+    expected = modelzoo.reference(model, {name: ids}, torch.bfloat16).double()
+    assert torch.equal(found.output, expected) and torch.equal(expected, expected.bfloat16())
+    # Of the largest check, so that bounds are not wide beyond use: a sum has two of its 2 * 3.
+    assert 2.0**-4 < max(check.ratio for check in reconstruct(found).checks) <= 1
+
+
+#: Mistakes of about a hundredth or less, which bfloat16 hides, and norms that are alike here.
+HIDDEN = ("scale", "epsilon", "another cap", "norms of heads exchanged", "norms head by head")
+
+
+@pytest.mark.parametrize("name", [n for n in WRONG if n not in HIDDEN and "2^-40" not in n])
+def test_a_wrong_adapter_is_refused_in_bfloat16(name):
+    case, change = WRONG[name]
+    model, ids = modelzoo.model(case).to(torch.bfloat16), modelzoo.inputs(case)
+    family = families.FAMILIES[model.config.model_type]
+    with pytest.raises(ReconstructionError):
+        run(model, lambda m: changed(family(m), change), ids, None)
+
+
+def test_the_bound_of_what_is_stored_in_bfloat16_is_no_wider_than_derived():
+    """Three roundings u = 2^-8 of a value, 3 u / (1 - 6 u) of what is seen, and twice in all."""
+    unit = 2.0**-8
+    for name, map in MAPS.items():
+        exact = Step("here", [map], map.linear(POSITIVE) + map.shift, unit)
+        assert exact.inner == SINGLE and passes(exact, 2.9 * unit), name
+        # the bias counts beside what is seen, of which it is a part
+        assert not passes(exact, 2 * 2 * 2 * 3 * unit / (1 - 6 * unit) + 2.0**-10), name
 
 
 @pytest.mark.parametrize("centered", [True, False])

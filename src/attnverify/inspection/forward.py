@@ -25,6 +25,10 @@ from attnverify.inspection.trace import Layer, Step, Trace
 from attnverify.support.errors import InputError, RunError, require
 
 COARSE = (torch.float16, torch.bfloat16)
+COARSE_NOTE = (
+    "the model runs in bfloat16, of unit roundoff 2^-8: bounds are as wide, so a small mistake of "
+    "an adapter would not show, and tokens that differ by less than an eighth count as equal"
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class Subject:
         device: str = "cpu",
         head: bool = False,
     ) -> Subject:
-        """A copy of the model in ``dtype`` (None: its own, which must be float32 or float64).
+        """A copy of the model in ``dtype`` (None: its own; bfloat16 only if it is its own).
 
         The head of a language model or classifier is left out, unless ``head`` is true: then
         ``whole`` is the model with it. Raises InputError for a family
@@ -56,11 +60,14 @@ class Subject:
         model = model if head else base
         own = next(model.parameters()).dtype
         expected = "float32 or float64, in which its roundings can be bounded"
-        require((dtype or own) not in COARSE, "dtype", dtype or own, expected)
+        kept = own == (dtype or own) == torch.bfloat16  # others would be rounded to other weights
+        words = f"{dtype or own} for weights of {own}"
+        require(kept or (dtype or own) not in COARSE, "dtype", words, expected)
         _require_numbers(model)
         model = copy.deepcopy(model).to(_device(device), dtype or own).eval().requires_grad_(False)
         _make_visible(model)
         notes = () if own == (dtype or own) else (f"weights promoted from {own} to {dtype}",)
+        notes = (COARSE_NOTE,) if kept else notes
         whole = model if head else None
         model = getattr(model, "base_model", model)
         architecture = replace(architecture_of(model), tokens_first=given.tokens_first)

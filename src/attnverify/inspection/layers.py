@@ -22,6 +22,7 @@ Row = dict[str, Any]
 #: tokens come to a few, as rows of a product may be summed in different orders. The unit is the
 #: coarsest that was worked with so far: float32's behind the norms of Llama, in float64 too.
 RESOLVED = 2**10
+COARSEST = 2.0**-3  # of a token, where so many units are more: 32 units of bfloat16
 MASKED = "some attention weights are zero (a mask, or underflow)"
 ROTATED = "positions are in the scores (rotary)"
 NORMED = "queries and keys are normalized"
@@ -113,7 +114,12 @@ def _row(
 
 def differ(apart: float, whole: float, unit: float) -> bool:
     """Whether tokens differ by more than rounding: squares of their differences and of them."""
-    return apart > (RESOLVED * unit) ** 2 * whole
+    return apart > resolved(unit) ** 2 * whole
+
+
+def resolved(unit: float) -> float:
+    """The part of a token up to which differences are rounding."""
+    return min(RESOLVED * unit, COARSEST)
 
 
 def attention_output(layer: Layer) -> Tensor:

@@ -25,6 +25,10 @@ def unit_roundoff(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).eps / 2
 
 
+SINGLE = unit_roundoff(torch.float32)
+STORED = 3.0  # roundings to bfloat16 of one map's values: a product, a scaled one, a sum
+
+
 def rounded_to(x: Tensor) -> float:
     """The unit roundoff that the entries of x were rounded to, seen in the entries.
 
@@ -58,6 +62,26 @@ class Step:
     @property
     def roundings(self) -> Roundings:
         return sum((map.roundings for map in self.maps), 0.0)
+
+    @property
+    def inner(self) -> float:
+        """The unit roundoff of its sums and products: float32's for a bfloat16 model."""
+        return min(self.unit, SINGLE)
+
+    def stored(self, x: Tensor) -> Tensor | float:
+        """What rounding to bfloat16 adds to the model's error at inputs of sizes x; else 0.
+
+        One map's values on their way are at most |seen| + |shift|; those between maps, of the size
+        of the step.
+        """
+        if self.unit <= SINGLE:
+            return 0.0
+        if len(self.maps) == 1:
+            size = self.seen.abs() + abs(self.maps[0].shift)
+        else:
+            size = self.size(x)
+        # gamma / (1 - gamma), as what is seen has been rounded
+        return gamma(2 * STORED * len(self.maps), self.unit) / 2 * size
 
     def linear(self, y: Tensor) -> Tensor:
         """The linear part at streams y (..., batch, tokens, width)."""
