@@ -114,7 +114,7 @@ def test_bad_input():
     model = modelzoo.model("gpt2")
     with pytest.raises(InputError, match="largest: got 0, expected a positive number"):
         av.clip_scores(model, modelzoo.inputs("gpt2"), 0)
-    with pytest.raises(InputError, match="model: got model_type"):
+    with pytest.raises(InputError, match="model: got Linear without config.model_type"):
         av.clip_scores(nn.Linear(2, 2), torch.zeros(1, 2, 2))
     with pytest.raises(InputError, match="batch: got Tensor of shape"):
         av.clip_scores(model, torch.zeros(2))
