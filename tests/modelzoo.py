@@ -44,6 +44,9 @@ SINKS = {
         "original_max_position_embeddings": 4,
     },
 }
+ONE = {**SMALL, "num_attention_heads": 1, "num_key_value_heads": 1}
+GEMMA = {"head_dim": 4, "sliding_window": 3, "layer_types": ["sliding_attention", "full_attention"]}
+OPT = {k: v for k, v in SMALL.items() if k != "intermediate_size"} | {"ffn_dim": 17}
 PIXELS = {k: v for k, v in SMALL.items() if k not in ("vocab_size", "max_position_embeddings")}
 
 #: Name to (class of the configuration, its options).
@@ -103,6 +106,45 @@ CASES = {
     "gpt_oss, clamped": ("GptOssConfig", {**SINKS, "swiglu_limit": 0.5, "attention_bias": False}),
     "t5": ("T5Config", T5),
     "t5, gated": ("T5Config", {**T5, "feed_forward_proj": "gated-gelu"}),
+    "gemma": ("GemmaConfig", {**GROUPED, "head_dim": 4}),
+    "gemma, biases, one head": (
+        "GemmaConfig",
+        {**ONE, "head_dim": 6, "attention_bias": True, "hidden_act": "gelu_pytorch_tanh"},
+    ),
+    # Scores here are some 10, so a cap of 3 matters.
+    "gemma2": (
+        "Gemma2Config",
+        {**GROUPED, **GEMMA, "attn_logit_softcapping": 3.0, "query_pre_attn_scalar": 5},
+    ),
+    "gemma2, biases, no cap": (
+        "Gemma2Config",
+        {**SMALL, **GEMMA, "num_key_value_heads": 1, "attention_bias": True}
+        | {"attn_logit_softcapping": None, "final_logit_softcapping": None},
+    ),
+    "gemma3": ("Gemma3TextConfig", {**GROUPED, **GEMMA, "query_pre_attn_scalar": 5}),
+    "gemma3, biases, two ways": (
+        "Gemma3TextConfig",
+        {**SMALL, **GEMMA, "num_key_value_heads": 3, "attention_bias": True}
+        | {"use_bidirectional_attention": True, "sliding_window": 6},
+    ),
+    "olmo2": ("Olmo2Config", GROUPED),
+    "olmo2, biases": ("Olmo2Config", {**SMALL, "num_key_value_heads": 1, "attention_bias": True}),
+    "opt": ("OPTConfig", OPT),
+    "opt, norms after, narrow": (
+        "OPTConfig",
+        {**OPT, "do_layer_norm_before": False, "word_embed_proj_dim": 5},
+    ),
+    "opt, no biases, narrow": (
+        "OPTConfig",
+        {**OPT, "enable_bias": False, "layer_norm_elementwise_affine": False}
+        | {"word_embed_proj_dim": 7, "activation_function": "gelu"},
+    ),
+    "phi3": ("Phi3Config", GROUPED),
+    "phi3, part rotated": (
+        "Phi3Config",
+        {**SMALL, "num_key_value_heads": 1, "sliding_window": 3}
+        | {"rope_parameters": {"partial_rotary_factor": 0.5, "rope_type": "default"}},
+    ),
     "vit": ("ViTConfig", {**PIXELS, "image_size": 8, "patch_size": 4}),
 }
 

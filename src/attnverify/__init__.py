@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from attnverify.derivation import ledger as ledger
     from attnverify.derivation import noncommuting as symbolic  # noqa: F401
     from attnverify.inspection.clip_scores import clip_scores as clip_scores
+    from attnverify.inspection.families import adapter as adapter
     from attnverify.inspection.forward import trace as trace
     from attnverify.inspection.inspect_model import inspect as inspect
     from attnverify.inspection.watch import Watch as Watch
@@ -82,6 +83,7 @@ PUBLIC = {
     "Twin": "attnverify.checking.check:Twin",
     "Verdict": "attnverify.support.verdict:Verdict",
     "Watch": "attnverify.inspection.watch:Watch",
+    "adapter": "attnverify.inspection.families:adapter",
     "best_constant": "attnverify.verification.conjecture:best_constant",
     "centerbounds": "attnverify.mathematics.centerbounds",
     "chisquare": "attnverify.mathematics.chisquare",

@@ -210,7 +210,7 @@ def test_bad_options(options, words):
 
 
 def test_a_model_that_cannot_be_read():
-    with pytest.raises(InputError, match="model: got model_type None in Linear, expected one of"):
+    with pytest.raises(InputError, match="model: got Linear without config.model_type, expected"):
         av.Watch(nn.Linear(2, 2))
 
 

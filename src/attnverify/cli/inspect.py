@@ -26,6 +26,7 @@ class Precision(StrEnum):
 
     float32 = "float32"
     float64 = "float64"
+    bfloat16 = "bfloat16"
 
 
 NUMBER = "One number in parts"
@@ -55,7 +56,8 @@ def inspect_model(
     as_json: Json = False,
     layers: Annotated[str | None, typer.Option(help='Layers to report, as "1,3-5".')] = None,
     dtype: Annotated[
-        Precision, typer.Option(help="Floats that the model runs in.")
+        Precision,
+        typer.Option(help="Floats that the model runs in; bfloat16 for such weights alone."),
     ] = Precision.float64,
     device: OnDevice = Device.cpu,
     brief: Annotated[

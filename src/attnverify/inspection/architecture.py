@@ -65,12 +65,16 @@ def third_of_each(module: Any, part: int, heads: int) -> Linear:
 
 @dataclass(frozen=True)
 class Norm:
-    """Layer norm, or RMS norm; ``single``: computed in float32 whatever the model's dtype."""
+    """Layer norm, or RMS norm; ``single``: computed in float32 whatever the model's dtype.
+
+    offset: what the weight is added to, in float32 (the 1 of Gemma's 1 + w).
+    """
 
     module: nn.Module
     epsilon: float
     centered: bool = True
     single: bool = False
+    offset: float = 0.0
 
 
 def layer_norm(module: Any) -> Norm:
@@ -88,7 +92,9 @@ class Attention:
     """Attention: ``module`` returns the matrices as its last output.
 
     scale: what scores are multiplied by; rotary: queries and keys are rotated by position, as the
-    module's argument ``position_embeddings`` says; norms: those of queries and keys, head by head;
+    module's argument ``position_embeddings`` says; norms: those of queries and keys, head by head,
+    or with ``whole`` of all heads at once; cap: scores s become cap tanh(s / cap); behind: the norm
+    of what the branch adds;
     bias: what is added to the scores, (1 or batch, heads, 1 or tokens, tokens), from the call of
     the module (:class:`attnverify.inspection.record.Call`); sinks (heads,): one more score of each
     row, whose weight goes to no token; half_angles: cosines and sines come once for each pair.
@@ -107,6 +113,9 @@ class Attention:
     bias: Callable[[Any], Tensor] | None = None
     sinks: Tensor | None = None
     half_angles: bool = False
+    whole: bool = False
+    cap: float | None = None
+    behind: Norm | None = None
 
 
 @dataclass(frozen=True)
@@ -114,12 +123,13 @@ class MLP:
     """down(activation(up x)), or down(activation(gate x) * up x) where ``gate`` is the activation.
 
     up's module and down's module are seen. Without a gate the activation is held fixed as the
-    quotient of down's input and up's output, so it may be any that is 0 at 0.
+    quotient of down's input and up's output, so it may be any that is 0 at 0. behind: as above.
     """
 
     up: Linear
     down: Linear
     gate: nn.Module | None = None
+    behind: Norm | None = None
 
 
 def _second_and_third(call: Any) -> tuple[Tensor, Tensor]:
@@ -135,7 +145,7 @@ class Experts:
     chosen experts, (tokens, chosen). up, down: (experts, in, out), with biases (experts, out)
     or None. gate: called once an expert, in order, with what the tokens that chose it give it;
     held: from such a call what multiplies the entries of up's result and what is added, (rows,
-    width). Which experts are chosen, their weights and the gates are held fixed.
+    width). Which experts are chosen, their weights and the gates are held fixed. behind: as above.
     """
 
     module: nn.Module
@@ -145,6 +155,7 @@ class Experts:
     down: tuple[Tensor, Tensor | None]
     held: Callable[[Any], tuple[Tensor, Tensor | float]]
     routed: Callable[[Any], tuple[Tensor, Tensor]] = _second_and_third
+    behind: Norm | None = None
 
 
 Body = Attention | MLP | Experts
@@ -164,11 +175,11 @@ class Block:
 
 @dataclass(frozen=True)
 class Architecture:
-    """The layers in order (one module may stand for several), and the norm behind the last.
+    """The layers in order (one module may stand for several), and what stands behind the last.
 
     blocks: from a layer's module to its blocks; positions: the largest number of tokens, if there
     is one; causal: whether tokens see earlier ones alone; tokens_first: inputs are (tokens, batch,
-    width).
+    width); projection: the map behind the final norm, if there is one.
     """
 
     layers: Sequence[nn.Module]
@@ -177,6 +188,7 @@ class Architecture:
     positions: int | None = None
     causal: bool = False
     tokens_first: bool = False
+    projection: Linear | None = None
 
 
 Norms = tuple[nn.Module, nn.Module]  # of attention and MLP

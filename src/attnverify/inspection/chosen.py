@@ -4,8 +4,9 @@ A head is read off the model's own forward pass: the linear maps and norms that 
 last layer, in their order. Between two of them there may be an activation f with f(0) = 0, held
 fixed as a gate, as those of MLPs are: it is one that ``transformers`` names, and gives the very
 floats that the model's did. The first must read one token of the last hidden state, and the last
-must give the logits that the model returns. Otherwise the head does something else (a soft cap, a
-mean over tokens, a skip connection), and is refused.
+must give the logits that the model returns, or what becomes these by the soft cap c tanh(z / c)
+that its configuration names, which is one more gate. Otherwise the head does something else (a mean
+over tokens, a skip connection), and is refused.
 """
 
 from __future__ import annotations
@@ -201,12 +202,13 @@ def chosen(
     calls: Calls,
     logits: Tensor | None,
     reads: int | None = None,
+    cap: float | None = None,
 ) -> Chosen:
     """The number that is chosen, in a run whose last hidden state is ``hidden``.
 
     hidden (1, tokens, width), valid (1, tokens); calls: of the linear maps and norms behind the
     last layer; logits: what the model returned; reads: the token that its head reads, where its
-    class tells. Raises InputError (argument ``scalar``).
+    class tells; cap: of logits. Raises InputError (argument ``scalar``).
     """
     choice, indices = wanted.choice, wanted.indices
     weights = torch.tensor([1.0, -1.0][: len(indices)], dtype=torch.float64, device=hidden.device)
@@ -228,7 +230,13 @@ def chosen(
         rows, row = (hidden, first) if first.ndim == 2 else (last, logits)
         token = _same(rows, row, reads)
     scores = _at(logits, token)
-    steps = _steps(calls, token, indices, _at(hidden, token), scores)
+    capped = cap is not None and torch.equal(torch.tanh(last / cap) * cap, logits)
+    linear = _at(last, token) if capped else scores
+    steps = _steps(calls, token, indices, _at(hidden, token), linear)
+    if capped:
+        seen = double(scores[..., indices])
+        gate = Gate(quotient(seen, steps[-1].seen))
+        steps.append(Step("soft cap", [gate], seen, steps[-1].unit))
     return Chosen(Number(hidden, token, steps, weights), double(scores[0, 0]))
 
 

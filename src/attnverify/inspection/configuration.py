@@ -88,6 +88,16 @@ def _rotary(v: Any) -> bool:
 
 
 SCALING = optional(Kind(_rotary, f"an object of numbers with keys among {', '.join(ROTARY)}"))
+KINDS = ("full_attention", "sliding_attention")
+TYPED = f"{SCALING.words.removesuffix(', or null')}, or one for each of {', '.join(KINDS)}"
+
+
+def _rotary_by_type(v: Any) -> bool:
+    """Options of all layers, or of each of their types."""
+    typed = isinstance(v, dict) and 0 < len(v) and set(v) <= set(KINDS)
+    return all(map(SCALING.holds, v.values())) if typed else SCALING.holds(v)
+
+
 SIZES = {
     "hidden_size": WIDTH,
     "num_attention_heads": HEADS,
@@ -131,13 +141,19 @@ LLAMA = {**GROUPED, "rms_norm_eps": EPSILON, "head_dim": optional(HEAD)}
 FIXED_BY_FALCON = ("hidden_act", "intermediate_size")
 WINDOW = {"sliding_window": optional(whole(2**31))}
 ROUTED = {"num_local_experts": whole(2**12), "num_experts_per_tok": whole(2**8)}
+LAYER_TYPES = {"layer_types": optional(listed(word(*KINDS), 512))}
 QWEN = {
     **LLAMA,
     **WINDOW,
+    **LAYER_TYPES,
     "use_sliding_window": FLAG,
     "max_window_layers": whole(1024, 0),
-    "layer_types": optional(listed(word("full_attention", "sliding_attention"), 512)),
 }
+CAP = optional(number(1e-3, 1e6))
+GEMMA = {**LLAMA, "head_dim": HEAD, "attention_bias": FLAG}
+GEMMA |= {"use_bidirectional_attention": optional(FLAG)}
+GEMMA2 = {**GEMMA, **WINDOW, **LAYER_TYPES, "hidden_activation": ACTIVATION}
+GEMMA2 |= {"query_pre_attn_scalar": whole(2**20), "final_logit_softcapping": CAP}
 #: By family: every key that is read, and what its value must be.
 KEYS: dict[str, dict[str, Kind]] = {
     "albert": {
@@ -166,6 +182,15 @@ KEYS: dict[str, dict[str, Kind]] = {
         **{"parallel_attn": FLAG, "num_kv_heads": optional(HEADS), "activation": ACTIVATION},
         "num_ln_in_parallel_attn": optional(whole(2)),
     },
+    "gemma": GEMMA,
+    "gemma2": {**GEMMA2, "attn_logit_softcapping": CAP},
+    "gemma3_text": {
+        **GEMMA2,
+        "attn_logit_softcapping": only(None),
+        "sliding_window_pattern": whole(1024),
+        "rope_local_base_freq": number(1, 1e12),
+        "rope_parameters": Kind(_rotary_by_type, TYPED),
+    },
     "gpt2": {
         **WORDS,
         **{"n_embd": WIDTH, "n_head": HEADS, "n_layer": LAYERS, "n_inner": optional(INNER)},
@@ -186,9 +211,24 @@ KEYS: dict[str, dict[str, Kind]] = {
     "llama": {**LLAMA, "attention_bias": FLAG, "mlp_bias": FLAG},
     "mistral": {**LLAMA, **WINDOW},
     "mixtral": {**LLAMA, **WINDOW, **ROUTED},
+    "olmo2": {**LLAMA, "attention_bias": FLAG},
+    "opt": {
+        **WORDS,
+        **{name: kind for name, kind in SIZES.items() if name != "intermediate_size"},
+        **{"vocab_size": VOCABULARY, "max_position_embeddings": POSITIONS, "ffn_dim": INNER},
+        **{"activation_function": ACTIVATION, "word_embed_proj_dim": optional(WIDTH)},
+        **dict.fromkeys(("do_layer_norm_before", "_remove_final_layer_norm"), FLAG),
+        **dict.fromkeys(("enable_bias", "layer_norm_elementwise_affine"), FLAG),
+    },
     "phi": {
         **GROUPED,
         **{"layer_norm_eps": EPSILON, "qk_layernorm": FLAG},
+        "partial_rotary_factor": number(0, 1),
+    },
+    "phi3": {
+        **LLAMA,
+        **WINDOW,
+        "original_max_position_embeddings": POSITIONS,
         "partial_rotary_factor": number(0, 1),
     },
     "qwen2": QWEN,
@@ -242,7 +282,7 @@ def cleaned(body: Any) -> dict[str, Any]:
         given = f"{key} in config.json"
         expected = "a folder without it: weights as numbers, and no other code than transformers'"
         require(not foreign or value is None, "model", given, expected)
-    family = require_family(body.get("model_type"), "config.json")
+    family = require_family(body.get("model_type"), "config.json", KEYS)
     kinds, body = KEYS[family], _renamed(body, ALSO.get(family, {}))
     for key, kind in kinds.items():
         if key in body:

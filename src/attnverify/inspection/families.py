@@ -5,12 +5,14 @@ An adapter is a function from a model to an
 What the modules did in a forward pass is seen through hooks, and the trace made from both is
 checked against the model at every step (:mod:`attnverify.inspection.reconstruction`), so that an
 adapter cannot be wrong unnoticed. To add a family of ``transformers``, write its adapter and enter
-it in FAMILIES under the ``model_type`` of its config.json.
+it in FAMILIES under the ``model_type`` of its config.json; outside of this package, register it
+with :func:`adapter`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from importlib.metadata import entry_points
 from typing import Any
 
 from torch import nn
@@ -32,9 +34,12 @@ from attnverify.inspection.architecture import (
 from attnverify.inspection.architecture import norm_before as _norm_before
 from attnverify.inspection.architecture import rotated as _rotated
 from attnverify.inspection.families_biased import bloom, falcon, t5
+from attnverify.inspection.families_decoders import gemma, olmo2, opt, phi3
 from attnverify.inspection.families_routed import gpt_oss, mixtral
 from attnverify.inspection.trace import double
 from attnverify.support.errors import InputError, require, shown
+
+Adapter = Callable[[Any], Architecture]
 
 
 def _norm_after(attention: Attention, mlp: MLP, norms: Norms) -> list[Block]:
@@ -186,19 +191,25 @@ def vit(model: Any) -> Architecture:
     return Architecture([*model.layers], blocks, layer_norm(model.layernorm))
 
 
-FAMILIES: dict[str, Callable[[Any], Architecture]] = {
+FAMILIES: dict[str, Adapter] = {
     "albert": albert,
     "bert": bert,
     "bloom": bloom,
     "distilbert": distilbert,
     "falcon": falcon,
+    "gemma": gemma,
+    "gemma2": gemma,
+    "gemma3_text": gemma,
     "gpt2": gpt2,
     "gpt_neox": gpt_neox,
     "gpt_oss": gpt_oss,
     "llama": llama,
     "mistral": llama,
     "mixtral": mixtral,
+    "olmo2": olmo2,
+    "opt": opt,
     "phi": phi,
+    "phi3": phi3,
     "qwen2": llama,
     "qwen3": llama,
     "roberta": bert,
@@ -208,14 +219,58 @@ FAMILIES: dict[str, Callable[[Any], Architecture]] = {
 }
 
 
-def require_family(model_type: Any, where: str) -> str:
-    """The model type, if there is an adapter for it; raises InputError with the nearest one."""
-    if isinstance(model_type, str) and model_type in FAMILIES:
+GROUP = "attnverify.adapters"  # entry points, a model_type each
+
+
+def adapter(model_type: Any, *, replace: bool = False) -> Callable[[Adapter], Adapter]:
+    """Register a function from a module to its :class:`Architecture`, as a decorator.
+
+    model_type: what ``model.config.model_type`` says. A package may name its adapter in the entry
+    point group ``attnverify.adapters`` instead, which is read when a type is unknown. Raises
+    InputError for a type that has an adapter, unless ``replace`` is true.
+
+    >>> import attnverify as av
+    >>> @av.adapter("my_type", replace=True)
+    ... def mine(model): ...
+    >>> av.adapter("llama")
+    Traceback (most recent call last):
+        ...
+    attnverify.support.errors.InputError: model_type: got 'llama', which has an adapter, expected \
+another name, or replace=True
+    """
+    text = isinstance(model_type, str) and model_type != ""
+    require(text, "model_type", shown(model_type), "the model_type of a configuration")
+    taken = f"{shown(model_type)}, which has an adapter"
+    free = replace or model_type not in FAMILIES
+    require(free, "model_type", taken, "another name, or replace=True")
+
+    def register(function: Adapter) -> Adapter:
+        require(callable(function), "adapter", shown(function), "a function of the module")
+        FAMILIES[model_type] = function
+        return function
+
+    return register
+
+
+def _of_package(model_type: str) -> Adapter | None:
+    """The adapter that an installed package names for a type."""
+    found = [*entry_points(group=GROUP, name=model_type)]
+    packages = ", ".join(sorted(each.dist.name if each.dist else each.value for each in found))
+    given = f"adapters for {shown(model_type)} from several packages ({packages})"
+    require(len(found) < 2, "model", given, f"one, or an adapter of your own ({OWN})")
+    return found[0].load() if found else None
+
+
+OWN = "@av.adapter(model_type)"
+
+
+def require_family(model_type: Any, where: str, known: Collection[str] = FAMILIES) -> str:
+    """The model type, if it is a known one; raises InputError with the others."""
+    if isinstance(model_type, str) and model_type in known:
         return model_type
     raise InputError(
-        f"model: got model_type {shown(model_type)} in {where}, "
-        f"expected one of {', '.join(FAMILIES)}; another takes an adapter of about 20 lines "
-        "(attnverify.inspection.families)"
+        f"model: got model_type {shown(model_type)} in {where}, expected one of "
+        f"{', '.join(known)}; a module of another takes an adapter of about 20 lines ({OWN})"
     )
 
 
@@ -223,9 +278,16 @@ def architecture_of(model: nn.Module) -> Architecture:
     """The architecture of a module of ``transformers``, or of a ``torch.nn.TransformerEncoder``."""
     if isinstance(model, nn.TransformerEncoder | nn.TransformerEncoderLayer):
         return torch_encoder(model)
-    config = getattr(model, "config", None)
-    family = require_family(getattr(config, "model_type", None), type(model).__name__)
-    return FAMILIES[family](model)
+    name = type(model).__name__
+    family = getattr(getattr(model, "config", None), "model_type", None)
+    what = "model.config = types.SimpleNamespace(model_type=...) and an adapter for that type"
+    require(family is not None, "model", f"{name} without config.model_type", f"{what} ({OWN})")
+    if isinstance(family, str) and family not in FAMILIES and (outside := _of_package(family)):
+        FAMILIES[family] = outside
+    found = FAMILIES[require_family(family, name)](model)
+    given = f"{shown(found)} from the adapter of {shown(family)}"
+    require(isinstance(found, Architecture), "model", given, "an Architecture")
+    return found
 
 
 def torch_encoder(model: nn.TransformerEncoder | nn.TransformerEncoderLayer) -> Architecture:

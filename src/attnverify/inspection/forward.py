@@ -25,6 +25,10 @@ from attnverify.inspection.trace import Layer, Step, Trace
 from attnverify.support.errors import InputError, RunError, require
 
 COARSE = (torch.float16, torch.bfloat16)
+COARSE_NOTE = (
+    "the model runs in bfloat16, of unit roundoff 2^-8: bounds are as wide, so a small mistake of "
+    "an adapter would not show, and tokens that differ by less than an eighth count as equal"
+)
 
 
 @dataclass(frozen=True)
@@ -44,22 +48,26 @@ class Subject:
         device: str = "cpu",
         head: bool = False,
     ) -> Subject:
-        """A copy of the model in ``dtype`` (None: its own, which must be float32 or float64).
+        """A copy of the model in ``dtype`` (None: its own; bfloat16 only if it is its own).
 
         The head of a language model or classifier is left out, unless ``head`` is true: then
         ``whole`` is the model with it. Raises InputError for a family
         without an adapter, for a dtype too coarse for a proof and for weights that are no numbers.
         """
         base = getattr(model, "base_model", model)
+        _require_unpacked(model)
         given = architecture_of(base)  # before the copy, which may be large
         model = model if head else base
         own = next(model.parameters()).dtype
         expected = "float32 or float64, in which its roundings can be bounded"
-        require((dtype or own) not in COARSE, "dtype", dtype or own, expected)
+        kept = own == (dtype or own) == torch.bfloat16  # others would be rounded to other weights
+        words = f"{dtype or own} for weights of {own}"
+        require(kept or (dtype or own) not in COARSE, "dtype", words, expected)
         _require_numbers(model)
         model = copy.deepcopy(model).to(_device(device), dtype or own).eval().requires_grad_(False)
         _make_visible(model)
         notes = () if own == (dtype or own) else (f"weights promoted from {own} to {dtype}",)
+        notes = (COARSE_NOTE,) if kept else notes
         whole = model if head else None
         model = getattr(model, "base_model", model)
         architecture = replace(architecture_of(model), tokens_first=given.tokens_first)
@@ -119,23 +127,26 @@ class Subject:
         What a layer computed is forgotten when ``each`` returns, unless that keeps it. head: gets
         the calls of linear maps and norms behind the final norm, and the logits of ``whole``.
         """
-        record, number, blocks = Record(), 0, self.architecture.blocks
+        record, number, blocks, end = Record(), 0, self.architecture.blocks, torch.empty(0)
 
         def ended(layer: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-            nonlocal number
+            nonlocal number, end
             number += 1
             with _fitting(number):
-                each(record.layer(number, record.of(layer).input, blocks(layer)))
+                found = record.layer(number, record.of(layer).input, blocks(layer))
+                each(found)
+            end = found.output
             record.clear()
 
-        final = self.architecture.final
+        final, last = self.architecture.final, self.architecture.projection
         # Blocks hold weights in float64, so those of one layer are made at a time.
         watched = [m for layer in self.architecture.layers for m in places(blocks(layer))]
-        watched += [*self.architecture.layers, *([final.module] if final else [])]
+        ends = (final.module if final else None, last.module if last else None)
+        watched += [*self.architecture.layers, *(end for end in ends if end is not None)]
         outside = [] if head is None else _outside(self.whole, watched)
         _forget(self.model)
         with _hooks([*watched, *outside], record.note), _hooks(self.architecture.layers, ended):
-            with torch.no_grad(), _taken(inputs):
+            with torch.no_grad(), _taken(inputs), _hooks([self.model], record.note):
                 output = (self.whole or self.model)(**inputs.arguments)
         expected = len(self.architecture.layers)
         require(number == expected, "model", f"{number} layers called", f"{expected}")
@@ -143,7 +154,29 @@ class Subject:
             made = {id(module): module for module in outside}
             calls = [(made[key], call) for key, call in record.calls.items() if key in made]
             head(calls, getattr(output, "logits", None))
-        return record.end(final)
+        steps = record.end(final, last)
+        if id(self.model) in record.calls:
+            _require_end(record.of(self.model).outputs[0], steps[-1].seen if steps else end)
+        return steps
+
+
+def _require_end(output: Any, seen: Tensor) -> None:
+    """Raise ReconstructionError unless what the model returned is what the trace ends at.
+
+    output: a tensor, or what has a last hidden state; nothing is said of others, nor of a tensor of
+    another shape, as logits are.
+    """
+    last = getattr(output, "last_hidden_state", None)
+    known = isinstance(output, Tensor) and output.shape == seen.shape
+    last = output if known else last
+    same = not isinstance(last, Tensor) or (
+        last.shape == seen.shape and torch.equal(last.double().nan_to_num(), seen.nan_to_num())
+    )
+    if not same:
+        raise ReconstructionError(
+            "end: the adapter is not this model there: the model returns something else than what "
+            "the last layer, the final norm and the projection of its Architecture give"
+        )
 
 
 def _outside(whole: nn.Module | None, watched: Sequence[nn.Module]) -> list[nn.Module]:
@@ -238,6 +271,20 @@ def _device(name: Any) -> torch.device:
     except (RuntimeError, TypeError, AssertionError) as error:
         raise InputError(f"device: got {name!r} ({error}), expected one that is there") from error
     return found
+
+
+def _require_unpacked(model: nn.Module) -> None:
+    """Raise InputError for quantized weights: integers, packed ones, and those of tensor types."""
+    expected = "full precision: load it without quantization, or dequantize it (model.dequantize())"
+    for name, part in model.named_modules():
+        weight = getattr(part, "weight", None)
+        packed = callable(weight) and not isinstance(weight, Tensor)  # torch.ao.nn.quantized
+        if isinstance(weight, Tensor):  # a tensor type of torchao has a dequantize of its own
+            own = type(weight).dequantize is not Tensor.dequantize
+            packed = own or weight.is_quantized or not weight.is_floating_point()
+        given = f"{name}, a {type(part).__name__} with quantized weights"
+        require(not packed and not hasattr(part, "qweight"), "model", given, expected)
+    require(any(True for _ in model.parameters()), "model", "no weights", "a model with some")
 
 
 def _require_numbers(model: nn.Module) -> None:

@@ -37,11 +37,12 @@ class Inputs:
     @classmethod
     def of(cls, model: Any, architecture: Architecture, inputs: Any) -> Inputs:
         """Checked and completed; raises InputError (argument ``inputs``)."""
-        given = dict(inputs) if isinstance(inputs, Mapping) else _named(model, inputs)
+        named = isinstance(inputs, Mapping)
+        given = dict(inputs) if named else _named(model, inputs)
         names = [name for name in DATA if given.get(name) is not None]
         require(len(names) == 1, "inputs", f"{sorted(given)}", f"exactly one of {DATA}")
         name = names[0]
-        _require_known(model, given)
+        _require_known(model, {key: v for key, v in given.items() if named or key != name})
         given = {key: _tensor(key, value) for key, value in given.items()}
         if architecture.tokens_first and given[name].ndim == 3:
             given[name] = given[name].transpose(0, 1)
@@ -53,8 +54,11 @@ class Inputs:
             require_finite("inputs", value)
         if name != "pixel_values":
             _require_positions(architecture, value.shape[1])
-        if architecture.causal:
+        known = signature(model.forward).parameters
+        if architecture.causal and "use_cache" in known:
             given["use_cache"] = False
+        if name not in known:  # of a module of someone's own, whatever it is called there
+            given[next(iter(known))] = given.pop(name)
         tokens = value.shape[1]
         if name == "pixel_values":
             tokens = 1 + math.prod(value.shape[-2:]) // model.config.patch_size**2
@@ -100,7 +104,7 @@ def _require_width(model: Any, architecture: Architecture, name: str, value: Ten
     if name == "src":
         layer: Any = architecture.layers[0]
         width = layer.self_attn.embed_dim
-    elif name == "inputs_embeds":
+    elif name == "inputs_embeds" and hasattr(model, "get_input_embeddings"):
         width = model.get_input_embeddings().embedding_dim
     else:
         return
@@ -141,7 +145,7 @@ def _batched(name: str, value: Any) -> Tensor:
 def _require_ids(model: Any, ids: Tensor) -> None:
     whole = not ids.is_floating_point() and ids.dtype != torch.bool
     require(whole, "inputs", f"ids of dtype {ids.dtype}", "whole numbers")
-    size = model.config.vocab_size
+    size = getattr(model.config, "vocab_size", 2**63 - 1)  # a module of one's own may not say it
     worst = ids[(ids < 0) | (ids >= size)]
     given = f"token id {int(worst[0])}" if worst.numel() else ""
     expected = f"ids from 0 to {size - 1}: does the tokenizer belong to this model?"

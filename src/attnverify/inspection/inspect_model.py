@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from attnverify.inspection import layers, shares
 from attnverify.inspection.chosen import Choice, Wanted, chosen, position, read_by, wanted
-from attnverify.inspection.forward import Subject
+from attnverify.inspection.forward import COARSE_NOTE, Subject
 from attnverify.inspection.inputs import Inputs
 from attnverify.inspection.load import Folder
 from attnverify.inspection.path_table import Asked, path_table
@@ -26,7 +26,7 @@ from attnverify.inspection.trace import Layer, Step, unit_roundoff
 from attnverify.support.errors import InputError, require
 from attnverify.support.memory import readable, require_bytes
 
-DTYPES = {"float32": torch.float32, "float64": torch.float64}
+DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
 BRIEF = "only shares and residuals were asked for"
 BRIEF_NUMBER = "only shares, residuals and a number in parts were asked for"
 SINGLE = (
@@ -61,7 +61,8 @@ def inspect(
     a ``torch.nn.TransformerEncoder``, or a folder with config.json and safetensors. inputs: token
     ids (tokens,) or (batch, tokens), embeddings ((batch,) tokens, width), pixels, or the model's
     keyword arguments, masks of padding included; or ``text``, for a folder with a tokenizer. dtype:
-    what the model runs in, "float32" or "float64" (None: its own); everything else is float64.
+    what the model runs in, "float32" or "float64", or "bfloat16" where its weights are (None: its
+    own); everything else is float64.
     layers: numbers from 1 of those to report, all if None; brief: only shares by length (without
     norms) and residuals by layer, as fully proved and sooner. scalar: a number of one text to take
     apart: {"logit": TOKEN} or {"class": NAME}, with "against" another one for the difference, or
@@ -101,7 +102,7 @@ def inspect(
         folder = Folder.of(model)
         inputs, words = _ids(folder, inputs, text)
         model = folder.model(precision or torch.float32, choice.kind if choice else "")
-        notes = folder.notes(precision or torch.float32)
+        notes = notes_of(folder, precision or torch.float32)
     elif text is not None:
         raise InputError("text: got a text for a module, expected inputs (a folder reads texts)")
     require(isinstance(model, nn.Module), "model", type(model).__name__, "a module or a folder")
@@ -126,6 +127,15 @@ def inspect_subject(
     given = Inputs.of(subject.model, subject.architecture, inputs)
     told = progress or (lambda what, share: None)
     return _Run(subject, given, words, layers, brief, told, number, asked).report()
+
+
+def notes_of(folder: Folder, dtype: torch.dtype) -> tuple[str, ...]:
+    """Notes on how weights were read; raises InputError where they would be rounded to bfloat16."""
+    notes = folder.notes(dtype)
+    if dtype != torch.bfloat16:
+        return notes
+    require(not notes, "dtype", f"bfloat16 ({'; '.join(notes)})", "weights of bfloat16 alone")
+    return (COARSE_NOTE,)
 
 
 def _ids(folder: Folder, inputs: Any, text: str | None) -> tuple[Any, list[str] | None]:
@@ -219,7 +229,8 @@ class _Run:
         assert self.streams is not None
         whole, seen = self.subject.whole, self.streams.seen
         reads = None if whole is None else read_by(whole, self.inputs.arguments, seen.shape[1])
-        found = chosen(self.number, seen, self._valid(), *self.head, reads)
+        cap = getattr(getattr(whole, "config", None), "final_logit_softcapping", None)
+        found = chosen(self.number, seen, self._valid(), *self.head, reads, cap)
         parts = decompose(self.kept, final, found.number)
         self.streams.checks += parts.checks
         if self.patterns is not None:

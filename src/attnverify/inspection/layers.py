@@ -13,6 +13,7 @@ from attnverify.inspection.trace import Heads, Layer
 from attnverify.mathematics import collapse, norms, querykey
 from attnverify.mathematics.depth_bounds import layer_threshold
 from attnverify.mathematics.entropy import spread_constant
+from attnverify.mathematics.maps import Norm
 from attnverify.mathematics.spectral import spectral_norm, thin_product
 
 Row = dict[str, Any]
@@ -21,11 +22,13 @@ Row = dict[str, Any]
 #: tokens come to a few, as rows of a product may be summed in different orders. The unit is the
 #: coarsest that was worked with so far: float32's behind the norms of Llama, in float64 too.
 RESOLVED = 2**10
+COARSEST = 2.0**-3  # of a token, where so many units are more: 32 units of bfloat16
 MASKED = "some attention weights are zero (a mask, or underflow)"
 ROTATED = "positions are in the scores (rotary)"
 BIASED = "positions are in the scores (a bias)"
 SUNK = "rows of attention add up to less than 1 (a sink)"
 NORMED = "queries and keys are normalized"
+CAPPED = "scores have a soft cap"
 
 
 def layer_rows(layer: Layer, valid: Tensor, unit: float) -> list[Row]:
@@ -70,6 +73,7 @@ def unmet(heads: Heads, text: int, keep: Tensor) -> str | None:
         BIASED: heads.bias is not None,
         NORMED: heads.norms is not None,
         SUNK: heads.sinks is not None,
+        CAPPED: heads.cap is not None,
     }
     return "; ".join(reason for reason, fails in failed.items() if fails) or None
 
@@ -115,13 +119,22 @@ def _row(
 
 def differ(apart: float, whole: float, unit: float) -> bool:
     """Whether tokens differ by more than rounding: squares of their differences and of them."""
-    return apart > (RESOLVED * unit) ** 2 * whole
+    return apart > resolved(unit) ** 2 * whole
+
+
+def resolved(unit: float) -> float:
+    """The part of a token up to which differences are rounding."""
+    return min(RESOLVED * unit, COARSEST)
 
 
 def attention_output(layer: Layer) -> Tensor:
-    """What the attention of the layer adds, (batch, tokens, width), as the model computed it."""
+    """What the heads of the layer add up to, (batch, tokens, width), as the model computed it.
+
+    A norm behind it is not counted.
+    """
     branches = (branch for block in layer.blocks for branch in block.branches)
-    return next(branch for branch in branches if branch.attention).steps[-1].seen
+    steps = next(branch for branch in branches if branch.attention).steps
+    return next(s for s in reversed(steps) if not isinstance(s.maps[-1], Norm)).seen
 
 
 def _residuals(stream: Tensor) -> Row:

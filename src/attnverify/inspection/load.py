@@ -230,7 +230,7 @@ class Folder:
         options = {k: v for k, v in self.config.items() if k != "model_type"}
         # It says which token a classifier reads, and where the positions of RoBERTa begin.
         if "roberta" not in self.config["model_type"] and "Classification" not in auto:
-            options.pop("pad_token_id", None)
+            options["pad_token_id"] = None  # the default may be outside of the vocabulary
         kind = transformers.CONFIG_MAPPING[self.config["model_type"]]
         with reading("model", CONFIG), torch.device("meta"):
             made = kind(**options, bos_token_id=None, eos_token_id=None)

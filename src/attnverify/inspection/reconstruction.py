@@ -44,8 +44,18 @@ a of the row, the logarithm of a probability is off by at most
 
 the sum counted by the factor 2 of g as well, and a probability p by p (e^E - 1). What is
 computed here is as accurate, in float64, so all is taken twice. Norms of queries and keys may be
-taken in float32: their roundings count as that many of the finer unit. Probabilities below the
+taken in float32: their roundings count as that many of the finer unit. A soft cap c tanh(s / c)
+moves no two scores further apart, so g stays, and its own quotient, hyperbolic tangent (4 units, as
+the exponential) and product are off by six roundings of |s| <= a. Probabilities below the
 normal range of float32 may be any number there; those that vanish count for nothing in the sum.
+
+A model in bfloat16 (u = 2^-8) sums in float32 and rounds what it stores, as torch does on every
+device by default; one that does otherwise may be refused, and none is accepted for it. So u above
+is float32's, and stored values add their own: three roundings of a map's values
+(:meth:`attnverify.inspection.trace.Step.stored`), and R of a score. With A the scores in absolute
+values of the queries' and keys' own entries, these move it by gamma_R(u) A more. R counts two of a
+query and of a key, twice that and three with a norm, three of a rotation, three of the product, its
+scale and a scale before it, three of a soft cap. A probability is rounded once more.
 """
 
 from __future__ import annotations
@@ -57,6 +67,7 @@ import torch
 from torch import Tensor
 
 from attnverify.inspection.trace import (
+    SINGLE,
     Block,
     Branch,
     HeadNorm,
@@ -110,7 +121,6 @@ def compared(place: str, error: Tensor, bound: Tensor, seen: Tensor) -> Check:
     return Check(place, ratio, idle=not bool((seen.abs() > bound).any()))
 
 
-SINGLE = unit_roundoff(torch.float32)
 NORMAL = torch.finfo(torch.float32).tiny
 
 
@@ -123,31 +133,39 @@ def check_scores(heads: Heads, valid: Tensor, place: str) -> Check:
     own, absolute, roundings = scores(heads)
     unseen = ~((heads.P > 0) & valid[:, None, :, None])
     own, largest = own.masked_fill_(unseen, -torch.inf), absolute.masked_fill_(unseen, 0.0)
-    largest, terms = largest.amax(-1, keepdim=True), float(heads.P.shape[-1])
+    largest, terms = largest.amax(-1, keepdim=True), heads.P.shape[-1] + 6.0
     if heads.sinks is not None:
         sinks, terms = heads.sinks[:, None, None], terms + 1
         largest = largest.maximum(sinks.abs())
         own = torch.cat([own, sinks.expand(*own.shape[:-1], 1)], -1)
     expected = torch.softmax(own, -1).nan_to_num_(0.0)[..., : heads.P.shape[-1]]
-    unit = max(heads.unit, SINGLE)
-    E = 2 * gamma(roundings, heads.unit) * largest + 6 * unit * largest
-    E = E + gamma(terms + 6.0, unit)
+    if heads.unit > SINGLE:
+        g = gamma(roundings, SINGLE) * largest[0] + gamma(_stored(heads), heads.unit) * largest[1]
+        E = 2 * g + 6 * SINGLE * largest[0] + gamma(terms, SINGLE) + gamma(1.0, heads.unit)
+    else:
+        unit = max(heads.unit, SINGLE)
+        E = 2 * gamma(roundings, heads.unit) * largest + 6 * unit * largest + gamma(terms, unit)
     error = (heads.P - expected).masked_fill_(unseen, 0.0)
     bound = expected.mul_(torch.expm1(E)).add_(NORMAL).mul_(2)
     return compared(place, error, bound, heads.P)
 
 
 def scores(heads: Heads) -> tuple[Tensor, Tensor, Tensor]:
-    """Scores (batch, heads, tokens, tokens), the same in absolute values, and the roundings."""
+    """Scores (batch, heads, tokens, tokens), the same in absolute values, and the roundings.
+
+    In bfloat16 the second are two: those of all products, and those of queries and keys as stored.
+    """
     norms = heads.norms or (None, None)
     q, q_size, m_q = _vectors(heads, heads.W_Q, heads.b_Q, norms[0])
     k, k_size, m_k = _vectors(heads, heads.W_K, heads.b_K, norms[1])
     roundings = m_q + m_k + q.shape[-1] + 8.0
-    scale = heads.scale
+    scale, cap = heads.scale, heads.cap
     own, absolute = (q @ k.mT).mul_(scale), (q_size @ k_size.mT).mul_(scale)
     if heads.bias is not None:
         own, absolute = own.add_(heads.bias), absolute.add_(heads.bias.abs())
         roundings = roundings + 2.0
+    if cap is not None:
+        own, roundings = (own / cap).tanh_().mul_(cap), roundings + 6.0
     return own, absolute, torch.as_tensor(roundings)
 
 
@@ -155,18 +173,41 @@ def _vectors(
     heads: Heads, W: Tensor, b: Tensor, norm: HeadNorm | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Queries or keys (batch, heads, tokens, key_width), their absolute sizes, their roundings."""
-    x = heads.input[:, None]
-    v, size = x @ W + b[:, None], x.abs() @ W.abs() + b.abs()[:, None]
+    x, b = heads.input[:, None], b[:, None]
+    v, size = x @ W + b, x.abs() @ W.abs() + b.abs()
+    size = torch.stack([size, v.abs() + b.abs()]) if heads.unit > SINGLE else size
     roundings = torch.tensor(W.shape[-2] + 1.0)
     if norm is not None:
+        # Of all heads at once: each of those that differ once, side by side.
+        each = heads.count // heads.key_heads if W is heads.W_K else 1
+        joined = norm.whole
+        v, size = (_joined(part, each) if joined else part for part in (v, size))
         map = norm.at(v)
         roundings = roundings + map.roundings.max() * (max(heads.unit, SINGLE) / heads.unit)
         v, size = map.linear(v) + map.shift, map.absolute(size) + abs(map.shift)
+        v, size = (_apart(part, W.shape[-1], each) if joined else part for part in (v, size))
     if heads.rotation is not None:
         cos, sin = (part[:, None] for part in heads.rotation)
         v, size = _rotated(v, cos, sin), _rotated(size, cos.abs(), sin.abs(), sign=1.0)
         roundings = roundings + 3.0
     return v, size, roundings
+
+
+def _joined(v: Tensor, each: int) -> Tensor:
+    """(batch, heads, tokens, key_width) as (batch, tokens, groups * key_width), a group once."""
+    return v[..., ::each, :, :].transpose(-3, -2).flatten(-2)
+
+
+def _apart(v: Tensor, width: int, each: int) -> Tensor:
+    """The inverse of :func:`_joined`."""
+    return v.unflatten(-1, (-1, width)).transpose(-3, -2).repeat_interleave(each, -3)
+
+
+def _stored(heads: Heads) -> float:
+    """Roundings to bfloat16 of a score."""
+    vector = 2.0 if heads.norms is None else 7.0
+    vector += 0.0 if heads.rotation is None else 3.0
+    return 2 * vector + 3.0 + (0.0 if heads.cap is None else 3.0)
 
 
 def _rotated(v: Tensor, cos: Tensor, sin: Tensor, sign: float = -1.0) -> Tensor:
@@ -261,9 +302,9 @@ class Streams:
         for step, totals in zip(steps, after, strict=True):
             m, k = step.roundings, len(self.sums) + 1.0
             before = self.size + self.rest.abs()
-            theirs, ours = gamma(m, step.unit), gamma(m + k, HERE)
+            theirs, ours = gamma(m, step.inner), gamma(m + k, HERE)
             bound = step.size(theirs * self.seen.abs() + ours * before, theirs + ours)
-            bound += underflow(step.unit)
+            bound += step.stored(self.seen.abs()) + underflow(step.unit)
             predicted = step.linear(self.rest)
             self._arrive(f"{place}, {step.name}", totals, step.seen, predicted, bound)
 

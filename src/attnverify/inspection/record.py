@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from attnverify.inspection import architecture as named
 from attnverify.inspection.trace import (
+    SINGLE,
     Block,
     Branch,
     HeadNorm,
@@ -41,6 +42,15 @@ class Call:
     outputs: Sequence[Any]
     rotation: tuple[Tensor, Tensor] | None = None
     alibi: Tensor | None = None
+
+    def of_texts(self, texts: int, tokens: int) -> Call:
+        """The call with an axis of texts where the module saw all tokens in a row (OPT)."""
+
+        def parted(x: Any) -> Any:
+            row = isinstance(x, Tensor) and x.ndim == 2 and len(x) == texts * tokens
+            return x.unflatten(0, (texts, tokens)) if row else x
+
+        return replace(self, input=parted(self.input), outputs=[*map(parted, self.outputs)])
 
 
 Calls = Sequence[tuple[nn.Module, Call]]
@@ -88,8 +98,10 @@ class Record:
     def layer(self, number: int, x: Tensor, blocks: Sequence[named.Block]) -> Layer:
         """The trace of one layer whose input is x."""
         x = double(x)
+        self.calls = {key: call.of_texts(*x.shape[:2]) for key, call in self.calls.items()}
         made: list[Block] = []
         heads = None
+        _require_fine(blocks, self.at(blocks[-1].total))
         for block in blocks:
             before = made[-1].output if made else x
             branches = []
@@ -106,9 +118,13 @@ class Record:
             raise InputError("model: got a layer without attention, expected one with it")
         return Layer(number, x, made, heads)
 
-    def end(self, final: named.Norm | None) -> list[Step]:
-        """The norm behind the last layer, if there is one."""
-        return self._norms([final], double(self.of(final.module).input)) if final else []
+    def end(self, final: named.Norm | None, projection: named.Linear | None) -> list[Step]:
+        """The norm and the map behind the last layer, if there are any."""
+        steps = self._norms([final], double(self.of(final.module).input)) if final else []
+        seen = None if projection is None else self.result(projection)
+        if projection is None or seen is None:
+            return steps
+        return [*steps, Step("projection", [_dense(projection)], double(seen), _unit(seen))]
 
     def _branch(self, norm: named.Norm | None, body: Any, x: Tensor) -> Branch:
         steps = self._norms([norm] if norm else [], x)
@@ -124,12 +140,12 @@ class Record:
             if seen is not None:
                 steps.append(Step(name, waiting, double(seen), unit_roundoff(seen.dtype)))
                 waiting = []
-        return Branch(steps)
+        return Branch([*steps, *self._norms([body.behind] if body.behind else [], steps[-1].seen)])
 
     def _norms(self, norms: Sequence[named.Norm], x: Tensor) -> list[Step]:
         steps = []
         for norm in norms:
-            map = Norm.at(x, norm.epsilon, norm.centered, *affine(norm.module))
+            map = Norm.at(x, norm.epsilon, norm.centered, *affine(norm.module, norm.offset))
             seen = self.of(norm.module).outputs[0]
             unit = unit_roundoff(seen.dtype)
             unit = max(unit, unit_roundoff(torch.float32)) if norm.single else unit
@@ -189,7 +205,8 @@ class Record:
     def _mlp(self, body: named.MLP) -> list[tuple[str, Map, Tensor | None]]:
         if body.up.module is None or body.down.module is None:
             raise InputError("model: got an MLP without modules, expected ones to look at")
-        up, down = self.of(body.up.module).outputs[0], self.of(body.down.module)
+        up, down = self.result(body.up), self.of(body.down.module)
+        assert up is not None
         if body.gate is None:
             factors = quotient(double(down.input), double(up))
         else:
@@ -204,7 +221,8 @@ class Record:
         self, body: named.Experts, shape: torch.Size
     ) -> list[tuple[str, Map, Tensor | None]]:
         """One step of four maps; shape: of the input, (batch, tokens, width)."""
-        weights, chosen = body.routed(self.of(body.router))
+        routed = body.routed(self.of(body.router))
+        weights, chosen = (part.reshape(-1, part.shape[-1]) for part in routed)  # a row a token
         hit, calls = chosen.unique().tolist(), self.every.get(id(body.gate), [])
         given = f"experts of which {len(hit)} are chosen and {len(calls)} were called"
         require(len(hit) == len(calls), "model", given, "experts that are called one by one")
@@ -241,20 +259,43 @@ class Record:
             unit=unit_roundoff(P.dtype),
             softmax_unit=rounded_to(P),
             rotation=self._rotation(body),
-            norms=(_head_norm(body.norms[0]), _head_norm(body.norms[1])) if body.norms else None,
+            norms=(_head_norm(body, 0), _head_norm(body, 1)) if body.norms else None,
             bias=self._bias(body),
             sinks=body.sinks,
             b_V=None if body.sinks is None else V[1],
+            cap=body.cap,
         )
 
 
-def _head_norm(norm: named.Norm) -> HeadNorm:
-    return HeadNorm(norm.epsilon, norm.centered, *affine(norm.module))
+def _require_fine(blocks: Sequence[named.Block], x: Tensor) -> None:
+    """Raises InputError for parts whose roundings to bfloat16 are not counted."""
+    bodies = [body for block in blocks for _, body in block.branches]
+    scored = [body for body in bodies if isinstance(body, named.Attention)]
+    uncounted = {
+        "a bias of the scores": any(body.bias is not None for body in scored),
+        "sinks": any(body.sinks is not None for body in scored),
+        "routed experts": len(scored) < sum(not isinstance(body, named.MLP) for body in bodies),
+    }
+    for what, there in uncounted.items():
+        coarse = there and _unit(x) > SINGLE
+        require(not coarse, "dtype", f"bfloat16 with {what}", '"float32" or "float64"')
 
 
-def affine(module: nn.Module) -> tuple[Tensor | float, Tensor | float]:
-    """Scale and bias of a norm."""
+def _unit(x: Tensor) -> float:
+    return unit_roundoff(x.dtype)
+
+
+def _head_norm(body: named.Attention, which: int) -> HeadNorm:
+    assert body.norms is not None
+    norm = body.norms[which]
+    found = affine(norm.module, norm.offset)
+    return HeadNorm(norm.epsilon, norm.centered, *found, body.whole)
+
+
+def affine(module: nn.Module, offset: float = 0.0) -> tuple[Tensor | float, Tensor | float]:
+    """Scale and bias of a norm; the scale with an offset is rounded as the model rounds it."""
     scale, bias = (getattr(module, name, None) for name in ("weight", "bias"))
+    scale = scale.float() + offset if offset and scale is not None else scale
     return 1.0 if scale is None else double(scale), 0.0 if bias is None else double(bias)
 
 
@@ -285,7 +326,7 @@ def places(blocks: Sequence[named.Block]) -> list[nn.Module]:
     for block in blocks:
         found += [block.total[0], *(norm.module for norm in block.after)]
         for norm, body in block.branches:
-            found += [norm.module] if norm else []
+            found += [each.module for each in (norm, body.behind) if each]
             if isinstance(body, named.Attention):
                 found += [body.module, body.value.module, body.output.module]
             elif isinstance(body, named.Experts):

@@ -203,7 +203,8 @@ class Sweep:
         widest = max(value.shape[-1] for value in values)
         K = 3 * sum(map(_roundings, step.maps, values)) + 2 * (x.shape[-2] + widest) + 8
         ours = gamma(K, HERE) * (size + seen.abs()) + underflow(HERE)
-        theirs = gamma(step.roundings, step.unit) * size + underflow(step.unit)
+        theirs = gamma(step.roundings, step.inner) * size + step.stored(x.abs())
+        theirs = theirs + underflow(step.unit)
         self._bound(ours, theirs, g, kinds)
         lost = underflow(HERE) * x.abs().sum()  # where products in M^T g underflow
         self._add("ours", lost.expand(len(g)), kinds)

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnverify.inspection.layers import RESOLVED, differ
+from attnverify.inspection.layers import differ, resolved
 from attnverify.inspection.reconstruction import Streams
 from attnverify.inspection.trace import Block, Layer, Step
 from attnverify.mathematics import norms
@@ -240,7 +240,7 @@ def _rank_correlation(a: Tensor, b: Tensor, unit: float) -> float | None:
 def _ranks(x: Tensor, unit: float) -> Tensor:
     """Ranks with mean 0; those that are equal but for rounding share the mean of theirs."""
     order = x.argsort()
-    rise = x[order].diff() > RESOLVED * unit * x[order][1:]
+    rise = x[order].diff() > resolved(unit) * x[order][1:]
     group = torch.cat([rise.new_zeros(1), rise]).cumsum(0)
     sizes = group.bincount()
     mean = (sizes.cumsum(0) - (sizes + 1) / 2).double()  # from 0

@@ -16,7 +16,7 @@ from attnverify.inspection import texts_page
 from attnverify.inspection.command import as_csv, numbers, start, table_of
 from attnverify.inspection.findings import Findings
 from attnverify.inspection.forward import Subject
-from attnverify.inspection.inspect_model import DTYPES, inspect_subject
+from attnverify.inspection.inspect_model import DTYPES, inspect_subject, notes_of
 from attnverify.inspection.load import LARGEST_TEXTS, Folder, text_of
 from attnverify.inspection.words import top_length, undecided
 from attnverify.runtime.campaign import Campaign, Finished, ran
@@ -303,4 +303,4 @@ def _loaded(look: Look, own: str) -> Subject:
     require(same, "model", f"other files in {look.model}", "those that the run began with")
     dtype = DTYPES[look.dtype]
     subject = Subject.of(folder.model(dtype), dtype, look.device)
-    return replace(subject, notes=folder.notes(dtype))
+    return replace(subject, notes=notes_of(folder, dtype))

@@ -25,6 +25,10 @@ def unit_roundoff(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).eps / 2
 
 
+SINGLE = unit_roundoff(torch.float32)
+STORED = 3.0  # roundings to bfloat16 of one map's values: a product, a scaled one, a sum
+
+
 def rounded_to(x: Tensor) -> float:
     """The unit roundoff that the entries of x were rounded to, seen in the entries.
 
@@ -58,6 +62,26 @@ class Step:
     @property
     def roundings(self) -> Roundings:
         return sum((map.roundings for map in self.maps), 0.0)
+
+    @property
+    def inner(self) -> float:
+        """The unit roundoff of its sums and products: float32's for a bfloat16 model."""
+        return min(self.unit, SINGLE)
+
+    def stored(self, x: Tensor) -> Tensor | float:
+        """What rounding to bfloat16 adds to the model's error at inputs of sizes x; else 0.
+
+        One map's values on their way are at most |seen| + |shift|; those between maps, of the size
+        of the step.
+        """
+        if self.unit <= SINGLE:
+            return 0.0
+        if len(self.maps) == 1:
+            size = self.seen.abs() + abs(self.maps[0].shift)
+        else:
+            size = self.size(x)
+        # gamma / (1 - gamma), as what is seen has been rounded
+        return gamma(2 * STORED * len(self.maps), self.unit) / 2 * size
 
     def linear(self, y: Tensor) -> Tensor:
         """The linear part at streams y (..., batch, tokens, width)."""
@@ -118,12 +142,15 @@ class Block:
 
 @dataclass(frozen=True)
 class HeadNorm:
-    """A norm of every head's queries or keys; centered: layer norm, else RMS norm."""
+    """A norm of queries or keys, of every head or of all at once (``whole``, scale (key heads *
+    key_width,)); centered: layer norm, else RMS norm.
+    """
 
     epsilon: float
     centered: bool
     scale: Tensor | float
     bias: Tensor | float
+    whole: bool = False
 
     def at(self, x: Tensor) -> Norm:
         return Norm.at(x, self.epsilon, self.centered, self.scale, self.bias)
@@ -138,12 +165,11 @@ class Heads:
     b_K (heads, key_width), W_V (heads, width, value_width), W_O (heads, value_width, width); heads
     that share keys and values have equal ones. scale: what the scores are multiplied by. rotation:
     cosines and sines (batch, tokens, rotated part of key_width) by which queries and keys are
-    rotated, if they are; norms: of queries and of keys; bias (1 or batch, heads, 1 or tokens,
-    tokens): what is added to the scores. sinks (heads,): one more score of each row, whose weight
-    goes to no token, so that rows of P add up to less than 1; b_V (heads, value_width), where they
-    do. unit: the model's unit roundoff; softmax_unit: the one
-    that P was rounded to, which is coarser where the softmax of a float64 model is taken in
-    float32.
+    rotated, if they are; norms: of queries and of keys; cap: of scores; bias (1 or batch, heads, 1
+    or tokens, tokens): what is added to the scores. sinks (heads,): one more score of each row,
+    whose weight goes to no token, so that rows of P add up to less than 1; b_V (heads,
+    value_width), where they do. unit: the model's unit roundoff; softmax_unit: the one that P was
+    rounded to, which is coarser where the softmax of a float64 model is taken in float32.
     """
 
     input: Tensor
@@ -163,6 +189,7 @@ class Heads:
     bias: Tensor | None = None
     sinks: Tensor | None = None
     b_V: Tensor | None = None
+    cap: float | None = None
 
     @property
     def count(self) -> int:
