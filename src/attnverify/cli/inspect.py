@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnverify.cli.options import Device, Jobs, Json, OnDevice, require_device
+from attnverify.cli.options import Device, Jobs, Json, OnDevice, Seed, require_device
 from attnverify.cli.progress import console, pieces_bar
 from attnverify.support.errors import InputError, require
 from attnverify.verification import printing
@@ -26,6 +26,14 @@ class Precision(StrEnum):
 
     float32 = "float32"
     float64 = "float64"
+
+
+class Stand(StrEnum):
+    """What stands in the place of a head that is removed."""
+
+    zero = "zero"
+    mean = "mean"
+    resample = "resample"
 
 
 NUMBER = "One number in parts"
@@ -95,6 +103,15 @@ def inspect_model(
             rich_help_panel=NUMBER,
         ),
     ] = None,
+    ablate: Annotated[
+        Stand | None,
+        typer.Option(
+            help="Give the number also without each head: its output 0, its mean over tokens, or "
+            "what it is with the tokens in another order.",
+            rich_help_panel=NUMBER,
+        ),
+    ] = None,
+    seed: Seed = 0,
     jobs: Jobs = None,
 ) -> None:
     """Trace a model of yours, prove the trace, and say what the theorems say about it.
@@ -112,7 +129,8 @@ def inspect_model(
         if folder is None:
             raise InputError("out: got none, expected a folder, which --texts needs")
         require(text is None and tokens is None, "texts", "another text too", "--texts alone")
-        require(not number, "texts", f"{', '.join(number)} too", "one text, for a number of it")
+        asked = [*number, *(["ablate"] if ablate else [])]
+        require(not asked, "texts", f"{', '.join(asked)} too", "one text, for a number of it")
         from attnverify.inspection.texts import look_of
 
         look = look_of(model, layers, dtype, device, brief)
@@ -124,7 +142,18 @@ def inspect_model(
         command.require_own(folder)
     with _layers_bar() as advance, _named(number):
         report = command.inspect_folder(
-            model, text, tokens, layers, dtype, device, brief, number or None, advance, _essay
+            model,
+            text,
+            tokens,
+            layers,
+            dtype,
+            device,
+            brief,
+            number or None,
+            advance,
+            _essay,
+            ablate,
+            seed,
         )
     if folder is not None:
         command.write(report, folder)

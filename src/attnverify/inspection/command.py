@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from attnverify.inspection import drawings, page
-from attnverify.inspection.columns import TABLES
+from attnverify.inspection.columns import ABLATED, TABLES
 from attnverify.inspection.findings import dumps
 from attnverify.inspection.inspect_model import inspect
 from attnverify.inspection.load import LARGEST_TEXTS, ids_from, text_of
@@ -63,12 +63,13 @@ def _cell(value: Any) -> Any:
 
 
 def table_of(columns: Collection[str]) -> Callable[[Path], bool]:
-    """Whether a file is a CSV table of these columns, in any order."""
+    """Whether a file is a CSV table of these columns, in any order, with or without ABLATED."""
+    known = sorted(columns), sorted(set(columns) - {ABLATED})
 
     def own(path: Path) -> bool:
         first = _start(path).split("\n", 1)[0]
         try:
-            return sorted(next(csv.reader([first]), [])) == sorted(columns)
+            return sorted(next(csv.reader([first]), [])) in known
         except csv.Error:  # a line that ends with a carriage return alone, a file that is no text
             return False
 
@@ -111,6 +112,8 @@ def inspect_folder(
     scalar: Mapping[str, Any] | None,
     progress: Callable[[str, float], None],
     shipped: Callable[[int], str],
+    ablate: str | None = None,
+    seed: int = 0,
 ) -> Report:
     """The report on a folder's model at a text's or a file's tokens.
 
@@ -124,6 +127,8 @@ def inspect_folder(
         "layers": chosen,
         "brief": brief,
         "scalar": scalar,
+        "ablate": ablate,
+        "seed": seed,
         "progress": progress,
     }
     if tokens is not None:

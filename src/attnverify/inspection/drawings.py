@@ -28,9 +28,9 @@ GRIDS = {
     "moves": "Size of every head's output in its layer",
     "sink": "Attention to the first token",
 }
-TOKENS, HEADS = "scalar_tokens.svg", "scalar_heads.svg"
+TOKENS, HEADS, ABLATED = "scalar_tokens.svg", "scalar_heads.svg", "scalar_ablation.svg"
 #: Every file that :func:`figures` may make.
-NAMES = tuple(f"{name}.svg" for name in ("lengths", *LINES, *GRIDS)) + (TOKENS, HEADS)
+NAMES = tuple(f"{name}.svg" for name in ("lengths", *LINES, *GRIDS)) + (TOKENS, HEADS, ABLATED)
 
 
 def figures(report: Findings) -> dict[str, str]:
@@ -62,10 +62,18 @@ def scalar_figures(report: Findings) -> dict[str, str]:
     rows = [row for row in report.scalar_tokens if row["token"] != "rounding"]  # too small
     labels, values = [str(row["token"]) for row in rows], [row["value"] for row in rows]
     words = [row["word"] or "" for row in rows]
-    return {
+    made = {
         TOKENS: bars("What each input token gives", labels, values, words),
         HEADS: grid("What each head writes, directly", report.scalar_heads, "direct"),
     }
+    if "ablation" in report.scalar:
+        made[ABLATED] = scatter(
+            "Lost without each head (up), against its share through",
+            [f"layer {row['layer']}, head {row['head']}" for row in report.scalar_heads],
+            [row["through"] for row in report.scalar_heads],
+            [-row["ablated"] for row in report.scalar_heads],
+        )
+    return made
 
 
 def is_ours(start: str) -> bool:
@@ -157,6 +165,39 @@ def line(title: str, labels: Sequence[str], values: Sequence[float], across: str
     path = f'<path class="l" d="M{"L".join(points)}"/>'
     below = _text((LEFT + WIDTH) / 2, HEIGHT - 4, across)
     return _frame(title, [scale.axis(), *_labels(labels, places), path, *dots, below])
+
+
+def scatter(title: str, names: Sequence[str], x: Sequence[float], y: Sequence[float]) -> str:
+    """A dot for each name on one scale both ways, and the line where both are equal.
+
+    A dot of another color has values of opposite signs.
+    """
+    scale = _Scale([*x, *y])
+
+    def across(value: float) -> float:
+        share = (value - scale.low) / (scale.high - scale.low)
+        return LEFT + share * (WIDTH - LEFT - 12)
+
+    ends = scale.low, scale.high
+    same = "L".join(f"{across(end):.1f},{scale(end):.1f}" for end in ends)
+    parts = [scale.axis(), f'<path class="a" d="M{across(0.0):.1f},{TOP:g}V{HEIGHT - BOTTOM:g}"/>']
+    parts.append(f'<path class="r" d="M{same}"/>')
+    far = (end for end in ends if abs(across(end) - across(0.0)) > 60)
+    anchors = {scale.low: "start", scale.high: "end"}
+    parts += [
+        _text(across(end), HEIGHT - 22, f"{end:.3g}", anchors.get(end, "middle"))
+        for end in sorted({0.0, *far})
+    ]
+    for name, a, b in zip(names, x, y, strict=True):
+        parts.append(
+            f'<circle class="{"b" if a * b >= 0 else "n"}" cx="{across(a):.1f}" '
+            f'cy="{scale(b):.1f}" r="4"><title>{escape(name)}: {a:.4g} across, {b:.4g} up</title>'
+            "</circle>"
+        )
+    below = "dashed: equal" + "; orange: opposite signs" * any(
+        a * b < 0 for a, b in zip(x, y, strict=True)
+    )
+    return _frame(title, [*parts, _text((LEFT + WIDTH) / 2, HEIGHT - 4, below)])
 
 
 def grid(

@@ -7,11 +7,12 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from attnverify.inspection.columns import TABLES
+from attnverify.inspection.columns import ABLATED, TABLES
 from attnverify.support import environment
 from attnverify.support.errors import nearest, require, shown
 
 FORMAT = "attnverify inspect 1"
+SCALAR_ABLATED = [name for name, columns in TABLES.items() if ABLATED in columns]
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,9 @@ class Findings:
             for part in (found, columns):
                 for name in [name for name in part if name.startswith("scalar")]:
                     del part[name]
+        elif "ablation" not in self.scalar:
+            for name in SCALAR_ABLATED:
+                del columns[name][ABLATED]
         made = {"attnverify": environment.versions()["attnverify"], **environment.versions()}
         return {"format": FORMAT, "environment": made, **found}
 

@@ -130,7 +130,7 @@ class Subject:
         watched = [m for layer in self.architecture.layers for m in places(blocks(layer))]
         watched += [*self.architecture.layers, *([final.module] if final else [])]
         outside = [] if head is None else _outside(self.whole, watched)
-        _forget(self.model)
+        forget(self.model)
         with _hooks([*watched, *outside], record.note), _hooks(self.architecture.layers, ended):
             with torch.no_grad(), _taken(inputs):
                 output = (self.whole or self.model)(**inputs.arguments)
@@ -190,7 +190,7 @@ def _with_own_keys(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]
     return tuple(map(mended, args)), {name: mended(value) for name, value in kwargs.items()}
 
 
-def _forget(model: nn.Module) -> None:
+def forget(model: nn.Module) -> None:
     """Reset rotations that follow the longest text so far: a run must not depend on others."""
     for part in model.modules():
         if getattr(part, "rope_type", None) == "dynamic":

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnverify.inspection import ablate as ablating
 from attnverify.inspection import layers, shares
 from attnverify.inspection.chosen import Choice, Wanted, chosen, position, read_by, wanted
 from attnverify.inspection.forward import Subject
@@ -18,7 +19,7 @@ from attnverify.inspection.load import Folder
 from attnverify.inspection.reconstruction import Streams
 from attnverify.inspection.record import Calls
 from attnverify.inspection.report import Report
-from attnverify.inspection.scalar import decompose
+from attnverify.inspection.scalar import Number, decompose
 from attnverify.inspection.shares import Rollout, fits
 from attnverify.inspection.trace import Layer, Step, unit_roundoff
 from attnverify.support.errors import InputError, require
@@ -44,6 +45,8 @@ def inspect(
     layers: Sequence[int] | int | None = None,
     brief: bool = False,
     scalar: Mapping[str, Any] | None = None,
+    ablate: str | None = None,
+    seed: int = 0,
     progress: Progress | None = None,
 ) -> Report:
     """Report what the book's theorems say about a model at its inputs, proved by reconstruction.
@@ -58,6 +61,9 @@ def inspect(
     apart: {"logit": TOKEN} or {"class": NAME}, with "against" another one for the difference, or
     {"coordinate": I} of the last hidden state; "at" a position from 1 (the last token that is no
     padding). Tokens and classes are names, or numbers from 0, as coordinates are; "#7" is number 7.
+    ablate: "zero", "mean" or "resample" (by the tokens in another order, drawn with ``seed``): the
+    number also without each head and each layer's attention, as the model then gives it
+    (:mod:`attnverify.inspection.ablate`).
     Nothing is changed in the model, and nothing is downloaded.
 
     Raises InputError for bad arguments and where memory lacks, ReconstructionError where the trace
@@ -77,8 +83,14 @@ def inspect(
     >>> parts = sum(row["value"] for row in one.scalar_tokens)
     >>> abs(parts - one.scalar["value"]) < 1e-12
     True
+    >>> cut = av.inspect(model, torch.randn(5, 8), scalar={"coordinate": 3}, ablate="zero")
+    >>> sorted(cut.scalar_heads[0])
+    ['ablated', 'direct', 'head', 'layer', 'through']
     """
     choice = None if scalar is None else Choice.of_options(scalar)
+    ablation = None if ablate is None else ablating.Ablation.of(ablate, seed)
+    numbered = "a number to remove heads from (scalar)"
+    require(ablation is None or choice is not None, "ablate", f"{ablate!r} alone", numbered)
     known = f"one of {', '.join(DTYPES)} or None"
     require(dtype is None or dtype in DTYPES, "dtype", repr(dtype), known)
     precision = None if dtype is None else DTYPES[dtype]
@@ -93,7 +105,7 @@ def inspect(
     elif text is not None:
         raise InputError("text: got a text for a module, expected inputs (a folder reads texts)")
     require(isinstance(model, nn.Module), "model", type(model).__name__, "a module or a folder")
-    number = None if choice is None else wanted(choice, model, folder)
+    number = None if choice is None else replace(wanted(choice, model, folder), ablation=ablation)
     subject = Subject.of(model, precision, device, choice is not None and choice.headed)
     subject = subject if notes is None else replace(subject, notes=notes)
     numbers = [layers] if isinstance(layers, int) else layers
@@ -144,6 +156,8 @@ class _Run:
         require(number is None or many == 1, "inputs", f"{many} texts", "one, for a number of it")
         if number is not None:
             position(number.choice, inputs.valid(*inputs.shape))  # before the run
+            if number.ablation is not None:
+                number.ablation.order(inputs)
         self.kept: list[Layer] = []
         self.middle: Tensor | None = None
         self.head: tuple[Calls, Tensor | None] = ((), None)
@@ -205,6 +219,9 @@ class _Run:
         found = chosen(self.number, seen, self._valid(), *self.head, reads)
         parts = decompose(self.kept, final, found.number)
         self.streams.checks += parts.checks
+        effects = self._effects(self.number, found.number)
+        for row in (*parts.heads, *parts.layers) if effects else ():
+            row["ablated"] = effects.of.get((row["layer"], row.get("head")))
         causal = self.subject.architecture.causal
         for row in parts.tokens:
             row["word"] = self._word(row["token"])
@@ -213,12 +230,22 @@ class _Run:
                 **self.number.facts(found, causal),
                 "word": self._word(found.number.token + 1),
                 "bound": parts.bound,
+                **({"ablation": effects.facts} if effects else {}),
             },
             "scalar_lengths": parts.lengths,
             "scalar_layers": parts.layers,
             "scalar_heads": parts.heads,
             "scalar_tokens": parts.tokens,
         }
+
+    def _effects(self, wanted: Wanted, number: Number) -> ablating.Effects | None:
+        """The number without each head, if that was asked for."""
+        if wanted.ablation is None:
+            return None
+        read = ablating.at(number.token, wanted.indices)
+        sizes, value = (self.depth, self.sizes["heads"]), number.value
+        given = self.subject, self.inputs, wanted.ablation, sizes
+        return ablating.effects(*given, read, value, self.progress)
 
     def _word(self, token: int | str) -> str | None:
         return self.words[token - 1] if self.words and isinstance(token, int) else None

@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from attnverify.inspection.columns import TABLES, Column
+from attnverify.inspection.columns import ABLATED, TABLES, Column
 from attnverify.inspection.drawings import figures, scalar_figures
 from attnverify.inspection.findings import Findings
 from attnverify.inspection.words import found, proved, scalar_sentences
@@ -101,7 +101,9 @@ def _scalar(report: Findings) -> list[str]:
         if key and len(rows) > MOST:
             title += f", the {MOST} largest of {len(rows):,}; the CSV has all"
             rows = sorted(rows, key=lambda row: -abs(row[key]))[:MOST]
-        parts += [f"<h3>{title}</h3>", table(title, rows, TABLES[name]), legend(TABLES[name])]
+        hidden = () if "ablation" in report.scalar else (ABLATED,)
+        columns = {key: each for key, each in TABLES[name].items() if key not in hidden}
+        parts += [f"<h3>{title}</h3>", table(title, rows, columns), legend(columns)]
     return parts
 
 
