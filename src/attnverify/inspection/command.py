@@ -25,7 +25,6 @@ from attnverify.support.errors import require
 
 JSON, HTML = "inspect.json", "inspect.html"
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # how a cell begins that a spreadsheet computes
-FIRST = 1 << 14  # bytes of a file that are looked at: a head of columns, a style, a title
 
 
 def require_own(folder: Path) -> None:
@@ -67,26 +66,26 @@ def table_of(columns: Collection[str]) -> Callable[[Path], bool]:
     known = sorted(columns), sorted(set(columns) - {ABLATED})
 
     def own(path: Path) -> bool:
-        first = _start(path).split("\n", 1)[0]
-        try:
-            return sorted(next(csv.reader([first]), [])) in known
-        except csv.Error:  # a line that ends with a carriage return alone, a file that is no text
-            return False
+        return sorted(head_of(path)) in known
 
     return own
 
 
+def head_of(path: Path) -> list[str]:
+    """The names of a CSV file's columns; none of a file that is no such table."""
+    first = files.start(path).split("\n", 1)[0]
+    try:
+        return next(csv.reader([first]), [])
+    except csv.Error:  # a line that ends with a carriage return alone, a file that is no text
+        return []
+
+
 def _figure(path: Path) -> bool:
-    return drawings.is_ours(_start(path))
+    return drawings.is_ours(files.start(path))
 
 
 def _page(path: Path) -> bool:
-    return page.is_ours(_start(path))
-
-
-def _start(path: Path) -> str:
-    with path.open("rb") as file:
-        return file.read(FIRST).decode("utf-8", "replace")
+    return page.is_ours(files.start(path))
 
 
 #: Every file that a report may write, and what tells that one is ours.

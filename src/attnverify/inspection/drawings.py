@@ -167,6 +167,32 @@ def line(title: str, labels: Sequence[str], values: Sequence[float], across: str
     return _frame(title, [scale.axis(), *_labels(labels, places), path, *dots, below])
 
 
+def lines(
+    title: str,
+    labels: Sequence[str],
+    series: Sequence[tuple[str, Sequence[float | None]]],
+    across: str,
+) -> str:
+    """A line for each of the series: the first dashed, then from faint to full; None has no dot."""
+    known = [y for _, values in series for y in values if y is not None]
+    scale, places = _Scale(known or [0.0]), _places(len(labels))
+    parts = [scale.axis(), *_labels(labels, places)]
+    for number, (name, values) in enumerate(series):
+        kind = "l" if number else "r"
+        faint = 0.4 + 0.6 * number / (len(series) - 1) if number else 1.0
+        dots = [(x, scale(y), y) for x, y in zip(places, values, strict=True) if y is not None]
+        path = "L".join(f"{x:.1f},{y:.1f}" for x, y, _ in dots) or "0,0"
+        told = "".join(
+            f'<circle class="{"b" if number else "n"}" cx="{x:.1f}" cy="{y:.1f}" r="3"><title>'
+            f"{escape(name)}: {value:.4g}</title></circle>"
+            for x, y, value in dots
+        )
+        line = f'<path class="{kind}" fill="none" d="M{path}"/>'
+        parts.append(f'<g opacity="{faint:.2f}">{line}{told}</g>')
+    ends = f"{across}; dashed: {series[0][0]}, full: {series[-1][0]}"
+    return _frame(title, [*parts, _text((LEFT + WIDTH) / 2, HEIGHT - 4, ends)])
+
+
 def scatter(title: str, names: Sequence[str], x: Sequence[float], y: Sequence[float]) -> str:
     """A dot for each name on one scale both ways, and the line where both are equal.
 
@@ -206,11 +232,12 @@ def grid(
     name: str,
     across: str | None = None,
     unit: str = "head",
+    down: str = "layer",
 ) -> str:
     """A field of layers (down) and heads (across), darker where the value is farther from 0.
 
     Values below 0 have another color. across: what stands there in place of heads, if something
-    does, each one called ``unit``.
+    does, each one called ``unit``; down: what stands in place of layers.
     """
     heads, layers = max(r["head"] for r in rows), sorted({r["layer"] for r in rows})
     largest = max((abs(r[name] or 0.0) for r in rows), default=0.0) or 1.0
@@ -223,7 +250,7 @@ def grid(
         cells.append(
             f'<rect class="{"b" if value >= 0 else "n"}" '
             f'fill-opacity="{0.05 + 0.95 * abs(value) / largest:.3f}" x="{x:.1f}" '
-            f'y="{y:.1f}" width="{step - 1:.1f}" height="{high - 1:.1f}"><title>layer '
+            f'y="{y:.1f}" width="{step - 1:.1f}" height="{high - 1:.1f}"><title>{down} '
             f"{row['layer']}, {unit} {row['head']}: {shown}</title></rect>"
         )
     end = TOP + high * len(layers)
@@ -232,7 +259,7 @@ def grid(
         for i, layer in enumerate(layers)
         if high >= 18 or i % 3 == 0
     ]
-    below = f"{across or f'heads 1 to {heads}'}; layers down; full color: {largest:.3g}"
+    below = f"{across or f'heads 1 to {heads}'}; {down}s down; full color: {largest:.3g}"
     if any((r[name] or 0.0) < 0 for r in rows):
         below += ", orange below 0"
     return _frame(title, [*cells, *sides, _text((LEFT + WIDTH) / 2, end + 20, below)], end + 30)

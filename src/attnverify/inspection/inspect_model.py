@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from attnverify.inspection import ablate as ablating
 from attnverify.inspection import layers, shares
 from attnverify.inspection.chosen import Choice, Wanted, chosen, position, read_by, wanted
+from attnverify.inspection.columns import ABLATED
 from attnverify.inspection.forward import Subject
 from attnverify.inspection.inputs import Inputs
 from attnverify.inspection.load import Folder
@@ -220,8 +221,9 @@ class _Run:
         parts = decompose(self.kept, final, found.number)
         self.streams.checks += parts.checks
         effects = self._effects(self.number, found.number)
-        for row in (*parts.heads, *parts.layers) if effects else ():
-            row["ablated"] = effects.of.get((row["layer"], row.get("head")))
+        if effects is not None:
+            for row in (*parts.heads, *parts.layers):
+                row[ABLATED] = effects.of.get((row["layer"], row.get("head")))
         causal = self.subject.architecture.causal
         for row in parts.tokens:
             row["word"] = self._word(row["token"])

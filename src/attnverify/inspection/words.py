@@ -207,7 +207,8 @@ def _ranked(a: list[float], b: list[float]) -> str:
         return "not defined"
     from scipy.stats import spearmanr
 
-    return f"{spearmanr(a, b).statistic:.2f}"
+    found: Any = spearmanr(a, b)
+    return f"{found.statistic:.2f}"
 
 
 def _at(token: int, word: str | None) -> str:
