@@ -26,6 +26,7 @@ EXPECTED = "inspect.json of attnverify inspect, or a folder with one"
 NAMED = 3  # changes of a figure that are told
 MOST = 100  # rows of a figure on the page
 LINES = 7  # reports that a figure draws as lines
+SHORT = 24  # letters of a label in a figure
 LARGEST_PLACE = 1 << 12  # no report has more layers or heads
 PLACES = ("length", "layer", "head")
 Place = tuple[int | str, ...]
@@ -40,7 +41,7 @@ FIGURES = {
     "direct": ("scalar_heads", "direct", "Part of the number that a head writes"),
 }
 COLUMNS = {
-    "length": Column("path length", "or biases, or rounding", "", ""),
+    "length": Column("path length", "or biases", "", ""),
     "layer": Column("layer", "counted from 1", "", ""),
     "head": Column("head", "counted from 1", "", ""),
 }
@@ -77,12 +78,13 @@ class _Told:
 
 
 def _values(rows: Any, column: str, places: Sequence[str]) -> Values:
-    """By place, the mean over texts; none where a figure is not defined in any."""
+    """By place, the mean over texts, without rounding; None where a figure is not defined."""
     found: dict[Place, list[float]] = defaultdict(list)
     for row in rows:
         place = tuple(_whole(row[name]) for name in places if name in row)
         value = _number(row.get(column))
-        found[place] += [] if value is None else [value]
+        if "rounding" not in place:
+            found[place] += [] if value is None else [value]
     return {place: sum(each) / len(each) if each else None for place, each in found.items()}
 
 
@@ -187,11 +189,11 @@ class Comparison:
         means = [[_average(each) for each in of_reports] for of_reports in columns]
         if not places:
             return []
-        what = "path length" if name == "share" else "layer"
+        what = "length" if name == "share" else "layer"
         title += ", mean over heads" if any(row["head"] for row in self.of(name)) else ""
         count = len(self.labels)
         kept = sorted({round(i * (count - 1) / (LINES - 1)) for i in range(LINES)})
-        series = [(self.labels[i], [each[i] for each in means]) for i in kept]
+        series = [(self.labels[i][:SHORT], [each[i] for each in means]) for i in kept]
         found = [drawings.lines(title, [str(place) for place in places], series, what)]
         cells = [
             {"layer": place, "head": i, "value": value}
@@ -199,9 +201,8 @@ class Comparison:
             for i, value in enumerate(each, 1)
         ]
         if count > 2:
-            across = f"{self.labels[0]} to {self.labels[-1]}"
-            field = drawings.grid(title, cells, "value", across, "report", what)
-            found.append(field)
+            title, across = f"{title}, by report", f"reports 1 to {count}"
+            found.append(drawings.grid(title, cells, "value", across, "report", what))
         return found
 
     def as_json(self) -> dict[str, Any]:
@@ -317,7 +318,7 @@ def _rows(told: Sequence[_Told], labels: Sequence[str]) -> tuple[list[dict[str, 
         rows += _figure(name, values)
         everywhere, anywhere = set(*values[:1]).intersection(*values), set().union(*values)
         if alone := len(anywhere - everywhere):
-            apart.append(f"{title}: {alone} places that are not in all reports are left out.")
+            apart.append(f"{title}: left out are {alone} that not all reports have.")
     return rows, apart
 
 
@@ -338,12 +339,10 @@ def _others(told: Sequence[_Told], labels: Sequence[str]) -> list[str]:
             f"Layers are not compared: {listed('layers')}, so a number of a layer is another place "
             "in each. Of path lengths those that all have are compared."
         )
-    if not _same(told, "heads"):
+    elif not _same(told, "heads"):
         found.append(f"Heads are not compared, only their means by layer: {listed('heads')}.")
     if not all(_same(told, name) for name in ("family", "class", "parameters")):
-        found.append(
-            "These are different models: a head's number has no common meaning. Compare by layer."
-        )
+        found.append("These are different models: a head of one has no counterpart in another.")
     if not (_same(told, "tokens") and _same(told, "words")):
         found.append("The texts differ, so changes are those of texts and models together.")
     if not _same(told, "dtype"):

@@ -193,11 +193,13 @@ def _ablated(rows: list[dict[str, Any]], facts: Mapping[str, Any]) -> str:
     )
     flips = sum(each * share < 0 for each, share in zip(lost, through, strict=True))
     ranks = f"{_ranked(lost, through)} with the share through, {_ranked(lost, direct)} with direct"
+    passes = f"{facts['passes']} forward pass{'es' * (facts['passes'] > 1)}"
     return (
         f"Each head removed ({facts['kind']}) and the model run again, {facts['rows']} texts in "
-        f"{facts['passes']} forward passes: rank correlation of what is lost {ranks}. Lost and "
-        f"share have opposite signs at {flips} of {len(rows)} heads; they differ most at "
-        f"{', '.join(listed)}. A share holds later attention, gates and norms; here they move."
+        f"{passes}: rank correlation of what is lost {ranks}. Lost and share have opposite signs "
+        f"at {flips} of {len(rows)} heads; they differ most at {', '.join(listed)}. A share holds "
+        "later attention, gates and norms and counts from 0; here they move, and what is lost "
+        "counts from what stands in the head's place."
     )
 
 
