@@ -98,6 +98,7 @@ def test_attention_of_torch(norm_first):
     model = modelzoo.encoder(norm_first=norm_first, batch_first=False).double()
     x = torch.randn(7, 1, 12, generator=torch.Generator().manual_seed(0)).double()
     mask = torch.full((7, 7), -torch.inf).triu(1).double()
+    mask = mask if norm_first else mask.expand(3, 7, 7)  # one a head
     given = {"src": x, "mask": mask}
     report = av.inspect(model, given, scalar={"coordinate": 4, "at": 3}, ablate="zero")
 

@@ -162,7 +162,7 @@ def effects(
     for count, piece in enumerate(pieces, 1):
         removal = _Removal(ablation, heads, valid, piece)
         arguments = _arguments(inputs, len(piece) + ablation.before, order)
-        with ExitStack() as stack, torch.no_grad():
+        with ExitStack() as stack, torch.no_grad(), forward.taken(inputs):
             for body in bodies:
                 _hooked(stack, body, removal)
             forward.forget(subject.model)
@@ -204,6 +204,9 @@ def _arguments(inputs: Inputs, rows: int, order: Sequence[int]) -> dict[str, Any
         if name in DATA and list(order) != sorted(order):
             found[name] = found[name].clone()
             found[name][1] = found[name][1][list(order)]
+    for name in found.keys() & {"mask", "src_mask"}:  # of torch's encoder, perhaps one a head
+        if found[name] is not None and found[name].ndim == 3:
+            found[name] = found[name].repeat(rows, 1, 1)
     return found
 
 

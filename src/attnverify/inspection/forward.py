@@ -132,7 +132,7 @@ class Subject:
         outside = [] if head is None else _outside(self.whole, watched)
         forget(self.model)
         with _hooks([*watched, *outside], record.note), _hooks(self.architecture.layers, ended):
-            with torch.no_grad(), _taken(inputs):
+            with torch.no_grad(), taken(inputs):
                 output = (self.whole or self.model)(**inputs.arguments)
         expected = len(self.architecture.layers)
         require(number == expected, "model", f"{number} layers called", f"{expected}")
@@ -236,7 +236,7 @@ def _fitting(number: int) -> Iterator[None]:
 
 
 @contextmanager
-def _taken(inputs: Inputs) -> Iterator[None]:
+def taken(inputs: Inputs) -> Iterator[None]:
     """Report a failure of the model's own forward pass as an error of its inputs."""
     try:
         yield
