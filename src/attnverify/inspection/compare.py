@@ -38,7 +38,7 @@ FIGURES = {
     "residual": ("layers", "residual", "Relative residual where each layer begins"),
     "entropy": ("heads", "entropy", "Entropy of attention"),
     "sink": ("heads", "sink", "Attention to the first token"),
-    "direct": ("scalar_heads", "direct", "Part of the number that a head writes"),
+    "direct": ("scalar_heads", "direct", "A head's part of the number"),
 }
 COLUMNS = {
     "length": Column("path length", "or biases", "", ""),
@@ -190,7 +190,7 @@ class Comparison:
         if not places:
             return []
         what = "length" if name == "share" else "layer"
-        title += ", mean over heads" if any(row["head"] for row in self.of(name)) else ""
+        title += ", mean of heads" if any(row["head"] for row in self.of(name)) else ""
         count = len(self.labels)
         kept = sorted({round(i * (count - 1) / (LINES - 1)) for i in range(LINES)})
         series = [(self.labels[i][:SHORT], [each[i] for each in means]) for i in kept]
