@@ -243,6 +243,8 @@ def test_page_files_and_command(tmp_path):
     html = (out / "inspect.html").read_text()
     assert "ablated" in html and (out / "scalar_ablation.svg").read_text().strip() in html
     command.require_own(out)
+    done = CliRunner().invoke(app, [*call, "--ablate", "zero"])
+    assert "ablate: got 'zero' alone, expected a number beside it" in str(done.exception)
     assert CliRunner().invoke(app, [*call, "--coordinate", "3"]).exit_code == 0
     assert not (out / "scalar_ablation.svg").exists()
     assert "ablated" not in (out / "inspect.html").read_text()

@@ -152,7 +152,7 @@ def inspect_model(
             number or None,
             advance,
             _essay,
-            ablate,
+            ablate and ablate.value,
             seed,
         )
     if folder is not None:

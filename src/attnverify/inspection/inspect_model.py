@@ -90,7 +90,7 @@ def inspect(
     """
     choice = None if scalar is None else Choice.of_options(scalar)
     ablation = None if ablate is None else ablating.Ablation.of(ablate, seed)
-    numbered = "a number to remove heads from (scalar)"
+    numbered = "a number beside it: scalar, in the command --logit, --class or --coordinate"
     require(ablation is None or choice is not None, "ablate", f"{ablate!r} alone", numbered)
     known = f"one of {', '.join(DTYPES)} or None"
     require(dtype is None or dtype in DTYPES, "dtype", repr(dtype), known)
