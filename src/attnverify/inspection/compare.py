@@ -69,7 +69,7 @@ class _Told:
         facts |= {"parameters": _number(model["parameters"]), "tokens": _number(inputs["tokens"])}
         facts["words"] = inputs["words"]
         facts["number"] = None if scalar is None else _word(scalar["name"])
-        facts["value"] = None if scalar is None else _number(scalar["value"] + 0)
+        facts["value"] = None if scalar is None else _number(scalar["value"] + 0)  # no null
         found = {
             name: _values(body.get(table, []), column, PLACES)
             for name, (table, column, _) in FIGURES.items()
@@ -150,7 +150,8 @@ class Comparison:
 
     def csv(self) -> str:
         """A row for each figure and place, a column for each report."""
-        return as_csv([_flat(row, [f"in {label}" for label in self.labels]) for row in self.rows])
+        rows = [_flat(row, [f"in {label}" for label in self.labels]) for row in self.rows]
+        return as_csv(rows) if rows else ",".join(["figure", *PLACES, *ENDS]) + "\n"
 
     def html(self) -> str:
         """The whole page."""
@@ -397,8 +398,4 @@ def write(found: Comparison, folder: Path) -> None:
     """The page and the table; raises InputError where a file there is none of ours."""
     require_own(folder)
     files.write_text(folder / HTML, found.html())
-    files.write_text(folder / CSV, found.csv() if found.rows else _nothing(found.labels))
-
-
-def _nothing(labels: Sequence[str]) -> str:
-    return ",".join(["figure", *PLACES, *ENDS]) + "\n"
+    files.write_text(folder / CSV, found.csv())
