@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from attnverify.derivation import ledger as ledger
     from attnverify.derivation import noncommuting as symbolic  # noqa: F401
     from attnverify.inspection.clip_scores import clip_scores as clip_scores
+    from attnverify.inspection.compare import compare as compare
     from attnverify.inspection.families import adapter as adapter
     from attnverify.inspection.forward import trace as trace
     from attnverify.inspection.inspect_model import inspect as inspect
@@ -90,6 +91,7 @@ PUBLIC = {
     "claims": "attnverify.topics",
     "clip_scores": "attnverify.inspection.clip_scores:clip_scores",
     "collapse": "attnverify.mathematics.collapse",
+    "compare": "attnverify.inspection.compare:compare",
     "deviations": "attnverify.mathematics.deviations",
     "encoder": "attnverify.mathematics.encoder",
     "entropy": "attnverify.mathematics.entropy",

@@ -433,7 +433,8 @@ def test_command_writes_everything(folder, tmp_path):
 
 
 def test_every_file_of_a_report_is_known_as_ours(bert, tmp_path):
-    report = av.inspect(bert, modelzoo.inputs("bert")[0], scalar={"coordinate": 1}, paths=2)
+    number = {"coordinate": 1}
+    report = av.inspect(bert, modelzoo.inputs("bert")[0], scalar=number, paths=2, ablate="mean")
     paths = command.write(report, tmp_path)
     assert {path.name for path in paths} == set(command.OWN)
     assert all(command.OWN[path.name](path) for path in paths)

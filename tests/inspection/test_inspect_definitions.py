@@ -510,7 +510,7 @@ def test_rollout(case):
 
 def test_every_column_is_defined_above():
     """A column that is added to a report is to be added here, or in the test of a number."""
-    names = [Path(__file__).name, "test_scalar.py", "test_path_table.py"]
+    names = [Path(__file__).name, *(f"test_{n}.py" for n in ("scalar", "path_table", "ablate"))]
     own, *rest = (Path(__file__).with_name(name).read_text(encoding="utf-8") for name in names)
     number = "".join(rest)
     for name, columns in TABLES.items():

@@ -720,7 +720,19 @@ def test_coarse_dtypes_are_refused():
     assert Subject.of(half).notes == ("weights promoted from torch.float16 to torch.float64",)
 
 
-@pytest.mark.parametrize("case", modelzoo.CASES)
+#: A bias of the scores, sinks, experts: their roundings to bfloat16 are not counted.
+UNCOUNTED = [c for c in modelzoo.CASES if c.startswith(("bloom", "t5", "mixtral", "gpt_oss"))]
+UNCOUNTED += ["falcon, alibi"]
+
+
+@pytest.mark.parametrize("case", UNCOUNTED)
+def test_bfloat16_is_refused(case):
+    model, ids = modelzoo.model(case).to(torch.bfloat16), modelzoo.inputs(case)
+    with pytest.raises(InputError, match='^dtype: got bfloat16 with .*, expected "float32" or'):
+        trace(model, ids, None)
+
+
+@pytest.mark.parametrize("case", [c for c in modelzoo.CASES if c not in UNCOUNTED])
 def test_bfloat16_as_run(case):
     """Within bounds of its own, and the model's own output; other than that of float64."""
     model, ids = modelzoo.model(case).to(torch.bfloat16), modelzoo.inputs(case)
@@ -736,7 +748,10 @@ def test_bfloat16_as_run(case):
 HIDDEN = ("scale", "epsilon", "another cap", "norms of heads exchanged", "norms head by head")
 
 
-@pytest.mark.parametrize("name", [n for n in WRONG if n not in HIDDEN and "2^-40" not in n])
+SEEN = [n for n in WRONG if n not in HIDDEN and "2^-40" not in n and WRONG[n][0] not in UNCOUNTED]
+
+
+@pytest.mark.parametrize("name", SEEN)
 def test_a_wrong_adapter_is_refused_in_bfloat16(name):
     case, change = WRONG[name]
     model, ids = modelzoo.model(case).to(torch.bfloat16), modelzoo.inputs(case)

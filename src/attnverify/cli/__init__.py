@@ -18,6 +18,7 @@ from attnverify import __version__
 from attnverify.cli import (
     attack,
     certificates,
+    compare,
     conjecture,
     derivations,
     experiment,
@@ -48,6 +49,7 @@ for name, command in {
     "certificates": certificates.certificates,
     "experiment": experiment.experiment,
     "inspect": inspect.inspect_model,
+    "compare": compare.compare,
     "watch": watch.watch,
 }.items():
     app.command(name)(command)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnverify.cli.options import Device, Jobs, Json, OnDevice, require_device
+from attnverify.cli.options import Device, Jobs, Json, OnDevice, Seed, require_device
 from attnverify.cli.progress import console, pieces_bar
 from attnverify.support.errors import InputError, require
 from attnverify.verification import printing
@@ -27,6 +27,14 @@ class Precision(StrEnum):
     float32 = "float32"
     float64 = "float64"
     bfloat16 = "bfloat16"
+
+
+class Stand(StrEnum):
+    """What stands in the place of a head that is removed."""
+
+    zero = "zero"
+    mean = "mean"
+    resample = "resample"
 
 
 NUMBER = "One number in parts"
@@ -109,6 +117,15 @@ def inspect_model(
         int | None,
         typer.Option(help="Most steps of the search for these, 2,000.", rich_help_panel=NUMBER),
     ] = None,
+    ablate: Annotated[
+        Stand | None,
+        typer.Option(
+            help="Give the number also without each head: its output 0, its mean over tokens, or "
+            "what it is with the tokens in another order.",
+            rich_help_panel=NUMBER,
+        ),
+    ] = None,
+    seed: Seed = 0,
     jobs: Jobs = None,
     book: Annotated[
         str | None,
@@ -135,7 +152,8 @@ def inspect_model(
         if folder is None:
             raise InputError("out: got none, expected a folder, which --texts needs")
         require(text is None and tokens is None, "texts", "another text too", "--texts alone")
-        require(not number, "texts", f"{', '.join(number)} too", "one text, for a number of it")
+        asked = [*number, *(["ablate"] if ablate else [])]
+        require(not asked, "texts", f"{', '.join(asked)} too", "one text, for a number of it")
         from attnverify.inspection.texts import look_of
 
         look = look_of(model, layers, dtype, device, brief)
@@ -155,7 +173,7 @@ def inspect_model(
             device,
             brief,
             number or None,
-            {"paths": paths, "nodes": nodes},
+            {"paths": paths, "nodes": nodes, "ablate": ablate and ablate.value, "seed": seed},
             advance,
             _essay,
         )

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnverify.inspection.ablate import Ablation
 from attnverify.inspection.configuration import ACTIVATIONS
 from attnverify.inspection.families import architecture_of
 from attnverify.inspection.record import Calls, affine, quotient
@@ -117,11 +118,15 @@ Names = Callable[[Sequence[int]], list[str | None]]
 
 @dataclass(frozen=True)
 class Wanted:
-    """A choice for one model: the entries it stands for, and what entries are called."""
+    """A choice for one model: the entries it stands for, and what entries are called.
+
+    ablation: how heads are removed, where they are.
+    """
 
     choice: Choice
     indices: list[int]
     names: Names
+    ablation: Ablation | None = None
 
     def facts(self, found: Chosen, causal: bool) -> dict[str, Any]:
         """The number in words, its value and place, and the largest logits beside it.

@@ -15,6 +15,7 @@ class Column:
     limit: str
 
 
+ABLATED = "ablated"  # the column that is there only where heads were removed
 _HELD = "what the model would do with other matrices: these are held at their values in this pass"
 _WITHOUT = "what the model would do without these paths; it may be negative or above 1"
 _WORST = "what happens at these tokens: it is the worst case for this diameter and these norms"
@@ -202,6 +203,14 @@ HEADS = {
     ),
 }
 
+_ABLATED = Column(
+    "ablated",
+    "the number without it minus the number, as the model gives it when it runs again. Its output "
+    "in front of the output projection, biases of values included, is replaced by 0, by its mean "
+    "over tokens, or by what it is with the tokens in another order",
+    "",
+    "a part of the number: what is left moves too, and these have no sum",
+)
 _OVERLAP = "a share of the number: a path through two heads counts in both, so these have no sum"
 _SUM = "paths.skip-decomposition"
 _ONE = Column("value", "part of the number; all rows add up to it", _SUM, _HELD)
@@ -250,6 +259,7 @@ SCALAR_LAYERS = {
     ),
     "attention": Column("by attention", "the part of it that attention writes", "", ""),
     "mlp": Column("by the MLP", "the part of it that the MLP writes", "", ""),
+    ABLATED: _ABLATED,
 }
 
 SCALAR_HEADS = {
@@ -269,6 +279,7 @@ SCALAR_HEADS = {
         _SUM,
         _OVERLAP,
     ),
+    ABLATED: _ABLATED,
 }
 
 SCALAR_TOKENS = {

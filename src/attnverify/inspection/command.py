@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from attnverify.inspection import drawings, page
-from attnverify.inspection.columns import TABLES
+from attnverify.inspection.columns import ABLATED, TABLES
 from attnverify.inspection.findings import dumps
 from attnverify.inspection.inspect_model import inspect
 from attnverify.inspection.load import LARGEST_TEXTS, ids_from, text_of
@@ -25,7 +25,6 @@ from attnverify.support.errors import require
 
 JSON, HTML = "inspect.json", "inspect.html"
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # how a cell begins that a spreadsheet computes
-FIRST = 1 << 14  # bytes of a file that are looked at: a head of columns, a style, a title
 
 
 def require_own(folder: Path) -> None:
@@ -63,30 +62,30 @@ def _cell(value: Any) -> Any:
 
 
 def table_of(columns: Collection[str]) -> Callable[[Path], bool]:
-    """Whether a file is a CSV table of these columns, in any order."""
+    """Whether a file is a CSV table of these columns, in any order, with or without ABLATED."""
+    known = sorted(columns), sorted(set(columns) - {ABLATED})
 
     def own(path: Path) -> bool:
-        first = start(path).split("\n", 1)[0]
-        try:
-            return sorted(next(csv.reader([first]), [])) == sorted(columns)
-        except csv.Error:  # a line that ends with a carriage return alone, a file that is no text
-            return False
+        return sorted(head_of(path)) in known
 
     return own
 
 
+def head_of(path: Path) -> list[str]:
+    """The names of a CSV file's columns; none of a file that is no such table."""
+    first = files.start(path).split("\n", 1)[0]
+    try:
+        return next(csv.reader([first]), [])
+    except csv.Error:  # a line that ends with a carriage return alone, a file that is no text
+        return []
+
+
 def _figure(path: Path) -> bool:
-    return drawings.is_ours(start(path))
+    return drawings.is_ours(files.start(path))
 
 
 def _page(path: Path) -> bool:
-    return page.is_ours(start(path))
-
-
-def start(path: Path) -> str:
-    """The first letters of a file, by which it is known."""
-    with path.open("rb") as file:
-        return file.read(FIRST).decode("utf-8", "replace")
+    return page.is_ours(files.start(path))
 
 
 #: Every file that a report may write, and what tells that one is ours.
@@ -110,7 +109,7 @@ def inspect_folder(
     device: str,
     brief: bool,
     scalar: Mapping[str, Any] | None,
-    paths: Mapping[str, int | None],
+    more: Mapping[str, Any],
     progress: Callable[[str, float], None],
     shipped: Callable[[int], str],
 ) -> Report:
@@ -126,7 +125,7 @@ def inspect_folder(
         "layers": chosen,
         "brief": brief,
         "scalar": scalar,
-        **paths,
+        **more,
         "progress": progress,
     }
     if tokens is not None:

@@ -29,8 +29,10 @@ GRIDS = {
     "sink": "Attention to the first token",
 }
 TOKENS, HEADS, PATHS = "scalar_tokens.svg", "scalar_heads.svg", "scalar_paths.svg"
+ABLATED = "scalar_ablation.svg"
 #: Every file that :func:`figures` may make.
-NAMES = tuple(f"{name}.svg" for name in ("lengths", *LINES, *GRIDS)) + (TOKENS, HEADS, PATHS)
+NAMES = tuple(f"{name}.svg" for name in ("lengths", *LINES, *GRIDS))
+NAMES += (TOKENS, HEADS, PATHS, ABLATED)
 
 
 def figures(report: Findings) -> dict[str, str]:
@@ -63,11 +65,19 @@ def scalar_figures(report: Findings) -> dict[str, str]:
     labels, values = [str(row["token"]) for row in rows], [row["value"] for row in rows]
     words = [row["word"] or "" for row in rows]
     paths = [row for row in report.scalar_paths if row["path"] is not None]
-    return {
+    made = {
         TOKENS: bars("What each input token gives", labels, values, words),
         HEADS: grid("What each head writes, directly", report.scalar_heads, "direct"),
         **({PATHS: threads("The largest paths", paths, report.model["heads"])} if paths else {}),
     }
+    if "ablation" in report.scalar:
+        made[ABLATED] = scatter(
+            "Lost without each head (up), against its share through",
+            [f"layer {row['layer']}, head {row['head']}" for row in report.scalar_heads],
+            [row["through"] for row in report.scalar_heads],
+            [-row["ablated"] for row in report.scalar_heads],
+        )
+    return made
 
 
 def is_ours(start: str) -> bool:
@@ -173,17 +183,77 @@ def ranges(title: str, labels: Sequence[str], ends: Sequence[tuple[float, float,
     return _frame(title, [scale.axis(), *_labels(labels, places), *strokes])
 
 
+def lines(
+    title: str,
+    labels: Sequence[str],
+    series: Sequence[tuple[str, Sequence[float | None]]],
+    across: str,
+) -> str:
+    """A line for each of the series: the first dashed, then from faint to full; None has no dot."""
+    known = [y for _, values in series for y in values if y is not None]
+    scale, places = _Scale(known or [0.0]), _places(len(labels))
+    parts = [scale.axis(), *_labels(labels, places)]
+    for number, (name, values) in enumerate(series):
+        kind = "l" if number else "r"
+        faint = 0.4 + 0.6 * number / (len(series) - 1) if number else 1.0
+        dots = [(x, scale(y), y) for x, y in zip(places, values, strict=True) if y is not None]
+        path = "L".join(f"{x:.1f},{y:.1f}" for x, y, _ in dots) or "0,0"
+        told = "".join(
+            f'<circle class="{"b" if number else "n"}" cx="{x:.1f}" cy="{y:.1f}" r="3"><title>'
+            f"{escape(name)}: {value:.4g}</title></circle>"
+            for x, y, value in dots
+        )
+        line = f'<path class="{kind}" fill="none" d="M{path}"/>'
+        parts.append(f'<g opacity="{faint:.2f}">{line}{told}</g>')
+    ends = f"{across}; dashed: {series[0][0]}, full: {series[-1][0]}"
+    return _frame(title, [*parts, _text((LEFT + WIDTH) / 2, HEIGHT - 4, ends)])
+
+
+def scatter(title: str, names: Sequence[str], x: Sequence[float], y: Sequence[float]) -> str:
+    """A dot for each name on one scale both ways, and the line where both are equal.
+
+    A dot of another color has values of opposite signs.
+    """
+    scale = _Scale([*x, *y])
+
+    def across(value: float) -> float:
+        share = (value - scale.low) / (scale.high - scale.low)
+        return LEFT + share * (WIDTH - LEFT - 12)
+
+    ends = scale.low, scale.high
+    same = "L".join(f"{across(end):.1f},{scale(end):.1f}" for end in ends)
+    parts = [scale.axis(), f'<path class="a" d="M{across(0.0):.1f},{TOP:g}V{HEIGHT - BOTTOM:g}"/>']
+    parts.append(f'<path class="r" d="M{same}"/>')
+    far = (end for end in ends if abs(across(end) - across(0.0)) > 60)
+    anchors = {scale.low: "start", scale.high: "end"}
+    parts += [
+        _text(across(end), HEIGHT - 22, f"{end:.3g}", anchors.get(end, "middle"))
+        for end in sorted({0.0, *far})
+    ]
+    for name, a, b in zip(names, x, y, strict=True):
+        parts.append(
+            f'<circle class="{"b" if a * b >= 0 else "n"}" cx="{across(a):.1f}" '
+            f'cy="{scale(b):.1f}" r="4"><title>{escape(name)}: {a:.4g} across, {b:.4g} up</title>'
+            "</circle>"
+        )
+    below = "dashed: equal" + "; orange: opposite signs" * any(
+        a * b < 0 for a, b in zip(x, y, strict=True)
+    )
+    return _frame(title, [*parts, _text((LEFT + WIDTH) / 2, HEIGHT - 4, below)])
+
+
 def grid(
     title: str,
     rows: Sequence[dict[str, Any]],
     name: str,
     across: str | None = None,
     unit: str = "head",
+    down: str = "layer",
 ) -> str:
     """A field of layers (down) and heads (across), darker where the value is farther from 0.
 
     Values below 0 have another color. across: what stands there in place of heads, if something
-    does, each one called ``unit``.
+    does, each one called ``unit``; down: what stands in place of layers.
     """
     heads, layers = max(r["head"] for r in rows), sorted({r["layer"] for r in rows})
     largest = max((abs(r[name] or 0.0) for r in rows), default=0.0) or 1.0
@@ -196,7 +266,7 @@ def grid(
         cells.append(
             f'<rect class="{"b" if value >= 0 else "n"}" '
             f'fill-opacity="{0.05 + 0.95 * abs(value) / largest:.3f}" x="{x:.1f}" '
-            f'y="{y:.1f}" width="{step - 1:.1f}" height="{high - 1:.1f}"><title>layer '
+            f'y="{y:.1f}" width="{step - 1:.1f}" height="{high - 1:.1f}"><title>{down} '
             f"{row['layer']}, {unit} {row['head']}: {shown}</title></rect>"
         )
     end = TOP + high * len(layers)
@@ -205,7 +275,7 @@ def grid(
         for i, layer in enumerate(layers)
         if high >= 18 or i % 3 == 0
     ]
-    below = f"{across or f'heads 1 to {heads}'}; layers down; full color: {largest:.3g}"
+    below = f"{across or f'heads 1 to {heads}'}; {down}s down; full color: {largest:.3g}"
     if any((r[name] or 0.0) < 0 for r in rows):
         below += ", orange below 0"
     return _frame(title, [*cells, *sides, _text((LEFT + WIDTH) / 2, end + 20, below)], end + 30)

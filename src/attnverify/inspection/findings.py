@@ -7,12 +7,13 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from attnverify.inspection.columns import TABLES
+from attnverify.inspection.columns import ABLATED, TABLES
 from attnverify.inspection.patterns import Patterns
 from attnverify.support import environment
 from attnverify.support.errors import nearest, require, shown
 
 FORMAT = "attnverify inspect 1"
+SCALAR_ABLATED = [name for name, columns in TABLES.items() if ABLATED in columns]
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,9 @@ class Findings:
             for part in (found, columns):
                 for name in [name for name in part if name.startswith(absent)]:
                     del part[name]
+        if self.scalar is not None and "ablation" not in self.scalar:
+            for name in SCALAR_ABLATED:
+                del columns[name][ABLATED]
         made = {"attnverify": environment.versions()["attnverify"], **environment.versions()}
         return {"format": FORMAT, "environment": made, **found}
 

@@ -144,9 +144,9 @@ class Subject:
         ends = (final.module if final else None, last.module if last else None)
         watched += [*self.architecture.layers, *(end for end in ends if end is not None)]
         outside = [] if head is None else _outside(self.whole, watched)
-        _forget(self.model)
+        forget(self.model)
         with _hooks([*watched, *outside], record.note), _hooks(self.architecture.layers, ended):
-            with torch.no_grad(), _taken(inputs), _hooks([self.model], record.note):
+            with torch.no_grad(), taken(inputs), _hooks([self.model], record.note):
                 output = (self.whole or self.model)(**inputs.arguments)
         expected = len(self.architecture.layers)
         require(number == expected, "model", f"{number} layers called", f"{expected}")
@@ -255,7 +255,7 @@ def _with_own_keys(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]
     return tuple(map(mended, args)), {name: mended(value) for name, value in kwargs.items()}
 
 
-def _forget(model: nn.Module) -> None:
+def forget(model: nn.Module) -> None:
     """Reset rotations that follow the longest text so far: a run must not depend on others."""
     for part in model.modules():
         if getattr(part, "rope_type", None) == "dynamic":
@@ -315,7 +315,7 @@ def _fitting(number: int) -> Iterator[None]:
 
 
 @contextmanager
-def _taken(inputs: Inputs) -> Iterator[None]:
+def taken(inputs: Inputs) -> Iterator[None]:
     """Report a failure of the model's own forward pass as an error of its inputs."""
     try:
         yield

@@ -10,8 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnverify.inspection import ablate as ablating
 from attnverify.inspection import layers, shares
 from attnverify.inspection.chosen import Choice, Wanted, chosen, position, read_by, wanted
+from attnverify.inspection.columns import ABLATED
 from attnverify.inspection.forward import COARSE_NOTE, Subject
 from attnverify.inspection.inputs import Inputs
 from attnverify.inspection.load import Folder
@@ -53,6 +55,8 @@ def inspect(
     scalar: Mapping[str, Any] | None = None,
     paths: int | None = None,
     nodes: int | None = None,
+    ablate: str | None = None,
+    seed: int = 0,
     progress: Progress | None = None,
 ) -> Report:
     """Report what the book's theorems say about a model at its inputs, proved by reconstruction.
@@ -70,6 +74,9 @@ def inspect(
     padding). Tokens and classes are names, or numbers from 0, as coordinates are; "#7" is number 7.
     paths: so many of the paths that contribute most to it, and a bound on all others, from a search
     that opens at most so many ``nodes`` (2,000 if None).
+    ablate: "zero", "mean" or "resample" (by the tokens in another order, drawn with ``seed``): the
+    number also without each head and each layer's attention, as the model then gives it
+    (:mod:`attnverify.inspection.ablate`).
     Nothing is changed in the model, and nothing is downloaded.
 
     Raises InputError for bad arguments and where memory lacks, ReconstructionError where the trace
@@ -89,9 +96,15 @@ def inspect(
     >>> parts = sum(row["value"] for row in one.scalar_tokens)
     >>> abs(parts - one.scalar["value"]) < 1e-12
     True
+    >>> cut = av.inspect(model, torch.randn(5, 8), scalar={"coordinate": 3}, ablate="zero")
+    >>> sorted(cut.scalar_heads[0])
+    ['ablated', 'direct', 'head', 'layer', 'through']
     """
     choice = None if scalar is None else Choice.of_options(scalar)
     asked = Asked.of(paths, nodes, choice)
+    ablation = None if ablate is None else ablating.Ablation.of(ablate, seed)
+    numbered = "a number beside it: scalar, in the command --logit, --class or --coordinate"
+    require(ablation is None or choice is not None, "ablate", f"{ablate!r} alone", numbered)
     known = f"one of {', '.join(DTYPES)} or None"
     require(dtype is None or dtype in DTYPES, "dtype", repr(dtype), known)
     precision = None if dtype is None else DTYPES[dtype]
@@ -106,7 +119,7 @@ def inspect(
     elif text is not None:
         raise InputError("text: got a text for a module, expected inputs (a folder reads texts)")
     require(isinstance(model, nn.Module), "model", type(model).__name__, "a module or a folder")
-    number = None if choice is None else wanted(choice, model, folder)
+    number = None if choice is None else replace(wanted(choice, model, folder), ablation=ablation)
     subject = Subject.of(model, precision, device, choice is not None and choice.headed)
     subject = subject if notes is None else replace(subject, notes=notes)
     numbers = [layers] if isinstance(layers, int) else layers
@@ -168,6 +181,8 @@ class _Run:
         require(number is None or many == 1, "inputs", f"{many} texts", "one, for a number of it")
         if number is not None:
             position(number.choice, inputs.valid(*inputs.shape))  # before the run
+            if number.ablation is not None:
+                number.ablation.order(inputs)
         self.kept: list[Layer] = []
         self.middle: Tensor | None = None
         self.head: tuple[Calls, Tensor | None] = ((), None)
@@ -235,6 +250,10 @@ class _Run:
         self.streams.checks += parts.checks
         if self.patterns is not None:
             self.patterns.keys.update(parts.keys)
+        effects = self._effects(self.number, found.number)
+        if effects is not None:
+            for row in (*parts.heads, *parts.layers):
+                row[ABLATED] = effects.of.get((row["layer"], row.get("head")))
         causal = self.subject.architecture.causal
         facts, rows = self._paths(final, found.number, parts.lengths)
         for row in parts.tokens:
@@ -245,6 +264,7 @@ class _Run:
                 "word": self._word(found.number.token + 1),
                 "bound": parts.bound,
                 **facts,
+                **({"ablation": effects.facts} if effects else {}),
             },
             "scalar_lengths": parts.lengths,
             "scalar_layers": parts.layers,
@@ -262,6 +282,15 @@ class _Run:
         self.progress("the largest paths", 1.0)
         facts, rows = path_table(self.kept, final, number, self.asked, lengths, self.words)
         return {"paths": facts}, rows
+
+    def _effects(self, wanted: Wanted, number: Number) -> ablating.Effects | None:
+        """The number without each head, if that was asked for."""
+        if wanted.ablation is None:
+            return None
+        read = ablating.at(number.token, wanted.indices)
+        sizes, value = (self.depth, self.sizes["heads"]), number.value
+        given = self.subject, self.inputs, wanted.ablation, sizes
+        return ablating.effects(*given, read, value, self.progress)
 
     def _word(self, token: int | str) -> str | None:
         return self.words[token - 1] if self.words and isinstance(token, int) else None

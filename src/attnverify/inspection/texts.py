@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from attnverify.inspection import texts_page
-from attnverify.inspection.command import as_csv, numbers, start, table_of
+from attnverify.inspection.command import as_csv, numbers, table_of
 from attnverify.inspection.findings import Findings
 from attnverify.inspection.forward import Subject
 from attnverify.inspection.inspect_model import DTYPES, inspect_subject, notes_of
@@ -68,7 +68,7 @@ def require_own(folder: Path) -> None:
     """
     files.require_writable("out", folder / REPORT)
     ours = texts_page.is_ours
-    files.require_writable("out", folder / HTML, lambda path: ours(start(path)))
+    files.require_writable("out", folder / HTML, lambda path: ours(files.start(path)))
     for name, columns in COLUMNS.items():
         files.require_writable("out", folder / name, table_of(columns))
 

@@ -15,6 +15,7 @@ from typing import Any
 from attnverify.inspection import drawings, page
 from attnverify.inspection.columns import Column
 from attnverify.inspection.watch import Layer, Log, Measured
+from attnverify.support import files
 
 KIND = ": watch"  # how the title ends
 MOST = 60  # steps that a figure shows
@@ -118,6 +119,4 @@ def html(log: Log) -> str:
 
 def is_ours(path: Path) -> bool:
     """Whether a file is such a page."""
-    with path.open("rb") as file:
-        start = file.read(1 << 14).decode("utf-8", "replace")
-    return page.begins(start, KIND)
+    return page.begins(files.start(path), KIND)

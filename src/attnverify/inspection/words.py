@@ -182,6 +182,40 @@ def scalar_sentences(report: Findings) -> Iterator[str]:
         f"{report.scalar_lengths[0]['value']:+.4g}."
     )
     yield from sentences(s, report.scalar_paths)
+    if "ablation" in s:
+        yield _ablated(report.scalar_heads, s["ablation"])
+
+
+def _ablated(rows: list[dict[str, Any]], facts: Mapping[str, Any]) -> str:
+    """What the number loses without each head, against the shares of the heads."""
+    lost = [-row["ablated"] for row in rows]
+    through, direct = ([row[name] for row in rows] for name in ("through", "direct"))
+    off = [each - share for each, share in zip(lost, through, strict=True)]
+    far = sorted(range(len(rows)), key=lambda i: -abs(off[i]))[:NAMED]
+    listed = (
+        f"{rows[i]['layer']}.{rows[i]['head']} (lost {lost[i]:+.4g}, share {through[i]:+.4g})"
+        for i in far
+    )
+    flips = sum(each * share < 0 for each, share in zip(lost, through, strict=True))
+    ranks = f"{_ranked(lost, through)} with the share through, {_ranked(lost, direct)} with direct"
+    passes = f"{facts['passes']} forward pass{'es' * (facts['passes'] > 1)}"
+    return (
+        f"Each head removed ({facts['kind']}) and the model run again, {facts['rows']} texts in "
+        f"{passes}: rank correlation of what is lost {ranks}. Lost and share have opposite signs "
+        f"at {flips} of {len(rows)} heads; they differ most at {', '.join(listed)}. A share holds "
+        "later attention, gates and norms and counts from 0; here they move, and what is lost "
+        "counts from what stands in the head's place."
+    )
+
+
+def _ranked(a: list[float], b: list[float]) -> str:
+    """Spearman's correlation in words."""
+    if min(len(set(a)), len(set(b))) < 2:
+        return "not defined"
+    from scipy.stats import spearmanr
+
+    found: Any = spearmanr(a, b)
+    return f"{found.statistic:.2f}"
 
 
 def _at(token: int, word: str | None) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from attnverify.support.errors import InputError
 
 LARGEST = 64 << 20  # bytes of a JSON file, unless its reader says otherwise
+FIRST = 1 << 14  # bytes that tell whose a file is
 RANDOM = 8  # bytes, two letters each, at the end of a temporary file's name
 
 
@@ -77,6 +78,12 @@ def read_json(
             f"{argument}: got {path.name}, which is truncated or no {what} "
             f"({type(error).__name__}: {error}), expected {expected}"
         ) from error
+
+
+def start(path: Path) -> str:
+    """How a file begins: a head of columns, a style, a title tell whose it is."""
+    with path.open("rb") as file:
+        return file.read(FIRST).decode("utf-8", "replace")
 
 
 def require_writable(argument: str, path: Path, own: Callable[[Path], bool] | None = None) -> None:

@@ -1,0 +1,43 @@
+"""``attnverify compare``: saved reports side by side, the largest changes first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attnverify.cli.options import Json
+from attnverify.cli.progress import console
+
+
+def compare(
+    reports: Annotated[
+        list[Path],
+        typer.Argument(metavar="REPORT...", help="Each an inspect.json, or a folder with one."),
+    ],
+    labels: Annotated[
+        str | None,
+        typer.Option(help='What the reports are called, as "step 0,step 100"; else their files.'),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the page and the CSV.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare reports of checkpoints, or of two models: what changed most, with a page and a CSV.
+
+    Reports are those of attnverify inspect --out, in the order of the run.
+    """
+    from attnverify.inspection import compare as comparing
+    from attnverify.verification import printing
+
+    if out is not None:
+        comparing.require_own(out)
+    names = None if labels is None else [name.strip() for name in labels.split(",")]
+    found = comparing.compare(reports, names)
+    if out is not None:
+        comparing.write(found, out)
+    if as_json:
+        print(printing.as_json(found.as_json()))
+    to = console(as_json)
+    for line in [*found.lines(), *([] if out is None else [f"page in {out / comparing.HTML}"])]:
+        to.print(line, markup=False, highlight=False, soft_wrap=True)
