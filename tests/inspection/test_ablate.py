@@ -90,9 +90,9 @@ def test_zero_is_the_model_with_zeros_in_its_output_projection(case, auto, choic
     rows = [*report.scalar_heads, *(r for r in report.scalar_layers if type(r["layer"]) is int)]
     for row in rows:
         want = of(without(own, row["layer"], row.get("head"), heads), ids, choice) - value
-        assert row["ablated"] == pytest.approx(want, abs=off)
-    assert max(abs(row["ablated"]) for row in rows) > 1e-3
-    assert [r["ablated"] for r in report.scalar_layers if type(r["layer"]) is str] == [None] * 3
+        assert row["lost"] == pytest.approx(-want, abs=off)
+    assert max(abs(row["lost"]) for row in rows) > 1e-3
+    assert [r["lost"] for r in report.scalar_layers if type(r["layer"]) is str] == [None] * 3
 
 
 @pytest.mark.parametrize("norm_first", [True, False])
@@ -114,7 +114,7 @@ def test_attention_of_torch(norm_first):
         with torch.no_grad():
             part = other.layers[row["layer"] - 1].self_attn.out_proj.weight
             part[:, (row["head"] - 1) * 4 : row["head"] * 4] = 0
-        assert row["ablated"] == pytest.approx(value(other) - value(model), abs=OFF)
+        assert row["lost"] == pytest.approx(value(model) - value(other), abs=OFF)
 
 
 def test_without_anything_behind_it_that_moves_an_effect_is_the_share():
@@ -123,9 +123,9 @@ def test_without_anything_behind_it_that_moves_an_effect_is_the_share():
     nn.init.zeros_(model.linear2.weight)
     x = torch.randn(5, 12, generator=torch.Generator().manual_seed(1))
     report = av.inspect(model, x, scalar={"coordinate": 4, "at": 2}, ablate="zero")
-    assert min(abs(row["ablated"]) for row in report.scalar_heads) > 1e-3
+    assert min(abs(row["lost"]) for row in report.scalar_heads) > 1e-3
     for row in report.scalar_heads:
-        assert row["ablated"] == pytest.approx(-row["direct"], abs=OFF)
+        assert row["lost"] == pytest.approx(row["direct"], abs=OFF)
 
 
 def test_behind_a_last_norm_an_effect_is_the_share_and_what_the_norm_moves():
@@ -146,7 +146,7 @@ def test_behind_a_last_norm_an_effect_is_the_share_and_what_the_norm_moves():
     for row in report.scalar_heads:
         moved = scale(without(model, 1, row["head"], report.model["heads"]))
         want = (y - beta - row["direct"]) * s / moved + beta - y
-        assert row["ablated"] == pytest.approx(want, abs=OFF)
+        assert row["lost"] == pytest.approx(-want, abs=OFF)
         assert abs(moved / s - 1) > 1e6 * OFF
 
 
@@ -182,7 +182,7 @@ def test_mean_and_resample_put_something_else_in_its_place(kind, case):
         size = len(W) // heads
         at = slice((row["head"] - 1) * size, row["head"] * size)
         part.register_forward_hook(lambda m, args, out, add=z[:, at] @ W[at]: out + add)
-        assert row["ablated"] == pytest.approx(of(cut, ids, choice) - value, abs=OFF)
+        assert row["lost"] == pytest.approx(value - of(cut, ids, choice), abs=OFF)
 
 
 @pytest.mark.parametrize("kind", ablate.KINDS)
@@ -195,7 +195,7 @@ def test_padding_changes_nothing(kind):
     given = {"input_ids": padded, "attention_mask": mask}
     long, short = (av.inspect(model, x, scalar=choice, ablate=kind) for x in (given, ids))
     for a, b in zip(long.scalar_heads, short.scalar_heads, strict=True):
-        assert a["ablated"] == pytest.approx(b["ablated"], abs=OFF) and a["ablated"] != 0
+        assert a["lost"] == pytest.approx(b["lost"], abs=OFF) and a["lost"] != 0
 
 
 def test_rows_are_as_many_as_the_room_allows(monkeypatch):
@@ -214,7 +214,7 @@ def test_rows_are_as_many_as_the_room_allows(monkeypatch):
     }
     assert (few.scalar["ablation"]["passes"], few.scalar["ablation"]["rows"]) == (6, parts + 12)
     for a, b in zip(many.scalar_heads, few.scalar_heads, strict=True):
-        assert a["ablated"] == pytest.approx(b["ablated"], abs=OFF)
+        assert a["lost"] == pytest.approx(b["lost"], abs=OFF)
     plain = av.inspect(model, ids, scalar=OWN)
     assert plain.scalar_lengths == many.scalar_lengths and "ablation" not in plain.scalar
 
@@ -223,7 +223,7 @@ def test_what_stands_out_is_said():
     model, ids = headed("gpt2", LOGIT), modelzoo.inputs("gpt2", batch=1)
     report = av.inspect(model, ids, scalar=DIFFERENCE, ablate="zero")
     line = next(line for line in str(report).split("\n") if line.startswith("Each head removed"))
-    lost = {(r["layer"], r["head"]): (-r["ablated"], r["through"]) for r in report.scalar_heads}
+    lost = {(r["layer"], r["head"]): (r["lost"], r["through"]) for r in report.scalar_heads}
     flips = sum(a * b < 0 for a, b in lost.values())
     assert f"opposite signs at {flips} of 10 heads" in line
     far = max(lost, key=lambda place: abs(lost[place][0] - lost[place][1]))
@@ -242,15 +242,15 @@ def test_page_files_and_command(tmp_path):
     assert body["scalar"]["ablation"]["seed"] == 2
     for name in ("scalar_heads", "scalar_layers"):
         assert all(set(row) == set(body["columns"][name]) for row in body[name])
-        assert "ablated" in (out / f"{name}.csv").read_text().split("\n")[0]
+        assert "lost" in (out / f"{name}.csv").read_text().split("\n")[0]
     html = (out / "inspect.html").read_text()
-    assert "ablated" in html and (out / "scalar_ablation.svg").read_text().strip() in html
+    assert "lost without it" in html and (out / "scalar_ablation.svg").read_text().strip() in html
     command.require_own(out)
     done = CliRunner().invoke(app, [*call, "--ablate", "zero"])
     assert "ablate: got 'zero' alone, expected a number beside it" in str(done.exception)
     assert CliRunner().invoke(app, [*call, "--coordinate", "3"]).exit_code == 0
     assert not (out / "scalar_ablation.svg").exists()
-    assert "ablated" not in (out / "inspect.html").read_text()
+    assert "lost without it" not in (out / "inspect.html").read_text()
     command.require_own(out)
 
 
@@ -278,4 +278,4 @@ def test_another_order_is_another_order():
         for seed in range(3)
     ]
     assert found[0] == found[1] == found[2]
-    assert all(abs(row["ablated"]) > 1e-6 for row in found[0])
+    assert all(abs(row["lost"]) > 1e-6 for row in found[0])

@@ -153,7 +153,7 @@ def inspect_model(
             raise InputError("out: got none, expected a folder, which --texts needs")
         require(text is None and tokens is None, "texts", "another text too", "--texts alone")
         asked = [*number, *(["ablate"] if ablate else [])]
-        require(not asked, "texts", f"{', '.join(asked)} too", "one text, for a number of it")
+        require(not asked, "texts", f"{', '.join(asked)} too", "--text with one text, for these")
         from attnverify.inspection.texts import look_of
 
         look = look_of(model, layers, dtype, device, brief)

@@ -129,7 +129,7 @@ def _hooked(stack: ExitStack, body: Attention, removal: _Removal) -> None:
 
 @dataclass(frozen=True)
 class Effects:
-    """The number without each part, minus the number; facts: of the runs."""
+    """The number minus the number without each part; facts: of the runs."""
 
     of: dict[Part, float]
     facts: dict[str, Any]
@@ -171,7 +171,7 @@ def effects(
         whole, *rest = number(scores).tolist()
         off = max(off, abs(whole - value))
         lacking = rest[ablation.before - 1 :]
-        found |= {part: each - whole for part, each in zip(piece, lacking, strict=True)}
+        found |= {part: whole - each for part, each in zip(piece, lacking, strict=True)}
         progress(f"ablation, pass {count} of {len(pieces)}", count / len(pieces))
     rows = len(parts) + ablation.before * len(pieces)
     facts = {"kind": ablation.kind, "seed": ablation.seed, "passes": len(pieces), "rows": rows}

@@ -25,7 +25,6 @@ REASONS = {
     "factor": _EQUAL,
     "threshold": _FAILS,
     "over_threshold": _FAILS,
-    "why_no_threshold": "its hypotheses hold in every layer",
     "nearest": "there is one token",
     "nearest_distance": _EQUAL,
     "part": "what attention adds is equal for all tokens, up to rounding",
@@ -54,11 +53,11 @@ def shown(rows: list[dict[str, Any]], columns: Mapping[str, Column]) -> list[str
 def columns(rows: list[dict[str, Any]], every: Mapping[str, Column], brief: bool) -> str:
     """A sentence on the columns that are not shown; empty where all are."""
     by_reason: dict[str, list[str]] = {}
-    for name in [name for name in every if name not in shown(rows, every)]:
+    for name in [name for name in every if name not in {*shown(rows, every), "why_no_threshold"}]:
         measured = name in {"residual", "residual_of_rest", "share", "word"}
         reason = BRIEF if brief and not measured else REASONS.get(name, "nowhere measured")
         by_reason.setdefault(reason, []).append(every[name].title)
-    parts = (f"{', '.join(titles)} ({reason})" for reason, titles in by_reason.items())
+    parts = (f"{', '.join(map(repr, titles))} ({reason})" for reason, titles in by_reason.items())
     return f"Columns without a value are left out: {'; '.join(parts)}." if by_reason else ""
 
 

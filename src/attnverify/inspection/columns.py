@@ -15,7 +15,7 @@ class Column:
     limit: str
 
 
-ABLATED = "ablated"  # the column that is there only where heads were removed
+LOST = "lost"  # the column that is there only where heads were removed
 _HELD = "what the model would do with other matrices: these are held at their values in this pass"
 _WITHOUT = "what the model would do without these paths; it may be negative or above 1"
 _WORST = "what happens at these tokens: it is the worst case for this diameter and these norms"
@@ -203,9 +203,9 @@ HEADS = {
     ),
 }
 
-_ABLATED = Column(
-    "ablated",
-    "the number without it minus the number, as the model gives it when it runs again. Its output "
+_LOST = Column(
+    "lost without it",
+    "the number minus the number without it, as the model gives it when it runs again. Its output "
     "in front of the output projection, biases of values included, is replaced by 0, by its mean "
     "over tokens, or by what it is with the tokens in another order",
     "",
@@ -230,8 +230,8 @@ SCALAR_LAYERS = {
         "",
     ),
     "direct": Column(
-        "heads, through MLPs, no later head",
-        "sum over the layer's heads of what they write, carried to the number by skip connections, "
+        "direct",
+        "the sum over the layer's heads of what they write, carried to the number by skip connections, "
         "MLPs and norms; of the input what passes no head. With the biases beside it all rows add "
         "up to the number",
         _SUM,
@@ -259,14 +259,14 @@ SCALAR_LAYERS = {
     ),
     "attention": Column("by attention", "the part of it that attention writes", "", ""),
     "mlp": Column("by the MLP", "the part of it that the MLP writes", "", ""),
-    ABLATED: _ABLATED,
+    LOST: _LOST,
 }
 
 SCALAR_HEADS = {
     "layer": HEADS["layer"],
     "head": HEADS["head"],
     "direct": Column(
-        "through MLPs, no later head",
+        "direct",
         "what the head writes, carried to the number by skip connections, MLPs and norms, through "
         "no later head; with the input, the biases and the rounding of the table of layers all add "
         "up to the number",
@@ -279,7 +279,7 @@ SCALAR_HEADS = {
         _SUM,
         _OVERLAP,
     ),
-    ABLATED: _ABLATED,
+    LOST: _LOST,
 }
 
 SCALAR_TOKENS = {

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from attnverify.inspection import drawings, page
-from attnverify.inspection.columns import ABLATED, TABLES
+from attnverify.inspection.columns import LOST, TABLES
 from attnverify.inspection.findings import dumps
 from attnverify.inspection.inspect_model import inspect
 from attnverify.inspection.load import LARGEST_TEXTS, ids_from, text_of
@@ -62,8 +62,8 @@ def _cell(value: Any) -> Any:
 
 
 def table_of(columns: Collection[str]) -> Callable[[Path], bool]:
-    """Whether a file is a CSV table of these columns, in any order, with or without ABLATED."""
-    known = sorted(columns), sorted(set(columns) - {ABLATED})
+    """Whether a file is a CSV table of these columns, in any order, with or without LOST."""
+    known = sorted(columns), sorted(set(columns) - {LOST})
 
     def own(path: Path) -> bool:
         return sorted(head_of(path)) in known

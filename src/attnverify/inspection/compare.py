@@ -70,6 +70,7 @@ class _Told:
         facts["words"] = inputs["words"]
         facts["number"] = None if scalar is None else _word(scalar["name"])
         facts["value"] = None if scalar is None else _number(scalar["value"] + 0)  # no null
+        facts["place"] = None if scalar is None else _place(scalar)
         found = {
             name: _values(body.get(table, []), column, PLACES)
             for name, (table, column, _) in FIGURES.items()
@@ -93,6 +94,12 @@ def _whole(value: Any) -> int | str:
     if not known or (isinstance(value, int) and not 0 <= value <= LARGEST_PLACE):
         raise TypeError(f"{shown(value)} in place of a length, a layer or a head")
     return value
+
+
+def _place(scalar: Mapping[str, Any]) -> str:
+    """The token that a number is read at."""
+    word = scalar.get("word")
+    return f"token {_whole(scalar['position'])}{'' if word is None else f' {_word(word)!r}'}"
 
 
 def _number(value: Any) -> float | None:
@@ -144,7 +151,9 @@ class Comparison:
         numbers = {facts["number"] for facts in self.models}
         if len(numbers) == 1 and None not in numbers:
             pairs = zip(self.labels, self.models, strict=True)
-            values = (f"{label} {facts['value']:.4g}" for label, facts in pairs)
+            values = (
+                f"{facts['value']:.4g} at {facts['place']} in {label}" for label, facts in pairs
+            )
             found.append(f"The number, {numbers.pop()}: {', '.join(values)}.")
         return [*found, *self.apart]
 
@@ -222,7 +231,8 @@ def _flat(row: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 def _said(row: Mapping[str, Any], labels: Sequence[str]) -> str:
     """A change in words, with what was larger or smaller between the first and the last."""
-    place = ", ".join(f"{name} {row[name]}" for name in PLACES if row[name] is not None)
+    at = {name: row[name] for name in PLACES if row[name] is not None}
+    place = ", ".join(str(v) if v == "biases" else f"{name} {v}" for name, v in at.items())
     values = row["values"]
     said = f"{place}: {values[0]:.3g} to {values[-1]:.3g}"
     for told, extreme in (("largest", max(values)), ("smallest", min(values))):
@@ -333,7 +343,7 @@ def _others(told: Sequence[_Told], labels: Sequence[str]) -> list[str]:
 
     def listed(name: str) -> str:
         pairs = zip(labels, told, strict=True)
-        return ", ".join(f"{each.facts[name]} in {label}" for label, each in pairs)
+        return ", ".join(f"{each.facts[name] or 'none'} in {label}" for label, each in pairs)
 
     if not _same(told, "layers"):
         found.append(
@@ -345,7 +355,7 @@ def _others(told: Sequence[_Told], labels: Sequence[str]) -> list[str]:
     if not all(_same(told, name) for name in ("family", "class", "parameters")):
         found.append("These are different models: a head of one has no counterpart in another.")
     if not (_same(told, "tokens") and _same(told, "words")):
-        found.append("The texts differ, so changes are those of texts and models together.")
+        found.append("The texts differ, so changes may come from the texts alone.")
     if not _same(told, "dtype"):
         found.append(f"The models ran in different precision: {listed('dtype')}.")
     if not _same(told, "number") and any(each.facts["number"] for each in told):

@@ -75,7 +75,7 @@ def scalar_figures(report: Findings) -> dict[str, str]:
             "Lost without each head (up), against its share through",
             [f"layer {row['layer']}, head {row['head']}" for row in report.scalar_heads],
             [row["through"] for row in report.scalar_heads],
-            [-row["ablated"] for row in report.scalar_heads],
+            [row["lost"] for row in report.scalar_heads],
         )
     return made
 

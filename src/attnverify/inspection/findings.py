@@ -7,13 +7,13 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from attnverify.inspection.columns import ABLATED, TABLES
+from attnverify.inspection.columns import LOST, TABLES
 from attnverify.inspection.patterns import Patterns
 from attnverify.support import environment
 from attnverify.support.errors import nearest, require, shown
 
 FORMAT = "attnverify inspect 1"
-SCALAR_ABLATED = [name for name, columns in TABLES.items() if ABLATED in columns]
+SCALAR_LOST = [name for name, columns in TABLES.items() if LOST in columns]
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ class Findings:
                 for name in [name for name in part if name.startswith(absent)]:
                     del part[name]
         if self.scalar is not None and "ablation" not in self.scalar:
-            for name in SCALAR_ABLATED:
-                del columns[name][ABLATED]
+            for name in SCALAR_LOST:
+                del columns[name][LOST]
         made = {"attnverify": environment.versions()["attnverify"], **environment.versions()}
         return {"format": FORMAT, "environment": made, **found}
 

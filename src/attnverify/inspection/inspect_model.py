@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from attnverify.inspection import ablate as ablating
 from attnverify.inspection import layers, shares
 from attnverify.inspection.chosen import Choice, Wanted, chosen, position, read_by, wanted
-from attnverify.inspection.columns import ABLATED
+from attnverify.inspection.columns import LOST
 from attnverify.inspection.forward import COARSE_NOTE, Subject
 from attnverify.inspection.inputs import Inputs
 from attnverify.inspection.load import Folder
@@ -25,7 +25,7 @@ from attnverify.inspection.report import Report
 from attnverify.inspection.scalar import Number, decompose
 from attnverify.inspection.shares import Rollout, fits
 from attnverify.inspection.trace import Layer, Step, unit_roundoff
-from attnverify.support.errors import InputError, require
+from attnverify.support.errors import InputError, require, shown
 from attnverify.support.memory import readable, require_bytes
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
@@ -40,6 +40,7 @@ SUNK = (
     "that add up to 1, is not compared, the sharp bound is not given, and an entropy is that of a "
     "row over its sum"
 )
+LONGEST_NAME = 256  # letters of a text that may be the name of a file
 Progress = Callable[[str, float], None]
 
 
@@ -98,7 +99,7 @@ def inspect(
     True
     >>> cut = av.inspect(model, torch.randn(5, 8), scalar={"coordinate": 3}, ablate="zero")
     >>> sorted(cut.scalar_heads[0])
-    ['ablated', 'direct', 'head', 'layer', 'through']
+    ['direct', 'head', 'layer', 'lost', 'through']
     """
     choice = None if scalar is None else Choice.of_options(scalar)
     asked = Asked.of(paths, nodes, choice)
@@ -159,6 +160,9 @@ def _ids(folder: Folder, inputs: Any, text: str | None) -> tuple[Any, list[str] 
     require(one, "inputs", "both inputs and text" if text else "neither", "one of the two")
     if text is None:
         return inputs, None
+    named = len(text) < LONGEST_NAME and "\0" not in text and Path(text).is_file()
+    given = f"{shown(text)}, the name of a file"
+    require(not named, "text", given, "the text itself, as Path(...).read_text() gives it")
     return folder.encode(text)
 
 
@@ -192,7 +196,7 @@ class _Run:
         whole = listed and all(type(n) is int for n in chosen or ())
         require(whole, "layers", repr(chosen), "a list of layer numbers, as [1, 3]")
         wrong = [n for n in chosen or () if not 1 <= n <= self.depth]
-        require(not wrong, "layers", f"{wrong}", f"numbers from 1 to {self.depth}")
+        require(not wrong, "layers", shown(wrong), f"numbers from 1 to {self.depth}")
         self.chosen = set(chosen or range(1, self.depth + 1))
         self.streams: Streams | None = None
         self.rollout: Rollout | None = None
@@ -253,7 +257,7 @@ class _Run:
         effects = self._effects(self.number, found.number)
         if effects is not None:
             for row in (*parts.heads, *parts.layers):
-                row[ABLATED] = effects.of.get((row["layer"], row.get("head")))
+                row[LOST] = effects.of.get((row["layer"], row.get("head")))
         causal = self.subject.architecture.causal
         facts, rows = self._paths(final, found.number, parts.lengths)
         for row in parts.tokens:

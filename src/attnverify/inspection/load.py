@@ -91,7 +91,7 @@ def content(folder: Path, name: str) -> str:
 def text_of(file: Path, argument: str, most: int) -> str:
     """A regular file's text in UTF-8, of at most so many bytes; raises InputError."""
     name = shown(file.name)
-    require(file.is_file(), argument, f"no file {shown(str(file))}", "a regular file")
+    require(file.is_file(), argument, f"no file {shown(str(file))}", "a regular file, by name")
     with reading(argument, name), file.open("rb") as opened:
         raw = opened.read(most + 1)
     require(len(raw) <= most, argument, f"more than {most:,} bytes in {name}", "fewer")
@@ -482,7 +482,7 @@ def _require_all(path: Path, told: dict[str, Any], head: str, kind: str) -> None
     """
     lacking = sorted(map(str, told["missing_keys"])) if head else []
     without = f"no {lacking[:1]} in {path}" if lacking else ""
-    weights = f"the weights of {kind}'s head; a coordinate needs none"
+    weights = f"the weights of {kind}'s head; a coordinate (--coordinate) needs none"
     require(not lacking, "scalar", without, weights)
 
     def needed(names: Any) -> list[str]:

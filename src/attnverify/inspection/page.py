@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attnverify.inspection import absent
-from attnverify.inspection.columns import ABLATED, TABLES, Column
+from attnverify.inspection.columns import LOST, TABLES, Column
 from attnverify.inspection.drawings import figures, scalar_figures
 from attnverify.inspection.findings import Findings
 from attnverify.inspection.patterns import section as patterns
@@ -116,7 +116,7 @@ def _scalar(report: Findings, book: str) -> list[str]:
         if key and len(rows) > MOST:
             title += f", the {MOST} largest of {len(rows):,}; the CSV has all"
             rows = sorted(rows, key=lambda row: -abs(row[key]))[:MOST]
-        hidden = () if "ablation" in report.scalar else (ABLATED,)
+        hidden = () if "ablation" in report.scalar else (LOST,)
         columns = {key: each for key, each in TABLES[name].items() if key not in hidden}
         parts += [f"<h3>{title}</h3>", *explained(title, rows, columns, book)]
     return parts

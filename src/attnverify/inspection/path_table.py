@@ -211,7 +211,7 @@ def sentences(scalar: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[str]:
         f"{_certified(p, listed)}"
     )
     yield (
-        f"These paths add up to {p['sum']:.4g} of {scalar['value']:.4g}, for paths cancel. They "
+        f"These paths add up to {p['sum']:.4g} of {scalar['value']:.4g}; paths may cancel. They "
         f"have {low:.3g} to {high:.3g} of the energy, the sum of the squares of all paths, and the "
         f"effective number of paths is {least:.3g} to {most:.3g}."
     )

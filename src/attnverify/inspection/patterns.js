@@ -84,21 +84,22 @@
     const more = seen.length - MOST, hidden = n - seen.length;
     queryTold.replaceChildren(...bars(`Token ${name(query)} looks at, in ${where}:`,
       seen.slice(0, MOST), [more > 0 ? `${more} more get less.` : "",
-        hidden ? `${hidden} are masked or get less than 0.000004 each.` : ""].join(" ").trim()));
+        hidden ? `${hidden} get less than 0.000004 each, or are masked.` : ""].join(" ").trim()));
     if (!data.keys) return;
     const keys = data.keys[layer][head].map((value, j) =>
       [name(j), value, `${value > 0 ? "+" : ""}${value}`]);
     keys.sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
     given.replaceChildren(...bars(`What ${where} gives to ${data.number[0]}, by the token it reads:`,
-      keys.slice(0, MOST), `All ${n} tokens together give ${data.direct[layer][head]}, the part of ` +
-      `the head through no later head, for which token ${data.number[1]} alone reads.` +
+      keys.slice(0, MOST), `All ${n} tokens together give ${data.direct[layer][head]}, the head's ` +
+      `direct part: what it writes at token ${data.number[1]}, through no later head.` +
       (n > MOST ? ` The other ${n - MOST} give less each.` : "")));
   }
 
-  const move = (box, by) => { const next = box.selectedIndex + by;
-    if (next >= 0 && next < box.options.length) { box.selectedIndex = next; show(); } };
+  const move = (box, by) => { const last = box.options.length - 1;
+    const next = Math.min(Math.max(box.selectedIndex + by, 0), last);
+    if (next !== box.selectedIndex) { box.selectedIndex = next; show(); } };
   const keys = { ArrowUp: [2, -1], ArrowDown: [2, 1], ArrowLeft: [1, -1], ArrowRight: [1, 1],
-    PageUp: [0, -1], PageDown: [0, 1] };
+    PageUp: [0, -1], PageDown: [0, 1], Home: [2, -n], End: [2, n] };
   canvas.addEventListener("keydown", event => { const by = keys[event.key];
     if (by && !event.ctrlKey && !event.metaKey && !event.altKey) {
       event.preventDefault(); move(boxes[by[0]], by[1]); } });
@@ -110,7 +111,7 @@
     cellTold.textContent = j < 0 ? "\u00a0" : `${name(i)} looks at ${name(j)}: ${told(at(i, j))}`; };
   for (const kind of ["pointermove", "click"]) canvas.addEventListener(kind, point);
   for (const box of boxes) box.addEventListener("change", show);
-  for (const title of document.querySelectorAll(".figures rect title")) {
+  for (const title of document.querySelectorAll(".figures rect title, .figures circle title")) {
     const place = /^layer (\d+), head (\d+):/.exec(title.textContent);
     const layer = place ? data.layers.indexOf(+place[1]) : -1;
     if (layer < 0) continue;

@@ -92,7 +92,7 @@ ELSEWHERE = f"{NONE}the page that --out writes has them."
 TELLS = (
     "A row is a token that looks (a query), a column one that is looked at (a key). The stronger "
     "the color, the larger the weight, by its square root. The page keeps 8 bits of this root: a "
-    "weight is told with the most that it may be off, never above 0.004. inspect.json and the "
+    "weight is told with the most that it may be off, at most 0.005 as printed. inspect.json and the "
     "tables have no patterns; av.trace has them in full."
 )
 CHOOSE = (

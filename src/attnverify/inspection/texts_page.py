@@ -26,7 +26,7 @@ TEXTS = {
     "tokens": Column("tokens", "of the text", *_NONE),
     "top_length": Column("length", "path length of the largest share", *_NONE),
     **FIGURES,
-    "least_residual_layer": Column("in layer", "where the least residual is", *_NONE),
+    "least_residual_layer": Column("layer of least residual", "where it is", *_NONE),
     "largest_error_over_bound": Column(
         "error over bound", "largest error of the reconstruction over its bound", *_NONE
     ),

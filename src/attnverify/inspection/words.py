@@ -157,10 +157,12 @@ def scalar_sentences(report: Findings) -> Iterator[str]:
     s = report.scalar
     if s is None:
         return
+    rounding = next(row["value"] for row in report.scalar_lengths if row["length"] == "rounding")
     yield (
         f"The number: {s['name']}, at token {_at(s['position'], s['word'])}, is {s['value']:.4g} "
-        "in the model. Its parts by path length, by head, by layer and by input token add up to "
-        f"it, within a derived bound of {s['bound']:.1e}."
+        "in the model. Its parts by path length, by head, by layer and by input token, with "
+        f"{rounding:+.1e} of the model's own rounding, add up to it within a derived bound of "
+        f"{s['bound']:.1e}."
     )
     if s["top"]:
         listed = (f"{_called(each)} {each['logit']:.4g}" for each in s["top"])
@@ -188,7 +190,7 @@ def scalar_sentences(report: Findings) -> Iterator[str]:
 
 def _ablated(rows: list[dict[str, Any]], facts: Mapping[str, Any]) -> str:
     """What the number loses without each head, against the shares of the heads."""
-    lost = [-row["ablated"] for row in rows]
+    lost = [row["lost"] for row in rows]
     through, direct = ([row[name] for row in rows] for name in ("through", "direct"))
     off = [each - share for each, share in zip(lost, through, strict=True)]
     far = sorted(range(len(rows)), key=lambda i: -abs(off[i]))[:NAMED]
