@@ -9,8 +9,8 @@ over one power of two, so all contributions of paths are, too. Checked are
 (b) the bound of each node is at least the root of the energy of its completions;
 (c) no path that is not listed exceeds ``unseen``: the bound of its node does not, or all paths of
     the node are computed;
-(d) every listed path contributes what is said, up to ``error``, and ``unseen`` is at most the
-    smallest of them plus twice that;
+(d) every listed path contributes what is said, up to ``error``, a hundredth of the smallest of
+    them at most, and ``unseen`` is at most that smallest plus twice the error;
 (e) the energy of all paths lies between its two bounds.
 
 Exit code 0: all holds; 1: something does not, and a line says what. For small networks: it makes
@@ -105,7 +105,9 @@ def check(body):
     require(len(listed) == len(body["paths"]) and listed.keys() <= paths, "paths that are none")
     for path, value in listed.items():
         require(abs(contribution(path) - value) <= error, f"{path} contributes something else")
-    require(unseen <= min(map(abs, listed.values())) + 2 * error, "an unlisted path may be larger")
+    smallest = min(map(abs, listed.values()), default=0)
+    require(100 * error <= smallest, "the error is above a hundredth of the smallest listed")
+    require(unseen <= smallest + 2 * error, "an unlisted path may be larger")
     left = set(paths)
     for suffix, text in body["frontier"]:
         bound, ends = number(text), {p for p in paths if [*p[depth - len(suffix) :]] == suffix}
@@ -124,6 +126,9 @@ def main(arguments):
         check(json.loads(Path(arguments[0]).read_text(encoding="utf-8")))
     except RejectedError as error:
         print(f"rejected: {error}")
+        return 1
+    except (OSError, ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
+        print(f"rejected: no certificate of paths ({type(error).__name__}: {error})")
         return 1
     print("The certificate holds.")
     return 0

@@ -185,6 +185,28 @@ def test_mean_and_resample_put_something_else_in_its_place(kind, case):
         assert row["lost"] == pytest.approx(value - of(cut, ids, choice), abs=OFF)
 
 
+@pytest.mark.parametrize("case", ["gpt2", "llama"])
+def test_a_classifier_without_a_token_of_padding_reads_the_last_of_every_row(case):
+    model = headed(case, "AutoModelForSequenceClassification")
+    ids = modelzoo.inputs(case, batch=1)
+    model.config.pad_token_id = None
+    found = av.inspect(model, ids, scalar={"class": 1}, ablate="zero")
+    value = of(copy.deepcopy(model).double(), ids, {"class": 1})
+    off = 5 * 100 * 2.0**-24 if case == "llama" else OFF  # as above
+    for row in found.scalar_heads[:2]:
+        cut = without(model, row["layer"], row["head"], found.model["heads"])
+        assert row["lost"] == pytest.approx(value - of(cut, ids, {"class": 1}), abs=off)
+    assert max(abs(row["lost"]) for row in found.scalar_heads[:2]) > 1e-3
+    assert model.config.pad_token_id is None
+
+
+def test_losses_within_rounding_are_told_as_none():
+    """All tokens are equal, so the mean over them is what stood there."""
+    found = av.inspect(modelzoo.model("t5"), [5] * 7, scalar={"coordinate": 3}, ablate="mean")
+    assert "what is lost not defined with the share through" in str(found)
+    assert "opposite signs at 0 of 6 heads" in str(found)
+
+
 @pytest.mark.parametrize("kind", ablate.KINDS)
 def test_padding_changes_nothing(kind):
     model, ids = modelzoo.model("bert"), modelzoo.inputs("bert", batch=1)

@@ -57,7 +57,8 @@ def ran(*arguments) -> tuple[int, str]:
 def test_changes_are_differences_of_the_reports(folders):
     """Every value, change and spread, from the files; the largest spread of a figure first."""
     found = av.compare([folders / f"step{n}" for n in (0, 2, 9)])
-    assert found.labels == ["step0", "step2", "step9"] and not found.apart
+    assert found.labels == ["step0", "step2", "step9"]
+    assert [line[:40] for line in found.apart] == ["Not every report has the words of its te"]
     files = bodies(folders)
     count = 0
     for name, (table, column, _) in compare.FIGURES.items():
@@ -78,7 +79,7 @@ def test_changes_are_differences_of_the_reports(folders):
     first = found.of("entropy")[0]
     place = f"layer {first['layer']}, head {first['head']}: {first['values'][0]:.3g} to"
     assert place in str(found)
-    assert f"step9 {files[2]['scalar']['value']:.4g}" in str(found)
+    assert f"{files[2]['scalar']['value']:.4g} at token 7 in step9" in str(found)
 
 
 def test_reports_in_memory_and_files_are_read_alike(folders, tmp_path):
@@ -166,6 +167,25 @@ def test_brief_reports_other_texts_and_other_layers():
     assert "Relative residual where each layer begins: left out are 1 that" in str(found)
     nothing = av.compare([report("bert", scalar={"coordinate": 1}), one])
     assert not nothing.of("direct") and "coordinate 1 of the last hidden state in 1" in str(nothing)
+
+
+def test_where_a_number_is_read_and_unknown_texts_are_told():
+    one, two = (report("bert", scalar={"coordinate": 1, "at": at}) for at in (3, 5))
+    found = av.compare([one, two])
+    told = "The number is read at different places: token 3 in 1, token 5 in 2."
+    assert told in found.apart and f"{two.scalar['value']:.4g} at token 5 in 2" in str(found)
+    assert any("so the texts may differ" in line for line in found.apart)
+    assert not any("read at different" in line for line in av.compare([one, one]).apart)
+
+
+def test_what_is_no_report_or_label_is_named():
+    one = report("bert")
+    for given, labels, message in (
+        ([one, 3], None, "report: got 3, expected a report, or the path of one"),
+        ([one, one], [1, 2], r"labels: got \[1, 2\], expected names"),
+    ):
+        with pytest.raises(InputError, match=message):
+            av.compare(given, labels)
 
 
 def test_figures_that_are_not_defined(tmp_path):

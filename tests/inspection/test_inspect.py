@@ -596,6 +596,13 @@ def test_masks_of_numpy_and_lists(bert):
         assert found.lengths == expected.lengths and found.inputs["padding"] == 1
 
 
+def test_the_name_of_a_file_is_no_text(tmp_path):
+    modelzoo.saved_bert(tmp_path / "model")
+    (tmp_path / "text.txt").write_text("the paths are short")
+    with pytest.raises(InputError, match=r"^text: got '.*text\.txt', the name of a file, expected"):
+        av.inspect(tmp_path / "model", text=str(tmp_path / "text.txt"))
+
+
 def test_bad_models(bert):
     from transformers import ElectraConfig, ElectraModel
 

@@ -83,6 +83,16 @@ def test_padding_is_left_out():
     assert bool((off <= patterns.error(found.weights[1])).all())
 
 
+def test_key_tokens_are_those_of_the_page_where_there_is_padding():
+    ids, mask = torch.tensor([[7, 7, 5, 6, 7, 8]]), torch.tensor([[0, 0, 1, 1, 1, 1]])
+    given = {"input_ids": ids, "attention_mask": mask}
+    found = av.inspect(modelzoo.model("gpt2"), given, scalar={"coordinate": 3}).patterns
+    alone = av.inspect(modelzoo.model("gpt2"), ids[:, 2:], scalar={"coordinate": 3}).patterns
+    assert found.tokens == [3, 4, 5, 6] and set(found.keys) == set(found.layers) == {1, 2}
+    assert all(each.shape == (5, 4) for each in found.keys.values())
+    assert alone.keys[1].shape == (5, 4)
+
+
 @pytest.mark.parametrize("case", ["gpt2", "llama", "bert"])
 def test_what_key_tokens_give_adds_up_to_the_heads(case):
     """The number reads one token, so only its row of attention counts."""
@@ -198,7 +208,7 @@ def test_a_number_by_key_token(view):
     for line in told:
         j, value = line.split()
         assert float(value) == pytest.approx(values[int(j) - 1], rel=1e-3)
-    assert "token 3 alone reads" in view.locator(".given").inner_text()
+    assert "what it writes at token 3" in view.locator(".given").inner_text()
 
 
 @pytest.mark.browser
@@ -218,7 +228,8 @@ def test_every_column_that_is_absent_has_a_reason(case, brief):
     assert (page.escape(patterns.BRIEF) in html) == brief and "nowhere measured" not in html
     for name in ("lengths", "layers", "heads"):
         rows, columns = getattr(report, name), TABLES[name]
-        left = [c.title for n, c in columns.items() if n not in absent.shown(rows, columns)]
+        seen = {*absent.shown(rows, columns), "why_no_threshold"}  # only where one is lacking
+        left = [c.title for n, c in columns.items() if n not in seen]
         told = absent.columns(rows, columns, brief)
         assert all(title in told for title in left) and bool(told) == bool(left)
         assert not rows or page.escape(told) in html

@@ -86,6 +86,11 @@ ALTERED = {
         lambda b: b["energy"].__setitem__(0, less(b["energy"][1], 1.01)),
         "energy of all",
     ),
+    "an error above all": (
+        lambda b: b.update(error=(1e9).hex(), unseen=(1e9).hex()),
+        "above a hundredth",
+    ),
+    "no paths": (lambda b: b.update(paths=[], contributions=[]), "above a hundredth"),
     "another network": (other_weight, "contributes something else"),
 }
 
@@ -101,7 +106,12 @@ def test_an_altered_certificate_is_rejected(name, body):
 
 def test_the_command_needs_nothing_of_the_package(body, tmp_path):
     file = tmp_path / "paths.json"
-    for change, code in (({}, 0), ({"unseen": (0.0).hex()}, 1)):
+    for change, code in (
+        ({}, 0),
+        ({"unseen": (0.0).hex()}, 1),
+        ({"unseen": "nan"}, 1),
+        ({"paths": 3}, 1),
+    ):
         file.write_text(json.dumps({**body, **change}), encoding="utf-8")
         call = [sys.executable, "-I", str(TOOL), str(file)]
         done = subprocess.run(call, capture_output=True, text=True, check=False)

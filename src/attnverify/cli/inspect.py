@@ -152,7 +152,8 @@ def inspect_model(
         if folder is None:
             raise InputError("out: got none, expected a folder, which --texts needs")
         require(text is None and tokens is None, "texts", "another text too", "--texts alone")
-        asked = [*number, *(["ablate"] if ablate else [])]
+        others = {"ablate": ablate, "paths": paths, "nodes": nodes, "seed": seed or None}
+        asked = [*number, *(name for name, value in others.items() if value is not None)]
         require(not asked, "texts", f"{', '.join(asked)} too", "--text with one text, for these")
         from attnverify.inspection.texts import look_of
 

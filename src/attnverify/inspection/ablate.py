@@ -163,6 +163,7 @@ def effects(
         removal = _Removal(ablation, heads, valid, piece)
         arguments = _arguments(inputs, len(piece) + ablation.before, order)
         with ExitStack() as stack, torch.no_grad(), forward.taken(inputs):
+            _read_last(stack, subject.whole)
             for body in bodies:
                 _hooked(stack, body, removal)
             forward.forget(subject.model)
@@ -176,6 +177,17 @@ def effects(
     rows = len(parts) + ablation.before * len(pieces)
     facts = {"kind": ablation.kind, "seed": ablation.seed, "passes": len(pieces), "rows": rows}
     return Effects(found, facts | {"unchanged": off})
+
+
+def _read_last(stack: ExitStack, whole: Any) -> None:
+    """Let a causal classifier without a token of padding read the last one of many rows.
+
+    It does so of one row, and refuses more. No token has the number that stands for padding here.
+    """
+    config = getattr(whole, "config", None)
+    if config is not None and getattr(config, "pad_token_id", 0) is None:
+        config.pad_token_id = -1
+        stack.callback(setattr, config, "pad_token_id", None)
 
 
 def _rows(subject: forward.Subject, inputs: Inputs, heads: int) -> int:

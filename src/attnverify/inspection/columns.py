@@ -231,8 +231,8 @@ SCALAR_LAYERS = {
     ),
     "direct": Column(
         "direct",
-        "the sum over the layer's heads of what they write, carried to the number by skip connections, "
-        "MLPs and norms; of the input what passes no head. With the biases beside it all rows add "
+        "what the layer's heads write in sum, carried to the number by skip connections, MLPs and "
+        "norms; of the input what passes no head. With the biases beside it all rows add "
         "up to the number",
         _SUM,
         _HELD,

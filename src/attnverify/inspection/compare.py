@@ -254,9 +254,7 @@ def _average(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def compare(
-    reports: Sequence[Findings | str | Path], labels: Sequence[str] | None = None
-) -> Comparison:
+def compare(reports: Sequence[Any], labels: Sequence[Any] | None = None) -> Comparison:
     """What changed between reports, from the first to the last.
 
     reports: two or more, each a report, its ``inspect.json`` or a folder that has one. labels: what
@@ -276,6 +274,11 @@ def compare(
     """
     given = list(reports)
     require(len(given) >= 2, "report", f"{len(given)} of them", "two reports or more")
+    for each in given:
+        known = isinstance(each, Findings | str | Path)
+        require(known, "report", shown(each), "a report, or the path of one")
+    good = labels is None or all(isinstance(label, str) for label in labels)
+    require(good, "labels", shown(labels), "names")
     called = _labels(given) if labels is None else [_word(label) for label in labels]
     require(len(called) == len(given), "labels", f"{len(called)}", f"{len(given)}, one a report")
     require(len(set(called)) == len(called), "labels", shown(called), "distinct ones")
@@ -356,8 +359,12 @@ def _others(told: Sequence[_Told], labels: Sequence[str]) -> list[str]:
         found.append("These are different models: a head of one has no counterpart in another.")
     if not (_same(told, "tokens") and _same(told, "words")):
         found.append("The texts differ, so changes may come from the texts alone.")
+    elif any(each.facts["words"] is None for each in told):
+        found.append("Not every report has the words of its text, so the texts may differ.")
     if not _same(told, "dtype"):
         found.append(f"The models ran in different precision: {listed('dtype')}.")
+    if not _same(told, "place") and _same(told, "number"):
+        found.append(f"The number is read at different places: {listed('place')}.")
     if not _same(told, "number") and any(each.facts["number"] for each in told):
         found.append(f"The numbers in parts are not compared: {listed('number')}.")
     return found

@@ -223,7 +223,7 @@ GROUP = "attnverify.adapters"  # entry points, a model_type each
 
 
 def adapter(model_type: Any, *, replace: bool = False) -> Callable[[Adapter], Adapter]:
-    """Register a function from a module to its :class:`Architecture`, as a decorator.
+    """Register a function from a module to its architecture, as a decorator.
 
     model_type: what ``model.config.model_type`` says. A package may name its adapter in the entry
     point group ``attnverify.adapters`` instead, which is read when a type is unknown. Raises

@@ -143,7 +143,7 @@ def inspect_subject(
     return _Run(subject, given, words, layers, brief, told, number, asked).report()
 
 
-def notes_of(folder: Folder, dtype: torch.dtype) -> tuple[str, ...]:
+def notes_of(folder: Any, dtype: torch.dtype) -> tuple[str, ...]:
     """Notes on how weights were read; raises InputError where they would be rounded to bfloat16."""
     notes = folder.notes(dtype)
     if dtype != torch.bfloat16:
@@ -253,7 +253,7 @@ class _Run:
         parts = decompose(self.kept, final, found.number)
         self.streams.checks += parts.checks
         if self.patterns is not None:
-            self.patterns.keys.update(parts.keys)
+            self.patterns.read(parts.keys)
         effects = self._effects(self.number, found.number)
         if effects is not None:
             for row in (*parts.heads, *parts.layers):

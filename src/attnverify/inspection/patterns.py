@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -74,6 +74,11 @@ class Patterns:
             keep = torch.tensor(self.tokens, device=P.device) - 1
             self.weights[layer] = stored(P[:, keep][:, :, keep]).cpu()
 
+    def read(self, keys: Mapping[int, Tensor]) -> None:
+        """Keep what each key token gives, (heads, tokens) with padding, of the layers here."""
+        keep = torch.tensor(self.tokens) - 1
+        self.keys.update((n, each.cpu()[:, keep]) for n, each in keys.items() if n in self.layers)
+
     def missing(self) -> str:
         """Why layers have none, in a sentence; empty where all have them."""
         left = self.measured - len(self.layers)
@@ -92,8 +97,8 @@ ELSEWHERE = f"{NONE}the page that --out writes has them."
 TELLS = (
     "A row is a token that looks (a query), a column one that is looked at (a key). The stronger "
     "the color, the larger the weight, by its square root. The page keeps 8 bits of this root: a "
-    "weight is told with the most that it may be off, at most 0.005 as printed. inspect.json and the "
-    "tables have no patterns; av.trace has them in full."
+    "weight is told with the most that it may be off, at most 0.005 as printed. inspect.json and "
+    "the tables have no patterns; av.trace has them in full."
 )
 CHOOSE = (
     "Choose by the boxes, by a click, or by keys on the matrix: arrows up and down for the token, "

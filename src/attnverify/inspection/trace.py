@@ -65,7 +65,7 @@ class Step:
 
     @property
     def inner(self) -> float:
-        """The unit roundoff of its sums and products: float32's for a bfloat16 model."""
+        """The unit roundoff of its sums and products, which is float32's for a bfloat16 model."""
         return min(self.unit, SINGLE)
 
     def stored(self, x: Tensor) -> Tensor | float:

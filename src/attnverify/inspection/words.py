@@ -185,12 +185,15 @@ def scalar_sentences(report: Findings) -> Iterator[str]:
     )
     yield from sentences(s, report.scalar_paths)
     if "ablation" in s:
-        yield _ablated(report.scalar_heads, s["ablation"])
+        yield _ablated(report.scalar_heads, s["ablation"], max(s["bound"], abs(rounding)))
 
 
-def _ablated(rows: list[dict[str, Any]], facts: Mapping[str, Any]) -> str:
-    """What the number loses without each head, against the shares of the heads."""
-    lost = [row["lost"] for row in rows]
+def _ablated(rows: list[dict[str, Any]], facts: Mapping[str, Any], rounding: float) -> str:
+    """What the number loses without each head, against the shares of the heads.
+
+    What is lost up to ``rounding`` counts as nothing.
+    """
+    lost = [row["lost"] if abs(row["lost"]) > rounding else 0.0 for row in rows]
     through, direct = ([row[name] for row in rows] for name in ("through", "direct"))
     off = [each - share for each, share in zip(lost, through, strict=True)]
     far = sorted(range(len(rows)), key=lambda i: -abs(off[i]))[:NAMED]
