@@ -47,7 +47,7 @@ class Findings:
     def frame(self, name: str) -> Any:
         """A table as a DataFrame where pandas is installed, else as a list of dicts.
 
-        name: lengths, layers, heads, or scalar_ before lengths, layers, heads, tokens or paths.
+        name: lengths, layers, heads, or ``scalar_`` before lengths, layers, heads, tokens or paths.
         Both have a row for each row of the table and the columns that ``columns`` of the JSON
         explains, in the same order; what is not defined is None in the list and missing in the
         frame; an empty table has columns and no row as a frame. Raises InputError for another name.
