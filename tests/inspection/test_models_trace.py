@@ -488,6 +488,38 @@ def test_a_wrong_adapter_is_refused(name):
         run(model, lambda m: changed(family(m), change), ids)
 
 
+@pytest.mark.parametrize("scale", [-1.0, 0.0, torch.nan])
+def test_a_scale_or_cap_that_is_not_positive_is_refused(scale):
+    none = named.Linear(torch.eye(2), None)
+    parts = nn.Identity(), none, none, none, none, 1, 1
+    with pytest.raises(InputError, match="^scale: got .*, expected a number > 0"):
+        named.Attention(*parts, scale)
+    with pytest.raises(InputError, match="^cap: got .*, expected a number > 0"):
+        named.Attention(*parts, 1.0, cap=scale)
+    with pytest.raises(InputError, match="^epsilon: got -1e-05, expected a number >= 0"):
+        named.Norm(nn.Identity(), -1e-5)
+
+
+def test_signs_make_no_bound_smaller():
+    """Of scales (past the check of an adapter) and of weights; a bound below 0 is refused."""
+    heads = trace(modelzoo.model("bert"), modelzoo.inputs("bert")).layers[0].heads
+    negated = replace(heads, scale=-heads.scale)
+    assert torch.equal(reconstruction.scores(negated)[1], reconstruction.scores(heads)[1])
+    with pytest.raises(ReconstructionError, match="^here: the adapter is not this model there"):
+        reconstruction.check_scores(negated, torch.ones(2, 7, dtype=torch.bool), "here")
+    for name, map in MAPS.items():
+        signed = {
+            field: -value
+            for field, value in vars(map).items()
+            if field in ("weight", "factors", "scale", "weights", "bias") and value is not None
+        }
+        assert signed or name == "mix"
+        assert torch.equal(replace(map, **signed).absolute(POSITIVE), map.absolute(POSITIVE)), name
+    one = torch.ones(3)
+    with pytest.raises(ReconstructionError, match="^here: this check is wrong itself: its bound"):
+        compared("here", one, one.index_fill(0, torch.tensor([1]), -2.0), seen=one)
+
+
 def test_fused_maps_taken_apart_wrongly():
     """Queries, keys and values one after the other, where a head has its own three together."""
     model, ids = modelzoo.model("gpt_neox"), modelzoo.inputs("gpt_neox")

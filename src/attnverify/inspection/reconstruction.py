@@ -105,7 +105,13 @@ def compared(place: str, error: Tensor, bound: Tensor, seen: Tensor) -> Check:
     """
     error, bound = error.abs(), bound.expand(error.shape)
     # An extreme of numbers one of which is NaN is NaN.
-    if not all(bool(torch.isfinite(extreme)) for extreme in torch.aminmax(bound)):
+    least, most = torch.aminmax(bound)
+    if least < 0:  # any error would pass
+        raise ReconstructionError(
+            f"{place}: this check is wrong itself: its bound is {float(least):.3g}, below 0; "
+            "please report it"
+        )
+    if not (torch.isfinite(least) and torch.isfinite(most)):
         raise ReconstructionError(
             f"{place}: its roundings cannot be bounded in this dtype; use float64"
         )
@@ -160,7 +166,7 @@ def scores(heads: Heads) -> tuple[Tensor, Tensor, Tensor]:
     k, k_size, m_k = _vectors(heads, heads.W_K, heads.b_K, norms[1])
     roundings = m_q + m_k + q.shape[-1] + 8.0
     scale, cap = heads.scale, heads.cap
-    own, absolute = (q @ k.mT).mul_(scale), (q_size @ k_size.mT).mul_(scale)
+    own, absolute = (q @ k.mT).mul_(scale), (q_size @ k_size.mT).mul_(abs(scale))
     if heads.bias is not None:
         own, absolute = own.add_(heads.bias), absolute.add_(heads.bias.abs())
         roundings = roundings + 2.0
