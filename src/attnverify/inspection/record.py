@@ -53,6 +53,11 @@ class Call:
         return replace(self, input=parted(self.input), outputs=[*map(parted, self.outputs)])
 
 
+def first_input(args: Any, kwargs: Any) -> Any:
+    """What a module is called with first, by place or by name."""
+    return args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values()), None))
+
+
 Calls = Sequence[tuple[nn.Module, Call]]
 
 
@@ -65,7 +70,7 @@ class Record:
 
     def note(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         """A forward hook (``with_kwargs=True``) of every module that a trace looks at."""
-        first = args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values()), None))
+        first = first_input(args, kwargs)
         if isinstance(module, nn.Linear):
             output = output.clone()  # Falcon adds to it in place
         outputs = output if isinstance(output, tuple) else (output,)
