@@ -82,7 +82,8 @@ class Inputs:
         them that of padding, by which RoBERTa numbers its positions.
         """
         value, valid = self.arguments[self.data].clone(), self.valid(*self.shape)
-        config, texts = getattr(model, "config", None), torch.arange(self.shape[0])
+        config: Any = getattr(model, "config", None)
+        texts = torch.arange(self.shape[0])
         if value.ndim == 4:
             size = config.patch_size
             start = [(n // size - 1) * size if last else 0 for n in value.shape[-2:]]

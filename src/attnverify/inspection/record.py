@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -269,7 +269,14 @@ class Record:
             sinks=body.sinks,
             b_V=None if body.sinks is None else V[1],
             cap=body.cap,
+            projections=[*self._projections(body)],
         )
+
+    def _projections(self, body: named.Attention) -> Iterator[Step]:
+        for name, part in (("queries", body.query), ("keys", body.key)):
+            seen = self.result(part)
+            if seen is not None:
+                yield Step(name, [_dense(part)], double(seen), _unit(seen))
 
 
 def _require_fine(blocks: Sequence[named.Block], x: Tensor) -> None:
@@ -333,7 +340,8 @@ def places(blocks: Sequence[named.Block]) -> list[nn.Module]:
         for norm, body in block.branches:
             found += [each.module for each in (norm, body.behind) if each]
             if isinstance(body, named.Attention):
-                found += [body.module, body.value.module, body.output.module]
+                parts = body.query, body.key, body.value, body.output
+                found += [body.module, *(part.module for part in parts)]
             elif isinstance(body, named.Experts):
                 found += [body.module, body.router, body.gate]
             else:
