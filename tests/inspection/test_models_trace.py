@@ -881,3 +881,81 @@ def test_what_is_no_number_is_no_agreement(error, bound):
     with pytest.raises(ReconstructionError):
         compared("here", errors, bounds, seen=errors)
     assert compared("here", errors[:1], bounds[:1], seen=bounds[:1]).ratio == 0
+
+
+# ---------------------------------------------------------------- bfloat16
+
+
+def coarse(case, **options):
+    """A bfloat16 model of width 128, whose weights neither shrink nor blow up what they multiply,
+    and 24 tokens.
+    """
+    sizes = {"hidden_size": 128, "intermediate_size": 160, "max_position_embeddings": 64}
+    sizes |= {"vocab_size": 100, "num_attention_heads": 4, "num_key_value_heads": 4}
+    heads = {"head_dim": 32} if case in ("qwen3", "gemma2", "gemma3") else {}
+    scalar = {"query_pre_attn_scalar": 32} if case.startswith("gemma") else {}
+    types = {"layer_types": ["full_attention"] * 2} if case.startswith("gemma") else {}
+    model = modelzoo.model(case, **sizes, **heads, **scalar, **types, **options)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for name, value in model.named_parameters():
+            if value.ndim == 2:
+                value.normal_(0, value.shape[1] ** -0.5, generator=generator)
+            elif name.endswith("bias"):
+                value.normal_(0, 0.3, generator=generator)
+            else:  # of norms
+                value.uniform_(1.0, 2.0, generator=generator)
+    return model.to(torch.bfloat16), torch.randint(3, 100, (1, 24), generator=generator)
+
+
+def reversed_heads(part):
+    """The heads of a projection in the opposite order."""
+    weight = part.weight.unflatten(1, (4, 32)).flip(1).flatten(1)
+    return replace(part, weight=weight)
+
+
+COARSE_REFUSED = {
+    "query bias": ("qwen2", attention(query=without_bias)),
+    "key bias": ("qwen2", attention(key=without_bias)),
+    "value bias": ("qwen2", attention(value=without_bias)),
+    "query heads": ("llama", attention(query=reversed_heads)),
+    "key heads": ("gemma3", attention(key=reversed_heads)),
+    "norm before": ("llama", without_norm),
+    **{f"rotation, {c}": (c, attention(rotary=lambda _: False)) for c in ("llama", "gemma2")},
+    **{f"norms, {c}": (c, attention(norms=lambda _: None)) for c in ("qwen3", "olmo2", "gemma3")},
+}
+
+
+@pytest.mark.parametrize("name", COARSE_REFUSED)
+def test_what_bfloat16_refuses(name):
+    case, change = COARSE_REFUSED[name]
+    model, ids = coarse(case)
+    family = families.FAMILIES[model.config.model_type]
+    with pytest.raises(ReconstructionError, match="the adapter is not this model there: off by"):
+        run(model, lambda m: changed(family(m), change), ids, None)
+
+
+@pytest.mark.parametrize(
+    ("case", "change", "blind"),
+    [
+        ("qwen3", attention(scale=lambda s: s / 2), True),
+        ("olmo2", attention(scale=lambda s: s / 2), True),
+        ("gemma3", attention(scale=lambda s: s / 2), True),
+        ("llama", attention(scale=lambda s: 0.7 * s), None),
+        ("gemma2", attention(cap=lambda _: None), None),
+    ],
+)
+def test_what_bfloat16_does_not_refuse(case, change, blind):
+    """The limits that the page states: scale and soft cap; where scores decide nothing it is said.
+
+    In float32 the same mistakes are refused.
+    """
+    cap = {"attn_logit_softcapping": 50.0} if case == "gemma2" else {}
+    model, ids = coarse(case, **cap)
+    family = families.FAMILIES[model.config.model_type]
+    run(model, lambda m: changed(family(m), change), ids, None)
+    right = [c.idle for c in run(model, family, ids, None).checks if c.place.endswith("scores")]
+    assert len(right) == 2 and (blind is None or right == [blind] * 2)
+    assert not any(check.idle for check in run(model, family, ids, torch.float32).checks)
+    with pytest.raises(ReconstructionError, match="^layer 1, scores: the adapter is not this"):
+        run(model, lambda m: changed(family(m), change), ids, torch.float32)
