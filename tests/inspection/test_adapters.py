@@ -81,6 +81,19 @@ def test_names_that_are_taken(table):
         av.inspect(modelzoo.model("llama"), [3, 4])
 
 
+def test_an_architecture_without_layers_or_attention_is_refused(example, table):
+    def changed(**fields):
+        av.adapter("own", replace=True)(lambda model: replace(example["own"](model), **fields))
+
+    changed(layers=[])
+    with pytest.raises(InputError, match="^model: got an Architecture without layers, expected"):
+        av.inspect(example["Model"](), [3, 4, 5])
+    changed(blocks=lambda layer: example["own"](example["Model"]()).blocks(layer)[1:])
+    for run in (av.inspect, av.trace):
+        with pytest.raises(InputError, match="^model: got a layer without attention, expected"):
+            run(example["Model"](), [3, 4, 5])
+
+
 def test_a_module_without_a_configuration_is_told_what_to_do(table):
     with pytest.raises(InputError, match=r"Linear without config.model_type, .*@av.adapter\("):
         av.inspect(nn.Linear(2, 2), torch.ones(1, 2))

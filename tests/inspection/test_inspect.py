@@ -413,7 +413,7 @@ def test_command_writes_everything(folder, tmp_path):
     out = tmp_path / "out"
     done = run_command("inspect", folder, "--text", tmp_path / "text.txt", "--out", out)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Reconstruction: 22 steps of 2 layers and 3 heads")
+    assert done.stdout.startswith("Reconstruction: 26 steps of 2 layers and 3 heads")
     assert done.stderr.startswith("memory: at most ")
     body = json.loads((out / command.JSON).read_text())
     assert body["inputs"]["words"] == [

@@ -488,6 +488,38 @@ def test_a_wrong_adapter_is_refused(name):
         run(model, lambda m: changed(family(m), change), ids)
 
 
+@pytest.mark.parametrize("scale", [-1.0, 0.0, torch.nan])
+def test_a_scale_or_cap_that_is_not_positive_is_refused(scale):
+    none = named.Linear(torch.eye(2), None)
+    parts = nn.Identity(), none, none, none, none, 1, 1
+    with pytest.raises(InputError, match="^scale: got .*, expected a number > 0"):
+        named.Attention(*parts, scale)
+    with pytest.raises(InputError, match="^cap: got .*, expected a number > 0"):
+        named.Attention(*parts, 1.0, cap=scale)
+    with pytest.raises(InputError, match="^epsilon: got -1e-05, expected a number >= 0"):
+        named.Norm(nn.Identity(), -1e-5)
+
+
+def test_signs_make_no_bound_smaller():
+    """Of scales (past the check of an adapter) and of weights; a bound below 0 is refused."""
+    heads = trace(modelzoo.model("bert"), modelzoo.inputs("bert")).layers[0].heads
+    negated = replace(heads, scale=-heads.scale)
+    assert torch.equal(reconstruction.scores(negated)[1], reconstruction.scores(heads)[1])
+    with pytest.raises(ReconstructionError, match="^here: the adapter is not this model there"):
+        reconstruction.check_scores(negated, torch.ones(2, 7, dtype=torch.bool), "here")
+    for name, map in MAPS.items():
+        signed = {
+            field: -value
+            for field, value in vars(map).items()
+            if field in ("weight", "factors", "scale", "weights", "bias") and value is not None
+        }
+        assert signed or name == "mix"
+        assert torch.equal(replace(map, **signed).absolute(POSITIVE), map.absolute(POSITIVE)), name
+    one = torch.ones(3)
+    with pytest.raises(ReconstructionError, match="^here: this check is wrong itself: its bound"):
+        compared("here", one, one.index_fill(0, torch.tensor([1]), -2.0), seen=one)
+
+
 def test_fused_maps_taken_apart_wrongly():
     """Queries, keys and values one after the other, where a head has its own three together."""
     model, ids = modelzoo.model("gpt_neox"), modelzoo.inputs("gpt_neox")
@@ -546,6 +578,64 @@ def test_a_wrong_end_is_refused(case, change, said):
 
     with pytest.raises(ReconstructionError, match=said):
         run(model, wrong, ids)
+
+
+def layers_left_out(architecture, *left):
+    layers = [layer for i, layer in enumerate(architecture.layers) if i not in left]
+    return replace(architecture, layers=layers)
+
+
+@pytest.mark.parametrize("tokens", [1, 7])
+@pytest.mark.parametrize("case", ["bert", "gpt2", "mistral", "roberta", "bloom", "vit"])
+def test_leading_layers_left_out_are_refused(case, tokens):
+    """Also of one token, which has no other row and is read twice; and of embeddings."""
+    model, ids = modelzoo.model(case), modelzoo.inputs(case, tokens=tokens)
+    family = families.FAMILIES[model.config.model_type]
+    texts = [ids] if case == "vit" else [ids, model.get_input_embeddings()(ids).detach()]
+    said = "^layer 1, input: the adapter is not this model there: tokens are mixed before"
+    for text in texts:
+        run(model, family, text)
+        with pytest.raises(ReconstructionError, match=said):
+            run(model, lambda m: layers_left_out(family(m), 0), text)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_leading_layers_of_torch_and_layers_in_the_middle_are_refused(norm_first):
+    layer = modelzoo.encoder(norm_first, batch_first=False).layers[0]
+    stack = modelzoo.shaken(nn.TransformerEncoder(layer, 3, enable_nested_tensor=False))
+    X = torch.randn(5, 2, 12, generator=torch.Generator().manual_seed(1))
+    run(stack, families.torch_encoder, X)
+    for left, said in ((0, "^layer 1, input: "), (1, "."), (2, "^end: ")):
+        with pytest.raises(ReconstructionError, match=said):
+            run(stack, lambda m, left=left: layers_left_out(families.torch_encoder(m), left), X)
+    with pytest.raises(ReconstructionError, match=r"^layer 1, input: .* of the first token"):
+        run(
+            modelzoo.model("llama", num_hidden_layers=3),
+            lambda m: layers_left_out(families.llama(m), 0, 1),
+            {"input_ids": [[0, 0, 4, 5]], "attention_mask": [[0, 0, 1, 1]]},
+        )
+    with pytest.raises(ReconstructionError):
+        run(
+            modelzoo.model("llama", num_hidden_layers=3),
+            lambda m: layers_left_out(families.llama(m), 1),
+            torch.tensor([[3, 4, 5]]),
+        )
+
+
+@pytest.mark.parametrize("case", modelzoo.CASES)
+@pytest.mark.parametrize("last", [False, True])
+def test_a_changed_token_changes_its_row_and_no_other(case, last):
+    """So that the check sees something: of every family, of tokens of padding and of one."""
+    subject = Subject.of(modelzoo.model(case))
+    texts = [modelzoo.inputs(case)]
+    texts += [] if case == "vit" else [torch.ones(1, 4, dtype=torch.long), texts[0][:, :1]]
+    for text in texts:
+        given = Inputs.of(subject.model, subject.architecture, text)
+        other, rows = given.changed(subject.model, last)
+        expected = torch.zeros(given.shape, dtype=torch.bool)
+        expected[torch.arange(len(rows)), rows] = True
+        found = subject._entering(other) != subject._entering(given)
+        assert torch.equal(found.any(-1), expected)
 
 
 # ---------------------------------------------------------------- bounds
@@ -791,3 +881,81 @@ def test_what_is_no_number_is_no_agreement(error, bound):
     with pytest.raises(ReconstructionError):
         compared("here", errors, bounds, seen=errors)
     assert compared("here", errors[:1], bounds[:1], seen=bounds[:1]).ratio == 0
+
+
+# ---------------------------------------------------------------- bfloat16
+
+
+def coarse(case, **options):
+    """A bfloat16 model of width 128, whose weights neither shrink nor blow up what they multiply,
+    and 24 tokens.
+    """
+    sizes = {"hidden_size": 128, "intermediate_size": 160, "max_position_embeddings": 64}
+    sizes |= {"vocab_size": 100, "num_attention_heads": 4, "num_key_value_heads": 4}
+    heads = {"head_dim": 32} if case in ("qwen3", "gemma2", "gemma3") else {}
+    scalar = {"query_pre_attn_scalar": 32} if case.startswith("gemma") else {}
+    types = {"layer_types": ["full_attention"] * 2} if case.startswith("gemma") else {}
+    model = modelzoo.model(case, **sizes, **heads, **scalar, **types, **options)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for name, value in model.named_parameters():
+            if value.ndim == 2:
+                value.normal_(0, value.shape[1] ** -0.5, generator=generator)
+            elif name.endswith("bias"):
+                value.normal_(0, 0.3, generator=generator)
+            else:  # of norms
+                value.uniform_(1.0, 2.0, generator=generator)
+    return model.to(torch.bfloat16), torch.randint(3, 100, (1, 24), generator=generator)
+
+
+def reversed_heads(part):
+    """The heads of a projection in the opposite order."""
+    weight = part.weight.unflatten(1, (4, 32)).flip(1).flatten(1)
+    return replace(part, weight=weight)
+
+
+COARSE_REFUSED = {
+    "query bias": ("qwen2", attention(query=without_bias)),
+    "key bias": ("qwen2", attention(key=without_bias)),
+    "value bias": ("qwen2", attention(value=without_bias)),
+    "query heads": ("llama", attention(query=reversed_heads)),
+    "key heads": ("gemma3", attention(key=reversed_heads)),
+    "norm before": ("llama", without_norm),
+    **{f"rotation, {c}": (c, attention(rotary=lambda _: False)) for c in ("llama", "gemma2")},
+    **{f"norms, {c}": (c, attention(norms=lambda _: None)) for c in ("qwen3", "olmo2", "gemma3")},
+}
+
+
+@pytest.mark.parametrize("name", COARSE_REFUSED)
+def test_what_bfloat16_refuses(name):
+    case, change = COARSE_REFUSED[name]
+    model, ids = coarse(case)
+    family = families.FAMILIES[model.config.model_type]
+    with pytest.raises(ReconstructionError, match="the adapter is not this model there: off by"):
+        run(model, lambda m: changed(family(m), change), ids, None)
+
+
+@pytest.mark.parametrize(
+    ("case", "change", "blind"),
+    [
+        ("qwen3", attention(scale=lambda s: s / 2), True),
+        ("olmo2", attention(scale=lambda s: s / 2), True),
+        ("gemma3", attention(scale=lambda s: s / 2), True),
+        ("llama", attention(scale=lambda s: 0.7 * s), None),
+        ("gemma2", attention(cap=lambda _: None), None),
+    ],
+)
+def test_what_bfloat16_does_not_refuse(case, change, blind):
+    """The limits that the page states: scale and soft cap; where scores decide nothing it is said.
+
+    In float32 the same mistakes are refused.
+    """
+    cap = {"attn_logit_softcapping": 50.0} if case == "gemma2" else {}
+    model, ids = coarse(case, **cap)
+    family = families.FAMILIES[model.config.model_type]
+    run(model, lambda m: changed(family(m), change), ids, None)
+    right = [c.idle for c in run(model, family, ids, None).checks if c.place.endswith("scores")]
+    assert len(right) == 2 and (blind is None or right == [blind] * 2)
+    assert not any(check.idle for check in run(model, family, ids, torch.float32).checks)
+    with pytest.raises(ReconstructionError, match="^layer 1, scores: the adapter is not this"):
+        run(model, lambda m: changed(family(m), change), ids, torch.float32)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from attnverify.inspection.trace import double
+from attnverify.support.errors import require
 
 Place = tuple[nn.Module, Literal["input", "output"]]
 
@@ -76,6 +77,9 @@ class Norm:
     single: bool = False
     offset: float = 0.0
 
+    def __post_init__(self) -> None:
+        require(self.epsilon >= 0, "epsilon", f"{self.epsilon}", "a number >= 0")
+
 
 def layer_norm(module: Any) -> Norm:
     """An ``nn.LayerNorm``."""
@@ -116,6 +120,11 @@ class Attention:
     whole: bool = False
     cap: float | None = None
     behind: Norm | None = None
+
+    def __post_init__(self) -> None:
+        require(self.scale > 0, "scale", f"{self.scale}", "a number > 0: signs belong to weights")
+        given = f"{self.cap}"
+        require(self.cap is None or self.cap > 0, "cap", given, "a number > 0, or None")
 
 
 @dataclass(frozen=True)

@@ -287,6 +287,7 @@ def architecture_of(model: nn.Module) -> Architecture:
     found = FAMILIES[require_family(family, name)](model)
     given = f"{shown(found)} from the adapter of {shown(family)}"
     require(isinstance(found, Architecture), "model", given, "an Architecture")
+    require(len(found.layers) > 0, "model", "an Architecture without layers", "one with layers")
     return found
 
 

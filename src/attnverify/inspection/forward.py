@@ -19,7 +19,7 @@ from attnverify.inspection.architecture import Architecture, Attention, Experts
 from attnverify.inspection.families import architecture_of
 from attnverify.inspection.inputs import Inputs
 from attnverify.inspection.reconstruction import ReconstructionError
-from attnverify.inspection.record import Calls, Record, places
+from attnverify.inspection.record import Calls, Record, first_input, places
 from attnverify.inspection.shares import fits
 from attnverify.inspection.trace import Layer, Step, Trace
 from attnverify.support.errors import InputError, RunError, require
@@ -105,7 +105,8 @@ class Subject:
         bodies = [
             body for block in self.architecture.blocks(layers[0]) for _, body in block.branches
         ]
-        heads = max(body.heads for body in bodies if isinstance(body, Attention))
+        heads = max((body.heads for body in bodies if isinstance(body, Attention)), default=0)
+        require(heads > 0, "model", "a layer without attention", "one with it")
         experts = (body for body in bodies if isinstance(body, Experts))
         many = (getattr(e.router, "top_k", 1) * e.down[0].shape[-2] for e in experts)
         widest = max(widest, *many, 0)
@@ -157,7 +158,57 @@ class Subject:
         steps = record.end(final, last)
         if id(self.model) in record.calls:
             _require_end(record.of(self.model).outputs[0], steps[-1].seen if steps else end)
+        self._require_entry(inputs)
         return steps
+
+    def _require_entry(self, inputs: Inputs) -> None:
+        """Raise ReconstructionError unless what enters the first layer is made token by token.
+
+        Else an adapter could leave out leading layers. The first and the last valid token of each
+        text are changed in turn; causal attention shows the first, any other both. All other rows
+        must stay the same to the last bit, as they come from the same operations in the same order.
+        """
+        if inputs.shape[1] == 1 and self.architecture.positions != 1:
+            inputs = inputs.twice()  # a token alone has no other row
+        before = self._entering(inputs)
+        for last in (False, True):
+            given, rows = inputs.changed(self.model, last)
+            other = (self._entering(given) != before).any(-1).cpu()
+            other[torch.arange(len(rows)), rows] = False
+            if other.any():
+                which = "last" if last else "first"
+                raise ReconstructionError(
+                    "layer 1, input: the adapter is not this model there: tokens are mixed before "
+                    f"its first layer (a change of the {which} token changes {int(other.sum())} "
+                    "other rows); an Architecture names all layers, and a model that mixes tokens "
+                    "in front of them cannot be inspected"
+                )
+
+    def _entering(self, inputs: Inputs) -> Tensor:
+        """What enters the first layer (batch, tokens, width); the run ends there."""
+
+        def reached(layer: nn.Module, args: Any, kwargs: Any) -> None:
+            raise _Reached(first_input(args, kwargs))
+
+        forget(self.model)
+        first = self.architecture.layers[0]
+        handle = first.register_forward_pre_hook(reached, with_kwargs=True)
+        try:
+            with torch.no_grad(), taken(inputs):
+                (self.whole or self.model)(**inputs.arguments)
+        except _Reached as end:
+            return end.input
+        finally:
+            handle.remove()
+        raise InputError("model: got a first layer that is not called, expected one that is")
+
+
+class _Reached(Exception):
+    """The first layer is reached."""
+
+    def __init__(self, input: Tensor) -> None:
+        super().__init__()
+        self.input = input
 
 
 def _require_end(output: Any, seen: Tensor) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
 
@@ -27,12 +27,14 @@ BY_TOKEN = ("attention_mask", "token_type_ids", "position_ids", "src_key_padding
 class Inputs:
     """Keyword arguments of the forward pass, and which tokens are no padding (None: all).
 
-    shape: (batch, tokens), for pixels as many tokens as patches and one.
+    shape: (batch, tokens), for pixels as many tokens as patches and one; data: the name of what
+    holds the tokens.
     """
 
     arguments: dict[str, Any]
     mask: Tensor | None
     shape: tuple[int, int]
+    data: str
 
     @classmethod
     def of(cls, model: Any, architecture: Architecture, inputs: Any) -> Inputs:
@@ -59,14 +61,63 @@ class Inputs:
             given["use_cache"] = False
         if name not in known:  # of a module of someone's own, whatever it is called there
             given[next(iter(known))] = given.pop(name)
+            name = next(iter(known))
         tokens = value.shape[1]
-        if name == "pixel_values":
+        if value.ndim == 4:
             tokens = 1 + math.prod(value.shape[-2:]) // model.config.patch_size**2
-        return cls(_placed(model, given), _mask(given, value), (len(value), tokens))
+        return cls(_placed(model, given), _mask(given, value), (len(value), tokens), name)
+
+    def twice(self) -> Inputs:
+        """Each text followed by itself."""
+        known = (self.data, *BY_TOKEN)
+        more = {k: torch.cat([v, v], 1) for k, v in self.arguments.items() if k in known}
+        mask = None if self.mask is None else torch.cat([self.mask, self.mask], 1)
+        shape = self.shape[0], 2 * self.shape[1]
+        return replace(self, arguments={**self.arguments, **more}, mask=mask, shape=shape)
+
+    def changed(self, model: Any, last: bool) -> tuple[Inputs, Tensor]:
+        """With the first, or last, valid token of each text changed, and its row (batch,).
+
+        Of pixels it is a patch, of embeddings every entry. An id becomes another one, neither of
+        them that of padding, by which RoBERTa numbers its positions.
+        """
+        value, valid = self.arguments[self.data].clone(), self.valid(*self.shape)
+        config: Any = getattr(model, "config", None)
+        texts = torch.arange(self.shape[0])
+        if value.ndim == 4:
+            size = config.patch_size
+            start = [(n // size - 1) * size if last else 0 for n in value.shape[-2:]]
+            patch = value[..., start[0] : start[0] + size, start[1] : start[1] + size]
+            patch.copy_(_opposite(patch))
+            rows = torch.full_like(texts, self.shape[1] - 1 if last else 1)
+        elif value.ndim == 2:
+            padding = getattr(config, "pad_token_id", None)
+            free = valid if padding is None else valid & (value.cpu() != padding)
+            rows = _end(torch.where(free.any(-1, keepdim=True), free, valid), last)
+            size = getattr(config, "vocab_size", int(value.max()) + 1)
+            for text, row in zip(texts.tolist(), rows.tolist(), strict=True):
+                known = (padding, int(value[text, row]))
+                others = (i for i in range(min(size, 3)) if i not in known)
+                value[text, row] = next(others, known[1])
+        else:
+            rows = _end(valid, last)
+            value[texts, rows] = _opposite(value[texts, rows])
+        return replace(self, arguments={**self.arguments, self.data: value}), rows
 
     def valid(self, batch: int, tokens: int) -> Tensor:
         """(batch, tokens), True where there is no padding."""
         return torch.ones(batch, tokens, dtype=torch.bool) if self.mask is None else self.mask
+
+
+def _opposite(x: Tensor) -> Tensor:
+    """Of the same size, and other in every entry."""
+    return torch.where(x == 0, 1.0, -x)
+
+
+def _end(free: Tensor, last: bool) -> Tensor:
+    """The first, or last, place of each row (batch, tokens) that is True."""
+    tokens = free.shape[1]
+    return tokens - 1 - free.flip(1).int().argmax(-1) if last else free.int().argmax(-1)
 
 
 def _named(model: nn.Module, inputs: Any) -> dict[str, Any]:

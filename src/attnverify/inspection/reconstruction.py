@@ -25,9 +25,11 @@ of a whole forward pass is astronomically large for real weights and would accep
 the roundings of all steps together come to at the end is not estimated but known: it is the last
 rest, one more stream beside the others, so that all streams and r together are the model's output.
 
-Queries and keys. The sums over paths do not see what attention is computed from. So the scores are
-computed again, with rotations and norms of queries and keys, and their softmax is compared with the
-model's own matrices where these are positive. Let s be the scores, a the same in absolute values
+Queries and keys. The sums over paths do not see what attention is computed from. Where a module
+shows queries or keys as projected, y = x W + b, these are compared with the same map of the model's
+own x: both are within their own gamma_m (|x| |W| + |b|) of it. And the scores are computed again,
+with rotations and norms of queries and keys, and their softmax is compared with the model's own
+matrices where these are positive. Let s be the scores, a the same in absolute values
 all along, and m the roundings of one score: those of a query and of a key (width + 1, and the
 norm), three of each rotation, key_width of the product, two for scale and mask. A bias that is
 added to the scores (ALiBi, relative positions) is taken as the model computed it; it counts in a,
@@ -43,7 +45,9 @@ a of the row, the logarithm of a probability is off by at most
     E = 2 g + 6 w a + gamma_{n+6}(w),
 
 the sum counted by the factor 2 of g as well, and a probability p by p (e^E - 1). What is
-computed here is as accurate, in float64, so all is taken twice. Norms of queries and keys may be
+computed here is as accurate, in float64, so all is taken twice. Scores decide nothing where equal
+ones, those of W_Q = 0, would have passed in every head, unless all rows of the model's matrices are
+those of equal scores, up to the softmax's own roundings. Norms of queries and keys may be
 taken in float32: their roundings count as that many of the finer unit. A soft cap c tanh(s / c)
 moves no two scores further apart, so g stays, and its own quotient, hyperbolic tangent (4 units, as
 the exponential) and product are off by six roundings of |s| <= a. Probabilities below the
@@ -61,7 +65,7 @@ scale and a scale before it, three of a soft cap. A probability is rounded once 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -105,7 +109,13 @@ def compared(place: str, error: Tensor, bound: Tensor, seen: Tensor) -> Check:
     """
     error, bound = error.abs(), bound.expand(error.shape)
     # An extreme of numbers one of which is NaN is NaN.
-    if not all(bool(torch.isfinite(extreme)) for extreme in torch.aminmax(bound)):
+    least, most = torch.aminmax(bound)
+    if least < 0:  # any error would pass
+        raise ReconstructionError(
+            f"{place}: this check is wrong itself: its bound is {float(least):.3g}, below 0; "
+            "please report it"
+        )
+    if not (torch.isfinite(least) and torch.isfinite(most)):
         raise ReconstructionError(
             f"{place}: its roundings cannot be bounded in this dtype; use float64"
         )
@@ -119,6 +129,14 @@ def compared(place: str, error: Tensor, bound: Tensor, seen: Tensor) -> Check:
             f"{float(bound.flatten()[where]):.3g} ({ratio:.3g} times)"
         )
     return Check(place, ratio, idle=not bool((seen.abs() > bound).any()))
+
+
+def check_projection(step: Step, x: Tensor, place: str) -> Check:
+    """What the model computed in a step at its own values x against the step's maps."""
+    factor = gamma(step.roundings, step.inner) + gamma(step.roundings, HERE)
+    bound = step.size(factor * x.abs(), factor) + step.stored(x.abs()) + underflow(step.unit)
+    (own,) = step.carry(x[None])
+    return compared(place, step.seen - own, bound.mul_(2), step.seen)
 
 
 NORMAL = torch.finfo(torch.float32).tiny
@@ -135,19 +153,36 @@ def check_scores(heads: Heads, valid: Tensor, place: str) -> Check:
     own, largest = own.masked_fill_(unseen, -torch.inf), absolute.masked_fill_(unseen, 0.0)
     largest, terms = largest.amax(-1, keepdim=True), heads.P.shape[-1] + 6.0
     if heads.sinks is not None:
-        sinks, terms = heads.sinks[:, None, None], terms + 1
-        largest = largest.maximum(sinks.abs())
-        own = torch.cat([own, sinks.expand(*own.shape[:-1], 1)], -1)
-    expected = torch.softmax(own, -1).nan_to_num_(0.0)[..., : heads.P.shape[-1]]
+        largest, terms = largest.maximum(heads.sinks[:, None, None].abs()), terms + 1
+    expected = _rows(own, heads)
+    equal = _rows(_equal(heads).expand(unseen.shape).masked_fill(unseen, -torch.inf), heads)
     if heads.unit > SINGLE:
         g = gamma(roundings, SINGLE) * largest[0] + gamma(_stored(heads), heads.unit) * largest[1]
         E = 2 * g + 6 * SINGLE * largest[0] + gamma(terms, SINGLE) + gamma(1.0, heads.unit)
     else:
         unit = max(heads.unit, SINGLE)
         E = 2 * gamma(roundings, heads.unit) * largest + 6 * unit * largest + gamma(terms, unit)
+    least = 2 * (expected * gamma(terms, max(heads.softmax_unit, SINGLE)) + NORMAL)
+    off = equal.sub_(expected).abs_()
+    uneven = bool((off > least).any())
     error = (heads.P - expected).masked_fill_(unseen, 0.0)
     bound = expected.mul_(torch.expm1(E)).add_(NORMAL).mul_(2)
-    return compared(place, error, bound, heads.P)
+    check = compared(place, error, bound, heads.P)
+    return replace(check, idle=check.idle or (uneven and bool((off <= bound).all())))
+
+
+def _rows(scores: Tensor, heads: Heads) -> Tensor:
+    """Softmax along the last axis, sinks included and left out again."""
+    count = scores.shape[-1]
+    if heads.sinks is not None:
+        sinks = heads.sinks[:, None, None].expand(*scores.shape[:-1], 1)
+        scores = torch.cat([scores, sinks], -1)
+    return torch.softmax(scores, -1).nan_to_num_(0.0)[..., :count]
+
+
+def _equal(heads: Heads) -> Tensor:
+    """The scores of W_Q = 0, b_Q = 0: what is added to them."""
+    return torch.zeros_like(heads.P[:1, :1, :1]) if heads.bias is None else heads.bias
 
 
 def scores(heads: Heads) -> tuple[Tensor, Tensor, Tensor]:
@@ -160,7 +195,7 @@ def scores(heads: Heads) -> tuple[Tensor, Tensor, Tensor]:
     k, k_size, m_k = _vectors(heads, heads.W_K, heads.b_K, norms[1])
     roundings = m_q + m_k + q.shape[-1] + 8.0
     scale, cap = heads.scale, heads.cap
-    own, absolute = (q @ k.mT).mul_(scale), (q_size @ k_size.mT).mul_(scale)
+    own, absolute = (q @ k.mT).mul_(scale), (q_size @ k_size.mT).mul_(abs(scale))
     if heads.bias is not None:
         own, absolute = own.add_(heads.bias), absolute.add_(heads.bias.abs())
         roundings = roundings + 2.0
@@ -268,7 +303,10 @@ class Streams:
         """Carry the streams through one layer; raises ReconstructionError where a step is off."""
         for number, block in enumerate(layer.blocks, 1):
             self.through_block(block, f"layer {layer.number}, block {number}")
-        self.checks.append(check_scores(layer.heads, self.valid, f"layer {layer.number}, scores"))
+        heads, place = layer.heads, f"layer {layer.number}"
+        for step in heads.projections:
+            self.checks.append(check_projection(step, heads.input, f"{place}, {step.name}"))
+        self.checks.append(check_scores(heads, self.valid, f"{place}, scores"))
 
     def through_block(self, block: Block, place: str) -> None:
         ends = [self._end_of(branch, place) for branch in block.branches]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -53,6 +53,11 @@ class Call:
         return replace(self, input=parted(self.input), outputs=[*map(parted, self.outputs)])
 
 
+def first_input(args: Any, kwargs: Any) -> Any:
+    """What a module is called with first, by place or by name."""
+    return args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values()), None))
+
+
 Calls = Sequence[tuple[nn.Module, Call]]
 
 
@@ -65,7 +70,7 @@ class Record:
 
     def note(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         """A forward hook (``with_kwargs=True``) of every module that a trace looks at."""
-        first = args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values()), None))
+        first = first_input(args, kwargs)
         if isinstance(module, nn.Linear):
             output = output.clone()  # Falcon adds to it in place
         outputs = output if isinstance(output, tuple) else (output,)
@@ -264,7 +269,14 @@ class Record:
             sinks=body.sinks,
             b_V=None if body.sinks is None else V[1],
             cap=body.cap,
+            projections=[*self._projections(body)],
         )
+
+    def _projections(self, body: named.Attention) -> Iterator[Step]:
+        for name, part in (("queries", body.query), ("keys", body.key)):
+            seen = self.result(part)
+            if seen is not None:
+                yield Step(name, [_dense(part)], double(seen), _unit(seen))
 
 
 def _require_fine(blocks: Sequence[named.Block], x: Tensor) -> None:
@@ -328,7 +340,8 @@ def places(blocks: Sequence[named.Block]) -> list[nn.Module]:
         for norm, body in block.branches:
             found += [each.module for each in (norm, body.behind) if each]
             if isinstance(body, named.Attention):
-                found += [body.module, body.value.module, body.output.module]
+                parts = body.query, body.key, body.value, body.output
+                found += [body.module, *(part.module for part in parts)]
             elif isinstance(body, named.Experts):
                 found += [body.module, body.router, body.gate]
             else:

@@ -168,7 +168,8 @@ class Heads:
     rotated, if they are; norms: of queries and of keys; cap: of scores; bias (1 or batch, heads, 1
     or tokens, tokens): what is added to the scores. sinks (heads,): one more score of each row,
     whose weight goes to no token, so that rows of P add up to less than 1; b_V (heads,
-    value_width), where they do. unit: the model's unit roundoff; softmax_unit: the one that P was
+    value_width), where they do. projections: the maps from the input to queries and to keys, where
+    a module shows what they give. unit: the model's unit roundoff; softmax_unit: the one that P was
     rounded to, which is coarser where the softmax of a float64 model is taken in float32.
     """
 
@@ -190,6 +191,7 @@ class Heads:
     sinks: Tensor | None = None
     b_V: Tensor | None = None
     cap: float | None = None
+    projections: Sequence[Step] = ()
 
     @property
     def count(self) -> int:

@@ -165,7 +165,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Weighted:
-    """The sum of k parts of a token, side by side, with weights >= 0 (batch, tokens, k)."""
+    """The sum of k parts of a token, side by side, with weights (batch, tokens, k)."""
 
     weights: Tensor
     shift: float = 0.0
@@ -182,7 +182,7 @@ class Weighted:
         return (g[..., None, :] * self.weights[..., None]).flatten(-2)
 
     def absolute(self, y: Tensor) -> Tensor:
-        return self.linear(y)
+        return replace(self, weights=self.weights.abs()).linear(y)
 
 
 @dataclass(frozen=True)
