@@ -269,7 +269,7 @@ def test_the_command(folder, lines, tmp_path):
     words = ["inspect", str(folder), "--texts", str(lines), "--jobs", "1"]
     done = CliRunner().invoke(cli.app, [*words, "--out", str(tmp_path / "out"), "--layers", "2"])
     assert done.exit_code == 0, done.output
-    assert "88 steps over 4 texts" in done.output and "share of length 2" in done.output
+    assert "104 steps over 4 texts" in done.output and "share of length 2" in done.output
     report = json.loads((tmp_path / "out" / texts.REPORT).read_text())
     assert {row["layer"] for row in report["figures"] if row["table"] != "lengths"} == {2}
     for more, message in (
