@@ -858,6 +858,12 @@ def test_the_report_of_the_page_is_what_is_printed():
     assert text.splitlines()[1 : 1 + len(shown.splitlines())] == shown.splitlines()
     first, *_, last = paths.splitlines()
     assert first.split(" So")[0] in text and last in text.splitlines()
+    number = {"logit": "c", "against": "n", "at": 10}
+    cut = av.inspect(folders.albert(), text=given, scalar=number, ablate="zero")
+    head = next(r for r in cut.scalar_heads if (r["layer"], r["head"]) == (12, 6))
+    assert [round(x, 2) for x in (head["through"], head["lost"])] == [1.80, 0.48]
+    assert f"{cut.scalar['value']:.1f}" == "12.2" and "0.27 with the share through" in str(cut)
+    assert [cut.scalar["ablation"][name] for name in ("rows", "passes")] == [112, 4]
     assert "In layer 11,\nhead 6, every atom of the product looks most at the atom" in page
     assert report.patterns is not None
     looks = report.patterns.weights[11][5].int().argmax(-1)

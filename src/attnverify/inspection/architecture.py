@@ -97,11 +97,11 @@ class Attention:
 
     scale: what scores are multiplied by; rotary: queries and keys are rotated by position, as the
     module's argument ``position_embeddings`` says; norms: those of queries and keys, head by head,
-    or with ``whole`` of all heads at once; cap: scores s become cap tanh(s / cap); behind: the norm
-    of what the branch adds;
-    bias: what is added to the scores, (1 or batch, heads, 1 or tokens, tokens), from the call of
-    the module (:class:`attnverify.inspection.record.Call`); sinks (heads,): one more score of each
-    row, whose weight goes to no token; half_angles: cosines and sines come once for each pair.
+    or with ``whole`` of all heads at once; half_angles: cosines and sines come once for each pair.
+    cap: scores s become cap tanh(s / cap); bias: what is added to the scores, (1 or batch, heads, 1
+    or tokens, tokens), from the call of the module (:class:`attnverify.inspection.record.Call`);
+    sinks (heads,): one more score of each row, whose weight goes to no token. behind: the norm of
+    what the branch adds.
     """
 
     module: nn.Module
@@ -214,6 +214,14 @@ def norm_before(
     return [
         Block([(norm(norms[0]), attention)], (norms[1], "input")),
         Block([(norm(norms[1]), mlp)], (layer, "output")),
+    ]
+
+
+def norm_after(attention: Attention, mlp: MLP | Experts, norms: Norms) -> list[Block]:
+    """The blocks of a layer that normalizes each sum."""
+    return [
+        Block([(None, body)], (norm, "input"), [layer_norm(norm)])
+        for body, norm in zip((attention, mlp), norms, strict=True)
     ]
 
 

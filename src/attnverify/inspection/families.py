@@ -23,16 +23,16 @@ from attnverify.inspection.architecture import (
     Attention,
     Block,
     Linear,
-    Norms,
     layer_norm,
     linear,
     linears,
+    norm_after,
+    norm_before,
     rms_norm,
+    rotated,
     third,
     third_of_each,
 )
-from attnverify.inspection.architecture import norm_before as _norm_before
-from attnverify.inspection.architecture import rotated as _rotated
 from attnverify.inspection.families_biased import bloom, falcon, t5
 from attnverify.inspection.families_decoders import gemma, olmo2, opt, phi3
 from attnverify.inspection.families_routed import gpt_oss, mixtral
@@ -40,14 +40,6 @@ from attnverify.inspection.trace import double
 from attnverify.support.errors import InputError, require, shown
 
 Adapter = Callable[[Any], Architecture]
-
-
-def _norm_after(attention: Attention, mlp: MLP, norms: Norms) -> list[Block]:
-    """The blocks of a layer that normalizes each sum."""
-    return [
-        Block([(None, body)], (norm, "input"), [layer_norm(norm)])
-        for body, norm in zip((attention, mlp), norms, strict=True)
-    ]
 
 
 def gpt2(model: Any) -> Architecture:
@@ -63,7 +55,7 @@ def gpt2(model: Any) -> Architecture:
             scale /= a.layer_idx + 1
         attention = Attention(a, *parts, heads, heads, scale)
         mlp = MLP(linear(layer.mlp.c_fc), linear(layer.mlp.c_proj))
-        return _norm_before(layer, attention, mlp, (layer.ln_1, layer.ln_2))
+        return norm_before(layer, attention, mlp, (layer.ln_1, layer.ln_2))
 
     return Architecture([*model.h], blocks, layer_norm(model.ln_f), c.n_positions, causal=True)
 
@@ -80,10 +72,10 @@ def llama(model: Any) -> Architecture:
         attention = Attention(a, *parts, *heads, a.scaling, rotary=True, norms=own)
         gated = MLP(linear(mlp.up_proj), linear(mlp.down_proj), gate=mlp.act_fn)
         norms = layer.input_layernorm, layer.post_attention_layernorm
-        return _norm_before(layer, attention, gated, norms, rms_norm)
+        return norm_before(layer, attention, gated, norms, rms_norm)
 
     final = rms_norm(model.norm)
-    return Architecture([*model.layers], blocks, final, _rotated(c), causal=True)
+    return Architecture([*model.layers], blocks, final, rotated(c), causal=True)
 
 
 def bert(model: Any) -> Architecture:
@@ -96,7 +88,7 @@ def bert(model: Any) -> Architecture:
         attention = Attention(a, *parts, heads, heads, a.scaling)
         mlp = MLP(linear(layer.intermediate.dense), linear(layer.output.dense))
         ends = after.LayerNorm, layer.output.LayerNorm
-        return _norm_after(attention, mlp, ends)
+        return norm_after(attention, mlp, ends)
 
     positions = c.max_position_embeddings
     if c.model_type in ("roberta", "xlm-roberta"):  # positions start behind the one of padding
@@ -114,7 +106,7 @@ def distilbert(model: Any) -> Architecture:
         attention = Attention(a, *parts, c.n_heads, c.n_heads, a.scaling)
         mlp = MLP(linear(layer.ffn.lin1), linear(layer.ffn.lin2))
         ends = layer.sa_layer_norm, layer.output_layer_norm
-        return _norm_after(attention, mlp, ends)
+        return norm_after(attention, mlp, ends)
 
     return Architecture([*model.transformer.layer], blocks, None, c.max_position_embeddings)
 
@@ -129,7 +121,7 @@ def albert(model: Any) -> Architecture:
         attention = Attention(a, *parts, heads, heads, a.scaling)
         mlp = MLP(linear(layer.ffn), linear(layer.ffn_output))
         ends = a.LayerNorm, layer.full_layer_layer_norm
-        return _norm_after(attention, mlp, ends)
+        return norm_after(attention, mlp, ends)
 
     groups, per_group = model.encoder.albert_layer_groups, c.num_hidden_layers / c.num_hidden_groups
     order = (groups[int(i / per_group)] for i in range(c.num_hidden_layers))
@@ -149,12 +141,12 @@ def gpt_neox(model: Any) -> Architecture:
         mlp = MLP(linear(layer.mlp.dense_h_to_4h), linear(layer.mlp.dense_4h_to_h))
         norms = layer.input_layernorm, layer.post_attention_layernorm
         if not layer.use_parallel_residual:
-            return _norm_before(layer, attention, mlp, norms)
+            return norm_before(layer, attention, mlp, norms)
         first, second = map(layer_norm, norms)
         return [Block([(first, attention), (second, mlp)], (layer, "output"))]
 
     final = layer_norm(model.final_layer_norm)
-    return Architecture([*model.layers], blocks, final, _rotated(c), causal=True)
+    return Architecture([*model.layers], blocks, final, rotated(c), causal=True)
 
 
 def phi(model: Any) -> Architecture:
@@ -173,7 +165,7 @@ def phi(model: Any) -> Architecture:
         return [Block([(before, attention), (before, mlp)], (layer, "output"))]
 
     final = layer_norm(model.final_layernorm)
-    return Architecture([*model.layers], blocks, final, _rotated(c), causal=True)
+    return Architecture([*model.layers], blocks, final, rotated(c), causal=True)
 
 
 def vit(model: Any) -> Architecture:
@@ -186,7 +178,7 @@ def vit(model: Any) -> Architecture:
         attention = Attention(a, *parts, heads, heads, a.scaling)
         mlp = MLP(linear(layer.mlp.fc1), linear(layer.mlp.fc2))
         norms = layer.layernorm_before, layer.layernorm_after
-        return _norm_before(layer, attention, mlp, norms)
+        return norm_before(layer, attention, mlp, norms)
 
     return Architecture([*model.layers], blocks, layer_norm(model.layernorm))
 
@@ -310,8 +302,8 @@ def _torch_blocks(layer: Any) -> list[Block]:
     mlp = MLP(linear(layer.linear1), linear(layer.linear2))
     norms = layer.norm1, layer.norm2
     if layer.norm_first:
-        return _norm_before(layer, attention, mlp, norms)
-    return _norm_after(attention, mlp, norms)
+        return norm_before(layer, attention, mlp, norms)
+    return norm_after(attention, mlp, norms)
 
 
 def _fused_part(a: nn.MultiheadAttention, part: int) -> Linear:

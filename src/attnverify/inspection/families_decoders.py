@@ -19,6 +19,8 @@ from attnverify.inspection.architecture import (
     layer_norm,
     linear,
     linears,
+    norm_after,
+    norm_before,
     rms_norm,
 )
 
@@ -60,11 +62,8 @@ def gemma(model: Any) -> Architecture:
         heads = c.num_attention_heads, c.num_key_value_heads
         options: Any = {"rotary": True, "norms": own, "cap": cap, "behind": ends[0]}
         attention = Attention(a, *parts, *heads, a.scaling, **options)
-        first, second = _shifted(layer.input_layernorm), _shifted(middle)
-        return [
-            Block([(first, attention)], (middle, "input")),
-            Block([(second, _gated(layer.mlp, ends[1]))], (layer, "output")),
-        ]
+        norms = layer.input_layernorm, middle
+        return norm_before(layer, attention, _gated(layer.mlp, ends[1]), norms, _shifted)
 
     return _decoder(model, blocks, _shifted)
 
@@ -103,11 +102,8 @@ def phi3(model: Any) -> Architecture:
         inner = c.intermediate_size
         up = linear(mlp.gate_up_proj, torch.arange(inner, 2 * inner))
         gated = MLP(up, linear(mlp.down_proj), mlp.activation_fn)
-        first, second = layer.input_layernorm, layer.post_attention_layernorm
-        return [
-            Block([(rms_norm(first), attention)], (second, "input")),
-            Block([(rms_norm(second), gated)], (layer, "output")),
-        ]
+        norms = layer.input_layernorm, layer.post_attention_layernorm
+        return norm_before(layer, attention, gated, norms, rms_norm)
 
     return _decoder(model, blocks, rms_norm)
 
@@ -121,16 +117,10 @@ def opt(model: Any) -> Architecture:
         parts = linears(a.q_proj, a.k_proj, a.v_proj, a.out_proj)
         attention = Attention(a, *parts, heads, heads, a.scaling)
         mlp = MLP(linear(layer.fc1), linear(layer.fc2))
-        first, second = layer.self_attn_layer_norm, layer.final_layer_norm
+        norms = layer.self_attn_layer_norm, layer.final_layer_norm
         if layer.do_layer_norm_before:
-            return [
-                Block([(layer_norm(first), attention)], (second, "input")),
-                Block([(layer_norm(second), mlp)], (layer, "output")),
-            ]
-        return [
-            Block([(None, attention)], (first, "input"), [layer_norm(first)]),
-            Block([(None, mlp)], (second, "input"), [layer_norm(second)]),
-        ]
+            return norm_before(layer, attention, mlp, norms)
+        return norm_after(attention, mlp, norms)
 
     final, out = decoder.final_layer_norm, decoder.project_out
     return Architecture(

@@ -248,6 +248,8 @@ def _make_visible(model: Any) -> None:
             part.batch_first = True  # the same function; inputs are turned (Inputs)
         if type(part).__name__ == "GptOssExperts":
             vars(part)["_apply_gate"] = Method(cast(Any, part)._apply_gate)
+        if type(part).__name__ == "FalconMLP":  # the layer adds to its result in place
+            part.register_forward_hook(lambda module, args, output: output.clone())
         if type(part).__name__ == "FalconAttention":
             part.register_forward_pre_hook(_added_once, with_kwargs=True)
         if hasattr(part, "reorder_and_upcast_attn"):

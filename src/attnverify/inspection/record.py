@@ -71,8 +71,6 @@ class Record:
     def note(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         """A forward hook (``with_kwargs=True``) of every module that a trace looks at."""
         first = first_input(args, kwargs)
-        if isinstance(module, nn.Linear):
-            output = output.clone()  # Falcon adds to it in place
         outputs = output if isinstance(output, tuple) else (output,)
         given = kwargs.get("position_embeddings"), kwargs.get("alibi")
         self.calls[id(module)] = call = Call(first, outputs, *given)

@@ -12,7 +12,7 @@ from attnverify.inspection.columns import Column
 KIND = ": inspection of texts"  # how the title ends
 BINS = 12
 _NONE = "", ""
-#: Columns of the table of texts; the first four figures get a histogram.
+#: Figures of a text that get a histogram.
 FIGURES = {
     "top_share": Column("largest share", "share of the length that carries most", *_NONE),
     "biases_share": Column("share of biases", "the same of all biases", *_NONE),
