@@ -1,0 +1,94 @@
+"""Definitions of sinks, softmax-plus-one and angles of normalized tokens, entry by entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flint import arb
+
+from attnverify.arithmetic import ops
+from attnverify.checking.definition_agreement import Pair, drawn, largest, table, total
+from attnverify.mathematics import sinks
+
+
+def weights(sign: int = 1) -> Iterator[Pair]:
+    """The weight p at which (1 - p) a - p b is e, and its odds p/(1 - p)."""
+    for a, b, e in ((3, 2, 1), (2, -1, 0), (5, 0, 3)):
+        p = sinks.needed_weight(arb(a), arb(b), arb(e))
+        yield "output", (1 - p) * a - p * b * sign, arb(e)
+        yield "odds", sinks.needed_odds(arb(a), arb(b), arb(e)), p / (1 - p)
+
+
+def plus_one(one: int = 1) -> Iterator[Pair]:
+    """Weights of softmax-plus-one, as they are defined and as a gate on a softmax."""
+    Z, c = drawn(1, (2, 4), (1,))
+    Z, sums = Z / 4, [total(z.exp() for z in row) for row in Z / 4]
+    P = sinks.plus_one(Z, 0 * c)
+    yield "one", P, table(lambda i, j: Z[i, j].exp() / (one + sums[i]), 2, 4)
+    P = sinks.plus_one(Z, c)
+    added = table(lambda i, j: Z[i, j].exp() / (c[0].exp() + sums[i]), 2, 4)
+    yield "constant", P, added
+    gates = [sinks.gate(s.log() - c[0]) for s in sums]
+    yield "gate", table(lambda i, j: gates[i] * Z[i, j].exp() / sums[i], 2, 4), P
+    yield "sigmoid", sinks.gate(c[0]), c[0].exp() / (1 + c[0].exp())
+
+
+def lost_weight(lost: int = 1) -> Iterator[Pair]:
+    """Bound on the diameter by pairs of rows, whose differences are split by their signs."""
+    Z, c, X = drawn(2, (3, 5), (1,), (5, 2))
+    P = sinks.plus_one(Z / 4, c / 4)
+    apart = [total((a - b) ** 2 for a, b in zip(x, y, strict=True)).sqrt() for x in X for y in X]
+    length = largest(total(a * a for a in x).sqrt() for x in X)
+    bounds = []
+    for p in P:
+        for q in P:
+            more = total((a - b).max(arb(0)) for a, b in zip(p, q, strict=True))
+            less = total((b - a).max(arb(0)) for a, b in zip(p, q, strict=True))
+            if total(p) - total(q) >= 0:  # else the other order of the pair counts
+                bounds.append(less * largest(apart) + lost * (more - less) * length)
+    yield "bound", sinks.substochastic_bound(P[None], X[None])[0], largest(bounds)
+
+
+def layers(power: int = 1) -> Iterator[Pair]:
+    """A head with a constant in the denominator, and the diameter of its tokens and zero."""
+    X, W_QK, t, c, W = drawn(3, (3, 2), (2, 2), (3,), (1,), (2, 2))
+    X, key_width = X / 4, 9
+    score = table(
+        lambda i, j: total(X[i, a] * W_QK[a, b] * X[j, b] for a in range(2) for b in range(2)) / 3,
+        3,
+        3,
+    )
+    E = table(lambda i, j: (score[i, j] ** power + t[j]).exp(), 3, 3)
+    P = table(lambda i, j: E[i, j] / (c[0].exp() + total(E[i])), 3, 3)
+    Y = table(
+        lambda i, k: total(P[i, j] * X[j, a] * W[a, k] for j in range(3) for a in range(2)), 3, 2
+    )
+    yield "layer", sinks.layer(X, W_QK, t, c, W, key_width), Y
+    points = [*X, 0 * X[0]]
+    squares = [
+        total((a - b) ** 2 for a, b in zip(x, y, strict=True)) for x in points for y in points
+    ]
+    yield "hull", sinks.hull_diameter(X), largest(squares).sqrt()
+
+
+def angles(less: int = 0) -> Iterator[Pair]:
+    """Tangents of the angles from inner products, and chords from their tangents."""
+    (X,) = drawn(4, (3, 4))
+    X = abs(X)
+    X[:, 0] += 9
+    e, d = ops.balls([0.25]), 4 - less
+    for name, tangent, center in (
+        ("layer norm", sinks.tangent_layer, 1),
+        ("RMS norm", sinks.tangent_rms, 0),
+    ):
+        axis = [arb(k == 0) - arb(center) / 4 for k in range(4)]
+        found = []
+        for x in X:
+            y = [a - center * total(x) / 4 for a in x]
+            square = total(a * a for a in y) + d * e[0]
+            along = total(a * b for a, b in zip(y, axis, strict=True))
+            cosine = along / (square * total(a * a for a in axis)).sqrt()
+            found.append((1 - cosine**2).sqrt() / cosine)
+        yield name, tangent(X, e), found
+        yield "chord", sinks.chord(tangent(X, e)), [2 * (t.atan() / 2).sin() for t in found]
+        yield "double", sinks.double_chord(tangent(X, e)), [2 * t.atan().sin() for t in found]
