@@ -342,6 +342,17 @@ NUMBERS = {
         ],
     ),
     "initialization": ("0.6", [(0.5 + 1) / (1 + 0.5 + 1)]),
+    "sinks-gates": (
+        "0.6 1.5 7.313 9.105 0.1 -2.197",
+        [
+            1.8 / 3,
+            0.6 / 0.4,
+            log(1000) + log(1.5),
+            log(1000) + log(9),
+            0.2 / 2,
+            log(0.1 / 0.9),
+        ],
+    ),
     "architectures": ("0.095", [sqrt(2 / 220)]),
     "circle": ("0.791 0.577 0.243 0.000009", [CIRCLE[1], CIRCLE[2], CIRCLE[3], CIRCLE[5]]),
     "decoder-positions": (
