@@ -191,7 +191,7 @@ def _closed(c, **_):
 
 
 PLUS = tuple(
-    {"z": (n,), "c": (1,), "V": (n, d), "u": (1, d), "t": (n,)} for n, d in ((2, 1), (3, 2), (5, 4))
+    {"z": (n,), "c": (1,), "V": (n, d), "u": (1, d), "t": (n,)} for n, d in ((2, 1), (3, 3), (5, 2))
 )
 
 
@@ -323,7 +323,7 @@ def _opposite() -> Instance:
 
 LAYERS = tuple(
     {"X": (n, d), "W_QK": (d, d), "t": (n,), "c": (1,), "W": (d, d)}
-    for n, d in ((2, 1), (3, 2), (4, 3))
+    for n, d in ((2, 1), (3, 3), (4, 2))
 )
 LAYER = (
     Inequality(
