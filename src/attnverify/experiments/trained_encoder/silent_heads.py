@@ -36,6 +36,7 @@ QUICK = {"passages": 1, "words": 24}
 FULL = {"passages": 5, "words": 48}
 FIRST = 1  # the criterion was written after a look at passage 0
 DIGITS = 6
+NEAR = 2.0**-20  # a point so near to 0, against the largest entry, is taken for 0
 GAP = 2.0**-33  # of the nearest point: its least product with a value, against its square
 TURN = 4e-5  # between the directions of two machines, see :func:`sample`
 FIGURES = ("share", "length", "quiet", "excess")
@@ -43,6 +44,8 @@ FIGURES = ("share", "length", "quiet", "excess")
 
 class Head(NamedTuple):
     """Figures of one head at one passage; excess is None where no sink can make the row silent.
+
+    quiet is None, too, where 0 is nearly in the hull, so that there is no direction.
 
     position: of the sink; share: its mean weight; length: of its value, over the mean of the
     others; quiet: least |<u, o>|/a of a row; needed, excess: in that row, the sink's log-odds that
@@ -52,14 +55,14 @@ class Head(NamedTuple):
     position: int
     share: float
     length: float
-    quiet: float
+    quiet: float | None
     needed: float | None
     excess: float | None
     bends: tuple[float, float]
 
 
 def nearest_point(values: np.ndarray) -> np.ndarray:
-    """The point of the convex hull of the rows nearest to 0.
+    """The point of the convex hull of the rows nearest to 0; raises InputError if it is not good.
 
     Least squares with weights that are not negative, and one more equation, their sum 1: the best
     point for any weight of this equation is a multiple of the nearest one.
@@ -68,21 +71,26 @@ def nearest_point(values: np.ndarray) -> np.ndarray:
     goal = np.append(np.zeros(values.shape[1]), system[-1, 0])
     weights, _ = nnls(system, goal, maxiter=100 * len(values))
     point = weights / weights.sum() @ values
-    gap = 1 - float((values @ point).min()) / float(point @ point)
-    require(gap <= GAP, "values", f"a gap of {gap:.1e}", f"at most {GAP:.1e}")
-    return point
+    square = float(point @ point)
+    gap = square - float((values @ point).min())
+    in_hull = square <= (NEAR * float(system[-1, 0])) ** 2
+    require(in_hull or gap <= GAP * square, "values", f"a gap of {gap:.1e}", f"{GAP:.1e} |point|^2")
+    return 0 * point if in_hull else point
 
 
 def measured(P: np.ndarray, V: np.ndarray) -> Head:
     """One head, from its attention matrix (tokens, tokens) and its values (tokens, head width)."""
     s = int(P.mean(0).argmax())
     others = np.delete(V, s, 0)
+    share = float(P[:, s].mean())
+    length = float(np.linalg.norm(V[s]) / np.linalg.norm(others, axis=1).mean())
     point = nearest_point(others)
+    if not point.any():
+        return Head(s, share, length, None, None, None, (math.inf, math.inf))
     u = point / np.linalg.norm(point)
     a, b, outputs = float((others @ u).min()), -float(V[s] @ u), P @ V @ u
     row = int(np.abs(outputs).argmin())
     p, o, longest = float(P[row, s]), float(outputs[row]), float(np.linalg.norm(V, axis=1).max())
-    length = float(np.linalg.norm(V[s]) / np.linalg.norm(others, axis=1).mean())
     quiet = abs(o) / a
     needed = excess = None
     turned = math.inf
@@ -91,7 +99,7 @@ def measured(P: np.ndarray, V: np.ndarray) -> Head:
         excess = math.log(p / (1 - p)) - needed
         turned = 2 * longest * (1 / (a - o) + (1 - p) / (b + o))
     bends = (longest / a * (1 + quiet), turned)
-    return Head(s, float(P[:, s].mean()), length, quiet, needed, excess, bends)
+    return Head(s, share, length, quiet, needed, excess, bends)
 
 
 @torch.no_grad()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 from flint import arb
 
 from attnverify.arithmetic import ops
@@ -22,14 +23,16 @@ def weights(sign: int = 1) -> Iterator[Pair]:
 def plus_one(one: int = 1) -> Iterator[Pair]:
     """Weights of softmax-plus-one, as they are defined and as a gate on a softmax."""
     Z, c = drawn(1, (2, 4), (1,))
-    Z, sums = Z / 4, [total(z.exp() for z in row) for row in Z / 4]
+    Z = Z / 4
+    E = ops.exp(Z)
+    sums = [total(row) for row in E]
     P = sinks.plus_one(Z, 0 * c)
-    yield "one", P, table(lambda i, j: Z[i, j].exp() / (one + sums[i]), 2, 4)
+    yield "one", P, table(lambda i, j: E[i, j] / (one + sums[i]), 2, 4)
     P = sinks.plus_one(Z, c)
-    added = table(lambda i, j: Z[i, j].exp() / (c[0].exp() + sums[i]), 2, 4)
+    added = table(lambda i, j: E[i, j] / (c[0].exp() + sums[i]), 2, 4)
     yield "constant", P, added
     gates = [sinks.gate(s.log() - c[0]) for s in sums]
-    yield "gate", table(lambda i, j: gates[i] * Z[i, j].exp() / sums[i], 2, 4), P
+    yield "gate", table(lambda i, j: gates[i] * E[i, j] / sums[i], 2, 4), P
     yield "sigmoid", sinks.gate(c[0]), c[0].exp() / (1 + c[0].exp())
 
 
@@ -58,7 +61,7 @@ def layers(power: int = 1) -> Iterator[Pair]:
         3,
         3,
     )
-    E = table(lambda i, j: (score[i, j] ** power + t[j]).exp(), 3, 3)
+    E = ops.exp(table(lambda i, j: score[i, j] ** power + t[j], 3, 3))
     P = table(lambda i, j: E[i, j] / (c[0].exp() + total(E[i])), 3, 3)
     Y = table(
         lambda i, k: total(P[i, j] * X[j, a] * W[a, k] for j in range(3) for a in range(2)), 3, 2
@@ -76,7 +79,7 @@ def angles(less: int = 0) -> Iterator[Pair]:
     (X,) = drawn(4, (3, 4))
     X = abs(X)
     X[:, 0] += 9
-    e, d = ops.balls([0.25]), 4 - less
+    e, d = ops.balls(np.array([0.25])), 4 - less
     for name, tangent, center in (
         ("layer norm", sinks.tangent_layer, 1),
         ("RMS norm", sinks.tangent_rms, 0),
