@@ -121,7 +121,7 @@ $$
 $$
 
 The first bound is attained, and both are reached in the limit by nearly equal tokens. So no bound
-$C \operatorname{diam}(X)^3$ holds with a constant $C$ from the norms of the weights alone.
+$C \operatorname{diam}(X)^3$ holds with $C$ from the norms of the weights and the longest token.
 """,
         here="statement and proof",
         uses=("softmax.total-variation", "norms.diameter"),
@@ -169,8 +169,9 @@ $$
 \operatorname{diam}(\operatorname{LN}_\varepsilon(X)) \le 2 \sqrt d \sin \theta ,
 $$
 
-attained at $\varepsilon = 0$. For RMS norm the same holds with $f = \sqrt d\, e_k$, $d \ge 2$,
-$m = x_k > 0$ and $\tan \theta = \frac1m \sqrt{\sum_{j \ne k} x_j^2 + d \varepsilon}$.
+attained at $\varepsilon = 0$. For RMS norm these three bounds hold and are attained, too, with
+$f = \sqrt d\, e_k$, $d \ge 2$, $m = x_k > 0$ and
+$\tan \theta = \frac1m \sqrt{\sum_{j \ne k} x_j^2 + d \varepsilon}$.
 """,
         sources=(Source("sun2024", "the abstract", related=True),),
         here="statement and proof",
