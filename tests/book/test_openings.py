@@ -353,6 +353,10 @@ NUMBERS = {
             log(0.1 / 0.9),
         ],
     ),
+    "parallel-contexts": (
+        "4.605 6.685 2.079 0.693 2.996",
+        [log(100), log(800), log(8), log(2), log(2) + log(100) / 2],
+    ),
     "architectures": ("0.095", [sqrt(2 / 220)]),
     "circle": ("0.791 0.577 0.243 0.000009", [CIRCLE[1], CIRCLE[2], CIRCLE[3], CIRCLE[5]]),
     "decoder-positions": (

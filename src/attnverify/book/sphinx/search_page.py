@@ -38,7 +38,7 @@ SUBJECTS = {
     "layer normalization": ("layernorm", "decoder-layers"),
     "token uniformity": COLLAPSE,
     "entropy collapse": ("entropy", "both-collapses", "query-key-gradient"),
-    "attention entropy": ("entropy", "both-collapses"),
+    "attention entropy": ("entropy", "both-collapses", "parallel-contexts"),
     "causal attention": ("decoder-masks", "decoder-both"),
     "sliding window": ("decoder-masks",),
     "alibi": ("decoder-positions", "decoder-both"),
