@@ -52,7 +52,7 @@ def _mean_block(Z):
 
 MOST = (
     Inequality(
-        left=blocks.together, right=blocks.largest, sizes=SIZES, extremal=(_levels(0, 0, 0),)
+        left=blocks.together, right=blocks.largest, sizes=SIZES, extremal=(_levels(0.0, 0.0, 0.0),)
     )
     .times(0.9999)
     .but("log B and the mean entropy of the blocks", right=_mean_block)
@@ -62,7 +62,7 @@ LEAST = (
         left=blocks.least,
         right=blocks.together,
         sizes=SIZES,
-        extremal=(_levels(2, 0, 0), _levels(1, 0, 0, 0)),
+        extremal=(_levels(2.0, 0.0, 0.0), _levels(1.0, 0.0, 0.0, 0.0)),
     )
     .times(0.9999)
     .but("log B whatever the sizes", left=lambda Z: blocks.inside(Z) + _log_blocks(Z))
