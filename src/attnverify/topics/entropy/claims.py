@@ -139,10 +139,11 @@ and the first is attained. Blocks of equal $F_b$ have $H = \log B + \frac1B \sum
         title="Keeping the heaviest block can raise the entropy",
         kind="counterexample",
         statement=r"""
-In {claim}`entropy.blocks` keep block 1 alone. Its entropy is $H_1 \le H / W_1$, and no factor
-smaller than $1/W_1$ holds for all $W_1 < 1$. For two blocks $H_1 > H$ exactly if
-$H(W) < W_2 (H_1 - H_2)$. It is so for 100 equal keys beside one key that weighs as much as they do
-together: $H = \log 2 + \frac12 \log 100 < \log 100 = H_1$.
+In {claim}`entropy.blocks` keep block 1 alone. Its entropy is $H_1 \le H / W_1$. For every
+$0 < W_1 < 1$ no factor smaller than $1/W_1$ holds, since two blocks with $H_2 = 0$ have
+$H_1 / H \to 1 / W_1$ as $H_1 \to \infty$. For two blocks $H_1 > H$ exactly if
+$H(W) < W_2 (H_1 - H_2)$. It is so for 100 equal keys of weight $\frac35$ together beside one key
+of weight $\frac25$: $H = H(\frac35, \frac25) + \frac35 \log 100 < \log 100 = H_1$.
 """,
         sources=(Source("zhang2025parallel", "the abstract", related=True),),
         here="statement and proof",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
+import numpy as np
 import torch
 from flint import arb
 
@@ -12,7 +13,7 @@ from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import certain
 from attnverify.checking.check import Check, Decision, Inequality
 from attnverify.checking.definition_agreement import Pair, by_definition, drawn, total
-from attnverify.mathematics import blocks, entropy
+from attnverify.mathematics import blocks
 from attnverify.support.verdict import Verdict
 from attnverify.topics.softmax.definitions import softmax_row
 
@@ -22,69 +23,91 @@ def _tensor(rows: list[list[float]]) -> torch.Tensor:
 
 
 def chain(more: int = 1) -> Iterator[Pair]:
-    """The entropy of a row of three blocks, from its weights one by one."""
-    (Z,) = (v / 4 for v in drawn(5, (3, 4)))
-    p = softmax_row(list(Z.flat))
-    weights = [total(p[4 * b : 4 * b + 4]) for b in range(3)]
-    own = [[q / w for q in p[4 * b : 4 * b + 4]] for b, w in enumerate(weights)]
+    """The entropy of a row of three blocks of unequal length, from its weights one by one."""
+    groups = [v / 4 for v in drawn(5, (2, 4), (1, 3))]
+    p = softmax_row([z for Z in groups for z in Z.flat])
+    rows = [p[:4], p[4:8], p[8:]]
+    weights = [total(row) for row in rows]
+    own = [[q / w for q in row] for row, w in zip(rows, weights, strict=True)]
     H = [-total(q * q.log() for q in row) for row in own]
-    yield "row", blocks.together(Z), -total(q * q.log() for q in p)
-    yield "weights", ops.softmax(blocks.sizes(Z)), weights
+    yield "row", blocks.together(*groups), -total(q * q.log() for q in p)
+    yield "weights", ops.softmax(blocks.sizes(*groups)), weights
     mean = total(w * h for w, h in zip(weights, H, strict=True))
-    yield "inside", blocks.inside(Z), mean
-    yield "chain", blocks.together(Z), mean - more * total(w * w.log() for w in weights)
-    yield "largest", blocks.largest(Z), total(h.exp() for h in H).log()
+    yield "inside", blocks.inside(*groups), mean
+    yield "chain", blocks.together(*groups), mean - more * total(w * w.log() for w in weights)
+    yield "largest", blocks.largest(*groups), total(h.exp() for h in H).log()
 
 
-SIZES = ({"Z": (3, 2)}, {"Z": (4, 5)}, {"Z": (5, 3)})
+SIZES = (
+    {"Y": (1, 3), "Z": (1, 2)},
+    {"Y": (2, 1), "Z": (3, 4)},
+    {"Y": (3, 4), "Z": (2, 1)},
+)
 
 
 def _levels(*shifts: float) -> Callable[[], dict[str, torch.Tensor]]:
-    """Blocks of the logits 0 and 1, shifted."""
-    return lambda: {"Z": _tensor([[s, 1 + s] for s in shifts])}
+    """Blocks of the logits 0 and 1, shifted; the first is the group Y."""
+    rows = [[s, 1 + s] for s in shifts]
+    return lambda: {"Y": _tensor(rows[:1]), "Z": _tensor(rows[1:])}
 
 
-def _mean_block(Z):
+def _uneven() -> dict[str, torch.Tensor]:
+    """Three equal keys and one, with weights as their numbers: the entropy is log 4."""
+    return {"Y": _tensor([[0.0, 0.0, 0.0]]), "Z": _tensor([[0.0]])}
+
+
+def _of_groups(formula: Callable) -> Callable:
+    return lambda Y, Z: formula(Y, Z)
+
+
+def _mean_block(Y, Z):
     """log B and the mean entropy of the blocks."""
-    B = ops.constant(Z.shape[-2], Z)
-    return ops.log(B) + ops.sum(entropy.entropy(Z), -1) / B
+    H = blocks.alone(Y, Z)
+    B = ops.constant(H.shape[-1], H)
+    return ops.log(B) + ops.sum(H, -1) / B
 
 
+def _all_equal(Y, Z):
+    """log B and the mean entropy inside, as for blocks of equal size."""
+    F = blocks.sizes(Y, Z)
+    return blocks.inside(Y, Z) + ops.log(ops.constant(F.shape[-1], F))
+
+
+TOGETHER = _of_groups(blocks.together)
 MOST = (
     Inequality(
-        left=blocks.together, right=blocks.largest, sizes=SIZES, extremal=(_levels(0.0, 0.0, 0.0),)
+        left=TOGETHER,
+        right=_of_groups(blocks.largest),
+        sizes=SIZES,
+        extremal=(_levels(0.0, 0.0, 0.0), _uneven),
     )
     .times(0.9999)
     .but("log B and the mean entropy of the blocks", right=_mean_block)
 )
 LEAST = (
     Inequality(
-        left=blocks.least,
-        right=blocks.together,
+        left=_of_groups(blocks.least),
+        right=TOGETHER,
         sizes=SIZES,
-        extremal=(_levels(2.0, 0.0, 0.0), _levels(1.0, 0.0, 0.0, 0.0)),
+        extremal=(_levels(2.0, 0.0), _levels(2.0, 0.0, 0.0), _levels(1.0, 0.0, 0.0, 0.0)),
     )
     .times(0.9999)
-    .but("log B whatever the sizes", left=lambda Z: blocks.inside(Z) + _log_blocks(Z))
+    .but("log B whatever the sizes", left=_all_equal)
 )
 
 
-def _log_blocks(Z):
-    return ops.log(ops.constant(Z.shape[-2], Z))
-
-
-def _kept(Z, power: int = 1):
+def _kept(Y, Z, power: int = 1):
     """The first block's entropy times its weight."""
-    W = ops.softmax(blocks.sizes(Z))[..., 0]
-    return W**power * entropy.entropy(Z)[..., 0]
+    W = ops.softmax(blocks.sizes(Y, Z))[..., 0]
+    return W**power * blocks.alone(Y, Z)[..., 0]
 
 
 KEPT = (
     Inequality(
         left=_kept,
-        right=blocks.together,
-        sizes=({"Z": (2, 2)}, {"Z": (2, 5)}, {"Z": (4, 3)}),
-        extremal=(lambda: {"Z": _tensor([[0.0, 1.0], [-60.0, -90.0]])},),
+        right=TOGETHER,
+        sizes=SIZES,
+        extremal=(lambda: {"Y": _tensor([[0.0, 1.0]]), "Z": _tensor([[-60.0]])},),
     )
     .times(0.9999)
     .but("without the weight", left=partial(_kept, power=0))
@@ -92,16 +115,17 @@ KEPT = (
 
 
 def _raises(keys: int) -> Verdict:
-    """Whether keeping a block of equal keys raises the entropy, beside one key as heavy as it."""
-    own = arb(keys).log()
-    whole = own / 2 + arb(2).log()
+    """Whether keeping a block of equal keys, of weight 3/5, raises the entropy beside one key."""
+    Y = np.array([[arb(0)] * keys], dtype=object)
+    Z = np.array([[(2 * arb(keys) / 3).log()]], dtype=object)
+    whole, own = blocks.together(Y, Z), blocks.alone(Y)[0]
     raised = certain(own > whole, own <= whole)
     text = f"entropy {whole.str(5, radius=False)} before, {own.str(5, radius=False)} after"
     return Verdict(raised, text)
 
 
 RAISES = Decision(partial(_raises, 100), "this row, which refutes the statement", "certified").but(
-    "three keys in the block", run=partial(_raises, 3)
+    "five keys in the block", run=partial(_raises, 5)
 )
 
 CHECKS: dict[str, dict[str, Check]] = {
