@@ -48,7 +48,7 @@ def gate(g):
 
 
 def substochastic_bound(P, X):
-    """Bound on the diameter of P X for rows P_i >= 0 of sums r_i <= 1, (batch).
+    """Bound on the diameter of P X for any rows P_i, of sums r_i, (batch).
 
     The largest (|P_i - P_k|_1 - |r_i - r_k|)/2 diam(X) + |r_i - r_k| max |x_j| over rows i, k;
     P (batch, m, n), X (batch, n, d).

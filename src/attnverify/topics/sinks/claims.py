@@ -18,9 +18,9 @@ $$
 \frac{a - \langle u, o \rangle}{a + b} \le p_s \le \frac{a' - \langle u, o \rangle}{a' + b} ,
 $$
 
-with equality on both sides if $a = a'$. So $\langle u, o \rangle \le e$ needs
-$p_s \ge \frac{a - e}{a + b}$, and $p_s \ge \frac{a' - e}{a' + b}$ suffices, for $0 \le e < a$. If
-$b < -e$, no weights do it.
+with equality on both sides if $a = a'$. So $\langle u, o \rangle \le \ell$ needs
+$p_s \ge \frac{a - \ell}{a + b}$, and $p_s \ge \frac{a' - \ell}{a' + b}$ suffices, for
+$0 \le \ell < a$. If $b < -\ell$, no weights do it.
 """,
         sources=(RAN,),
         here="statement and proof",
@@ -40,10 +40,10 @@ z_s - \bar z \ge \log n + \log \frac{a - \langle u, o \rangle}{b + \langle u, o 
 $$
 
 with equality if the $n$ scores are equal and $a = a'$. If no two of the $n + 1$ scores differ by
-more than $D$, then $\langle u, o \rangle \le e$ with $0 \le e < a$ and $b > -e$ needs
+more than $D$, then $\langle u, o \rangle \le \ell$ with $0 \le \ell < a$ and $b > -\ell$ needs
 
 $$
-n \le e^{D}\, \frac{b + e}{a - e} .
+n \le e^{D}\, \frac{b + \ell}{a - \ell} .
 $$
 """,
         here="statement and proof",
@@ -86,11 +86,12 @@ All four are equalities if all scores are equal and $a = a'$.
     ),
     Claim(
         id="sinks.substochastic",
-        title="How far rows with lost weight bring tokens together",
+        title="How far weights of any sums bring tokens together",
         kind="lemma",
         statement=r"""
-Let $P$ have entries $P_{ij} \ge 0$ and row sums $r_i \le 1$. With
-$R = \max_j \lVert x_j \rVert_2$, $\operatorname{diam}(PX)$ is at most
+Let $P \in \mathbb{R}^{m \times n}$ have the row sums $r_i$ and let
+$X \in \mathbb{R}^{n \times d}$. With $R = \max_j \lVert x_j \rVert_2$,
+$\operatorname{diam}(PX)$ is at most
 
 $$
 \max_{i,k} \Bigl( \tfrac12 \bigl( \lVert P_i - P_k \rVert_1 - |r_i - r_k| \bigr)
@@ -120,7 +121,9 @@ $$
 \operatorname{diam}(X) .
 $$
 
-The first bound is attained, and both are reached in the limit by nearly equal tokens. So no bound
+The first bound is attained. For every value of the diameter from 0 to twice the longest token's
+length, two tokens in width 1 reach it in the limit of $c$ and $t$, for every value of both norms.
+Nearly equal tokens reach both bounds in the limit. So no bound
 $C \operatorname{diam}(X)^3$ holds with $C$ from the norms of the weights and the longest token.
 """,
         here="statement and proof",
@@ -129,11 +132,12 @@ $C \operatorname{diam}(X)^3$ holds with $C$ from the norms of the weights and th
     ),
     Claim(
         id="sinks.separates",
-        title="Softmax-plus-one can drive nearly equal tokens apart",
+        title="With softmax-plus-one the relative diameter of nearly equal tokens can grow",
         kind="proposition",
         statement=r"""
-In {claim}`sinks.collapse` let $W_V = I$, $t = 0$ and $x_i = (1 + h_i)\, x$ with numbers $h_i$ that
-tend to 0 in fixed proportions, not all equal. With $s = x W_{QK}\, x^\top / \sqrt{d_{qk}}$,
+In {claim}`sinks.collapse` let $W_V = I$, $t = 0$ and $x_i = (1 + h_i)\, x$ with $x \ne 0$ and
+numbers $h_i$ that tend to 0 in fixed proportions, not all equal. With
+$s = x W_{QK}\, x^\top / \sqrt{d_{qk}}$,
 $r = n e^s / (e^c + n e^s)$ and the mean tokens $\bar x$ and $\bar y$,
 
 $$
@@ -141,7 +145,9 @@ $$
 \frac{\operatorname{diam}(X)}{\lVert \bar x \rVert_2} \to (1 - r)\, |s| .
 $$
 
-As $c \to \infty$ this factor tends to $|s|$, which can be any number. Without $e^c$ the limit is 0.
+As $c \to \infty$ this factor tends to $|s|$, which can be any number. The diameter itself has
+$\operatorname{diam}(Y) / \operatorname{diam}(X) \to r (1 - r)\, |s| \le \frac14 |s|$. Without $e^c$
+both limits are 0.
 """,
         here="statement and proof",
         notebook="sinks-gates",
@@ -161,17 +167,24 @@ $$
 0 \le \theta < \frac\pi2 .
 $$
 
-Then $\lVert \operatorname{LN}_\varepsilon(x) - f \rVert_2 \le 2 \sqrt d \sin \frac\theta2
-\le \sqrt d \tan \theta$. At $\varepsilon = 0$ the first is an equality and the second bound is
-$d \tau / m$. Tokens with one $k$, all of whose angles are at most $\theta$, have
+With $N^2 = \frac{d - 1}d m^2 + (d - 1)\, \tau^2 + d \varepsilon$ then
+
+$$
+\lVert \operatorname{LN}_\varepsilon(x) - f \rVert_2^2
+= d (1 - \cos \theta)^2 + \frac{d (d - 1)\, \tau^2}{N^2} \le 4 d \sin^2 \frac\theta2
+\le d \tan^2 \theta .
+$$
+
+The first bound is an equality exactly at $\varepsilon = 0$, where the second is $d^2 \tau^2 / m^2$.
+Tokens with one $k$, all of whose angles are at most $\theta$, have
 
 $$
 \operatorname{diam}(\operatorname{LN}_\varepsilon(X)) \le 2 \sqrt d \sin \theta ,
 $$
 
-attained at $\varepsilon = 0$. For RMS norm these three bounds hold and are attained, too, with
-$f = \sqrt d\, e_k$, $d \ge 2$, $m = x_k > 0$ and
-$\tan \theta = \frac1m \sqrt{\sum_{j \ne k} x_j^2 + d \varepsilon}$.
+attained at $\varepsilon = 0$. For RMS norm all this holds, too, with $f = \sqrt d\, e_k$,
+$d \ge 2$, $m = x_k > 0$, $\tan \theta = \frac1m \sqrt{q + d \varepsilon}$ and $d q / N^2$ as the
+last term, where $q = \sum_{j \ne k} x_j^2$ and $N^2 = m^2 + q + d \varepsilon$.
 """,
         sources=(Source("sun2024", "the abstract", related=True),),
         here="statement and proof",

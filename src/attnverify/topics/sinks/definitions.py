@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from flint import arb
 
 from attnverify.arithmetic import ops
 from attnverify.checking.definition_agreement import Pair, drawn, largest, table, total
-from attnverify.mathematics import sinks
+from attnverify.mathematics import layernorm, sinks
 
 
 def weights(sign: int = 1) -> Iterator[Pair]:
@@ -38,8 +38,7 @@ def plus_one(one: int = 1) -> Iterator[Pair]:
 
 def lost_weight(lost: int = 1) -> Iterator[Pair]:
     """Bound on the diameter by pairs of rows, whose differences are split by their signs."""
-    Z, c, X = drawn(2, (3, 5), (1,), (5, 2))
-    P = sinks.plus_one(Z / 4, c / 4)
+    P, X = drawn(2, (3, 5), (5, 2))
     apart = [total((a - b) ** 2 for a, b in zip(x, y, strict=True)).sqrt() for x in X for y in X]
     length = largest(total(a * a for a in x).sqrt() for x in X)
     bounds = []
@@ -74,24 +73,42 @@ def layers(power: int = 1) -> Iterator[Pair]:
     yield "hull", sinks.hull_diameter(X), largest(squares).sqrt()
 
 
+def mean(x):
+    """Mean of the last axis."""
+    return ops.sum(x, -1) / ops.constant(x.shape[-1], x)
+
+
+def distances(norm: Callable, X, e):
+    """Distance of each normalized token from that of the first axis, (..., tokens).
+
+    X (..., tokens, width), e (..., 1) for the norm of X, whose epsilon it is.
+    """
+    one = ops.full((X.shape[-1],), 1, X)
+    gap = norm(X, one, e[..., None]) - norm(ops.eye(X.shape[-1], X)[:1], one, 0 * e[..., None])
+    return ops.sqrt(ops.sum(gap * gap, -1))
+
+
 def angles(less: int = 0) -> Iterator[Pair]:
     """Tangents of the angles from inner products, and chords from their tangents."""
     (X,) = drawn(4, (3, 4))
     X = abs(X)
     X[:, 0] += 9
     e, d = ops.balls(np.array([0.25])), 4 - less
-    for name, tangent, center in (
-        ("layer norm", sinks.tangent_layer, 1),
-        ("RMS norm", sinks.tangent_rms, 0),
+    for name, tangent, norm, center in (
+        ("layer norm", sinks.tangent_layer, layernorm.layer_norm, 1),
+        ("RMS norm", sinks.tangent_rms, layernorm.rms_norm, 0),
     ):
         axis = [arb(k == 0) - arb(center) / 4 for k in range(4)]
-        found = []
+        found, exact = [], []
         for x in X:
             y = [a - center * total(x) / 4 for a in x]
             square = total(a * a for a in y) + d * e[0]
             along = total(a * b for a, b in zip(y, axis, strict=True))
             cosine = along / (square * total(a * a for a in axis)).sqrt()
             found.append((1 - cosine**2).sqrt() / cosine)
+            spread = total((a - center * total(x[1:]) / 3) ** 2 for a in x[1:])
+            exact.append((4 * (1 - cosine) ** 2 + 4 * spread / square).sqrt())
         yield name, tangent(X, e), found
         yield "chord", sinks.chord(tangent(X, e)), [2 * (t.atan() / 2).sin() for t in found]
+        yield f"distance, {name}", distances(norm, X, e), exact
         yield "double", sinks.double_chord(tangent(X, e)), [2 * t.atan().sin() for t in found]
