@@ -1,4 +1,4 @@
-"""Sinks of a trained encoder beside the score that a silent head needs (claims sinks.*).
+"""Sinks of a trained encoder beside the log-odds that a silent head needs (sinks.necessary).
 
 A head's sink is the key with the largest mean weight. The direction u is that of the point nearest
 to 0 in the convex hull of the other values, so all of these reach a = |point| along u.
@@ -202,7 +202,7 @@ EXPERIMENT = Experiment(
     judge=judge,
     twins=(
         ("in all six layers", partial(judge, layers=(1, 2, 3, 4, 5, 6))),
-        ("within a third of a nat of the needed score", partial(judge, excess=1 / 3)),
+        ("within a third of a nat of the needed log-odds", partial(judge, excess=1 / 3)),
         ("values a fiftieth of the others'", partial(judge, length=0.02)),
         ("an output of a twentieth of a", partial(judge, quiet=0.05)),
     ),

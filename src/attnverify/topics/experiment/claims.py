@@ -145,7 +145,7 @@ is 1, so that the theorem promises no collapse.
     ),
     Claim(
         id="experiment.silent-heads",
-        title="Sinks of a trained encoder have little more than the score they need",
+        title="Sinks of a trained encoder have little more than the log-odds they need",
         kind="experiment",
         statement=r"""
 Measured in every head of a trained encoder, on five passages of English: its sink (the key with the

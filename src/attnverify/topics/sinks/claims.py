@@ -182,9 +182,11 @@ $$
 \operatorname{diam}(\operatorname{LN}_\varepsilon(X)) \le 2 \sqrt d \sin \theta ,
 $$
 
-attained at $\varepsilon = 0$. For RMS norm all this holds, too, with $f = \sqrt d\, e_k$,
-$d \ge 2$, $m = x_k > 0$, $\tan \theta = \frac1m \sqrt{q + d \varepsilon}$ and $d q / N^2$ as the
-last term, where $q = \sum_{j \ne k} x_j^2$ and $N^2 = m^2 + q + d \varepsilon$.
+attained at $\varepsilon = 0$. For RMS norm both displays hold with the same equalities, if $w$ are
+the other coordinates, $f = \sqrt d\, e_k$, $d \ge 2$, $m = x_k > 0$,
+$N^2 = m^2 + \lVert w \rVert_2^2 + d \varepsilon$,
+$\tan \theta = \frac1m \sqrt{\lVert w \rVert_2^2 + d \varepsilon}$, and $d \lVert w \rVert_2^2 / N^2$
+stands for the term with $\tau^2$.
 """,
         sources=(Source("sun2024", "the abstract", related=True),),
         here="statement and proof",

@@ -78,7 +78,7 @@ def mean(x):
     return ops.sum(x, -1) / ops.constant(x.shape[-1], x)
 
 
-def distances(norm: Callable, X, e):
+def distances(X, e, norm: Callable):
     """Distance of each normalized token from that of the first axis, (..., tokens).
 
     X (..., tokens, width), e (..., 1) for the norm of X, whose epsilon it is.
@@ -110,5 +110,5 @@ def angles(less: int = 0) -> Iterator[Pair]:
             exact.append((4 * (1 - cosine) ** 2 + 4 * spread / square).sqrt())
         yield name, tangent(X, e), found
         yield "chord", sinks.chord(tangent(X, e)), [2 * (t.atan() / 2).sin() for t in found]
-        yield f"distance, {name}", distances(norm, X, e), exact
+        yield f"distance, {name}", distances(X, e, norm), exact
         yield "double", sinks.double_chord(tangent(X, e)), [2 * t.atan().sin() for t in found]

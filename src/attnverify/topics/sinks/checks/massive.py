@@ -30,10 +30,6 @@ def _normalized(X, e, norm: Callable):
     return norm(X, ops.full((X.shape[-1],), 1, X), e[..., None])
 
 
-def _distance(X, e, norm: Callable):
-    return definitions.distances(norm, X, e)
-
-
 def _chord_bound(X, e, tangent: Callable, size: Callable = sinks.chord):
     return ops.root(X.shape[-1], X) * size(tangent(X, e))
 
@@ -48,12 +44,6 @@ def _spread(X, e, norm: Callable):
 
 def _spread_bound(X, e, tangent: Callable, size: Callable = sinks.double_chord):
     return ops.root(X.shape[-1], X) * size(ops.amax(tangent(X, e), -1))
-
-
-def _uncentered(X, e):
-    """The tangent for layer norm with the coordinate itself in the place of m."""
-    first = X[..., 0]
-    return sinks.tangent_layer(X, e) * (first - definitions.mean(X[..., 1:])) / first
 
 
 def _about_norm(norm: Callable, tangent: Callable, build: Callable, width: int) -> dict[str, Check]:
@@ -72,11 +62,11 @@ def _about_norm(norm: Callable, tangent: Callable, build: Callable, width: int) 
         ).times(0.9999)
 
     without = lambda X, e: tangent(X, 0 * e)  # noqa: E731
-    distance = form(_distance, _chord_bound, 4.0, 1)
+    distance = form(definitions.distances, _chord_bound, 4.0, 1)
     pairs = form(_spread, _spread_bound, 4.0, 2)
     return {
         "distance": distance.but("without epsilon", right=partial(_chord_bound, tangent=without)),
-        "linear": form(_distance, partial(_chord_bound, size=_itself), 1024.0, 1),
+        "linear": form(definitions.distances, partial(_chord_bound, size=_itself), 1024.0, 1),
         "pairs": pairs.but(
             "the chord of one angle",
             right=partial(_spread_bound, tangent=tangent, size=sinks.chord),
