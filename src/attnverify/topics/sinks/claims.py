@@ -185,8 +185,8 @@ $$
 attained at $\varepsilon = 0$. For RMS norm both displays hold with the same equalities, if $w$ are
 the other coordinates, $f = \sqrt d\, e_k$, $d \ge 2$, $m = x_k > 0$,
 $N^2 = m^2 + \lVert w \rVert_2^2 + d \varepsilon$,
-$\tan \theta = \frac1m \sqrt{\lVert w \rVert_2^2 + d \varepsilon}$, and $d \lVert w \rVert_2^2 / N^2$
-stands for the term with $\tau^2$.
+$\tan \theta = \frac1m \sqrt{\lVert w \rVert_2^2 + d \varepsilon}$, and
+$d \lVert w \rVert_2^2 / N^2$ stands for the term with $\tau^2$.
 """,
         sources=(Source("sun2024", "the abstract", related=True),),
         here="statement and proof",
