@@ -127,6 +127,7 @@ for halved in (1.0, 0.5, 0.25):
 SLOPED = [1.0]  # the same under weights that halve with each step back, where token 2 is (2/3)^k
 for step in range(10):
     SLOPED.append((2 * (2 / 3) ** step + 4 * SLOPED[-1]) / 7)
+PAIR = -0.6 * log(0.6) - 0.4 * log(0.4)
 CIRCLE = orbit(lambda r: r * tanh(r * r) / tanh(1), 0.9, 5)
 TURNED = orbit(lambda d: d * tanh((0.5 + d * cos(pi / 6) / 2) ** 2), 1.0, 4)
 A2 = 2 / (1 - exp(-2))
@@ -342,6 +343,21 @@ NUMBERS = {
         ],
     ),
     "initialization": ("0.6", [(0.5 + 1) / (1 + 0.5 + 1)]),
+    "sinks-gates": (
+        "0.6 1.5 7.313 9.105 0.1 -2.197",
+        [
+            1.8 / 3,
+            0.6 / 0.4,
+            log(1000) + log(1.5),
+            log(1000) + log(9),
+            0.2 / 2,
+            log(0.1 / 0.9),
+        ],
+    ),
+    "parallel-contexts": (
+        "4.605 6.685 2.079 0.673 3.436",
+        [log(100), log(800), log(8), PAIR, PAIR + 0.6 * log(100)],
+    ),
     "architectures": ("0.095", [sqrt(2 / 220)]),
     "circle": ("0.791 0.577 0.243 0.000009", [CIRCLE[1], CIRCLE[2], CIRCLE[3], CIRCLE[5]]),
     "decoder-positions": (

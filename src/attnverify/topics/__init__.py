@@ -45,6 +45,7 @@ PREFIXES = (
     "entropy",
     "modern",
     "training",
+    "sinks",
     "experiment",
 )
 
