@@ -45,6 +45,8 @@ PREFIXES = (
     "entropy",
     "modern",
     "training",
+    "masks",
+    "smoothing",
     "experiment",
 )
 
