@@ -120,7 +120,7 @@ def _graph(keep: Callable, judged: Callable | None = None) -> Graph:
 
 TWO, THREE, LINE, TREE = (_graph(keep) for keep in (window(2), window(3), line, tree))
 WINDOW = (
-    TWO.check(TWO.missed, ((3, 2), (4, 3), (6, 5)), (3, 2, 0.5), (4, 3, 0.25), (6, 5, 0.5))
+    TWO.check(TWO.missed, ((3, 2), (4, 3), (6, 5), (3, 4)), (3, 2, 0.5), (4, 3, 0.25), (6, 5, 0.5))
     .but("exponent r - 1", right=partial(TWO.missed, less=1))
     .but(
         "two parts without a center",
@@ -133,13 +133,7 @@ ROOTED = TREE.check(TREE.missed, ((3, 1), (7, 2)), (7, 2, 0.5), (7, 2, 0.25))
 ONE_WAY = TWO.check(
     TWO.unreached, ((3, 2), (3, 5), (5, 7)), (3, 4, 0.5), (4, 9, 0.25), (5, 3, 0.5)
 ).but("rate (1 - epsilon)^L whatever r is", right=lambda Z, e: (1 - e[..., 0]) ** Z.shape[-3])
-WIDER = Inequality(
-    left=THREE.left,
-    right=THREE.unreached,
-    sizes=({"Z": (5, 4, 4), "e": (1,)}, {"Z": (12, 5, 5), "e": (1,)}),
-    build=THREE.build,
-    hypotheses=THREE.allowed,
-).but(
+WIDER = THREE.check(THREE.unreached, ((4, 5), (5, 12)), (5, 2, 2.0**-12)).but(
     "tokens that see some farther from the center",
     left=LINE.left,
     extremal=(lambda: outward(12, 0.125),),

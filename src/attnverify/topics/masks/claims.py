@@ -81,8 +81,8 @@ u^{(l+1)}_i = u^{(l)}_i -
 $$
 
   It is 1 while $L(w - 1) \le n - 2$, and at least $(1 - \epsilon)^L$ for every $w$.
-- *A ring* of $n \ge 3$ tokens that see $b$ neighbors on either side, $2b + 1 \le n$: with the weight
-  $\epsilon$ on each neighbor and the rest on itself, a layer multiplies all
+- *A ring* of $n \ge 3$ tokens that see $b$ neighbors on either side, $2b + 1 \le n$: with the
+  weight $\epsilon$ on each neighbor and the rest on itself, a layer multiplies all
   $x_i = \cos(2\pi i/n)\, y + \sin(2\pi i/n)\, z$ by
 
 $$

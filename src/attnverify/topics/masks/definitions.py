@@ -17,11 +17,7 @@ def graphs(more: int = 0) -> Iterator[Pair]:
     e = arb(3) / 16
     for radius, layers in ((1, 3), (2, 5), (4, 3)):
         tosses = product((0, 1), repeat=layers + more)
-        chances = [
-            _chance(toss, e)
-            for toss in tosses
-            if sum(toss) < radius
-        ]
+        chances = [_chance(toss, e) for toss in tosses if sum(toss) < radius]
         yield "few heads", mask_graphs.unreached(e, radius, layers), total(chances)
     (Z,) = drawn(5, (2, 3, 3))
     keep = np.array([[1, 0, 1], [1, 1, 1], [0, 1, 1]], dtype=bool)
@@ -52,14 +48,10 @@ def _weight(Z: np.ndarray, e: arb, keep: np.ndarray, i: int, j: int) -> arb:
 def walks(more: int = 0) -> Iterator[Pair]:
     """Chance that a walk under a window has not reached token 1, over all walks; the ring."""
     e, n, w, layers = arb(1) / 8, 4, 3, 3
-    missed = [
-        _walk(steps, e, w) for steps in product(range(1, n), repeat=layers + more) if steps
-    ]
+    missed = [_walk(steps, e, w) for steps in product(range(1, n), repeat=layers + more) if steps]
     yield "window", mask_graphs.window_unreached(e, n, w, layers), total(missed)
     P = mask_graphs.ring(np.array([[e]], dtype=object), 5, 1, np.array([e], dtype=object))
-    near = table(
-        lambda i, j: {0: 1 - 2 * e, 1: e, 4: e}.get(abs(i - j), arb(0)), 5, 5
-    )
+    near = table(lambda i, j: {0: 1 - 2 * e, 1: e, 4: e}.get(abs(i - j), arb(0)), 5, 5)
     yield "ring", P, near
 
 

@@ -294,12 +294,22 @@ def _rates(Z, W):
     return norms.contraction(ops.softmax(Z)) * spectral_norm(W)
 
 
-def _network_kept(X, Z, W, a, power: int = 1):
+def _shares(first, a):
+    """Weights of the input and of the layers."""
+    return ops.softmax(ops.join([first, a], -1))
+
+
+def _network_fused(X, Z, W, first, a):
+    return norms.diameter(smoothing.fused(_outputs(X, Z, W), _shares(first, a)))
+
+
+def _network_kept(X, Z, W, first, a, more: int = 0):
     """(alpha_0 - sum alpha_l v^l) diam(X), with v the largest rate of a layer."""
-    v, shares = ops.amax(_rates(Z, W), -1), ops.softmax(a)
-    size, kept = norms.diameter(X), shares[..., 0] * norms.diameter(X)
+    v, shares = ops.amax(_rates(Z, W), -1), _shares(first, a)
+    kept = shares[..., 0] * norms.diameter(X)
+    size = norms.diameter(X) * (v if more else 1)
     for layer in range(1, shares.shape[-1]):
-        size = size * v if layer <= power or power == 1 else size * v * v
+        size = size * v
         kept = kept - shares[..., layer] * size
     return kept
 
@@ -310,21 +320,22 @@ def alternating(layers: int, value: float) -> Instance:
     Z = torch.eye(2, dtype=torch.float64).repeat(layers, 1, 1)
     W = torch.full((layers, 1, 1), value, dtype=torch.float64)
     W[0] = -value
-    return {"X": X, "Z": Z, "W": W, "a": torch.zeros(layers + 1, dtype=torch.float64)}
+    zeros = torch.zeros(layers, dtype=torch.float64)
+    return {"X": X, "Z": Z, "W": W, "first": zeros[:1], "a": zeros}
 
 
 FUSED_NETWORK = (
     Inequality(
         left=_network_kept,
-        right=lambda X, Z, W, a: norms.diameter(smoothing.fused(_outputs(X, Z, W), ops.softmax(a))),
+        right=_network_fused,
         sizes=tuple(
-            {"X": (n, d), "Z": (L, n, n), "W": (L, d, d), "a": (L + 1,)}
+            {"X": (n, d), "Z": (L, n, n), "W": (L, d, d), "first": (1,), "a": (L,)}
             for n, d, L in ((2, 3, 2), (4, 2, 3), (3, 1, 1))
         ),
         extremal=(partial(alternating, 2, 1.0), partial(alternating, 4, 0.5)),
     )
     .times(0.9999)
-    .but("v^(2l - 1) in place of v^l", left=partial(_network_kept, power=2))
+    .but("v^(l + 1) in place of v^l", left=partial(_network_kept, more=1))
 )
 
 

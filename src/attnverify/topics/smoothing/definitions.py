@@ -12,7 +12,7 @@ from attnverify.mathematics import smoothing
 
 
 def sizes(less: int = 0) -> Iterator[Pair]:
-    """Distance over pairs of tokens, s(P) of a matrix of rank one, a layer, a scale and a fusion."""
+    """Distance over pairs of tokens, s(P) of a matrix of rank one, a layer, a scale, a fusion."""
     X, P, W, u = drawn(7, (4, 3), (2, 4, 4), (2, 3, 3), (4,))
     pairs = total((X[i, k] - X[j, k]) ** 2 for i in range(4) for j in range(i) for k in range(3))
     yield "distance", smoothing.distance(X), (pairs / (4 - less)).sqrt()
@@ -20,21 +20,11 @@ def sizes(less: int = 0) -> Iterator[Pair]:
     spread = lambda a: total((b - total(a) / 4) ** 2 for b in a)  # noqa: E731
     whole = (spread(u) * spread(v)).sqrt()
     yield "mixing", smoothing.mixing(u[:, None] * v[None, :]), whole
-    yield (
-        "layer",
-        smoothing.layer(X, P, W),
-        table(
-            lambda i, k: X[i, k]
-            + total(
-                P[h, i, j] * X[j, m] * W[h, m, k]
-                for h in range(2)
-                for j in range(4)
-                for m in range(3)
-            ),
-            4,
-            3,
-        ),
+    heads, keys, width = range(2), range(4), range(3)
+    added = lambda i, k: total(  # noqa: E731
+        P[h, i, j] * X[j, m] * W[h, m, k] for h in heads for j in keys for m in width
     )
+    yield "layer", smoothing.layer(X, P, W), table(lambda i, k: X[i, k] + added(i, k), 4, 3)
     squares = [total(a * a for a in x) / 3 for x in X]
     yield "scale", smoothing.scale(X), (-largest(-square for square in squares)).sqrt()
     a = u[:2]
