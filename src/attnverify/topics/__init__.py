@@ -47,6 +47,7 @@ PREFIXES = (
     "training",
     "masks",
     "smoothing",
+    "doubly",
     "experiment",
 )
 
