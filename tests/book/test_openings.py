@@ -129,6 +129,8 @@ for step in range(10):
     SLOPED.append((2 * (2 / 3) ** step + 4 * SLOPED[-1]) / 7)
 CIRCLE = orbit(lambda r: r * tanh(r * r) / tanh(1), 0.9, 5)
 TURNED = orbit(lambda d: d * tanh((0.5 + d * cos(pi / 6) / 2) ** 2), 1.0, 4)
+OWN = (weights(4, 2)[0], weights(2, 1)[0])  # two tokens 2 and 1: softmax over the keys
+TWICE = (OWN[0] / sum(OWN), (1 - OWN[0]) / (2 - sum(OWN)))  # and over the queries first
 A2 = 2 / (1 - exp(-2))
 GATE_AT = 3.24364  # a tanh(a/2) = 3
 GATE = 1 / (1 + exp(-GATE_AT))
@@ -405,6 +407,22 @@ NUMBERS = {
             0.9375**6,
             0.75**12 + 12 * 0.25 * 0.75**11,
             weights(0, 1)[0],
+        ],
+    ),
+    "doubly-normalized": (
+        "0.881 0.731 0.388 0.546 0.307 1.147 0.853 0.824 0.150 0.239 0.245",
+        [
+            OWN[0],
+            OWN[1],
+            2 - sum(OWN),
+            TWICE[0],
+            TWICE[1],
+            2 - sum(TWICE),
+            sum(TWICE),
+            (1 + 1 / cosh(1)) / 2,
+            OWN[0] - OWN[1],
+            TWICE[0] - TWICE[1],
+            tanh(1 / 4),
         ],
     ),
     "trained-models": (
