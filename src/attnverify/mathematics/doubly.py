@@ -11,7 +11,7 @@ formulas serve the claims doubly.* and work in any arithmetic of :mod:`attnverif
 >>> doubly.totals(torch.softmax(S, -1)).round(decimals=3).tolist()
 [1.612, 0.388]
 >>> doubly.totals(doubly.attention(S)).round(decimals=3).tolist()
-[0.853, 1.147]
+[0.854, 1.146]
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from flint import arb
 
+from attnverify.arithmetic import ops
 from attnverify.checking.definition_agreement import Pair, drawn, largest, table, total
 from attnverify.mathematics import doubly
 
@@ -15,14 +16,15 @@ def weights(first: int = 0) -> Iterator[Pair]:
     """Both normalizations of a table of scores, totals, the least total, and a layer."""
     (S,) = (s / 8 for s in drawn(11, (3, 4)))
     m, n = S.shape
-    columns = [total(S[i, j].exp() for i in range(m)) for j in range(n)]
-    rows = [total(S[i, j].exp() for j in range(n)) for i in range(m)]
+    E = ops.exp(S)
+    columns = [total(E[i, j] for i in range(m)) for j in range(n)]
+    rows = [total(E[i, j] for j in range(n)) for i in range(m)]
     once = [rows, columns] if first else [columns, rows]
-    Q = table(lambda i, j: S[i, j].exp() / once[0][i if first else j], m, n)
+    Q = table(lambda i, j: E[i, j] / once[0][i if first else j], m, n)
     yield "queries", doubly.over_queries(S), Q
     P = table(lambda i, j: Q[i, j] / total(Q[i]), m, n)
     yield "attention", doubly.attention(S), P
-    A = table(lambda i, j: S[i, j].exp() / once[1][i], m, n)
+    A = table(lambda i, j: E[i, j] / once[1][i], m, n)
     keys = table(lambda i, j: A[i, j] / total(A[:, j]), m, n)
     yield "keys first", doubly.keys_first(S), keys
     yield "totals", doubly.totals(S), [total(S[:, j]) for j in range(n)]
