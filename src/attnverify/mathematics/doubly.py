@@ -60,10 +60,13 @@ def total_bound(D, queries: int, keys: int):
     return queries * (1 - ops.square(ops.tanh(D / ops.constant(4, D)))) / keys
 
 
-def layer(X, W_QK, W, key_width: int):
-    """Layer sum_h P_h X W_h with doubly normalized heads; W_QK, W (..., heads, width, width)."""
+def layer(X, W_QK, W, key_width: int, added=0):
+    """Layer sum_h P_h X W_h with doubly normalized heads; W_QK, W (..., heads, width, width).
+
+    added: what biases add to the scores, a number of each query and one of each key.
+    """
     Y = X[..., None, :, :]
-    return ops.sum(attention(collapse.scores(Y, W_QK, key_width)) @ Y @ W, -3)
+    return ops.sum(attention(collapse.scores(Y, W_QK, key_width) + added) @ Y @ W, -3)
 
 
 # -------------------------------------------------------------------------------------- two tokens

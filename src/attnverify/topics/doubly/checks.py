@@ -206,11 +206,11 @@ RECEIVED = Inequality(
 # --------------------------------------------------------------------------------------- collapse
 
 
-def _after(X, W_QK, W):
-    return norms.diameter(doubly.layer(X, W_QK, W, KEY_WIDTH))
+def _after(X, W_QK, W, a, b):
+    return norms.diameter(doubly.layer(X, W_QK, W, KEY_WIDTH, a[..., None] + b[..., None, :]))
 
 
-def _sharp(X, W_QK, W, share: float = 1.0):
+def _sharp(X, W_QK, W, a, b, share: float = 1.0):
     delta = norms.diameter(X)
     rates = collapse.rate(W_QK, KEY_WIDTH) * ops.square(delta)[..., None]
     parts = spectral_norm(W) * ops.tanh(ops.constant(share, X) * rates)
@@ -218,10 +218,12 @@ def _sharp(X, W_QK, W, share: float = 1.0):
 
 
 def extremal_layer(size: float, heads: int) -> Instance:
-    """Two tokens along the singular vectors of all maps."""
+    """Two tokens along the singular vectors of all maps, and biases of keys."""
     W = along_first_axis(2, 1, heads, 1.0)[0]
     number = torch.arange(1, heads + 1, dtype=torch.float64)[:, None, None]
-    return {"X": two_tokens(2, size), "W_QK": W * number, "W": W / number}
+    none = torch.zeros(heads, 2, dtype=torch.float64)
+    maps = {"W_QK": W * number, "W": W / number}
+    return {"X": two_tokens(2, size), **maps, "a": none, "b": none + number[..., 0]}
 
 
 LAYER = (
@@ -229,8 +231,8 @@ LAYER = (
         left=_after,
         right=_sharp,
         sizes=tuple(
-            {"X": (n, d), "W_QK": (H, d, d), "W": (H, d, d)}
-            for n, d, H in ((2, 1, 1), (4, 3, 2), (3, 2, 1))
+            {"X": (n, d), "W_QK": (H, d, d), "W": (H, d, d), "a": (H, n), "b": (H, n)}
+            for n, d, H in ((2, 2, 1), (4, 3, 2), (3, 5, 1))
         ),
         extremal=(partial(extremal_layer, 1.0, 1), partial(extremal_layer, 2.0, 2)),
     )
