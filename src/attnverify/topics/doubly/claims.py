@@ -4,6 +4,7 @@ from attnverify.verification.claim import Claim, Source
 
 DING = Source("ding2020", "doubly normalized attention, a lower bound on totals", related=True)
 SANDER = Source("sander2022", "doubly stochastic attention by Sinkhorn's algorithm", related=True)
+LAPENNA = Source("lapenna2026", "rank decay of doubly stochastic attention", related=True)
 
 CLAIMS = [
     Claim(
@@ -104,7 +105,7 @@ $\sigma_2 = \tau(S) = \tanh(|\kappa|/4)$ with $\kappa$ of {claim}`doubly.collaps
 $\alpha$ and $\beta$ are. For scores $x_i W_{QK} x_j^\top / \sqrt{d_{qk}}$ with any biases,
 $\Delta \le \lVert W_{QK} \rVert_2 \operatorname{diam}(X)^2/\sqrt{d_{qk}}$.
 """,
-        sources=(SANDER,),
+        sources=(SANDER, LAPENNA),
         here="statement and proof",
         uses=("softmax.total-variation", "norms.diameter", "doubly.collapse"),
         notebook="doubly-normalized",
