@@ -2,7 +2,7 @@
 
 from attnverify.verification.claim import Claim, Source
 
-DING = Source("ding2020", "doubly normalized attention, a guarantee against explaining away", related=True)
+DING = Source("ding2020", "doubly normalized attention, guarantees for tokens", related=True)
 SANDER = Source("sander2022", "doubly stochastic attention by Sinkhorn's algorithm", related=True)
 LAPENNA = Source("lapenna2026", "rank decay of doubly stochastic attention", related=True)
 
