@@ -26,7 +26,7 @@ import numpy as np
 from attnverify.arithmetic import ops
 from attnverify.mathematics import layernorm, norms
 from attnverify.mathematics.mask_bounds import tilted
-from attnverify.support.errors import require
+from attnverify.support.errors import InputError, require
 
 
 def center(keep: Any) -> tuple[int, int]:
@@ -42,8 +42,7 @@ def center(keep: Any) -> tuple[int, int]:
         if reached.all(0).any():
             return int(reached.all(0).argmax()), radius
         reached = reached @ steps
-    require(False, "keep", "no token that every token reaches", "a mask with a center")
-    raise AssertionError
+    raise InputError("keep: got no token that every token reaches, expected a mask with a center")
 
 
 def weights(Z, least, keep):
