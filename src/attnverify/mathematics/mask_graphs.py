@@ -45,6 +45,20 @@ def center(keep: Any) -> tuple[int, int]:
     raise InputError("keep: got no token that every token reaches, expected a mask with a center")
 
 
+def pair_radius(keep: Any) -> int:
+    """Least number s >= 1 so that any two tokens reach a common one by at most s steps each.
+
+    It is at most the radius, if that is not 0. Raises InputError as ``center`` does.
+    """
+    most = max(1, center(keep)[1])
+    steps = reached = np.asarray(keep).astype(bool)
+    for size in range(1, most):
+        if (reached @ reached.T).all():
+            return size
+        reached = reached @ steps
+    return most
+
+
 def weights(Z, least, keep):
     """Attention whose allowed weights are more than ``least``; Z (..., n, n) are any scores.
 
@@ -64,7 +78,7 @@ def product(P):
 
 
 def missed(least, radius: int):
-    """Bound 1 - epsilon^r on the contraction coefficient of r layers."""
+    """Bound 1 - epsilon^s on the contraction coefficient of s layers, s the pair radius."""
     return 1 - math.prod([least] * radius)
 
 

@@ -81,13 +81,13 @@ def _one_query(D, queries: int, keys: int):
     return doubly.share(ops.exp(D / 2), 1, queries) / keys
 
 
-def least(tokens: int, high: int, E: float) -> Instance:
+def least(queries: int, keys: int, high: int, E: float) -> Instance:
     """Scores at the least total of the first key, with the root weight E at ``high`` queries."""
-    root = torch.ones(tokens, dtype=torch.float64)
+    root = torch.ones(queries, dtype=torch.float64)
     root[:high] = E
     first = root.square() / root.square().sum()
-    rows = tokens * root / root.sum()
-    others = ((rows - first) / (tokens - 1))[:, None].repeat(1, tokens - 1)
+    rows = keys * root / root.sum()
+    others = ((rows - first) / (keys - 1))[:, None].repeat(1, keys - 1)
     return {"S": torch.log(torch.cat([first[:, None], others], -1))}
 
 
@@ -96,7 +96,12 @@ BOUNDED = (
         left=_bounded,
         right=lambda S: _least(doubly.attention(S)),
         sizes=SCORES,
-        extremal=(partial(least, 2, 1, 4.0), partial(least, 3, 1, 2.0), partial(least, 4, 2, 1.25)),
+        extremal=(
+            partial(least, 2, 2, 1, 4.0),
+            partial(least, 4, 4, 2, 1.25),
+            partial(least, 5, 3, 2, 2.0),
+            partial(least, 3, 5, 1, 2.0),
+        ),
     )
     .times(0.9999)
     .but("k = 1 whatever m is", left=partial(_bounded, bound=_one_query))

@@ -41,6 +41,12 @@ def tree(n: int) -> np.ndarray:
     return keep
 
 
+def circle(n: int) -> np.ndarray:
+    """Mask in which a token sees itself and its neighbors on either side of a ring."""
+    far = abs(np.subtract.outer(np.arange(n), np.arange(n)))
+    return np.minimum(far, n - far) <= 1
+
+
 def halves(n: int) -> np.ndarray:
     """Mask of two parts that do not see one another: no center."""
     part = np.arange(n) < n // 2
@@ -55,13 +61,9 @@ def _mask(keep: Callable, Z: Any) -> Any:
 
 @dataclass(frozen=True)
 class Graph:
-    """Contraction of layers whose allowed weights are at least epsilon.
-
-    keep: the mask; judged: the mask whose radius the bounds take.
-    """
+    """Contraction of layers whose allowed weights are at least epsilon, under the mask keep."""
 
     keep: Callable
-    judged: Callable
 
     def attention(self, Z, e):
         """Attention matrices (..., layers, n, n)."""
@@ -71,11 +73,11 @@ class Graph:
         return norms.contraction(mask_graphs.product(self.attention(Z, e)))
 
     def missed(self, Z, e, less: int = 0):
-        radius = mask_graphs.center(self.judged(Z.shape[-1]))[1]
+        radius = mask_graphs.pair_radius(self.keep(Z.shape[-1]))
         return mask_graphs.missed(e[..., 0], radius - less)
 
     def unreached(self, Z, e):
-        radius = mask_graphs.center(self.judged(Z.shape[-1]))[1]
+        radius = mask_graphs.center(self.keep(Z.shape[-1]))[1]
         return mask_graphs.unreached(e[..., 0], radius, Z.shape[-3])
 
     def build(self, Z, e):
@@ -114,21 +116,22 @@ def outward(layers: int, least: float) -> Instance:
     return {"Z": Z.repeat(layers, 1, 1), "e": torch.tensor([least], dtype=torch.float64)}
 
 
-def _graph(keep: Callable, judged: Callable | None = None) -> Graph:
-    return Graph(keep, judged or keep)
-
-
-TWO, THREE, LINE, TREE = (_graph(keep) for keep in (window(2), window(3), line, tree))
+TWO, THREE, LINE, TREE, CIRCLE = map(Graph, (window(2), window(3), line, tree, circle))
 WINDOW = (
     TWO.check(TWO.missed, ((3, 2), (4, 3), (6, 5), (3, 4)), (3, 2, 0.5), (4, 3, 0.25), (6, 5, 0.5))
     .but("exponent r - 1", right=partial(TWO.missed, less=1))
     .but(
         "two parts without a center",
-        left=_graph(halves).left,
+        left=Graph(halves).left,
         build=lambda Z, e: {"Z": Z, "e": torch.sigmoid(e) / 4},
     )
 )
 BOTH_WAYS = LINE.check(LINE.missed, ((3, 1), (5, 2), (7, 3)), (5, 2, 0.25))
+AROUND = CIRCLE.check(CIRCLE.missed, ((5, 1), (8, 2)), (5, 1, 0.25), (5, 1, 0.125)).but(
+    "exponent s - 1",
+    right=partial(CIRCLE.missed, less=1),
+    extremal=(partial(stubborn, 8, 2, 0.25),),
+)
 ROOTED = TREE.check(TREE.missed, ((3, 1), (7, 2)), (7, 2, 0.5), (7, 2, 0.25))
 ONE_WAY = TWO.check(
     TWO.unreached, ((3, 2), (3, 5), (5, 7)), (3, 4, 0.5), (4, 9, 0.25), (5, 3, 0.5)
@@ -290,10 +293,10 @@ def everybody(n: int) -> np.ndarray:
     return np.ones((n, n), dtype=bool)
 
 
-ALL = _graph(everybody)
+ALL = Graph(everybody)
 FULL = ALL.check(
     lambda Z, e: 1 - Z.shape[-1] * e[..., 0], ((2, 1), (4, 1)), (3, 1, 0.25), (2, 1, 0.25)
-).but("one center only", right=lambda Z, e: 1 - 2 * Z.shape[-1] * e[..., 0])
+).but("2 n in place of n", right=lambda Z, e: 1 - 2 * Z.shape[-1] * e[..., 0])
 
 
 def _window_bound(Z, e, size: int = 3):
@@ -381,6 +384,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "window of two": WINDOW,
         "line": BOTH_WAYS,
         "tree": ROOTED,
+        "ring": AROUND,
         "one way": ONE_WAY,
         "window of three": WIDER,
         "value maps": VALUES,

@@ -11,18 +11,20 @@ CLAIMS = [
         kind="theorem",
         statement=r"""
 Let a mask let token $i$ see the tokens of a set $N(i)$ that contains $i$. Let $c$ be a *center of
-radius* $r \ge 1$: every token reaches $c$ by at most $r$ steps $i \to j$ with $j \in N(i)$. Let
-$P_1, \dots, P_L$ be row-stochastic with $(P_l)_{ij} \ge \epsilon > 0$ for $j \in N(i)$, and $\tau$
-the contraction coefficient.
+radius* $r \ge 1$: every token reaches $c$ by at most $r$ steps $i \to j$ with $j \in N(i)$. Let the
+*pair radius* $s \ge 1$ be such that any two tokens reach a common one by at most $s$ steps each;
+$s = r$ will do. Let $P_1, \dots, P_L$ be row-stochastic with $(P_l)_{ij} \ge \epsilon > 0$ for
+$j \in N(i)$, and $\tau$ the contraction coefficient.
 
-- *Any mask.* $\tau(P_r \cdots P_1) \le 1 - \epsilon^r$. A network of $L$ layers
+- *Any mask.* $\tau(P_s \cdots P_1) \le 1 - \epsilon^s$. A network of $L$ layers
   $X \mapsto \sum_h P_{l,h} X W_{l,h}$ whose attention matrices all have these properties satisfies
 
 $$
-\operatorname{diam}(\mathrm{SAN}(X)) \le (1 - \epsilon^r)^{\lfloor L/r \rfloor}
+\operatorname{diam}(\mathrm{SAN}(X)) \le (1 - \epsilon^s)^{\lfloor L/s \rfloor}
 \prod_{l=1}^{L} \sum_h \lVert W_{l,h} \rVert_2\; \operatorname{diam}(X) .
 $$
 
+  Without a center no $s$ exists, and $\tau = 1$ for every number of layers.
 - *One way.* If no token sees a token that is more steps away from $c$ than itself, then for all $L$
 
 $$
@@ -31,7 +33,7 @@ $$
 
 - *Sharp.* For every $r$ and $\epsilon \le \frac12$ a causal window of two tokens, with the weight
   $\epsilon$ on the token before and $n = r + 1$, gives equality in both bounds of $\tau$, in the
-  second for every $L$.
+  second for every $L$. A ring of five tokens has $r = 2$, $s = 1$ and equality in the first.
 """,
         sources=(WU,),
         here="statement and proof",
@@ -65,10 +67,10 @@ every mask with a center the diameter tends to 0, from every input.
     ),
     Claim(
         id="masks.local-slows",
-        title="Local masks need more layers: three exact rates",
+        title="Local masks need more layers: two largest rates, and one of a ring",
         kind="theorem",
         statement=r"""
-Let every allowed weight be at least $\epsilon > 0$.
+Let every allowed weight be at least $\epsilon > 0$, and $n \ge 2$.
 
 - *All keys.* Without a mask $\tau(P) \le 1 - n\epsilon$, with equality for
   $P = \epsilon \mathbf 1 \mathbf 1^\top + (1 - n\epsilon) I$.
@@ -89,6 +91,8 @@ $$
 \mu = 1 - 2 \epsilon \sum_{k=1}^{b} \Bigl( 1 - \cos \frac{2\pi k}n \Bigr)
 \ge 1 - \frac{2\pi^2 \epsilon}{3 n^2}\, b (b + 1) (2b + 1) .
 $$
+
+  Other weights on the ring, all at least $\epsilon$, may be slower still.
 """,
         sources=(WU,),
         here="statement and proof",

@@ -24,14 +24,25 @@ from attnverify.topics.smoothing import definitions as definitions
 # ------------------------------------------------------------------------------------- one layer
 
 
-def _left(X, Z, W, size: Callable = smoothing.distance):
-    return size(smoothing.normalized(smoothing.layer(X, ops.softmax(Z), W)))
+def _left(X, Z, W, size: Callable = smoothing.distance, of: Callable = smoothing.layer):
+    return size(smoothing.normalized(of(X, ops.softmax(Z), W)))
 
 
-def _right(X, Z, W, size: Callable = smoothing.distance, mixing: Callable = smoothing.mixing):
+def _right(
+    X,
+    Z,
+    W,
+    size: Callable = smoothing.distance,
+    mixing: Callable = smoothing.mixing,
+    of: Callable = smoothing.layer,
+):
     P = ops.softmax(Z)
-    gain = smoothing.factor(mixing(P), W) / smoothing.scale(smoothing.layer(X, P, W))
-    return gain * size(X)
+    return smoothing.factor(mixing(P), W) / smoothing.scale(of(X, P, W)) * size(X)
+
+
+def _deviations(X, P, W):
+    """Output tokens less the means of their features, as layer normalization takes them."""
+    return ops.transpose(norms.mean_centered(ops.transpose(smoothing.layer(X, P, W))))
 
 
 def mirrored(score: float, value: float) -> Instance:
@@ -39,6 +50,12 @@ def mirrored(score: float, value: float) -> Instance:
     X = torch.tensor([[2.0, 1.0], [2.0, -1.0]], dtype=torch.float64)
     eye = torch.eye(2, dtype=torch.float64)
     return {"X": X, "Z": (score * eye)[None], "W": (value * eye)[None]}
+
+
+def leveled(score: float, value: float) -> Instance:
+    """Tokens as in ``mirrored`` whose features have the mean 0."""
+    X = torch.tensor([[2.0, 2.0, -4.0], [2.0, -4.0, 2.0]], dtype=torch.float64)
+    return {**mirrored(score, value), "X": X, "W": value * torch.eye(3, dtype=torch.float64)[None]}
 
 
 def two_groups(value: float) -> Instance:
@@ -71,6 +88,12 @@ DIAMETER = Inequality(
     right=partial(_right, size=norms.diameter, mixing=norms.contraction),
     sizes=SHAPES,
     extremal=(partial(mirrored, 1.0, 1.0), partial(mirrored, 0.25, 3.0)),
+).times(0.9999)
+LAYER_NORM = Inequality(
+    left=partial(_left, size=norms.diameter, of=_deviations),
+    right=partial(_right, size=norms.diameter, mixing=norms.contraction, of=_deviations),
+    sizes=SHAPES[1:],
+    extremal=(partial(leveled, 1.0, 1.0), partial(leveled, 0.25, 3.0)),
 ).times(0.9999)
 
 
@@ -168,6 +191,28 @@ POST = (
 )
 
 
+def _post_below(X, Z, w, sign: int = -1):
+    """Bound from below on the squared diameter; negative where w tau > 1."""
+    w, tau, delta = w[..., 0], norms.contraction(ops.softmax(Z)), norms.diameter(_unit(X))
+    less = w * (2 + w) * delta / (2 * (1 + w))
+    kept = (1 + sign * w * tau) * abs(1 + sign * w * tau) - less * less
+    return ops.square(delta / (1 + w)) * kept
+
+
+BELOW = (
+    Inequality(
+        left=_post_below,
+        right=lambda X, Z, w: ops.square(norms.diameter(_attended(X, Z, w))),
+        sizes=POST.sizes,
+        build=_near,
+        hypotheses=_close,
+        extremal=(partial(opposite, 2.0**-12, 0.0, 1.0), partial(opposite, 2.0**-12, -64.0, 0.5)),
+    )
+    .times(0.9999)
+    .but("1 + w tau in place of 1 - w tau", left=partial(_post_below, sign=1))
+)
+
+
 def _tangent(X):
     """Tangent of half the angle of two tokens (c, s) and (c, -s)."""
     return X[..., 0, 1] / X[..., 0, 0]
@@ -176,12 +221,12 @@ def _tangent(X):
 def _angle_after(t, z, w):
     X = ops.stack([ops.join([1 + 0 * t, side * t], -1) for side in (1, -1)], -2)
     Z = ops.stack([ops.join([z, 0 * z], -1), ops.join([0 * z, z], -1)], -2)
-    return _tangent(X + w[..., None] * (ops.softmax(Z) @ X))
+    return abs(_tangent(X + w[..., None] * (ops.softmax(Z) @ X)))
 
 
 def _angle(t, z, w, twice: int = 2):
     share = 1 / (1 + ops.exp(-z))
-    return ((1 + w * (twice * share - 1)) / (1 + w) * t)[..., 0]
+    return abs((1 + w * (twice * share - 1)) / (1 + w) * t)[..., 0]
 
 
 def _angle_bound(t, z, w):
@@ -199,7 +244,7 @@ ANGLE = Identity(
     sizes=({"t": (1,), "z": (1,), "w": (1,)},),
     build=lambda t, z, w: {"t": t, "z": z, "w": ops.square(w)},
     arithmetic="ball",
-).but("the tangent falls by 1 + w alone", right=lambda t, z, w: (t / (1 + w))[..., 0])
+).but("the tangent falls by 1 + w alone", right=lambda t, z, w: abs(t / (1 + w))[..., 0])
 
 
 def _post_depth(X, W_QK, w, layers: int = 3):
@@ -361,10 +406,16 @@ CHECKS: dict[str, dict[str, Check]] = {
     "smoothing.contraction": {
         "distance": DISTANCE,
         "diameter": DIAMETER,
+        "layer normalization": LAYER_NORM,
         "s against tau": MIXING,
         "entry by entry": by_definition(definitions.sizes, "n - 1 tokens", less=1),
     },
-    "smoothing.post-norm": {"diameter": POST, "two tokens": ANGLE, "over depth": POST_DEPTH},
+    "smoothing.post-norm": {
+        "diameter": POST,
+        "from below": BELOW,
+        "two tokens": ANGLE,
+        "over depth": POST_DEPTH,
+    },
     "smoothing.fusion": {
         "diameter": FUSED_DIAMETER,
         "distance": FUSED_DISTANCE,

@@ -40,7 +40,7 @@ below 1.
     ),
     Claim(
         id="smoothing.post-norm",
-        title="With post-normalization and values along the stream tokens become alike",
+        title="With post-normalization and values wI tokens become alike",
         kind="theorem",
         statement=r"""
 Let the tokens have length 1, $\delta = \operatorname{diam}(X) < \sqrt2$, $w > 0$, and let a layer
@@ -52,14 +52,21 @@ $$
 \frac{1 + w\, \tau(P)}{\sqrt{(1 + w)^2 - \frac12 w (2 + w)\, \delta^2}}\; \delta .
 $$
 
-For softmax attention with $\lVert W_{QK} \rVert_2 \le q$, $\tau(P) \le T(\delta) =
+At $\tau = 0$ no smaller factor serves all $n$, whatever $\delta$ is. For softmax attention without
+a mask and with $\lVert W_{QK} \rVert_2 \le q$, $\tau(P) \le T(\delta) =
 \tanh(q \delta^2/(4 \sqrt{d_{qk}}))$. If the factor with $T(\delta)$ is below 1 at the start, it is
-so in all layers, the diameter tends to 0, and the ratio of successive diameters has no limit point
-above $1/(1 + w)$. Two tokens of angle $2\varphi < \pi$ with $P_{11} = P_{22}$ get the angle
-$2\varphi'$,
+so in all layers and the diameter tends to 0. The ratio of successive diameters then tends to
+$1/(1 + w)$, unless all tokens are equal from some layer on. For $w\, \tau(P) \le 1$,
 
 $$
-\tan \varphi' = \frac{1 + w\, (2 P_{11} - 1)}{1 + w} \tan \varphi ,
+\operatorname{diam}^2 \ge \frac{\delta^2}{(1 + w)^2} \Bigl( (1 - w\, \tau(P))^2
+- \Bigl( \frac{w (2 + w)}{2 (1 + w)}\, \delta \Bigr)^2 \Bigr) .
+$$
+
+Two tokens of angle $2\varphi < \pi$ with $P_{11} = P_{22}$ get the angle $2\varphi'$,
+
+$$
+\tan \varphi' = \frac{\lvert 1 + w\, (2 P_{11} - 1) \rvert}{1 + w} \tan \varphi ,
 $$
 
 and so reach the rate $1/(1 + w)$ with $P_{11} = \frac12$.
@@ -83,8 +90,9 @@ $$
 $$
 
 If $\lVert X_{l+1} \rVert \le v \lVert X_l \rVert$ in all layers, the right side is at least
-$\bigl( \alpha_0 - \sum_{l \ge 1} \alpha_l v^l \bigr) \lVert X_0 \rVert$. Both are attained, by two
-tokens with $W_V = -wI$ in the first layer and $wI$ in the others. With equal weights the last
+$\bigl( \alpha_0 - \sum_{l \ge 1} \alpha_l v^l \bigr) \lVert X_0 \rVert$. Both are attained
+wherever this bracket is not negative, by two tokens with $W_V = -wI$ in the first layer and $wI$ in
+the others. If it is not positive, all differences can be lost. With equal weights the last
 bracket is positive for every $L$ if $v \le \frac12$, and for large $L$ it is negative if
 $v > \frac12$.
 
