@@ -31,9 +31,9 @@ t_j \ge \frac1n \min_{1 \le k < m} \frac{(k E + m - k)^2}{k E^2 + m - k}
 \ge \frac mn \operatorname{sech}^2 \frac D4 .
 $$
 
-  The least $k$ with $(m - k)(m - k - 1) \le k (k + 1)\, e^D$ gives the minimum. For $n \ge 3$ and for
-  $m = n$ the first bound is attained, for every $D$. For $n = 2 < m$ it need not be. The second is
-  an equality if $m/(1 + E)$ is a whole number. With softmax attention, and scores of each query
+  The least $k$ with $(m - k)(m - k - 1) \le k (k + 1)\, e^D$ gives the minimum. For $n \ge 3$ and
+  for $m = n$ the first bound is attained, for every $D$. For $n = 2 < m$ it need not be. The second
+  is an equality if $m/(1 + E)$ is a whole number. With softmax attention, and scores of each query
   that differ by at most $D$ between keys, the least total is $m/(1 + (n - 1)\, e^D)$.
 - *Invariance.* Adding a number to all scores of one key does not change $P$.
 - *The other order.* Normalized over the keys first and then over the queries, every total is 1, and
