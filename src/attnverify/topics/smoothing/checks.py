@@ -59,7 +59,7 @@ def leveled(score: float, value: float) -> Instance:
 
 
 def two_groups(value: float) -> Instance:
-    """Two tokens that all others copy, in halves: s(P) is larger than 1."""
+    """Half of the tokens copy the first one, half the second: s(P) is larger than 1."""
     Z = torch.zeros(1, 4, 4, dtype=torch.float64)
     Z[0, :2, 0], Z[0, 2:, 1] = 64, 64
     X = torch.tensor([[1.0, 2.0**12], [-1.0, 2.0**12], [0.0, 2.0**12], [0.0, 2.0**12]])
