@@ -21,6 +21,14 @@ def test_a_line_has_its_center_in_the_middle_and_one_token_is_its_own():
     assert mask_graphs.center(np.ones((1, 1), dtype=bool)) == (0, 0)
 
 
+def test_two_tokens_of_a_ring_meet_sooner_than_all_reach_one():
+    for tokens, radii in ((3, (1, 1)), (5, (2, 1)), (8, (4, 2)), (12, (6, 3))):
+        far = abs(np.subtract.outer(range(tokens), range(tokens)))
+        keep = np.minimum(far, tokens - far) <= 1
+        assert (mask_graphs.center(keep)[1], mask_graphs.pair_radius(keep)) == radii
+    assert mask_graphs.pair_radius(np.ones((1, 1), dtype=bool)) == 1
+
+
 @pytest.mark.parametrize(
     ("keep", "message"),
     [
