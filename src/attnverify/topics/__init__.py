@@ -46,6 +46,9 @@ PREFIXES = (
     "modern",
     "training",
     "sinks",
+    "masks",
+    "smoothing",
+    "doubly",
     "experiment",
 )
 
