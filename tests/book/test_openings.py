@@ -127,8 +127,11 @@ for halved in (1.0, 0.5, 0.25):
 SLOPED = [1.0]  # the same under weights that halve with each step back, where token 2 is (2/3)^k
 for step in range(10):
     SLOPED.append((2 * (2 / 3) ** step + 4 * SLOPED[-1]) / 7)
+PAIR = -0.6 * log(0.6) - 0.4 * log(0.4)
 CIRCLE = orbit(lambda r: r * tanh(r * r) / tanh(1), 0.9, 5)
 TURNED = orbit(lambda d: d * tanh((0.5 + d * cos(pi / 6) / 2) ** 2), 1.0, 4)
+OWN = (weights(4, 2)[0], weights(2, 1)[0])  # two tokens 2 and 1: softmax over the keys
+TWICE = (OWN[0] / sum(OWN), (1 - OWN[0]) / (2 - sum(OWN)))  # and over the queries first
 A2 = 2 / (1 - exp(-2))
 GATE_AT = 3.24364  # a tanh(a/2) = 3
 GATE = 1 / (1 + exp(-GATE_AT))
@@ -342,6 +345,21 @@ NUMBERS = {
         ],
     ),
     "initialization": ("0.6", [(0.5 + 1) / (1 + 0.5 + 1)]),
+    "sinks-gates": (
+        "0.6 1.5 7.313 9.105 0.1 -2.197",
+        [
+            1.8 / 3,
+            0.6 / 0.4,
+            log(1000) + log(1.5),
+            log(1000) + log(9),
+            0.2 / 2,
+            log(0.1 / 0.9),
+        ],
+    ),
+    "parallel-contexts": (
+        "4.605 6.685 2.079 0.673 3.436",
+        [log(100), log(800), log(8), PAIR, PAIR + 0.6 * log(100)],
+    ),
     "architectures": ("0.095", [sqrt(2 / 220)]),
     "circle": ("0.791 0.577 0.243 0.000009", [CIRCLE[1], CIRCLE[2], CIRCLE[3], CIRCLE[5]]),
     "decoder-positions": (
@@ -396,6 +414,31 @@ NUMBERS = {
             sqrt(200),
             1 / sqrt(200),
             1 / 110,
+        ],
+    ),
+    "masks-graphs": (
+        "0.9375 0.679 0.158 0.269",
+        [
+            1 - 0.25**2,
+            0.9375**6,
+            0.75**12 + 12 * 0.25 * 0.75**11,
+            weights(0, 1)[0],
+        ],
+    ),
+    "doubly-normalized": (
+        "0.881 0.731 0.388 0.546 0.307 1.146 0.854 0.824 0.150 0.239 0.245",
+        [
+            OWN[0],
+            OWN[1],
+            2 - sum(OWN),
+            TWICE[0],
+            TWICE[1],
+            2 - sum(TWICE),
+            sum(TWICE),
+            (1 + 1 / cosh(1)) / 2,
+            OWN[0] - OWN[1],
+            TWICE[0] - TWICE[1],
+            tanh(1 / 4),
         ],
     ),
     "trained-models": (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 
+import numpy as np
 import pytest
 import torch
 
@@ -30,7 +31,7 @@ from attnverify.experiments.engine.model import (
     at_most,
     below,
 )
-from attnverify.experiments.trained_encoder import margins, spectra
+from attnverify.experiments.trained_encoder import margins, silent_heads, spectra
 from attnverify.experiments.trained_models import looked
 
 
@@ -515,3 +516,51 @@ def heads(first, second, random=True):
 )
 def test_spectra(rows, holds):
     assert spectra.judge(rows).holds is holds
+
+
+# ---------------------------------------------------------------- sinks of a trained encoder
+
+
+def sink_rows(layer=2, sink=0, length=0.15, quiet=0.5, excess=1.0, bad=0):
+    """Ten heads at one passage, at the limits of the criterion; ``bad`` of them without excess."""
+    figures = {
+        "sink": [sink],
+        "length": [length],
+        "quiet": [quiet],
+        "needed": [1.0],
+        "share": [0.3],
+    }
+    none = lambda h: None if h < bad else excess  # noqa: E731
+    return [{"layer": layer, "head": h, **figures, "excess": [none(h)]} for h in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("changed", "holds"),
+    [
+        ({}, True),
+        ({"bad": 1}, True),
+        ({"bad": 2}, False),
+        ({"sink": 1}, False),
+        ({"length": 0.1501}, False),
+        ({"quiet": 0.501}, False),
+        ({"excess": 1.01}, False),
+        ({"excess": -2e-6}, False),
+        ({"excess": -5e-7}, True),
+        ({"layer": 6}, None),
+        ({"quiet": math.nan}, None),
+    ],
+)
+def test_sinks_at_the_limits(changed, holds):
+    assert silent_heads.judge(sink_rows(**changed)).holds is holds
+
+
+def test_a_sink_and_its_direction_by_hand():
+    """Values (2, +-1) and a sink at (-1, 0): u is the first axis, a = 2, b = 1."""
+    V = np.array([[-1.0, 0.0], [2.0, 1.0], [2.0, -1.0]])
+    P = np.array([[0.6, 0.2, 0.2], [0.7, 0.3, 0.0]])
+    head = silent_heads.measured(P, V)
+    assert (head.position, head.share) == (0, pytest.approx(0.65))
+    assert head.length == pytest.approx(1 / math.sqrt(5)) and head.quiet == pytest.approx(0.05)
+    assert head.needed == pytest.approx(math.log(7 / 3)) and abs(head.excess) < 1e-12
+    around = np.array([[5.0, 5.0], [1.0, 0.0], [-1.0, 0.0]])
+    assert silent_heads.measured(P, around)[3:6] == (None, None, None)

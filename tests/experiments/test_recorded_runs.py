@@ -23,8 +23,8 @@ from attnverify.experiments import find
 from attnverify.experiments.engine.model import Settings
 
 RECORD = Path(__file__).with_name("recorded_runs.json")
-QUICK = ("path-counts", "both-collapses", "real-spectra", "real-margins")
-OF_A_BERT = ("architectures", "real-spectra", "real-margins")
+QUICK = ("path-counts", "both-collapses", "real-spectra", "real-margins", "silent-heads")
+OF_A_BERT = ("architectures", "real-spectra", "real-margins", "silent-heads")
 
 
 def quick(name: str) -> dict[str, Any]:

@@ -425,7 +425,7 @@ def test_an_edit_deep_in_the_package_reaches_what_depends_on_it(tmp_path, source
     ids, chapters = dependents(
         sources, edited(tmp_path / "entropy", "attnverify.mathematics.entropy")
     )
-    claims = {"lower-bound", "eigenspectrum", "spread", "spectral"}
+    claims = {"lower-bound", "eigenspectrum", "spread", "spectral", "blocks", "selection"}
     rows = {"walk.row", "localization.softmax-row", "localization.both-collapses"}
     rows |= {"walk.moments", "walk.limit"}  # whose checks are in the file of walk.row's
     # Reports tell how far an entropy is from its floor; trainings have their text from there.
@@ -437,6 +437,7 @@ def test_an_edit_deep_in_the_package_reaches_what_depends_on_it(tmp_path, source
     assert chapters == {
         "entropy",
         "entropy-spread",
+        "parallel-contexts",
         "softmax-row",
         "both-collapses",
         "piecewise-softmax",

@@ -22,7 +22,7 @@ from attnverify.experiments.engine.model import Experiment as Experiment
 from attnverify.experiments.engine.model import Settings as Settings
 from attnverify.experiments.engine.results import Result as Result
 from attnverify.experiments.engine.results import committed as committed
-from attnverify.experiments.trained_encoder import margins, spectra
+from attnverify.experiments.trained_encoder import margins, silent_heads, spectra
 from attnverify.experiments.trained_models import looked, training
 from attnverify.support.errors import InputError, nearest
 
@@ -44,6 +44,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         locater.EXPERIMENT,
         spectra.EXPERIMENT,
         margins.EXPERIMENT,
+        silent_heads.EXPERIMENT,
         training.EXPERIMENT,
         looked.EXPERIMENT,
         default_initialization.EXPERIMENT,

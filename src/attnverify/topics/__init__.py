@@ -45,6 +45,10 @@ PREFIXES = (
     "entropy",
     "modern",
     "training",
+    "sinks",
+    "masks",
+    "smoothing",
+    "doubly",
     "experiment",
 )
 

@@ -106,4 +106,48 @@ whatever $T$ is, for $D > 0$.
         sharpens="entropy.eigenspectrum",
         notebook="entropy-spread",
     ),
+    Claim(
+        id="entropy.blocks",
+        title="The entropy of blocks that are read together",
+        kind="theorem",
+        statement=r"""
+Let the keys of a row be split into $B \ge 2$ blocks. Let $F_b = \log \sum_{j \in b} e^{z_j}$,
+$W = \operatorname{softmax}(F)$ and $H_b$ the entropy of the softmax of block $b$ alone. The entropy
+of the whole row is
+
+$$
+H = H(W) + \sum_b W_b H_b \le \log \sum_b e^{H_b} ,
+$$
+
+with equality exactly if $W_b$ is proportional to $e^{H_b}$. If no two $F_b$ differ by more than
+$D > 0$, then with $K$ and $c$ of {claim}`entropy.spread`
+
+$$
+H \ge \sum_b W_b H_b + \log B - \max_{1 \le k < B} K(\tfrac kB, D)
+\ge \min_b H_b + \log B - c(D) ,
+$$
+
+and the first is attained. Blocks of equal $F_b$ have $H = \log B + \frac1B \sum_b H_b$.
+""",
+        sources=(Source("zhang2025parallel", "the abstract", related=True),),
+        here="statement and proof",
+        uses=("entropy.spread",),
+        notebook="parallel-contexts",
+    ),
+    Claim(
+        id="entropy.selection",
+        title="Keeping the heaviest block can raise the entropy",
+        kind="counterexample",
+        statement=r"""
+In {claim}`entropy.blocks` keep block 1 alone. Its entropy is $H_1 \le H / W_1$. For every
+$0 < W_1 < 1$ no factor smaller than $1/W_1$ holds, since two blocks with $H_2 = 0$ have
+$H_1 / H \to 1 / W_1$ as $H_1 \to \infty$. For two blocks $H_1 > H$ exactly if
+$H(W) < W_2 (H_1 - H_2)$. It is so for 100 equal keys of weight $\frac35$ together beside one key
+of weight $\frac25$: $H = H(\frac35, \frac25) + \frac35 \log 100 < \log 100 = H_1$.
+""",
+        sources=(Source("zhang2025parallel", "the abstract", related=True),),
+        here="statement and proof",
+        uses=("entropy.blocks",),
+        notebook="parallel-contexts",
+    ),
 ]

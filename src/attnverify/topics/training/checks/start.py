@@ -14,7 +14,7 @@ from attnverify.arithmetic import ops
 from attnverify.arithmetic.rounding import gamma, unit
 from attnverify.checking.check import Check, Identity, Inequality, Instance
 from attnverify.mathematics import initialization
-from attnverify.mathematics.spectral import spectral_norm
+from attnverify.topics.shared.permutations import mixture, second
 
 # ------------------------------------------------------------------ one layer
 #
@@ -251,32 +251,17 @@ def _squared_mean(m, c):
 # ------------------------------------------------------------------ doubly stochastic attention
 
 
-def _mixture(weights, n: int):
-    """Mixture of all permutations with weights softmax(weights), (..., n!) -> (..., n, n).
-
-    These are all doubly stochastic matrices with positive entries (Birkhoff and von Neumann).
-    """
-    a, orders = ops.softmax(weights), list(itertools.permutations(range(n)))
-    entry = lambda i, j: sum(a[..., k] for k, order in enumerate(orders) if order[i] == j)  # noqa: E731
-    return ops.stack([ops.stack([entry(i, j) for j in range(n)], -1) for i in range(n)], -2)
-
-
-def _second(A):
-    """Largest singular value of A on the vectors of sum 0; (...)."""
-    return spectral_norm(A - ops.full(tuple(A.shape[-2:]), 1, A) / A.shape[-1])
-
-
 def _heads_mean(values):
     return ops.sum(values, -1) / values.shape[-1]
 
 
 def _centered_after(X, w, c):
-    G = initialization.gram_step(_gram(X), _mixture(w, X.shape[-2]), ops.square(c)[..., 0])
+    G = initialization.gram_step(_gram(X), mixture(w, X.shape[-2]), ops.square(c)[..., 0])
     return initialization.centered_square(G)
 
 
 def _centered_bound(X, w, c, over_heads: Callable = _heads_mean):
-    factor = 1 + ops.square(c)[..., 0] * over_heads(ops.square(_second(_mixture(w, X.shape[-2]))))
+    factor = 1 + ops.square(c)[..., 0] * over_heads(ops.square(second(mixture(w, X.shape[-2]))))
     return factor * initialization.centered_square(_gram(X))
 
 
@@ -324,7 +309,7 @@ CENTERED = (
 
 
 def _mean_after(X, w, c):
-    G = initialization.gram_step(_gram(X), _mixture(w, X.shape[-2]), ops.square(c)[..., 0])
+    G = initialization.gram_step(_gram(X), mixture(w, X.shape[-2]), ops.square(c)[..., 0])
     return initialization.mean_square(G)
 
 
@@ -364,7 +349,7 @@ def _share_after(X, w, c):
     """The share after as many layers as ``w`` has rows, one head each."""
     G = _gram(X)
     for layer in range(w.shape[-2]):
-        A = _mixture(w[..., layer : layer + 1, :], X.shape[-2])
+        A = mixture(w[..., layer : layer + 1, :], X.shape[-2])
         G = initialization.gram_step(G, A, ops.square(c)[..., 0])
     return initialization.share(*_parts(G))
 

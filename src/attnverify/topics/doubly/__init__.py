@@ -1,0 +1,1 @@
+"""Topic: attention normalized over queries and keys."""

@@ -1,0 +1,1 @@
+"""Topic: masks as graphs."""

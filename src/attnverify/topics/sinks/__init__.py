@@ -1,0 +1,1 @@
+"""Attention sinks, gates, softmax-plus-one and massive activations."""

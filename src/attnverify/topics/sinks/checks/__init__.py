@@ -1,0 +1,1 @@
+"""Checks of sinks, softmax-plus-one and massive activations."""

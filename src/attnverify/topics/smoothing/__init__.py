@@ -1,0 +1,1 @@
+"""Topic: over-smoothing with skip connections and fusion."""
