@@ -11,8 +11,8 @@ alike and is left out.
 >>> P = torch.tensor([[0.75, 0.25], [0.25, 0.75]], dtype=torch.float64)
 >>> sphere.cap(X).item(), sphere.cap(sphere.attended(X, P)).item()
 (1.0, 0.5)
->>> sphere.common(P).item()
-0.5
+>>> sphere.dual_tangent(X, torch.tensor([0.5, 0.5], dtype=torch.float64)).item()
+1.0
 """
 
 from __future__ import annotations
@@ -40,14 +40,23 @@ def cap(X):
     return ops.amax(across / X[..., 0], -1)
 
 
-def common(P):
-    """Common weight alpha(P) = sum_j min_i P_ij of all rows, (...)."""
-    return ops.sum(-ops.amax(-P, -2), -1)
+def dual_radius(X, shares):
+    """Root of the variance of the rows of X under shares (..., tokens) of sum 1, (...).
+
+    Its largest value over all shares is the radius of the smallest ball that holds the rows.
+    """
+    middle = shares[..., None, :] @ X
+    return ops.sqrt(ops.sum(shares * layernorm.length_squared(X - middle), -1))
 
 
-def half(tangent):
-    """tan(x/2) from tan(x) >= 0."""
-    return tangent / (1 + ops.sqrt(1 + ops.square(tangent)))
+def dual_tangent(X, shares):
+    """Tangent of the angle whose cosine is the length of the mean of the normalized tokens, (...).
+
+    Its largest value over all shares is that of the smallest cap that holds the tokens.
+    """
+    tokens = unit(X)
+    middle = shares[..., None, :] @ tokens
+    return dual_radius(tokens, shares) / ops.sqrt(layernorm.length_squared(middle)[..., 0])
 
 
 def half_largest_angle(X):
@@ -60,32 +69,6 @@ def least_product(X):
     """Least inner product of two tokens, each divided by its length; (...)."""
     tokens = unit(X)
     return -ops.amax(ops.amax(-(tokens @ ops.transpose(tokens)), -1), -1)
-
-
-def axes(X, P):
-    """Axes of two caps about the tokens after attention, one of which is as small as claimed.
-
-    Two arrays (..., width): the middle b of a half ball that holds the tokens before they are
-    divided, and the axis of the cone over the base of the half ball.
-    """
-    tokens, t = unit(X), cap(X)
-    rho = 1 / ops.sqrt(1 + ops.square(t))
-    part = -ops.amax(-P, -2)[..., None, :] @ tokens
-    rest = (1 - common(P)) * rho
-    high = part[..., 0, 0] + rest  # height of the middle
-    q = part[..., 0, 1:] / high[..., None]
-    r_squared = ops.square(rest * t / high)
-    trace = 1 + ops.sum(ops.square(q), -1) - r_squared
-    mu = 2 * r_squared / (ops.sqrt(ops.square(trace) + 4 * r_squared) + trace)
-    one = (1 + 0 * high)[..., None]
-    return ops.join([one, q], -1), ops.join([one, q / (1 + mu)[..., None]], -1)
-
-
-def half_cap_about(X, axis):
-    """Tangent of half the radius of the cap about an axis (..., width) that holds the tokens."""
-    tokens, middle = unit(X), unit(axis[..., None, :])
-    apart = layernorm.length_squared(tokens - middle) / layernorm.length_squared(tokens + middle)
-    return ops.sqrt(ops.amax(apart, -1))
 
 
 def collapse_bound(tangent, kappa, layers: int):

@@ -22,7 +22,7 @@ from attnverify.topics.sphere import definitions as definitions
 
 arb = flint.arb
 
-# --------------------------------------------------------------------------------------- the cap
+# ------------------------------------------------------------------------------ the ball, the cap
 
 
 def _ahead(X, **others):
@@ -35,41 +35,104 @@ def _first_positive(X, **_) -> list[tuple[Any, Any]]:
     return [(0 * X[..., 0], X[..., 0])]
 
 
-def _cap_left(X, Z):
-    """Half tangent of the smaller of the proof's two caps about the new tokens."""
-    P = ops.softmax(Z)
-    new = sphere.attended(X, P)
-    found = [-sphere.half_cap_about(new, axis) for axis in sphere.axes(X, P)]
-    return -ops.amax(ops.stack(found, -1), -1)
+def _radius_right(X, Z, m):
+    return norms.contraction(ops.softmax(Z)) * ops.sqrt(ops.amax(layernorm.length_squared(X), -1))
 
 
-def _cap_right(X, Z):
-    return sphere.half((1 - sphere.common(ops.softmax(Z))) * sphere.cap(X))
+def corners(tokens: int, score: float) -> Instance:
+    """Corners of a simplex about 0, as rows of I - 11^T/n; equal shares."""
+    eye = torch.eye(tokens, dtype=torch.float64)
+    zeros = torch.zeros(tokens, dtype=torch.float64)
+    return {"X": eye - 1 / tokens, "Z": score * eye, "m": zeros}
 
 
-def _sine_right(X, Z):
-    """Half the tangent of the radius whose sine is 1 - alpha times that of the cap."""
+SIZES = tuple(
+    {"X": (n, d), "Z": (n, n), "m": (n,)} for n, d in ((2, 2), (4, 3), (3, 4), (6, 2))
+)
+RADIUS = (
+    Inequality(
+        left=lambda X, Z, m: sphere.dual_radius(ops.softmax(Z) @ X, ops.softmax(m)),
+        right=_radius_right,
+        sizes=SIZES,
+        extremal=(partial(corners, 2, 1.0), partial(corners, 3, 1.0), partial(corners, 5, 2.0)),
+    )
+    .times(0.9999)
+    .but(
+        "half the diameter in place of the radius",
+        right=lambda X, Z, m: norms.contraction(ops.softmax(Z)) * norms.diameter(X) / 2,
+    )
+)
+
+
+def _layer_radius(X, W_QK, b, W, m):
+    scores = collapse.scores(X, W_QK, KEY_WIDTH) + b[..., None, :]
+    return sphere.dual_radius(ops.softmax(scores) @ X @ W, ops.softmax(m))
+
+
+def _layer_bound(X, W_QK, b, W, m, of: Callable = ops.tanh):
+    """||W_V|| tanh(||W_QK|| r^2/sqrt(d_qk)) r for tokens in the ball of radius r about 0."""
+    r_squared = ops.amax(layernorm.length_squared(X), -1)
+    falls = of(4 * collapse.rate(W_QK, KEY_WIDTH) * r_squared)
+    return spectral_norm(W) * falls * ops.sqrt(r_squared)
+
+
+def apart(size: float, q: float, value: float) -> Instance:
+    """Tokens +-size, W_QK = q and W_V = value."""
+    one = torch.ones(1, 1, dtype=torch.float64)
+    X = torch.tensor([[size], [-size]], dtype=torch.float64)
+    zeros = torch.zeros(2, dtype=torch.float64)
+    return {"X": X, "W_QK": q * one, "b": zeros, "W": value * one, "m": zeros}
+
+
+LAYER = (
+    Inequality(
+        left=_layer_radius,
+        right=_layer_bound,
+        sizes=tuple(
+            {"X": (n, d), "W_QK": (d, d), "b": (n,), "W": (d, d), "m": (n,)}
+            for n, d in ((2, 1), (5, 2), (3, 4))
+        ),
+        extremal=(partial(apart, 1.0, 1.0, 2.0), partial(apart, 0.5, 8.0, 1.0)),
+    )
+    .times(0.9999)
+    .but(
+        "1 - exp(-a) in place of tanh(a)",
+        right=partial(_layer_bound, of=lambda a: 1 - ops.exp(-a)),
+    )
+)
+
+
+def _cap_left(X, Z, m):
+    return sphere.dual_tangent(sphere.attended(X, ops.softmax(Z)), ops.softmax(m))
+
+
+def _cap_right(X, Z, m):
+    return norms.contraction(ops.softmax(Z)) * sphere.cap(X)
+
+
+def _sine_right(X, Z, m):
+    """Tangent of the radius whose sine is tau times that of the cap."""
     t_squared = ops.square(sphere.cap(X))
-    sine_squared = ops.square(1 - sphere.common(ops.softmax(Z))) * t_squared / (1 + t_squared)
-    return sphere.half(ops.sqrt(sine_squared / (1 - sine_squared)))
+    sine_squared = ops.square(norms.contraction(ops.softmax(Z))) * t_squared / (1 + t_squared)
+    return ops.sqrt(sine_squared / (1 - sine_squared))
 
 
 def crossed(half: float, score: float, pairs: int) -> Instance:
     """Tokens (1, +-half, 0, ...), (1, 0, +-half, ...) with the score ``score`` for themselves."""
     eye = half * torch.eye(pairs, dtype=torch.float64)
     X = torch.cat([torch.ones(2 * pairs, 1, dtype=torch.float64), torch.cat([eye, -eye])], 1)
-    return {"X": X, "Z": score * torch.eye(2 * pairs, dtype=torch.float64)}
+    zeros = torch.zeros(2 * pairs, dtype=torch.float64)
+    return {"X": X, "Z": score * torch.eye(2 * pairs, dtype=torch.float64), "m": zeros}
 
 
 CAP = (
     Inequality(
         left=_cap_left,
         right=_cap_right,
-        sizes=tuple({"X": (n, d), "Z": (n, n)} for n, d in ((2, 2), (4, 3), (3, 4))),
+        sizes=SIZES,
         build=_ahead,
         hypotheses=_first_positive,
-        extremal=(partial(crossed, 2.0, 1.0, 1), partial(crossed, 1.0, 2.0, 2)),
-        lower=lambda X, Z: sphere.half(sphere.half_largest_angle(ops.softmax(Z) @ sphere.unit(X))),
+        extremal=(partial(crossed, 2.0, 1.0, 1), partial(crossed, 1.0, 2.0, 3)),
     )
     .times(0.9999)
     .but("the sine in place of the tangent", right=_sine_right)
@@ -121,40 +184,6 @@ MASKED = (
 )
 
 # -------------------------------------------------------------------------------------- collapse
-
-
-def _uncommon(X, W_QK, b):
-    """1 - alpha(P) of softmax attention with biases of the keys."""
-    scores = collapse.scores(X, W_QK, KEY_WIDTH) + b[..., None, :]
-    return 1 - sphere.common(ops.softmax(scores))
-
-
-def _uncommon_bound(X, W_QK, b, of: Callable = ops.tanh):
-    """tanh(||W_QK|| r^2/sqrt(d_qk)), r the radius of a ball about the mean token."""
-    r_squared = ops.amax(layernorm.length_squared(norms.mean_centered(X)), -1)
-    return of(4 * collapse.rate(W_QK, KEY_WIDTH) * r_squared)
-
-
-def apart(size: float, q: float) -> Instance:
-    """Tokens +-size and W_QK = q."""
-    X = torch.tensor([[size], [-size]], dtype=torch.float64)
-    W_QK = torch.full((1, 1), q, dtype=torch.float64)
-    return {"X": X, "W_QK": W_QK, "b": torch.zeros(2, dtype=torch.float64)}
-
-
-COMMON = (
-    Inequality(
-        left=_uncommon,
-        right=_uncommon_bound,
-        sizes=tuple({"X": (n, d), "W_QK": (d, d), "b": (n,)} for n, d in ((2, 1), (5, 2), (3, 4))),
-        extremal=(partial(apart, 1.0, 1.0), partial(apart, 0.5, 8.0)),
-    )
-    .times(0.9999)
-    .but(
-        "1 - exp(-kappa) in place of tanh(kappa)",
-        right=partial(_uncommon_bound, of=lambda kappa: 1 - ops.exp(-kappa)),
-    )
-)
 
 
 def _deep(X, W_QK):
@@ -309,7 +338,7 @@ PLANE = Inequality(
     sizes=({"X": (2, 3), "Z": (2, 2)}, {"X": (2, 2), "Z": (2, 2)}),
     build=_ahead,
     hypotheses=_first_positive,
-    extremal=(partial(crossed, 4.0, 1.0, 1),),
+    extremal=(lambda: {k: v for k, v in crossed(4.0, 1.0, 1).items() if k != "m"},),
 ).times(0.9999)
 HALF_PLANE = Inequality(
     left=_angle_after,
@@ -352,12 +381,13 @@ FALL = Decision(_falls, "four numbers of tokens", "certified").but(
 )
 
 CHECKS: dict[str, dict[str, Check]] = {
+    "sphere.radius": {"ball": RADIUS, "layer": LAYER},
     "sphere.cap": {
         "cap": CAP,
         "mask": MASKED,
         "entry by entry": by_definition(definitions.sizes, "no square", power=1),
     },
-    "sphere.collapse": {"common weight": COMMON, "over depth": DEPTH, "no hemisphere": CROSS},
+    "sphere.collapse": {"over depth": DEPTH, "no hemisphere": CROSS},
     "sphere.monotone": {
         "pairs": PAIRS,
         "largest angle": ANGLE,

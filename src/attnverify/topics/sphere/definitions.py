@@ -12,22 +12,26 @@ from attnverify.mathematics import sphere
 
 
 def sizes(power: int = 2) -> Iterator[Pair]:
-    """Common weight, cap, largest angle, least inner product, simplex, all one by one."""
-    X, P = drawn(11, (4, 3), (4, 4))
+    """Cap, dual sizes, largest angle, least inner product, simplex, all entry by entry."""
+    X, u = drawn(11, (4, 3), (4,))
     X[:, 0] = abs(X[:, 0]) + 9
     dot = lambda x, y: total(a * b for a, b in zip(x, y, strict=True))  # noqa: E731
     size = lambda x: dot(x, x).sqrt()  # noqa: E731
     least = lambda values: -largest(-value for value in values)  # noqa: E731
-    yield "common", sphere.common(P), total(least(P[:, j]) for j in range(4))
     radii = [(dot(x, x) / x[0] ** power - 1).sqrt() for x in X]
     yield "cap", sphere.cap(X), largest(radii)
     cosines = [dot(x, y) / (size(x) * size(y)) for i, x in enumerate(X) for y in X[:i]]
     yield "least product", sphere.least_product(X), least(cosines)
     angle = least(cosines).acos()
     yield "largest angle", sphere.half_largest_angle(X), (angle / 2).tan()
-    axis = X[0] - X[1] / 8
-    about = [(dot(x, axis) / (size(x) * size(axis))).acos() for x in X]
-    yield "cap about an axis", sphere.half_cap_about(X, axis), (largest(about) / 2).tan()
+    mu = abs(u) / total(abs(u))
+    rows = [x / size(x) for x in X]
+    gap = lambda x, y: dot(x - y, x - y)  # noqa: E731
+    spread = lambda r: total(  # noqa: E731
+        mu[i] * mu[j] * gap(r[i], r[j]) for i in range(4) for j in range(i)
+    ).sqrt()
+    yield "dual radius", sphere.dual_radius(X, mu), spread(X)
+    yield "dual tangent", sphere.dual_tangent(X, mu), spread(rows).asin().tan()
     far = lambda i, j: dot(points[i], points[j])  # noqa: E731
     height = ops.balls(ops.rationals([0.125]))[0]
     points = sphere.simplex(4, height, X)
