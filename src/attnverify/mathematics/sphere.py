@@ -89,3 +89,28 @@ def simplex(tokens: int, height_squared, like):
     scale = root((1 - height_squared) * tokens / ops.constant(tokens - 1, like))
     first = ops.full((tokens, 1), 1, like) * root(height_squared)
     return ops.join([first, corners * scale], -1)
+
+
+# ------------------------------------------------------------------------------------ equilibria
+
+
+def grouped_values(sizes: tuple[int, ...], E):
+    """Value map under which groups of tokens e_1, ..., e_k stay, at W_QK = q I; (k, k).
+
+    E = exp(q/sqrt(d_qk)), a number other than 1; sizes: tokens of each group.
+    """
+    like = ops.full((1,), 0, E) + E
+    k, n = len(sizes), sum(sizes)
+    sums = ops.stack([n + size * (like - 1) for size in sizes], -1)  # of exponentials, by group
+    back = (ops.eye(k, like) - 1 / (like + (k - 1))) * sums / (like - 1)
+    return back / ops.stack([size * (1 + 0 * like) for size in sizes], 0)
+
+
+def derivative(X, D, A, W):
+    """Derivative along D of the layer x_i -> (P X W)_i / |(P X W)_i|, scores X A X^T, at X."""
+    P = ops.softmax(X @ A @ ops.transpose(X))
+    change = D @ A @ ops.transpose(X) + X @ A @ ops.transpose(D)
+    dP = P * (change - ops.sum(P * change, -1, keepdims=True))
+    Y, dY = P @ X @ W, (dP @ X + P @ D) @ W
+    along = ops.sum(unit(Y) * dY, -1, keepdims=True)
+    return (dY - unit(Y) * along) / ops.sqrt(layernorm.length_squared(Y))[..., None]

@@ -46,9 +46,7 @@ def corners(tokens: int, score: float) -> Instance:
     return {"X": eye - 1 / tokens, "Z": score * eye, "m": zeros}
 
 
-SIZES = tuple(
-    {"X": (n, d), "Z": (n, n), "m": (n,)} for n, d in ((2, 2), (4, 3), (3, 4), (6, 2))
-)
+SIZES = tuple({"X": (n, d), "Z": (n, n), "m": (n,)} for n, d in ((2, 2), (4, 3), (3, 4), (6, 2)))
 RADIUS = (
     Inequality(
         left=lambda X, Z, m: sphere.dual_radius(ops.softmax(Z) @ X, ops.softmax(m)),
@@ -380,6 +378,83 @@ FALL = Decision(_falls, "four numbers of tokens", "certified").but(
     "inner products that are not negative (rho^2 = 2/n)", run=partial(_falls, acute=True)
 )
 
+# ------------------------------------------------------------------------------------ equilibria
+
+BALL = ops.balls(torch.zeros(1))
+
+
+def _moved(X, A, W) -> arb:
+    """How far a normalized layer with the scores X A X^T moves a token."""
+    new = sphere.unit(ops.softmax(X @ A @ ops.transpose(X)) @ X @ W)
+    return ops.amax(ops.amax(abs(new - X), -1), -1)
+
+
+def _groups(sizes: tuple[int, ...], q: float) -> tuple[Any, Any, Any]:
+    """Tokens in groups, the map of their scores and the value map."""
+    eye = ops.eye(len(sizes), BALL)
+    X = np.repeat(eye, sizes, axis=0)
+    return X, arb(q) * eye, sphere.grouped_values(sizes, arb(q).exp())
+
+
+def _grouped(swap: bool = False) -> Verdict:
+    """Whether groups of tokens stay, for some numbers and sizes; swap: of two unequal groups."""
+    worst, cases = arb(0), (((3,), 1.0), ((1, 1), 2.0), ((1, 2, 4), -0.5), ((2, 1, 1, 3, 1), 3.0))
+    with ops.precision(256):
+        for sizes, q in cases:
+            X, A, W = _groups(sizes, q)
+            W = sphere.grouped_values(sizes[::-1], arb(q).exp()) if swap else W
+            worst = worst.max(_moved(X, A, W))
+    words = f"ranks 1, 2, 3 and 5: moved by {worst.str(3)}"
+    return Verdict(certain(worst < arb(2) ** -60, worst > arb(2) ** -60), words, len(cases))
+
+
+GROUPS = Decision(_grouped, "ranks 1, 2, 3 and 5", "certified").but(
+    "the value map of the sizes in reverse order", run=partial(_grouped, swap=True)
+)
+
+
+def _tilted(twice: int = 2) -> Verdict:
+    """Whether tokens that all lean to their common part do so more by the stated factor."""
+    worst, cases = arb(0), ((2, 1, 1.0), (3, 2, -0.75), (5, 1, 3.0))
+    with ops.precision(256):
+        for k, size, q in cases:
+            X, A, W = _groups((size,) * k, q)
+            D, E = 1 - X, arb(q).exp()
+            factor = 1 + twice * q * E / ((E - 1) * (E + (k - 1)))
+            off = sphere.derivative(X, D, A, W) - factor * D
+            worst = worst.max(ops.amax(ops.amax(abs(off), -1), -1))
+    words = f"ranks 2, 3 and 5: off by {worst.str(3)}"
+    return Verdict(certain(worst < arb(2) ** -60, worst > arb(2) ** -60), words, len(cases))
+
+
+TILT = Decision(_tilted, "ranks 2, 3 and 5", "certified").but(
+    "half the growth", run=partial(_tilted, twice=1)
+)
+
+
+def _stable(h: float = 0.5) -> Verdict:
+    """Whether +-e_1, +-e_2 stay and some power of the derivative has row sums below 1."""
+    with ops.precision(256):
+        eye = ops.eye(2, BALL)
+        X, turned = np.concatenate([eye, -eye]), np.array([[0, 1], [-1, 0]])
+        A = ops.balls(torch.diag(torch.tensor([-2.0, 1.5])))
+        W = ops.balls(torch.diag(torch.tensor([-1.0, h])))
+        across = X @ turned  # the tangent of each token
+        mask = ops.eye(4, BALL)
+        columns = [sphere.derivative(X, row[:, None] * across, A, W) for row in mask]
+        J = np.stack([(column * across).sum(-1) for column in columns], -1)
+        for _ in range(6):
+            J = J @ J
+        size, moved = norms.max_row_sum(J), _moved(X, A, W)
+        trace = abs(sum(np.diag(J)))  # at most 4 if no eigenvalue is larger than 1
+    words = f"the 64th power of the derivative has row sums up to {size.str(3)}"
+    return Verdict(certain(moved < arb(2) ** -60 and size < 1, trace > 4), words, 1)
+
+
+STABLE = Decision(_stable, "these weights", "certified").but(
+    "h = 3/4 in place of 1/2", run=partial(_stable, h=0.75)
+)
+
 CHECKS: dict[str, dict[str, Check]] = {
     "sphere.radius": {"ball": RADIUS, "layer": LAYER},
     "sphere.cap": {
@@ -395,4 +470,5 @@ CHECKS: dict[str, dict[str, Check]] = {
         "in the plane": HALF_PLANE,
     },
     "sphere.hemisphere": {"simplex": FALL},
+    "sphere.equilibria": {"every rank": GROUPS, "unstable": TILT, "stable": STABLE},
 }

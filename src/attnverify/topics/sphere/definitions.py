@@ -38,6 +38,8 @@ def sizes(power: int = 2) -> Iterator[Pair]:
     inner = height - (1 - height) / 3
     yield "simplex", table(far, 4, 4), table(lambda i, j: arb(1) if i == j else inner, 4, 4)
     t, kappa = arb(3) / 4, arb(5) / 2
-    yield "bound", sphere.collapse_bound(ops.balls(ops.rationals([0.75])), kappa, 1)[0], (
-        (kappa * t.atan().sin() ** 2).tanh() * t
+    yield (
+        "bound",
+        sphere.collapse_bound(ops.balls(ops.rationals([0.75])), kappa, 1)[0],
+        ((kappa * t.atan().sin() ** 2).tanh() * t),
     )
