@@ -46,8 +46,8 @@ $$
 \tan \varphi' \le \tau(P) \tan \varphi .
 $$
 
-- *Sharp.* For every $\varphi$ and $\tau \in [0, 1]$, and for every $n \ge 2$ that is even, or odd if
-  $d \ge 3$, some tokens and $P$ give equality with the smallest caps.
+- *Sharp.* For every $\varphi$ and $\tau \in [0, 1]$, and for every $n \ge 2$ that is even, or odd
+  if $d \ge 3$, some tokens and $P$ give equality with the smallest caps.
 - *Masks.* Let every allowed weight be at least $\epsilon > 0$ under a mask with pair radius $s$
   ({claim}`masks.collapse-rate`). After $s$ layers $\tan \varphi' \le (1 - \rho\, \epsilon^s) \tan
   \varphi$.
@@ -116,11 +116,11 @@ tokens with $\theta < \pi$, and for $d = 2$ and tokens in an open half plane, $\
         title="In an open hemisphere the least inner product can fall",
         kind="counterexample",
         statement=r"""
-For $n \ge 3$ and $0 < \rho^2 < \frac1n$ let $x_i = (\rho, \sigma f_i)$ with $\rho^2 + \sigma^2 = 1$
-and the unit vectors $f_i \in \mathbb{R}^{n-1}$ from the center of a simplex to its corners. These $n$
-tokens lie in an open hemisphere and have the inner products $m = \rho^2 - \frac{\sigma^2}{n-1} < 0$.
-With $W_V = I$ and $W_{QK} = \beta f f^\top$, $f = (0, f_1)$, the least inner product after a
-normalized layer without a mask tends to
+For $n \ge 3$ and $0 < \rho^2 < \frac1n$ let $x_i = (\rho, \sigma f_i)$ with
+$\rho^2 + \sigma^2 = 1$ and the unit vectors $f_i \in \mathbb{R}^{n-1}$ from the center of a
+simplex to its corners. These $n$ tokens lie in an open hemisphere and have the inner products
+$m = \rho^2 - \frac{\sigma^2}{n-1} < 0$. With $W_V = I$ and $W_{QK} = \beta f f^\top$,
+$f = (0, f_1)$, the least inner product after a normalized layer without a mask tends to
 
 $$
 \frac{m}{\sqrt{\rho^2 + \sigma^2/(n-1)^2}} < m \qquad (\beta \to \infty).
@@ -153,8 +153,9 @@ $$
   No token moves: an equilibrium of rank $k$. If $k \ge 2$ and all $n_a$ are equal, it is unstable:
   the derivative of a layer has the eigenvalue $1 + \frac{2 q E}{(E - 1)(E + k - 1)} > 1$.
 - *Stable, of rank 2.* For $d = 2$, tokens $\pm e_1, \pm e_2$,
-  $W_{QK} = \sqrt{d_{qk}} \operatorname{diag}(-\beta, \gamma)$ and $W_V = \operatorname{diag}(-1, h)$
-  with $\beta, \gamma, h > 0$ no token moves. The derivative of a layer has the eigenvalues
+  $W_{QK} = \sqrt{d_{qk}} \operatorname{diag}(-\beta, \gamma)$ and
+  $W_V = \operatorname{diag}(-1, h)$ with $\beta, \gamma, h > 0$ no token moves. The derivative of a
+  layer has the eigenvalues
 
 $$
 h\, \frac{\cosh \beta + \gamma}{\sinh \beta} , \qquad
