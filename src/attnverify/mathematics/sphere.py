@@ -9,7 +9,7 @@ alike and is left out.
 >>> from attnverify.mathematics import sphere
 >>> X = torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=torch.float64)
 >>> P = torch.tensor([[0.75, 0.25], [0.25, 0.75]], dtype=torch.float64)
->>> sphere.cap(X).item(), sphere.cap(sphere.attended(X, P)).item()
+>>> sphere.cap(X).item(), round(sphere.cap(sphere.attended(X, P)).item(), 6)
 (1.0, 0.5)
 >>> sphere.dual_tangent(X, torch.tensor([0.5, 0.5], dtype=torch.float64)).item()
 1.0

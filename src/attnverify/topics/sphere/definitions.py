@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 from flint import arb
 
-from attnverify.arithmetic import ops
 from attnverify.checking.definition_agreement import Pair, drawn, largest, table, total
 from attnverify.mathematics import sphere
 
@@ -33,13 +33,13 @@ def sizes(power: int = 2) -> Iterator[Pair]:
     yield "dual radius", sphere.dual_radius(X, mu), spread(X)
     yield "dual tangent", sphere.dual_tangent(X, mu), spread(rows).asin().tan()
     far = lambda i, j: dot(points[i], points[j])  # noqa: E731
-    height = ops.balls(ops.rationals([0.125]))[0]
+    height = arb(1) / 8
     points = sphere.simplex(4, height, X)
     inner = height - (1 - height) / 3
     yield "simplex", table(far, 4, 4), table(lambda i, j: arb(1) if i == j else inner, 4, 4)
     t, kappa = arb(3) / 4, arb(5) / 2
     yield (
         "bound",
-        sphere.collapse_bound(ops.balls(ops.rationals([0.75])), kappa, 1)[0],
+        sphere.collapse_bound(np.array([t], dtype=object), kappa, 1)[0],
         ((kappa * t.atan().sin() ** 2).tanh() * t),
     )
