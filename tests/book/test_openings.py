@@ -130,6 +130,7 @@ for step in range(10):
 PAIR = -0.6 * log(0.6) - 0.4 * log(0.4)
 CIRCLE = orbit(lambda r: r * tanh(r * r) / tanh(1), 0.9, 5)
 TURNED = orbit(lambda d: d * tanh((0.5 + d * cos(pi / 6) / 2) ** 2), 1.0, 4)
+CAPS = orbit(lambda t: t * tanh(t * t / (1 + t * t)), 0.8 / 0.6, 3)
 OWN = (weights(4, 2)[0], weights(2, 1)[0])  # two tokens 2 and 1: softmax over the keys
 TWICE = (OWN[0] / sum(OWN), (1 - OWN[0]) / (2 - sum(OWN)))  # and over the queries first
 A2 = 2 / (1 - exp(-2))
@@ -439,6 +440,18 @@ NUMBERS = {
             OWN[0] - OWN[1],
             TWICE[0] - TWICE[1],
             tanh(1 / 4),
+        ],
+    ),
+    "sphere": (
+        "1.28 53.1 1.333 37.0 0.753 0.261 0.017 -0.125 -0.189",
+        [
+            2 * 0.8**2,
+            degrees(atan(CAPS[0])),
+            CAPS[0],
+            degrees(atan(CAPS[1])),
+            *CAPS[1:],
+            0.25 - 0.75 / 2,
+            (0.25 - 0.75 / 2) / sqrt(0.25 + 0.75 / 4),
         ],
     ),
     "trained-models": (

@@ -1,0 +1,1 @@
+"""Topic: tokens on the unit sphere, normalized after attention."""
