@@ -291,17 +291,27 @@ ORDER = (
 )
 
 
+SURE = 64  # of a score: the weights of all other keys add up to less than 2^-80
+
+
 def _gains(Z, z) -> Instance:
-    return {"A": ops.softmax(Z), "w": ops.exp(z)}
+    return {"Z": Z, "w": ops.exp(z)}
+
+
+def _positive_gains(Z, w) -> list:
+    return [(0 * w, w)]
 
 
 def bits(*w: float) -> Instance:
     """Every layer sets its own binary digit of a token's number: all paths end apart."""
     n = 2 ** len(w)
-    A = torch.zeros(len(w), n, n, dtype=torch.float64)
+    Z = torch.zeros(len(w), n, n, dtype=torch.float64)
     for layer in range(len(w)):
-        A[layer, torch.arange(n), torch.arange(n) | 2**layer] = 1
-    return {"A": A, "w": torch.tensor(w, dtype=torch.float64)}
+        Z[layer, torch.arange(n), torch.arange(n) | 2**layer] = SURE
+    return {"Z": Z, "w": torch.tensor(w, dtype=torch.float64)}
+
+
+SPREAD = (partial(bits, 4.0), partial(bits, 2.0, 0.25), partial(bits, 0.5, 0.5, 4.0))
 
 
 def _halves(w):
@@ -313,22 +323,26 @@ def _above_one(w):
     return rollout.largest_ratio(ops.maximum(w, 1 + 0 * w))
 
 
-def _ratio(A, w, ratio: Callable = rollout.largest_ratio):
-    R, T = rollout.product(A, _halves(w))[..., 0, :], rollout.held(A, w)[..., 0, :]
+def _both(Z, w):
+    """Rollout's row of the first token, and the weights of the operator in it."""
+    A = ops.softmax(Z)
+    return rollout.product(A, _halves(w))[..., 0, :], rollout.held(A, w)[..., 0, :]
+
+
+def _ratio(Z, w, ratio: Callable = rollout.largest_ratio):
+    R, T = _both(Z, w)
     return ratio(w)[..., None] * _pairs(T, R)
 
 
 GAIN_SIZES = tuple({"Z": (L, n, n), "z": (L,)} for L, n in ((1, 2), (2, 3), (3, 2), (2, 4)))
 GAINS = (
     Inequality(
-        left=lambda A, w: _pairs(
-            rollout.product(A, _halves(w))[..., 0, :], rollout.held(A, w)[..., 0, :]
-        ),
+        left=lambda Z, w: _pairs(*_both(Z, w)),
         right=_ratio,
         sizes=GAIN_SIZES,
         build=_gains,
-        hypotheses=lambda A, w: [(0 * A, A), (0 * w, w)],
-        extremal=(partial(bits, 4.0), partial(bits, 2.0, 0.25), partial(bits, 0.5, 0.5, 4.0)),
+        hypotheses=_positive_gains,
+        extremal=SPREAD,
     )
     .times(0.9999)
     .but("the gains above 1 alone", right=partial(_ratio, ratio=_above_one))
@@ -358,12 +372,13 @@ SIGNS = Decision(_signs, "19 shares; the derivation has all", "certified").but(
 # ------------------------------------------------------------------------------------ shares
 
 
-def _apart(A, w):
+def _apart(Z, w):
+    A = ops.softmax(Z)
     return norms.total_variation(rollout.shares(A, w), rollout.product(A, _halves(w)))
 
 
-def _spread_out(A, w, bound: Callable = rollout.farthest):
-    return bound(w)[..., None] + 0 * A[..., 0, :, 0]
+def _farthest(Z, w, bound: Callable = rollout.farthest):
+    return bound(w)[..., None] + 0 * Z[..., 0, :, 0]
 
 
 def _by_lengths(w):
@@ -374,34 +389,34 @@ def _by_lengths(w):
 SHARES = (
     Inequality(
         left=_apart,
-        right=_spread_out,
+        right=_farthest,
         sizes=GAIN_SIZES,
         build=_gains,
-        hypotheses=lambda A, w: [(0 * A, A), (0 * w, w)],
-        extremal=(partial(bits, 4.0), partial(bits, 2.0, 0.25), partial(bits, 0.5, 0.5, 4.0)),
+        hypotheses=_positive_gains,
+        extremal=SPREAD,
     )
     .times(0.9999)
-    .but("lengths alone, whatever the gains", right=partial(_spread_out, bound=_by_lengths))
+    .but("lengths alone, whatever the gains", right=partial(_farthest, bound=_by_lengths))
 )
 
 
 def _line(depth: int, value: float) -> Instance:
     """Each token attends to the next one, the last to itself."""
-    A = torch.diag(torch.ones(depth, dtype=torch.float64), 1)
-    A[-1, -1] = 1
-    return {"A": A.repeat(depth, 1, 1), "w": torch.tensor([value], dtype=torch.float64)}
+    Z = torch.diag(torch.full((depth,), float(SURE), dtype=torch.float64), 1)
+    Z[-1, -1] = SURE
+    return {"Z": Z.repeat(depth, 1, 1), "w": torch.tensor([value], dtype=torch.float64)}
 
 
-def _everywhere(A, w):
-    return w + 0 * A[..., 0, 0]
+def _everywhere(Z, w):
+    return w + 0 * Z[..., 0, 0]
 
 
 EQUAL = Inequality(
-    left=lambda A, w: _apart(A, _everywhere(A, w)),
-    right=lambda A, w: _spread_out(A, _everywhere(A, w), _by_lengths),
+    left=lambda Z, w: _apart(Z, _everywhere(Z, w)),
+    right=lambda Z, w: _farthest(Z, _everywhere(Z, w), _by_lengths),
     sizes=tuple({"Z": (L, n, n), "z": (1,)} for L, n in ((2, 2), (3, 4), (4, 3))),
     build=_gains,
-    hypotheses=lambda A, w: [(0 * A, A), (0 * w, w)],
+    hypotheses=_positive_gains,
     extremal=(partial(_line, 2, 0.25), partial(_line, 4, 2.0)),
 ).times(0.9999)
 
@@ -444,7 +459,7 @@ def _two_layers(keys: list[list[int]], X: list, value: int) -> tuple[np.ndarray,
 
 def _reversed(times: fmpq) -> Verdict:
     """Whether relevance orders tokens 3 and 4 as their parts for y, and otherwise for times y."""
-    T, G = _two_layers([[2, 1, 2, 3], [1, 1, 2, 3]], [1, 1, fmpq(5, 2), 1], 1)
+    T, G = _two_layers([[2, 3, 2, 3], [1, 1, 2, 3]], [1, 1, fmpq(5, 2), 1], 1)
     R, more = rollout.relevance(G)[0], rollout.relevance(times * G)[0]
     holds = T[2] > T[3] and R[2] > R[3] and more[2] < more[3]
     return Verdict(bool(holds), f"parts {T[2]}, {T[3]}; {R[2]}, {R[3]}; {more[2]}, {more[3]}")
