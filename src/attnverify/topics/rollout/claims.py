@@ -50,7 +50,8 @@ $$
 
 In every row of $R$ the terms of length $\ell$ add up to $\Pr(N = \ell)$, whatever the attention.
 Here $N$ counts the successes of $L$ independent trials with chances $a_l$: its mean is
-$\sum_l a_l$, its variance $\sum_l a_l (1 - a_l)$. For $a_l = \frac12$, $\Pr(N = \ell) = \binom L\ell 2^{-L}$, and for
+$\sum_l a_l$, its variance $\sum_l a_l (1 - a_l)$. For $a_l = \frac12$,
+$\Pr(N = \ell) = \binom L\ell 2^{-L}$, and for
 $0 \le \ell \le \frac L2$ with the entropy $\eta(x) = -x \log_2 x - (1 - x) \log_2(1 - x)$
 
 $$
