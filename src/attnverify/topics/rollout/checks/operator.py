@@ -95,13 +95,16 @@ def _as_equal(X, **rest) -> Instance:
     return {"X": X[..., :1, :] + 0 * X, **stochastic(**rest)}
 
 
+def _forward_bound(X, **maps):
+    """The bound of the forward pass, which counts the sums of the rows of P and more products."""
+    fixed = fixed_network(X, **maps)
+    return fixed.rounding_bound(X, len(_paths(fixed)))
+
+
 ROW_SUMS = Identity(
     left=_equal_tokens,
     right=_without_attention,
-    # the bound of the forward pass counts the sums of the rows of P and more products
-    bound=lambda X, **maps: fixed_network(X, **maps).rounding_bound(
-        X, len(_paths(fixed_network(X, **maps)))
-    ),
+    bound=_forward_bound,
     sizes=tuple({k: v for k, v in size.items() if k != "C"} for size in SIZES),
     build=_as_equal,
     shared=("P", "W_V", "W_O"),
