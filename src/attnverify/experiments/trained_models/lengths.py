@@ -6,6 +6,7 @@ from functools import partial
 
 import torch
 
+from attnverify.experiments.engine.agreement import significant
 from attnverify.experiments.engine.model import (
     Experiment,
     Rerun,
@@ -21,13 +22,16 @@ from attnverify.support.verdict import Verdict
 
 TEXTS = {True: 1, False: 5}  # quick, full
 FIRST = 10  # the criterion was written after a look at passages 5 to 9
-FIGURES = ("tokens", "shares", "norms", "biases")
+DIGITS = 6
+KEYS = ("share", "norm")
 
 
 def measured(index: int) -> Row:
-    """Net shares of the lengths, norms of their sums, and the share of the biases, at a passage."""
-    row = looked.text_row(looked.report(looked.SUBJECTS[0], index))
-    return {"passage": index, **{key: row[key] for key in FIGURES}}
+    """Net shares of the lengths and norms of their sums at a passage."""
+    report = looked.report(looked.SUBJECTS[0], index)
+    paths = [row for row in report.lengths if row["paths"] is not None]
+    lists = {f"{key}s": [significant(row[key], DIGITS) for row in paths] for key in KEYS}
+    return {"passage": index, "tokens": report.inputs["tokens"], **lists}
 
 
 def run(settings: Settings) -> list[Row]:
