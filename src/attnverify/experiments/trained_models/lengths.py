@@ -61,6 +61,8 @@ def judge(
     """In every passage lengths 0 and 1 have a net share of at least ``short``, the mean length by
     norm is at most ``longest``, and the distance from rollout's law is at least ``least``.
     """
+    if not rows:
+        return Verdict(None, "no passage", cases=0)
     both = [sum(row["shares"][:2]) for row in rows]
     means, distances = [mean_length(row) for row in rows], [apart(row) for row in rows]
     answers = [

@@ -32,17 +32,14 @@ def fixed_network(X, P, W_V, W_O) -> FixedAttention:
     return FixedAttention(P, W_V, W_O, b, skip=True)
 
 
-def _paths(fixed: FixedAttention) -> list[tuple[int, ...]]:
-    return list(itertools.product(fixed.indices(), repeat=fixed.depth))
-
-
 def _path_parts(X, C, **maps):
     """<C, sum over paths of the term of one token alone>, for each token."""
     fixed, n = fixed_network(X, **maps), X.shape[-2]
+    paths = list(itertools.product(fixed.indices(), repeat=fixed.depth))
     one, found = ops.eye(n, X), []
     for j in range(n):
         alone = one[:, j : j + 1] * X
-        found.append(ops.sum(C * sum(fixed.term(alone, p) for p in _paths(fixed)), (-2, -1)))
+        found.append(ops.sum(C * sum(fixed.term(alone, p) for p in paths), (-2, -1)))
     return ops.stack(found, -1)
 
 
@@ -98,7 +95,7 @@ def _as_equal(X, **rest) -> Instance:
 def _forward_bound(X, **maps):
     """The bound of the forward pass, which counts the sums of the rows of P and more products."""
     fixed = fixed_network(X, **maps)
-    return fixed.rounding_bound(X, len(_paths(fixed)))
+    return fixed.rounding_bound(X, (1 + fixed.heads) ** fixed.depth)
 
 
 ROW_SUMS = Identity(
