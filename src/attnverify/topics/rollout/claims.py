@@ -123,7 +123,7 @@ $w_l = w$, the right side is the distance $\frac12 \sum_\ell \binom L\ell \lvert
         title="Relevance propagation weighs a path by the unit of the output, and drops paths",
         kind="theorem",
         statement=r"""
-Let $G^l_h = P^l_h \odot \partial y / \partial P^l_h$, entry by entry, and
+Let $G^l_h = P^l_h \odot \partial y / \partial P^l_h$, entry by entry, or any matrices, and
 $R = M_L \cdots M_1$ with $M_l = I + \frac1H \sum_h (G^l_h)^+$, where $x^+ = \max(x, 0)$. Let
 $(G^l_0)^+ = I$. Then over all paths
 
