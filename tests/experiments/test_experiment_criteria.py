@@ -32,7 +32,7 @@ from attnverify.experiments.engine.model import (
     below,
 )
 from attnverify.experiments.trained_encoder import margins, silent_heads, spectra
-from attnverify.experiments.trained_models import looked
+from attnverify.experiments.trained_models import lengths, looked
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -564,3 +564,25 @@ def test_a_sink_and_its_direction_by_hand():
     assert head.needed == pytest.approx(math.log(7 / 3)) and abs(head.excess) < 1e-12
     around = np.array([[5.0, 5.0], [1.0, 0.0], [-1.0, 0.0]])
     assert silent_heads.measured(P, around)[3:6] == (None, None, None)
+
+
+# ---------------------------------------------------------------- lengths and rollout
+
+
+@pytest.mark.parametrize(
+    ("shares", "sizes", "holds"),
+    [
+        ([0.5, 0.3, 0.2], [1.0, 0.0, 0.0], True),
+        ([0.5, 0.29, 0.21], [1.0, 0.0, 0.0], False),
+        ([0.5, 0.3, 0.2], [1.0, 2.0, 1.0], False),  # rollout's own law
+        ([0.5, 0.3, 0.2], [0.0, 0.0, 1.0], False),  # far from it, but too long
+    ],
+)
+def test_lengths_at_the_limits(shares, sizes, holds):
+    assert lengths.judge([{"shares": shares, "norms": sizes}]).holds is holds
+
+
+def test_lengths_by_hand():
+    row = {"norms": [2.0, 1.0, 1.0]}
+    assert lengths.mean_length(row) == pytest.approx(0.75)
+    assert lengths.apart(row) == pytest.approx(0.25)  # from 1/4, 1/2, 1/4

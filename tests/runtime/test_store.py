@@ -315,6 +315,7 @@ def test_trained_weights_count(tmp_path, sources):
     ids, chapters = dependents(sources, edited(tmp_path, weights_of("small-decoder"), "x"))
     # the last one imports the module that names the weights
     reading = {"small-decoder", "three-models", "real-spectra", "training-failures"}
+    reading |= {"rollout-lengths"}  # which imports the reports on three models
     assert ids == {f"experiment.{name}" for name in reading}
     assert chapters == {"trained-models", "path-accuracy", "watch-training"}
 
@@ -430,6 +431,7 @@ def test_an_edit_deep_in_the_package_reaches_what_depends_on_it(tmp_path, source
     rows |= {"walk.moments", "walk.limit"}  # whose checks are in the file of walk.row's
     # Reports tell how far an entropy is from its floor; trainings have their text from there.
     models = {"experiment.three-models", "experiment.training-failures"}
+    models |= {"experiment.rollout-lengths"}
     names = ("covariance", "covariance-trace", "softmax-jacobian", "query-key-gradient")
     names += ("loss-gradient", "queries-and-keys", "gradient-over-depth", "clipped-scores")
     training = {f"training.{name}" for name in names}  # in the file of v(H)

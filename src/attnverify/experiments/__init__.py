@@ -23,7 +23,7 @@ from attnverify.experiments.engine.model import Settings as Settings
 from attnverify.experiments.engine.results import Result as Result
 from attnverify.experiments.engine.results import committed as committed
 from attnverify.experiments.trained_encoder import margins, silent_heads, spectra
-from attnverify.experiments.trained_models import looked, training
+from attnverify.experiments.trained_models import lengths, looked, training
 from attnverify.support.errors import InputError, nearest
 
 #: What is imported above says nothing of one experiment
@@ -47,6 +47,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         silent_heads.EXPERIMENT,
         training.EXPERIMENT,
         looked.EXPERIMENT,
+        lengths.EXPERIMENT,
         default_initialization.EXPERIMENT,
         training_failures.EXPERIMENT,
     )

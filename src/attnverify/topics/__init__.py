@@ -50,6 +50,7 @@ PREFIXES = (
     "smoothing",
     "doubly",
     "sphere",
+    "rollout",
     "experiment",
 )
 

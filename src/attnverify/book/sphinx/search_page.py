@@ -52,7 +52,7 @@ SUBJECTS = {
     "alibi": ("decoder-positions", "decoder-both"),
     "rope": ("decoder-positions",),
     "rotary position embedding": ("decoder-positions",),
-    "attention rollout": ("trained-models",),
+    "attention rollout": ("rollout", "trained-models"),
     "birkhoff": ("softmax",),
     "gqa": ("decoder-heads",),
     "grouped-query attention": ("decoder-heads",),

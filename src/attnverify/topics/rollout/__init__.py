@@ -1,0 +1,1 @@
+"""Attention rollout and relevance propagation against the linear operator of a network."""
