@@ -49,6 +49,8 @@ PREFIXES = (
     "masks",
     "smoothing",
     "doubly",
+    "linear",
+    "kernel",
     "experiment",
 )
 
