@@ -349,11 +349,7 @@ def _at_points(c, s):
 
 def _leveled(points: list[float]) -> Instance:
     """The polynomial whose relative errors at the points alternate and are equal in size."""
-    s = _tensor(points)
-    n = len(points)
-    signs = _tensor([(-1.0) ** i for i in range(n)])
-    A = torch.cat([s[:, None] ** torch.arange(n - 1), (signs * s.exp())[:, None]], -1)
-    return {"c": torch.linalg.solve(A, s.exp())[:-1], "s": s}
+    return {"c": kernels.leveled(_tensor(points)), "s": _tensor(points)}
 
 
 ANY = (

@@ -62,7 +62,13 @@ $$
   for every $L$. For $L = 1$ the error can be $e_1 = \eta D_0$.
 """,
         here="statement and proof",
-        uses=("linear.truncation", "norms.diameter", "collapse.global"),
+        uses=(
+            "linear.truncation",
+            "softmax.total-variation",
+            "norms.diameter",
+            "collapse.sharp-layer",
+            "collapse.global",
+        ),
         notebook="kernels",
     ),
     Claim(
