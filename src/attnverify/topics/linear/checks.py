@@ -25,7 +25,7 @@ from attnverify.topics.shared.layer_instances import (
 )
 
 
-def _tensor(values: list) -> torch.Tensor:
+def _tensor(values: list | float) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float64)
 
 
@@ -304,13 +304,15 @@ def _positive(s, r, limit: float):
 def _balanced(degree: int, low: int) -> Instance:
     """``low`` keys with the score -r and one with r (even) or 0 (odd), in balance at the bound.
 
-    The odds of the key are e^(2r)/low or e^r/low; they must be e^(spread/2), and bisection finds
-    r. At the r that is found the ratio is 1 up to the square of its error.
+    The odds of the one are e^(2r)/low or e^r/low. They must be e^(spread/2), which the errors
+    divide by e^spread, or e^(-spread/2), which they multiply. Bisection finds r; the ratio is then
+    1 up to the square of its error.
     """
-    step, least, most = (2, 0.0, 4.0) if degree % 2 == 0 else (1, 0.0, 1.5)
+    step, sign, least, most = (2, 1, 0.0, 4.0) if degree % 2 == 0 else (1, -1, 0.0, 1.5)
+    r = _tensor(most)
     for _ in range(60):
         r = _tensor((least + most) / 2)
-        odds = step * r - math.log(low) - kernels.taylor_spread(r, degree) / 2
+        odds = step * r - math.log(low) - sign * kernels.taylor_spread(r, degree) / 2
         least, most = (least, float(r)) if odds > 0 else (float(r), most)
     other = [float(r)] if degree % 2 == 0 else [0.0]
     return {"s": _tensor([-float(r)] * low + other), "r": r[None]}

@@ -10,11 +10,11 @@ CLAIMS = [
         title="What an approximate exponential does to a row of attention",
         kind="theorem",
         statement=r"""
-Let $p$ be the softmax of scores $s \in \mathbb{R}^n$, and $\hat p_j = w_j / \sum_k w_k$ with
+Let $P$ be the softmax of scores $s \in \mathbb{R}^n$, and $\hat P_j = w_j / \sum_k w_k$ with
 $(1 - \delta)\, e^{s_j} \le w_j \le (1 + \delta)\, e^{s_j}$ for one $0 \le \delta < 1$. Then
 
 $$
-\mathrm{TV}(p, \hat p) \le \tanh\!\Bigl( \frac14 \log \frac{1 + \delta}{1 - \delta} \Bigr)
+\mathrm{TV}(P, \hat P) \le \tanh\!\Bigl( \frac14 \log \frac{1 + \delta}{1 - \delta} \Bigr)
 = \frac{\delta}{1 + \sqrt{1 - \delta^2}} ,
 $$
 
@@ -35,7 +35,7 @@ Let all weights of attention without a mask be replaced as in {claim}`linear.tru
 $w$ with one $\delta < 1$.
 
 - *Collapse.* With $t_h = \tanh(\lVert W_{QK,h} \rVert_2 \operatorname{diam}(X)^2 / (4
-  \sqrt{d_{qk}}))$ a layer $Y$ with the heads $h$ has
+  \sqrt{d_{qk}}))$ the output $Y$ of a layer with any heads $h$, any $X$ and any biases has
 
 $$
 \operatorname{diam}(Y) \le \operatorname{diam}(X) \sum_h \lVert W_h \rVert_2\,
@@ -48,8 +48,8 @@ $$
 - *Error.* One head, one $d_{qk}$, no biases, $\lVert W_V \rVert_2 \le 1$ and
   $\lVert W_{QK} \rVert_2 / (4 \sqrt{d_{qk}}) \le c$ in every layer. Let $D_0$ be the diameter and
   $R$ the largest length of the input tokens, $\theta = \tanh(c D_0^2)$, $D_l = \theta^l D_0$ and
-  $\eta = \delta/(1 + \sqrt{1 - \delta^2})$. After $L$ layers no token of the exact and the
-  approximate network is further apart than $e_L$, where $e_0 = 0$ and
+  $\eta = \delta/(1 + \sqrt{1 - \delta^2})$. After $L$ layers every token of the approximate network
+  is within $e_L$ of that of the exact one, where $e_0 = 0$ and
 
 $$
 e_{l+1} = e_l + D_l \tanh\bigl( \operatorname{artanh} \eta + c\, e_l (D_l + 2R) \bigr) .
@@ -76,13 +76,13 @@ $$
         title="Taylor's polynomial in place of the exponential, and any polynomial",
         kind="theorem",
         statement=r"""
-Let $T_p(s) = \sum_{k=0}^p s^k/k!$ with $p \ge 1$, $h(s) = e^{-s} T_p(s)$ and $r > 0$.
+Let $T_p(s) = \sum_{k=0}^p s^k/k!$ with $p \ge 1$, $\tau(s) = e^{-s} T_p(s)$ and $r > 0$.
 
-- *Error.* $h(s) = 1 - \frac{1}{p!} \int_0^s e^{-t} t^p\, dt$. The largest relative error on
+- *Error.* $\tau(s) = 1 - \frac{1}{p!} \int_0^s e^{-t} t^p\, dt$. The largest relative error on
   $|s| \le r$ is that at $s = -r$,
 
 $$
-\delta(p, r) = |h(-r) - 1| = \frac{1}{p!} \int_0^r e^t t^p\, dt
+\delta(p, r) = |\tau(-r) - 1| = \frac{1}{p!} \int_0^r e^t t^p\, dt
 \le \frac{e^r r^{p+1}}{(p+1)!} .
 $$
 
@@ -93,11 +93,11 @@ $$
 
 $$
 \tanh \frac \omega 4, \qquad
-\omega = \log \frac{h(-r)}{h(r)} \ \text{ ($p$ even)}, \qquad
-\omega = \log \frac{1}{h(-r)} \ \text{ ($p$ odd)} .
+\omega = \log \frac{\tau(-r)}{\tau(r)} \ \text{ ($p$ even)}, \qquad
+\omega = \log \frac{1}{\tau(-r)} \ \text{ ($p$ odd)} .
 $$
 
-  For no $p$ and $r$ a smaller bound holds for all numbers of keys.
+  For no such $p$ and $r$ a smaller bound holds for all numbers of keys.
 - *Any polynomial.* For points $s_0, \dots, s_{p+1}$, no two equal, let
   $a_i = e^{s_i} \prod_{k \ne i} (s_i - s_k)^{-1}$. Every polynomial of degree at most $p$ has a
   relative error of at least $|\sum_i a_i| / \sum_i |a_i|$ at one of these points. One polynomial
