@@ -142,7 +142,7 @@ def leveled(s: torch.Tensor) -> torch.Tensor:
     return torch.linalg.solve(torch.cat([powers, (turns * s.exp())[:, None]], -1), s.exp())[:-1]
 
 
-def best_polynomial(r: float, degree: int, rounds: int = 20) -> tuple[torch.Tensor, float]:
+def best_polynomial(r: float, degree: int, rounds: int = 8) -> tuple[torch.Tensor, float]:
     """Points (degree + 2,) for :func:`least_error` and the error of their polynomial on |s| <= r.
 
     Remez's exchange in float64 on 4001 points: a search, whose points make a bound that is proved.
