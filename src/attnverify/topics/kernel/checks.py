@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+import numpy as np
 import torch
 from flint import arb, fmpq_mat
 
@@ -28,7 +29,9 @@ def densities(double: int = 2) -> Iterator[Pair]:
     apart = [total((x - y) ** 2 for x, y in zip(q + c, k, strict=True)) for k in K]
     norm = (2 * arb.pi() * variance) ** (arb(-3) / 2)
     density = [norm * (-a / (2 * variance)).exp() for a in apart]
-    even = kernels.posterior((q + c)[None], K[None], 0 * K[None, :, 0], ops.balls([variance]))
+    even = kernels.posterior(
+        (q + c)[None], K[None], 0 * K[None, :, 0], np.array([variance], dtype=object)
+    )
     yield "equal priors", even[0], [f / total(density) for f in density]
     far = [total((x - y) ** 2 for x, y in zip(k, c, strict=True)) for k in K]
     yield "distances", kernels.shell(K, c), far

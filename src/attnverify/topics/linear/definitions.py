@@ -64,11 +64,15 @@ def polynomials(skipped: int = 0) -> Iterator[Pair]:
         value = total(r**k / math.factorial(k) for k in range(skipped, p + 1))
         yield "polynomial", kernels.taylor(r, p), value
         tail = total((-r) ** k / math.factorial(k) for k in range(p + 1, 60))
-        yield "error", kernels.taylor_error(ops.balls([1.5])[0:1], p)[0], abs(r.exp() * tail)
+        yield (
+            "error",
+            kernels.taylor_error(ops.balls(np.array([1.5]))[0:1], p)[0],
+            abs(r.exp() * tail),
+        )
         at = [total(x**k / math.factorial(k) for k in range(p + 1)) / x.exp() for x in (-r, r)]
         spread = (at[0] / at[1]).log() if p % 2 == 0 else -abs(at[0]).log()
         if p != 1:  # 1 + s is negative at -3/2
-            yield "spread", kernels.taylor_spread(ops.balls([1.5]), p)[0], spread
+            yield "spread", kernels.taylor_spread(ops.balls(np.array([1.5])), p)[0], spread
     (s,) = (v / 4 for v in drawn(6, (4,)))
     s = s + ops.counting(4, s) * 16
     a = [
