@@ -342,7 +342,7 @@ def _points(c, s):
 
 
 def _at_points(c, s):
-    """Largest relative error at the points; the last coefficient is not used, so the degree is p."""
+    """Largest relative error at the points; the last coefficient is not used."""
     value = 0 * s
     for k in range(c.shape[-1] - 2, -1, -1):
         value = value * s + c[..., k : k + 1]
