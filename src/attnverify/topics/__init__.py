@@ -51,6 +51,8 @@ PREFIXES = (
     "doubly",
     "sphere",
     "rollout",
+    "linear",
+    "kernel",
     "experiment",
 )
 

@@ -1,0 +1,1 @@
+"""Topic: attention as the posterior mean of a mixture."""

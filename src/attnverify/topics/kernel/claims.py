@@ -1,0 +1,38 @@
+"""Attention as the posterior mean of a mixture of Gaussian distributions."""
+
+from attnverify.verification.claim import Claim, Source
+
+CLAIMS = [
+    Claim(
+        id="kernel.posterior",
+        title="When attention is the posterior mean of a Gaussian mixture",
+        kind="theorem",
+        statement=r"""
+Let $k_1, \dots, k_n \in \mathbb{R}^d$ be keys, $q, y \in \mathbb{R}^d$ and $\sigma > 0$. Let $J$
+have the probabilities $\pi_j > 0$, let $z$ given $J = j$ have the law $N(k_j, \sigma^2 I)$, and
+observe $z = q + y$. Let $P$ be the softmax of $q \cdot k_j / \sigma^2$ (so $\sigma^2 =
+\sqrt{d_{qk}}$ for attention).
+
+- *Priors.* $P_j = \Pr(J = j \mid z)$ for all $j$ exactly if
+  $\pi_j \propto \exp(\lVert k_j - y \rVert^2 / (2 \sigma^2))$, for one $q$ or for all. Attention's
+  output $\sum_j P_j v_j$ then is the posterior mean of $v_J$.
+- *Equal priors.* This holds with equal priors exactly if all keys have one distance from $y$. Such
+  a $y$ exists whenever no key is an affine combination of the others, so for $n \le d + 1$ keys in
+  general position. With $y = 0$ the keys have equal norms.
+- *Error.* If the distances of the keys from $y$ lie between $\rho_-$ and $\rho_+$, then with equal
+  priors
+
+$$
+\mathrm{TV}\bigl(P, \Pr(J = \cdot \mid z)\bigr)
+\le \tanh\!\Bigl( \frac{\rho_+^2 - \rho_-^2}{8 \sigma^2} \Bigr) ,
+$$
+
+  and output and posterior mean differ by at most this times $\operatorname{diam}(V)$. For $n = 2$
+  keys at the distances $\rho_- < \rho_+$, a query $q$ attains both.
+""",
+        sources=(Source("zhang2022", "attention as inference of a latent variable", related=True),),
+        here="statement and proof",
+        uses=("softmax.total-variation", "norms.diameter"),
+        notebook="kernels",
+    ),
+]

@@ -1,0 +1,1 @@
+"""Topic: attention whose exponential is replaced, as in linear attention."""
