@@ -322,15 +322,15 @@ def _sure(cases: tuple[tuple[str, float, int, float, float, int], ...]) -> Verdi
 
 
 SURE = (
-    ("at least", 1.0, 1, 0.125, 0.85, 10_000),
-    ("at most", 1.0, 1, 0.0390625, 0.16, 200_000),
-    ("at least", 1.5, 2, 0.375, 0.99, 10_000),
-    ("at least", 1.5, 2, 0.125, 0.99, 1_000_000),
+    ("at least", 1.0, 1, 0.078125, 0.85, 10_000),
+    ("at most", 1.0, 1, 0.03125, 0.16, 200_000),
+    ("at least", 1.5, 2, 0.4375, 0.99, 10_000),
+    ("at least", 1.5, 2, 0.28125, 0.99, 1_000_000),
 )
 NUMBERS = (
     Decision(partial(_sure, SURE), "these lengths and two standard deviations", "certified")
-    .but("0.16 at half the length", run=partial(_sure, (("at most", 1.0, 1, 0.05, 0.16, 10**5),)))
-    .but("0.85 at twenty times", run=partial(_sure, (("at least", 1.0, 1, 0.04, 0.85, 200_000),)))
+    .but("0.16 at half the length", run=partial(_sure, (("at most", 1.0, 1, 0.03515625, 0.16, 10**5),)))
+    .but("0.85 at twenty times", run=partial(_sure, (("at least", 1.0, 1, 0.03125, 0.85, 200_000),)))
 )
 
 RUNS, LENGTH, FALSE_ALARM = 200, 500, 5.0  # a share that is 5 standard errors off: below 1e-6
