@@ -329,8 +329,13 @@ SURE = (
 )
 NUMBERS = (
     Decision(partial(_sure, SURE), "these lengths and two standard deviations", "certified")
-    .but("0.16 at half the length", run=partial(_sure, (("at most", 1.0, 1, 0.03515625, 0.16, 10**5),)))
-    .but("0.85 at twenty times", run=partial(_sure, (("at least", 1.0, 1, 0.03125, 0.85, 200_000),)))
+    .but(
+        "0.16 at half the length",
+        run=partial(_sure, (("at most", 1.0, 1, 0.03515625, 0.16, 10**5),)),
+    )
+    .but(
+        "0.85 at twenty times", run=partial(_sure, (("at least", 1.0, 1, 0.03125, 0.85, 200_000),))
+    )
 )
 
 RUNS, LENGTH, FALSE_ALARM = 200, 500, 5.0  # a share that is 5 standard errors off: below 1e-6
