@@ -171,8 +171,8 @@ matrices each. *Criterion:* at $n = 500$ the mean of $\sqrt n\, s_2$ is within 5
 $2 \sqrt{e^{\sigma^2} - 1}$ for $\sigma = \frac12$, and at least 5 % above it for $\sigma = 1$ and
 $\sigma = \frac32$. For $\sigma = \frac32$ a weight less the mean of the others of its key,
 times $\sqrt n$, is above the edge in at least half of the matrices. In all matrices the bounds of
-{claim}`gap.second` and {claim}`gap.center` hold. The criterion was written after one look at
-$\sigma = \frac12$ and $\sigma = 1$ at $n = 500$.
+{claim}`gap.second` and {claim}`gap.center` hold. The criterion was written after a look at other
+matrices with $\sigma = \frac12$ and $\sigma = 1$.
 """,
         here="the measurement",
         uses=("gap.second", "gap.center"),

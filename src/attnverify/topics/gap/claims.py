@@ -133,8 +133,8 @@ $\frac1{\eta \sqrt n}$.
 *Numbers.* Let $v = \sqrt{e^{\sigma^2} - 1}$. For $\sigma = 1$,
 $\sqrt n \max A_{ij} \ge v$ has a probability of at least $0.85$ at $n = 10^4$ and of at most $0.16$
 at $n = 2 \cdot 10^5$. For $\sigma = \frac32$, $\sqrt n \max A_{ij} \ge 2 v$ has one of at least
-$0.99$ at $n = 10^4$ and at $n = 10^6$, so $\sqrt n\, s_1 s_2 \ge 2 v - 0.1$ one of at least $0.98$ at
-$n = 10^6$.
+$0.99$ at $n = 10^4$ and at $n = 10^6$, so $\sqrt n\, s_1 s_2 \ge 2 v - 0.1$ one of at least
+$0.98$ at $n = 10^6$.
 """,
         sources=(NAIT, MARKOV),
         here="statement and proof",
