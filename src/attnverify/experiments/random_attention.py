@@ -80,6 +80,9 @@ def judge(
     chosen = {row["sigma"]: row for row in rows if row["tokens"] == tokens}
     if set(chosen) != set(SIGMAS):
         return Verdict(None, f"not all standard deviations at {tokens} tokens", cases=len(rows))
+    figures = [v for row in rows for k in FIGURES for v in row[k]]
+    if any(v is None or not math.isfinite(v) for v in figures):
+        return Verdict(None, "a figure is no number", cases=len(figures))
     ratio = {s: fmean(row["second"]) / edge(s) for s, row in chosen.items()}
     large = [w >= edge(1.5) for w in chosen[1.5]["weight"]]
     answers = [at_most(abs(ratio[0.5] - 1), near)]
