@@ -9,7 +9,7 @@ a key is its column sum. The formulas serve the claims gap.* and work in any ari
 >>> from attnverify.mathematics import spectral_gap as gap
 >>> A = torch.tensor([[0.9, 0.1], [0.5, 0.5]], dtype=torch.float64)
 >>> [round(f(A).item(), 3) for f in (gap.second, gap.centered_norm, gap.area)]
-[0.37, 0.4, 0.4]
+[0.367, 0.4, 0.4]
 """
 
 from __future__ import annotations
