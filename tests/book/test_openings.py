@@ -133,6 +133,7 @@ TURNED = orbit(lambda d: d * tanh((0.5 + d * cos(pi / 6) / 2) ** 2), 1.0, 4)
 CAPS = orbit(lambda t: t * tanh(t * t / (1 + t * t)), 0.8 / 0.6, 3)
 OWN = (weights(4, 2)[0], weights(2, 1)[0])  # two tokens 2 and 1: softmax over the keys
 TWICE = (OWN[0] / sum(OWN), (1 - OWN[0]) / (2 - sum(OWN)))  # and over the queries first
+GAP = sqrt(1.32**2 - 4 * 0.16)  # s_1^2 - s_2^2 of the rows (0.9, 0.1), (0.5, 0.5)
 A2 = 2 / (1 - exp(-2))
 GATE_AT = 3.24364  # a tanh(a/2) = 3
 GATE = 1 / (1 + exp(-GATE_AT))
@@ -473,6 +474,15 @@ NUMBERS = {
             *CAPS[1:],
             0.25 - 0.75 / 2,
             (0.25 - 0.75 / 2) / sqrt(0.25 + 0.75 / 4),
+    "spectral-gap": (
+        "1.4 1.16 1.0886 0.3675 0.4 0.5657",
+        [
+            0.9 + 0.5,
+            1 + (0.4**2 + 0.4**2) / 2,
+            sqrt((1.32 + GAP) / 2),
+            sqrt((1.32 - GAP) / 2),
+            0.9 - 0.5,
+            sqrt(0.4**2 + 0.4**2),
         ],
     ),
     "trained-models": (

@@ -14,6 +14,7 @@ from attnverify.experiments import (
     locater,
     pathcounts,
     phase_diagram,
+    random_attention,
     shortpaths,
     training_failures,
 )
@@ -45,6 +46,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         spectra.EXPERIMENT,
         margins.EXPERIMENT,
         silent_heads.EXPERIMENT,
+        random_attention.EXPERIMENT,
         training.EXPERIMENT,
         looked.EXPERIMENT,
         lengths.EXPERIMENT,

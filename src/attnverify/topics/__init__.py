@@ -53,6 +53,7 @@ PREFIXES = (
     "rollout",
     "linear",
     "kernel",
+    "gap",
     "experiment",
 )
 

@@ -31,6 +31,8 @@ SUBJECTS = {
     "oversmoothing": (*COLLAPSE, "masks-graphs"),
     "over-smoothing": (*COLLAPSE, "masks-graphs"),
     "doubly stochastic": ("doubly-normalized", "initialization"),
+    "spectral gap": ("spectral-gap",),
+    "rank collapse in width": ("spectral-gap",),
     "explaining away": ("doubly-normalized",),
     "sinkhorn": ("doubly-normalized",),
     "unit sphere": ("sphere",),

@@ -162,6 +162,23 @@ short of it. Layers and limits were chosen on one other passage.
         notebook="sinks-gates",
     ),
     Claim(
+        id="experiment.random-gap",
+        title="At 500 tokens the second singular value is near the edge or beyond it",
+        kind="experiment",
+        statement=r"""
+Attention with independent $N(0, \sigma^2)$ logits, without a mask, at 125, 250 and 500 tokens, 20
+matrices each. *Criterion:* at $n = 500$ the mean of $\sqrt n\, s_2$ is within 5 % of the edge
+$2 \sqrt{e^{\sigma^2} - 1}$ for $\sigma = \frac12$, and at least 5 % above it for $\sigma = 1$ and
+$\sigma = \frac32$. For $\sigma = \frac32$ a weight less the mean of the others of its key,
+times $\sqrt n$, is above the edge in at least half of the matrices. In all matrices the bounds of
+{claim}`gap.second` and {claim}`gap.center` hold. The criterion was written after a look at other
+matrices with $\sigma = \frac12$ and $\sigma = 1$.
+""",
+        here="the measurement",
+        uses=("gap.second", "gap.center"),
+        notebook="spectral-gap",
+    ),
+    Claim(
         id="experiment.small-decoder",
         title="A small decoder has learned more than the byte before tells",
         kind="experiment",

@@ -1,0 +1,1 @@
+"""Topic: the spectral gap of attention."""
