@@ -178,7 +178,7 @@ MASKED = (
         extremal=(partial(stubborn, 2.0**-12, 0.25, 3), partial(stubborn, 2.0**-12, 0.25, 4)),
     )
     .times(0.9999)
-    .but("exponent r - 1", right=partial(_masked_bound, less=1))
+    .but("exponent s - 1", right=partial(_masked_bound, less=1))
 )
 
 # -------------------------------------------------------------------------------------- collapse
@@ -239,7 +239,8 @@ def _crosses(shift: float = 0.0) -> Verdict:
 
 
 CROSS = Decision(_crosses, "ranks 1, 2, 3 and 5 with q/sqrt(d_qk) = 2", "certified").but(
-    "the same tokens with a common part", run=partial(_crosses, shift=0.125)
+    "the same tokens with a common part that puts them into an open hemisphere",
+    run=partial(_crosses, shift=1.5),
 )
 
 # ------------------------------------------------------------------------------- inner products
@@ -432,20 +433,49 @@ TILT = Decision(_tilted, "ranks 2, 3 and 5", "certified").but(
 )
 
 
+def _plane(beta: float, gamma: float, h: float) -> tuple[Any, arb]:
+    """Derivative of the layer at the tokens +-e_1, +-e_2 in their angles, and how far they move."""
+    eye = ops.eye(2, BALL)
+    X, turned = np.concatenate([eye, -eye]), np.array([[0, 1], [-1, 0]])
+    A, W = (ops.balls(torch.diag(torch.tensor(pair))) for pair in ([-beta, gamma], [-1.0, h]))
+    across = X @ turned  # the tangent of each token
+    columns = [sphere.derivative(X, row[:, None] * across, A, W) for row in ops.eye(4, BALL)]
+    return np.stack([(column * across).sum(-1) for column in columns], -1), _moved(X, A, W)
+
+
+def _spectrum(one: int = 1) -> Verdict:
+    """Whether the stated eigenvalues have the power sums of the derivative's, up to the fourth."""
+    worst, cases = arb(0), ((2.0, 1.5, 0.5), (1.0, 3.0, 0.75), (0.5, 0.25, 2.0))
+    with ops.precision(256):
+        for case in cases:
+            J, moved = _plane(*case)
+            beta, gamma, h = map(arb, case)
+            A, B = gamma / beta.sinh(), beta / gamma.sinh()
+            first = h * (beta.cosh() + gamma) / beta.sinh()
+            second = (beta - gamma.cosh()) / (h * gamma.sinh())
+            trace, det = -(h * (1 - A) + (1 - B) / h), one - A - B
+            sums, power = [arb(2), trace], J
+            for k in range(1, 5):
+                stated = first**k + second**k + sums[k]
+                worst = worst.max(abs(sum(np.diag(power)) - stated)).max(moved)
+                sums.append(trace * sums[k] - det * sums[k - 1])  # Newton's identities
+                power = power @ J
+    words = f"power sums off by {worst.str(3)}"
+    return Verdict(certain(worst < arb(2) ** -60, worst > arb(2) ** -60), words, len(cases))
+
+
+SPECTRUM = Decision(_spectrum, "three choices of weights", "certified").but(
+    "2 - A - B in place of 1 - A - B", run=partial(_spectrum, one=2)
+)
+
+
 def _stable(h: float = 0.5) -> Verdict:
     """Whether +-e_1, +-e_2 stay and some power of the derivative has row sums below 1."""
     with ops.precision(256):
-        eye = ops.eye(2, BALL)
-        X, turned = np.concatenate([eye, -eye]), np.array([[0, 1], [-1, 0]])
-        A = ops.balls(torch.diag(torch.tensor([-2.0, 1.5])))
-        W = ops.balls(torch.diag(torch.tensor([-1.0, h])))
-        across = X @ turned  # the tangent of each token
-        mask = ops.eye(4, BALL)
-        columns = [sphere.derivative(X, row[:, None] * across, A, W) for row in mask]
-        J = np.stack([(column * across).sum(-1) for column in columns], -1)
+        J, moved = _plane(2.0, 1.5, h)
         for _ in range(6):
             J = J @ J
-        size, moved = norms.max_row_sum(J), _moved(X, A, W)
+        size = norms.max_row_sum(J)
         trace = abs(sum(np.diag(J)))  # at most 4 if no eigenvalue is larger than 1
     words = f"the 64th power of the derivative has row sums up to {size.str(3)}"
     return Verdict(certain(moved < arb(2) ** -60 and size < 1, trace > 4), words, 1)
@@ -470,5 +500,5 @@ CHECKS: dict[str, dict[str, Check]] = {
         "in the plane": HALF_PLANE,
     },
     "sphere.hemisphere": {"simplex": FALL},
-    "sphere.equilibria": {"every rank": GROUPS, "unstable": TILT, "stable": STABLE},
+    "sphere.equilibria": {"every rank": GROUPS, "unstable": TILT, "eigenvalues": SPECTRUM, "stable": STABLE},
 }
