@@ -46,8 +46,8 @@ $$
 \tan \varphi' \le \tau(P) \tan \varphi .
 $$
 
-- *Sharp.* For every $n \ge 2$, $d \ge 2$, $\varphi$ and $\tau \in [0, 1]$ some tokens and a $P$ with
-  $\tau(P) = \tau$ give equality with the smallest caps.
+- *Sharp.* For every $n \ge 2$, $d \ge 2$, $\varphi$ and $\tau \in [0, 1]$ some tokens and a $P$
+  with $\tau(P) = \tau$ give equality with the smallest caps.
 - *Masks.* Let every allowed weight be at least $\epsilon > 0$ under a mask with pair radius $s$
   ({claim}`masks.collapse-rate`). After $s$ layers $\tan \varphi' \le (1 - \rho\, \epsilon^s) \tan
   \varphi$.
@@ -164,7 +164,8 @@ h\, \frac{\cosh \beta + \gamma}{\sinh \beta} , \qquad
 $$
 
   and the two roots of
-  $\lambda^2 + \bigl( h (1 - A) + \frac1h (1 - B) \bigr) \lambda + 1 - A - B$ with $A = \gamma/\sinh \beta$, $B = \beta/\sinh \gamma$. For $\beta = 2$, $\gamma = \frac32$,
+  $\lambda^2 + \bigl( h (1 - A) + \frac1h (1 - B) \bigr) \lambda + 1 - A - B$ with
+  $A = \gamma/\sinh \beta$, $B = \beta/\sinh \gamma$. For $\beta = 2$, $\gamma = \frac32$,
   $h = \frac12$ all are below $0.84$ in modulus: tokens that start close enough to these tend to
   them.
 """,
