@@ -173,7 +173,10 @@ MASKED = (
     Inequality(
         left=_masked_after,
         right=_masked_bound,
-        sizes=({"X": (3, 4), "Z": (2, 3, 3), "e": (1,)}, {"X": (4, 2), "Z": (3, 4, 4), "e": (1,)}),
+        sizes=tuple(  # more layers than n - 1 count as a larger pair radius
+            {"X": (n, d), "Z": (L, n, n), "e": (1,)}
+            for n, d, L in ((3, 4, 2), (4, 2, 3), (2, 3, 2))
+        ),
         build=lambda X, Z, e: _ahead(X, Z=Z, e=torch.sigmoid(e.clamp(-12, 12)) / 2),
         hypotheses=_allowed,
         extremal=(partial(stubborn, 2.0**-12, 0.25, 3), partial(stubborn, 2.0**-12, 0.25, 4)),
