@@ -35,4 +35,31 @@ $$
         uses=("softmax.total-variation", "norms.diameter"),
         notebook="kernels",
     ),
+    Claim(
+        id="kernel.permutation",
+        title="Which orders of the tokens attention cannot see",
+        kind="proposition",
+        statement=r"""
+Let token $i$ see the tokens of a set $N(i) \ne \emptyset$, and let a head $f$ have the rows
+
+$$
+f(X)_i = \sum_{j \in N(i)} P_{ij}\, x_j W , \qquad
+P_{ij} = \frac{w(x_i, x_j)}{\sum_{k \in N(i)} w(x_i, x_k)} ,
+$$
+
+with any function $w > 0$ of two tokens, the same at all places, as softmax without positions. For
+a permutation $\pi$ let $\pi X$ have the token $x_i$ at the place $\pi(i)$.
+
+- *Sufficient.* If $j \in N(i) \iff \pi(j) \in N(\pi(i))$ for all $i$ and $j$, then $f(\pi X) = \pi
+  f(X)$ for all $X$. The same holds for sums of such heads, maps of single tokens and any depth.
+  Without a mask it holds for every $\pi$.
+- *Necessary.* If $W \ne 0$ and $\pi$ violates this, then $f(\pi X) \ne \pi f(X)$ for some $X$ with
+  a single token that is not 0. Under a causal mask only the identity is left.
+- *Positions.* $X \mapsto f(X + E)$ with rows $E_i$ commutes with such a $\pi$ if $\pi E = E$. It
+  need not otherwise: two tokens 0 of width 1 with $E = (0, 1)$, $W = 1$ and $w(q, k) = e^{qk}$ get the
+  outputs $\frac12$ and $\frac{e}{1 + e}$.
+""",
+        here="statement and proof",
+        notebook="kernels",
+    ),
 ]

@@ -59,7 +59,9 @@ $$
 e_L \le \frac{\eta\, D_0}{1 - \theta} \exp\!\Bigl( \frac{c D_0 (D_0 + 2R)}{1 - \theta} \Bigr)
 $$
 
-  for every $L$. For $L = 1$ the error can be $e_1 = \eta D_0$.
+  for every $L$. For every $L$, $c$, $\delta$ and $D_0$ some networks with enough tokens have an
+  error as near to $\eta D_0$ as one likes, which is $\lim_{c \to 0} e_L$ and $e_1$. Two tokens
+  attain $e_1$ if $c D_0^2 \ge \frac12 \operatorname{artanh} \delta$.
 """,
         here="statement and proof",
         uses=(
