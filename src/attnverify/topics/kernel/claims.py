@@ -40,24 +40,24 @@ $$
         title="Which orders of the tokens attention cannot see",
         kind="proposition",
         statement=r"""
-Let token $i$ see the tokens of a set $N(i) \ne \emptyset$, and let a head $f$ have the rows
+Let $A_{ij} = 1$ if token $i$ sees token $j$, else 0, with no row of zeros. Let a head $f$ have the
+rows
 
 $$
-f(X)_i = \sum_{j \in N(i)} P_{ij}\, x_j W , \qquad
-P_{ij} = \frac{w(x_i, x_j)}{\sum_{k \in N(i)} w(x_i, x_k)} ,
+f(X)_i = \sum_j P_{ij}\, x_j W , \qquad
+P_{ij} = \frac{A_{ij}\, w(x_i, x_j)}{\sum_k A_{ik}\, w(x_i, x_k)} ,
 $$
 
-with any function $w > 0$ of two tokens, the same at all places, as softmax without positions. For
-a permutation $\pi$ let $\pi X$ have the token $x_i$ at the place $\pi(i)$.
+with any function $w > 0$ of two tokens, the same at all places, as in softmax without positions.
+Let $\Pi$ be a permutation matrix.
 
-- *Sufficient.* If $j \in N(i) \iff \pi(j) \in N(\pi(i))$ for all $i$ and $j$, then $f(\pi X) = \pi
-  f(X)$ for all $X$. The same holds for sums of such heads, maps of single tokens and any depth.
-  Without a mask it holds for every $\pi$.
-- *Necessary.* If $W \ne 0$ and $\pi$ violates this, then $f(\pi X) \ne \pi f(X)$ for some $X$ with
-  a single token that is not 0. Under a causal mask only the identity is left.
-- *Positions.* $X \mapsto f(X + E)$ with rows $E_i$ commutes with such a $\pi$ if $\pi E = E$. It
-  need not otherwise: two tokens 0 of width 1 with $E = (0, 1)$, $W = 1$ and $w(q, k) = e^{qk}$ get the
-  outputs $\frac12$ and $\frac{e}{1 + e}$.
+- *Sufficient.* If $\Pi A = A \Pi$, then $f(\Pi X) = \Pi f(X)$ for all $X$. The same holds for sums
+  of such heads, maps of single tokens and any depth. Without a mask it holds for every $\Pi$.
+- *Necessary.* If $W \ne 0$ and $\Pi A \ne A \Pi$, then $f(\Pi X) \ne \Pi f(X)$ for some $X$ with a
+  single token that is not 0. Under a causal mask only $\Pi = I$ is left.
+- *Positions.* If $\Pi A = A \Pi$ and $\Pi E = E$, then $X \mapsto f(X + E)$ commutes with $\Pi$.
+  With $\Pi E \ne E$ it need not: without a mask, two tokens 0 of width 1 with $E = (0, 1)^\top$,
+  $W = 1$ and $w(q, k) = e^{qk}$ have the outputs $\frac12$ and $\frac{e}{1 + e}$.
 """,
         here="statement and proof",
         notebook="kernels",
