@@ -316,7 +316,7 @@ def test_trained_weights_count(tmp_path, sources):
     # the last one imports the module that names the weights
     reading = {"small-decoder", "three-models", "real-spectra", "training-failures"}
     assert ids == {f"experiment.{name}" for name in reading}
-    assert chapters == {"trained-models", "path-accuracy", "watch-training"}
+    assert chapters == {"trained-models", "path-accuracy", "watch-training", "spectral-gap"}
 
 
 def test_weights_that_a_cell_reads_count(sources):

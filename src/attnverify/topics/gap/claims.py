@@ -54,8 +54,8 @@ $$
 The first is attained for every $A$ and every $d \ge 1$ by some $X$ with $C X \ne 0$. Every doubly
 stochastic $A$ attains both others, since $s_1 = 1$. The upper bound is also attained by every
 $A = \frac1n \mathbf 1 \mathbf 1^\top + a w^\top$ with a row $w^\top$ of sum 0, whose rows lie on
-one line through $\frac1n \mathbf 1$. So it is an equality for all two tokens. With {claim}`gap.perron`,
-$s_2 \le \lVert C A \rVert_2 \le s_2 \sqrt{\max_j t_j}$.
+one line through $\frac1n \mathbf 1$. So it is an equality for all two tokens.
+With {claim}`gap.perron`, $s_2 \le \lVert C A \rVert_2 \le s_2 \sqrt{\max_j t_j}$.
 """,
         sources=(NAIT,),
         here="statement and proof",
