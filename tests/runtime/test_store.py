@@ -317,7 +317,7 @@ def test_trained_weights_count(tmp_path, sources):
     reading = {"small-decoder", "three-models", "real-spectra", "training-failures"}
     reading |= {"rollout-lengths"}  # which imports the reports on three models
     assert ids == {f"experiment.{name}" for name in reading}
-    assert chapters == {"trained-models", "path-accuracy", "watch-training"}
+    assert chapters == {"trained-models", "path-accuracy", "watch-training", "spectral-gap"}
 
 
 def test_weights_that_a_cell_reads_count(sources):

@@ -55,9 +55,9 @@ def removed(A, u):
 
 
 def excess(A):
-    """Largest A_ij minus the mean of the other weights of key j, (n A_ij - t_j)/(n - 1); (...)."""
+    """Largest distance of A_ij to the mean of key j's other weights, |n A_ij - t_j|/(n - 1)."""
     n = A.shape[-1]
-    over = (n * A - doubly.totals(A)[..., None, :]) / (n - 1)
+    over = abs(n * A - doubly.totals(A)[..., None, :]) / (n - 1)
     return ops.amax(ops.amax(over, -1), -1)
 
 

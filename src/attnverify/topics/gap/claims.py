@@ -31,7 +31,7 @@ $$
 $$
 
 So subtracting $c\, \mathbf 1 u^\top$ moves one eigenvalue from $1$ to $1 - c\, u^\top \mathbf 1$
-and leaves the others, with their multiplicities.
+and leaves the others, with their algebraic multiplicities.
 """,
         sources=(NAIT,),
         here="statement and proof",
@@ -53,10 +53,9 @@ $$
 
 The first is attained for every $A$ and every $d \ge 1$ by some $X$ with $C X \ne 0$. Every doubly
 stochastic $A$ attains both others, since $s_1 = 1$. The upper bound is also attained by every
-$A = \mathbf 1 (\frac1n \mathbf 1 + \beta w)^\top + a w^\top$ with a number $\beta$ and a row
-$w^\top$ of sum 0, whose rows lie on one line through $\frac1n \mathbf 1$. So it is an equality for
-all two tokens. With {claim}`gap.perron`,
-$s_2 \le \lVert C A \rVert_2 \le s_2 \sqrt{\max_j t_j}$.
+$A = \frac1n \mathbf 1 \mathbf 1^\top + a w^\top$ with a row $w^\top$ of sum 0, whose rows lie on
+one line through $\frac1n \mathbf 1$. So it is an equality for all two tokens.
+With {claim}`gap.perron`, $s_2 \le \lVert C A \rVert_2 \le s_2 \sqrt{\max_j t_j}$.
 """,
         sources=(NAIT,),
         here="statement and proof",
@@ -70,7 +69,8 @@ $s_2 \le \lVert C A \rVert_2 \le s_2 \sqrt{\max_j t_j}$.
         statement=r"""
 Let every head of a layer without a mask subtract a row from its attention,
 $Y = \sum_h (A_h - \mathbf 1 u_h^\top) X W_h$, where $u_h$ may depend on $X$. All differences
-$y_i - y_k$ are those of ordinary attention. So for every $X$, all heads and all biases
+$y_i - y_k$ are those of ordinary attention. So for every $X$, all heads and all biases in
+the scores
 
 $$
 \operatorname{diam}(Y) \le \operatorname{diam}(X) \sum_h \lVert W_h \rVert_2
@@ -111,11 +111,11 @@ Let $A$ be a row-stochastic $n \times n$ matrix, $n \ge 2$. For every query $i$ 
 the mean $m_{ij} = \frac{t_j - A_{ij}}{n - 1}$ of the other queries' weights of this key
 
 $$
-A_{ij} - m_{ij} \;\le\; \lVert C A \rVert_2 \;\le\; s_1(A)\, s_2(A) .
+\lvert A_{ij} - m_{ij} \rvert \;\le\; \lVert C A \rVert_2 \;\le\; s_1(A)\, s_2(A) .
 $$
 
-For every $n$ and all $0 \le q \le p \le 1$ both are equalities if query $i$ has the weight $p$ on
-key $j$, all others have $q$, and each query weighs its other keys equally.
+For every $n$ and all $p, q \in [0, 1]$ both are equalities if query $i$ has the weight $p$ on key
+$j$, all others have $q$, and each query weighs its other keys equally.
 
 *Random logits.* Let the logits be independent $N(0, \sigma^2)$ with $\sigma > 0$, let
 $0 < \theta < \sqrt n$ and $0 < \epsilon < 1$. With $\omega = \theta/\sqrt n$ and

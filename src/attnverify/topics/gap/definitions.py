@@ -25,7 +25,7 @@ def entries(others: int = 1) -> Iterator[Pair]:
     t = [total(A[i, j] for i in three) for j in three]
     yield "totals", gap.gathered(A), 1 + total((a - 1) * (a - 1) for a in t) / n
     yield "removed", gap.removed(A, u), table(lambda i, j: A[i, j] - u[j], 3, 3)
-    over = [A[i, j] - (t[j] - A[i, j]) / (n - others) for i in three for j in three]
+    over = [abs(A[i, j] - (t[j] - A[i, j]) / (n - others)) for i in three for j in three]
     yield "excess", gap.excess(A), largest(over)
     rows = [A[0, j] * minors[2, 2 - j] * (-1) ** j for j in three]
     yield "determinant", gap.determinant(A), total(rows)
