@@ -30,28 +30,28 @@ VERDICTS = {
 LINES = {
     "taken": "the statement is taken from the paper",
     "related": "the claim is on the paper's subject, or sharpens or corrects a statement of it",
-    "context": "the claim names none; its chapter cites the paper, or it rests on a statement of it",
+    "context": "the claim names no paper; its chapter cites this one, or else it rests on it",
 }
 #: Heights of rows and headings. Where names of papers end, lines level out, the first mark stands.
-ROW, HEAD, NAMES, LEVEL, FIRST, WIDTH = 24, 36, 208, 400, 424, 780
+ROW, HEAD, NAMES, LEVEL, FIRST, WIDTH = 24, 36, 208, 400, 424, 768
 
 INTRO = """\
 # The map
 
-Every claim of this book stands beside the papers that it concerns: papers at the left, claims at the
-right, a mark each, by chapter. Point to a paper, a mark or a chapter, or reach it with the Tab key, to
-see what belongs to it. A mark leads to its claim, a paper to its line in the table below, and the number of
-claims in that line back here.
+Every claim of this book stands beside the papers that it concerns: papers at the left, claims at
+the right, a mark each, by chapter. Point to a paper, a mark or a chapter, or reach it with the Tab
+key, to see what belongs to it. A mark leads to its claim, a paper to its line in the table below,
+and the number of claims in that line back here.
 """
 
 TABLE = """\
 ## The papers
 
-*What it claims* is this book's reading, mostly of abstracts ({doc}`/book/bibliography`). *Verdict here*
-counts the statements that were taken from the paper; {doc}`/book/generated/errata` has them one by one.
-*Not settled* means that none was taken, so that none is judged; the claims that are counted are on its
-subject. *Cited* means that chapters name the work and judge nothing of it. Works that only
-{doc}`/book/related` names are not listed.
+*What it claims* is this book's reading, mostly of abstracts ({doc}`/book/bibliography`). *Verdict
+here* counts the statements that were taken from the paper; {doc}`/book/generated/errata` has them
+one by one. *Not settled* means that none was taken, so that none is judged; the claims that are
+counted are on its subject. *Cited* means that chapters name the work and judge nothing of it. Works
+that only {doc}`/book/related` names are not listed.
 """
 
 
@@ -68,7 +68,7 @@ def text(evidence: Evidence, root: Path) -> str:
 
 
 def verdict(claim: Claim, status: str) -> str:
-    """What became of a statement here: one of ``VERDICTS``, as the page on the two papers says it."""
+    """What became of a statement here, as the page on the two papers says: of ``VERDICTS``."""
     if status in ("partial", "failed", "not checked"):
         return "not settled"
     if not claim.derived:
@@ -120,29 +120,24 @@ def _figure(
     parts = {chapter.part: [] for chapter in chapters.values()}
     for stem in filter(marks.get, chapters):
         parts[chapters[stem].part].append(stem)
-    names = {
-        key: f'<a class="row paper" id="map-{key}" href="#paper-{key}" transform="translate(0,{{y}})">'
-        f'<rect width="{NAMES}" height="{ROW}"/><text x="{NAMES - 8}" y="17">'
-        f"{html(works[key].label)}</text></a>"
-        for keys in _by_part(chapters, links).values()
-        for key in keys
-    }
+    groups = _by_part(chapters, links)
+    names = {key: _name(key, works[key]) for keys in groups.values() for key in keys}
     rows = {stem: _chapter(stem, chapters[stem], marks[stem], verdicts) for stem in chapters}
-    left, low, tall = _stacked(_by_part(chapters, links), names, NAMES - 8)
+    left, low, tall = _stacked(groups, names, NAMES - 8)
     right, at, taller = _stacked(parts, rows, FIRST - 10)
     places = {id: (k, at[stem]) for stem, ids in marks.items() for k, id in enumerate(ids)}
     drawn = "".join(
         f'<g class="{kind}">{"".join(_lines(kind, links, low, places))}</g>' for kind in LINES
     )
-    words = f"Map of {len(registry)} claims, by chapter, and the {len(names)} papers they concern"
+    told = f"{len(registry)} claims, {len(names)} papers"
     folder = resources.files("attnverify.book.pages")
     style, script = (folder.joinpath(f"map.{end}").read_text("utf-8") for end in ("css", "js"))
     return (
         f'<figure class="attnverify-map"><style>{" ".join(style.split())}</style>'
-        f"{_controls(parts, verdicts)}{_keys()}"
+        f"{_controls(parts, verdicts, told)}{_keys()}"
         '<p><a href="#the-papers">Skip the figure</a></p>\n'
         '<div class="attnverify-scroll" role="region" aria-label="The map" tabindex="0">'
-        f'<svg viewBox="0 0 {WIDTH} {max(tall, taller)}" role="group" aria-label="{words}" '
+        f'<svg viewBox="0 0 {WIDTH} {max(tall, taller)}" role="group" aria-label="Map: {told}" '
         f'data-row="{ROW}" data-head="{HEAD}">{drawn}\n<g class="side left">{left}</g>\n'
         f'<g class="side">{right}</g></svg></div></figure>\n<script>{script.rstrip()}</script>'
     )
@@ -165,6 +160,15 @@ def _stacked(
     return "\n".join(parts), tops, y
 
 
+def _name(key: str, paper: Paper) -> str:
+    """The name of a paper, a link to its line in the table."""
+    text = f'<text x="{NAMES - 8}" y="17">{html(paper.label)}</text>'
+    return (
+        f'<a class="row paper" id="map-{key}" href="#paper-{key}" transform="translate(0,{{y}})">'
+        f'<rect width="{NAMES}" height="{ROW}"/>{text}</a>'
+    )
+
+
 def _chapter(stem: str, chapter: Chapter, ids: list[str], verdicts: Mapping[str, str]) -> str:
     """The marks of a chapter's claims and its title, which all are links."""
     page, parts = f"../../notebooks/{stem}.html", []
@@ -178,7 +182,9 @@ def _chapter(stem: str, chapter: Chapter, ids: list[str], verdicts: Mapping[str,
             f'<text x="{FIRST + k * ROW}" y="12">{mark}</text></a>'
         )
     x = FIRST + len(ids) * ROW
-    title = f'<a class="chapter" href="{page}"><text x="{x}" y="17">{html(chapter.title)}</text></a>'
+    title = (
+        f'<a class="chapter" href="{page}"><text x="{x}" y="17">{html(chapter.title)}</text></a>'
+    )
     start = f'<g class="row" data-part="{chapter.part}" transform="translate(0,{{y}})">'
     return f"{start}{''.join(parts)}{title}</g>"
 
@@ -199,8 +205,8 @@ def _lines(
             yield f'<path {ends} d="{curve}H{FIRST + k * ROW - 9}"/>'
 
 
-def _controls(parts: Iterable[str], verdicts: Mapping[str, str]) -> str:
-    """Two lists to choose from, which the script shows."""
+def _controls(parts: Iterable[str], verdicts: Mapping[str, str], told: str) -> str:
+    """Two lists to choose from, which the script shows, and how much is shown."""
     count = Counter(verdicts.values())
     words = {v: f"{mark} {v} ({count[v]})" for v, (mark, _) in VERDICTS.items() if count[v]}
     lists = {"Part": {part: part for part in parts}, "Verdict": words}
@@ -209,7 +215,7 @@ def _controls(parts: Iterable[str], verdicts: Mapping[str, str]) -> str:
         options = "".join(f'<option value="{v}">{shown}</option>' for v, shown in values.items())
         all_of = f'<option value="">all {label.lower()}s</option>'
         shown += f"<label>{label} <select>{all_of}{options}</select></label> "
-    return f'<fieldset hidden>{shown}<output role="status"></output></fieldset>'
+    return f'<fieldset style="visibility:hidden">{shown}<output>{told}</output></fieldset>'
 
 
 def _keys() -> str:
@@ -219,8 +225,8 @@ def _keys() -> str:
         for word, (mark, color) in VERDICTS.items()
     )
     lines = (
-        f'<span><svg viewBox="0 0 30 10" aria-hidden="true" class="{kind}"><path d="M1,5H29"/></svg>'
-        f" {word}</span>"
+        f'<span><svg viewBox="0 0 30 10" aria-hidden="true" class="{kind}"><path d="M1,5H29"/>'
+        f"</svg> {word}</span>"
         for kind, word in LINES.items()
     )
     return f'<p class="keys">{"".join(marks)}</p><p class="keys">{"".join(lines)}</p>'
@@ -232,10 +238,11 @@ def _rows(
     verdicts: Mapping[str, str],
     links: Mapping[str, Mapping[str, str]],
 ) -> Iterable[list[str]]:
-    """A line a paper: those of the figure in its order, then those that no claim concerns."""
+    """A line a paper: those with most statements here first, then in the order of the figure."""
     drawn = [key for keys in _by_part(chapters, links).values() for key in keys]
     cited = (key for chapter in chapters.values() for key in chapter.cites)
-    for key in dict.fromkeys([*drawn, *cited]):
+    taken = Counter(k for keys in links.values() for k, how in keys.items() if how == "taken")
+    for key in sorted(dict.fromkeys([*drawn, *cited]), key=lambda key: -taken[key]):
         ids = [id for id in registry if key in links[id]]
         in_chapters = {registry[id].notebook for id in ids if links[id][key] != "context"}
         stems = (s for s, c in chapters.items() if key in c.cites or s in in_chapters)

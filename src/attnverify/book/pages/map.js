@@ -66,7 +66,7 @@
   for (const kind of ["pointerleave", "focusout"]) svg.addEventListener(kind, () => light([]));
   for (const list of [part, verdict]) list.addEventListener("change", choose);
   addEventListener("hashchange", named);
-  figure.querySelector("fieldset").hidden = false;
+  figure.querySelector("fieldset").style.visibility = "visible";
   choose();
   named();
 })();
