@@ -131,10 +131,10 @@ def test_verdicts_agree_with_the_page_on_the_two_papers(evidence, figure, rows):
     statements = {id for id in registry if told[anchor(id, "map")] in settled}
     assert statements | {OPEN} == {id for id in listed if registry[id].derived}
     of_dong = [id for id, c in registry.items() if ("dong2021", False) in _keys(c)]
-    counted = re.findall(r"(\d+) ([a-z ]+)", rows["dong2021"][2])
-    assert sum(int(number) for number, _ in counted) == len(of_dong) > 20
-    assert ("1", "not settled") in counted
-    assert rows["wu2024"][2].startswith("not settled; on its subject: ")
+    counted = re.findall(r"([a-z ]+): (\d+)", rows["dong2021"][2])
+    assert sum(int(number) for _, number in counted) == len(of_dong) > 20
+    assert (" not settled", "1") in counted
+    assert rows["wu2024"][2].startswith("not settled (on its subject: ")
     assert rows["devlin2019"][2] == "cited" and "no claim" in rows["devlin2019"][0]
 
 

@@ -263,5 +263,5 @@ def judged(how: Mapping[str, str], verdicts: Mapping[str, str]) -> str:
         for wanted in ("taken", "related")
     )
     counted = taken or related
-    words = "; ".join(f"{counted[v]} {v}" for v in VERDICTS if counted[v])
-    return words if taken else f"not settled; on its subject: {words}" if related else "cited"
+    words = "; ".join(f"{v}: {counted[v]}" for v in VERDICTS if counted[v])
+    return words if taken else f"not settled (on its subject: {words})" if related else "cited"
