@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from html import escape as html
 from importlib import resources
 from pathlib import Path
+from typing import NamedTuple
 
 from attnverify.book.pages import errata, papers
 from attnverify.book.pages.common import Evidence, anchor, pipe_table, scrolling
@@ -30,7 +31,7 @@ VERDICTS = {
 LINES = {
     "taken": "the statement is taken from the paper",
     "related": "the claim is on the paper's subject, or sharpens or corrects a statement of it",
-    "context": "the claim names no paper; its chapter cites this one, or else it rests on it",
+    "context": "the claim names no paper; its chapter cites this one, or the claim rests on it",
 }
 #: Heights of rows and headings. Where names of papers end, lines level out, the first mark stands.
 ROW, HEAD, NAMES, LEVEL, FIRST, WIDTH = 24, 36, 208, 400, 424, 768
@@ -55,16 +56,35 @@ that only {doc}`/book/related` names are not listed.
 """
 
 
+class Book(NamedTuple):
+    """Chapters by stem, works by key, verdicts by id, and how a claim concerns papers, by both."""
+
+    chapters: Mapping[str, Chapter]
+    works: Mapping[str, Paper]
+    verdicts: Mapping[str, str]
+    links: Mapping[str, Mapping[str, str]]
+
+    def papers_by_part(self) -> dict[str, list[str]]:
+        """Works that a claim concerns, each in the part with the most of these claims."""
+        parts: dict[str, Counter[str]] = {}
+        for id, keys in self.links.items():
+            for key in keys:
+                parts.setdefault(key, Counter())[self.chapters[registry[id].notebook].part] += 1
+        groups: dict[str, list[str]] = {chapter.part: [] for chapter in self.chapters.values()}
+        for key, counts in parts.items():
+            groups[counts.most_common(1)[0][0]].append(key)
+        return {part: keys for part, keys in groups.items() if keys}
+
+
 def text(evidence: Evidence, root: Path) -> str:
     """The page as MyST; root: the folder with ``_toc.yml``, ``notebooks`` and ``book``."""
-    chapters, works = papers.chapters(root), papers.papers(root)
+    chapters = papers.chapters(root)
     verdicts = {id: verdict(claim, evidence.status(id)) for id, claim in registry.items()}
     links = {id: concerned(claim, chapters) for id, claim in registry.items()}
-    figure = _figure(chapters, works, verdicts, links)
-    lines = [INTRO, "```{raw} html", figure, "```", "", TABLE]
+    book = Book(chapters, papers.papers(root), verdicts, links)
     header = ("Paper", "What it claims", "Verdict here", "Chapters")
-    rows = _rows(chapters, works, verdicts, links)
-    return "\n".join([*lines, *scrolling("The papers", pipe_table(header, rows), "15% 32%")])
+    table = scrolling("The papers", pipe_table(header, _rows(book)), "15% 32%")
+    return "\n".join([INTRO, "```{raw} html", _figure(book), "```", "", TABLE, *table])
 
 
 def verdict(claim: Claim, status: str) -> str:
@@ -95,46 +115,29 @@ def concerned(claim: Claim, chapters: Mapping[str, Chapter]) -> dict[str, str]:
     return dict.fromkeys(chapters[claim.notebook].cites or below, "context")
 
 
-def _by_part(chapters: Mapping[str, Chapter], links: Mapping[str, Mapping]) -> dict[str, list[str]]:
-    """Keys of the papers that a claim concerns, each in the part with the most of these claims."""
-    parts: dict[str, Counter[str]] = {}
-    for id, keys in links.items():
-        for key in keys:
-            parts.setdefault(key, Counter())[chapters[registry[id].notebook].part] += 1
-    groups: dict[str, list[str]] = {chapter.part: [] for chapter in chapters.values()}
-    for key, counts in parts.items():
-        groups[counts.most_common(1)[0][0]].append(key)
-    return {part: keys for part, keys in groups.items() if keys}
-
-
-def _figure(
-    chapters: Mapping[str, Chapter],
-    works: Mapping[str, Paper],
-    verdicts: Mapping[str, str],
-    links: Mapping[str, Mapping[str, str]],
-) -> str:
+def _figure(book: Book) -> str:
     """The figure with its controls and its script. Without the script everything is shown."""
-    marks: dict[str, list[str]] = {stem: [] for stem in chapters}
+    marks: dict[str, list[str]] = {stem: [] for stem in book.chapters}
     for id, claim in registry.items():
         marks[claim.notebook].append(id)
-    parts = {chapter.part: [] for chapter in chapters.values()}
-    for stem in filter(marks.get, chapters):
-        parts[chapters[stem].part].append(stem)
-    groups = _by_part(chapters, links)
-    names = {key: _name(key, works[key]) for keys in groups.values() for key in keys}
-    rows = {stem: _chapter(stem, chapters[stem], marks[stem], verdicts) for stem in chapters}
+    parts = {chapter.part: [] for chapter in book.chapters.values()}
+    for stem in filter(marks.get, book.chapters):
+        parts[book.chapters[stem].part].append(stem)
+    groups = book.papers_by_part()
+    names = {key: _name(key, book.works[key]) for keys in groups.values() for key in keys}
+    rows = {stem: _chapter(stem, book, ids) for stem, ids in marks.items()}
     left, low, tall = _stacked(groups, names, NAMES - 8)
     right, at, taller = _stacked(parts, rows, FIRST - 10)
     places = {id: (k, at[stem]) for stem, ids in marks.items() for k, id in enumerate(ids)}
     drawn = "".join(
-        f'<g class="{kind}">{"".join(_lines(kind, links, low, places))}</g>' for kind in LINES
+        f'<g class="{kind}">{"".join(_lines(kind, book, low, places))}</g>' for kind in LINES
     )
     told = f"{len(registry)} claims, {len(names)} papers"
     folder = resources.files("attnverify.book.pages")
     style, script = (folder.joinpath(f"map.{end}").read_text("utf-8") for end in ("css", "js"))
     return (
         f'<figure class="attnverify-map"><style>{" ".join(style.split())}</style>'
-        f"{_controls(parts, verdicts, told)}{_keys()}"
+        f"{_controls(parts, book.verdicts, told)}{_keys()}"
         '<p><a href="#the-papers">Skip the figure</a></p>\n'
         '<div class="attnverify-scroll" role="region" aria-label="The map" tabindex="0">'
         f'<svg viewBox="0 0 {WIDTH} {max(tall, taller)}" role="group" aria-label="Map: {told}" '
@@ -169,36 +172,31 @@ def _name(key: str, paper: Paper) -> str:
     )
 
 
-def _chapter(stem: str, chapter: Chapter, ids: list[str], verdicts: Mapping[str, str]) -> str:
+def _chapter(stem: str, book: Book, ids: list[str]) -> str:
     """The marks of a chapter's claims and its title, which all are links."""
     page, parts = f"../../notebooks/{stem}.html", []
     for k, id in enumerate(ids):
-        mark, color = VERDICTS[verdicts[id]]
-        name = f"{registry[id].title}: {verdicts[id]}"
+        word = book.verdicts[id]
+        mark, color = VERDICTS[word]
         parts.append(
             f'<a class="claim" id="{anchor(id, "map")}" href="{page}#{anchor(id)}" '
-            f'data-verdict="{verdicts[id]}" aria-label="{html(name)}" style="--look:{color}">'
-            f'<circle cx="{FIRST + k * ROW}" cy="12" r="9"/>'
+            f'data-verdict="{word}" aria-label="{html(registry[id].title)}: {word}" '
+            f'style="--look:{color}"><circle cx="{FIRST + k * ROW}" cy="12" r="9"/>'
             f'<text x="{FIRST + k * ROW}" y="12">{mark}</text></a>'
         )
-    x = FIRST + len(ids) * ROW
-    title = (
-        f'<a class="chapter" href="{page}"><text x="{x}" y="17">{html(chapter.title)}</text></a>'
-    )
+    chapter = book.chapters[stem]
+    title = f'<text x="{FIRST + len(ids) * ROW}" y="17">{html(chapter.title)}</text>'
     start = f'<g class="row" data-part="{chapter.part}" transform="translate(0,{{y}})">'
-    return f"{start}{''.join(parts)}{title}</g>"
+    return f'{start}{"".join(parts)}<a class="chapter" href="{page}">{title}</a></g>'
 
 
 def _lines(
-    kind: str,
-    links: Mapping[str, Mapping[str, str]],
-    low: Mapping[str, int],
-    places: Mapping[str, tuple[int, int]],
+    kind: str, book: Book, low: Mapping[str, int], places: Mapping[str, tuple[int, int]]
 ) -> Iterable[str]:
     """The lines of one kind, from a paper to the edge of a mark."""
     middle = (NAMES + LEVEL) // 2
     for id, (k, top) in places.items():
-        for key in (key for key, how in links[id].items() if how == kind):
+        for key in (key for key, how in book.links[id].items() if how == kind):
             a, b = low[key] + ROW // 2, top + ROW // 2
             curve = f"M{NAMES},{a}C{middle},{a} {middle},{b} {LEVEL},{b}"
             ends = f'data-a="map-{key}" data-b="{anchor(id, "map")}"'
@@ -232,31 +230,26 @@ def _keys() -> str:
     return f'<p class="keys">{"".join(marks)}</p><p class="keys">{"".join(lines)}</p>'
 
 
-def _rows(
-    chapters: Mapping[str, Chapter],
-    works: Mapping[str, Paper],
-    verdicts: Mapping[str, str],
-    links: Mapping[str, Mapping[str, str]],
-) -> Iterable[list[str]]:
+def _rows(book: Book) -> Iterable[list[str]]:
     """A line a paper: those with most statements here first, then in the order of the figure."""
-    drawn = [key for keys in _by_part(chapters, links).values() for key in keys]
-    cited = (key for chapter in chapters.values() for key in chapter.cites)
-    taken = Counter(k for keys in links.values() for k, how in keys.items() if how == "taken")
+    drawn = [key for keys in book.papers_by_part().values() for key in keys]
+    cited = (key for chapter in book.chapters.values() for key in chapter.cites)
+    taken = Counter(k for keys in book.links.values() for k, how in keys.items() if how == "taken")
     for key in sorted(dict.fromkeys([*drawn, *cited]), key=lambda key: -taken[key]):
-        ids = [id for id in registry if key in links[id]]
-        in_chapters = {registry[id].notebook for id in ids if links[id][key] != "context"}
-        stems = (s for s, c in chapters.items() if key in c.cites or s in in_chapters)
-        count = f"{len(ids)} claim{'s' * (len(ids) != 1)}"
-        back = f'<a href="#map-{key}">{count}</a>' if ids else "no claim"
+        how = {id: keys[key] for id, keys in book.links.items() if key in keys}
+        pages = {registry[id].notebook for id, kind in how.items() if kind != "context"}
+        found = ((s, c) for s, c in book.chapters.items() if key in c.cites or s in pages)
+        count = f"{len(how)} claim{'s' * (len(how) != 1)}"
+        back = f'<a href="#map-{key}">{count}</a>' if how else "no claim"
         yield [
             f"[]{{#paper-{key}}}{{cite}}`{key}`: {back}",
-            works[key].claims,
-            judged({id: links[id][key] for id in ids}, verdicts),
-            ", ".join(f"{{doc}}`{chapters[s].title} </notebooks/{s}>`" for s in stems),
+            book.works[key].claims,
+            _judged(how, book.verdicts),
+            ", ".join(f"{{doc}}`{chapter.title} </notebooks/{stem}>`" for stem, chapter in found),
         ]
 
 
-def judged(how: Mapping[str, str], verdicts: Mapping[str, str]) -> str:
+def _judged(how: Mapping[str, str], verdicts: Mapping[str, str]) -> str:
     """The verdicts on the statements of a paper, from how it is concerned by claims."""
     taken, related = (
         Counter(verdicts[id] for id, kind in how.items() if kind == wanted)
