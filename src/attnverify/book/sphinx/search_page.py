@@ -43,6 +43,7 @@ SUBJECTS = {
     "linear attention": ("kernels",),
     "taylor polynomial": ("kernels",),
     "gaussian mixture": ("kernels",),
+    "permutation equivariance": ("kernels",),
     "gated attention": ("sinks-gates",),
     "residual connection": ("skip", "path-lengths"),
     "layer normalization": ("layernorm", "sphere", "decoder-layers"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from functools import partial
 
@@ -92,8 +93,45 @@ def _sphere(keys: int) -> Verdict:
     return Verdict(len(far) == 1, f"squared distances {sorted(map(str, far))}", keys)
 
 
-SPHERE = Decision(partial(_sphere, 3), "these three points", "certified").but(
+SPHERE = Decision(partial(_sphere, 3), "no other points", "certified").but(
     "four points in the plane", run=partial(_sphere, 4)
+)
+
+
+def _head(X, keep):
+    """A head with the weights T_2(x_i . x_j) of the admitted keys, in rationals."""
+    w = kernels.taylor(X @ ops.transpose(X), 2) * np.where(keep, 1, 0)
+    return w @ X / ops.sum(w, -1, keepdims=True)
+
+
+def _orders(masks: list[np.ndarray], every: bool = False, place: int = 0) -> Verdict:
+    """Whether those permutations commute with a head that keep its mask, and no others.
+
+    every: whether all permutations do, in its place; place: times i is added to token i.
+    """
+    wrong, cases = [], 0
+    for keep in masks:
+        n = len(keep)
+        added = place * ops.rationals(np.arange(n))[:, None]
+        inputs = [ops.rationals(np.eye(n)[:, [i]]) for i in range(n)]
+        inputs.append(ops.rationals(np.random.default_rng(n).integers(-8, 9, (n, 3)) / 4))
+        for order in map(list, itertools.permutations(range(n))):
+            same = [_head(X[order] + added, keep) == _head(X + added, keep)[order] for X in inputs]
+            kept = every or (keep[order][:, order] == keep).all()
+            cases += 1
+            if all(s.all() for s in same) != kept:
+                wrong.append(f"{order} of {n}")
+    return Verdict(not wrong, f"wrong: {wrong[:3]}" if wrong else "as the masks say", cases)
+
+
+FULL, RING = np.ones((3, 3), dtype=bool), (np.eye(4) + np.eye(4, k=1) + np.eye(4, k=-3)) > 0
+STAR, CAUSAL = FULL * (np.eye(3) > 0) | (np.arange(3) == 0), np.tri(4) > 0
+ORDERS = (
+    Decision(
+        partial(_orders, [FULL, RING, STAR, CAUSAL]), "no other masks and weights", "certified"
+    )
+    .but("every order under a causal mask", run=partial(_orders, [CAUSAL], every=True))
+    .but("every order with positions", run=partial(_orders, [FULL], place=1))
 )
 
 CHECKS: dict[str, dict[str, Check]] = {
@@ -102,4 +140,5 @@ CHECKS: dict[str, dict[str, Check]] = {
         "sphere": SPHERE,
         "entry by entry": by_definition(densities, "the priors' exponent halved", double=4),
     },
+    "kernel.permutation": {"orders": ORDERS},
 }

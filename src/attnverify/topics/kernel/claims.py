@@ -35,4 +35,31 @@ $$
         uses=("softmax.total-variation", "norms.diameter"),
         notebook="kernels",
     ),
+    Claim(
+        id="kernel.permutation",
+        title="Which orders of the tokens attention cannot see",
+        kind="proposition",
+        statement=r"""
+Let $A_{ij} = 1$ if token $i$ sees token $j$, else 0, with no row of zeros. Let a head $f$ have the
+rows
+
+$$
+f(X)_i = \sum_j P_{ij}\, x_j W , \qquad
+P_{ij} = \frac{A_{ij}\, w(x_i, x_j)}{\sum_k A_{ik}\, w(x_i, x_k)} ,
+$$
+
+with any function $w > 0$ of two tokens, the same at all places, as in softmax without positions.
+Let $\Pi$ be a permutation matrix.
+
+- *Sufficient.* If $\Pi A = A \Pi$, then $f(\Pi X) = \Pi f(X)$ for all $X$. The same holds for sums
+  of such heads, maps of single tokens and any depth. Without a mask it holds for every $\Pi$.
+- *Necessary.* If $W \ne 0$ and $\Pi A \ne A \Pi$, then $f(\Pi X) \ne \Pi f(X)$ for some $X$ with a
+  single token that is not 0. Under a causal mask only $\Pi = I$ is left.
+- *Positions.* If $\Pi A = A \Pi$ and $\Pi E = E$, then $X \mapsto f(X + E)$ commutes with $\Pi$.
+  With $\Pi E \ne E$ it need not: without a mask, two tokens 0 of width 1 with $E = (0, 1)^\top$,
+  $W = 1$ and $w(q, k) = e^{qk}$ have the outputs $\frac12$ and $\frac{e}{1 + e}$.
+""",
+        here="statement and proof",
+        notebook="kernels",
+    ),
 ]

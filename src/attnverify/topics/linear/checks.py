@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 
+import numpy as np
 import sympy as sp
 import torch
+from flint import fmpq_mat
 
 from attnverify.arithmetic import ops
 from attnverify.checking.check import Check, Decision, Inequality, Instance
@@ -179,6 +182,14 @@ def _one_layer(delta: float, depth: int = 1) -> Instance:
     return {"X": X, "W_QK": W, "W": W, "T": T, "x": _tensor([delta]), "c": _tensor([0.125])}
 
 
+def _equal_scores() -> Instance:
+    """One token and two equal ones, which keep an error of eta D_0 = 1/3 over four layers."""
+    W = along_first_axis(2, 4, 1, 1 - 2.0**-45)[:, 0]
+    T = 0.6 * _tensor([1.0, -1.0, -1.0]).expand(4, 3, 3)
+    X = _tensor([[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
+    return {"X": X, "W_QK": 0 * W, "W": W, "T": T, "x": _tensor([0.6]), "c": _tensor([2.0**-20])}
+
+
 DEPTH = (
     Inequality(
         left=_apart,
@@ -186,7 +197,7 @@ DEPTH = (
         sizes=DEEP,
         build=_deep,
         hypotheses=_small_maps,
-        extremal=(partial(_one_layer, 0.5), partial(_one_layer, 0.125)),
+        extremal=(partial(_one_layer, 0.5), partial(_one_layer, 0.125), _equal_scores),
     )
     .times(0.9999)
     .but(
@@ -277,7 +288,7 @@ def _even(degrees: tuple[int, ...]) -> Verdict:
     return Verdict(all(v.holds for v in found), "; ".join(v.argument for v in found), len(found))
 
 
-SIGN = Decision(partial(_even, (2, 4, 6, 8, 10)), "these degrees", "certified").but(
+SIGN = Decision(partial(_even, (2, 4, 6, 8, 10)), "no other degrees", "certified").but(
     "the degree 5", run=partial(_even, (2, 5))
 )
 
@@ -370,6 +381,22 @@ ANY = (
     )
 )
 
+
+def _rank(count: Callable[[int, int], int]) -> Verdict:
+    """Whether T_p(x_i . x_j) at more points than features has the rank ``count(width, degree)``."""
+    found = []
+    for width, degree in ((1, 4), (2, 3), (3, 2)):
+        most, random = kernels.features(width, degree) + 2, np.random.default_rng(degree)
+        X = ops.rationals(random.integers(-9, 10, (most, width)) + np.arange(most)[:, None] / 4)
+        G = kernels.taylor(X @ ops.transpose(X), degree)
+        found.append((fmpq_mat(most, most, list(G.flat)).rank(), count(width, degree)))
+    return Verdict(all(a == b for a, b in found), f"ranks and numbers {found}", len(found))
+
+
+FEATURES = Decision(
+    partial(_rank, kernels.features), "no other widths and degrees", "certified"
+).but("monomials of degree p alone", run=partial(_rank, lambda d, p: kernels.features(d - 1, p)))
+
 CHECKS: dict[str, dict[str, Check]] = {
     "linear.truncation": {
         "row": ROW,
@@ -388,6 +415,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "rows, degree 2": _rows_of(2, 3.0, (3, 6)),
         "rows, degree 3": _rows_of(3, 1.25, (2, 3)),
         "any polynomial": ANY,
+        "features": FEATURES,
         "entry by entry": by_definition(definitions.polynomials, "without the 1", skipped=1),
     },
 }

@@ -59,7 +59,9 @@ $$
 e_L \le \frac{\eta\, D_0}{1 - \theta} \exp\!\Bigl( \frac{c D_0 (D_0 + 2R)}{1 - \theta} \Bigr)
 $$
 
-  for every $L$. For $L = 1$ the error can be $e_1 = \eta D_0$.
+  for every $L$. With enough tokens the error comes as near to $\eta D_0 = e_1 = \lim_{c \to 0} e_L$
+  as one likes, for every $L$, $c$, $\delta$ and $D_0$. Two tokens attain $e_1$ if
+  $c D_0^2 \ge \frac12 \operatorname{artanh} \delta$.
 """,
         here="statement and proof",
         uses=(
@@ -88,8 +90,8 @@ $$
 
 - *Sign.* For even $p$, $T_p > 0$ everywhere. For odd $p$, $T_p$ is positive on $|s| \le r$
   exactly if $\delta(p, r) < 1$.
-- *Rows.* If $T_p > 0$ on $|s| \le r$ and all scores of a row lie there, the row with $T_p(s_j)$ in
-  place of $e^{s_j}$ differs from softmax in total variation by at most
+- *Rows.* Let $T_p > 0$ on $|s| \le r$, and let all scores of a row lie there. With $T_p(s_j)$ in
+  place of $e^{s_j}$ the row differs from softmax in total variation by at most
 
 $$
 \tanh \frac \omega 4, \qquad

@@ -19,6 +19,7 @@ from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
 from attnverify.topics.shared.layer_instances import KEY_WIDTH
 from attnverify.topics.sphere import definitions as definitions
+from attnverify.topics.sphere import equilibria
 
 arb = flint.arb
 
@@ -172,13 +173,16 @@ MASKED = (
     Inequality(
         left=_masked_after,
         right=_masked_bound,
-        sizes=({"X": (3, 4), "Z": (2, 3, 3), "e": (1,)}, {"X": (4, 2), "Z": (3, 4, 4), "e": (1,)}),
+        sizes=tuple(  # more layers than n - 1 count as a larger pair radius
+            {"X": (n, d), "Z": (L, n, n), "e": (1,)}
+            for n, d, L in ((3, 4, 2), (4, 2, 3), (2, 3, 2))
+        ),
         build=lambda X, Z, e: _ahead(X, Z=Z, e=torch.sigmoid(e.clamp(-12, 12)) / 2),
         hypotheses=_allowed,
         extremal=(partial(stubborn, 2.0**-12, 0.25, 3), partial(stubborn, 2.0**-12, 0.25, 4)),
     )
     .times(0.9999)
-    .but("exponent r - 1", right=partial(_masked_bound, less=1))
+    .but("exponent s - 1", right=partial(_masked_bound, less=1))
 )
 
 # -------------------------------------------------------------------------------------- collapse
@@ -219,28 +223,6 @@ DEPTH = (
     .but("a layer more", right=partial(_deep_bound, more=1))
 )
 
-
-def _cross(pairs: int, shift: float = 0.0) -> Verdict:
-    """Whether tokens +-e_1, ..., +-e_k, all with a common part added, are where they were."""
-    with ops.precision(256):
-        eye = ops.eye(pairs, ops.balls(torch.zeros(1)))
-        X = np.concatenate([eye, -eye])
-        X = sphere.unit(X + arb(shift))
-        new = sphere.attended(X, ops.softmax(2 * (X @ X.T)))
-        off = ops.amax(ops.amax(abs(new - X), -1), -1)
-    words = f"{2 * pairs} tokens of rank {pairs} move by {off.str(3)}"
-    return Verdict(certain(off < arb(2) ** -60, off > arb(2) ** -60), words, 1)
-
-
-def _crosses(shift: float = 0.0) -> Verdict:
-    found = [_cross(pairs, shift) for pairs in (1, 2, 3, 5)]
-    holds = None if any(v.holds is None for v in found) else all(v.holds for v in found)
-    return Verdict(holds, found[-1].argument, len(found))
-
-
-CROSS = Decision(_crosses, "ranks 1, 2, 3 and 5 with q/sqrt(d_qk) = 2", "certified").but(
-    "the same tokens with a common part", run=partial(_crosses, shift=0.125)
-)
 
 # ------------------------------------------------------------------------------- inner products
 
@@ -330,129 +312,54 @@ def spectator(half: float, score: float) -> Instance:
     return {"X": X, "Z": Z}
 
 
-PLANE = Inequality(
+_HALF = partial(
+    Inequality,
     left=_angle_after,
     right=partial(_angle_bound, spread=0),
-    sizes=({"X": (2, 3), "Z": (2, 2)}, {"X": (2, 2), "Z": (2, 2)}),
     build=_ahead,
     hypotheses=_first_positive,
+)
+PLANE = _HALF(
+    sizes=({"X": (2, 3), "Z": (2, 2)}, {"X": (2, 2), "Z": (2, 2)}),
     extremal=(lambda: {k: v for k, v in crossed(4.0, 1.0, 1).items() if k != "m"},),
 ).times(0.9999)
-HALF_PLANE = Inequality(
-    left=_angle_after,
-    right=partial(_angle_bound, spread=0),
+HALF_PLANE = _HALF(
     sizes=({"X": (3, 2), "Z": (3, 3)}, {"X": (5, 2), "Z": (5, 5)}),
-    build=_ahead,
-    hypotheses=_first_positive,
     extremal=(partial(spectator, 4.0, 1.0), partial(spectator, 0.5, 2.0)),
 ).times(0.9999)
 
 # ------------------------------------------------------------------------------------ hemisphere
 
 
-def _fall(tokens: int, height: float, score: int, acute: bool = False) -> tuple[arb, arb]:
-    """Least inner products of the simplex tokens before and after one softmax layer."""
+def _fall(tokens: int, height: float, score: int, acute: bool = False) -> tuple[arb, arb, arb]:
+    """Least inner products of the simplex tokens before and after one softmax layer, the limit."""
     like = ops.balls(torch.zeros(1))
     rho = arb(1) / tokens * (arb(2) if acute else arb(height))
     X = sphere.simplex(tokens, rho, like)
     first = X[0, 1:]  # W_QK = score f f^T with the direction f of token 1
     along = X[:, 1:] @ first
     new = sphere.attended(X, ops.softmax(score * along[:, None] * along[None, :]))
-    return sphere.least_product(X), sphere.least_product(new)
+    before, others = sphere.least_product(X), rho + (1 - rho) / (tokens - 1) ** 2
+    return before, sphere.least_product(new), before / others.sqrt()
 
 
-CASES = ((3, 0.5, 16), (4, 0.5, 32), (8, 2.0**-6, 4000), (24, 2.0**-12, 100_000))
+# score sigma^4 n/(n-1)^2 >= 80: weights within e^-80 < 2^-115 of the limit's, products within 2^-90
+CASES = ((3, 0.5, 160), (4, 0.5, 320), (8, 2.0**-6, 4000), (24, 2.0**-12, 100_000))
 
 
 def _falls(acute: bool = False) -> Verdict:
     """Whether the least inner product, negative at first, falls in all cases."""
     with ops.precision(512):
         found = [_fall(*case, acute) for case in CASES]
-    before, after = found[-1]
-    fell = all(b < 0 and a < b for b, a in found) and after < -0.99
+    before, after, _ = found[-1]
+    fell = all(b < 0 and a < b and abs(a - to) < arb(2) ** -60 for b, a, to in found)
     words = f"n = {CASES[-1][0]}: from {before.str(4)} to {after.str(4)}"
-    return Verdict(certain(fell, any(a >= b for b, a in found)), words, len(found))
+    fell, rose = fell and after < -0.99, any(a >= b for b, a, _ in found)
+    return Verdict(certain(fell, rose), words, len(found))
 
 
 FALL = Decision(_falls, "four numbers of tokens", "certified").but(
     "inner products that are not negative (rho^2 = 2/n)", run=partial(_falls, acute=True)
-)
-
-# ------------------------------------------------------------------------------------ equilibria
-
-BALL = ops.balls(torch.zeros(1))
-
-
-def _moved(X, A, W) -> arb:
-    """How far a normalized layer with the scores X A X^T moves a token."""
-    new = sphere.unit(ops.softmax(X @ A @ ops.transpose(X)) @ X @ W)
-    return ops.amax(ops.amax(abs(new - X), -1), -1)
-
-
-def _groups(sizes: tuple[int, ...], q: float) -> tuple[Any, Any, Any]:
-    """Tokens in groups, the map of their scores and the value map."""
-    eye = ops.eye(len(sizes), BALL)
-    X = np.repeat(eye, sizes, axis=0)
-    return X, arb(q) * eye, sphere.grouped_values(sizes, arb(q).exp())
-
-
-def _grouped(swap: bool = False) -> Verdict:
-    """Whether groups of tokens stay, for some numbers and sizes; swap: of two unequal groups."""
-    worst, cases = arb(0), (((3,), 1.0), ((1, 1), 2.0), ((1, 2, 4), -0.5), ((2, 1, 1, 3, 1), 3.0))
-    with ops.precision(256):
-        for sizes, q in cases:
-            X, A, W = _groups(sizes, q)
-            W = sphere.grouped_values(sizes[::-1], arb(q).exp()) if swap else W
-            worst = worst.max(_moved(X, A, W))
-    words = f"ranks 1, 2, 3 and 5: moved by {worst.str(3)}"
-    return Verdict(certain(worst < arb(2) ** -60, worst > arb(2) ** -60), words, len(cases))
-
-
-GROUPS = Decision(_grouped, "ranks 1, 2, 3 and 5", "certified").but(
-    "the value map of the sizes in reverse order", run=partial(_grouped, swap=True)
-)
-
-
-def _tilted(twice: int = 2) -> Verdict:
-    """Whether tokens that all lean to their common part do so more by the stated factor."""
-    worst, cases = arb(0), ((2, 1, 1.0), (3, 2, -0.75), (5, 1, 3.0))
-    with ops.precision(256):
-        for k, size, q in cases:
-            X, A, W = _groups((size,) * k, q)
-            D, E = 1 - X, arb(q).exp()
-            factor = 1 + twice * q * E / ((E - 1) * (E + (k - 1)))
-            off = sphere.derivative(X, D, A, W) - factor * D
-            worst = worst.max(ops.amax(ops.amax(abs(off), -1), -1))
-    words = f"ranks 2, 3 and 5: off by {worst.str(3)}"
-    return Verdict(certain(worst < arb(2) ** -60, worst > arb(2) ** -60), words, len(cases))
-
-
-TILT = Decision(_tilted, "ranks 2, 3 and 5", "certified").but(
-    "half the growth", run=partial(_tilted, twice=1)
-)
-
-
-def _stable(h: float = 0.5) -> Verdict:
-    """Whether +-e_1, +-e_2 stay and some power of the derivative has row sums below 1."""
-    with ops.precision(256):
-        eye = ops.eye(2, BALL)
-        X, turned = np.concatenate([eye, -eye]), np.array([[0, 1], [-1, 0]])
-        A = ops.balls(torch.diag(torch.tensor([-2.0, 1.5])))
-        W = ops.balls(torch.diag(torch.tensor([-1.0, h])))
-        across = X @ turned  # the tangent of each token
-        mask = ops.eye(4, BALL)
-        columns = [sphere.derivative(X, row[:, None] * across, A, W) for row in mask]
-        J = np.stack([(column * across).sum(-1) for column in columns], -1)
-        for _ in range(6):
-            J = J @ J
-        size, moved = norms.max_row_sum(J), _moved(X, A, W)
-        trace = abs(sum(np.diag(J)))  # at most 4 if no eigenvalue is larger than 1
-    words = f"the 64th power of the derivative has row sums up to {size.str(3)}"
-    return Verdict(certain(moved < arb(2) ** -60 and size < 1, trace > 4), words, 1)
-
-
-STABLE = Decision(_stable, "these weights", "certified").but(
-    "h = 3/4 in place of 1/2", run=partial(_stable, h=0.75)
 )
 
 CHECKS: dict[str, dict[str, Check]] = {
@@ -462,7 +369,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "mask": MASKED,
         "entry by entry": by_definition(definitions.sizes, "no square", power=1),
     },
-    "sphere.collapse": {"over depth": DEPTH, "no hemisphere": CROSS},
+    "sphere.collapse": {"over depth": DEPTH, "no hemisphere": equilibria.CROSS},
     "sphere.monotone": {
         "pairs": PAIRS,
         "largest angle": ANGLE,
@@ -470,5 +377,10 @@ CHECKS: dict[str, dict[str, Check]] = {
         "in the plane": HALF_PLANE,
     },
     "sphere.hemisphere": {"simplex": FALL},
-    "sphere.equilibria": {"every rank": GROUPS, "unstable": TILT, "stable": STABLE},
+    "sphere.equilibria": {
+        "every rank": equilibria.GROUPS,
+        "unstable": equilibria.TILT,
+        "eigenvalues": equilibria.SPECTRUM,
+        "stable": equilibria.STABLE,
+    },
 }

@@ -46,8 +46,8 @@ $$
 \tan \varphi' \le \tau(P) \tan \varphi .
 $$
 
-- *Sharp.* For every $\varphi$ and $\tau \in [0, 1]$, and for every $n \ge 2$ that is even, or odd
-  if $d \ge 3$, some tokens and $P$ give equality with the smallest caps.
+- *Sharp.* For every $n \ge 2$, $d \ge 2$, $\varphi$ and $\tau \in [0, 1]$ some tokens and a $P$
+  with $\tau(P) = \tau$ give equality with the smallest caps.
 - *Masks.* Let every allowed weight be at least $\epsilon > 0$ under a mask with pair radius $s$
   ({claim}`masks.collapse-rate`). After $s$ layers $\tan \varphi' \le (1 - \rho\, \epsilon^s) \tan
   \varphi$.
@@ -73,7 +73,8 @@ $$
 $$
 
 So $\varphi_l \to 0$, and doubly exponentially once $\sqrt\kappa \tan \varphi_l < 1$. For every
-$\varphi_0$ and $\kappa$ these are the smallest caps of two tokens with $W_{QK} = qI$ and $W_V = I$.
+$\varphi_0$, $\kappa$ and $d \ge 2$ these are the smallest caps of two tokens with
+$W_{QK} = \kappa \sqrt{d_{qk}}\, I$ and $W_V = I$.
 
 *Without a hemisphere* this fails: the $2k$ tokens $\pm e_1, \dots, \pm e_k$ with $W_{QK} = qI$,
 $q > 0$, and $W_V = I$ are left where they are by every layer, for every $k \le d$.
@@ -139,8 +140,8 @@ Hence {claim}`sphere.monotone` fails for every hypothesis $m \ge -\eta$ with $\e
         title="Equilibria of every rank, and one of rank 2 that is stable",
         kind="theorem",
         statement=r"""
-Let layers divide every token by its length as in {claim}`sphere.cap`, without a mask, but let $W_V$
-be any matrix.
+Let the layers of one softmax head divide every token by its length as in {claim}`sphere.cap`,
+without a mask and biases, but let $W_V$ be any matrix.
 
 - *Every rank.* For $1 \le k \le n$, $k \le d$ let $n_a$ tokens be $e_a$, $a = 1, \dots, k$, with
   $n_a \ge 1$ and $\sum_a n_a = n$. Let $W_{QK} = q \sqrt{d_{qk}}\, I$, $q \ne 0$, $E = e^q$, and on
@@ -152,7 +153,7 @@ $$
 
   No token moves: an equilibrium of rank $k$. If $k \ge 2$ and all $n_a$ are equal, it is unstable:
   the derivative of a layer has the eigenvalue $1 + \frac{2 q E}{(E - 1)(E + k - 1)} > 1$.
-- *Stable, of rank 2.* For $d = 2$, tokens $\pm e_1, \pm e_2$,
+- *Stable, of rank 2.* For $d = 2$, the $n = 4$ tokens $\pm e_1, \pm e_2$,
   $W_{QK} = \sqrt{d_{qk}} \operatorname{diag}(-\beta, \gamma)$ and
   $W_V = \operatorname{diag}(-1, h)$ with $\beta, \gamma, h > 0$ no token moves. The derivative of a
   layer has the eigenvalues
@@ -162,9 +163,11 @@ h\, \frac{\cosh \beta + \gamma}{\sinh \beta} , \qquad
 \frac{\beta - \cosh \gamma}{h \sinh \gamma} ,
 $$
 
-  and the two roots of $\mu^2 + \bigl( h (1 - A) + \frac1h (1 - B) \bigr) \mu + 1 - A - B$ with
+  and the two roots of
+  $\lambda^2 + \bigl( h (1 - A) + \frac1h (1 - B) \bigr) \lambda + 1 - A - B$ with
   $A = \gamma/\sinh \beta$, $B = \beta/\sinh \gamma$. For $\beta = 2$, $\gamma = \frac32$,
-  $h = \frac12$ all are below $0.84$ in modulus: all tokens near these return.
+  $h = \frac12$ all are below $0.84$ in modulus: tokens that start close enough to these tend to
+  them.
 """,
         sources=(WU,),
         here="statement and proof",
