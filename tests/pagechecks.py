@@ -59,6 +59,7 @@ TEMPLATES = (
     "book/index",
     "book/formal",
     "book/generated/status",
+    "book/generated/map",
     "book/api/eigenspectrum",
     "notebooks/norms",
 )

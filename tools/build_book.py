@@ -37,7 +37,7 @@ from attnverify.book.build.execute_notebooks import cells, fill, read
 from attnverify.book.build.one_page import ONE_FILE
 from attnverify.book.build.run_main import leave
 from attnverify.book.html.finish_pages import finish
-from attnverify.book.pages import practice
+from attnverify.book.pages import papers, practice
 from attnverify.book.pages.common import read_evidence
 from attnverify.derivation.notebook_sources import NOTEBOOKS
 from attnverify.runtime.cache import VARIABLE as STORE
@@ -221,6 +221,7 @@ def generate_pages(evidence: Path, store: Store | None) -> None:
         return json.dumps({p.name: p.read_text("utf-8") for p in sorted(folder.glob("*.*"))})
 
     shown = json.dumps(asdict(read_evidence(evidence)), sort_keys=True) + practice.text(ROOT)
+    shown += f"{papers.chapters(ROOT)}{papers.papers(ROOT)}"
 
     def depends() -> str:
         return source_hash(ROOT, CLAIMS) + hashlib.sha256(shown.encode()).hexdigest()

@@ -23,7 +23,9 @@ TAG = re.compile(r"<[a-zA-Z][^<>]*>")
 REFERENCE = re.compile(r'\b(id|for|href|xlink:href|src)="([^"]*)"')
 OWN_PLACE = re.compile(r"url\(#([^)]*)\)")  # in a drawing: its marks and clips
 LEFT_OUT = re.compile(
-    r'<details class="(?:admonition hide above-input|attnverify-details)">.*?</details>', re.S
+    r'<details class="(?:admonition hide above-input|attnverify-details)">.*?</details>'
+    r'|<figure class="attnverify-map">.*?</figure>',
+    re.S,
 )
 ABOUT_THE_PACKAGE = re.compile(r"book/(api|generated/(code|files)$)")
 SCRIPT = re.compile(r"<script\b.*?</script>", re.S)

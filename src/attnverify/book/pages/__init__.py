@@ -1,1 +1,1 @@
-"""The generated pages of the book: status, errata, formal proofs, findings."""
+"""The generated pages of the book: status, errata, map, formal proofs, findings."""

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from attnverify.book.pages import errata, findings, practice, proofs, status
+from attnverify.book.pages import claim_map, errata, findings, practice, proofs, status
 from attnverify.book.pages.common import read_evidence
 from attnverify.support.errors import InputError
 from attnverify.support.files import write_text
@@ -21,6 +21,7 @@ def write(evidence_file: Path, out: Path, root: Path = Path()) -> list[Path]:
     pages = {
         "status.md": status.text(evidence),
         "errata.md": errata.text(evidence),
+        "map.md": claim_map.text(evidence, root),
         "practice.md": practice.text(root),
         "findings.inc": findings.text(),  # parts of the landing page, and no pages themselves
         "tokens.inc": findings.moving_tokens(),

@@ -26,8 +26,9 @@
 
   /** [page name, id] of what a link leads to, or null. */
   const target = (a) => {
-    const address = a.href.split("#")[0];
-    const found = a.hash && FRAGMENT.exec(decodeURIComponent(a.hash));
+    const { href, hash } = new URL(a.getAttribute("href"), location); // a link in a drawing has neither
+    const address = href.split("#")[0];
+    const found = hash && FRAGMENT.exec(decodeURIComponent(hash));
     if (!found || !address.startsWith(root) || !address.endsWith(".html")) return null;
     if (/^id\d+$/.test(found[1]) && !address.endsWith("/bibliography.html")) return null;
     return [decodeURIComponent(address.slice(root.length, -5)), found[1]];
