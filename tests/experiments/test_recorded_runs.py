@@ -24,6 +24,7 @@ from attnverify.experiments.engine.model import Settings
 
 RECORD = Path(__file__).with_name("recorded_runs.json")
 QUICK = ("path-counts", "both-collapses", "real-spectra", "real-margins", "silent-heads")
+QUICK += ("rollout-lengths",)
 OF_A_BERT = ("architectures", "real-spectra", "real-margins", "silent-heads")
 
 
