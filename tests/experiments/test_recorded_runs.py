@@ -24,7 +24,7 @@ from attnverify.experiments.engine.model import Settings
 
 RECORD = Path(__file__).with_name("recorded_runs.json")
 QUICK = ("path-counts", "both-collapses", "real-spectra", "real-margins", "silent-heads")
-QUICK += ("random-gap",)
+QUICK += ("random-gap", "rollout-lengths")
 OF_A_BERT = ("architectures", "real-spectra", "real-margins", "silent-heads")
 
 
@@ -47,6 +47,7 @@ def _by_kind(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", QUICK)
 def test_a_quick_run_is_as_recorded(name):
+    """Lengths of rollout take ten seconds: an encoder's figures, which no formula fixes."""
     assert not records.differences(quick(name), records.read(RECORD)["quick"][name])
 
 

@@ -317,7 +317,8 @@ def test_trained_weights_count(tmp_path, sources):
     reading = {"small-decoder", "three-models", "real-spectra", "training-failures"}
     reading |= {"rollout-lengths"}  # which imports the reports on three models
     assert ids == {f"experiment.{name}" for name in reading}
-    assert chapters == {"trained-models", "path-accuracy", "watch-training", "spectral-gap"}
+    expected = {"trained-models", "path-accuracy", "watch-training", "rollout", "spectral-gap"}
+    assert chapters == expected
 
 
 def test_weights_that_a_cell_reads_count(sources):
@@ -446,6 +447,7 @@ def test_an_edit_deep_in_the_package_reaches_what_depends_on_it(tmp_path, source
         "path-accuracy",
         "trained-models",
         "query-key-gradient",
+        "rollout",
         "watch-training",
     }
     ids, _ = dependents(sources, edited(tmp_path / "norms", "attnverify.mathematics.norms"))

@@ -23,15 +23,39 @@ from attnverify.support.verdict import Verdict
 TEXTS = {True: 1, False: 5}  # quick, full
 FIRST = 10  # the criterion was written after a look at passages 5 to 9
 DIGITS = 6
-KEYS = ("share", "norm")
+KEYS = ("shares", "norms", "rollout_shares", "rollout_norms")
 
 
 def measured(index: int) -> Row:
-    """Net shares of the lengths and norms of their sums at a passage."""
+    """Net shares of the lengths and norms of their sums at a passage, and both of rollout itself.
+
+    Attention alone makes tokens alike, so rollout's shares are not its law; both are kept.
+    """
     report = looked.report(looked.SUBJECTS[0], index)
     paths = [row for row in report.lengths if row["paths"] is not None]
-    lists = {f"{key}s": [significant(row[key], DIGITS) for row in paths] for key in KEYS}
+    found = [[row["share"] for row in paths], [row["norm"] for row in paths], *of_rollout(index)]
+    lists = {
+        key: [significant(v, DIGITS) for v in values]
+        for key, values in zip(KEYS, found, strict=True)
+    }
     return {"passage": index, "tokens": report.inputs["tokens"], **lists}
+
+
+def of_rollout(index: int) -> tuple[list[float], list[float]]:
+    """Net shares and norms of rollout's sums by length, times the tokens that enter layer 1."""
+    from attnverify.inspection.forward import trace
+    from attnverify.inspection.load import Folder
+
+    subject = looked.SUBJECTS[0]
+    folder = Folder.of(subject.folder())
+    traced = trace(
+        folder.model(torch.float64), torch.tensor([folder.encode(subject.text(index))[0]])
+    )
+    A = torch.stack([layer.heads.P[0].mean(0) for layer in traced.layers])
+    sums = rollout.by_length(A, torch.full((len(A),), 0.5).to(A)) @ traced.input[0]
+    output = norms.mean_centered(sums.sum(0))
+    shares = (sums * output).sum((1, 2)) / output.square().sum()
+    return shares.tolist(), sums.flatten(1).norm(dim=1).tolist()
 
 
 def run(settings: Settings) -> list[Row]:
@@ -85,7 +109,7 @@ def sample(rows: list[Row]) -> list[Rerun]:
     """
     old, reruns = rows[-1], []
     new = measured(old["passage"])
-    for key in ("shares", "norms"):
+    for key in KEYS:
         for length, pair in enumerate(zip(old[key], new[key], strict=True)):
             what = f"length {length}, {key}"
             reruns.append(Rerun(what, *pair, tolerance=1e-5 * abs(pair[0]) + 1e-9))
@@ -104,6 +128,7 @@ EXPERIMENT = Experiment(
     sample=sample,
     limits=(
         "One encoder of six layers, five passages of one text, with attention, gates and norms "
-        "held. Net shares cancel, and norms of sums by length count what cancels between lengths."
+        "held. Net shares cancel, and norms of sums by length count what cancels between lengths. "
+        "Rollout's own net shares and norms were added later and are not part of the criterion."
     ),
 )

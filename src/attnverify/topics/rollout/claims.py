@@ -19,8 +19,8 @@ $$
 \sum_j K_{ij} = \prod_{l=1}^{L} \Bigl(I + \sum_h W^l_h\Bigr) \quad \text{for every } i .
 $$
 
-For a number $y = \langle C, \mathrm{SAN}(X) - \mathbf 1 b^\top \rangle$ let $C_L = C$ and
-$C_{l-1} = C_l + \sum_h (P^l_h)^\top C_l (W^l_h)^\top$. The *part* of input token $j$ is
+For a number $y = \langle C, \sum_p A_p X B_p \rangle$ of the output without biases let $C_L = C$
+and $C_{l-1} = C_l + \sum_h (P^l_h)^\top C_l (W^l_h)^\top$. The *part* of input token $j$ is
 
 $$
 T_j = \Bigl\langle C, \sum_p A_p e_j x_j B_p \Bigr\rangle = \langle (C_0)_j, x_j \rangle ,
@@ -29,7 +29,8 @@ $$
 
 so the $L$ steps back give the parts of all tokens, with $HL$ products $P^\top C\, W^\top$. The
 terms of all paths through the step from $i$ to $j$ in head $h$ of layer $l$ add up to
-$(P^l_h)_{ij}\, \partial y / \partial (P^l_h)_{ij}$, all other attention held.
+$(P^l_h)_{ij}\, \partial y / \partial (P^l_h)_{ij}$, if $y$ is this sum over paths and all other
+attention is held.
 """,
         here="statement and proof",
         uses=("paths.skip-decomposition", "paths.stochastic-product"),
@@ -40,9 +41,9 @@ $(P^l_h)_{ij}\, \partial y / \partial (P^l_h)_{ij}$, all other attention held.
         title="Rollout is a path sum with fixed weights, and its lengths have a fixed law",
         kind="theorem",
         statement=r"""
-Let $A_l = \frac1H \sum_h P^l_h$, $0 \le a_l \le 1$ and $R = M_L \cdots M_1$ with
-$M_l = a_l A_l + (1 - a_l) I$. Attention rollout has $a_l = \frac12$. Then $R = \sum_p \rho_p A_p$,
-over the paths of {claim}`paths.skip-decomposition`, with
+Let $A_l = \frac1H \sum_h P^l_h$ with row-stochastic $P^l_h$, $0 \le a_l \le 1$ and
+$R = M_L \cdots M_1$ with $M_l = a_l A_l + (1 - a_l) I$. Attention rollout has $a_l = \frac12$. Then
+$R = \sum_p \rho_p A_p$, over the paths of {claim}`paths.skip-decomposition`, with
 
 $$
 \rho_p = \prod_{l:\, h_l > 0} \frac{a_l}H \prod_{l:\, h_l = 0} (1 - a_l) .
@@ -52,7 +53,8 @@ In every row of $R$ the terms of length $\ell$ add up to $\Pr(N = \ell)$, whatev
 Here $N$ counts the successes of $L$ independent trials with chances $a_l$: its mean is
 $\sum_l a_l$, its variance $\sum_l a_l (1 - a_l)$. For $a_l = \frac12$,
 $\Pr(N = \ell) = \binom L\ell 2^{-L}$, and for
-$0 \le \ell \le \frac L2$ with the entropy $\eta(x) = -x \log_2 x - (1 - x) \log_2(1 - x)$
+$0 \le \ell \le \frac L2$ with the entropy $\eta(x) = -x \log_2 x - (1 - x) \log_2(1 - x)$, and
+$\eta(0) = 0$,
 
 $$
 \frac{2^{-L(1 - \eta(\ell/L))}}{L + 1} \le \Pr(N \le \ell) \le 2^{-L(1 - \eta(\ell/L))} .
@@ -81,13 +83,16 @@ $$
 \beta\, R_{ik} T_j \ge \alpha\, R_{ij} T_k ,
 $$
 
-so $R_{ij} > \frac\beta\alpha R_{ik}$ implies $T_j > T_k$. If $W^l_h = \frac{w_l}H I$ with $w_l > 0$
-and all $\langle c, x_j \rangle$ are equal and positive,
-$\frac\beta\alpha = \prod_l \max(w_l, \frac1{w_l})$. No smaller factor holds for all attention: for
-all $w_1, \dots, w_L$ it is attained, with $2^L$ tokens of which each attends to one.
+so $R_{ij} > \frac\beta\alpha R_{ik}$ implies $T_j > T_k$.
+
+*Gains.* Let $W^l_h = \frac{w_l}H I$ with $w_l > 0$, and let all $\langle c, x_j \rangle$ be equal
+and positive. Then $\frac\beta\alpha = \prod_l \max(w_l, \frac1{w_l})$. For all $w_1, \dots, w_L$
+the last inequality is attained, with $2^L$ tokens of which each attends to one. If some
+$w_l \ge 1$, no smaller factor implies the order for all attention: there are $2^L + 1$ tokens with
+$R_{ij} = \frac\beta\alpha R_{ik}$ and $T_j = T_k$.
 
 *Signs.* Without $\alpha > 0$ no share of rollout is large enough. For every $\frac12 < s < 1$ there
-is one layer with one head in which $R_{ii} = s$ and $T_i = 0 \ne T_k$ for some $k$.
+is one layer with one head in which $R_{ii} = s$ and $T_i = 0 < T_k$ for some $k$.
 """,
         sources=(Source(ABNAR, "attention rollout", related=True),),
         here="statement and proof",

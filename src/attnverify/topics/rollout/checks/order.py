@@ -48,16 +48,19 @@ def _positive_parts(P, X, W, c):
 
 
 def _less(P, X, W, c, counted: bool = True):
+    """Least value times R and 2^L, then times R_j T_k for all j and k."""
     R, T, v, counts = _positive_parts(P, X, W, c)
     v = v if counted else _uncounted(v, counts)
-    least = -ops.amax(ops.amax(-v, -1), -1)
-    return least[..., None] * _pairs(R, T)
+    least = -ops.amax(ops.amax(-v, -1), -1)[..., None]
+    return ops.join([2 ** P.shape[-4] * least * R, T, least * _pairs(R, T)], -1)
 
 
 def _more(P, X, W, c, counted: bool = True):
+    """What :func:`_less` is compared with, with the largest value."""
     R, T, v, counts = _positive_parts(P, X, W, c)
     v = v if counted else _uncounted(v, counts)
-    return ops.amax(ops.amax(v, -1), -1)[..., None] * _pairs(T, R)
+    most = ops.amax(ops.amax(v, -1), -1)[..., None]
+    return ops.join([T, 2 ** P.shape[-4] * most * R, most * _pairs(T, R)], -1)
 
 
 def _uncounted(v, counts):
@@ -155,15 +158,48 @@ GAINS = (
 )
 
 
+CROSSED = ((2,), (1, fmpq(1, 4)), (fmpq(1, 2), 3), (fmpq(1, 2), fmpq(1, 3), 4), (2, fmpq(1, 5), 3))
+
+
+def _crossed(times: fmpq = ONE) -> Verdict:
+    """Two tokens whose rollout differs by the factor and whose parts are equal, for five w.
+
+    As :func:`bits`, but in one layer with w >= 1 all tokens attend to one more token, too.
+    """
+    wrong = 0
+    for gains in CROSSED:
+        w = np.array([fmpq(v) for v in gains], dtype=object)
+        L, n, factor = len(w), 2 ** len(w), times * rollout.largest_ratio(w)
+        up = [layer for layer in range(L) if w[layer] >= 1]
+        A = np.array([[[fmpq(0)] * (n + 1)] * (n + 1)] * L, dtype=object)
+        for layer in range(L):
+            A[layer, n, n] = fmpq(1)
+            for i in range(n):
+                A[layer, i, i | 2**layer] = 1 / factor if layer == up[0] else fmpq(1)
+                A[layer, i, n] = 1 - A[layer, i, i | 2**layer]
+        k = sum(2**layer for layer in up)
+        R, T = rollout.product(A, 0 * w + fmpq(1, 2))[0], rollout.held(A, w)[0]
+        wrong += not (R[n - 1 - k] == factor * R[k] and T[n - 1 - k] == T[k])
+    return Verdict(wrong == 0, f"{len(CROSSED)} networks, {wrong} otherwise", len(CROSSED))
+
+
+NO_SMALLER = Decision(_crossed, "five lists of gains; the derivation has all", "certified").but(
+    "1.0001 times the factor", run=partial(_crossed, fmpq(10001, 10000))
+)
+
+
 def _signs(scale: fmpq = ONE) -> Verdict:
-    """A token whose share by rollout is s and whose part is 0, for 19 shares s."""
+    """A token whose share by rollout is s and whose part is 0, for 19 shares s.
+
+    The values of the two tokens are 1 and -1.
+    """
     wrong = 0
     for k in range(1, 20):
         e = fmpq(k, 20)
         A = np.array([[[1 - e, e], [fmpq(0), fmpq(1)]]], dtype=object)
         own, w = rollout.product(A, np.array([fmpq(1, 2)]))[0, 0], np.array([-scale / (1 - e)])
         T = rollout.held(A, w)[0]
-        wrong += not (own == 1 - e / 2 and T[0] == 0 and T[1] != 0)
+        wrong += not (own == 1 - e / 2 and T[0] == 0 and -T[1] > 0)
     return Verdict(wrong == 0, f"19 layers, {wrong} otherwise", 19)
 
 
@@ -221,6 +257,11 @@ EQUAL = Inequality(
 ).times(0.9999)
 
 CHECKS: dict[str, dict[str, Check]] = {
-    "rollout.order": {"values": ORDER, "gains": GAINS, "signs": SIGNS},
+    "rollout.order": {
+        "values": ORDER,
+        "gains": GAINS,
+        "no smaller factor": NO_SMALLER,
+        "signs": SIGNS,
+    },
     "rollout.shares": {"shares": SHARES, "equal gains": EQUAL},
 }

@@ -66,7 +66,7 @@ def _reversed(times: fmpq) -> Verdict:
 
 
 REVERSED = Decision(partial(_reversed, fmpq(2)), "this network", "certified").but(
-    "6/5 of y", run=partial(_reversed, fmpq(6, 5))
+    "6/5 of y in place of 2 y", run=partial(_reversed, fmpq(6, 5))
 )
 
 
@@ -79,7 +79,7 @@ def _dropped(last: int) -> Verdict:
 
 
 DROPPED = Decision(partial(_dropped, 2), "this network", "certified").but(
-    "a third token of 4", run=partial(_dropped, 4)
+    "a third token of 4 in place of 2", run=partial(_dropped, 4)
 )
 
 CHECKS: dict[str, dict[str, Check]] = {
