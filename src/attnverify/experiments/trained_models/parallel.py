@@ -112,8 +112,8 @@ def measured(number: int, reading: str) -> list[dict[str, float]]:
     given = {name: value.double() for name, value in weights.committed(NAME).items()}
     decoder, X = network(given, mask(reading)), given["model.embed_tokens.weight"][words(number)]
     end, found = BLOCKS * LENGTH, []
-    for layer, X in enumerate(decoder.hidden(X)[:-1]):
-        first = decoder.norm.at(layer, 0)(X)
+    for layer, state in enumerate(decoder.hidden(X)[:-1]):
+        first = decoder.norm.at(layer, 0)(state)
         P = decoder.attention.layer_attention(layer, first)[:, end:, :end]
         Z = P.log().reshape(*P.shape[:2], BLOCKS, LENGTH)
         H, choice, inside = blocks.together(Z), entropy.entropy(blocks.sizes(Z)), blocks.inside(Z)
