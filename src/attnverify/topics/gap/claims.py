@@ -178,8 +178,8 @@ $0.98$ at $n = 10^6$.
                 ),
                 near="naitsaada2025",
                 instance=(
-                    r"At $\sigma = \frac32$ one weight exceeds the edge with a probability of at "
-                    r"least $0.99$, for $n = 10^4$ and $10^6$. At $\sigma = 1$ one exceeds half of"
+                    r"At $\sigma = \frac32$ one weight reaches the edge with a probability of at "
+                    r"least $0.99$, for $n = 10^4$ and $10^6$. At $\sigma = 1$ one reaches half of"
                     " it with at least $0.85$, for $n = 10^4$."
                 ),
                 check="numbers",

@@ -133,7 +133,7 @@ $C \operatorname{diam}(X)^3$ holds with $C$ from the norms of the weights and th
             Reading(
                 says="With softmax-plus-one the bound on collapse stays cubic in the diameter.",
                 near="miller2023",
-                instance="Nearly equal tokens.",
+                instance="Two tokens under one head with the constant.",
                 check="layer",
                 holds="sinks.collapse",
                 twin="the sharp bound for attention alone",
