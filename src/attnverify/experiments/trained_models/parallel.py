@@ -157,8 +157,9 @@ def judge(rows: list[Row], most: float = 0.25, least: float = 0.5) -> Verdict:
 
     Layer 1 up to two roundings of the table, and the identity within its bound everywhere.
     """
-    if not rows:
-        return Verdict(None, "no layer", cases=0)
+    figures = [x for row in rows for x in (row["off"], *row["entropy"], *row["choice"])]
+    if len(rows) < len(READINGS) * CONFIG["num_hidden_layers"] or None in figures:
+        return Verdict(None, "not all layers, or a figure is missing", cases=0)
     found = changes(rows)
     first, later = found[1], [x for layer in found if layer > 1 for x in found[layer]]
     choices = [value for row in rows for value in row["choice"]]
