@@ -73,7 +73,8 @@ NEIGHBORS = """\
 Common readings beside papers that {doc}`Part VIII </notebooks/masks-graphs>` treats, which fail as
 stated. Mostly we read the abstracts of these papers, and no line says that a paper claims what it
 refutes. Each instance is certified in balls or exact arithmetic by the named check of the linked
-claim; after it stands what the run found. The last column is the repaired statement.
+claim, or as the named twin of it, which is the reading. After it stands what the run found, for an
+inequality the left side over the right one. The last column is the repaired statement.
 """
 
 NOTHING = "no measurement in the evidence file"

@@ -91,7 +91,7 @@ $\kappa = 0$.
                     "softmax."
                 ),
                 near="ding2020",
-                instance=r"Two tokens whose $|\alpha|$ is larger than $|\beta|$.",
+                instance=r"Two tokens with $\alpha^2 > \beta^2$.",
                 check="slower",
                 holds="doubly.collapse",
                 twin="for any alpha",

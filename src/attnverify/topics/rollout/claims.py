@@ -95,7 +95,7 @@ is one layer with one head in which $R_{ii} = s$ and $T_i = 0 \ne T_k$ for some 
         notebook="rollout",
         refutes=(
             Reading(
-                says="A token with most of a row of rollout has a part in the output.",
+                says="A token with more than half of a row of rollout has a part in that output.",
                 near="abnar2020",
                 instance="One layer with one head, in which the part of such a token is 0.",
                 check="signs",
