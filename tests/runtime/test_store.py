@@ -318,7 +318,13 @@ def test_trained_weights_count(tmp_path, sources):
     reading |= {"rollout-lengths"}  # which imports the reports on three models
     reading |= {"parallel-contexts"}
     assert ids == {f"experiment.{name}" for name in reading}
-    assert chapters == {"trained-models", "path-accuracy", "watch-training", "parallel-contexts"}
+    assert chapters == {
+        "trained-models",
+        "path-accuracy",
+        "watch-training",
+        "rollout",
+        "parallel-contexts",
+    }
 
 
 def test_weights_that_a_cell_reads_count(sources):
@@ -445,6 +451,7 @@ def test_an_edit_deep_in_the_package_reaches_what_depends_on_it(tmp_path, source
         "both-collapses",
         "piecewise-softmax",
         "path-accuracy",
+        "rollout",
         "trained-models",
         "query-key-gradient",
         "watch-training",
