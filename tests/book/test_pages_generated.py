@@ -92,7 +92,9 @@ def test_errata_have_one_line_for_each_published_statement(tmp_path):
     """Read from the registry: what is refuted, what has a sharper form, what was completed."""
     rows = errata_rows(errata.text(read_evidence(evidence_files.write(tmp_path / "e.json"))))
     came_out = ["Criterion met here", "Criterion not met here"]
-    assert list(rows) == ["Refuted", "Sharpened", "Completed", "As published", *came_out]
+    neighbors = "Neighboring papers"
+    assert list(rows) == ["Refuted", "Sharpened", "Completed", "As published", *came_out, neighbors]
+    assert rows.pop(neighbors) == []  # its lines begin with a reading, see below
     sharpened = {c.sharpens for c in registry.values()}
     holding = [
         c
@@ -158,6 +160,49 @@ def test_another_reading_stands_beside_the_refuted_one(pages):
         (line,) = [x for x in rows if f"<{claim.reads}>" in x]
         beside = line.split("in another reading: ")[1]
         assert f"<{claim.id}>`" in beside and "attnverify-badge" in beside
+
+
+def test_failing_readings_of_neighbors_are_found_by_the_registry(tmp_path):
+    """Each has a check or a twin that shows it, its work as a source, and what the run found."""
+    evidence = evidence_files.write(tmp_path / "e.json")
+    part = errata.text(read_evidence(evidence)).split("## Neighboring papers")[1]
+    lines = [line for line in part.splitlines() if line.startswith("| ")][2:]
+    found, works = errata.failing_readings(), (ROOT / "book/references.bib").read_text("utf-8")
+    assert errata.NOT_CERTIFIED not in part
+    for line, (claim, reading) in zip(lines, found, strict=True):
+        assert line.startswith(f"| {reading.says} | {{cite}}`{reading.near}` | {reading.instance}")
+        assert f"<{claim.id}>`" in line and f"<{reading.holds}>`" in line.split(" | ")[-1]
+        check = registry.described(claim.id)[reading.check]
+        exact = {"certified", "decided"} & set(check.kinds)
+        assert reading.twin in check.twins if reading.twin else exact, reading.says
+        assert re.search(rf"^@\w+{{{reading.near},$", works, re.M)
+        assert "|" not in reading.says + reading.instance  # it would end the cell
+    eighth = re.search(r"caption: VIII\.(.*?)caption:", (ROOT / "_toc.yml").read_text(), re.S)
+    assert eighth
+    for claim in registry.values():
+        if claim.kind == "counterexample" and f"notebooks/{claim.notebook}\n" in eighth[1]:
+            assert claim.refutes, claim.id
+    assert {"sphere", "gap", "masks", "smoothing", "doubly"} <= {
+        c.id.split(".")[0] for c, _ in found
+    }
+
+
+def test_a_failing_reading_without_its_evidence_is_not_called_certified(tmp_path):
+    file = evidence_files.write(tmp_path / "e.json", let_pass=("gap.perron",))
+    body = json.loads(file.read_text())
+    for entry in body["claims"]:
+        if entry["id"] == "sphere.hemisphere":
+            for record in entry["evidence"]:
+                record["outcome"] = "unknown"
+    body["claims"] = [entry for entry in body["claims"] if entry["id"] != "entropy.selection"]
+    file.write_text(json.dumps(body))
+    part = errata.text(read_evidence(file)).split("## Neighboring papers")[1]
+    bare = [line for line in part.splitlines() if errata.NOT_CERTIFIED in line]
+    assert [re.findall(r"<([\w.-]+)>`", line)[0] for line in bare] == [
+        "entropy.selection",
+        "sphere.hemisphere",
+        "gap.perron",
+    ]
 
 
 def test_only_published_claims_are_sharpened_and_only_by_what_is_proved_here():

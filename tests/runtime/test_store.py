@@ -316,9 +316,10 @@ def test_trained_weights_count(tmp_path, sources):
     # the last one imports the module that names the weights
     reading = {"small-decoder", "three-models", "real-spectra", "training-failures"}
     reading |= {"rollout-lengths"}  # which imports the reports on three models
+    reading |= {"parallel-contexts"}
     assert ids == {f"experiment.{name}" for name in reading}
-    expected = {"trained-models", "path-accuracy", "watch-training", "rollout", "spectral-gap"}
-    assert chapters == expected
+    expected = {"trained-models", "path-accuracy", "watch-training"}
+    assert chapters == expected | {"rollout", "spectral-gap", "parallel-contexts"}
 
 
 def test_weights_that_a_cell_reads_count(sources):
@@ -432,7 +433,7 @@ def test_an_edit_deep_in_the_package_reaches_what_depends_on_it(tmp_path, source
     rows |= {"walk.moments", "walk.limit"}  # whose checks are in the file of walk.row's
     # Reports tell how far an entropy is from its floor; trainings have their text from there.
     models = {"experiment.three-models", "experiment.training-failures"}
-    models |= {"experiment.rollout-lengths"}
+    models |= {"experiment.rollout-lengths", "experiment.parallel-contexts"}
     names = ("covariance", "covariance-trace", "softmax-jacobian", "query-key-gradient")
     names += ("loss-gradient", "queries-and-keys", "gradient-over-depth", "clipped-scores")
     training = {f"training.{name}" for name in names}  # in the file of v(H)
@@ -445,9 +446,9 @@ def test_an_edit_deep_in_the_package_reaches_what_depends_on_it(tmp_path, source
         "both-collapses",
         "piecewise-softmax",
         "path-accuracy",
+        "rollout",
         "trained-models",
         "query-key-gradient",
-        "rollout",
         "watch-training",
     }
     ids, _ = dependents(sources, edited(tmp_path / "norms", "attnverify.mathematics.norms"))

@@ -24,7 +24,7 @@ from attnverify.experiments.engine.model import Settings as Settings
 from attnverify.experiments.engine.results import Result as Result
 from attnverify.experiments.engine.results import committed as committed
 from attnverify.experiments.trained_encoder import margins, silent_heads, spectra
-from attnverify.experiments.trained_models import lengths, looked, training
+from attnverify.experiments.trained_models import lengths, looked, parallel, training
 from attnverify.support.errors import InputError, nearest
 
 #: What is imported above says nothing of one experiment
@@ -50,6 +50,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         training.EXPERIMENT,
         looked.EXPERIMENT,
         lengths.EXPERIMENT,
+        parallel.EXPERIMENT,
         default_initialization.EXPERIMENT,
         training_failures.EXPERIMENT,
     )

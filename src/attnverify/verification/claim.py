@@ -43,6 +43,28 @@ class Source:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """A common reading of a neighboring work that fails as stated, with what refutes it.
+
+    says: the reading; near: a bibliography key, of the work beside which it is met and not of one
+    that says so; instance: what refutes it, in words; check: the claim's check that decides it in
+    exact arithmetic or balls; twin: the title of this check's twin that is the reading, None where
+    the check itself is the instance; holds: the id of the claim that says what holds instead.
+
+    >>> from attnverify.verification.claim import Reading
+    >>> Reading("Sums are even.", "dong2021", "1 + 2 = 3", "sums", "mine.sums").twin is None
+    True
+    """
+
+    says: str
+    near: str
+    instance: str
+    check: str
+    holds: str
+    twin: str | None = None
+
+
+@dataclass(frozen=True)
 class Claim:
     """One statement of the book.
 
@@ -53,7 +75,8 @@ class Claim:
     here; fails_because: the reason in a sentence or two, without formulas that need a display;
     corrected_by: the id of the statement that replaces it; sharpens: the id of the published
     claim of which this is a sharper form; reads: the id of a refuted claim whose published
-    sentence this one reads in another way.
+    sentence this one reads in another way; refutes: readings that an instance of this claim, or a
+    twin of its checks, shows false.
 
     A claim holds no numerics; its checks are found by its id.
 
@@ -78,6 +101,7 @@ class Claim:
     corrected_by: str | None = None
     sharpens: str | None = None
     reads: str | None = None
+    refutes: tuple[Reading, ...] = ()
 
     @property
     def published(self) -> bool:
@@ -167,7 +191,8 @@ class Registry(Mapping[str, Claim]):
                 raise InputError(f"id: got {claim.id!r} twice, expected one claim an id")
             joined[claim.id] = _Entry(claim, origin, described[claim.id] if described else None)
         for claim, *_ in joined.values():
-            for other in (*claim.uses, claim.corrected_by, claim.sharpens, claim.reads):
+            repaired = (reading.holds for reading in claim.refutes)
+            for other in (*claim.uses, claim.corrected_by, claim.sharpens, claim.reads, *repaired):
                 if other is not None and other not in joined:
                     hint = nearest(other, joined)
                     raise InputError(f"{claim.id}: uses unknown claim {other!r}{hint}")

@@ -37,7 +37,7 @@ from attnverify.derivation.notebook_sources import Source as Derivation
 from attnverify.runtime.tasks import Task
 from attnverify.runtime.workers import run_all
 from attnverify.support.errors import InputError, as_given, in_words, require
-from attnverify.verification.claim import Claim, Origin, Registry, Source
+from attnverify.verification.claim import Claim, Origin, Reading, Registry, Source
 
 T = TypeVar("T")
 
@@ -261,10 +261,11 @@ def _claim(file: ClaimFile, claim: Any) -> Claim:
     for name in ("title", "statement", "here"):
         value = getattr(claim, name)
         require(type(value) is str, f"{claim.id}: {name}", as_given(value), "a text")
-    for name, kind in (("uses", str), ("sources", Source)):
+    for name, kind in (("uses", str), ("sources", Source), ("refutes", Reading)):
         value = getattr(claim, name)
         each = type(value) is tuple and all(type(entry) is kind for entry in value)
-        expected = "a tuple of ids, as ('norms.diameter',)" if kind is str else "a tuple of Source"
+        expected = "a tuple of "
+        expected += "ids, as ('norms.diameter',)" if kind is str else kind.__name__
         require(each, f"{claim.id}: {name}", as_given(value), expected)
     for name in ("corrected_by", "sharpens", "reads"):
         value = getattr(claim, name)

@@ -1,4 +1,7 @@
-"""The page on the two papers: which of their statements hold, fail, are sharpened or completed."""
+"""The page on published statements: which hold, fail, are sharpened or completed.
+
+Those are of the two papers; common readings of their neighbors that fail come last.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,19 @@ from collections.abc import Callable
 
 from attnverify.book.pages.common import Evidence, badge, escape, number, pipe_table, scrolling
 from attnverify.topics import Claim, registry
+from attnverify.verification.claim import Reading
 from attnverify.verification.margins import best_ratio
 
 INTRO = """\
-# Dong et al. and Bao et al., statement by statement
+# Published statements, one by one
 
-One line for each published statement that this book treats: those that fail as read here, those
-with a sharper form, those to which a part was added, and those that hold as they are. The wording
-is this book's own, not a quotation; {doc}`/book/bibliography` says how the papers were read. The
-link of a line leads to the statement in its chapter, with its evidence. $D_i$ is the largest
-difference of two entries in row $i$ of the scores, $x^*$ the number 1.2564, and γ the factor that
-version 2 adds to the bounds of version 1.
+One line for each statement of Dong et al. and Bao et al. that this book treats: those that fail as
+read here, those with a sharper form, those to which a part was added, and those that hold as they
+are. Common readings of neighboring papers that fail come {ref}`last <neighboring-papers>`. The
+wording is this book's own, not a quotation; {doc}`/book/bibliography` says how the papers were
+read. The link of a line leads to the statement in its chapter, with its evidence. $D_i$ is the
+largest difference of two entries in row $i$ of the scores, $x^*$ the number 1.2564, and γ the
+factor that version 2 adds to the bounds of version 1.
 """
 
 REFUTED = """\
@@ -61,7 +66,19 @@ smaller than the published one, and its criterion and the reading of the source 
 this is no refutation of the paper.
 """
 
+NEIGHBORS = """\
+(neighboring-papers)=
+## Neighboring papers
+
+Common readings beside papers that {doc}`Part VIII </notebooks/masks-graphs>` treats, which fail as
+stated. Mostly we read the abstracts of these papers, and no line says that a paper claims what it
+refutes. Each instance is certified in balls or exact arithmetic by the named check of the linked
+claim, or as the named twin of it, which is the reading. After it stands what the run found, for an
+inequality the left side over the right one. The last column is the repaired statement.
+"""
+
 NOTHING = "no measurement in the evidence file"
+NOT_CERTIFIED = "**not certified in the evidence file**"
 Row = Callable[[Claim, Evidence], list[str]]  # the last cells of a line
 
 
@@ -92,7 +109,14 @@ def text(evidence: Evidence) -> str:
         header = ("Published statement", "Source", "Verdict", *last)
         rows = ([*_published(claim, evidence), *row(claim, evidence)] for claim in claims)
         lines += [intro, *scrolling(label, pipe_table(header, rows))]
-    return "\n".join(lines)
+    header = ("Common reading", "Near", "Certified instance", "What holds")
+    rows = (_neighbor(claim, reading, evidence) for claim, reading in failing_readings())
+    return "\n".join([*lines, NEIGHBORS, *scrolling("Failing readings", pipe_table(header, rows))])
+
+
+def failing_readings() -> list[tuple[Claim, Reading]]:
+    """Common readings of neighboring works that fail, each with the claim that shows it."""
+    return [(claim, reading) for claim in registry.values() for reading in claim.refutes]
 
 
 def refuted() -> list[Claim]:
@@ -166,6 +190,33 @@ def _completed(claim: Claim, evidence: Evidence) -> list[str]:
 def _not_reproduced(claim: Claim, evidence: Evidence) -> list[str]:
     limits = "; ".join(escape(r["limits"]) for r in evidence.records(claim.id)) or "–"
     return [_measured(claim, evidence), limits]
+
+
+def _neighbor(claim: Claim, reading: Reading, evidence: Evidence) -> list[str]:
+    shown = f"{reading.instance} {_link(claim)} {_badge(claim, evidence)}"
+    named = f"*{escape(reading.check)}*" + (
+        f", twin *{escape(reading.twin)}*" if reading.twin else ""
+    )
+    holds = registry[reading.holds]
+    return [
+        reading.says,
+        f"{{cite}}`{reading.near}`",
+        f"{shown}; {named}: {_certified(claim, reading, evidence)}",
+        f"{_link(holds)} {_badge(holds, evidence)}",
+    ]
+
+
+def _certified(claim: Claim, reading: Reading, evidence: Evidence) -> str:
+    """What the run found: of the rejected twin, or of the check in exact arithmetic or balls."""
+    if reading.twin:
+        twins = evidence.claims.get(claim.id, {}).get("twins", ())
+        named = (t for t in twins if (t["check"], t["twin"]) == (reading.check, reading.twin))
+        found = [t["detail"] for t in named if t["rejected"]]
+    else:
+        records = (r for r in evidence.records(claim.id) if r["check"] == reading.check)
+        exact = (r for r in records if r["kind"] in ("certified", "decided"))
+        found = [r["detail"] for r in exact if r["outcome"] == "pass"]
+    return escape("; ".join(found)) or NOT_CERTIFIED
 
 
 def _published(claim: Claim, evidence: Evidence) -> list[str]:

@@ -1,6 +1,6 @@
 """Attention normalized over queries and keys: totals of tokens, collapse, Sinkhorn's limit."""
 
-from attnverify.verification.claim import Claim, Source
+from attnverify.verification.claim import Claim, Reading, Source
 
 DING = Source("ding2020", "doubly normalized attention, guarantees for tokens", related=True)
 SANDER = Source("sander2022", "doubly stochastic attention by Sinkhorn's algorithm", related=True)
@@ -84,6 +84,19 @@ $\kappa = 0$.
         here="statement and proof",
         uses=("softmax.total-variation", "norms.diameter", "collapse.sharp-layer"),
         notebook="doubly-normalized",
+        refutes=(
+            Reading(
+                says=(
+                    "Doubly normalized attention never brings two tokens together faster than "
+                    "softmax."
+                ),
+                near="ding2020",
+                instance=r"Two tokens with $\alpha^2 > \beta^2$.",
+                check="slower",
+                holds="doubly.collapse",
+                twin="for any alpha",
+            ),
+        ),
     ),
     Claim(
         id="doubly.sinkhorn",

@@ -1,6 +1,6 @@
 """The entropy of attention and its floor."""
 
-from attnverify.verification.claim import Claim, Source
+from attnverify.verification.claim import Claim, Reading, Source
 
 BAO, ZHAI = "bao2024", "zhai2023"
 
@@ -149,5 +149,14 @@ of weight $\frac25$: $H = H(\frac35, \frac25) + \frac35 \log 100 < \log 100 = H_
         here="statement and proof",
         uses=("entropy.blocks",),
         notebook="parallel-contexts",
+        refutes=(
+            Reading(
+                says="To keep only the context with the largest weight lowers the entropy.",
+                near="zhang2025parallel",
+                instance="100 equal keys beside one key.",
+                check="raised",
+                holds="entropy.blocks",
+            ),
+        ),
     ),
 ]

@@ -1,6 +1,6 @@
 """The spectral gap: first singular value, the centered matrix, removal, single large weights."""
 
-from attnverify.verification.claim import Claim, Source
+from attnverify.verification.claim import Claim, Reading, Source
 
 NAIT = Source("naitsaada2025", "spectral gap, removal of outlier eigenvalues", related=True)
 MARKOV = Source("bordenave2012", "eigenvalues of random Markov matrices", related=True)
@@ -36,6 +36,16 @@ and leaves the others, with their algebraic multiplicities.
         sources=(NAIT,),
         here="statement and proof",
         notebook="spectral-gap",
+        refutes=(
+            Reading(
+                says="The first singular value of an attention matrix is 1.",
+                near="naitsaada2025",
+                instance="Keys with unequal totals.",
+                check="largest total",
+                holds="gap.perron",
+                twin="at most 1, as for doubly stochastic attention",
+            ),
+        ),
     ),
     Claim(
         id="gap.center",
@@ -61,6 +71,16 @@ With {claim}`gap.perron`, $s_2 \le \lVert C A \rVert_2 \le s_2 \sqrt{\max_j t_j}
         here="statement and proof",
         uses=("gap.perron",),
         notebook="spectral-gap",
+        refutes=(
+            Reading(
+                says="The second singular value is the rate at which the centered output shrinks.",
+                near="naitsaada2025",
+                instance="Two tokens whose rows lean to one key.",
+                check="centered output",
+                holds="gap.center",
+                twin="the second singular value as the rate",
+            ),
+        ),
     ),
     Claim(
         id="gap.removal",
@@ -101,6 +121,16 @@ $|\beta| > |\tau|$, and opposite ways if $|\beta| < |\tau|$, for $x_1 \ne x_2$.
         here="statement and proof",
         uses=("collapse.sharp-layer",),
         notebook="spectral-gap",
+        refutes=(
+            Reading(
+                says=r"Of all common rows, $\frac1n \mathbf 1^\top$ is the best one to remove.",
+                near="naitsaada2025",
+                instance="A matrix whose mean row is another one.",
+                check="least",
+                holds="gap.removal",
+                twin="u = 1/n is best",
+            ),
+        ),
     ),
     Claim(
         id="gap.second",
@@ -140,5 +170,21 @@ $0.98$ at $n = 10^6$.
         here="statement and proof",
         uses=("gap.center",),
         notebook="spectral-gap",
+        refutes=(
+            Reading(
+                says=(
+                    r"For independent $N(0, \sigma^2)$ logits single weights can be neglected "
+                    r"beside the edge $2 \sqrt{e^{\sigma^2} - 1}/\sqrt n$, at all lengths in use."
+                ),
+                near="naitsaada2025",
+                instance=(
+                    r"At $\sigma = \frac32$ one weight reaches the edge with a probability of at "
+                    r"least $0.99$, for $n = 10^4$ and $10^6$. At $\sigma = 1$ one reaches half of"
+                    " it with at least $0.85$, for $n = 10^4$."
+                ),
+                check="numbers",
+                holds="gap.second",
+            ),
+        ),
     ),
 ]

@@ -1,6 +1,6 @@
 """Attention as the posterior mean of a mixture of Gaussian distributions."""
 
-from attnverify.verification.claim import Claim, Source
+from attnverify.verification.claim import Claim, Reading, Source
 
 CLAIMS = [
     Claim(
@@ -34,6 +34,19 @@ $$
         here="statement and proof",
         uses=("softmax.total-variation", "norms.diameter"),
         notebook="kernels",
+        refutes=(
+            Reading(
+                says=(
+                    "Attention is the posterior of equally likely Gaussian centers, whatever the "
+                    "keys are."
+                ),
+                near="zhang2022",
+                instance="Four keys in the plane with no common distance from any point.",
+                check="sphere",
+                holds="kernel.posterior",
+                twin="four points in the plane",
+            ),
+        ),
     ),
     Claim(
         id="kernel.permutation",

@@ -1,6 +1,6 @@
 """Attention whose exponential is replaced: one row, all layers, Taylor's polynomial."""
 
-from attnverify.verification.claim import Claim, Source
+from attnverify.verification.claim import Claim, Reading, Source
 
 GERAMI = Source("gerami2024", "attention by a polynomial kernel", related=True)
 
@@ -111,5 +111,18 @@ $$
         here="statement and proof",
         uses=("softmax.total-variation",),
         notebook="kernels",
+        refutes=(
+            Reading(
+                says=(
+                    "Taylor's polynomial in place of the exponential gives positive weights, "
+                    "whatever its degree."
+                ),
+                near="gerami2024",
+                instance="An odd degree.",
+                check="sign",
+                holds="linear.taylor",
+                twin="the degree 5",
+            ),
+        ),
     ),
 ]

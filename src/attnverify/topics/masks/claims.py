@@ -1,6 +1,6 @@
 """Masks as graphs: rates of collapse when every allowed key has at least some weight."""
 
-from attnverify.verification.claim import Claim, Source
+from attnverify.verification.claim import Claim, Reading, Source
 
 WU = Source("wu2024", "masks as graphs, collapse for bounded weights", related=True)
 
@@ -39,6 +39,27 @@ $$
         here="statement and proof",
         uses=("norms.diameter", "paths.stochastic-product", "paths.decomposition"),
         notebook="masks-graphs",
+        refutes=(
+            Reading(
+                says="Weights that stay above a bound make tokens alike under every mask.",
+                near="wu2024",
+                instance="Two halves that do not see each other.",
+                check="window of two",
+                holds="masks.collapse-rate",
+                twin="two parts without a center",
+            ),
+            Reading(
+                says=(
+                    r"With weights of at least $\epsilon$ the share $(1 - \epsilon)^L$ bounds what"
+                    " $L$ layers leave, for every mask with a center."
+                ),
+                near="wu2024",
+                instance="A causal window of two tokens.",
+                check="one way",
+                holds="masks.collapse-rate",
+                twin="rate (1 - epsilon)^L whatever r is",
+            ),
+        ),
     ),
     Claim(
         id="masks.weights-from-norms",

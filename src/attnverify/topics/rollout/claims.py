@@ -1,6 +1,6 @@
 """One linear operator of the tokens, attention rollout as a path sum, relevance propagation."""
 
-from attnverify.verification.claim import Claim, Source
+from attnverify.verification.claim import Claim, Reading, Source
 
 ABNAR = "abnar2020"
 
@@ -98,6 +98,15 @@ is one layer with one head in which $R_{ii} = s$ and $T_i = 0 < T_k$ for some $k
         here="statement and proof",
         uses=("rollout.operator", "rollout.lengths"),
         notebook="rollout",
+        refutes=(
+            Reading(
+                says="A token with more than half of a row of rollout has a part in that output.",
+                near="abnar2020",
+                instance="One layer with one head, in which the part of such a token is 0.",
+                check="signs",
+                holds="rollout.order",
+            ),
+        ),
     ),
     Claim(
         id="rollout.shares",
@@ -152,5 +161,21 @@ $$
         here="statement and proof",
         uses=("rollout.operator",),
         notebook="rollout",
+        refutes=(
+            Reading(
+                says="Relevance orders two tokens in one way, whatever the unit of the output.",
+                near="chefer2021",
+                instance="Two layers and four tokens.",
+                check="reversed",
+                holds="rollout.operator",
+            ),
+            Reading(
+                says="A token with a positive part in the output has a positive relevance.",
+                near="chefer2021",
+                instance="Two layers and three tokens.",
+                check="dropped",
+                holds="rollout.operator",
+            ),
+        ),
     ),
 ]

@@ -1,6 +1,6 @@
 """What a silent head costs, what softmax-plus-one changes, and what massive activations do."""
 
-from attnverify.verification.claim import Claim, Source
+from attnverify.verification.claim import Claim, Reading, Source
 
 RAN = Source("ranmilo2026", "the abstract", related=True)
 
@@ -129,6 +129,16 @@ $C \operatorname{diam}(X)^3$ holds with $C$ from the norms of the weights and th
         here="statement and proof",
         uses=("softmax.total-variation", "norms.diameter"),
         notebook="sinks-gates",
+        refutes=(
+            Reading(
+                says="With softmax-plus-one the bound on collapse stays cubic in the diameter.",
+                near="miller2023",
+                instance="Two tokens under one head with the constant.",
+                check="layer",
+                holds="sinks.collapse",
+                twin="the sharp bound for attention alone",
+            ),
+        ),
     ),
     Claim(
         id="sinks.separates",

@@ -1,6 +1,6 @@
 """Over-smoothing as a graph filter: skip connections, normalization, and fused layers."""
 
-from attnverify.verification.claim import Claim, Source
+from attnverify.verification.claim import Claim, Reading, Source
 
 SHI = Source("shi2022", "over-smoothing, the scale of layer normalization", related=True)
 
@@ -103,5 +103,17 @@ last layer's output keeps half of the diameter of the input.
         here="statement and proof",
         uses=("norms.diameter", "smoothing.contraction"),
         notebook="masks-graphs",
+        refutes=(
+            Reading(
+                says=(
+                    "A convex combination of all layers' outputs is at least as wide as the last "
+                    "output."
+                ),
+                near="shi2022",
+                instance=r"Two tokens and one layer, with the weights $\frac13$ and $\frac23$.",
+                check="harm",
+                holds="smoothing.fusion",
+            ),
+        ),
     ),
 ]

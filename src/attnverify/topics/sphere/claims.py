@@ -1,6 +1,6 @@
 """Tokens on the unit sphere, normalized after attention: balls, caps, inner products, rest."""
 
-from attnverify.verification.claim import Claim, Source
+from attnverify.verification.claim import Claim, Reading, Source
 
 WU = Source("wu2024", "attention with LayerNorm, collapse and equilibria", related=True)
 
@@ -83,6 +83,21 @@ $q > 0$, and $W_V = I$ are left where they are by every layer, for every $k \le 
         here="statement and proof",
         uses=("sphere.cap", "softmax.total-variation", "collapse.sharp-layer"),
         notebook="sphere",
+        refutes=(
+            Reading(
+                says=(
+                    "Divided by their lengths, with orthogonal values, tokens become alike from "
+                    "every start."
+                ),
+                near="wu2024",
+                instance=(
+                    r"The tokens $\pm e_1, \dots, \pm e_k$, which lie in no open hemisphere, stay "
+                    "where they are."
+                ),
+                check="no hemisphere",
+                holds="sphere.collapse",
+            ),
+        ),
     ),
     Claim(
         id="sphere.monotone",
@@ -134,6 +149,15 @@ Hence {claim}`sphere.monotone` fails for every hypothesis $m \ge -\eta$ with $\e
         here="the example",
         uses=("sphere.monotone",),
         notebook="sphere",
+        refutes=(
+            Reading(
+                says="From an open hemisphere the least inner product of two tokens never falls.",
+                near="wu2024",
+                instance="Corners of a simplex, lifted a little, under one softmax head.",
+                check="simplex",
+                holds="sphere.cap",
+            ),
+        ),
     ),
     Claim(
         id="sphere.equilibria",
