@@ -51,7 +51,7 @@ TABLE = """\
 *What it claims* is this book's reading, mostly of abstracts ({doc}`/book/bibliography`). *Verdict
 here* counts the statements that were taken from the paper; {doc}`/book/generated/errata` has them
 one by one. *Not settled* means that none was taken, so that none is judged; the claims that are
-counted are on its subject. *Cited* means that chapters name the work and judge nothing of it. Works
+counted are on its subject. A common reading is met beside a paper, which need not say it. *Cited* means that chapters name the work and judge nothing of it. Works
 that only {doc}`/book/related` names are not listed.
 """
 
@@ -108,6 +108,7 @@ def concerned(claim: Claim, chapters: Mapping[str, Chapter]) -> dict[str, str]:
     beside = [id for id in (claim.sharpens, claim.reads, *corrected) if id]
     found = {s.key: "related" for id in beside for s in registry[id].sources}
     found |= {s.key: "related" for s in claim.sources}
+    found |= {reading.near: "related" for reading in claim.refutes}
     found |= {s.key: "taken" for s in claim.sources if not s.related}
     if found:
         return found
@@ -234,6 +235,7 @@ def _rows(book: Book) -> Iterable[list[str]]:
     """A line a paper: those with most statements here first, then in the order of the figure."""
     drawn = [key for keys in book.papers_by_part().values() for key in keys]
     cited = (key for chapter in book.chapters.values() for key in chapter.cites)
+    near = Counter(reading.near for _, reading in errata.failing_readings())
     taken = Counter(k for keys in book.links.values() for k, how in keys.items() if how == "taken")
     for key in sorted(dict.fromkeys([*drawn, *cited]), key=lambda key: -taken[key]):
         how = {id: keys[key] for id, keys in book.links.items() if key in keys}
@@ -244,7 +246,7 @@ def _rows(book: Book) -> Iterable[list[str]]:
         yield [
             f"[]{{#paper-{key}}}{{cite}}`{key}`: {back}",
             book.works[key].claims,
-            _judged(how, book.verdicts),
+            _judged(how, book.verdicts) + _failing(near[key]),
             ", ".join(f"{{doc}}`{chapter.title} </notebooks/{stem}>`" for stem, chapter in found),
         ]
 
@@ -258,3 +260,8 @@ def _judged(how: Mapping[str, str], verdicts: Mapping[str, str]) -> str:
     counted = taken or related
     words = "; ".join(f"{v}: {counted[v]}" for v in VERDICTS if counted[v])
     return words if taken else f"not settled (on its subject: {words})" if related else "cited"
+
+
+def _failing(number: int) -> str:
+    """How many common readings near a paper fail, with a link to them; empty for none."""
+    return f"; {{ref}}`common readings that fail: {number} <neighboring-papers>`" if number else ""
