@@ -232,7 +232,7 @@ def test_the_cases_of_both_settings():
         Case(source, mlp, plan, width, held_out=32)
         for source, mlp, width in (("hidden Markov", False, 16), ("text", True, 32))
         for plan in (
-            Plan(180, rate, warmup=50, measure_every=30, checkpoint_every=60)
+            Plan(90, rate, warmup=50, measure_every=30, checkpoint_every=60)
             for rate in (0.01, 0.03)
         )
     ]

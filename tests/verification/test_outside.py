@@ -42,8 +42,9 @@ pytestmark = pytest.mark.usefixtures("nothing_stays")
 
 @pytest.fixture
 def in_this_process(monkeypatch):
-    """A file is examined here, without the seconds that a process of its own takes."""
-    monkeypatch.setattr(claim_files, "run_all", lambda tasks, *_: [task() for task in tasks])
+    """A file is examined and checked here, without the seconds that processes of its own take."""
+    for module in claim_files, running:
+        monkeypatch.setattr(module, "run_all", lambda tasks, *_: (task() for task in tasks))
 
 
 def written(folder: Path, text: str = MINE, name: str = "mine.py") -> str:
@@ -56,7 +57,7 @@ def test_the_shortest_file_has_at_most_25_lines():
     assert len(MINE.splitlines()) <= 25
 
 
-def test_a_report_shows_itself(tmp_path):
+def test_a_report_shows_itself(tmp_path, in_this_process):
     """As a table in a notebook, and as lines where it is printed; a claim and the registry too."""
     report = av.verify([written(tmp_path)], QUICK, ["sampled"], jobs=1)
     shown, lines = report._repr_html_(), str(report).splitlines()
@@ -68,7 +69,7 @@ def test_a_report_shows_itself(tmp_path):
     assert '<th scope="row">mine.lipschitz</th>' in registry._repr_html_()
 
 
-def test_without_settings_it_searches_as_the_command_does(tmp_path):
+def test_without_settings_it_searches_as_the_command_does(tmp_path, in_this_process):
     """What README and the page "Check a claim of your own" write is all that is needed."""
     report = av.verify([written(tmp_path)], kinds=["sampled"], jobs=1)
     stated = inspect.signature(cli.verify.verify).parameters
@@ -123,7 +124,7 @@ def test_a_claim_gets_every_kind_of_evidence_and_loses_its_twin(tmp_path):
     assert stated["name"] == "mine.py" and len(stated["sha256"]) == 64
 
 
-def test_with_a_derivation_it_is_verified_and_says_who_read_it(tmp_path):
+def test_with_a_derivation_it_is_verified_and_says_who_read_it(tmp_path, in_this_process):
     report = verify([written(tmp_path, MINE + DERIVE)], QUICK, jobs=1)
     assert report.standing["mine.lipschitz"].status == "verified"
     derived = next(r for r in report.records["mine.lipschitz"] if r.kind == "derived")
@@ -131,13 +132,13 @@ def test_with_a_derivation_it_is_verified_and_says_who_read_it(tmp_path):
     assert any(twin.check == "mine.py" for twin in report.twins["mine.lipschitz"])
 
 
-def test_a_false_derivation_fails(tmp_path):
+def test_a_false_derivation_fails(tmp_path, in_this_process):
     wrong = MINE + DERIVE.replace("2 * p * q", "3 * p * q")
     report = verify([written(tmp_path, wrong)], QUICK, ["derived"], jobs=1)
     assert report.standing["mine.lipschitz"].status == "failed"
 
 
-def test_a_false_claim_fails_with_an_instance(tmp_path):
+def test_a_false_claim_fails_with_an_instance(tmp_path, in_this_process):
     false = MINE.replace("length(e) / 2,", "length(e) / 2.1,").replace(
         ".times(0.99)", ".times(0.9)"
     )
@@ -488,6 +489,20 @@ def run_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[st
     )
 
 
+def said(monkeypatch, capsys, *arguments: str) -> tuple[int | str | None, str, str]:
+    """Exit code, output and errors of the command in this process."""
+    monkeypatch.setattr(sys, "argv", ["attnverify", *arguments])
+    with pytest.raises(SystemExit) as done:
+        cli.main()
+    return done.value.code, *capsys.readouterr()
+
+
+def printed(name: str, monkeypatch, capsys) -> tuple[int | str | None, list[str]]:
+    """What the command prints on a file of this folder, and its exit code; in this process."""
+    code, text, _ = said(monkeypatch, capsys, "verify", name)
+    return code, [line.rstrip() for line in text.splitlines() if line.strip()]
+
+
 @pytest.mark.full
 def test_an_installed_package_offers_claims(tmp_path):
     """Found by the prefix of their ids, in the processes that check them too.
@@ -503,23 +518,32 @@ def test_an_installed_package_offers_claims(tmp_path):
     assert claim["twins"][0]["rejected"] and claim["status"] == "partial"
 
 
-def test_the_command_takes_a_file_everywhere(tmp_path):
+def test_the_command_takes_a_file_everywhere(tmp_path, monkeypatch, capsys, in_this_process):
     """List, show, attack, save and replay, from a folder that is not the repository.
 
-    Half a minute for five processes, each with the file in another one: every command is there.
+    The attack is a process of its own, with the file in another one: nothing that this process
+    knows helps it.
     """
-    path = written(tmp_path)
-    assert "mine.lipschitz" in run_command(tmp_path, "list", path).stdout
-    shown = run_command(tmp_path, "show", "mine.lipschitz", "--claims", path, "--checks").stdout
+    monkeypatch.chdir(tmp_path)
+    path, known = written(tmp_path), dict(registry._entries)
+
+    def command(*arguments: str) -> tuple[int | str | None, str, str]:
+        """Without what an earlier command has brought in."""
+        monkeypatch.setattr(registry, "_entries", dict(known))
+        monkeypatch.setattr(claim_files, "_RAN", {})
+        return said(monkeypatch, capsys, *arguments)
+
+    code, _, unknown = command("show", "mine.lipschitz")
+    assert code == 2 and "--claims" in unknown
+    assert "mine.lipschitz" in command("list", path)[1]
+    shown = command("show", "mine.lipschitz", "--claims", path, "--checks")[1]
     assert "stated in  mine.py" in shown and "0.99 times the right side" in shown
     few = ("--restarts", "4", "--steps", "40", "--save", "worst.json")
     done = run_command(tmp_path, "attack", "mine.lipschitz", "--claims", path, *few)
     assert done.returncode == 0 and f"replay worst.json --claims {path}" in " ".join(
         done.stdout.split()
     )
-    assert "left <= right" in run_command(tmp_path, "replay", "worst.json", "--claims", path).stdout
-    unknown = run_command(tmp_path, "show", "mine.lipschitz")
-    assert unknown.returncode == 2 and "--claims" in unknown.stderr
+    assert "left <= right" in command("replay", "worst.json", "--claims", path)[1]
 
 
 DECISION = """
@@ -560,16 +584,6 @@ RECIPES = re.findall(
     PAGE,
     re.S,
 )
-
-
-def printed(name: str, monkeypatch, capsys) -> tuple[int | str | None, list[str]]:
-    """What the command prints on a file of this folder, and its exit code; in this process."""
-    monkeypatch.setattr(running, "run_all", lambda tasks, *_: (task() for task in tasks))
-    monkeypatch.setattr(sys, "argv", ["attnverify", "verify", name])
-    with pytest.raises(SystemExit) as done:
-        cli.main()
-    lines = capsys.readouterr().out.splitlines()
-    return done.value.code, [line.rstrip() for line in lines if line.strip()]
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=[name for name, *_ in RECIPES])

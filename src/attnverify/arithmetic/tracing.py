@@ -42,10 +42,10 @@ class Program:
 
     def node(self, *line: Any) -> Node:
         """Node of a line such as ("exp", 3), ("add", 1, 2), ("const", "1/3"), ("input", "X", 0)."""
-        if line not in self._known:
-            self._known[line] = len(self.lines)
+        id = self._known.setdefault(line, len(self.lines))
+        if id == len(self.lines):
             self.lines.append(line)
-        return Node(self, self._known[line])
+        return Node(self, id)
 
     def constant(self, value: Any) -> Node:
         return self.node("const", str(_fraction(value)))
@@ -66,6 +66,8 @@ def _fraction(value: Any) -> Fraction:
 
 class Node:
     """Number of a program, with the operators and methods that ``ops`` needs."""
+
+    __slots__ = "program", "id"  # a formula makes millions
 
     def __init__(self, program: Program, id: int) -> None:
         self.program, self.id = program, id

@@ -119,7 +119,8 @@ def _inputs(program: Program, name: str, value: Any) -> np.ndarray:
 
 
 def _numbers(value: Any) -> dict[str, Any]:
-    return {"shape": list(value.shape), "values": [float(v).hex() for v in value.flatten()]}
+    values = value.flatten().tolist()
+    return {"shape": list(value.shape), "values": [float(v).hex() for v in values]}
 
 
 def _ids(x: Any) -> list[int]:

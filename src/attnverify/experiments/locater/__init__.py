@@ -39,7 +39,7 @@ QUICK_GRID = (NONE, Point(1e-3, 0.25), CONTROL)
 
 def cases(quick: bool) -> Iterator[Case]:
     """Sources, architectures and learning rates; the quick setting leaves half of them out."""
-    every = (30, 180) if quick else (60, 600)
+    every = (30, 90) if quick else (60, 600)
     for source, width in WIDTH.items():
         for mlp in (False, True):
             if quick and mlp is not (source == "text"):
