@@ -51,8 +51,9 @@ TABLE = """\
 *What it claims* is this book's reading, mostly of abstracts ({doc}`/book/bibliography`). *Verdict
 here* counts the statements that were taken from the paper; {doc}`/book/generated/errata` has them
 one by one. *Not settled* means that none was taken, so that none is judged; the claims that are
-counted are on its subject. A common reading is met beside a paper, which need not say it. *Cited* means that chapters name the work and judge nothing of it. Works
-that only {doc}`/book/related` names are not listed.
+counted are on its subject. A common reading is met beside a paper, which need not say it. *Cited*
+means that chapters name the work and judge nothing of it. Works that only {doc}`/book/related`
+names are not listed.
 """
 
 

@@ -97,9 +97,13 @@ LAYER_NORM = Inequality(
 ).times(0.9999)
 
 
-def _mixing_bound(Z, room: int = 0):
-    largest = smoothing.largest_mixing(Z.shape[-1] - room, Z)
-    return largest * norms.contraction(ops.softmax(Z))
+def _mixing_bound(Z):
+    return smoothing.largest_mixing(Z.shape[-1], Z) * norms.contraction(ops.softmax(Z))
+
+
+def _smaller_half_twice(Z):
+    half = Z.shape[-1] // 2
+    return _mixing_bound(Z) * ops.sqrt(ops.full((), half, Z) / (Z.shape[-1] - half))
 
 
 def in_parts(tokens: int) -> Instance:
@@ -117,12 +121,7 @@ MIXING = (
         extremal=(partial(in_parts, 2), partial(in_parts, 3), partial(in_parts, 6)),
     )
     .times(0.9999)
-    .but(
-        "a token less in the root",
-        right=partial(_mixing_bound, room=1),
-        sizes=({"Z": (4, 4)}, {"Z": (6, 6)}),
-        extremal=(partial(in_parts, 6),),
-    )
+    .but("the smaller half twice in the root", right=_smaller_half_twice)
 )
 
 # -------------------------------------------------------------------------------------- post-norm
