@@ -48,9 +48,8 @@ def lost_score(keys: int, like: Any) -> Any:
 
 def least_eigenvalue(S):
     """Smallest eigenvalue of symmetric S (..., d, d): f - ||f I - S||_2, f its Frobenius norm."""
-    f = ops.sqrt(ops.sum(ops.square(S), (-2, -1)))
-    shifted = f[..., None, None] * ops.eye(S.shape[-1], S) - S
-    return f - spectral_norm(shifted)
+    f = ops.sqrt(ops.sum(ops.square(S), (-2, -1), keepdims=True))
+    return f[..., 0, 0] - spectral_norm(f * ops.eye(S.shape[-1], S) - S)
 
 
 def read(q, K, V, W, root):

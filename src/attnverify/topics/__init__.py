@@ -49,6 +49,7 @@ PREFIXES = (
     "masks",
     "smoothing",
     "doubly",
+    "heads",
     "experiment",
 )
 

@@ -54,10 +54,11 @@ rank below $d$. For every unit vector $u$ with $uA = 0$, and $K$ of $u$, $-u$ an
 to $u$,
 
 $$
-\max \bigl\{ \lVert f(u, K) - u \rVert_2 , \lVert f(-u, K) + u \rVert_2 \bigr\} \ge 1 ,
+\max \bigl\{ \lVert f(u, K) - u \rVert_2 , \lVert f(-u, K) + u \rVert_2 \bigr\} \ge
+\sqrt{1 + \lVert f(u, K) \rVert_2^2} \ge 1 ,
 $$
 
-with equality for $f = 0$. This covers $H$ heads of rank $r$ with $Hr < d$, with biases, with any
+with equality in the first exactly if $f(u, K) \perp u$, and in both exactly for $f(u, K) = 0$. This covers $H$ heads of rank $r$ with $Hr < d$, with biases, with any
 values and with any function after them, but without a skip connection.
 """,
         sources=(AMSEL,),
@@ -81,11 +82,13 @@ $$
 =: \delta\, S_p(t) .
 $$
 
-$S_p(t)$ increases with $p$. It tends to $\frac12$ as $t \to \infty$, and for $t > 4$
+$S_p(t)$ increases with $p$, and $S_p(t) \le \frac12 + \sum_{i \ge 1} i\, e^{-t i^2/2}$. For $t > 4$ also
 
 $$
-S_p(t) \ge \frac12 \sqrt{1 - \frac4t} - \frac2t \operatorname{artanh} \sqrt{1 - \frac4t} .
+S_p(t) \ge \frac12 \sqrt{1 - \frac4t} - \frac2t \operatorname{artanh} \sqrt{1 - \frac4t} ,
 $$
+
+which increases with $t$ to $\frac12$.
 
 At $t = 5.44$ it is at most $0.0619$ for every $p$. For no $t$ and no $p$ is it below $0.056$.
 """,
@@ -148,7 +151,7 @@ words $A^k B\, C^{n - k - 1} A$ for every $1 \le k < n$, with $B \ne A$ and $C \
 output tends to the right word if $\beta \to \infty$ and then $\gamma \to \infty$.
 """,
         sources=(
-            Source("olsson2022", "the abstract", related=True),
+            Source("elhage2021", "induction heads", related=True),
             Source("chen2024induction", "the abstract", related=True),
         ),
         here="statement and proof",

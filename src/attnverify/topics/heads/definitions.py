@@ -31,7 +31,8 @@ def pairs_of_keys(scale: int = 2) -> Iterator[Pair]:
     s = total(q[0, a] * W[a, b] * q[0, b] for a in range(2) for b in range(2)) / scale
     p = softmax_row([s, -s])
     yield "output", copying.read(q, K, K, W, 2)[0], [(p[0] - p[1]) * x for x in q[0]]
-    (a, b), (_, c) = S = (W + W.T) / 2
+    S = (W + W.T) / 2
+    (a, b), (_, c) = S
     middle, apart = (a + c) / 2, (((a - c) / 2) ** 2 + b**2).sqrt()
     yield "eigenvalue", copying.least_eigenvalue(S), middle - apart
 
