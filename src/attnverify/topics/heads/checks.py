@@ -380,9 +380,7 @@ EXPERTS = (
     .times(0.9999)
     .but(
         "the largest gate in place of their sum",
-        right=partial(
-            _largest_expert, total=lambda g: ops.amax(ops.amax(ops.transpose(g), -1), -1)[..., None]
-        ),
+        right=partial(_largest_expert, total=lambda g: ops.amax(ops.amax(g, -1), -2)),
     )
 )
 
