@@ -76,6 +76,14 @@ def first_cell(u, t, keys: int):
     return ops.sum(weights * j, -1)
 
 
+def half_step(t, keys: int):
+    """Bound 1/2 + sum_i i e^{-t i^2 / 2}, 0 < i < n - 1, on the error in steps; shape of t."""
+    return (
+        sum((i * ops.exp(-t * (i * i) / 2) for i in range(1, keys - 1)), 0 * t + 1)
+        - (0 * t + 1) / 2
+    )
+
+
 # ----------------------------------------------------------------------------- mixtures
 
 
@@ -136,7 +144,7 @@ def induction(T, beta, gamma, match: int = 0, back: int = 1):
     W_2 = gamma[..., None] * (
         (N + match) * _placed(word, 0, words + N, size) + _placed(later, words, words, size)
     )
-    P = ops.softmax((Y[..., -1:, :] @ W_2 @ ops.transpose(Y)))
+    P = ops.softmax(Y[..., -1:, :] @ W_2 @ ops.transpose(Y))
     return (P @ Y[..., :words])[..., 0, :]
 
 
@@ -151,7 +159,7 @@ def follower(T):
 
 
 def copying_odds(n: int, beta, gamma):
-    """Odds e^{2 (n + 1) gamma e} (1 - e^{-n gamma}) / (e^gamma - 1), e = n / (e^beta + n), (...)."""
+    """Odds e^{2 (n + 1) gamma E} (1 - e^{-n gamma}) / (e^gamma - 1), E = n / (e^beta + n)."""
     misplaced = 1 / (1 + ops.exp(beta) / n)
     levels = (1 - ops.exp(-n * gamma)) / ops.expm1(gamma)
     return ops.exp(2 * (n + 1) * gamma * misplaced) * levels

@@ -294,6 +294,27 @@ OUTSIDE = (
     .times(0.9999)
     .but("points inside", left=partial(_below_grid, down=-1))
 )
+
+
+def _half_step(v, t, u):
+    return copying.half_step(t, v.shape[-1])[..., 0]
+
+
+HALF = (
+    Inequality(
+        left=_first_cell,
+        right=_half_step,
+        sizes=GRIDS,
+        build=_cells,
+        hypotheses=_inside,
+        extremal=(partial(_spaced, 3, 2.0**20, 0.5 + 2.0**-16),),
+    )
+    .times(0.9999)
+    .but(
+        "half a step at every temperature",
+        right=lambda v, t, u: ops.constant(0.5, u) + 0 * u[..., 0],
+    )
+)
 TUNED, BALANCE = arb(136) / 25, arb(5648) / 1000  # t = 5.44, and where both errors of p = 2 agree
 LAST = 24  # value after which the weights of the first cell are counted together
 
@@ -301,8 +322,8 @@ LAST = 24  # value after which the weights of the first cell are counted togethe
 def _tuned(most: arb) -> Verdict:
     """Whether S_p at t = 5.44 lies below ``most`` for every p.
 
-    Equivalently sum_j (j - u - most) w_j < 0, w_j = e^{-t (j - u)^2 / 2}, as the terms that p leaves
-    out are positive. For j = i + 1 > LAST, j w_j <= (i + 1) e^{-2 i^2} <= e^{-i}, whose sum over
+    It is if sum_j (j - u - most) w_j < 0 over all j >= 0, with w_j = e^{-t (j - u)^2 / 2}, as S_p
+    increases with p. For j = i + 1 > LAST, j w_j <= (i + 1) e^{-2 i^2} <= e^{-i}, whose sum over
     i >= LAST is at most 2 e^{-LAST}.
     """
     rest = 2 * (-arb(LAST)).exp()
@@ -342,12 +363,12 @@ def _with_gates(g, **rest):
     return {"g": softplus(g), **rest}
 
 
-def _entries(X, W, g, V, O):
-    return abs(copying.gated(X, W, g, V, O))
+def _entries(X, W, g, V, U):
+    return abs(copying.gated(X, W, g, V, U))
 
 
-def _largest_expert(X, W, g, V, O, total: Callable = lambda g: ops.sum(g, (-3, -1))):
-    E = abs(copying.experts(X, V, O))
+def _largest_expert(X, W, g, V, U, total: Callable = lambda g: ops.sum(g, (-3, -1))):
+    E = abs(copying.experts(X, V, U))
     most = ops.amax(ops.amax(ops.amax(E, -2), -2), -2)
     return total(g)[..., None] * most[..., None, :]
 
@@ -361,7 +382,7 @@ def _alike(heads: int, tokens: int) -> Instance:
         "W": one,
         "g": torch.linspace(0.25, 2, heads * tokens * 2).double().reshape(heads, tokens, 2),
         "V": one,
-        "O": 2 * one,
+        "U": 2 * one,
     }
 
 
@@ -370,7 +391,7 @@ EXPERTS = (
         left=_entries,
         right=_largest_expert,
         sizes=tuple(
-            {"X": (n, d), "W": (H, d, d), "g": (H, n, a), "V": (H, d, a), "O": (H, a, c)}
+            {"X": (n, d), "W": (H, d, d), "g": (H, n, a), "V": (H, d, a), "U": (H, a, c)}
             for n, d, H, a, c in ((2, 2, 1, 1, 1), (3, 2, 2, 3, 2), (2, 3, 4, 2, 3))
         ),
         build=_with_gates,
@@ -455,6 +476,7 @@ CHECKS: dict[str, dict[str, Check]] = {
     "heads.truncation": {
         "cells": CELLS,
         "outside": OUTSIDE,
+        "half a step": HALF,
         "tuned": ALL_GRIDS,
         "no better": NO_BETTER,
         "entry by entry": by_definition(definitions.staircases, "no half in the scores", half=1),

@@ -37,29 +37,30 @@ largest inner product.
     ),
     Claim(
         id="heads.rank",
-        title="Below full rank a head is no better than silence",
+        title="Below full rank a head is in some direction no better than silence",
         kind="theorem",
         statement=r"""
-Let $M = \frac12 (W_{QK} + W_{QK}^\top)$. For a unit vector $q$ and one head with the two keys $q$ and
-$-q$, which are also the values, let $o(q)$ be the output for the query $q$. Then
+Let $M = \frac12 (W_{QK} + W_{QK}^\top)$. For a unit vector $q$ and one head with the two keys $q$
+and $-q$, which are also the values, let $o(q)$ be the output for the query $q$. Then
 
 $$
 \max_{\lVert q \rVert_2 = 1} \lVert o(q) - q \rVert_2 =
 1 - \tanh \frac{\lambda_{\min}(M)}{\sqrt{d_{qk}}} .
 $$
 
-If $W_{QK} \in \mathbb{R}^{d \times d}$ has rank below $d$, this is at least 1. More generally let an
-output $f(q, K) \in \mathbb{R}^d$ depend on the query only through $qA$, where $A$ has $d$ rows and a
-rank below $d$. For every unit vector $u$ with $uA = 0$, and $K$ of $u$, $-u$ and any keys orthogonal
-to $u$,
+If $W_{QK} \in \mathbb{R}^{d \times d}$ has rank below $d$, this is at least 1. More generally let
+an output $f(q, K) \in \mathbb{R}^d$ depend on the query only through $qR$, where $R$ has $d$ rows
+and a rank below $d$. For every unit vector $u$ with $uR = 0$, and $K$ of $u$, $-u$ and any keys
+orthogonal to $u$,
 
 $$
 \max \bigl\{ \lVert f(u, K) - u \rVert_2 , \lVert f(-u, K) + u \rVert_2 \bigr\} \ge
 \sqrt{1 + \lVert f(u, K) \rVert_2^2} \ge 1 ,
 $$
 
-with equality in the first exactly if $f(u, K) \perp u$, and in both exactly for $f(u, K) = 0$. This covers $H$ heads of rank $r$ with $Hr < d$, with biases, with any
-values and with any function after them, but without a skip connection.
+with equality in the first exactly if $f(u, K) \perp u$, and in both exactly for $f(u, K) = 0$.
+This covers $H$ heads of rank $r$ with $Hr < d$, with biases, with any values and with any function
+after them, but without a skip connection.
 """,
         sources=(AMSEL,),
         here="statement and proof",
@@ -82,7 +83,8 @@ $$
 =: \delta\, S_p(t) .
 $$
 
-$S_p(t)$ increases with $p$, and $S_p(t) \le \frac12 + \sum_{i \ge 1} i\, e^{-t i^2/2}$. For $t > 4$ also
+$S_p(t)$ increases with $p$, and
+$S_p(t) \le \frac12 + \sum_{i=1}^{p - 2} i\, e^{-t i^2/2}$. For $t > 4$ also
 
 $$
 S_p(t) \ge \frac12 \sqrt{1 - \frac4t} - \frac2t \operatorname{artanh} \sqrt{1 - \frac4t} ,
@@ -102,22 +104,22 @@ At $t = 5.44$ it is at most $0.0619$ for every $p$. For no $t$ and no $p$ is it 
         kind="proposition",
         statement=r"""
 Let $y_i = \sum_h \bigl( g_{ih} \odot \sum_j P_{hij}\, x_j W_{V,h} \bigr) W_{O,h}$ with gates
-$g_{iha} > 0$, $P_h = \operatorname{softmax}(s_h)$ and $G_i = \sum_{h,a} g_{iha}$. Then
+$g_{ihl} > 0$, $P_h = \operatorname{softmax}(s_h)$ and $G_i = \sum_{h,l} g_{ihl}$. Then
 
 $$
-y_{ic} = \sum_{h,a} \frac{g_{iha}}{G_i} \sum_j P_{hij}\, E_{ihajc} , \qquad
-E_{ihajc} = G_i\, (x_j W_{V,h})_a\, (W_{O,h})_{ac} ,
+y_{ic} = \sum_{h,l} \frac{g_{ihl}}{G_i} \sum_j P_{hij}\, E_{ihljc} , \qquad
+E_{ihljc} = G_i\, (x_j W_{V,h})_l\, (W_{O,h})_{lc} ,
 $$
 
 a mixture of mixtures of experts $E$ that are linear in $x_j$. The weights
-$\frac{g_{iha}}{G_i} P_{hij}$ are the softmax over all triples $(h, a, j)$ of the scores
-$s_{hij} + \log g_{iha} - \log \sum_k e^{s_{hik}}$. Hence
+$\frac{g_{ihl}}{G_i} P_{hij}$ are the softmax over all triples $(h, l, j)$ of the scores
+$s_{hij} + \log g_{ihl} - \log \sum_k e^{s_{hik}}$. Hence
 
 $$
-|y_{ic}| \le G_i \max_{h,a,j} \bigl| (x_j W_{V,h})_a\, (W_{O,h})_{ac} \bigr| ,
+|y_{ic}| \le G_i \max_{h,l,j} \bigl| (x_j W_{V,h})_l\, (W_{O,h})_{lc} \bigr| ,
 $$
 
-with equality if all experts are equal. Without gates all $g_{iha} = 1$.
+with equality if all experts are equal. Without gates all $g_{ihl} = 1$.
 """,
         sources=(Source("nguyen2026", "the abstract", related=True),),
         here="statement and proof",
@@ -137,8 +139,8 @@ $$
 (n + 1)\, \gamma \Bigl\langle e_{w_n}, \sum_l P_{jl}\, e_{w_l} \Bigr\rangle + \gamma j
 $$
 
-and the values $e_{w_j}$, with $\beta, \gamma > 0$. The output is a probability vector $o$ over words
-with
+and the values $e_{w_j}$, with $\beta, \gamma > 0$. The output is a probability vector $o$ over
+words with
 
 $$
 1 - o_{w_k} \le \frac{\tau}{1 + \tau} , \qquad

@@ -54,7 +54,7 @@ def staircases(half: int = 2) -> Iterator[Pair]:
 def mixture(one: int = 1) -> Iterator[Pair]:
     """Heads with gates as a mixture of mixtures, and as one softmax over all triples."""
     H, n, d, a, c = 2, 3, 2, 3, 2
-    X, W, g, V, O = drawn(7, (n, d), (H, d, d), (H, n, a), (H, d, a), (H, a, c))
+    X, W, g, V, U = drawn(7, (n, d), (H, d, d), (H, n, a), (H, d, a), (H, a, c))
     X, W, g = X / 4, W / 4, abs(g)
     s = table(
         lambda h, i, j: total(X[i, k] * W[h, k, m] * X[j, m] for k in range(d) for m in range(d)),
@@ -65,8 +65,8 @@ def mixture(one: int = 1) -> Iterator[Pair]:
     P = table(lambda h, i, j: s[h, i, j].exp() / total(ops.exp(s[h, i])), H, n, n)
     value = table(lambda h, j, b: total(X[j, k] * V[h, k, b] for k in range(d)), H, n, a)
     every = [(h, b, j) for h in range(H) for b in range(a) for j in range(n)]
-    found, flat = copying.gated(X, W, g, V, O), []
-    outer, E = np.empty((n, c), dtype=object), copying.experts(X, V, O)
+    found, flat = copying.gated(X, W, g, V, U), []
+    outer, E = np.empty((n, c), dtype=object), copying.experts(X, V, U)
     for i in range(n):
         G = total(g[:, i].flat)
         joint = softmax_row(
@@ -75,13 +75,15 @@ def mixture(one: int = 1) -> Iterator[Pair]:
                 for h, b, j in every
             ]
         )
-        flat.append([g[h, i, b] / G * P[h, i, j] - p for (h, b, j), p in zip(every, joint)])
+        flat.append(
+            [g[h, i, b] / G * P[h, i, j] - p for (h, b, j), p in zip(every, joint, strict=True)]
+        )
         for k in range(c):
             outer[i, k] = total(
-                g[h, i, b] * P[h, i, j] * value[h, j, b] * O[h, b, k] for h, b, j in every
+                g[h, i, b] * P[h, i, j] * value[h, j, b] * U[h, b, k] for h, b, j in every
             )
     yield "output", found, outer
-    yield "experts", E, table(lambda h, j, b, k: value[h, j, b] * O[h, b, k], H, n, a, c)
+    yield "experts", E, table(lambda h, j, b, k: value[h, j, b] * U[h, b, k], H, n, a, c)
     yield "one softmax", flat, [[arb(0)] * len(every)] * n
 
 
