@@ -13,7 +13,7 @@ from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import both, certain, positive
 from attnverify.checking.check import Check, Decision, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
-from attnverify.mathematics import copying
+from attnverify.mathematics import copying, layernorm
 from attnverify.support.verdict import Verdict
 from attnverify.topics.heads import definitions
 from attnverify.topics.shared.layer_instances import KEY_WIDTH
@@ -26,7 +26,7 @@ def _tensor(rows: Any) -> torch.Tensor:
 
 
 def _length(x):
-    return ops.sqrt(ops.sum(ops.square(x), -1))
+    return ops.sqrt(layernorm.length_squared(x))
 
 
 # ----------------------------------------------------------------------------- the best key

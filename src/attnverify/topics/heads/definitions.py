@@ -62,7 +62,8 @@ def mixture(one: int = 1) -> Iterator[Pair]:
         n,
         n,
     )
-    P = table(lambda h, i, j: s[h, i, j].exp() / total(ops.exp(s[h, i])), H, n, n)
+    e = ops.exp(s)
+    P = table(lambda h, i, j: e[h, i, j] / total(e[h, i]), H, n, n)
     value = table(lambda h, j, b: total(X[j, k] * V[h, k, b] for k in range(d)), H, n, a)
     every = [(h, b, j) for h in range(H) for b in range(a) for j in range(n)]
     found, flat = copying.gated(X, W, g, V, U), []
@@ -70,10 +71,7 @@ def mixture(one: int = 1) -> Iterator[Pair]:
     for i in range(n):
         G = total(g[:, i].flat)
         joint = softmax_row(
-            [
-                s[h, i, j] + g[h, i, b].log() - one * total(ops.exp(s[h, i])).log()
-                for h, b, j in every
-            ]
+            [s[h, i, j] + g[h, i, b].log() - one * total(e[h, i]).log() for h, b, j in every]
         )
         flat.append(
             [g[h, i, b] / G * P[h, i, j] - p for (h, b, j), p in zip(every, joint, strict=True)]
