@@ -16,8 +16,6 @@ wins by a gap leaves the odds of all others to be counted; most formulas here ar
 
 from __future__ import annotations
 
-from typing import Any
-
 from flint import arb
 
 from attnverify.arithmetic import ops
@@ -36,11 +34,9 @@ def rivals(z, keys: int):
     return keys * ops.exp(-z)
 
 
-def lost_score(keys: int, like: Any) -> Any:
-    """W((n - 1)/e), the largest score that softmax over n keys loses, in the arithmetic of like."""
-    one = arb(1) if ops.is_torch(like) else ops.constant(1, like)
-    root = ((keys - 1) * (-one).exp()).lambertw()
-    return ops.constant(float(root), like) if ops.is_torch(like) else root
+def lost_score(keys: int) -> arb:
+    """W((n - 1)/e), the largest score that softmax over n keys loses, as a ball."""
+    return (arb(keys - 1) / arb(1).exp()).lambertw()
 
 
 # ----------------------------------------------------------------------------- nearest neighbor

@@ -81,25 +81,29 @@ BEST = (
 
 
 def _lost(beta, z):
-    """Largest score less the mean score, times beta."""
+    """Value x e^{1 + x}, x the largest score less the mean score, times beta.
+
+    It increases with x, and is n - 1 at x = W((n - 1)/e).
+    """
     short = ops.amax(z, -1, keepdims=True) - z
-    return beta[..., 0] * ops.sum(ops.softmax(beta * z) * short, -1)
+    x = beta[..., 0] * ops.sum(ops.softmax(beta * z) * short, -1)
+    return x * ops.exp(1 + x)
 
 
-def _most_lost(beta, z, fewer: int = 0):
-    return copying.lost_score(z.shape[-1] - fewer, z) + 0 * z[..., 0]
+def _rivals(beta, z, fewer: int = 0):
+    return z.shape[-1] - 1 - fewer + 0 * z[..., 0]
 
 
 def _worst_scores(keys: int) -> Instance:
     """One score above equal ones, at the distance that loses most."""
-    low = -1 - float(copying.lost_score(keys, _tensor(0.0)))
+    low = -1 - float(copying.lost_score(keys))
     return {"beta": _tensor([1.0]), "z": _tensor([0.0, *[low] * (keys - 1)])}
 
 
 LOST = (
     Inequality(
         left=_lost,
-        right=_most_lost,
+        right=_rivals,
         sizes=({"beta": (1,), "z": (2,)}, {"beta": (1,), "z": (3,)}, {"beta": (1,), "z": (7,)}),
         build=_at,
         hypotheses=lambda beta, z: [(0 * beta, beta)],
@@ -108,7 +112,7 @@ LOST = (
     .times(0.9999)
     .but(
         "a key less",
-        right=partial(_most_lost, fewer=1),
+        right=partial(_rivals, fewer=1),
         sizes=({"beta": (1,), "z": (3,)}, {"beta": (1,), "z": (7,)}),
         extremal=(partial(_worst_scores, 6),),
     )

@@ -15,9 +15,8 @@ from attnverify.topics.softmax.definitions import softmax_row
 
 def lost(less: int = 1) -> Iterator[Pair]:
     """Score that a row loses whose other keys lie 1 + w below, where w e^{w + 1} = n - 1."""
-    like = ops.balls(np.array([0.0]))
     for n in (2, 3, 10):
-        w = copying.lost_score(n, like)
+        w = copying.lost_score(n)
         yield "root", w * (w + 1).exp(), arb(n - less)
         p = softmax_row([arb(0), *[-1 - w] * (n - 1)])
         yield "row", total(p[1:]) * (1 + w), w
