@@ -48,11 +48,11 @@ def _best_bound(beta, z, s, V, v, fewer: int = 0, gap: Callable = lambda z: ops.
     return ops.amax(_length(V - v), -1) * copying.share(odds)
 
 
-def _tied(rivals: int) -> Instance:
-    """Rivals with equal scores and equal values."""
+def _tied(rivals: int, last: float = 0.5) -> Instance:
+    """Rivals with equal scores, but for the last one, and equal values."""
     return {
         "beta": _tensor([2.0]),
-        "z": _tensor([0.5] * rivals),
+        "z": _tensor([0.5] * (rivals - 1) + [last]),
         "s": _tensor([1.25]),
         "V": _tensor([[0.0, 3.0]] * rivals),
         "v": _tensor([[1.0, 1.0]]),
@@ -76,6 +76,7 @@ BEST = (
     .but(
         "the mean gap in place of the least",
         right=partial(_best_bound, gap=lambda z: ops.sum(z, -1) / z.shape[-1]),
+        extremal=(partial(_tied, 4, -8.0),),
     )
 )
 
@@ -316,6 +317,7 @@ HALF = (
     .times(0.9999)
     .but(
         "half a step at every temperature",
+        extremal=(partial(_spaced, 8, 0.25, 2.0**-6),),
         right=lambda v, t, u: ops.constant(0.5, u) + 0 * u[..., 0],
     )
 )
