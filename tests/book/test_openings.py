@@ -384,6 +384,16 @@ NUMBERS = {
             tanh((2**2 - 1**2) / 8),
         ],
     ),
+    "heads-copy": (
+        "0.406 0.289 0.0074 0.0524 0.0498",
+        [
+            3 * exp(-2),
+            3 * exp(-2) / (1 + 3 * exp(-2)),
+            3 * exp(-6) / (1 + 3 * exp(-6)),
+            exp(-3) + exp(-6) + exp(-9),
+            1 - 1 / (1 + exp(-3) + exp(-6) + exp(-9)),
+        ],
+    ),
     "architectures": ("0.095", [sqrt(2 / 220)]),
     "circle": ("0.791 0.577 0.243 0.000009", [CIRCLE[1], CIRCLE[2], CIRCLE[3], CIRCLE[5]]),
     "decoder-positions": (

@@ -54,6 +54,7 @@ PREFIXES = (
     "linear",
     "kernel",
     "gap",
+    "heads",
     "experiment",
 )
 

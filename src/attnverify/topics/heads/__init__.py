@@ -1,0 +1,1 @@
+"""What heads can compute: nearest keys, clipped lines, mixtures of experts, copying."""
