@@ -203,7 +203,6 @@ DEPTH = (
     .but(
         "delta/2 in place of eta",
         right=lambda X, x, c, **_: norms.diameter(X) * x[..., 0] / 2,
-        sizes=DEEP[:1],
     )
 )
 ANY_DEPTH = Inequality(

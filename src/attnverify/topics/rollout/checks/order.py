@@ -47,10 +47,9 @@ def _positive_parts(P, X, W, c):
     return rollout.product(mean(P), half)[..., 0, :], T, values, counts
 
 
-def _less(P, X, W, c, counted: bool = True):
+def _less(P, X, W, c):
     """Least value times R and 2^L, then times R_j T_k for all j and k."""
-    R, T, v, counts = _positive_parts(P, X, W, c)
-    v = v if counted else _uncounted(v, counts)
+    R, T, v, _ = _positive_parts(P, X, W, c)
     least = -ops.amax(ops.amax(-v, -1), -1)[..., None]
     return ops.join([2 ** P.shape[-4] * least * R, T, least * _pairs(R, T)], -1)
 
@@ -93,7 +92,6 @@ ORDER = (
     .times(0.9999)
     .but(
         "values without the number of heads",
-        left=partial(_less, counted=False),
         right=partial(_more, counted=False),
         extremal=(partial(_step, 2, 1.0),),
     )
