@@ -338,7 +338,7 @@ NUMBERS = (
     )
 )
 
-RUNS, LENGTH, FALSE_ALARM = 200, 500, 5.0  # a share that is 5 standard errors off: below 1e-6
+RUNS, LENGTH, FALSE_ALARM = 200, 500, 5.0  # Hoeffding: a share is so far off below 4e-6
 
 
 def _simulated(mean: float = 1.0, places: float = 1.0) -> Verdict:

@@ -20,7 +20,7 @@ $$
 
 So $s_1 \ge 1$, with equality exactly if $A$ is doubly stochastic, and $s_1^2 = n$ exactly if all
 weight is on one key. The first bound is attained by every $A$ with equal rows, the second by every
-$A$ whose rows are one uniform law on $k$ keys, where $s_1^2 = n/k$.
+$A$ whose rows are all uniform on the same $k$ keys, where $s_1^2 = n/k$.
 
 *Eigenvalues.* For every square $A$ with $A \mathbf 1 = \mathbf 1$ (real or complex, of any signs),
 every $u$ and every $c$
@@ -64,7 +64,7 @@ $$
 The first is attained for every $A$ and every $d \ge 1$ by some $X$ with $C X \ne 0$. Every doubly
 stochastic $A$ attains both others, since $s_1 = 1$. The upper bound is also attained by every
 $A = \frac1n \mathbf 1 \mathbf 1^\top + a w^\top$ with a row $w^\top$ of sum 0, whose rows lie on
-one line through $\frac1n \mathbf 1$. So it is an equality for all two tokens.
+one line through $\frac1n \mathbf 1$. So it is an equality whenever $n = 2$.
 With {claim}`gap.perron`, $s_2 \le \lVert C A \rVert_2 \le s_2 \sqrt{\max_j t_j}$.
 """,
         sources=(NAIT,),
@@ -89,8 +89,8 @@ With {claim}`gap.perron`, $s_2 \le \lVert C A \rVert_2 \le s_2 \sqrt{\max_j t_j}
         statement=r"""
 Let every head of a layer without a mask subtract a row from its attention,
 $Y = \sum_h (A_h - \mathbf 1 u_h^\top) X W_h$, where $u_h$ may depend on $X$. All differences
-$y_i - y_k$ are those of ordinary attention. So for every $X$, all heads and all biases in
-the scores
+$y_i - y_k$ are those of ordinary attention. So for every $X$, all heads and all biases of
+queries and keys
 
 $$
 \operatorname{diam}(Y) \le \operatorname{diam}(X) \sum_h \lVert W_h \rVert_2
@@ -134,7 +134,7 @@ $|\beta| > |\tau|$, and opposite ways if $|\beta| < |\tau|$, for $x_1 \ne x_2$.
     ),
     Claim(
         id="gap.second",
-        title="One large weight bounds the second singular value from below",
+        title="One large weight bounds s1 s2 from below",
         kind="theorem",
         statement=r"""
 Let $A$ be a row-stochastic $n \times n$ matrix, $n \ge 2$. For every query $i$ and key $j$, with
@@ -147,8 +147,9 @@ $$
 For every $n$ and all $p, q \in [0, 1]$ both are equalities if query $i$ has the weight $p$ on key
 $j$, all others have $q$, and each query weighs its other keys equally.
 
-*Random logits.* Let the logits be independent $N(0, \sigma^2)$ with $\sigma > 0$, let
-$0 < \theta < \sqrt n$ and $0 < \epsilon < 1$. With $\omega = \theta/\sqrt n$ and
+*Random logits.* Let $A$ be the softmax of $n^2$ independent $N(0, \sigma^2)$ logits, $\sigma > 0$,
+without a mask. Let $0 < \theta < \sqrt n$, $0 < \epsilon < 1$, and let $\Phi$ be the standard
+normal distribution function. With $\omega = \theta/\sqrt n$ and
 $x_\pm = \log \bigl( (1 \pm \epsilon)(n - 1)\, e^{\sigma^2/2}\, \frac{\omega}{1 - \omega} \bigr)$
 
 $$
