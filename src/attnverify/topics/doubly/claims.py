@@ -57,7 +57,8 @@ $$
 \tanh\!\Bigl( \frac{\lVert W_{QK,h} \rVert_2 \operatorname{diam}(X)^2}{4 \sqrt{d_{qk}}} \Bigr) ,
 $$
 
-with equality for the two tokens of {claim}`collapse.sharp-layer`. *Two tokens.* Let
+with equality for the two tokens of {claim}`collapse.sharp-layer` if there is no key bias; here the
+query bias has no effect. *Two tokens.* Let
 $\kappa = s_{11} - s_{12} - s_{21} + s_{22}$, $\alpha = \frac12 (s_{11} - s_{21} + s_{12} - s_{22})$
 and $\beta = \frac12 (s_{11} - s_{12} + s_{21} - s_{22})$. The contraction coefficients of softmax
 attention and of doubly normalized attention are
@@ -91,7 +92,7 @@ $\kappa = 0$.
                     "softmax."
                 ),
                 near="ding2020",
-                instance=r"Two tokens with $\alpha^2 > \beta^2$.",
+                instance=r"Two tokens with $\alpha, \kappa \ne 0$ and $\beta = 0$.",
                 check="slower",
                 holds="doubly.collapse",
                 twin="for any alpha",
@@ -104,7 +105,7 @@ $\kappa = 0$.
         kind="theorem",
         statement=r"""
 Let $S$ be doubly stochastic with $S_{ij} = e^{s_{ij} + a_i + b_j}$, as the limit of Sinkhorn's
-algorithm is for scores $s$. Let $\sigma_2(S)$ be its second singular value,
+algorithm is for scores $s$ of $n \ge 2$ tokens. Let $\sigma_2(S)$ be its second singular value,
 $d(X) = \lVert X - \mathbf 1 \bar x^\top \rVert_F$ and $\Delta = \max |s_{ij} - s_{il} - s_{kj} +
 s_{kl}|$. Then $SX$ has the mean token of $X$, and
 

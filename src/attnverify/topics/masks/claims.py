@@ -14,7 +14,7 @@ Let a mask let token $i$ see the tokens of a set $N(i)$ that contains $i$. Let $
 radius* $r \ge 1$: every token reaches $c$ by at most $r$ steps $i \to j$ with $j \in N(i)$. Let the
 *pair radius* $s \ge 1$ be such that any two tokens reach a common one by at most $s$ steps each;
 $s = r$ will do. Let $P_1, \dots, P_L$ be row-stochastic with $(P_l)_{ij} \ge \epsilon > 0$ for
-$j \in N(i)$, and $\tau$ the contraction coefficient.
+$j \in N(i)$ and $(P_l)_{ij} = 0$ for all other $j$, and $\tau$ the contraction coefficient.
 
 - *Any mask.* $\tau(P_s \cdots P_1) \le 1 - \epsilon^s$. A network of $L$ layers
   $X \mapsto \sum_h P_{l,h} X W_{l,h}$ whose attention matrices all have these properties satisfies
@@ -33,7 +33,8 @@ $$
 
 - *Sharp.* For every $r$ and $\epsilon \le \frac12$ a causal window of two tokens, with the weight
   $\epsilon$ on the token before and $n = r + 1$, gives equality in both bounds of $\tau$, in the
-  second for every $L$. A ring of five tokens has $r = 2$, $s = 1$ and equality in the first.
+  second for every $L$. A ring of five tokens has $r = 2$ and $s = 1$; with the weight
+  $\epsilon \le \frac13$ on either neighbor it gives equality in the first.
 """,
         sources=(WU,),
         here="statement and proof",
@@ -67,9 +68,9 @@ $$
         kind="theorem",
         statement=r"""
 A row of softmax over $m$ scores that oscillate by at most $a$ has no weight below
-$1/(1 + (m - 1) e^a)$, and this is attained. One head without biases and positions: let every token
-see at most $m$ keys, $R = \max_i \lVert x_i \rVert_2$, $\delta = \operatorname{diam}(X)$. Every
-allowed weight is at least
+$1/(1 + (m - 1) e^a)$, and this is attained. One head, one $d_{qk}$, no biases, no positions: let
+every token see at most $m$ keys, $R = \max_i \lVert x_i \rVert_2$, $\delta =
+\operatorname{diam}(X)$. Every allowed weight is at least
 
 $$
 \epsilon(X) = \frac1{1 + (m - 1)\, e^{a}} , \qquad
