@@ -164,7 +164,7 @@ both limits are 0.
     ),
     Claim(
         id="sinks.massive",
-        title="One massive coordinate makes a normalized token constant",
+        title="One massive coordinate makes a normalized token nearly constant",
         kind="theorem",
         statement=r"""
 Let $x \in \mathbb{R}^d$, $d \ge 3$, let $m > 0$ be coordinate $k$ less the mean of the others, and
