@@ -27,9 +27,10 @@ W(x)\, e^{W(x)} = x ,
 $$
 
 with equality if all other scores lie
-$\bigl( 1 + W(\frac{n - 1}e) \bigr) / \beta$ below one. With $W_{QK} = \beta \sqrt{d_{qk}}\, I$ the
-score $\beta z_j$ is $\beta \langle q, k_j \rangle$: so one head of full rank finds the key with the
-largest inner product.
+$\bigl( 1 + W(\frac{n - 1}e) \bigr) / \beta$ below the largest. With
+$W_{QK} = \beta \sqrt{d_{qk}}\, I$ the score $\beta z_j$ is $\beta \langle q, k_j \rangle$. So as
+$\beta \to \infty$ one head of full rank finds the key with the largest inner product, if there is
+only one.
 """,
         sources=(AMSEL,),
         here="statement and proof",
