@@ -37,8 +37,8 @@ $$
         refutes=(
             Reading(
                 says=(
-                    "Attention is the posterior of equally likely Gaussian centers, whatever the "
-                    "keys are."
+                    "Attention is the posterior with its keys as equally likely Gaussian centers, "
+                    "whatever the keys are."
                 ),
                 near="zhang2022",
                 instance="Four keys in the plane with no common distance from any point.",

@@ -60,7 +60,7 @@ e_L \le \frac{\eta\, D_0}{1 - \theta} \exp\!\Bigl( \frac{c D_0 (D_0 + 2R)}{1 - \
 $$
 
   for every $L$. With enough tokens the error comes as near to $\eta D_0 = e_1 = \lim_{c \to 0} e_L$
-  as one likes, for every $L$, $c$, $\delta$ and $D_0$. Two tokens attain $e_1$ if
+  as one likes, for every $L \ge 1$, $c$, $\delta$ and $D_0$. Two tokens attain $e_1$ if
   $c D_0^2 \ge \frac12 \operatorname{artanh} \delta$.
 """,
         here="statement and proof",
@@ -99,7 +99,7 @@ $$
 \omega = \log \frac{1}{\tau(-r)} \ \text{ ($p$ odd)} .
 $$
 
-  For no such $p$ and $r$ a smaller bound holds for all numbers of keys.
+  For no such $p$ and $r$ does a smaller bound hold for all numbers of keys.
 - *Any polynomial.* For points $s_0, \dots, s_{p+1}$, no two equal, let
   $a_i = e^{s_i} \prod_{k \ne i} (s_i - s_k)^{-1}$. Every polynomial of degree at most $p$ has a
   relative error of at least $|\sum_i a_i| / \sum_i |a_i|$ at one of these points. One polynomial
