@@ -73,11 +73,11 @@ $$
 $$
 
 So $\varphi_l \to 0$, and doubly exponentially once $\sqrt\kappa \tan \varphi_l < 1$. For every
-$\varphi_0$, $\kappa$ and $d \ge 2$ these are the smallest caps of two tokens with
+$\varphi_0$, $\kappa$ and $d_{qk} \ge d \ge 2$ these are the smallest caps of two tokens with
 $W_{QK} = \kappa \sqrt{d_{qk}}\, I$ and $W_V = I$.
 
 *Without a hemisphere* this fails: the $2k$ tokens $\pm e_1, \dots, \pm e_k$ with $W_{QK} = qI$,
-$q > 0$, and $W_V = I$ are left where they are by every layer, for every $k \le d$.
+$q > 0$, and $W_V = I$ are left where they are by every layer, for every $k \le d \le d_{qk}$.
 """,
         sources=(WU,),
         here="statement and proof",
@@ -134,7 +134,7 @@ tokens with $\theta < \pi$, and for $d = 2$ and tokens in an open half plane, $\
         statement=r"""
 For $n \ge 3$ and $0 < \rho^2 < \frac1n$ let $x_i = (\rho, \sigma f_i)$ with
 $\rho^2 + \sigma^2 = 1$ and the unit vectors $f_i \in \mathbb{R}^{n-1}$ from the center of a
-simplex to its corners. These $n$ tokens lie in an open hemisphere and have the inner products
+regular simplex to its corners. These $n$ tokens lie in an open hemisphere. Their inner products are
 $m = \rho^2 - \frac{\sigma^2}{n-1} < 0$. With $W_V = I$ and $W_{QK} = \beta f f^\top$,
 $f = (0, f_1)$, the least inner product after a normalized layer without a mask tends to
 
@@ -153,7 +153,7 @@ Hence {claim}`sphere.monotone` fails for every hypothesis $m \ge -\eta$ with $\e
             Reading(
                 says="From an open hemisphere the least inner product of two tokens never falls.",
                 near="wu2024",
-                instance="Corners of a simplex, lifted a little, under one softmax head.",
+                instance="Corners of a regular simplex, lifted a little, under one softmax head.",
                 check="simplex",
                 holds="sphere.cap",
             ),
@@ -165,7 +165,7 @@ Hence {claim}`sphere.monotone` fails for every hypothesis $m \ge -\eta$ with $\e
         kind="theorem",
         statement=r"""
 Let the layers of one softmax head divide every token by its length as in {claim}`sphere.cap`,
-without a mask and biases, but let $W_V$ be any matrix.
+without a mask and biases and with $d_{qk} \ge d$, but let $W_V$ be any matrix.
 
 - *Every rank.* For $1 \le k \le n$, $k \le d$ let $n_a$ tokens be $e_a$, $a = 1, \dots, k$, with
   $n_a \ge 1$ and $\sum_a n_a = n$. Let $W_{QK} = q \sqrt{d_{qk}}\, I$, $q \ne 0$, $E = e^q$, and on
