@@ -10,9 +10,9 @@ CLAIMS = [
         title="Held, a network is one linear operator with parts by token",
         kind="theorem",
         statement=r"""
-Hold the attention matrices $P^l_h$ of a network with skip connections, whose biases add up to
-$\mathbf 1 b^\top$ ({claim}`paths.skip-decomposition`). Let $A_p$ and $B_p$ be the products of the
-matrices of path $p$, and $K_{ij} = \sum_p (A_p)_{ij} B_p$. Output token $i$ is
+Hold the row-stochastic attention matrices $P^l_h$ of a network with skip connections, whose biases
+add up to $\mathbf 1 b^\top$ ({claim}`paths.skip-decomposition`). Let $A_p$ and $B_p$ be the
+products of the matrices of path $p$, and $K_{ij} = \sum_p (A_p)_{ij} B_p$. Output token $i$ is
 $\sum_j x_j K_{ij} + b^\top$, and
 
 $$
@@ -32,7 +32,7 @@ terms of all paths through the step from $i$ to $j$ in head $h$ of layer $l$ add
 $(P^l_h)_{ij}\, \partial y / \partial (P^l_h)_{ij}$, if $y$ is this sum over paths and all other
 attention is held.
 """,
-        here="statement and proof",
+        here="statement and proof; that a held network is linear is well known",
         uses=("paths.skip-decomposition", "paths.stochastic-product"),
         notebook="rollout",
     ),
@@ -86,10 +86,11 @@ $$
 so $R_{ij} > \frac\beta\alpha R_{ik}$ implies $T_j > T_k$.
 
 *Gains.* Let $W^l_h = \frac{w_l}H I$ with $w_l > 0$, and let all $\langle c, x_j \rangle$ be equal
-and positive. Then $\frac\beta\alpha = \prod_l \max(w_l, \frac1{w_l})$. For all $w_1, \dots, w_L$
-the last inequality is attained, with $2^L$ tokens of which each attends to one. If some
-$w_l \ge 1$, no smaller factor implies the order for all attention: there are $2^L + 1$ tokens with
-$R_{ij} = \frac\beta\alpha R_{ik}$ and $T_j = T_k$.
+and positive. Then the best $\alpha$ and $\beta$ have
+$\frac\beta\alpha = \prod_l \max(w_l, \frac1{w_l})$. For all $w_1, \dots, w_L$ the last inequality
+is attained by row-stochastic $P^l_h$, with $R_{ij} = R_{ik} > 0$ and $2^L$ tokens of which each
+attends to one. If some $w_l \ge 1$, no smaller factor implies the order for all attention: there
+are $2^L + 1$ tokens with $R_{ij} = \frac\beta\alpha R_{ik} > 0$ and $T_j = T_k$.
 
 *Signs.* Without $\alpha > 0$ no share of rollout is large enough. For every $\frac12 < s < 1$ there
 is one layer with one head in which $R_{ii} = s$ and $T_i = 0 < T_k$ for some $k$.
