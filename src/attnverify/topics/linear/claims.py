@@ -75,7 +75,7 @@ $$
     ),
     Claim(
         id="linear.taylor",
-        title="Taylor's polynomial in place of the exponential, and any polynomial",
+        title="A Taylor polynomial in place of the exponential, and any polynomial",
         kind="theorem",
         statement=r"""
 Let $T_p(s) = \sum_{k=0}^p s^k/k!$ with $p \ge 1$, $\tau(s) = e^{-s} T_p(s)$ and $r > 0$.
@@ -114,7 +114,7 @@ $$
         refutes=(
             Reading(
                 says=(
-                    "Taylor's polynomial in place of the exponential gives positive weights, "
+                    "A Taylor polynomial in place of the exponential gives positive weights, "
                     "whatever its degree."
                 ),
                 near="gerami2024",
