@@ -53,7 +53,7 @@ keys. So without a mask, for every $X$, all heads and all biases of queries and 
 $Y = \sum_h P_h X W_h$ satisfies
 
 $$
-\operatorname{diam}(Y) \le \operatorname{diam}(X) \sum_h \lVert W_h \rVert_2
+\operatorname{diam}(Y) \le \operatorname{diam}(X) \sum_h \lVert W_h \rVert_2 \allowbreak
 \tanh\!\Bigl( \frac{\lVert W_{QK,h} \rVert_2 \operatorname{diam}(X)^2}{4 \sqrt{d_{qk}}} \Bigr) ,
 $$
 

@@ -93,7 +93,7 @@ $y_i - y_k$ are those of ordinary attention. So for every $X$, all heads and all
 queries and keys
 
 $$
-\operatorname{diam}(Y) \le \operatorname{diam}(X) \sum_h \lVert W_h \rVert_2
+\operatorname{diam}(Y) \le \operatorname{diam}(X) \sum_h \lVert W_h \rVert_2 \allowbreak
 \tanh\!\Bigl( \frac{\lVert W_{QK,h} \rVert_2 \operatorname{diam}(X)^2}{4 \sqrt{d_{qk}}} \Bigr) ,
 $$
 

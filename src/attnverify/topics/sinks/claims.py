@@ -115,9 +115,9 @@ $s_{ij} = x_i W_{QK}\, x_j^\top / \sqrt{d_{qk}} + t_j$, for any $c$ and $t$. Wit
 $D_0 = \max\{ \operatorname{diam}(X), \max_j \lVert x_j \rVert_2 \}$,
 
 $$
-\operatorname{diam}(Y) \le \lVert W_V \rVert_2\, D_0\,
+\operatorname{diam}(Y) \le \lVert W_V \rVert_2\, D_0\, \allowbreak
 \tanh\!\Bigl( \frac{\lVert W_{QK} \rVert_2 \operatorname{diam}(X)\, D_0}{4 \sqrt{d_{qk}}} \Bigr)
-\le \frac{\lVert W_{QK} \rVert_2 \lVert W_V \rVert_2}{4 \sqrt{d_{qk}}}\, D_0^2
+\le \frac{\lVert W_{QK} \rVert_2 \lVert W_V \rVert_2}{4 \sqrt{d_{qk}}}\, \allowbreak D_0^2
 \operatorname{diam}(X) .
 $$
 

@@ -21,9 +21,9 @@ with equality for every $X$ if $P = \tau I + (1 - \tau) \mathbf 1 \pi^\top$, $0 
 $\pi$ any weights. So one head without a mask, with any biases of queries and keys, has
 
 $$
-\operatorname{rad}(P X W_V) \le \lVert W_V \rVert_2
+\operatorname{rad}(P X W_V) \le \lVert W_V \rVert_2 \allowbreak
 \tanh\!\Bigl( \frac{\lVert W_{QK} \rVert_2 \operatorname{rad}(X)^2}{\sqrt{d_{qk}}} \Bigr)
-\operatorname{rad}(X) ,
+\allowbreak \operatorname{rad}(X) ,
 $$
 
 attained by two tokens for all values of the two norms and of the radius.
