@@ -113,6 +113,8 @@ def test_a_right_side_of_open_sign_is_not_dropped_from_the_ratio():
         for pairs in ((equal, other), (other, equal)):
             seen = compare(entries(*pairs), ONE)
             assert seen.outcome == "unknown" and seen.ratio.is_nan() and not seen.attained
+            assert seen.told(4) == "no ratio, as right is not certainly positive"
+    assert compare(entries((arb(1), arb(4))), ONE).told(4).startswith("left/right = 0.25")
     harmless = (arb(-1), arb(0, 0.5))  # certainly below: no ratio there is positive
     assert compare(entries(equal, harmless), ONE).attained
 

@@ -37,6 +37,12 @@ class Comparison:
         near = abs(self.ratio - 1) < flint.arb(ATTAINED)
         return bool(near) and self.hypotheses == "pass"
 
+    def told(self, digits: int) -> str:
+        """The ratio in words, with so many digits."""
+        if self.ratio.is_nan():
+            return "no ratio, as right is not certainly positive"
+        return f"left/right = {self.ratio.str(digits)}"
+
     @property
     def certain_ratio(self) -> float:
         """What the largest left/right is at least, for certain; NaN if nothing encloses it.

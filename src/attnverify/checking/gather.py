@@ -124,7 +124,7 @@ def _(check: Inequality, settings: Settings, label: str) -> tuple[bool, float | 
     for make in check.extremal:
         seen = compare(check, make())
         if seen.outcome == "fail":
-            return True, seen.certain_ratio, f"extremal instance, left/right = {seen.ratio.str(8)}"
+            return True, seen.certain_ratio, f"extremal instance, {seen.told(8)}"
     ratio = None
     for search in (attack, sample):
         found = search(check, settings, label)

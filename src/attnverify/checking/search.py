@@ -181,7 +181,7 @@ def _order(floats: sampling.Ratios) -> torch.Tensor:
 
 def _violation(seen: Comparison) -> str:
     """A certain violation in words."""
-    return f"left/right = {seen.ratio.str(12)} at {seen.bits} bits"
+    return f"{seen.told(12)} at {seen.bits} bits"
 
 
 def shortfall(undecided: int, instances: int) -> str:

@@ -90,7 +90,8 @@ def _sphere(keys: int) -> Verdict:
     right = fmpq_mat(2, 1, [a * a + b * b for a, b in points[1:3]])
     c = fmpq_mat(2, 2, [x, y, u, v]).solve(right)  # the only candidate
     far = {(a - c[0, 0]) ** 2 + (b - c[1, 0]) ** 2 for a, b in points}
-    return Verdict(len(far) == 1, f"squared distances {sorted(map(str, far))}", keys)
+    words = f"squared distances {', '.join(sorted(map(str, far)))}"
+    return Verdict(len(far) == 1, words, keys)
 
 
 SPHERE = Decision(partial(_sphere, 3), "no other points", "certified").but(
