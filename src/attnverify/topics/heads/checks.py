@@ -114,7 +114,6 @@ LOST = (
     .but(
         "a key less",
         right=partial(_rivals, fewer=1),
-        sizes=({"beta": (1,), "z": (3,)}, {"beta": (1,), "z": (7,)}),
         extremal=(partial(_worst_scores, 6),),
     )
 )
