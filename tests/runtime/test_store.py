@@ -447,6 +447,7 @@ def test_an_edit_deep_in_the_package_reaches_what_depends_on_it(tmp_path, source
         "piecewise-softmax",
         "path-accuracy",
         "rollout",
+        "spectral-gap",
         "trained-models",
         "query-key-gradient",
         "watch-training",

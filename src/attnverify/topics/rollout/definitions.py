@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 from flint import arb
@@ -14,7 +15,7 @@ from attnverify.mathematics import rollout
 from attnverify.mathematics.paths import FixedAttention
 
 
-def _numbers(*values: float) -> np.ndarray:
+def _numbers(*values: Any) -> np.ndarray:
     return np.array([arb(v) for v in values], dtype=object)
 
 

@@ -366,7 +366,7 @@ def _growths(score: int, c: int | None, tokens: int) -> tuple[arb, arb]:
     return _relative(Y) / _relative(X), norms.diameter(Y) / norms.diameter(X)
 
 
-def _limits(score: int, c: int, tokens: float) -> tuple[arb, arb]:
+def _limits(score: int, c: int, tokens: Any) -> tuple[arb, arb]:
     """Both limits (1 - r)|s| and r(1 - r)|s|, with what tokens up to STEP from equal can change.
 
     Token i of size b_i = 1 + h_i comes out with size w(b_i), w(u) = sum_j p_j(u) b_j, where p(u) is
