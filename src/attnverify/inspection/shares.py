@@ -25,7 +25,7 @@ from torch import Tensor
 from attnverify.inspection.layers import differ, resolved
 from attnverify.inspection.reconstruction import Streams
 from attnverify.inspection.trace import Block, Layer, Step
-from attnverify.mathematics import norms
+from attnverify.mathematics import norms, rollout
 
 
 def centered(Y: Tensor, valid: Tensor) -> Tensor:
@@ -191,7 +191,7 @@ class Rollout:
             added = [_sent(branch.steps, self.parts) for branch in block.branches]
             self.parts = _sent(block.after, sum(added, self.parts))
         mean = layer.heads.P[0].mean(0)
-        self.product = (mean + torch.eye(len(mean)).to(mean)) / 2 @ self.product
+        self.product = rollout.product(mean[None], mean.new_full((1,), 0.5)) @ self.product
 
     def compared(self, final: Sequence[Step], unit: float) -> dict[str, Any]:
         """How rollout orders the input tokens of each output token, against the true parts.

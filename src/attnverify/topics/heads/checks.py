@@ -13,7 +13,7 @@ from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import both, certain, positive
 from attnverify.checking.check import Check, Decision, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
-from attnverify.mathematics import copying, layernorm
+from attnverify.mathematics import copying, layernorm, sphere
 from attnverify.support.verdict import Verdict
 from attnverify.topics.heads import definitions
 from attnverify.topics.shared.layer_instances import KEY_WIDTH
@@ -121,13 +121,9 @@ LOST = (
 # ----------------------------------------------------------------------------- rank
 
 
-def _unit(q):
-    return q / _length(q)[..., None]
-
-
 def _pair_error(W, q):
     """Distance of the output from the unit query, whose keys are it and its opposite."""
-    q = _unit(q)[..., None, :]
+    q = sphere.unit(q)[..., None, :]
     K = ops.join([q, -q], -2)
     return _length((copying.read(q, K, K, W, ops.root(KEY_WIDTH, W)) - q)[..., 0, :])
 
@@ -166,7 +162,7 @@ def _outputs(u, A, B, c, e, V, E, away: int = 1):
     A (..., H, d, r) maps queries, less their part along u, and B keys, with biases c and e; the
     keys are u, -u and the rows of E, less their parts along u.
     """
-    u = _unit(u)[..., None, :]
+    u = sphere.unit(u)[..., None, :]
     along = ops.transpose(u) @ u
     one = ops.eye(u.shape[-1], u)
     K = ops.join([u, -u, E @ (one - along)], -2)[..., None, :, :]
@@ -177,7 +173,7 @@ def _outputs(u, A, B, c, e, V, E, away: int = 1):
 
 def _worse(u, away: int = 1, **heads):
     """The larger error for the queries u and -u."""
-    target = _unit(u)[..., None, :]
+    target = sphere.unit(u)[..., None, :]
     return ops.amax(_length(_outputs(u, **heads, away=away) - ops.join([target, -target], -2)), -1)
 
 

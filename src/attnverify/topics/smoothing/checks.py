@@ -14,7 +14,7 @@ from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import certain
 from attnverify.checking.check import Check, Decision, Identity, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
-from attnverify.mathematics import collapse, norms, smoothing
+from attnverify.mathematics import collapse, norms, smoothing, sphere
 from attnverify.mathematics.softmax import variation_bound
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
@@ -127,10 +127,6 @@ MIXING = (
 # -------------------------------------------------------------------------------------- post-norm
 
 
-def _unit(X):
-    return X / ops.sqrt(ops.sum(ops.square(X), -1, keepdims=True))
-
-
 def _near(X, w, **others):
     """Instance with w > 0 and tokens of length about 1, at distances below sqrt(2)."""
     middle = torch.zeros_like(X)
@@ -140,18 +136,18 @@ def _near(X, w, **others):
 
 
 def _close(X, w, **_) -> list[tuple[Any, Any]]:
-    delta = norms.diameter(_unit(X))
+    delta = norms.diameter(sphere.unit(X))
     return [(ops.square(delta), 2 + 0 * delta), (0 * w, w)]
 
 
 def _attended(X, Z, w):
     """Tokens of length 1 after a layer with values w I, and normalization."""
-    tokens = _unit(X)
-    return _unit(tokens + w[..., None] * (ops.softmax(Z) @ tokens))
+    tokens = sphere.unit(X)
+    return sphere.unit(tokens + w[..., None] * (ops.softmax(Z) @ tokens))
 
 
 def _post_bound(X, Z, w, twice: int = 2):
-    w, tau, delta = w[..., 0], norms.contraction(ops.softmax(Z)), norms.diameter(_unit(X))
+    w, tau, delta = w[..., 0], norms.contraction(ops.softmax(Z)), norms.diameter(sphere.unit(X))
     least = (1 + w) * (1 + w) - w * (2 + w) * delta * delta / twice
     return (1 + w * tau) / ops.sqrt(least) * delta
 
@@ -192,7 +188,7 @@ POST = (
 
 def _post_below(X, Z, w, sign: int = -1):
     """Bound from below on the squared diameter; negative where w tau > 1."""
-    w, tau, delta = w[..., 0], norms.contraction(ops.softmax(Z)), norms.diameter(_unit(X))
+    w, tau, delta = w[..., 0], norms.contraction(ops.softmax(Z)), norms.diameter(sphere.unit(X))
     less = w * (2 + w) * delta / (2 * (1 + w))
     kept = (1 + sign * w * tau) * abs(1 + sign * w * tau) - less * less
     return ops.square(delta / (1 + w)) * kept
@@ -249,13 +245,13 @@ ANGLE = Identity(
 def _post_depth(X, W_QK, w, layers: int = 3):
     """Output diameter of layers of softmax attention with this query-key map."""
     for _ in range(layers):
-        X = _attended(X, collapse.scores(_unit(X), W_QK, KEY_WIDTH), w)
+        X = _attended(X, collapse.scores(sphere.unit(X), W_QK, KEY_WIDTH), w)
     return norms.diameter(X)
 
 
 def _post_rate(X, W_QK, w, layers: int = 3, growth: float = 1.0):
     """Bound on it, layer by layer, by the diameter alone."""
-    delta, rate, w = norms.diameter(_unit(X)), collapse.rate(W_QK, KEY_WIDTH), w[..., 0]
+    delta, rate, w = norms.diameter(sphere.unit(X)), collapse.rate(W_QK, KEY_WIDTH), w[..., 0]
     for _ in range(layers):
         T = variation_bound(4 * ops.constant(growth, X) * rate * delta * delta)
         least = (1 + w) * (1 + w) - w * (2 + w) * delta * delta / 2
@@ -271,7 +267,7 @@ def _falls(X, W_QK, w):
 
 def _below_one(X, W_QK, w) -> list[tuple[Any, Any]]:
     first = _post_rate(X, W_QK, w, 1)
-    return [*_close(X, w), (first, norms.diameter(_unit(X)))]
+    return [*_close(X, w), (first, norms.diameter(sphere.unit(X)))]
 
 
 POST_DEPTH = Inequality(
