@@ -122,11 +122,11 @@ def measured(net: SelfAttentionNetwork, readout: Tensor, words: Tensor, kind: st
     """Figures of the last token of texts in which its word occurred before; float64.
 
     accuracy, before, after: shares of texts in which the largest logit is that of the right word,
-    all tokens have their largest weight of layer 1 on the token before, and the last token has
-    that of layer 2 at k. misplaced: largest weight of layer 1 off the token before. match, late,
-    explained: of the fit. gap: least lead of the score of k over those of wrong words. wrong, worst:
-    mean and largest weight of layer 2 on wrong words. bound: that of heads.induction at
-    gamma = late and with misplaced as the first layer's error.
+    all later tokens have their largest weight of layer 1 on the token before, and the last token
+    has that of layer 2 at k. misplaced: largest weight of layer 1 off the token before. match,
+    late, explained: of the fit. gap: least lead of the score of k over those of wrong words.
+    wrong, worst: mean and largest weight of layer 2 on wrong words. bound: that of heads.induction
+    at gamma = late, with misplaced as the first layer's error.
     """
     words = words[places(words)[:, -1] > 0]
     n, k, X = TOKENS - 1, places(words)[:, -1:], embedded(words, readout.dtype)
@@ -237,7 +237,7 @@ EXPERIMENT = Experiment(
     sample=sample,
     quick_decides=False,
     limits=(
-        "Three networks of one size, with one-hot words and positions, on random texts of 16 words. "
-        "Other sizes, embeddings and data, and how training finds these weights."
+        "Three networks of one size, with one-hot words and positions, on random texts of 16 "
+        "words: nothing on other sizes, embeddings and data, nor on how training finds weights."
     ),
 )
