@@ -7,13 +7,12 @@ import math
 import pytest
 import torch
 
-from attnverify.experiments import trained_copying
+from attnverify.experiments import committed, trained_copying
 from attnverify.experiments.engine import weights
 from attnverify.experiments.engine.model import Settings
 from attnverify.mathematics import copying
 from attnverify.mathematics.attention import SelfAttentionNetwork
 from attnverify.mathematics.weights import AttentionWeights
-from attnverify.support.seeds import generator
 
 V, N, D = trained_copying.WORDS, trained_copying.TOKENS, trained_copying.WIDTH
 
@@ -73,22 +72,11 @@ def test_the_mean_sees_all_tokens_so_far():
 
 
 def test_no_text_is_near_a_tie():
-    """So rounding changes no share of texts."""
-    given, trainee = weights.committed(trained_copying.NAME), trained_copying.Trainee(0)
-    maps = {name: w for name, w in given.items() if name != "readout"}
-    words = trained_copying.texts(generator(0, trained_copying.NAME, "fresh"), 2000)
-    words = words[trained_copying.places(words)[:, -1] > 0]
-    X = trained_copying.embedded(words, torch.float64)
-    for i in range(trained_copying.NETWORKS):
-        net = trainee.ensemble.network(maps, i)
-        for kind in trained_copying.FIRST:
-            P = trained_copying.first_layer(kind, net.layer_attention(0, X))
-            Q = net.layer_attention(1, net.layer(0, X, P))
-            logits = net.layer(1, net.layer(0, X, P), Q) @ given["readout"][i].double()
-            decided = [logits[:, -1], Q[0, :, -1]] + ([P[0, :, 1:]] if kind == "trained" else [])
-            for values in decided:
-                first, second = values.topk(2).values.unbind(-1)
-                assert float((first - second).min()) > 1e-7
+    """The shares are those of float32, whose rounding is far larger."""
+    given = weights.committed(trained_copying.NAME)
+    narrow = trained_copying.rows_of(given, 0, torch.float32)
+    for old, new in zip(committed(trained_copying.NAME).rows[-9:], narrow, strict=True):
+        assert all(new[key] == old[key] for key in ("network", "texts", *trained_copying.SHARES))
 
 
 def rows(**changed):
