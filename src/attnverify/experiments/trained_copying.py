@@ -211,9 +211,10 @@ def judge(
 def sample(rows: list[Row]) -> list[Rerun]:
     """The committed weights measured again.
 
-    Both are rounded to six digits, so 1e-5 relative together. In float64 two layers on 16 one-hot tokens are good
-    to 1e-12, and so is a fit to inputs that are far from collinear; 1e-9 covers both. A share of
-    texts changes only where two weights or two logits are nearer than that; a test finds none.
+    Both are rounded to six digits, so 1e-5 relative together. In float64 two layers on 16 one-hot
+    tokens are good to 1e-12, and so is a fit to inputs that are far from collinear; 1e-9 covers
+    both. A share of texts changes only where two weights or two logits are nearer than that; a
+    test finds none.
     """
     stored = [row for row in rows if "layer 1" in row]
     reruns = []
