@@ -10,6 +10,7 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, cast
 
 import torch
@@ -104,9 +105,8 @@ class Subject:
         widest = max(max(p.shape) for layer in layers for p in layer.parameters())
         heads = 0
         for layer in (layers[0], layers[-1]):  # experts may begin behind the first
-            for _, body in (
-                branch for b in self.architecture.blocks(layer) for branch in b.branches
-            ):
+            blocks = self.architecture.blocks(layer)
+            for _, body in chain.from_iterable(block.branches for block in blocks):
                 if isinstance(body, Attention):
                     heads = max(heads, body.heads)
                 elif isinstance(body, Experts):

@@ -21,8 +21,8 @@ C_i the row of C at token i. At the input F = X and S = 0. One layer further:
   Lambda_h^T C, off that of |F^T C_h| by at most that of sum_i sqrt(C_hi S_i C_hi^T), by Minkowski.
   The first is |F'^T C| with F' all columns Lambda_h F. For the second let head h send token j to
   token i with weight P_ij and map the width by W_j. (W_j may differ between senders j, by norms
-  before the attention. Norms behind it make it W_ij, with the receiver i, too; the bound is the
-  same.) Then C_hj = sum_i P_ij C_i W_j^T, so that it is at most sum_i a_hi with a_hi = sum_j P_ij
+  before the attention. Norms and gates behind it make it W_ij, with the receiver i, too; the bound
+  is the same.) Then C_hj = sum_i P_ij C_i W_j^T, so that it is at most sum_i a_hi with a_hi = sum_j P_ij
   sqrt(C_i W_j^T S_j W_j C_i^T). By Minkowski over h again, and by Cauchy's a_hi^2 <= q_i sum_j
   P_ij (C_i W_j^T S_j W_j C_i^T), q_i = sum_j P_ij, (1) holds with
 
@@ -58,7 +58,7 @@ Bounds are themselves computed in floats, from numbers >= 0, so each is taken tw
 **Underflow.** X is scaled so that its largest entry is in [1, 2), and no entry of a map exceeds
 2^24 (:mod:`attnverify.mathematics.largest_paths` sees to both). Let widths be at most 2^14. Then a
 matrix raises a size by at most 2^38, a norm by 2^48, a gate by 2^24. So gated heads
-between two norms raise it by 2^196, and so does an MLP. A product that underflows is off by at most
+between two norms raise it by 2^196, as an MLP does. A product that underflows is off by at most
 2^-1074, and the root of a sum of up to 2^60 squares that do by 2^-537 2^30 = 2^-507. One such step
 makes it at most 2^-507 2^196 = 2^-311: so much may e and the columns lack. Products J^T S J lose
 less than 2^-1074 2^28 2^196 = 2^-850. So every S is raised by 2^-600 I, whose root is 2^-300, and

@@ -266,19 +266,17 @@ def _of_trace(layer: Any) -> HeldLayer:
         rows.append(Rows(branches, True, [map for step in block.after for map in step.maps]))
     branch = maps.pop(mixing.index(True))
     at = next(i for i, map in enumerate(branch) if isinstance(map, Mix))
-    gates, behind = None, branch[at + 1]
-    if isinstance(behind, Gate):
-        gates = behind.factors[0]
-        del branch[at + 1]
+    gates = [map.factors[0] for map in branch[at + 1 : at + 2] if isinstance(map, Gate)]
+    del branch[at + 1 : at + 1 + len(gates)]
     match branch[at - 1 : at + 2]:
         case [Dense(weight=V), Mix(P=P, key_heads=groups), Dense(weight=O)]:
             heads, width = P.shape[1], V.shape[0]
             V = V.reshape(width, groups, -1).movedim(1, 0).repeat_interleave(heads // groups, 0)
             O = O.reshape(heads, -1, O.shape[-1])  # noqa: E741
-            gates = None if gates is None else gates.unflatten(-1, (heads, -1)).movedim(1, 0)
+            gated = gates[0].unflatten(-1, (heads, -1)).movedim(1, 0) if gates else None
         case _:
             raise InputError(f"subject: got {place} with other maps around its attention")
-    return HeldLayer(P[0], V, O, Rows(maps), branch[: at - 1], branch[at + 2 :], rows, gates)
+    return HeldLayer(P[0], V, O, Rows(maps), branch[: at - 1], branch[at + 2 :], rows, gated)
 
 
 def _maps(steps: Sequence[Any]) -> list[Map]:
