@@ -610,7 +610,7 @@ def test_bad_models(bert):
     options |= {"num_hidden_layers": 1, "num_attention_heads": 2}
     electra = ElectraModel(ElectraConfig(vocab_size=9, **options))
     for model, message in (
-        (electra, "^model: got model_type 'electra' in Ele.*expected one of albert, bert"),
+        (electra, "^model: got model_type 'electra' in Ele.*expected one of afmoe, albert"),
         (
             torch.nn.Linear(2, 2),
             "^model: got Linear without config.model_type, expected model.config",
@@ -674,7 +674,7 @@ def without(name):
 SPOILED = {
     "family": (
         lambda f: changed_config(f, model_type="robertta"),
-        "^model: got model_type 'robertta' in config.json, expected one of albert, bert",
+        "^model: got model_type 'robertta' in config.json, expected one of afmoe, albert",
     ),
     "no family": (lambda f: changed_config(f, model_type=None), "^model: got model_type None"),
     "no config": (

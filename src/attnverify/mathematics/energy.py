@@ -22,7 +22,7 @@ C_i the row of C at token i. At the input F = X and S = 0. One layer further:
   The first is |F'^T C| with F' all columns Lambda_h F. For the second let head h send token j to
   token i with weight P_ij and map the width by W_j. (W_j may differ between senders j, by norms
   before the attention. Norms and gates behind it make it W_ij, with the receiver i, too; the bound
-  is the same.) Then C_hj = sum_i P_ij C_i W_j^T, so that it is at most sum_i a_hi with a_hi = sum_j P_ij
+  is the same.) Then C_hj = sum_i P_ij C_i W_j^T, at most sum_i a_hi with a_hi = sum_j P_ij
   sqrt(C_i W_j^T S_j W_j C_i^T). By Minkowski over h again, and by Cauchy's a_hi^2 <= q_i sum_j
   P_ij (C_i W_j^T S_j W_j C_i^T), q_i = sum_j P_ij, (1) holds with
 
