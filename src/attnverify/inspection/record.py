@@ -30,8 +30,8 @@ HIDDEN = (
     'expected attn_implementation="eager"'
 )
 
-#: Roundings of y / (1 + exp(-z)): of the exponential (4 units), sum, quotient and product. What the
-#: model projected, z, is taken as it is. Where the exponential overflows the gate underflows.
+#: How often y / (1 + exp(-z)) rounds, by the exponential (4 units), sum, quotient and product. What
+#: the model projected, z, is taken as it is. Where the exponential overflows the gate underflows.
 GATED = 7.0
 
 
