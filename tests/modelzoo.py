@@ -44,6 +44,11 @@ SINKS = {
         "original_max_position_embeddings": 4,
     },
 }
+AFMOE = {
+    **{**GROUPED, "head_dim": 6, "sliding_window": 3, "global_attn_every_n_layers": 2},
+    **{"num_dense_layers": 1, "num_experts": 5, "num_experts_per_tok": 2},
+    **{"num_shared_experts": 1, "moe_intermediate_size": 7, "route_scale": 1.5},
+}
 ONE = {**SMALL, "num_attention_heads": 1, "num_key_value_heads": 1}
 GEMMA = {"head_dim": 4, "sliding_window": 3, "layer_types": ["sliding_attention", "full_attention"]}
 OPT = {k: v for k, v in SMALL.items() if k != "intermediate_size"} | {"ffn_dim": 17}
@@ -51,6 +56,11 @@ PIXELS = {k: v for k, v in SMALL.items() if k not in ("vocab_size", "max_positio
 
 #: Name to (class of the configuration, its options).
 CASES = {
+    "afmoe": ("AfmoeConfig", {**AFMOE, "mup_enabled": True}),
+    "afmoe, dense, biases": (
+        "AfmoeConfig",
+        {**AFMOE, "num_dense_layers": 2, "attention_bias": True},
+    ),
     "gpt2": ("GPT2Config", GPT2),
     "gpt2, scaled by depth": (
         "GPT2Config",
@@ -194,7 +204,7 @@ def model(case: str, seed: int = 0, **changes):
     config = getattr(transformers, name)(**{**options, **changes})
     auto = "AutoModelForTextEncoding" if name == "T5Config" else "AutoModel"
     made = shaken(getattr(transformers, auto).from_config(config), seed)
-    if hasattr(config, "num_local_experts"):
+    if hasattr(config, "num_experts_per_tok"):
         made.set_experts_implementation("eager")  # the others take no float64
     return made
 
@@ -227,7 +237,7 @@ def visible(model):
 
     Falcon's with ALiBi is left hidden: the visible one adds the bias twice.
     """
-    if hasattr(model.config, "num_local_experts"):
+    if hasattr(model.config, "num_experts_per_tok"):
         model.set_experts_implementation("eager")
     if model.config.model_type != "falcon":
         model.set_attn_implementation("eager")

@@ -15,7 +15,7 @@ from attnverify.inspection.reconstruction import scores
 BIASED = ["bloom", "falcon, alibi", "t5"]
 
 
-OTHERS = ["falcon", "falcon, grouped", "t5, gated", "mixtral", "gpt_oss"]
+OTHERS = ["falcon", "falcon, grouped", "t5, gated", "mixtral", "gpt_oss", "afmoe"]
 
 
 @pytest.mark.parametrize("case", [*BIASED, *OTHERS])
@@ -90,7 +90,7 @@ def test_a_sink_has_no_gauge():
         av.Watch(modelzoo.model("gpt_oss"))
 
 
-@pytest.mark.parametrize("case", ["mixtral", "gpt_oss"])
+@pytest.mark.parametrize("case", ["mixtral", "gpt_oss", "afmoe"])
 def test_experts_in_another_kernel_are_the_same(case):
     """The default kernel computes all experts at once; a report runs them one by one."""
     model, ids = modelzoo.model(case), modelzoo.inputs(case, batch=1)

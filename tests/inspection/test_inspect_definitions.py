@@ -438,6 +438,7 @@ def test_heads_by_their_output(case):
         part, moves = inner / total, (square / total).sqrt()
         near(row["part"], part, within / total + abs(part) * ratio, m)
         near(row["moves"], moves, float(large / total) ** 0.5 + moves * ratio, m)
+        assert row["gate"] is None  # those of gated heads are in test_families_gated.py
 
 
 def test_heads_by_their_matrices(case):

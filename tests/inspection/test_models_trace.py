@@ -367,6 +367,11 @@ def experts(**fields):
     return lambda block: replaced(block, named.Experts, **fields)
 
 
+def without_the_last(routed):
+    """The shared expert, which no router chooses, left out."""
+    return lambda call: tuple(part[:, :-1] for part in routed(call))
+
+
 def off_by(part):
     return (1 + 2.0**-40) * part[0], part[1]
 
@@ -430,6 +435,10 @@ WRONG = {
     "angles of a half": ("gpt_oss", attention(half_angles=lambda _: False)),
     "biases of experts": ("gpt_oss", experts(down=lambda part: (part[0], None))),
     "nothing cut off": ("gpt_oss, clamped", experts(held=uncut)),
+    "no gates": ("afmoe, dense, biases", attention(gate=lambda _: None)),
+    "what is in the gates": ("afmoe, dense, biases", attention(gate=turned)),
+    "rotation everywhere": ("afmoe", attention(rotary=lambda _: True)),
+    "no shared expert": ("afmoe", experts(routed=without_the_last, shared=lambda _: None)),
     "no bias by distance": ("falcon, alibi", attention(bias=lambda _: None)),
     "rotation and no bias": ("falcon", attention(rotary=lambda _: False)),
     "groups of a fused map": ("falcon, grouped", attention(value=other_groups)),
@@ -812,7 +821,7 @@ def test_coarse_dtypes_are_refused():
 
 #: A bias of the scores, sinks, experts: their roundings to bfloat16 are not counted.
 UNCOUNTED = [c for c in modelzoo.CASES if c.startswith(("bloom", "t5", "mixtral", "gpt_oss"))]
-UNCOUNTED += ["falcon, alibi"]
+UNCOUNTED += ["falcon, alibi", "afmoe"]
 
 
 @pytest.mark.parametrize("case", UNCOUNTED)

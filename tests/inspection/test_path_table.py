@@ -25,6 +25,7 @@ LOGIT, CLASS = "AutoModelForCausalLM", "AutoModelForSequenceClassification"
 CASES = [
     ("gpt2", LOGIT, {"logit": 5, "against": 7}),
     ("llama", LOGIT, {"logit": 5}),
+    ("afmoe", LOGIT, {"logit": 5}),
     ("bert", CLASS, {"class": 1, "against": 0}),
     ("bert", "AutoModelForMaskedLM", {"logit": 5, "at": 3}),
     ("gpt_neox", LOGIT, {"logit": 5, "at": 3}),
@@ -79,13 +80,13 @@ def test_all_paths_are_the_tables_by_length_and_by_head(case, auto, choice):
     for row in report.scalar_lengths[:-2]:
         assert abs(row["value"] - fsum(lengths[row["length"]])) <= off
         assert row["paths"] == len(lengths[row["length"]])
-    for row in report.scalar_heads if case != "llama" else ():
+    for row in report.scalar_heads if case not in ("llama", "afmoe") else ():
         assert abs(row["direct"] - fsum(heads[row["layer"], row["head"]])) <= off
     others = report.scalar_paths[-3]
     assert abs(others["value"]) <= off and others["most"] == 0
 
 
-@pytest.mark.parametrize("case", ["bert", "phi", "torch"])
+@pytest.mark.parametrize("case", ["bert", "phi", "afmoe", "torch"])
 def test_the_token_that_gives_most_of_a_path(case):
     """Every token by itself, sent forward along the path."""
     model = modelzoo.encoder() if case == "torch" else modelzoo.model(case)

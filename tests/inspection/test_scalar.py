@@ -54,6 +54,7 @@ CASES = [
     ("falcon", LOGIT, OWN),
     ("mixtral", LOGIT, DIFFERENCE),
     ("gpt_oss, clamped", LOGIT, OWN),
+    ("afmoe", LOGIT, DIFFERENCE),
 ]
 DEEP = {"num_hidden_layers": 3}
 

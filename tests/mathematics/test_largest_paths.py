@@ -262,11 +262,16 @@ def test_an_energy_that_overflows_on_the_way_is_named():
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("columns", [4, 200])
-def test_an_envelope_bounds_every_energy(case, columns):
+@pytest.mark.parametrize("gated", [False, True])
+def test_an_envelope_bounds_every_energy(case, columns, gated):
     """Against the energy of all paths through the layers, at random and at adverse covectors."""
     net, X = made(case)
     held, envelope, outputs = Held.of(net, X), Envelope.at(X), X[None]
     for layer in held.layers:
+        if gated:
+            layer = dataclasses.replace(
+                layer, gates=drawn(*layer.P.shape[:2], layer.O.shape[1], seed=4)
+            )
         envelope = envelope.after(layer, columns)
         outputs = torch.cat([layer.head(h, outputs) for h in layer.indices])
         for rows in layer.rows:

@@ -187,7 +187,9 @@ def where(keep: Array, a: Array, b: Array) -> Array:
     ``keep`` must come from indices, as :func:`causal` does, and never from a comparison of numbers:
     a comparison of balls is False where it is undecided, so the wrong branch could be taken.
     """
-    return torch.where(keep, a, b) if is_torch(a) else np.where(np.asarray(keep), a, b)
+    if is_torch(a):
+        return torch.where(keep.to(a.device), a, b)
+    return np.where(np.asarray(keep), a, b)
 
 
 def exp(x: Array) -> Array:
@@ -277,7 +279,8 @@ def softmax(x: Array, keep: Array | None = None) -> Array:
     (claim ``attention.shift-invariance``) and keeps the exponentials from overflowing.
     """
     if is_torch(x):
-        return torch.softmax(x if keep is None else x.masked_fill(~keep, -torch.inf), dim=-1)
+        hidden = x if keep is None else x.masked_fill(~keep.to(x.device), -torch.inf)
+        return torch.softmax(hidden, dim=-1)
     weights = exp(x) if keep is None else exp(x) * np.where(np.asarray(keep), 1, 0)
     return weights / sum(weights, axis=-1, keepdims=True)
 

@@ -154,7 +154,10 @@ def _parameters(moved: Instance) -> Instance:
 
 
 def _set_gradients(moved: Instance, ratio: torch.Tensor) -> None:
-    """Gradients of descent for minus the logarithm; 0 where a side does not move or overflows."""
+    """Gradients of descent for minus the logarithm; 0 where a side does not move or overflows.
+
+    They have the strides of their arrays, as the fused optimizer of CUDA wants it.
+    """
     tangent = math.log(STEEP) + (ratio - STEEP) / STEEP
     height = torch.where(ratio > STEEP, torch.log(ratio.clamp_min(STEEP)), tangent)
     height = torch.where(torch.isfinite(height), height, 0.0).sum()
@@ -163,7 +166,9 @@ def _set_gradients(moved: Instance, ratio: torch.Tensor) -> None:
     else:
         grads = [None] * len(moved)
     for value, grad in zip(moved.values(), grads, strict=True):
-        value.grad = torch.zeros_like(value) if grad is None else torch.nan_to_num(grad, 0, 0, 0)
+        value.grad = torch.zeros_like(value)
+        if grad is not None:
+            torch.nan_to_num(grad, 0, 0, 0, out=value.grad)
 
 
 class _Kept:

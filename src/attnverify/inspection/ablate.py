@@ -5,7 +5,8 @@ norms behind it are held at their values. Here nothing is held: later layers rea
 the head, and their attention, gates and norms move.
 
 The output of a head is what enters the output projection, z = P (X W_V + b_V), with its bias of
-values; the bias of the projection stays. It is replaced at every token, padding included:
+values, times its gates if it has some; the bias of the projection stays. It is replaced at every
+token, padding included:
 
 - *zero*: by 0, as if the head's rows of W_O were 0;
 - *mean*: by the mean of z over the tokens of the text that are no padding;

@@ -31,6 +31,7 @@ REASONS = {
     "moves": "what attention adds is equal for all tokens, up to rounding",
     "sink": "no other token sees the first",
     "itself": _ALONE,
+    "gate": "no head is gated",
     "entropy": _ALONE,
     "entropy_floor": _ALONE,
     "xi": "tr W^2 is at most 0 in every head",

@@ -100,7 +100,8 @@ class Attention:
     or with ``whole`` of all heads at once; half_angles: cosines and sines come once for each pair.
     cap: scores s become cap tanh(s / cap); bias: what is added to the scores, (1 or batch, heads, 1
     or tokens, tokens), from the call of the module (:class:`attnverify.inspection.record.Call`);
-    sinks (heads,): one more score of each row, whose weight goes to no token. behind: the norm of
+    sinks (heads,): one more score of each row, whose weight goes to no token. gate: its sigmoid
+    multiplies what the heads give, entry by entry, in front of the output map. behind: the norm of
     what the branch adds.
     """
 
@@ -116,6 +117,7 @@ class Attention:
     norms: tuple[Norm, Norm] | None = None
     bias: Callable[[Any], Tensor] | None = None
     sinks: Tensor | None = None
+    gate: Linear | None = None
     half_angles: bool = False
     whole: bool = False
     cap: float | None = None
@@ -125,6 +127,9 @@ class Attention:
         require(self.scale > 0, "scale", f"{self.scale}", "a number > 0: signs belong to weights")
         given = f"{self.cap}"
         require(self.cap is None or self.cap > 0, "cap", given, "a number > 0, or None")
+        seen = self.gate is None or None not in (self.gate.module, self.output.module)
+        given = "a gate, and no module for it or for the output map"
+        require(seen, "gate", given, "modules for both, which show the gate and what is gated")
 
 
 @dataclass(frozen=True)
@@ -154,7 +159,9 @@ class Experts:
     chosen experts, (tokens, chosen). up, down: (experts, in, out), with biases (experts, out)
     or None. gate: called once an expert, in order, with what the tokens that chose it give it;
     held: from such a call what multiplies the entries of up's result and what is added, (rows,
-    width). Which experts are chosen, their weights and the gates are held fixed. behind: as above.
+    width). shared: called once, as ``gate`` is, for one more expert, the last, which ``routed`` has
+    for every token. Which experts are chosen, their weights and the gates are held fixed. behind:
+    as above.
     """
 
     module: nn.Module
@@ -164,6 +171,7 @@ class Experts:
     down: tuple[Tensor, Tensor | None]
     held: Callable[[Any], tuple[Tensor, Tensor | float]]
     routed: Callable[[Any], tuple[Tensor, Tensor]] = _second_and_third
+    shared: nn.Module | None = None
     behind: Norm | None = None
 
 

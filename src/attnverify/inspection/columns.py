@@ -96,7 +96,8 @@ LAYERS = {
     "bound": Column(
         "sharp bound",
         "the most this factor can be, from the norms of the heads and the diameter; with "
-        "positions, masks or norms in the scores their sum, whatever the diameter; none with sinks",
+        "positions, masks or norms in the scores their sum, whatever the diameter; none with sinks "
+        "or gates",
         "modern.positions-layer",
         _WORST,
     ),
@@ -156,6 +157,13 @@ HEADS = {
         "first",
         "",
         "",
+    ),
+    "gate": Column(
+        "mean gate",
+        "of the factors from 0 to 1 that multiply what the head gives in front of the output map, "
+        "mean over tokens and entries",
+        "",
+        "how much the head writes, which its values decide as well",
     ),
     "entropy": Column(
         "entropy",

@@ -156,6 +156,13 @@ GEMMA2 = {**GEMMA, **WINDOW, **LAYER_TYPES, "hidden_activation": ACTIVATION}
 GEMMA2 |= {"query_pre_attn_scalar": whole(2**20), "final_logit_softcapping": CAP}
 #: By family: every key that is read, and what its value must be.
 KEYS: dict[str, dict[str, Kind]] = {
+    "afmoe": {
+        **{**LLAMA, **WINDOW, **LAYER_TYPES, "attention_bias": FLAG, "mup_enabled": FLAG},
+        **{"moe_intermediate_size": INNER, "num_dense_layers": whole(512, 0)},
+        **{"num_experts": whole(2**12), "num_experts_per_tok": whole(2**8)},
+        **{"num_shared_experts": only(1)._replace(passed=True), "route_scale": number(0, 1e6)},
+        "global_attn_every_n_layers": whole(512),
+    },
     "albert": {
         **ENCODER,
         "embedding_size": WIDTH,
@@ -307,7 +314,7 @@ def _renamed(body: dict[str, Any], also: Mapping[str, str]) -> dict[str, Any]:
 def _require_sizes(family: str, found: Mapping[str, Any]) -> None:
     """Sizes that must be stated, and that fit each other."""
     names = {**USUAL, **NAMES.get(family, {})}
-    others = ("vocab_size", "num_local_experts", "num_experts_per_tok")
+    others = ("vocab_size", "num_local_experts", "num_experts", "num_experts_per_tok")
     for name in [*names.values(), *(name for name in others if name in KEYS[family])]:
         require(name in found, "model", f"no {name} in config.json", KEYS[family][name].words)
     width, heads, layers = (found[names[name]] for name in USUAL)
@@ -315,8 +322,8 @@ def _require_sizes(family: str, found: Mapping[str, Any]) -> None:
         _require_divides("the width", width, "heads", heads)
     key_heads = found.get("num_key_value_heads") or found.get("num_kv_heads") or heads
     _require_divides("heads", heads, "key heads", key_heads)
-    if "num_local_experts" in KEYS[family]:
-        chosen, experts = found["num_experts_per_tok"], found["num_local_experts"]
+    for name in {"num_local_experts", "num_experts"} & KEYS[family].keys():
+        chosen, experts = found["num_experts_per_tok"], found[name]
         given = f"{chosen} of {experts} experts a token in config.json"
         require(chosen <= experts, "model", given, "not more than there are")
     groups, inner = found.get("num_hidden_groups", 1), found.get("inner_group_num", 1)

@@ -35,7 +35,7 @@ from attnverify.inspection.architecture import (
 )
 from attnverify.inspection.families_biased import bloom, falcon, t5
 from attnverify.inspection.families_decoders import gemma, olmo2, opt, phi3
-from attnverify.inspection.families_routed import gpt_oss, mixtral
+from attnverify.inspection.families_routed import afmoe, gpt_oss, mixtral
 from attnverify.inspection.trace import double
 from attnverify.support.errors import InputError, require, shown
 
@@ -184,6 +184,7 @@ def vit(model: Any) -> Architecture:
 
 
 FAMILIES: dict[str, Adapter] = {
+    "afmoe": afmoe,
     "albert": albert,
     "bert": bert,
     "bloom": bloom,

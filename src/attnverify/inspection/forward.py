@@ -10,6 +10,7 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, cast
 
 import torch
@@ -102,14 +103,16 @@ class Subject:
         layers = self.architecture.layers
         weights = max(sum(p.numel() for p in layer.parameters()) for layer in layers)
         widest = max(max(p.shape) for layer in layers for p in layer.parameters())
-        bodies = [
-            body for block in self.architecture.blocks(layers[0]) for _, body in block.branches
-        ]
-        heads = max((body.heads for body in bodies if isinstance(body, Attention)), default=0)
+        heads = 0
+        for layer in (layers[0], layers[-1]):  # experts may begin behind the first
+            blocks = self.architecture.blocks(layer)
+            for _, body in chain.from_iterable(block.branches for block in blocks):
+                if isinstance(body, Attention):
+                    heads = max(heads, body.heads)
+                elif isinstance(body, Experts):
+                    each = getattr(body.router, "top_k", 1) + (body.shared is not None)
+                    widest = max(widest, each * body.down[0].shape[-2])
         require(heads > 0, "model", "a layer without attention", "one with it")
-        experts = (body for body in bodies if isinstance(body, Experts))
-        many = (getattr(e.router, "top_k", 1) * e.down[0].shape[-2] for e in experts)
-        widest = max(widest, *many, 0)
         streams = 3 * (len(layers) + 3) + 8
         entries = 3 * weights + 16 * batch * heads * tokens**2 + streams * batch * tokens * widest
         entries += kept * (2 * weights + batch * heads * tokens**2 + 16 * batch * tokens * widest)
@@ -260,7 +263,9 @@ def _make_visible(model: Any) -> None:
         model.use_nested_tensor = False
     choose = getattr(model, "set_attn_implementation", None)
     one_by_one: Any = getattr(model, "set_experts_implementation", None)
-    if one_by_one is not None and getattr(config, "num_local_experts", 0):
+    if one_by_one is not None and (
+        getattr(config, "num_local_experts", 0) or getattr(config, "num_experts", 0)
+    ):
         one_by_one("eager")
     if getattr(config, "model_type", None) == "falcon":
         config._attn_implementation = "eager"  # the same modules; its setter does nothing

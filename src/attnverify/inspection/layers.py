@@ -26,6 +26,7 @@ COARSEST = 2.0**-3  # of a token, where so many units are more: 32 units of bflo
 MASKED = "some attention weights are zero (a mask, or underflow)"
 ROTATED = "positions are in the scores (rotary)"
 BIASED = "positions are in the scores (a bias)"
+GATED = "what heads give is gated, token by token"
 SUNK = "rows of attention add up to less than 1 (a sink)"
 NORMED = "queries and keys are normalized"
 CAPPED = "scores have a soft cap"
@@ -73,6 +74,7 @@ def unmet(heads: Heads, text: int, keep: Tensor) -> str | None:
         BIASED: heads.bias is not None,
         NORMED: heads.norms is not None,
         SUNK: heads.sinks is not None,
+        GATED: heads.gates is not None,
         CAPPED: heads.cap is not None,
     }
     return "; ".join(reason for reason, fails in failed.items() if fails) or None
@@ -82,8 +84,8 @@ def any_attention(v: Tensor) -> float:
     """sum_h v_h, what attention multiplies the diameter by at most, with any mask and any scores.
 
     Rows of P_h differ by at most 1 in total variation: claim modern.positions-layer for scores
-    without limits, and masked ones are limits of those. Not with sinks: rows of different sums move
-    tokens that are all alike.
+    without limits, and masked ones are limits of those. Not with sinks or gates: rows of different
+    sums move values that are all alike, and so do different gates.
     """
     return float(v.sum())
 
@@ -96,6 +98,7 @@ def _row(
     size, out = float(norms.diameter(X)), float(norms.diameter(after))
     apart = differ(size**2, float(X.square().sum(-1).max()), unit)
     reason = unmet(layer.heads, text, keep)
+    bounded = layer.heads.sinks is layer.heads.gates is None
     row: Row = {
         "text": text + 1,
         "layer": layer.number,
@@ -104,7 +107,7 @@ def _row(
         "diameter": size,
         "attention_diameter": out,
         "factor": out / size if apart else None,
-        "bound": any_attention(v) if layer.heads.sinks is None else None,
+        "bound": any_attention(v) if bounded else None,
         "threshold": None,
         "over_threshold": None,
         "why_no_threshold": reason,
@@ -173,6 +176,7 @@ def head_rows(layer: Layer, valid: Tensor, unit: float) -> list[Row]:
     """
     heads = layer.heads
     values = {**weights(heads), **attention(heads, valid), **parts(layer, valid, unit)}
+    values["gate"] = _mean_gates(heads, valid)
     lists = {name: value.tolist() for name, value in values.items()}
     return [
         {
@@ -182,6 +186,13 @@ def head_rows(layer: Layer, valid: Tensor, unit: float) -> list[Row]:
         }
         for head in range(heads.count)
     ]
+
+
+def _mean_gates(heads: Heads, valid: Tensor) -> Tensor:
+    """Over tokens and entries, (heads,); nan without gates."""
+    if heads.gates is None:
+        return heads.P.new_full((heads.count,), torch.nan)
+    return heads.gates.movedim(1, -1)[valid].mean((0, 1))
 
 
 def weights(heads: Heads) -> dict[str, Tensor]:
@@ -245,7 +256,8 @@ def parts(layer: Layer, valid: Tensor, unit: float) -> dict[str, Tensor]:
     """What each head adds to the attention's output, tokens' mean removed, (heads,).
 
     part: its projection on the whole, over the whole's square (all heads add up to 1: biases of
-    values are the same for all tokens, and count where rows of attention do not add up to 1);
+    values are the same for all tokens, and count where rows of attention do not add up to 1 or
+    heads are gated);
     moves: its norm over that of the whole. nan where the whole has equal tokens, up to rounding.
     """
     heads, whole = layer.heads, attention_output(layer)
@@ -254,9 +266,10 @@ def parts(layer: Layer, valid: Tensor, unit: float) -> dict[str, Tensor]:
     for text, keep in enumerate(valid):
         X, out = heads.input[text][keep], norms.mean_centered(whole[text][keep])
         P = heads.P[text][:, keep][:, :, keep]
+        gates = [1.0] * heads.count if heads.gates is None else heads.gates[text][:, keep]
         own = [
-            norms.mean_centered(p @ (X @ V + b) @ W)
-            for p, V, b, W in zip(P, heads.W_V, bias, heads.W_O, strict=True)
+            norms.mean_centered((p @ (X @ V + b) * gate) @ W)
+            for p, V, b, gate, W in zip(P, heads.W_V, bias, gates, heads.W_O, strict=True)
         ]
         inner.append(torch.stack([(each * out).sum() for each in own]))
         square.append(torch.stack([each.square().sum() for each in own]))

@@ -30,6 +30,10 @@ HIDDEN = (
     'expected attn_implementation="eager"'
 )
 
+#: How often y / (1 + exp(-z)) rounds, by the exponential (4 units), sum, quotient and product. What
+#: the model projected, z, is taken as it is. Where the exponential overflows the gate underflows.
+GATED = 7.0
+
 
 @dataclass(frozen=True)
 class Call:
@@ -159,10 +163,13 @@ class Record:
     def _attention(self, body: named.Attention) -> list[tuple[str, Map, Tensor | None]]:
         output = body.output.module
         mixed = None if output is None else self.of(output).input
-        result = self.result(body.output)
+        result, gate = self.result(body.output), self._gate(body)
+        mix = Mix(self.matrices(body), body.key_heads)
+        gated = [("attention", Gate(gate, roundings=GATED), mixed)] if gate is not None else []
         return [
             ("values", _dense(body.value), self.result(body.value)),
-            ("attention", Mix(self.matrices(body), body.key_heads), mixed),
+            ("attention", mix, None if gated else mixed),
+            *gated,
             (
                 "heads together",
                 _dense(body.output),
@@ -202,6 +209,10 @@ class Record:
             cos, sin = (torch.cat([part, part], -1) for part in (cos, sin))
         return cos, sin
 
+    def _gate(self, body: named.Attention) -> Tensor | None:
+        z = None if body.gate is None else self.result(body.gate)
+        return None if z is None else double(z).sigmoid()
+
     def _bias(self, body: named.Attention) -> Tensor | None:
         return None if body.bias is None else double(body.bias(self.of(body.module)))
 
@@ -226,7 +237,8 @@ class Record:
         """One step of four maps; shape: of the input, (batch, tokens, width)."""
         routed = body.routed(self.of(body.router))
         weights, chosen = (part.reshape(-1, part.shape[-1]) for part in routed)  # a row a token
-        hit, calls = chosen.unique().tolist(), self.every.get(id(body.gate), [])
+        hit, modules = chosen.unique().tolist(), (body.gate, body.shared)
+        calls = [call for module in modules for call in self.every.get(id(module), [])]
         given = f"experts of which {len(hit)} are chosen and {len(calls)} were called"
         require(len(hit) == len(calls), "model", given, "experts that are called one by one")
         gates = double(weights).new_zeros(2, *chosen.shape, body.down[0].shape[-2])
@@ -248,6 +260,7 @@ class Record:
         Q = _per_head(body.query, body.heads, body.heads)
         K, V = (_per_head(part, body.heads, body.key_heads) for part in (body.key, body.value))
         out, P = body.output.weight, self.of(body.module).outputs[-1]
+        gate = self._gate(body)
         return Heads(
             input=x,
             P=self.matrices(body),
@@ -265,15 +278,16 @@ class Record:
             norms=(_head_norm(body, 0), _head_norm(body, 1)) if body.norms else None,
             bias=self._bias(body),
             sinks=body.sinks,
-            b_V=None if body.sinks is None else V[1],
+            gates=None if gate is None else gate.unflatten(-1, (body.heads, -1)).transpose(1, 2),
+            b_V=None if body.sinks is gate is None else V[1],
             cap=body.cap,
             projections=[*self._projections(body)],
         )
 
     def _projections(self, body: named.Attention) -> Iterator[Step]:
-        for name, part in (("queries", body.query), ("keys", body.key)):
-            seen = self.result(part)
-            if seen is not None:
+        for name, part in (("queries", body.query), ("keys", body.key), ("gates", body.gate)):
+            seen = None if part is None else self.result(part)
+            if part is not None and seen is not None:
                 yield Step(name, [_dense(part)], double(seen), _unit(seen))
 
 
@@ -338,10 +352,10 @@ def places(blocks: Sequence[named.Block]) -> list[nn.Module]:
         for norm, body in block.branches:
             found += [each.module for each in (norm, body.behind) if each]
             if isinstance(body, named.Attention):
-                parts = body.query, body.key, body.value, body.output
-                found += [body.module, *(part.module for part in parts)]
+                parts = body.query, body.key, body.value, body.output, body.gate
+                found += [body.module, *(part.module for part in parts if part)]
             elif isinstance(body, named.Experts):
-                found += [body.module, body.router, body.gate]
+                found += [body.module, body.router, body.gate, body.shared]
             else:
                 found += [body.up.module, body.down.module, body.gate]
     return list({id(module): module for module in found if module is not None}.values())

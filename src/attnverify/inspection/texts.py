@@ -44,7 +44,7 @@ MAIN = {
     ),
     "heads": (
         ("layer", "head"),
-        ("part", "moves", "sink", "itself", "entropy", "entropy_floor"),
+        ("part", "moves", "sink", "itself", "gate", "entropy", "entropy_floor"),
     ),
 }
 PLACE = ("length", "layer", "head")

@@ -167,10 +167,12 @@ class Heads:
     cosines and sines (batch, tokens, rotated part of key_width) by which queries and keys are
     rotated, if they are; norms: of queries and of keys; cap: of scores; bias (1 or batch, heads, 1
     or tokens, tokens): what is added to the scores. sinks (heads,): one more score of each row,
-    whose weight goes to no token, so that rows of P add up to less than 1; b_V (heads,
-    value_width), where they do. projections: the maps from the input to queries and to keys, where
-    a module shows what they give. unit: the model's unit roundoff; softmax_unit: the one that P was
-    rounded to, which is coarser where the softmax of a float64 model is taken in float32.
+    whose weight goes to no token, so that rows of P add up to less than 1; gates (batch, heads,
+    tokens, value_width): what multiplies P X W_V in front of W_O; b_V (heads, value_width), where
+    there are sinks or gates. projections: the maps from the input to queries, keys and what is in
+    the gates, where a module shows what they give. unit: the model's unit roundoff; softmax_unit:
+    the one that P was rounded to, which is coarser where the softmax of a float64 model is taken in
+    float32.
     """
 
     input: Tensor
@@ -189,6 +191,7 @@ class Heads:
     norms: tuple[HeadNorm, HeadNorm] | None = None
     bias: Tensor | None = None
     sinks: Tensor | None = None
+    gates: Tensor | None = None
     b_V: Tensor | None = None
     cap: float | None = None
     projections: Sequence[Step] = ()

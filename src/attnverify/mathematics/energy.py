@@ -21,8 +21,8 @@ C_i the row of C at token i. At the input F = X and S = 0. One layer further:
   Lambda_h^T C, off that of |F^T C_h| by at most that of sum_i sqrt(C_hi S_i C_hi^T), by Minkowski.
   The first is |F'^T C| with F' all columns Lambda_h F. For the second let head h send token j to
   token i with weight P_ij and map the width by W_j. (W_j may differ between senders j, by norms
-  before the attention. Norms behind it make it W_ij, with the receiver i, too; the bound is the
-  same.) Then C_hj = sum_i P_ij C_i W_j^T, so that it is at most sum_i a_hi with a_hi = sum_j P_ij
+  before the attention. Norms and gates behind it make it W_ij, with the receiver i, too; the bound
+  is the same.) Then C_hj = sum_i P_ij C_i W_j^T, at most sum_i a_hi with a_hi = sum_j P_ij
   sqrt(C_i W_j^T S_j W_j C_i^T). By Minkowski over h again, and by Cauchy's a_hi^2 <= q_i sum_j
   P_ij (C_i W_j^T S_j W_j C_i^T), q_i = sum_j P_ij, (1) holds with
 
@@ -57,8 +57,8 @@ Bounds are themselves computed in floats, from numbers >= 0, so each is taken tw
 
 **Underflow.** X is scaled so that its largest entry is in [1, 2), and no entry of a map exceeds
 2^24 (:mod:`attnverify.mathematics.largest_paths` sees to both). Let widths be at most 2^14. Then a
-matrix raises a size by at most 2^38, a norm by 2^48, a gate by 2^24. So heads between two norms
-raise it by 2^172, an MLP between two norms by 2^196. A product that underflows is off by at most
+matrix raises a size by at most 2^38, a norm by 2^48, a gate by 2^24. So gated heads
+between two norms raise it by 2^196, as an MLP does. A product that underflows is off by at most
 2^-1074, and the root of a sum of up to 2^60 squares that do by 2^-537 2^30 = 2^-507. One such step
 makes it at most 2^-507 2^196 = 2^-311: so much may e and the columns lack. Products J^T S J lose
 less than 2^-1074 2^28 2^196 = 2^-850. So every S is raised by 2^-600 I, whose root is 2^-300, and
@@ -264,7 +264,9 @@ def _sent(layer: HeldLayer, S: Tensor) -> Tensor:
         total += out.mT @ mixed @ out
         size = (sizes(layer.before, ones) @ layer.V[head].abs())[0].norm(dim=-1).square()
         around = P.sum(-1) * (P @ (size * norms))
-        most = sizes(layer.tail, layer.O[head].abs().sum(0).expand(1, n, -1))[0].norm(dim=-1)
+        most = ones[..., :1] if layer.gates is None else layer.gates[head].abs()
+        most = most.expand(1, n, K.shape[-1]) @ layer.O[head].abs()
+        most = sizes(layer.tail, most)[0].norm(dim=-1)
         off += around * most.square()
     off = 2 * gamma(m + len(layer.P), S) * (off + total.flatten(1).norm(dim=1))
     return _raised(total, off)
@@ -280,11 +282,16 @@ def _value_matrices(layer: HeldLayer, S: Tensor) -> Callable[[int], Tensor]:
 
 def _output_matrices(layer: HeldLayer, S: Tensor) -> Callable[[int], Tensor]:
     """From a head to its outputs' matrices, (tokens or 1, value_width, width)."""
+
+    def gated(head: int) -> Tensor:
+        gates = S.new_ones(1, 1) if layer.gates is None else layer.gates[head]
+        return gates[..., None] * layer.O[head]
+
     if not layer.tail:
-        return lambda head: layer.O[head][None]
+        return gated
     width = layer.O.shape[-1]
     tail = _matrices(Rows((), True, layer.tail).linear, S.shape[0], width, S)
-    return lambda head: layer.O[head] @ tail
+    return lambda head: gated(head) @ tail
 
 
 def _fewer(

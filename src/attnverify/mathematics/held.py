@@ -121,7 +121,8 @@ class HeldLayer:
 
     In a trace with blocks side by side, bypass is the skip connection and the other blocks.
 
-    P (heads, tokens, tokens); V (heads, width, value_width); O (heads, value_width, width);
+    P (heads, tokens, tokens); V (heads, width, value_width); O (heads, value_width, width); gates
+    (heads, tokens, value_width): what multiplies the mixed values in front of O_h, if anything;
     before, tail: maps of tokens shared by all heads; bypass: None without a skip connection.
     """
 
@@ -132,6 +133,7 @@ class HeldLayer:
     before: Row = ()
     tail: Row = ()
     rows: Sequence[Rows] = field(default=())
+    gates: Tensor | None = None
 
     @property
     def indices(self) -> range:
@@ -143,13 +145,14 @@ class HeldLayer:
         """The numbers that it multiplies by."""
         rows = [*self.rows, *([] if self.bypass is None else [self.bypass])]
         own = [self.P, self.V, self.O, *entries(self.before), *entries(self.tail)]
+        own += [] if self.gates is None else [self.gates]
         return own + [array for each in rows for array in each.entries]
 
     @property
     def roundings(self) -> int:
         """Roundings of an entry at most, from the layer's input to its rows, either direction."""
         heads = sum(self.V.shape[1:]) + 2 * self.P.shape[-1] + sum(self.O.shape[1:])
-        heads += count(self.before) + count(self.tail)
+        heads += count(self.before) + count(self.tail) + 2 * (self.gates is not None)
         return max(heads, self.bypass.roundings if self.bypass is not None else 0)
 
     def head(self, index: int, y: Tensor) -> Tensor:
@@ -157,7 +160,10 @@ class HeldLayer:
         if index == 0 and self.bypass is not None:
             return self.bypass.linear(y)
         y = through(self.before, y) @ self.V[index - 1]
-        return through(self.tail, (self.P[index - 1] @ y) @ self.O[index - 1])
+        return through(self.tail, self._gated(self.P[index - 1] @ y, index - 1) @ self.O[index - 1])
+
+    def _gated(self, y: Tensor, heads: int | Tensor) -> Tensor:
+        return y if self.gates is None else y * self.gates[heads]
 
     def head_transposed(self, indices: Sequence[int], g: Tensor) -> Tensor:
         """The transposes of :meth:`head` at g (1, tokens, width), one stream an index."""
@@ -166,7 +172,8 @@ class HeldLayer:
         if 0 in indices and self.bypass is not None:
             found.append(self.bypass.transposed(g))
         if len(heads):
-            mixed = self.P[heads].mT @ (back(self.tail, g) @ self.O[heads].mT)
+            mixed = self._gated(back(self.tail, g) @ self.O[heads].mT, heads)
+            mixed = self.P[heads].mT @ mixed
             found.append(back(self.before, mixed @ self.V[heads].mT))
         return torch.cat(found)
 
@@ -175,7 +182,7 @@ class HeldLayer:
         if index == 0 and self.bypass is not None:
             return self.bypass.absolute(y)
         y = self.P[index - 1] @ (sizes(self.before, y) @ self.V[index - 1].abs())
-        return sizes(self.tail, y @ self.O[index - 1].abs())
+        return sizes(self.tail, self._gated(y, index - 1).abs() @ self.O[index - 1].abs())
 
 
 @dataclass(frozen=True)
@@ -244,7 +251,7 @@ def _rows_of(net: SelfAttentionNetwork, number: int, x: Tensor) -> list[Rows]:
 
 
 def _of_trace(layer: Any) -> HeldLayer:
-    """One layer of a trace; raises InputError where attention is not one Mix between two Dense."""
+    """One layer of a trace; raises InputError where attention is not Dense, Mix [, Gate], Dense."""
     first, *others = layer.blocks
     maps = [_maps(branch.steps) for branch in first.branches]
     mixing = [any(isinstance(map, Mix) for map in branch) for branch in maps]
@@ -259,15 +266,17 @@ def _of_trace(layer: Any) -> HeldLayer:
         rows.append(Rows(branches, True, [map for step in block.after for map in step.maps]))
     branch = maps.pop(mixing.index(True))
     at = next(i for i, map in enumerate(branch) if isinstance(map, Mix))
-    around = branch[at - 1 : at + 2]
-    match around:
+    gates = [map.factors[0] for map in branch[at + 1 : at + 2] if isinstance(map, Gate)]
+    del branch[at + 1 : at + 1 + len(gates)]
+    match branch[at - 1 : at + 2]:
         case [Dense(weight=V), Mix(P=P, key_heads=groups), Dense(weight=O)]:
             heads, width = P.shape[1], V.shape[0]
             V = V.reshape(width, groups, -1).movedim(1, 0).repeat_interleave(heads // groups, 0)
             O = O.reshape(heads, -1, O.shape[-1])  # noqa: E741
+            gated = gates[0].unflatten(-1, (heads, -1)).movedim(1, 0) if gates else None
         case _:
             raise InputError(f"subject: got {place} with other maps around its attention")
-    return HeldLayer(P[0], V, O, Rows(maps), branch[: at - 1], branch[at + 2 :], rows)
+    return HeldLayer(P[0], V, O, Rows(maps), branch[: at - 1], branch[at + 2 :], rows, gated)
 
 
 def _maps(steps: Sequence[Any]) -> list[Map]:

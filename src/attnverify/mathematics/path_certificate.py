@@ -35,6 +35,7 @@ def certificate(found: LargestPaths, subject: Any, scalar: Any, *, X: Any = None
     held = Held.of(subject, X)
     more = [map for each in held.layers for map in (*each.rows, *each.before, *each.tail)]
     alone = all(layer.bypass is None or layer.bypass.same for layer in held.layers)
+    alone = alone and all(layer.gates is None for layer in held.layers)
     alone = alone and not more and not held.final
     require(alone, "subject", "maps of tokens beside the attention", "attention alone")
     layers = [

@@ -77,9 +77,9 @@ def forget_shown(app: Sphinx, env: BuildEnvironment, docname: str) -> None:
 
 
 def note(app: Sphinx, env: BuildEnvironment) -> list[str]:
-    """Write down the keys; from here on several processes may write pages."""
+    """Write down the keys; from here on ``parallel - 1`` processes write pages."""
     env.attnverify_keys = _keys(env)  # type: ignore
-    app.parallel = os.cpu_count() or 1
+    app.parallel = (os.cpu_count() or 1) + 1
     return []
 
 

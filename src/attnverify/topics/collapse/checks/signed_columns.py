@@ -90,7 +90,7 @@ SIGNS = (1.0, -1.0, 0.0, -1.0, 1.0, 0.0)
 
 def _one_row(base, e, s):
     """Instance of one row with v = (1, -1, 0, -1, 1, 0), or its negative if the mean is < 0."""
-    v = torch.tensor(SIGNS[: base.shape[-1]], dtype=torch.float64)
+    v = torch.tensor(SIGNS[: base.shape[-1]], dtype=torch.float64, device=base.device)
     mean = (torch.softmax(base, -1) * v).sum(-1, keepdim=True)
     scaled = best_constant.bounded(base, e[..., None, :], s)["E"][..., 0, :]
     return {"base": base, "e": scaled, "v": torch.where(mean < 0, -v, v)}

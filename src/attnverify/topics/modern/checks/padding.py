@@ -28,7 +28,9 @@ NONE = arb(2) ** -100  # bound on the radius of a difference of balls of 256 bit
 def _seen(like: Any, padding: int, keep: Any) -> Any:
     """Mask ``keep`` (tokens, tokens) without the first ``padding`` keys."""
     real = np.arange(keep.shape[-1]) >= padding
-    return without_padding(keep, torch.from_numpy(real) if ops.is_torch(like) else real)
+    return without_padding(
+        keep, torch.from_numpy(real).to(like.device) if ops.is_torch(like) else real
+    )
 
 
 def _all(tokens: int, like: Any) -> Any:
