@@ -250,7 +250,7 @@ def test_what_the_quick_setting_does_not_judge_is_measured(
 
 
 FULL_ONLY = {"locater", "small-decoder", "sorting", "convex-hull", "real-spectra", "memorization"}
-FULL_ONLY |= {"default-initialization", "training-failures", "random-gap"}
+FULL_ONLY |= {"default-initialization", "training-failures", "random-gap", "trained-copying"}
 
 
 @pytest.mark.parametrize("name", ["locater", "small-decoder"])

@@ -16,6 +16,7 @@ from attnverify.experiments import (
     phase_diagram,
     random_attention,
     shortpaths,
+    trained_copying,
     training_failures,
 )
 from attnverify.experiments.engine import results as results
@@ -51,6 +52,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         looked.EXPERIMENT,
         lengths.EXPERIMENT,
         parallel.EXPERIMENT,
+        trained_copying.EXPERIMENT,
         default_initialization.EXPERIMENT,
         training_failures.EXPERIMENT,
     )
