@@ -106,7 +106,8 @@ def _layers(rows: list[dict[str, Any]]) -> Iterator[str]:
         if reason is not None:
             where = [row for row in rows if row["why_no_threshold"] == reason]
             if where[0]["bound"] is None:
-                yield f"No threshold and no bound at {len(where)} inputs of layers: {reason}."
+                inputs = f"{len(where)} input{'s' * (len(where) > 1)}"
+                yield f"No threshold and no bound at {inputs} of layers: {reason}."
                 continue
             most = max(where, key=lambda row: row["bound"])
             yield (
