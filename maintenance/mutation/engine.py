@@ -218,7 +218,7 @@ ERRORS: list[tuple[str, str, str]] = [
     ("checking.ascent", "then = cooled", "then = steps + 1"),
     ("checking.ascent", "clamp_(-FARTHEST, FARTHEST)", "clamp_(-1e9, 1e9)"),
     ("checking.ascent", "clamp_(-FARTHEST, FARTHEST)", "clamp_(0, 0)"),
-    ("checking.ascent", "if grad is None else", "if False else"),
+    ("checking.ascent", "if grad is not None:", "if True:"),
     ("checking.ascent", "if height.requires_grad", "if True"),
     ("checking.ascent", "torch.cat([v, screened[k]])", "v"),
     (
