@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import (
 
 from attnverify.checking import sampling
 from attnverify.checking.ascent import _set_gradients
-from attnverify.checking.check import Inequality
+from attnverify.checking.check import Identity, Inequality
 from attnverify.topics import registry
 
 ELSEWHERE = "meta"  # any device other than the processor
@@ -28,20 +28,27 @@ LOOKING = {
 }
 
 
-def sides(check: Inequality) -> None:
-    """Both sides of a check at fake parameters on another device."""
-    free = sampling.parameters(check.sizes[0], 2, torch.Generator().manual_seed(0), spread=True)
+def sides(check: Inequality | Identity) -> None:
+    """Both sides of a check at fake parameters on another device, with an identity's bound."""
+    shared = check.shared if isinstance(check, Identity) else ()
+    random = torch.Generator().manual_seed(0)
+    free = sampling.parameters(check.sizes[0], 2, random, spread=True, shared=shared)
     with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
         fake = {k: torch.empty(v.shape, dtype=v.dtype, device=ELSEWHERE) for k, v in free.items()}
-        sampling.ratios(check, check.build(**fake))
+        instance = check.build(**fake)
+        if isinstance(check, Inequality):
+            sampling.ratios(check, instance)
+        else:
+            left, right, bound = (f(**instance) for f in (check.left, check.right, check.bound))
+            torch.broadcast_tensors(abs(left - right), right, bound)
 
 
-@pytest.mark.full  # 10 s: every inequality of the book, which a run with --device cuda computes
+@pytest.mark.full  # 10 s: every formula of the book that a run with --device cuda computes
 def test_sides_stay_on_the_device_of_the_instance():
     looked = set()
     for claim in registry:
         for check in registry.checks_of(claim).values():
-            if isinstance(check, Inequality):
+            if isinstance(check, Inequality | Identity):
                 try:
                     sides(check)
                 except (DataDependentOutputException, DynamicOutputShapeException):

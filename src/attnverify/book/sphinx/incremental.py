@@ -77,7 +77,7 @@ def forget_shown(app: Sphinx, env: BuildEnvironment, docname: str) -> None:
 
 
 def note(app: Sphinx, env: BuildEnvironment) -> list[str]:
-    """Write down the keys; from here on ``parallel - 1`` processes write pages."""
+    """Write down the keys; then one process a core writes pages, as Sphinx takes one fewer."""
     env.attnverify_keys = _keys(env)  # type: ignore
     app.parallel = (os.cpu_count() or 1) + 1
     return []

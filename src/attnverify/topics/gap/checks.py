@@ -92,9 +92,9 @@ def _moved_bound(Z, u, c, z):
     A factor has at most 2 n + 6 roundings relative to its size with all signs positive, a product
     n + 1 more and the sum n!; all n + 1 factors count.
     """
-    n, one = Z.shape[-1], torch.eye(Z.shape[-1], dtype=Z.dtype)
+    n = Z.shape[-1]
     A = abs(Z) + (1 + abs(Z).sum(-1, keepdim=True)) / n
-    size = abs(z)[..., None] * one + A + (abs(c) * abs(u))[..., None, :]
+    size = abs(z)[..., None] * ops.eye(n, Z) + A + (abs(c) * abs(u))[..., None, :]
     count = (n + 1) * (2 * n + 6) + n + 1 + (2 if n == 2 else 6)
     ends = abs(z)[..., 0] + 1 + abs(c)[..., 0] * abs(u).sum(-1)
     return 2 * count * U * ends * gap.determinant(size, 1)
