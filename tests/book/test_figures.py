@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
+import jupytext
 import matplotlib.pyplot as plt
 import pytest
 
@@ -27,6 +29,38 @@ def test_panels_stand_under_each_other_in_a_figure_of_one_width(columns, down):
     assert len({round(panel.get_position().y0, 3) for panel in panels}) == down
     assert [panel.get_ylabel() for panel in panels] == ["y"] * columns
     plt.close(figure)
+
+
+#: Places of panels beside each other; an axis has a left end, and a matrix is a right factor, too.
+SIDEWAYS = re.compile(r"(?<!to the )\b(?:left|right)\b(?! (?:of|end|edge|factor)\b)", re.I)
+PANELS = re.compile(r"\b(?:left|right) (?:panel|plot|chart|map)s?\b", re.I)
+
+
+def described_panels(path: Path) -> list[tuple[tuple[int, int], str]]:
+    """Rows and columns of the panels of each figure, with its caption and alternative text."""
+    found = []
+    for cell in jupytext.read(path, fmt="md:myst").cells:
+        options = cell.metadata.get("mystnb", {})
+        if cell.cell_type != "code" or "figure" not in options:
+            continue
+        calls = [node for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.Call)]
+        (call,) = (each for each in calls if ast.unparse(each.func) == "av.figures.axes")
+        asked = [*call.args[3:4], *(w.value for w in call.keywords if w.arg == "columns")]
+        figure, _ = figures.axes("", "", "", *map(ast.literal_eval, asked))
+        grid = figure.axes[0].get_subplotspec().get_gridspec()
+        plt.close(figure)
+        found.append((grid.get_geometry(), options["figure"]["caption"] + options["image"]["alt"]))
+    return found
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.md")), ids=lambda p: p.stem)
+def test_captions_name_panels_by_where_they_stand(path):
+    """Panels under each other are not called left and right, in a description or in the text."""
+    described = described_panels(path)
+    for (down, across), text in described:
+        assert across > 1 or down == 1 or not SIDEWAYS.findall(text), text
+    if all(across == 1 for (_, across), _ in described):
+        assert PANELS.findall(path.read_text("utf-8")) == []
 
 
 def test_a_long_title_is_broken():
