@@ -6,11 +6,11 @@ import io
 import json
 import re
 import shutil
-from html import escape
 from statistics import median
 
 import pytest
 import torch
+from markupsafe import escape
 from typer.testing import CliRunner
 
 import accessibility

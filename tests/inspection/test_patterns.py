@@ -5,6 +5,7 @@ import re
 
 import pytest
 import torch
+from markupsafe import escape
 
 import accessibility
 import attnverify as av
@@ -70,7 +71,7 @@ def test_layers_that_do_not_fit_are_left_out():
     assert some.layers == [1, 4, 7, 10] and "8 layers are left out" in some.missing()
     none = Patterns.of([3], 12, torch.ones(500, dtype=torch.bool))
     report = dataclasses.replace(inspected(scalar=False), patterns=none)
-    assert none.layers == [] and page.escape(none.missing()) in page.page(report)
+    assert none.layers == [] and escape(none.missing()) in page.page(report)
 
 
 def test_padding_is_left_out():
@@ -225,14 +226,14 @@ def test_every_column_that_is_absent_has_a_reason(case, brief):
     report = inspected(case, scalar=False, brief=brief)
     html = page.page(report)
     assert ("Attention rollout is not compared" in html) == (report.rollout is None)
-    assert (page.escape(patterns.BRIEF) in html) == brief and "nowhere measured" not in html
+    assert (escape(patterns.BRIEF) in html) == brief and "nowhere measured" not in html
     for name in ("lengths", "layers", "heads"):
         rows, columns = getattr(report, name), TABLES[name]
         seen = {*absent.shown(rows, columns), "why_no_threshold"}  # only where one is lacking
         left = [c.title for n, c in columns.items() if n not in seen]
         told = absent.columns(rows, columns, brief)
         assert all(title in told for title in left) and bool(told) == bool(left)
-        assert not rows or page.escape(told) in html
+        assert not rows or escape(told) in html
 
 
 def test_claims_lead_to_the_book():

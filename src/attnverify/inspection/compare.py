@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
+
+from markupsafe import Markup
 
 from attnverify.inspection import drawings, page
 from attnverify.inspection.columns import TABLES, Column
@@ -162,14 +163,14 @@ class Comparison:
         rows = [_flat(row, [f"in {label}" for label in self.labels]) for row in self.rows]
         return as_csv(rows) if rows else ",".join(["figure", *PLACES, *ENDS]) + "\n"
 
-    def html(self) -> str:
+    def html(self) -> Markup:
         """The whole page."""
         kinds = ", ".join(dict.fromkeys(facts["class"] for facts in self.models))
         return page.whole(f"{kinds}, {len(self.labels)} reports{KIND}", self.body())
 
-    def body(self) -> str:
+    def body(self) -> Markup:
         """Sentences, then curves and a table for each figure."""
-        parts = [f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in self.lines())}</ul>"]
+        parts = [page.bullets(self.lines())]
         names = [f"r{i}" for i in range(len(self.labels))]
         own = {
             name: Column(label, "", "", "") for name, label in zip(names, self.labels, strict=True)
@@ -179,14 +180,13 @@ class Comparison:
             if not rows:
                 continue
             more = f", the {MOST} largest changes of {len(rows)}" if len(rows) > MOST else ""
-            drawn = "".join(self._drawn(name))
-            parts += [f"<h2>{title}</h2>", f'<div class="figures">{drawn}</div>']
+            parts += [Markup("<h2>{}</h2>").format(title), page.drawn(self._drawn(name))]
             shown = [_flat(row, names) for row in rows[:MOST]]
             parts.append(page.table(f"{title}{more}", shown, COLUMNS | own | ENDS))
             parts.append(page.legend({column: TABLES[table][column], **ENDS}))
-        return "".join(parts)
+        return Markup().join(parts)
 
-    def _drawn(self, name: str) -> list[str]:
+    def _drawn(self, name: str) -> list[Markup]:
         """Curves over lengths or layers, and with many reports a field; means over heads."""
         title = FIGURES[name][2]
         by_place: dict[int, list[list[float | None]]] = defaultdict(list)

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from html import escape
 from typing import Any
+
+from markupsafe import Markup
 
 from attnverify.inspection.findings import Findings
 
-STYLE = """<style>
+STYLE = Markup("""<style>
 svg{color-scheme:light dark;font:12px system-ui,sans-serif}
 text{fill:#1d2430}.a{stroke:#8a93a3;stroke-width:1}.b{fill:#0072b2}.n{fill:#b34d00}
 .l{fill:none;stroke:#0072b2;stroke-width:2}.r{stroke:#b34d00;stroke-width:1;stroke-dasharray:4 3}
 @media (prefers-color-scheme:dark){text{fill:#e6e9ef}.b{fill:#56b4e9}.n{fill:#e69f00}
 .l{stroke:#56b4e9}.r{stroke:#e69f00}}
-</style>"""
+</style>""")
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 640.0, 260.0, 72.0, 34.0, 40.0
-FRAME = f'xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g}'
+FRAME = Markup(f'xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g}')
+#: What an SVG file cannot have, not even by its number.
+CONTROLS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF), "\ufffd")
 
 #: Column to the title of its figure: a line over the layers, a field of layers and heads.
 LINES = {
@@ -35,7 +38,7 @@ NAMES = tuple(f"{name}.svg" for name in ("lengths", *LINES, *GRIDS))
 NAMES += (TOKENS, HEADS, PATHS, ABLATED)
 
 
-def figures(report: Findings) -> dict[str, str]:
+def figures(report: Findings) -> dict[str, Markup]:
     """Name of the file to its SVG."""
     known = [row for row in report.lengths if row["share"] is not None]
     lengths = [row for row in known if row["length"] != "rounding" and _drawn(row)]  # too small
@@ -57,7 +60,7 @@ def figures(report: Findings) -> dict[str, str]:
     return made
 
 
-def scalar_figures(report: Findings) -> dict[str, str]:
+def scalar_figures(report: Findings) -> dict[str, Markup]:
     """The same for the number that was chosen; none where none was."""
     if report.scalar is None:
         return {}
@@ -90,16 +93,28 @@ def _drawn(row: dict[str, Any]) -> bool:
     return row["paths"] is not None or row["share"] != 0.0
 
 
-def _frame(title: str, inside: Sequence[str], height: float = HEIGHT) -> str:
-    return (
-        f'<svg {FRAME} {height:g}" role="img" '
-        f'aria-label="{escape(title)}">{STYLE}<text x="{LEFT:g}" y="18" font-weight="600">'
-        f"{escape(title)}</text>{''.join(inside)}</svg>\n"
+def _frame(title: str, inside: Sequence[Markup], height: float = HEIGHT) -> Markup:
+    whole = Markup(
+        '<svg {} {:g}" role="img" aria-label="{}">{}'
+        '<text x="{:g}" y="18" font-weight="600">{}</text>{}</svg>\n'
+    ).format(FRAME, height, title, STYLE, LEFT, title, Markup().join(inside))
+    return Markup(whole.translate(CONTROLS))
+
+
+def _text(x: float, y: float, text: str, anchor: str = "middle") -> Markup:
+    return Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(
+        x, y, anchor, text
     )
 
 
-def _text(x: float, y: float, text: str, anchor: str = "middle") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+def _dot(kind: str, x: float, y: float, radius: int, hint: str) -> Markup:
+    return Markup(
+        '<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="{}"><title>{}</title></circle>'
+    ).format(kind, x, y, radius, hint)
+
+
+def _path(kind: str, points: str) -> Markup:
+    return Markup('<path class="{}" fill="none" d="M{}"/>').format(kind, points)
 
 
 class _Scale:
@@ -113,13 +128,13 @@ class _Scale:
         share = (value - self.low) / (self.high - self.low)
         return HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM - TOP)
 
-    def axis(self) -> str:
+    def axis(self) -> Markup:
         apart = 18  # as high as a letter on a phone
         far = (tick for tick in (self.low, self.high) if abs(self(tick) - self(0.0)) > apart)
         ticks = sorted({0.0, *far})
         parts = [_text(LEFT - 6, self(tick) + 4, f"{tick:.3g}", "end") for tick in ticks]
         zero = self(0.0)
-        return "".join(parts) + f'<path class="a" d="M{LEFT:g},{zero:.1f}H{WIDTH - 8:g}"/>'
+        return Markup().join([*parts, _path("a", f"{LEFT:g},{zero:.1f}H{WIDTH - 8:g}")])
 
 
 def _places(count: int) -> list[float]:
@@ -127,7 +142,7 @@ def _places(count: int) -> list[float]:
     return [LEFT + step * (i + 0.5) for i in range(count)]
 
 
-def _labels(labels: Sequence[str], places: Sequence[float]) -> list[str]:
+def _labels(labels: Sequence[str], places: Sequence[float]) -> list[Markup]:
     """The labels below the axis, no more than fit beside each other."""
     every = max(1, math.ceil(len(labels) * 30 / (WIDTH - LEFT)))
     shown = [
@@ -139,7 +154,7 @@ def _labels(labels: Sequence[str], places: Sequence[float]) -> list[str]:
 
 def bars(
     title: str, labels: Sequence[str], values: Sequence[float], words: Sequence[str] = ()
-) -> str:
+) -> Markup:
     """One bar a label, of another color below 0; words: what is told of each beside its label."""
     scale, places = _Scale(values), _places(len(values))
     width = 0.7 * (WIDTH - LEFT - 12) / len(values)
@@ -150,36 +165,35 @@ def bars(
         kind = "b" if value >= 0 else "n"
         height = abs(scale(value) - zero)
         parts.append(
-            f'<rect class="{kind}" x="{place - width / 2:.1f}" y="{top:.1f}" '
-            f'width="{width:.1f}" height="{height:.1f}"><title>{escape(hint)}: {value:.4g}'
-            "</title></rect>"
+            Markup(
+                '<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}">'
+                "<title>{}: {:.4g}</title></rect>"
+            ).format(kind, place - width / 2, top, width, height, hint, value)
         )
     return _frame(title, parts)
 
 
-def line(title: str, labels: Sequence[str], values: Sequence[float], across: str) -> str:
+def line(title: str, labels: Sequence[str], values: Sequence[float], across: str) -> Markup:
     """A line through the values, in order."""
     scale, places = _Scale(values), _places(len(values))
     points = [f"{x:.1f},{scale(y):.1f}" for x, y in zip(places, values, strict=True)]
     dots = [
-        f'<circle class="b" cx="{x:.1f}" cy="{scale(y):.1f}" r="3"><title>{label}: {y:.4g}'
-        "</title></circle>"
+        _dot("b", x, scale(y), 3, f"{label}: {y:.4g}")
         for x, y, label in zip(places, values, labels, strict=True)
     ]
-    path = f'<path class="l" d="M{"L".join(points)}"/>'
+    path = _path("l", "L".join(points))
     below = _text((LEFT + WIDTH) / 2, HEIGHT - 4, across)
     return _frame(title, [scale.axis(), *_labels(labels, places), path, *dots, below])
 
 
-def ranges(title: str, labels: Sequence[str], ends: Sequence[tuple[float, float, float]]) -> str:
+def ranges(title: str, labels: Sequence[str], ends: Sequence[tuple[float, float, float]]) -> Markup:
     """A stroke a label from the smallest to the largest value, with a dot at the median."""
     scale, places = _Scale([value for each in ends for value in each]), _places(len(ends))
-    strokes = [
-        f'<path class="l" d="M{x:.1f},{scale(low):.1f}V{scale(high):.1f}"/><circle class="b" '
-        f'cx="{x:.1f}" cy="{scale(middle):.1f}" r="4"><title>{escape(label)}: {low:.4g} to '
-        f"{high:.4g}, median {middle:.4g}</title></circle>"
-        for x, label, (low, middle, high) in zip(places, labels, ends, strict=True)
-    ]
+    strokes = []
+    for x, label, (low, middle, high) in zip(places, labels, ends, strict=True):
+        hint = f"{label}: {low:.4g} to {high:.4g}, median {middle:.4g}"
+        strokes.append(_path("l", f"{x:.1f},{scale(low):.1f}V{scale(high):.1f}"))
+        strokes.append(_dot("b", x, scale(middle), 4, hint))
     return _frame(title, [scale.axis(), *_labels(labels, places), *strokes])
 
 
@@ -188,7 +202,7 @@ def lines(
     labels: Sequence[str],
     series: Sequence[tuple[str, Sequence[float | None]]],
     across: str,
-) -> str:
+) -> Markup:
     """A line for each of the series: the first dashed, then from faint to full; None has no dot."""
     known = [y for _, values in series for y in values if y is not None]
     scale, places = _Scale(known or [0.0]), _places(len(labels))
@@ -198,18 +212,16 @@ def lines(
         faint = 0.4 + 0.6 * number / (len(series) - 1) if number else 1.0
         dots = [(x, scale(y), y) for x, y in zip(places, values, strict=True) if y is not None]
         path = "L".join(f"{x:.1f},{y:.1f}" for x, y, _ in dots) or "0,0"
-        told = "".join(
-            f'<circle class="{"b" if number else "n"}" cx="{x:.1f}" cy="{y:.1f}" r="3"><title>'
-            f"{escape(name)}: {value:.4g}</title></circle>"
-            for x, y, value in dots
-        )
-        line = f'<path class="{kind}" fill="none" d="M{path}"/>'
-        parts.append(f'<g opacity="{faint:.2f}">{line}{told}</g>')
+        inside = [_path(kind, path)]
+        inside += [
+            _dot("b" if number else "n", x, y, 3, f"{name}: {value:.4g}") for x, y, value in dots
+        ]
+        parts.append(Markup('<g opacity="{:.2f}">{}</g>').format(faint, Markup().join(inside)))
     ends = f"{across}; dashed: {series[0][0]}, full: {series[-1][0]}"
     return _frame(title, [*parts, _text((LEFT + WIDTH) / 2, HEIGHT - 4, ends)])
 
 
-def scatter(title: str, names: Sequence[str], x: Sequence[float], y: Sequence[float]) -> str:
+def scatter(title: str, names: Sequence[str], x: Sequence[float], y: Sequence[float]) -> Markup:
     """A dot for each name on one scale both ways, and the line where both are equal.
 
     A dot of another color has values of opposite signs.
@@ -222,8 +234,8 @@ def scatter(title: str, names: Sequence[str], x: Sequence[float], y: Sequence[fl
 
     ends = scale.low, scale.high
     same = "L".join(f"{across(end):.1f},{scale(end):.1f}" for end in ends)
-    parts = [scale.axis(), f'<path class="a" d="M{across(0.0):.1f},{TOP:g}V{HEIGHT - BOTTOM:g}"/>']
-    parts.append(f'<path class="r" d="M{same}"/>')
+    upright = _path("a", f"{across(0.0):.1f},{TOP:g}V{HEIGHT - BOTTOM:g}")
+    parts = [scale.axis(), upright, _path("r", same)]
     far = (end for end in ends if abs(across(end) - across(0.0)) > 60)
     anchors = {scale.low: "start", scale.high: "end"}
     parts += [
@@ -231,11 +243,8 @@ def scatter(title: str, names: Sequence[str], x: Sequence[float], y: Sequence[fl
         for end in sorted({0.0, *far})
     ]
     for name, a, b in zip(names, x, y, strict=True):
-        parts.append(
-            f'<circle class="{"b" if a * b >= 0 else "n"}" cx="{across(a):.1f}" '
-            f'cy="{scale(b):.1f}" r="4"><title>{escape(name)}: {a:.4g} across, {b:.4g} up</title>'
-            "</circle>"
-        )
+        hint = f"{name}: {a:.4g} across, {b:.4g} up"
+        parts.append(_dot("b" if a * b >= 0 else "n", across(a), scale(b), 4, hint))
     below = "dashed: equal" + "; orange: opposite signs" * any(
         a * b < 0 for a, b in zip(x, y, strict=True)
     )
@@ -249,7 +258,7 @@ def grid(
     across: str | None = None,
     unit: str = "head",
     down: str = "layer",
-) -> str:
+) -> Markup:
     """A field of layers (down) and heads (across), darker where the value is farther from 0.
 
     Values below 0 have another color. across: what stands there in place of heads, if something
@@ -263,11 +272,13 @@ def grid(
         x, y = LEFT + step * (row["head"] - 1), TOP + high * layers.index(row["layer"])
         value = row[name] or 0.0
         shown = "not defined" if row[name] is None else f"{value:.4g}"
+        hint = f"{down} {row['layer']}, {unit} {row['head']}: {shown}"
+        kind, full = "b" if value >= 0 else "n", 0.05 + 0.95 * abs(value) / largest
         cells.append(
-            f'<rect class="{"b" if value >= 0 else "n"}" '
-            f'fill-opacity="{0.05 + 0.95 * abs(value) / largest:.3f}" x="{x:.1f}" '
-            f'y="{y:.1f}" width="{step - 1:.1f}" height="{high - 1:.1f}"><title>{down} '
-            f"{row['layer']}, {unit} {row['head']}: {shown}</title></rect>"
+            Markup(
+                '<rect class="{}" fill-opacity="{:.3f}" x="{:.1f}" y="{:.1f}" width="{:.1f}" '
+                'height="{:.1f}"><title>{}</title></rect>'
+            ).format(kind, full, x, y, step - 1, high - 1, hint)
         )
     end = TOP + high * len(layers)
     sides = [
@@ -281,7 +292,7 @@ def grid(
     return _frame(title, [*cells, *sides, _text((LEFT + WIDTH) / 2, end + 20, below)], end + 30)
 
 
-def threads(title: str, rows: Sequence[dict[str, Any]], heads: int) -> str:
+def threads(title: str, rows: Sequence[dict[str, Any]], heads: int) -> Markup:
     """A line a path, from layer to layer at the height of its head, 0 where it takes none.
 
     The larger the value, the thicker the line; a dashed one is below 0. rows: the largest first.
@@ -299,7 +310,10 @@ def threads(title: str, rows: Sequence[dict[str, Any]], heads: int) -> str:
         at = zip(places, heights, strict=True)
         points = "L".join(f"{x - 6:.1f},{y}H{x + 6:.1f}" for x, y in at)
         kind, width = "l" if row["value"] >= 0 else "r", 0.6 + 3 * abs(row["value"]) / largest
-        hint = f"<title>{escape(row['path'])}: {row['value']:.4g}</title>"
-        style = f"stroke-width:{width:.2f};fill:none;stroke-opacity:.7"
-        parts.append(f'<path class="{kind}" style="{style}" d="M{points}">{hint}</path>')
+        parts.append(
+            Markup(
+                '<path class="{}" style="stroke-width:{:.2f};fill:none;stroke-opacity:.7" '
+                'd="M{}"><title>{}: {:.4g}</title></path>'
+            ).format(kind, width, points, row["path"], row["value"])
+        )
     return _frame(title, parts)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from html import escape
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from markupsafe import Markup
 
 from attnverify.inspection import absent
 from attnverify.inspection.columns import LOST, TABLES, Column
@@ -30,8 +32,9 @@ NONE = (
     "No number was chosen. attnverify inspect takes apart a logit (--logit TOKEN), a class "
     "(--class NAME) or a coordinate of the last hidden state (--coordinate I)."
 )
+PARTS = Markup("<h2>One number in parts</h2>")
 MOST = 300  # rows of such a table on the page: those with the largest parts
-HEAD = (
+HEAD = Markup(
     '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
     '<meta name="viewport" content="width=device-width,initial-scale=1">'
 )
@@ -48,19 +51,33 @@ class Link(NamedTuple):
     address: str
 
 
-def page(report: Findings, book: str = "") -> str:
+def page(report: Findings, book: str = "") -> Markup:
     """The whole page; book: address of the published book, which claims then link to."""
     title = f"{report.model['class']}, {report.model['layers']} layers{KIND}"
     return whole(title, body(report, True, book))
 
 
-def whole(title: str, inside: str) -> str:
+def whole(title: str, inside: Markup) -> Markup:
     """A page that needs nothing else, with this title and this between heading and end."""
-    return (
-        f"{HEAD}<title>{escape(title)}</title><style>{_own('page.css')}</style></head><body>"
-        f"<main><h1>{escape(title)}</h1>{inside}</main><script>{_own('page.js')}</script>"
-        "</body></html>\n"
-    )
+    return Markup(
+        "{}<title>{}</title><style>{}</style></head><body><main><h1>{}</h1>{}</main>"
+        "<script>{}</script></body></html>\n"
+    ).format(HEAD, title, _own("page.css"), title, inside, _own("page.js"))
+
+
+def paragraph(text: str) -> Markup:
+    """A paragraph of plain text."""
+    return Markup("<p>{}</p>").format(text)
+
+
+def bullets(lines: Iterable[str]) -> Markup:
+    """A list of lines of plain text."""
+    return Markup("<ul>{}</ul>").format(Markup().join(map(Markup("<li>{}</li>").format, lines)))
+
+
+def drawn(figures: Iterable[Markup]) -> Markup:
+    """Figures beside each other."""
+    return Markup('<div class="figures">{}</div>').format(Markup().join(figures))
 
 
 def is_ours(start: str) -> bool:
@@ -70,45 +87,40 @@ def is_ours(start: str) -> bool:
 
 def begins(start: str, kind: str) -> bool:
     """Whether a file that starts so is a page of this package with such a title."""
-    return start.startswith(f"{HEAD}<title>") and f"{kind}</title>" in start
+    return start.startswith(HEAD + Markup("<title>")) and f"{kind}</title>" in start
 
 
-def _own(name: str) -> str:
-    return (FOLDER / name).read_text(encoding="utf-8")
+def _own(name: str) -> Markup:
+    return Markup((FOLDER / name).read_text(encoding="utf-8"))
 
 
-def body(report: Findings, whole: bool = False, book: str = "") -> str:
+def body(report: Findings, whole: bool = False, book: str = "") -> Markup:
     """What stands on the page: proof, findings, figures, tables.
 
     whole: with patterns, which take a script and megabytes; a notebook shows a report without.
     """
     sentences = [*found(report), *absent.rollout(report), *report.notes]
     parts = [
-        f"<p>{escape(_facts(report))}</p>",
-        f'<p class="proof">{escape(proved(report))}</p>',
-        f"<ul>{''.join(f'<li>{escape(each)}</li>' for each in sentences)}</ul>",
-        f'<div class="figures">{"".join(figures(report).values())}</div>',
+        paragraph(_facts(report)),
+        Markup('<p class="proof">{}</p>').format(proved(report)),
+        bullets(sentences),
+        drawn(figures(report).values()),
         patterns(report, whole),
         *_scalar(report, book),
     ]
     brief = absent.is_brief(report)
     for name, title in TITLES.items():
         rows: list[dict[str, Any]] = _named(getattr(report, name), report.inputs["words"])
-        parts.append(f"<h2>{title}</h2>")
+        parts.append(Markup("<h2>{}</h2>").format(title))
         parts += explained(title, rows, TABLES[name], book, brief)
-    return "".join([*parts, about_claims(book)])
+    return Markup().join([*parts, about_claims(book)])
 
 
-def _scalar(report: Findings, book: str) -> list[str]:
+def _scalar(report: Findings, book: str) -> list[Markup]:
     """The section on the number that was chosen, or why there is none."""
     if report.scalar is None:
-        return ["<h2>One number in parts</h2>", f"<p>{NONE}</p>"]
-    sentences = "".join(f"<li>{escape(each)}</li>" for each in scalar_sentences(report))
-    parts = [
-        "<h2>One number in parts</h2>",
-        f"<ul>{sentences}</ul>",
-        f'<div class="figures">{"".join(scalar_figures(report).values())}</div>',
-    ]
+        return [PARTS, paragraph(NONE)]
+    parts = [PARTS, bullets(scalar_sentences(report)), drawn(scalar_figures(report).values())]
     for name, title in SCALAR.items():
         if not (rows := getattr(report, name)):
             continue
@@ -118,7 +130,8 @@ def _scalar(report: Findings, book: str) -> list[str]:
             rows = sorted(rows, key=lambda row: -abs(row[key]))[:MOST]
         hidden = () if "ablation" in report.scalar else (LOST,)
         columns = {key: each for key, each in TABLES[name].items() if key not in hidden}
-        parts += [f"<h3>{title}</h3>", *explained(title, rows, columns, book)]
+        parts.append(Markup("<h3>{}</h3>").format(title))
+        parts += explained(title, rows, columns, book)
     return parts
 
 
@@ -128,28 +141,29 @@ def explained(
     columns: dict[str, Column],
     book: str,
     brief: bool = False,
-) -> list[str]:
+) -> list[Markup]:
     """A table with what its columns mean, and why columns, or the table itself, are absent."""
     if not rows:
-        return [f"<p>There is no such table here: {absent.BRIEF}.</p>"]
+        return [paragraph(f"There is no such table here: {absent.BRIEF}.")]
     why = absent.columns(rows, columns, brief)
-    left = f"<p>{escape(why)}</p>" if why else ""
-    return [table(title, rows, columns), left, legend(columns, book)]
+    left = [paragraph(why)] if why else []
+    return [table(title, rows, columns), *left, legend(columns, book)]
 
 
-def about_claims(book: str) -> str:
+def about_claims(book: str) -> Markup:
     """What the codes of claims are, and where they are read."""
     where = "a link leads to it." if book else "its address (--book URL) would make links of them."
-    return (
+    return Markup(
         "<p>Codes such as <code>norms.diameter</code> name claims of the book; <code>attnverify "
-        f"show norms.diameter</code> prints one, and {where}</p>"
-    )
+        "show norms.diameter</code> prints one, and {}</p>"
+    ).format(where)
 
 
-def claim(id: str, book: str) -> str:
+def claim(id: str, book: str) -> Markup:
     """The id of a claim, as a link to the published book where its address is known."""
-    code = f"<code>{escape(id)}</code>"
-    return f'<a href="{escape(book)}/claims/{escape(id)}.html">{code}</a>' if book else code
+    code = Markup("<code>{}</code>").format(id)
+    link = Markup('<a href="{}/claims/{}.html">{}</a>')
+    return link.format(book, id, code) if book else code
 
 
 def _named(rows: list[dict[str, Any]], words: list[str] | None) -> list[dict[str, Any]]:
@@ -172,46 +186,43 @@ def _facts(report: Findings) -> str:
     )
 
 
-def table(title: str, rows: list[dict[str, Any]], columns: dict[str, Column]) -> str:
+def table(title: str, rows: list[dict[str, Any]], columns: dict[str, Column]) -> Markup:
     """Rows under the titles of their columns, in a box that scrolls sideways."""
     shown = absent.shown(rows, columns)
-    head = "".join(
-        f'<th scope="col"><button type="button" title="{escape(columns[n].meaning)}">'
-        f"{escape(columns[n].title)}</button></th>"
-        for n in shown
-    )
-    lines = "".join(f"<tr>{''.join(_cell(row.get(n)) for n in shown)}</tr>" for row in rows)
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(title)}"><table>'
-        f"<thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>"
-    )
+    head = Markup('<th scope="col"><button type="button" title="{}">{}</button></th>')
+    heads = [head.format(columns[n].meaning, columns[n].title) for n in shown]
+    lines = [Markup().join(_cell(row.get(n)) for n in shown) for row in rows]
+    return Markup(
+        '<div class="scroll" tabindex="0" role="region" aria-label="{}"><table>'
+        "<thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>"
+    ).format(title, Markup().join(heads), Markup().join(map(Markup("<tr>{}</tr>").format, lines)))
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any) -> Markup:
     if value is None:
-        return f"<td>{EMPTY}</td>"
+        return Markup("<td>{}</td>").format(EMPTY)
     if isinstance(value, int | float) and not isinstance(value, bool):
         text = f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
-        return f'<td data-n="{value!r}">{text}</td>'
+        return Markup('<td data-n="{!r}">{}</td>').format(value, text)
     if isinstance(value, Link):
-        return f'<td><a href="{escape(value.address)}">{escape(value.text)}</a></td>'
+        return Markup('<td><a href="{}">{}</a></td>').format(value.address, value.text)
     text = ", ".join(str(each) for each in value) if isinstance(value, list) else str(value)
-    kind = ' class="words"' if len(text) > WORDS else ""
-    return f"<td{kind}>{escape(text)}</td>"
+    kind = Markup(' class="words"') if len(text) > WORDS else ""
+    return Markup("<td{}>{}</td>").format(kind, text)
 
 
-def legend(columns: dict[str, Column], book: str = "") -> str:
+def legend(columns: dict[str, Column], book: str = "") -> Markup:
     """What the columns mean, folded; book: as in :func:`page`."""
     entries = []
     for column in columns.values():
         if not column.meaning or column.meaning == "counted from 1":
             continue
-        rests = f" Rests on {claim(column.claim, book)}." if column.claim else ""
-        limit = f" Does not show: {escape(column.limit)}." if column.limit else ""
-        entries.append(
-            f"<dt>{escape(column.title)}</dt><dd>{escape(column.meaning)}.{rests}{limit}</dd>"
-        )
-    return (
+        code = claim(column.claim, book)
+        rests = Markup(" Rests on {}.").format(code) if column.claim else ""
+        limit = f" Does not show: {column.limit}." if column.limit else ""
+        entry = Markup("<dt>{}</dt><dd>{}.{}{}</dd>")
+        entries.append(entry.format(column.title, column.meaning, rests, limit))
+    return Markup(
         "<details><summary>What the columns mean, what they rest on, what they do not show"
-        f"</summary><dl>{''.join(entries)}</dl></details>"
-    )
+        "</summary><dl>{}</dl></details>"
+    ).format(Markup().join(entries))

@@ -15,11 +15,11 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
+from markupsafe import Markup
 from torch import Tensor
 
 if TYPE_CHECKING:
@@ -107,25 +107,31 @@ CHOOSE = (
 )
 
 
-def section(report: Findings, shown: bool) -> str:
+def section(report: Findings, shown: bool) -> Markup:
     """The section on patterns, or why there is none; shown: the page has room and a script."""
-    found, title = report.patterns, "<h2>Attention patterns</h2>"
+    found, title = report.patterns, Markup("<h2>Attention patterns</h2>")
     if found is None or not shown or not found.layers:
         why = BRIEF if found is None else found.missing() if shown else ELSEWHERE
-        return f"{title}<p>{escape(why)}</p>"
+        return Markup("{}<p>{}</p>").format(title, why)
     more = ["Only the first text is shown."] * (report.inputs["texts"] > 1) + [found.missing()]
     told = " ".join([TELLS, *filter(None, more)])
     data = json.dumps(_data(report, found), ensure_ascii=False).replace("<", "\\u003c")
-    boxes = "".join(
-        f"<label>{name} <select></select></label> " for name in ("Layer", "Head", "Query token")
-    )
-    return (
-        f'{title}<div id="patterns"><p>{escape(told)}</p><p>{CHOOSE}</p>'
-        f'<noscript><p>This section needs JavaScript.</p></noscript><p class="choose">{boxes}</p>'
+    box = Markup("<label>{} <select></select></label> ")
+    script = (Path(__file__).parent / "patterns.js").read_text(encoding="utf-8")
+    return Markup(
+        '{}<div id="patterns"><p>{}</p><p>{}</p>'
+        '<noscript><p>This section needs JavaScript.</p></noscript><p class="choose">{}</p>'
         '<div class="pattern"><div><canvas tabindex="0" role="application"></canvas><p '
         'class="cell">&nbsp;</p></div><div><div class="query" aria-live="polite"></div><div '
-        f'class="given"></div></div></div><script type="application/json">{data}</script></div>'
-        f"<script>{(Path(__file__).parent / 'patterns.js').read_text(encoding='utf-8')}</script>"
+        'class="given"></div></div></div><script type="application/json">{}</script></div>'
+        "<script>{}</script>"
+    ).format(
+        title,
+        told,
+        CHOOSE,
+        Markup().join(map(box.format, ("Layer", "Head", "Query token"))),
+        Markup(data),  # in a script only "<" is special
+        Markup(script),
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
+
+from markupsafe import Markup
 
 from attnverify.inspection import drawings, page
 from attnverify.inspection.columns import Column
@@ -46,7 +47,7 @@ STRIPS = {
 }
 
 
-def html(report: Mapping[str, Any], said: Sequence[str], pieces: str, book: str = "") -> str:
+def html(report: Mapping[str, Any], said: Sequence[str], pieces: str, book: str = "") -> Markup:
     """The whole page; said: lines of the report; pieces: folder of the reports, beside the page."""
     first, *rest = said
     links = [
@@ -55,19 +56,21 @@ def html(report: Mapping[str, Any], said: Sequence[str], pieces: str, book: str 
     ]
     drawn = [*_strips(report["figures"]), *_histograms(report["texts"])]
     parts = [
-        f'<p class="proof">{escape(first)}</p>',
-        f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in rest)}</ul>",
-        "<p>A stroke goes from the smallest to the largest value over the texts, with a dot at the "
-        "median. Histograms count texts. The fields of heads have medians. figures.csv has all "
-        "figures, by length, layer and head.</p>",
-        f'<div class="figures">{"".join(drawn)}</div>',
-        "<h2>Smallest and largest</h2>",
+        Markup('<p class="proof">{}</p>').format(first),
+        page.bullets(rest),
+        page.paragraph(
+            "A stroke goes from the smallest to the largest value over the texts, with a dot at "
+            "the median. Histograms count texts. The fields of heads have medians. figures.csv has "
+            "all figures, by length, layer and head."
+        ),
+        page.drawn(drawn),
+        Markup("<h2>Smallest and largest</h2>"),
         *page.explained("Smallest and largest", _ends(links), ENDS, book),
-        "<h2>Text by text</h2>",
+        Markup("<h2>Text by text</h2>"),
         *page.explained("Text by text", links, TEXTS, book),
     ]
     title = f"{report['model']['class']}, {report['proof']['texts']} texts{KIND}"
-    return page.whole(title, "".join(parts))
+    return page.whole(title, Markup().join(parts))
 
 
 def is_ours(start: str) -> bool:
@@ -75,7 +78,7 @@ def is_ours(start: str) -> bool:
     return page.begins(start, KIND)
 
 
-def _strips(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _strips(rows: Sequence[Mapping[str, Any]]) -> list[Markup]:
     """The figures over lengths and layers, then those of heads."""
     made = []
     for (table, name), (place, title) in STRIPS.items():
@@ -91,7 +94,7 @@ def _strips(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return made
 
 
-def _histograms(texts: Sequence[Mapping[str, Any]]) -> list[str]:
+def _histograms(texts: Sequence[Mapping[str, Any]]) -> list[Markup]:
     made = []
     for name, column in FIGURES.items():
         values = [row[name] for row in texts if row[name] is not None]

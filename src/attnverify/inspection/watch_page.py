@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
+
+from markupsafe import Markup
 
 from attnverify.inspection import drawings, page
 from attnverify.inspection.columns import Column
@@ -70,7 +71,7 @@ def rows(records: Sequence[Measured]) -> list[dict[str, Any]]:
     ]
 
 
-def figures(records: Sequence[Measured]) -> list[str]:
+def figures(records: Sequence[Measured]) -> list[Markup]:
     """For each figure the worst layer over the steps as a line, and all layers as a field."""
     shown, found = thinned(records), []
     labels = [str(record.step) for record in shown]
@@ -105,16 +106,15 @@ def summary(log: Log) -> list[str]:
     return lines
 
 
-def html(log: Log) -> str:
+def html(log: Log) -> Markup:
     """The whole page."""
-    lines = summary(log)
-    parts = [f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"]
+    parts = [page.bullets(summary(log))]
     if log.records:
         title = f"Layer by layer, step {log.records[-1].step}"
-        parts += [f'<div class="figures">{"".join(figures(log.records))}</div>']
-        parts += [f"<h2>{title}</h2>", page.table(title, rows(log.records), COLUMNS)]
-        parts += [page.legend(COLUMNS)]
-    return page.whole(f"{log.words['class']}, {log.words['layers']} layers{KIND}", "".join(parts))
+        parts += [page.drawn(figures(log.records)), Markup("<h2>{}</h2>").format(title)]
+        parts += [page.table(title, rows(log.records), COLUMNS), page.legend(COLUMNS)]
+    title = f"{log.words['class']}, {log.words['layers']} layers{KIND}"
+    return page.whole(title, Markup().join(parts))
 
 
 def is_ours(path: Path) -> bool:
