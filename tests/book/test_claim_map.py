@@ -136,7 +136,7 @@ def test_verdicts_agree_with_the_page_on_the_two_papers(evidence, figure, rows):
     assert (" not settled", "1") in counted
     assert rows["wu2024"][2].startswith("not settled (on its subject: ")
     failing = {r.near for _, r in errata.failing_readings()}
-    assert failing == {k for k, row in rows.items() if "{ref}`common readings that fail" in row[2]}
+    assert failing == {k for k, row in rows.items() if "{ref}`possible misreadings" in row[2]}
     assert rows["devlin2019"][2] == "cited" and "no claim" in rows["devlin2019"][0]
 
 

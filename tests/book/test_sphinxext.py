@@ -297,8 +297,9 @@ def test_verdict_counts(book):
     assert f"{len(registry)} claims: {statuses.count('verified')} ✓ verified" in text
     for status in ("partial", "corrected"):
         assert re.search(rf"{statuses.count(status)} \S+ {status}", text), status
-    proved = {t.claim for t in formal.registered().theorems}
-    assert text.endswith(f"; {len(proved)} machine-checked.")
+    theorems = formal.registered().theorems
+    proved, exact = {t.claim for t in theorems}, {t.claim for t in theorems if t.exact}
+    assert f"; {len(proved)} machine-checked, {len(exact)} of them exactly as stated." in text
 
 
 def test_status_page_says_what_the_evidence_is_made_of(book):

@@ -44,7 +44,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Reading:
-    """A common reading of a neighboring work that fails as stated, with what refutes it.
+    """A possible misreading of a neighboring work, with what refutes it.
 
     says: the reading; near: a bibliography key, of the work beside which it is met and not of one
     that says so; instance: what refutes it, in words; check: the claim's check that decides it in

@@ -51,7 +51,7 @@ TABLE = """\
 *What it claims* is this book's reading, mostly of abstracts ({doc}`/book/bibliography`). *Verdict
 here* counts the statements that were taken from the paper; {doc}`/book/generated/errata` has them
 one by one. *Not settled* means that none was taken, so that none is judged; the claims that are
-counted are on its subject. A common reading is met beside a paper, which need not say it. *Cited*
+counted are on its subject. A possible misreading is one of a paper that need not say it. *Cited*
 means that chapters name the work and judge nothing of it. Works that only {doc}`/book/related`
 names are not listed.
 """
@@ -264,5 +264,5 @@ def _judged(how: Mapping[str, str], verdicts: Mapping[str, str]) -> str:
 
 
 def _failing(number: int) -> str:
-    """How many common readings near a paper fail, with a link to them; empty for none."""
-    return f"; {{ref}}`common readings that fail: {number} <neighboring-papers>`" if number else ""
+    """How many possible misreadings of a paper are listed, with a link to them; empty for none."""
+    return f"; {{ref}}`possible misreadings: {number} <neighboring-papers>`" if number else ""

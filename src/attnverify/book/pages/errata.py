@@ -1,6 +1,6 @@
 """The page on published statements: which hold, fail, are sharpened or completed.
 
-Those are of the two papers; common readings of their neighbors that fail come last.
+Those are of the two papers; possible misreadings of their neighbors come last.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ INTRO = """\
 
 One line for each statement of Dong et al. and Bao et al. that this book treats: those that fail as
 read here, those with a sharper form, those to which a part was added, and those that hold as they
-are. Common readings of neighboring papers that fail come {ref}`last <neighboring-papers>`. The
-wording is this book's own, not a quotation; {doc}`/book/bibliography` says how the papers were
-read. The link of a line leads to the statement in its chapter, with its evidence. $D_i$ is the
-largest difference of two entries in row $i$ of the scores, $x^*$ the number 1.2564, and γ the
-factor that version 2 adds to the bounds of version 1.
+are. Possible misreadings of neighboring papers come {ref}`last <neighboring-papers>`. The wording
+is this book's own, not a quotation; {doc}`/book/bibliography` says how the papers were read. The
+link of a line leads to the statement in its chapter, with its evidence. $D_i$ is the largest
+difference of two entries in row $i$ of the scores, $x^*$ the number 1.2564, and γ the factor that
+version 2 adds to the bounds of version 1.
 """
 
 REFUTED = """\
@@ -70,11 +70,12 @@ NEIGHBORS = """\
 (neighboring-papers)=
 ## Neighboring papers
 
-Common readings beside papers that {doc}`Part VIII </notebooks/masks-graphs>` treats, which fail as
-stated. Mostly we read the abstracts of these papers, and no line says that a paper claims what it
-refutes. Each instance is certified in balls or exact arithmetic by the named check of the linked
-claim, or as the named twin of it, which is the reading. After it stands what the run found, for an
-inequality the left side over the right one. The last column is the repaired statement.
+Possible misreadings of papers that {doc}`Part VIII </notebooks/masks-graphs>` treats: sentences
+that a reader might take from one and that are false as stated. No source shows that anybody holds
+them; mostly we read the abstracts of these papers. Each instance is certified in balls or exact
+arithmetic by the named check of the linked claim, or as the named twin of it, which is the reading.
+After it stands what the run found, for an inequality the left side over the right one. The last
+column is the repaired statement.
 """
 
 NOTHING = "no measurement in the evidence file"
@@ -109,13 +110,14 @@ def text(evidence: Evidence) -> str:
         header = ("Published statement", "Source", "Verdict", *last)
         rows = ([*_published(claim, evidence), *row(claim, evidence)] for claim in claims)
         lines += [intro, *scrolling(label, pipe_table(header, rows))]
-    header = ("Common reading", "Near", "Certified instance", "What holds")
+    header = ("Possible misreading", "Near", "Certified instance", "What holds")
     rows = (_neighbor(claim, reading, evidence) for claim, reading in failing_readings())
-    return "\n".join([*lines, NEIGHBORS, *scrolling("Failing readings", pipe_table(header, rows))])
+    table = scrolling("Possible misreadings", pipe_table(header, rows))
+    return "\n".join([*lines, NEIGHBORS, *table])
 
 
 def failing_readings() -> list[tuple[Claim, Reading]]:
-    """Common readings of neighboring works that fail, each with the claim that shows it."""
+    """Possible misreadings of neighboring works, each with the claim that shows it."""
     return [(claim, reading) for claim in registry.values() for reading in claim.refutes]
 
 

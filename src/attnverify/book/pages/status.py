@@ -69,8 +69,7 @@ def text(evidence: Evidence) -> str:
 def summary(evidence: Evidence) -> str:
     """How many claims have which status, and what the evidence is made of."""
     counts = tally(map(evidence.status, registry))
-    proved = [id for id in registry if checked(evidence.records(id))]
-    exact = sum(any(t.exact for t in formal.theorems_of(id)) for id in proved)
+    proved, exact = machine_checked(evidence)
     records = [r for id in registry for r in evidence.records(id)]
     twins = [t for id in registry for t in evidence.twins(id)]
     kinds = Counter(r["kind"] for r in records)
@@ -79,12 +78,18 @@ def summary(evidence: Evidence) -> str:
     rejected = sum(t["rejected"] for t in twins)
     page = "{doc}`machine-checked </book/formal>`"
     return (
-        f"**{len(registry)} claims: {counts}.** {len(proved)} are {page}, {exact} of them exactly "
+        f"**{len(registry)} claims: {counts}.** {proved} are {page}, {exact} of them exactly "
         f"as stated. {passed} of {len(records)} checks pass ({made_of or 'none'}), and {rejected} "
         f"of {len(twins)} altered, false versions are rejected.\n\n"
         "A check passes if it supports what the book says. Where a criterion or a published "
         "statement is said to fail, passing means that this failure was decided."
     )
+
+
+def machine_checked(evidence: Evidence) -> tuple[int, int]:
+    """How many claims are machine-checked, and how many of them exactly as stated."""
+    proved = [id for id in registry if checked(evidence.records(id))]
+    return len(proved), sum(any(t.exact for t in formal.theorems_of(id)) for id in proved)
 
 
 def _row(claim: Claim, evidence: Evidence) -> list[str]:

@@ -21,6 +21,7 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx_proof.proof_type import PROOF_TYPES
 
 from attnverify.book.pages.common import anchor, escape
+from attnverify.book.pages.status import machine_checked
 from attnverify.book.sphinx import evidence as evidence_boxes
 from attnverify.book.sphinx import formal_statement
 from attnverify.book.sphinx.links import (
@@ -36,7 +37,6 @@ from attnverify.book.sphinx.private_interfaces import boxes
 from attnverify.support.errors import InputError
 from attnverify.support.vocabulary import STATUSES
 from attnverify.topics import Claim, registry
-from attnverify.verification.formal_words import checked
 
 LOG = logging.getLogger(__name__)
 STATIC = Path(__file__).parent / "static"
@@ -158,8 +158,8 @@ class VerdictDirective(SphinxDirective):
         line += [nodes.strong("", f"{len(registry)} claims"), nodes.Text(": ")]
         for k, status in enumerate(s for s in STATUSES if counts[s]):
             line += [nodes.Text(f"{', ' * (k > 0)}{counts[status]} "), status_badge(status)]
-        proved = sum(bool(checked(evidence.records(id))) for id in registry)
-        line += nodes.Text(f"; {proved} machine-checked.")
+        proved, exact = machine_checked(evidence)
+        line += nodes.Text(f"; {proved} machine-checked, {exact} of them exactly as stated.")
         return [line]
 
 

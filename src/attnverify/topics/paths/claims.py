@@ -101,7 +101,7 @@ All $L + 1$ sums therefore cost $H L (L + 1) / 2$ products $P\,S\,W$, not $(1 + 
     Claim(
         id="paths.energy",
         title="The energy of all paths, and a bound of each",
-        kind="theorem",
+        kind="lemma",
         statement=r"""
 Let the indices of layer $l$ be its heads and, with a skip connection, 0. Let $\Lambda^l_h$ be the
 matrix of index $h$ on tokens written as one column: $\Lambda^l_h \operatorname{vec} Y =
@@ -116,7 +116,7 @@ $$
 \max_p c_p^2 \le (\operatorname{vec} C)^\top G_L \operatorname{vec} C ,
 $$
 
-for any depth, any heads and any matrices. The second is an equality if one path alone contributes.
+for any depth, any heads and any matrices.
 """,
         here="statement and proof",
         uses=("paths.skip-decomposition",),
