@@ -55,8 +55,8 @@ def stated(package) -> dict[str, str]:
 @pytest.mark.parametrize("package", [attnverify, verification])
 def test_type_checkers_see_the_table_of_public_names(package):
     assert stated(package) == package.PUBLIC
-    for name in package.PUBLIC:
-        assert getattr(package, name) is not None and name in dir(package)
+    assert [name for name in dir(package) if name[:2] != "__"] == sorted(package.PUBLIC)
+    assert all(getattr(package, name) is not None for name in package.PUBLIC)
 
 
 def test_a_public_name_is_the_module_itself():

@@ -9,6 +9,7 @@ import typer
 from attnverify.cli.options import Claims, Id
 from attnverify.cli.selection import select_one
 from attnverify.verification import printing
+from attnverify.verification.claim import Claim
 from attnverify.verification.printing import out
 
 
@@ -38,18 +39,18 @@ def show(
         if claim.id.split(".")[0] not in registry.prefixes
         else f"notebook   notebooks/{claim.notebook}.md"
     )
-    _show_proofs(id)
+    _show_proofs(claim)
     if checks:
         _show_checks(id, derived=claim.derived)
     else:
         out.print(f"checks     attnverify show {id} --checks", highlight=False)
 
 
-def _show_proofs(id: str) -> None:
+def _show_proofs(claim: Claim) -> None:
     """Print the formal theorems of a claim with their statements, if it has some."""
     from attnverify.verification import formal
 
-    for record in formal.evidence_of(id)[0]:
+    for record in formal.evidence_of(claim.id, statement=claim.digest)[0]:
         passed = record.outcome == "pass"
         words = f"machine-checked, {formal.prover()}" if passed else f"not checked: {record.detail}"
         out.print(f"formal     {record.check}: {words}", markup=False)

@@ -1,4 +1,4 @@
-"""Comparison of derivations with the reviewed record, for a reader who accepts changes."""
+"""Comparison of claims and derivations with the reviewed record, for a reader who accepts them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from attnverify.support.errors import InputError, nearest
 def run(names: Sequence[str], write: bool, say: Callable[[str], None], claims: Claims) -> bool:
     """Run the derivations of notebooks (all if none is named) and compare or record them.
 
-    True if every derivation is now the recorded one. Raises InputError for an unknown notebook, and
-    if the package is installed and not a checkout, whose record is reviewed.
+    True if every statement and derivation is now the recorded one. Raises InputError for an unknown
+    notebook, and if the package is installed and not a checkout, whose record is reviewed.
     """
-    known = list(dict.fromkeys(c.notebook for c in claims.values() if c.derived))
+    known = list(dict.fromkeys(claim.notebook for claim in claims.values()))
     for name in names:
         if name not in known:
             words = f"one of {', '.join(known)}{nearest(name, known)}"
             raise InputError(f"notebook: got {name!r}, expected {words}")
-    if write and not (reviewed_record.FOLDER.parents[3] / "pyproject.toml").is_file():
+    if write and not (reviewed_record.FILE.parents[3] / "pyproject.toml").is_file():
         raise InputError(
             "write: got an installed package, expected a checkout, where files are read"
         )
@@ -36,16 +36,15 @@ def _one(name: str, write: bool, say: Callable[[str], None], claims: Claims) -> 
     for line in changed:
         say(f"{name}: {line}")
     if write and changed:
-        say(f"{name}: recorded in {reviewed_record.write(name, done.entries)}")
+        say(f"{name}: recorded in {reviewed_record.write(name, done.entries, claims)}")
     if not changed:
         say(f"{name}: {sum(len(e.steps) for e in done.entries)} steps as recorded")
     return write or not changed
 
 
 def _changes(done: run_cells.NotebookRun, claims: Claims) -> Iterable[str]:
-    recorded = reviewed_record.load()
     for claim in claims.values():
-        own = [e for e in done.entries if e.claim == claim.id]
-        if own or (claim.derived and claim.notebook == done.notebook):
-            for words in reviewed_record.differences(claim.id, own, recorded):
+        if claim.notebook == done.notebook:
+            own = [e for e in done.entries if e.claim == claim.id]
+            for words in reviewed_record.differences(claim, own):
                 yield f"{claim.id}: {words}"

@@ -1,157 +1,110 @@
-"""The reviewed record of all derivations: which steps a claim's derivation consists of.
+"""The reviewed record: what somebody has read of each claim, one line a claim.
 
 A derivation proves what its steps say; that the steps prove the statement, only a reader can judge.
-So the derivation that was read is kept in ``reviewed/NOTEBOOK.json`` of this folder, one line a
-step, and a derivation counts as evidence only while it equals its record: the same steps with the
-same source and expressions, the same false neighbors and the same given facts. After a change
-somebody reads the new derivation against the statement and records it with ``attnverify derivations
---write``; the diff of the record shows what to read.
+So ``reviewed.json`` of this folder holds digests of what was read: of the statement, of the
+derivation (its steps with all source that they come from, their false neighbors and the given
+facts) and of the sides that come out. A derivation counts as evidence, and a claim as more than
+partial, only while they equal their line. After a change somebody reads the derivation against the
+statement and records it with ``attnverify derivations --write``; the lines of the record that
+differ say what to read. White space changes nothing.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import sympy as sp
-
-from attnverify.derivation.entry import Entry, Step
+from attnverify.derivation.assumptions import Claims
+from attnverify.derivation.entry import Entry
 from attnverify.support.files import read_json, write_text
 
-FOLDER = Path(__file__).resolve().parent / "reviewed"
-SHOWN = 160  # characters of a side that the record shows; the digest covers all
-#: The parts of a step that are compared, and what a difference in them means.
-COMPARED = {
-    "how": "is decided in another way",
-    "source": "is written otherwise",
-    "code": "is computed from other source",
-    "sides": "comes out as other expressions",
+FILE = Path(__file__).resolve().with_name("reviewed.json")
+#: The parts of a line, and what a difference in them means.
+STATEMENT, DERIVATION, SIDES = "statement", "derivation", "sides"
+CHANGED = {
+    STATEMENT: "its statement changed since it was read",
+    DERIVATION: "its steps, their source, their false neighbors or the given facts changed",
+    SIDES: "its steps come out as other expressions",
 }
+UNREAD = "nobody has recorded that it was read"
 REVIEW = (
     "Read the derivation of {notebook}.md against the statement; if it is right, accept it with "
     "`attnverify derivations --write {notebook}` and commit the record"
 )
 
-Lines = list[dict[str, str]]
-Recorded = Mapping[str, Mapping[str, Any]]
+Line = Mapping[str, str]
 
 
-def of_claim(entries: Iterable[Entry]) -> dict[str, Lines]:
-    """The record of a claim's derivation: given facts, steps and rejected neighbors, in order."""
-    out: dict[str, Lines] = {"given": [], "derived": [], "rejected": []}
-    for entry in entries:
-        out["given"] += [{"on": key, "fact": text} for key, text in entry.given]
-        out[entry.role] += [_line(step) for step in entry.steps]
-    return out
+def of_claim(claim: Any, entries: Sequence[Entry]) -> Line:
+    """The line of a claim: digests of its statement and of its derivation, if it has one.
+
+    Another version of sympy may write the same expression in another way, so it is named.
+    """
+    own = [[e.role, e.given, [[s.name, s.source, s.how, s.code] for s in e.steps]] for e in entries]
+    if not own:
+        return {STATEMENT: claim.digest}
+    sides = [step.sides for entry in entries for step in entry.steps]
+    made = f"{_sympy()} {_digest(sides)}"
+    return {STATEMENT: claim.digest, DERIVATION: _digest(own), SIDES: made}
 
 
-def _line(step: Step) -> dict[str, str]:
-    return {
-        "step": step.name,
-        "source": step.source,
-        "left": _short(step.left),
-        "right": _short(step.right),
-        "how": step.how,
-        "sides": step.sides,
-        "code": step.code,
-    }
+def _digest(parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
 
 
-def _short(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
-
-
-def load() -> Recorded:
-    """The records of all notebooks by claim id, each with the version of sympy that made it."""
-    return _load(FOLDER)
+def load() -> Mapping[str, Line]:
+    """The lines of the record by claim id; none where there is no file yet."""
+    return _load(FILE) if FILE.is_file() else {}
 
 
 @cache
-def _load(folder: Path) -> Recorded:
-    found: dict[str, dict[str, Any]] = {}
-    for path in sorted(folder.glob("*.json")):
-        with read_json(path, "derivations", "record of derivations") as body:
-            for claim, lines in body["claims"].items():
-                found[claim] = {"sympy": body["sympy"], **lines}
-    return found
+def _load(path: Path) -> Mapping[str, Line]:
+    with read_json(path, "derivations", "record of derivations") as body:
+        return {claim: dict(line) for claim, line in body.items()}
 
 
-def differences(claim: str, entries: Sequence[Entry], recorded: Recorded) -> list[str]:
-    """Differences of a claim's derivation from its record, in words; empty if there are none.
+def differences(claim: Any, entries: Sequence[Entry]) -> list[str]:
+    """How a claim differs from its line in the record, in words; empty if it does not.
 
-    Another version of sympy may write the same expression in another way. Then the sides are not
-    compared, only the source that they come from.
+    Sides are compared only with those that the same version of sympy made.
     """
-    if claim not in recorded:
-        return ["nobody has recorded this derivation"]
-    record, now = recorded[claim], of_claim(entries)
-    parts = [p for p in COMPARED if p != "sides" or record["sympy"] == _version()]
-    found = _givens(record["given"], now["given"])
-    for role, word in (("derived", "step"), ("rejected", "rejected neighbor")):
-        found += _steps(word, record[role], now[role], parts)
-    return found
+    line, now = load().get(claim.id), of_claim(claim, entries)
+    if line is None:
+        return [UNREAD]
+    other = line.get(SIDES, "").split()[:1] != now.get(SIDES, "").split()[:1]
+    parts = [STATEMENT, DERIVATION] + [SIDES] * (not other)
+    return [CHANGED[part] for part in parts if line.get(part) != now.get(part)]
 
 
-def _givens(before: Lines, now: Lines) -> list[str]:
-    old, new = (Counter((g["on"], g["fact"]) for g in lines) for lines in (before, now))
-    lost = [f"given no longer: {fact} ({key})" for key, fact in old - new]
-    return lost + [f"given anew: {fact} ({key})" for key, fact in new - old]
-
-
-def _steps(word: str, before: Lines, now: Lines, parts: Sequence[str]) -> list[str]:
-    old, new = _by_name(before), _by_name(now)
-    found = [f"{word} {name!r} is gone" for name, _ in old.keys() - new.keys()]
-    found += [f"{word} {name!r} is new" for name, _ in new.keys() - old.keys()]
-    for key in old.keys() & new.keys():
-        changed = [COMPARED[part] for part in parts if old[key][part] != new[key][part]]
-        found += [f"{word} {key[0]!r} {' and '.join(changed)}"] if changed else []
-    return sorted(found)
-
-
-def _by_name(lines: Lines) -> dict[tuple[str, int], dict[str, str]]:
-    """Lines by name and number, since several steps may have one name."""
-    seen: Counter[str] = Counter()
-    out = {}
-    for line in lines:
-        out[line["step"], seen[line["step"]]] = line
-        seen[line["step"]] += 1
-    return out
+def unread(claim: Any) -> str:
+    """Why the statement of a claim is not the one that was read; "" if it is."""
+    line = load().get(claim.id)
+    return UNREAD if line is None else "" if line[STATEMENT] == claim.digest else CHANGED[STATEMENT]
 
 
 def in_words(changed: Sequence[str], notebook: str) -> str:
     """Message with the differences and with what to do about them."""
-    shown = "; ".join(changed[:5]) + (f"; {len(changed) - 5} more" if len(changed) > 5 else "")
-    return f"not the recorded derivation: {shown}. {REVIEW.format(notebook=notebook)}"
+    return f"not the recorded derivation: {'; '.join(changed)}. {REVIEW.format(notebook=notebook)}"
 
 
-def write(notebook: str, entries: Sequence[Entry]) -> Path:
-    """Write the record of all derivations of a notebook; returns the file."""
-    claims = dict.fromkeys(entry.claim for entry in entries)
-    lines = {c: of_claim(e for e in entries if e.claim == c) for c in claims}
-    path = FOLDER / f"{notebook}.json"
-    write_text(path, _text(lines))
+def write(notebook: str, entries: Sequence[Entry], claims: Claims) -> Path:
+    """Record all claims of a notebook with their derivations; returns the file."""
+    lines = dict(load())
+    for claim in claims.values():
+        if claim.notebook == notebook:
+            own = [entry for entry in entries if entry.claim == claim.id]
+            lines[claim.id] = of_claim(claim, own)
+    kept = [f' "{id}": {json.dumps(lines[id])}' for id in claims if id in lines]
+    write_text(FILE, "{\n" + ",\n".join(kept) + "\n}\n")
     _load.cache_clear()
-    return path
+    return FILE
 
 
-def _text(claims: Mapping[str, Mapping[str, Lines]]) -> str:
-    """JSON text with one line a step."""
-    parts = []
-    for claim, roles in claims.items():
-        lists = []
-        for role, lines in roles.items():
-            body = ",\n".join("    " + json.dumps(line, ensure_ascii=False) for line in lines)
-            lists.append(f'   "{role}": [' + (f"\n{body}\n   ]" if lines else "]"))
-        parts.append(f'  "{claim}": {{\n' + ",\n".join(lists) + "\n  }")
-    body = ",\n".join(parts)
-    return f'{{\n "sympy": "{_version()}",\n "claims": {{\n{body}\n }}\n}}\n'
-
-
-def _version() -> str:
+def _sympy() -> str:
     """The part of sympy's version that decides how it writes expressions, as 1.14."""
-    return ".".join(sp.__version__.split(".")[:2])
+    return ".".join(version("sympy").split(".")[:2])

@@ -13,7 +13,8 @@ def attributes(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Functions ``__getattr__`` and ``__dir__`` of a package with lazy public names.
 
-    public: each name and what it stands for, a module or "module:name".
+    public: each name and what it stands for, a module or "module:name". ``dir`` lists these, and
+    the names that Python gives every module.
     """
     names = vars(sys.modules[package])
 
@@ -25,4 +26,4 @@ def attributes(
         names[name] = value = getattr(found, member) if member else found
         return value
 
-    return get, lambda: sorted({*names, *public})
+    return get, lambda: sorted({*public, *(name for name in names if name.startswith("__"))})

@@ -72,6 +72,11 @@ class Book(Origin):
 
         return lookup.starts(id)
 
+    def changed(self, claim: Claim) -> str:
+        from attnverify.derivation import reviewed_record
+
+        return reviewed_record.unread(claim)
+
     @property
     def lookups(self) -> Mapping[str, Callable[[object], frozenset[str] | None]]:
         from attnverify.topics import lookup

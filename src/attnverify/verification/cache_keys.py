@@ -45,13 +45,13 @@ def of_claim(
 def of_derivations(
     notebook: str, cells: Sequence[str], sources: Sources, registry: Registry
 ) -> dict[str, Any]:
-    """The key of the derivations of one notebook: its tagged cells, in order, and their record.
+    """The key of the derivations of one notebook: its tagged cells, in order.
 
-    And what its claims rest on: a derivation may take nothing else as given.
+    And what its claims rest on: a derivation may take nothing else as given. What is found is
+    compared with the reviewed record whenever it is read.
     """
-    record = {f"derivation/reviewed/{notebook}.json"}
     starts = starts_of_cells(cells, sources, registry.home.lookups)
-    found = sources.digest({DERIVE} | starts | (record & set(sources.files)))
+    found = sources.digest({DERIVE} | starts)
     uses = _uses(notebook, registry)
     return _key("derivations", notebook=notebook, cells=list(cells), sources=found, uses=uses)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from attnverify.support.errors import InputError, nearest
@@ -124,6 +125,13 @@ class Claim:
         """The word for what was done here, "proved" or, for an experiment, "measured"."""
         return "proved" if self.derived else "measured"
 
+    @property
+    def digest(self) -> str:
+        """Digest of all that a reader takes for the statement; white space does not count."""
+        read = [f"{reading.says} {reading.instance}" for reading in self.refutes]
+        parts = [self.kind, self.asserts, self.title, self.statement, self.fails_because, *read]
+        return sha256(" ".join(" ".join(parts).split()).encode()).hexdigest()[:12]
+
     def _repr_markdown_(self) -> str:
         source = f"\n\n*Source:* {self.source}" if self.source else ""
         return f"**{self.title}** (`{self.id}`, {self.kind})\n\n{self.statement.strip()}{source}"
@@ -145,6 +153,13 @@ class Origin:
         None where what they depend on is not known; then their evidence is never kept.
         """
         return None
+
+    def changed(self, claim: Claim) -> str:
+        """Why the statement of a claim is not the one that was read; "" if it is.
+
+        Claims from outside have no such record.
+        """
+        return ""
 
     @property
     def lookups(self) -> Mapping[str, Callable[[object], frozenset[str] | None]]:

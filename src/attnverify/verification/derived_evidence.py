@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from attnverify.checking.records import Outcome, Record, TwinRecord
 from attnverify.derivation import assumptions, reviewed_record, run_cells
+from attnverify.verification.claim import Claim
 
 
 def records(
-    claim: str,
+    claim: Claim,
     done: run_cells.NotebookRun,
-    recorded: reviewed_record.Recorded | None = None,
     reviewed: bool = True,
 ) -> tuple[list[Record], list[TwinRecord]]:
     """What a notebook's run shows for one claim, if it is what was reviewed.
 
-    recorded: the reviewed derivations; by default those that come with the package. reviewed:
-    whether there are any; else nobody but its author has read the derivation, which is said.
+    reviewed: whether there is a record; else nobody but its author has read the derivation, which
+    is said.
     """
-    own = [e for e in done.entries if e.claim == claim]
-    recorded = reviewed_record.load() if recorded is None else recorded
+    own = [e for e in done.entries if e.claim == claim.id]
     steps = [step.name for e in own if e.role == "derived" for step in e.steps]
     taken = assumptions.in_words(
         tuple(pair for e in own if e.role == "derived" for pair in e.given)
@@ -26,11 +25,7 @@ def records(
     limits = f"given: {taken}" if taken else "given the hypotheses of the statement"
     limits += "" if reviewed else "; not reviewed by the book"
     outcome, detail = _outcome(done, steps)
-    if (
-        outcome == "pass"
-        and reviewed
-        and (changed := reviewed_record.differences(claim, own, recorded))
-    ):
+    if outcome == "pass" and reviewed and (changed := reviewed_record.differences(claim, own)):
         outcome, detail = "unknown", reviewed_record.in_words(changed, done.notebook)
     record = Record(
         "derived", done.notebook, outcome, None, len(steps), done.seconds, limits, detail

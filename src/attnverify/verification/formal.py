@@ -40,11 +40,15 @@ AGAIN = "run `make proofs ARGS=--write`, read what differs and commit the record
 
 @dataclass(frozen=True)
 class Theorem:
-    """A formal theorem and the claim it is for; says: how it differs from the claim's prose."""
+    """A formal theorem and the claim it is for; says: how it differs from the claim's prose.
+
+    read: the digest of the claim's statement that the two were compared with.
+    """
 
     claim: str
     name: str
     says: str
+    read: str = ""
 
     @property
     def exact(self) -> bool:
@@ -232,17 +236,18 @@ def theorems_of(claim: str) -> list[Theorem]:
 
 
 def evidence_of(
-    claim: str, given: Registered | None = None
+    claim: str, given: Registered | None = None, *, statement: str = ""
 ) -> tuple[list[Record], list[TwinRecord]]:
     """A record for each theorem of the claim, a twin for each neighbor that was rejected.
 
-    given: another folder than the package's own. A theorem with a neighbor of which that is not
+    given: another folder than the package's own; statement: the digest of the claim's, unless it is
+    not to be compared. A theorem with a neighbor of which that is not
     known is unknown itself.
     """
     known = registered() if given is None else given
     own = [t for t in known.theorems if t.claim == claim]
     twins = [_twin(n, known) for t in own for n in beside(t, known) if not trouble(n.name, known)]
-    return [_evidence(t, known) for t in own], twins
+    return [_evidence(t, known, statement) for t in own], twins
 
 
 def beside(theorem: Theorem, known: Registered) -> list[Neighbor]:
@@ -250,15 +255,20 @@ def beside(theorem: Theorem, known: Registered) -> list[Neighbor]:
     return [n for n in known.neighbors if n.theorem == theorem.name]
 
 
-def unfit(theorem: Theorem, known: Registered) -> str:
+def unfit(theorem: Theorem, known: Registered, statement: str = "") -> str:
     """Why the record is no evidence for a theorem and all its neighbors; "" if it is."""
+    if statement and statement != theorem.read:
+        return (
+            f"the statement of {theorem.claim} changed since {theorem.name} was compared with it: "
+            f'compare them, then register it with read = "{statement}" in {FOLDER}/{LIST}'
+        )
     reasons = [trouble(theorem.name, known, claim=theorem.claim)]
     reasons += [trouble(neighbor.name, known) for neighbor in beside(theorem, known)]
     return next(filter(None, reasons), "")
 
 
-def _evidence(theorem: Theorem, known: Registered) -> Record:
-    reason = unfit(theorem, known)
+def _evidence(theorem: Theorem, known: Registered, statement: str) -> Record:
+    reason = unfit(theorem, known, statement)
     outcome: Outcome = "unknown" if reason else "pass"
     detail = reason or _found(known.recorded(theorem.name) or {}, known)
     return Record("formal", theorem.name, outcome, None, 1, 0.0, theorem.says, detail)

@@ -38,11 +38,12 @@ class Report:
     def as_claimed(self) -> bool:
         """The run is whole, its evidence passed, and every twin that ran was rejected.
 
-        A run that gathered nothing shows nothing.
+        A run that gathered nothing shows nothing, nor is a statement checked that nobody has read.
         """
         outcomes = {r.outcome for records in self.records.values() for r in records}
         rejected = all(t.rejected for twins in self.twins.values() for t in twins)
-        return outcomes == {"pass"} and rejected and not self.interrupted
+        read = not any(self.registry.origin_of(c.id).changed(c) for c in self.claims)
+        return outcomes == {"pass"} and rejected and read and not self.interrupted
 
     def __str__(self) -> str:
         return repr(self.table())

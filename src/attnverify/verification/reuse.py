@@ -147,7 +147,7 @@ def _derivations(task: Task, value: Any, registry: Registry) -> run_cells.Notebo
     for claim in registry.values():
         if claim.derived and claim.notebook == source.notebook:
             own = [entry for entry in entries if entry.claim == claim.id]
-            changed = reviewed_record.differences(claim.id, own, reviewed_record.load())
+            changed = reviewed_record.differences(claim, own)
             require(not changed, "entries", changed, "the recorded derivations")
     return run_cells.NotebookRun(source, entries, "", seconds)
 

@@ -51,6 +51,7 @@ def own(
     ]
     reasons = [f"no passing {kind} evidence ({check})" for kind, check in missing]
     reasons += [f"twins not run ({name})" for name in untested]
+    reasons += filter(None, [registry.origin_of(claim.id).changed(claim)])
     if reasons:
         return Standing("partial", tuple(reasons))
     holds = claim.asserts == "holds"

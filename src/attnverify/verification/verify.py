@@ -159,7 +159,7 @@ def _judged(report: Report) -> Report:
 def _read_proofs(report: Report) -> None:
     """What the record of the formal proofs says of each claim: reading it takes no task."""
     for claim in report.claims:
-        records, twins = formal.evidence_of(claim.id)
+        records, twins = formal.evidence_of(claim.id, statement=claim.digest)
         report.records[claim.id] += records
         report.twins[claim.id] += twins
 
@@ -176,6 +176,6 @@ def _take(report: Report, result: ClaimEvidence | run_cells.NotebookRun) -> None
     for claim in report.claims:
         if claim.derived and claim.notebook == result.notebook:
             reviewed = claim_files.file_of(report.registry, claim.id) is None
-            records, twins = derived_evidence.records(claim.id, result, reviewed=reviewed)
+            records, twins = derived_evidence.records(claim, result, reviewed)
             report.records[claim.id] += records
             report.twins[claim.id] += twins

@@ -51,7 +51,8 @@ def summary(known: Registered) -> str:
 
 def _rows(claim: Claim, known: Registered) -> Iterable[list[str]]:
     for theorem in (t for t in known.theorems if t.claim == claim.id):
-        wrong, beside = formal.unfit(theorem, known), formal.beside(theorem, known)
+        wrong = formal.unfit(theorem, known, claim.digest)
+        beside = formal.beside(theorem, known)
         negated = sum(bool(n.negation) for n in beside)
         yield [
             f"{{claim}}`{claim.title} <{claim.id}>`",
@@ -84,7 +85,7 @@ def _claim(claim: Claim, known: Registered) -> list[str]:
 def _theorem(theorem: Theorem, known: Registered) -> list[str]:
     entry = known.recorded(theorem.name) or {}
     file = f"{formal.FOLDER}/{formal.module(theorem.name)}.v"
-    wrong = formal.unfit(theorem, known)
+    wrong = formal.unfit(theorem, known, registry[theorem.claim].digest)
     lines = [f"`{theorem.name}` in `{file}`. {escape(theorem.says)}", ""]
     lines += [f"**Not checked:** {escape(wrong)}.", ""] if wrong else []
     lines += [*_code(entry.get("statement", "")), *_used(entry.get("axioms", ()), known)]
