@@ -5,10 +5,8 @@ from collections import Counter
 from xml.etree import ElementTree
 
 import pytest
-import torch
 
 from attnverify.book.pages import findings
-from attnverify.mathematics import heads
 from attnverify.topics import registry
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -42,10 +40,3 @@ def test_the_page_is_the_same_in_every_build():
 def test_the_claims_it_names_exist():
     named = re.findall(r"\{claim\}`[^`]*<([\w.-]+)>`", findings.text())
     assert len(named) >= 5 and all(id in registry for id in named)
-
-
-def test_the_curve_crosses_the_printed_bound_where_the_text_says():
-    d = torch.tensor([15873.0, 15874.0], dtype=torch.float64)
-    below, above = heads.dimension_factor(torch.full_like(d, 2.0**-40), d) / findings.PRINTED
-    assert below < 1 < above
-    assert "`15,874 <collapse.multi-head-small-width>`" in findings.text()

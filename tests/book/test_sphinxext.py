@@ -136,7 +136,9 @@ def test_every_claim_has_a_numbered_box(book, id):
     """Kind, number, title, source, status and links; the statement's math is math."""
     found, claim = box(book, id), registry[id]
     title = " ".join(found.find(class_="admonition-title").get_text().split())
-    assert re.fullmatch(rf"{claim.kind.capitalize()} \d+\.\d+ \({re.escape(claim.title)}\)", title)
+    kind = claim.kind if claim.asserts == "holds" or not claim.derived else "false statement"
+    assert re.fullmatch(rf"{kind.title()} \d+\.\d+ \({re.escape(claim.title)}\)", title)
+    assert ("attnverify-false" in found["class"]) == (kind == "false statement")
     assert found.select(".math"), "no formula in the statement"
     text = found.get_text()
     assert ("Source:" in text) == claim.published

@@ -6,6 +6,7 @@ import pytest
 from flint import arb
 
 from attnverify.arithmetic import ops
+from attnverify.book.pages import findings
 from attnverify.mathematics import heads, signed_columns
 from attnverify.mathematics.softmax import critical_oscillation
 from attnverify.topics.collapse.checks import distinct_entries
@@ -60,6 +61,9 @@ def test_landing_page_and_table_name_the_computed_sizes():
     assert f"up to width {wide:,} <collapse.multi-head-width>" in text
     assert f"false for some layers from {first:,} on" in text
     assert f"known to violate it has width {narrowest}." in text
+    card = findings.text()
+    assert f"version 2, from width {{claim}}`{narrowest} <collapse.multi-head-gamma>`" in card
+    assert f"from width {{claim}}`{first:,} <collapse.multi-head-small-width>`" in card
     table = (ROOT / "notebooks" / "collapse-width.md").read_text().replace("\\,", ",")
     open_row = f"$d$ from {wide + 1:,} to {first - 1:,}"
     assert f"| $d \\le {wide:,}$ | {open_row} | $d \\ge {first:,}$ |" in table

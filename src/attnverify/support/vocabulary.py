@@ -67,6 +67,12 @@ COLORS: dict[str, str] = {
 }
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: "1 step", "2,000 steps", "3 entries"."""
+    plural = noun[:-1] + "ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
 def tally(statuses: Iterable[str]) -> str:
     """How many claims have which status: "60 verified, 4 corrected"."""
     counts = Counter(statuses)

@@ -121,6 +121,11 @@ class Claim:
         return self.kind != "experiment"
 
     @property
+    def label(self) -> str:
+        """The word of its box, "Theorem"; "False Statement" for a published one that is refuted."""
+        return "False Statement" if self.asserts == "fails" and self.derived else self.kind.title()
+
+    @property
     def done(self) -> str:
         """The word for what was done here, "proved" or, for an experiment, "measured"."""
         return "proved" if self.derived else "measured"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from attnverify.book.pages import errata, papers
 from attnverify.book.pages.common import Evidence, anchor, pipe_table, scrolling
 from attnverify.book.pages.papers import Chapter, Paper
-from attnverify.support.vocabulary import MARKS, STATUS_COLORS
+from attnverify.support.vocabulary import MARKS, STATUS_COLORS, counted
 from attnverify.topics import Claim, registry
 
 #: What became of a statement, with its mark and color; green holds, as on all pages.
@@ -242,8 +242,7 @@ def _rows(book: Book) -> Iterable[list[str]]:
         how = {id: keys[key] for id, keys in book.links.items() if key in keys}
         pages = {registry[id].notebook for id, kind in how.items() if kind != "context"}
         found = ((s, c) for s, c in book.chapters.items() if key in c.cites or s in pages)
-        count = f"{len(how)} claim{'s' * (len(how) != 1)}"
-        back = f'<a href="#map-{key}">{count}</a>' if how else "no claim"
+        back = f'<a href="#map-{key}">{counted(len(how), "claim")}</a>' if how else "no claim"
         yield [
             f"[]{{#paper-{key}}}{{cite}}`{key}`: {back}",
             book.works[key].claims,
@@ -258,8 +257,8 @@ def _judged(how: Mapping[str, str], verdicts: Mapping[str, str]) -> str:
         Counter(verdicts[id] for id, kind in how.items() if kind == wanted)
         for wanted in ("taken", "related")
     )
-    counted = taken or related
-    words = "; ".join(f"{v}: {counted[v]}" for v in VERDICTS if counted[v])
+    counts = taken or related
+    words = "; ".join(f"{v}: {counts[v]}" for v in VERDICTS if counts[v])
     return words if taken else f"not settled (on its subject: {words})" if related else "cited"
 
 

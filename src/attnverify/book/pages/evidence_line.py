@@ -7,6 +7,7 @@ from typing import Any
 
 from attnverify.book.pages.common import Evidence, number
 from attnverify.checking.definition_agreement import LIMITS as BY_DEFINITION
+from attnverify.support.vocabulary import counted
 from attnverify.topics import Claim, registry
 from attnverify.verification.formal_words import checked
 from attnverify.verification.margins import at_equality, best_ratio, measure
@@ -65,11 +66,11 @@ def _formal(claim: Claim, passed: Sequence[Record]) -> list[str]:
 
 
 def _derived(claim: Claim, passed: Sequence[Record]) -> list[str]:
-    return [f"derived in {_count(sum(r['instances'] for r in passed), 'step')}"]
+    return [f"derived in {counted(sum(r['instances'] for r in passed), 'step')}"]
 
 
 def _decided(claim: Claim, passed: Sequence[Record]) -> list[str]:
-    return [f"{_count(len(passed), 'scalar lemma')} decided for all reals"]
+    return [f"{counted(len(passed), 'scalar lemma')} decided for all reals"]
 
 
 def _sampled(claim: Claim, passed: Sequence[Record]) -> list[str]:
@@ -92,9 +93,9 @@ def _certified(claim: Claim, passed: Sequence[Record]) -> list[str]:
     best = best_ratio(registry, claim.id, own)
     near = "" if best is None else f"best ratio {number(best)}"
     return [
-        f"certified in {_count(sum(r['decided'] for r in own), 'case')}" if own else "",
+        f"certified in {counted(sum(r['decided'] for r in own), 'case')}" if own else "",
         "up to equality" if any(at_equality(registry, claim.id, r) for r in own) else near,
-        f"formulas match their definitions in {_count(compared, 'entry')}" if compared else "",
+        f"formulas match their definitions in {counted(compared, 'entry')}" if compared else "",
     ]
 
 
@@ -125,11 +126,5 @@ def _looked_at(records: Sequence[Record], done: str) -> str:
 def _twins(claim: Claim, twins: Sequence[Record]) -> list[str]:
     if twins:
         rejected = sum(t["rejected"] for t in twins)
-        return [f"{rejected} of {_count(len(twins), 'twin')} rejected"]
+        return [f"{rejected} of {counted(len(twins), 'twin')} rejected"]
     return ["twins: not run"] if any(c.twins for c in registry.described(claim.id).values()) else []
-
-
-def _count(n: int, noun: str) -> str:
-    """ "1 step", "2,000 steps", "3 entries"."""
-    plural = noun[:-1] + "ies" if noun.endswith("y") else f"{noun}s"
-    return f"{n:,} {noun if n == 1 else plural}"

@@ -21,7 +21,7 @@ GAIN = 2.0  # v: the largest singular value of the value map; the scores are sca
 STARTS = (0.9, 0.99, 1.0, 1.01)  # over the threshold
 SEEN = 1e-12  # the smallest distance that is drawn
 PRINTED = 4.0  # the constant that the printed theorem for many heads allows
-WIDTHS = range(1, 21)  # log2
+WIDTHS = range(16, 113)  # 8 log2
 DEPTH = HEADS = 12  # of BERT
 FINDINGS = (
     (
@@ -33,10 +33,11 @@ FINDINGS = (
     ),
     (
         "A published bound for many heads is false for wide layers.",
-        "Theorem 2.3 of {cite}`dong2021`, arXiv version 1, as read here, {claim}`fails "
-        "<collapse.multi-head-as-printed>` for some layers of two heads. The curve is the "
-        "worst residual, for small scores, over the printed bound. From width "
-        "{claim}`15,874 <collapse.multi-head-small-width>` on it is above 1, so the bound fails. "
+        "Theorem 2.3 of {cite}`dong2021`, as read here, {claim}`fails "
+        "<collapse.multi-head-as-printed>` for some layers of two heads: as it stands now, in "
+        "arXiv version 2, from width {claim}`179 <collapse.multi-head-gamma>` on, and in version "
+        "1, without a factor γ, from width {claim}`14,330 <collapse.multi-head-small-width>` on. "
+        "The curve is the residual of such layers, for small scores, over the bound of version 2. "
         "{doc}`What is true instead </notebooks/collapse-width>`.",
     ),
     (
@@ -88,17 +89,17 @@ def below_a_threshold() -> Figure:
 
 
 def above_a_width() -> Figure:
-    """The largest residual after one layer over the printed bound, by width, in the limit."""
+    """Residual of two heads after one layer over the printed bound, by width, for small scores."""
     figure, axes = _axes("width d", "residual over printed bound")
-    d = 2.0 ** torch.tensor(list(WIDTHS), dtype=torch.float64)
-    quotient = heads.dimension_factor(torch.full_like(d, 2.0**-20), d) / PRINTED
+    d = 2.0 ** (torch.tensor(list(WIDTHS), dtype=torch.float64) / 8)
+    quotient = heads.gamma_factor(d * d / 2) / PRINTED  # of as many tokens as features
     axes.loglog(d, quotient, color=COLORS["published"])
     axes.axhline(1, color=COLORS["reference"], linewidth=1)
     broken = (quotient > 1).tolist()
     axes.fill_between(d, 1, quotient, where=broken, alpha=0.25, color=COLORS["published"])
-    axes.set_yticks([0.25, 0.5, 1, 2], ["0.25", "0.5", "1", "2"])
+    axes.set_yticks([0.25, 0.5, 1, 2, 4, 8], ["0.25", "0.5", "1", "2", "4", "8"])
     axes.minorticks_off()
-    _note(axes, "false", (2.0**16.5, 1.0), (0, -11))
+    _note(axes, "false", (2.0**11, 1.0), (0, -11))
     return figure
 
 
@@ -124,8 +125,8 @@ def of_long_paths() -> Figure:
     names = [subject.name for subject in looked.SUBJECTS]
     axes.set(ylim=(-0.4, 1.1), xlim=(-0.5, len(names) - 0.5))
     axes.set_xticks(range(len(names)), names)
-    _note(axes, "of all paths", (-0.4, 0.8), (0, 0))
-    _note(axes, "of the output", (-0.4, 0.25), (0, 0))
+    _note(axes, "of all paths", (0, 1), (-12, -14))
+    _note(axes, "of the output", (0, 0), (-12, 7))
     return figure
 
 

@@ -64,7 +64,7 @@ def of_claim(claim: Claim, config: Any) -> nodes.literal_block:
         config,
         title=f"{{{claim.title}}}",
         booktitle=config.project,
-        note=f"{claim.kind.capitalize()} {claim.id}, version {__version__}",
+        note=f"{claim.label} {claim.id}, version {__version__}",
         url=f"{base.rstrip('/')}/{permanent(claim)}" if base else "",
     )
 
@@ -118,7 +118,7 @@ def redirect(claim: Claim, page: str, config) -> str:
     canonical = f'<link rel="canonical" href="{base.rstrip("/")}/{page}">\n' if base else ""
     return REDIRECT.format(
         title=html.escape(f"{claim.id} — {config.project}"),
-        description=html.escape(f"{claim.kind.capitalize()}: {claim.title}"),
+        description=html.escape(f"{claim.label}: {claim.title}"),
         target=f"../{page}#{anchor(claim.id)}",
         canonical=canonical,
     )

@@ -63,7 +63,8 @@ class ClaimDirective(SphinxDirective):
         show(self.env, claim.id, *(id for ids in self._relations(claim).values() for id in ids))
         kind = PROOF_TYPE.get(claim.kind, claim.kind)
         label = anchor(claim.id)
-        options = {"label": label, "class": ["attnverify-claim"]}
+        false = ["attnverify-false"] * (claim.label == "False Statement")
+        options = {"label": label, "class": ["attnverify-claim", *false]}
         content = StringList(claim.statement.strip().splitlines(), source=f"claim {claim.id}")
         proof = PROOF_TYPES[kind](
             f"prf:{kind}",
@@ -78,7 +79,7 @@ class ClaimDirective(SphinxDirective):
         )
         box = proof.run()[0]
         proofs = boxes(self.env)
-        box["realtype"] = proofs[label]["realtype"] = claim.kind
+        box["realtype"] = proofs[label]["realtype"] = claim.label.lower()
         section = box[1]
         section["ids"] = [f"{label}-content"]  # sphinx-proof gives every box the same id
         section += self._footer(claim)

@@ -19,6 +19,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 
 from attnverify.book.sphinx.previews import element
+from attnverify.support.vocabulary import counted
 
 COMPUTATION = "The computation"
 FIGURE = "The code of the figure"
@@ -85,7 +86,7 @@ def _line(box: str) -> str:
         name for k, name in enumerate(names) if len("; ".join(names[: k + 1])) <= NAMED or not k
     ]
     rest = [f"and {len(names) - len(shown)} more"] * (len(shown) < len(names))
-    count = f"{len(names)} step{'s' * (len(names) > 1)}"
+    count = counted(len(names), "step")
     return f"{head[1] if head else ''}, {count}: {'; '.join([*shown, *rest])}"
 
 

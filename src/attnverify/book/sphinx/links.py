@@ -149,7 +149,7 @@ def box_of(env: BuildEnvironment, claim: Claim) -> tuple[str, str] | None:
         return None
     numbers = env.toc_fignumbers.get(box["docname"], {}).get(box["countertype"], {})
     number = ".".join(map(str, numbers.get(anchor(claim.id), ())))
-    return box["docname"], f"{claim.kind.capitalize()} {number}".strip()
+    return box["docname"], f"{claim.label} {number}".strip()
 
 
 def _to_box(app: Sphinx, env: BuildEnvironment, node, claim: Claim, text: nodes.Element):
