@@ -121,8 +121,8 @@ $\sigma_2 = \tau(S) = \tanh(|\kappa|/4)$ with $\kappa$ of {claim}`doubly.collaps
 $\alpha$ and $\beta$ are. For scores $x_i W_{QK} x_j^\top / \sqrt{d_{qk}}$ with any biases,
 $\Delta \le \lVert W_{QK} \rVert_2 \operatorname{diam}(X)^2/\sqrt{d_{qk}}$.
 """,
-        sources=(SANDER, LAPENNA),
-        here="statement and proof",
+        sources=(SANDER, LAPENNA, Source("hopf1963", "the bounds by tanh", related=True)),
+        here="the constants in norms, when they are attained, and the proof",
         uses=("softmax.total-variation", "norms.diameter", "doubly.collapse"),
         notebook="doubly-normalized",
     ),

@@ -3,7 +3,9 @@
 from attnverify.verification.claim import Claim, Reading, Source
 
 NAIT = Source("naitsaada2025", "spectral gap, removal of outlier eigenvalues", related=True)
-MARKOV = Source("bordenave2012", "eigenvalues of random Markov matrices", related=True)
+MARKOV = Source("bordenave2012", "eigenvalues and edge of random Markov matrices", related=True)
+BRAUER = Source("brauer1952", "the eigenvalues after the removal", related=True)
+SCHUR = Source("schur1911", "the bound by the largest total", related=True)
 
 CLAIMS = [
     Claim(
@@ -33,8 +35,8 @@ $$
 So subtracting $c\, \mathbf 1 u^\top$ moves one eigenvalue from $1$ to $1 - c\, u^\top \mathbf 1$
 and leaves the others, with their algebraic multiplicities.
 """,
-        sources=(NAIT,),
-        here="statement and proof",
+        sources=(NAIT, BRAUER, SCHUR),
+        here="the lower bound, the equality cases, and the proof",
         notebook="spectral-gap",
         refutes=(
             Reading(

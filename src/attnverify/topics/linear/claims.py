@@ -107,7 +107,7 @@ $$
 - *Cost.* $T_p(q \cdot k) = \langle \varphi(q), \varphi(k) \rangle$ for $q, k \in \mathbb{R}^d$,
   with $\binom{d+p}{p}$ features, monomials over roots of factorials. Fewer features are not enough.
 """,
-        sources=(GERAMI,),
+        sources=(GERAMI, Source("delavallee1919", "the bound for any polynomial", related=True)),
         here="statement and proof",
         uses=("softmax.total-variation",),
         notebook="kernels",

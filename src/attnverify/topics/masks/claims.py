@@ -36,8 +36,8 @@ $$
   second for every $L$. A ring of five tokens has $r = 2$ and $s = 1$; with the weight
   $\epsilon \le \frac13$ on either neighbor it gives equality in the first.
 """,
-        sources=(WU,),
-        here="statement and proof",
+        sources=(Source("wu2024", "Theorem 1: the bound for any mask with s = r", related=True),),
+        here="the pair radius, the bound one way, the sharp cases, and the proof",
         uses=("norms.diameter", "paths.stochastic-product", "paths.decomposition"),
         notebook="masks-graphs",
         refutes=(

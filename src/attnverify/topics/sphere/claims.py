@@ -2,6 +2,7 @@
 
 from attnverify.verification.claim import Claim, Reading, Source
 
+ZYGMUND = Source("marcinkiewicz1939", "one norm for numbers and for vectors", related=True)
 WU = Source("wu2024", "attention with LayerNorm, collapse and equilibria", related=True)
 
 CLAIMS = [
@@ -28,7 +29,8 @@ $$
 
 attained by two tokens for all values of the two norms and of the radius.
 """,
-        here="statement and proof",
+        sources=(ZYGMUND,),
+        here="the bound for a head, the equality cases, and the proof",
         uses=("norms.diameter", "softmax.total-variation", "collapse.sharp-layer"),
         notebook="sphere",
     ),
@@ -52,7 +54,7 @@ $$
   ({claim}`masks.collapse-rate`). After $s$ layers $\tan \varphi' \le (1 - \rho\, \epsilon^s) \tan
   \varphi$.
 """,
-        sources=(WU,),
+        sources=(WU, ZYGMUND),
         here="statement and proof",
         uses=("sphere.radius", "norms.diameter", "masks.collapse-rate"),
         notebook="sphere",

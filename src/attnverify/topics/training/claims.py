@@ -50,7 +50,7 @@ $$
 with equality exactly if any two different tokens (of the list) with positive weight are
 $\operatorname{diam}(X)$ apart.
 """,
-        here="statement and proof",
+        here="the bound and its equality case; the identity is classical",
         uses=("norms.diameter",),
         notebook="query-key-gradient",
     ),
@@ -110,6 +110,7 @@ $$
 
 All are equalities for two tokens, the last one with $g$ along the difference of their values.
 """,
+        sources=(Source("gershgorin1931", "the first bound", related=True),),
         here="statement and proof",
         uses=("training.covariance",),
         notebook="query-key-gradient",
