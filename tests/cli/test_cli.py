@@ -1,6 +1,7 @@
 """The console command, run as a user runs it."""
 
 import json
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -114,7 +115,7 @@ def test_two_runs_with_one_seed_write_the_same_report(run, tmp_path):
         (["replay", "missing.json"], "expected an existing replay file"),
         (["verify", "--json", "missing/../."], "which is a folder"),
         (["attack", "norms.diameter", "--save", "-"], "save: got -, expected the name of a file"),
-        (["experiment", "toy", "--out", "/dev/null"], "out: got /dev/null, where nothing can be"),
+        (["experiment", "toy", "--out", "/dev/null"], "out: got /dev/null/toy.json, which leads"),
         (["verify", "--samples", "0"], "Invalid value"),
         (["verify", "--evidence", "believed"], "Invalid value"),
         (["experiment", "toi"], "did you mean 'toy'?"),
@@ -138,12 +139,14 @@ def test_a_check_that_stays_unknown_exits_with_1(run, tmp_path, monkeypatch):
 
 
 def test_attack_saves_and_replay_rechecks(run, tmp_path):
-    file = tmp_path / "worst.json"
+    file = tmp_path / "the $(touch worst).json"
     done = run(
         "attack", "softmax.total-variation", "--restarts", "4", "--steps", "60", "--save", str(file)
     )
     assert done.returncode == 0, done.stderr
-    again = run("replay", str(file))
+    name, *command = shlex.split(done.stdout.partition("recheck with: ")[2])
+    assert (name, command) == ("attnverify", ["replay", str(file)])
+    again = run(*command)
     assert again.returncode == 0 and "left/right = [" in again.stdout
 
 

@@ -59,8 +59,8 @@ def not_run(monkeypatch):
         ("text.txt/below.json", "where nothing can be written"),
         ("text.txt", "which was not written by this program"),
         ("other.json", "which was not written by this program"),
-        ("/dev/full", "expected a regular file"),
-        ("/proc/report.json", "where nothing can be written"),
+        ("/dev/full", "expected a file or a standard stream"),
+        ("/proc/report.json", "expected a file or a standard stream"),
     ],
 )
 def test_a_bad_target_is_told_before_the_run(run, not_run, tmp_path, target, message):

@@ -717,15 +717,19 @@ def test_spoiled_folders(folder, name):
 
 
 def test_a_pickle_is_refused_with_the_command_that_converts_it(folder, bert):
+    """A shell that gets the command runs it, and nothing that stands in the name of a folder."""
     expected = av.inspect(folder, [3, 4])
     (folder / "model.safetensors").unlink()
     torch.save({k: v.half().float() for k, v in bert.state_dict().items()}, folder / "other.bin")
     torch.save(bert.state_dict(), folder / "pytorch_model.bin")
+    hostile = folder.rename(folder.with_name(f"{folder.name}'s $(touch x) \"`touch y`; touch z"))
+    before = set(hostile.iterdir())
     with pytest.raises(InputError, match="^model: got pytorch_model.bin, a pickle") as refused:
-        av.inspect(folder, [3, 4])
-    line = str(refused.value).splitlines()[-1].removeprefix("python -c ").strip('"')
-    subprocess.run([sys.executable, "-c", line], check=True, timeout=120)
-    assert av.inspect(folder, [3, 4]).lengths == expected.lengths
+        av.inspect(hostile, [3, 4])
+    command = str(refused.value).partition("running anything: python")[2]
+    subprocess.run(sys.executable + command, shell=True, check=True, timeout=120, cwd=hostile)
+    assert set(hostile.iterdir()) - before == {hostile / "model.safetensors"}
+    assert av.inspect(hostile, [3, 4]).lengths == expected.lengths
 
 
 def test_tied_weights_that_differ(tmp_path):

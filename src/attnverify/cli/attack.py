@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -68,8 +69,9 @@ def attack(
         out.print(found.detail, markup=False)
     if save is not None and found.instance is not None:
         instances.save(registry.origin_of(id), save, id, name, found.instance)
-        named = "".join(f" --claims {path}" for path in claims or [])
-        words = f"saved to {save}; recheck with: attnverify replay {save}{named}"
+        named = [part for path in claims or [] for part in ("--claims", str(path))]
+        command = shlex.join(["attnverify", "replay", str(save), *named])
+        words = f"saved to {save}; recheck with: {command}"
         out.print(words, markup=False, soft_wrap=True)
     raise typer.Exit(0 if found.outcome == "pass" else 1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -45,6 +46,6 @@ def conjecture(
         printing.out.print(words, markup=False, highlight=False, soft_wrap=True)
     if save is not None:
         files.write_text(save, answer.require_claim())
-        words = f"claim in {save}; check it with: attnverify verify {save}"
+        words = f"claim in {save}; check it with: attnverify verify {shlex.quote(str(save))}"
         console(as_json).print(words, markup=False, soft_wrap=True)
     raise typer.Exit(0 if found.proposal else 1)

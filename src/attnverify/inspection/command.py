@@ -168,7 +168,6 @@ def write(report: Report, folder: Path, book: str = "") -> list[Path]:
         if rows := getattr(report, name):
             made[f"{name}.csv"] = as_csv(rows)
     require_own(folder)
+    files.write_all({folder / name: content for name, content in made.items()})
     remove(folder, keep=made)
-    for name, content in made.items():
-        files.write_text(folder / name, content)
     return [folder / name for name in made]

@@ -414,5 +414,4 @@ def _own_csv(path: Path) -> bool:
 def write(found: Comparison, folder: Path) -> None:
     """The page and the table; raises InputError where a file there is none of ours."""
     require_own(folder)
-    files.write_text(folder / HTML, found.html())
-    files.write_text(folder / CSV, found.csv())
+    files.write_all({folder / HTML: found.html(), folder / CSV: found.csv()})

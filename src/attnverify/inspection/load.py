@@ -13,6 +13,7 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 import stat
 import subprocess
 import sys
@@ -149,9 +150,9 @@ def require_tokenizers() -> None:
 
 PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 CONVERT = (
-    'python -c "import torch; from safetensors.torch import save_file; '
-    "save_file({k: v.clone().contiguous() for k, v in torch.load('{source}', map_location='cpu', "
-    "weights_only=True).items()}, '{target}', metadata={'format': 'pt'})\""
+    'python -c "import sys, torch; from safetensors.torch import save_file; '
+    "save_file({k: v.clone().contiguous() for k, v in torch.load(sys.argv[1], map_location='cpu', "
+    "weights_only=True).items()}, sys.argv[2], metadata={'format': 'pt'})\" "
 )
 #: Tensors of heads, poolers and masks, which the trace leaves out.
 UNUSED = re.compile(
@@ -456,16 +457,15 @@ def _tokenizer_files(folder: Path, family: str) -> tuple[str, ...]:
 
 
 def _no_weights(path: Path) -> str:
-    named = (file for file in sorted(path.iterdir()) if re.fullmatch(r"[\w.-]+", file.name))
-    found = [file for file in named if file.suffix in PICKLES]  # a name goes into a command
+    found = [file for file in sorted(path.iterdir()) if file.suffix in PICKLES]
     pickles = sorted(found, key=lambda file: "model" not in file.name)
     if not pickles:
         return f"model: got no *.safetensors in {path}, expected the weights of the model there"
     source, target = pickles[0], path / "model.safetensors"
-    command = CONVERT.replace("{source}", str(source)).replace("{target}", str(target))
+    command = CONVERT + shlex.join((str(source), str(target)))
     return (
         f"model: got {source.name}, a pickle, which can run any program when it is opened, "
-        f"expected safetensors; this converts it without running anything:\n{command}"
+        f"expected safetensors; this converts it without running anything: {command}"
     )
 
 

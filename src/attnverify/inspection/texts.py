@@ -91,10 +91,10 @@ def inspect_texts(
     with ran(campaign, folder / PIECES, jobs=jobs, finished=finished) as results:
         found = merged(campaign, results)
         text = json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-        files.write_text(folder / REPORT, text)
-        for name, rows in ((TEXTS, found["texts"]), (FIGURES, found["figures"])):
-            files.write_text(folder / name, as_csv(rows))
-        files.write_text(folder / HTML, texts_page.html(found, lines(found), PIECES, book))
+        page = texts_page.html(found, lines(found), PIECES, book)
+        tables = {TEXTS: as_csv(found["texts"]), FIGURES: as_csv(found["figures"])}
+        made = {REPORT: text, **tables, HTML: page}
+        files.write_all({folder / name: content for name, content in made.items()})
     return found
 
 

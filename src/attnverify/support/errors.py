@@ -14,7 +14,14 @@ if TYPE_CHECKING:  # errors are raised where no tensor is near, too
 LONGEST = 300  # characters that are told of what code from outside says
 
 
-class InputError(ValueError):
+class _OneLine(Exception):
+    """An error whose message is one line that a terminal can show."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
+
+
+class InputError(_OneLine, ValueError):
     """Bad argument; the message names it and says what was given and what was expected.
 
     >>> import attnverify as av
@@ -25,8 +32,17 @@ class InputError(ValueError):
     """
 
 
-class RunError(RuntimeError):
+class RunError(_OneLine, RuntimeError):
     """Run that could not be finished; the message names the piece and what happened to it."""
+
+
+def printable(text: str) -> str:
+    """The text on one line: what a terminal would obey or not show is as ``repr`` writes it.
+
+    >>> print(printable(chr(10) + chr(27)))
+    \\n\\x1b
+    """
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def require(condition: bool, argument: str, given: object, expected: str) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,21 +17,68 @@ from attnverify.support.errors import InputError
 LARGEST = 64 << 20  # bytes of a JSON file, unless its reader says otherwise
 FIRST = 1 << 14  # bytes that tell whose a file is
 RANDOM = 8  # bytes, two letters each, at the end of a temporary file's name
+LINKS = 40  # that lead from one to the next at most, as in Linux
+SYSTEM = ("/dev", "/proc", "/sys")  # where no file is made or replaced, but for MEMORY
+MEMORY = "/dev/shm"
+
+
+def write_all(contents: Mapping[Path, bytes | str]) -> None:
+    """Write files, each whole, and none of them if one cannot be written.
+
+    Each is written to a temporary file beside its place; when all are complete they are renamed.
+    A link is followed. What is no regular file, such as a pipe, is written straight into, and so is
+    a standard stream. Text is in UTF-8. Permissions follow the umask, as for any new file, while
+    tempfile would allow the owner alone.
+    """
+    made: dict[Path, Path] = {}
+    try:
+        for path, content in contents.items():
+            place, out = target(path), None
+            if isinstance(place, int):
+                (sys.stderr if place == 2 else sys.stdout).flush()
+                out = open(place, "wb", closefd=False)
+            elif place.exists() and not place.is_file():
+                out = place.open("wb")
+            else:
+                temporary = place.with_name(_temporary(place.name, os.urandom(RANDOM).hex()))
+                out, made[temporary] = temporary.open("xb"), place
+            text = content if isinstance(content, bytes) else _encoded(content)
+            with out:
+                out.write(text)
+        for temporary, place in made.items():
+            temporary.replace(place)
+    except BaseException:
+        for temporary in made:
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+def target(path: Path) -> Path | int:
+    """Where writing to a path leads: links are followed, and 1 and 2 are the standard streams.
+
+    Raises OSError for a circle of links and for the system's own files.
+    """
+    for _ in range(LINKS):
+        path = path.parent.resolve() / path.name
+        if str(path.parent) in ("/dev/fd", f"/proc/{os.getpid()}/fd") and path.name in ("1", "2"):
+            return int(path.name)
+        if path.is_symlink():
+            path = path.parent / os.readlink(path)
+        elif any(map(path.is_relative_to, SYSTEM)) and not path.is_relative_to(MEMORY):
+            raise OSError(errno.EPERM, "the system's own files are not written to", str(path))
+        else:
+            return path
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+
+
+def _encoded(text: str) -> bytes:
+    """UTF-8, with the escape that JSON has in place of half a pair, which UTF-8 has not."""
+    return text.encode("utf-8", "backslashreplace")
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write to a temporary file beside ``path``, then rename: never half a file.
-
-    Permissions follow the umask, as for any new file, while tempfile would allow the owner alone.
-    """
-    temporary = path.with_name(_temporary(path.name, os.urandom(RANDOM).hex()))
-    try:
-        with temporary.open("xb") as out:
-            out.write(content)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    """:func:`write_all` of one file."""
+    write_all({path: content})
 
 
 def half_written(folder: Path, name: str) -> Iterator[Path]:
@@ -48,8 +97,8 @@ def _temporary(name: str, end: str) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """:func:`write_bytes` of the text in UTF-8."""
-    write_bytes(path, text.encode("utf-8"))
+    """:func:`write_all` of one text."""
+    write_all({path: text})
 
 
 @contextmanager
@@ -91,18 +140,26 @@ def require_writable(argument: str, path: Path, own: Callable[[Path], bool] | No
 
     Raises :class:`InputError` where nothing can be written and where another file would be lost:
     only an empty file is replaced, or one that ``own`` recognizes (by default a JSON file of this
-    program).
+    program). A standard stream and a pipe may be written to.
     """
     if path == Path("-"):
         raise InputError(f"{argument}: got -, expected the name of a file")
     if Path(os.path.normpath(path)).is_dir():  # "missing/.." too, before "missing" is made
         raise InputError(f"{argument}: got {path}, which is a folder, expected a file")
-    if path.exists() and not path.is_file():
-        raise InputError(f"{argument}: got {path}, expected a regular file")
-    require_folder(argument, path.parent)
-    if path.exists() and not os.access(path, os.W_OK):
+    try:
+        place = target(path)
+    except OSError as error:
+        raise InputError(
+            f"{argument}: got {path}, which leads to {error.filename} ({error.strerror}), "
+            "expected a file or a standard stream"
+        ) from error
+    if isinstance(place, int):
+        return
+    if not place.exists() or place.is_file():
+        require_folder(argument, place.parent)
+    if place.exists() and not os.access(place, os.W_OK):
         raise InputError(f"{argument}: got {path}, which is read-only, expected a writable file")
-    if path.exists() and path.stat().st_size > 0 and not (own or own_json)(path):
+    if place.is_file() and place.stat().st_size > 0 and not (own or own_json)(place):
         raise InputError(
             f"{argument}: got {path}, which was not written by this program, "
             "expected a new file or one of its own"

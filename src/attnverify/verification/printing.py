@@ -12,6 +12,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from attnverify.support.errors import printable
 from attnverify.support.vocabulary import STATUS_COLORS
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def flush() -> None:
 
 def error(message: object) -> None:
     """One line on standard error."""
-    line = f"attnverify: {message}"
+    line = printable(f"attnverify: {message}")
     Console(stderr=True, soft_wrap=True).print(line, style="red", markup=False, highlight=False)
 
 
