@@ -91,6 +91,10 @@ CASES = {
     "phi, norms of heads": ("PhiConfig", {**SMALL, "qk_layernorm": True}),
     "roberta": ("RobertaConfig", SMALL),
     "xlm-roberta": ("XLMRobertaConfig", {**SMALL, "pad_token_id": 1}),
+    "camembert": ("CamembertConfig", {**SMALL, "pad_token_id": 1}),
+    "electra": ("ElectraConfig", SMALL),
+    "electra, narrow": ("ElectraConfig", {**SMALL, "embedding_size": 5}),
+    "ernie": ("ErnieConfig", {**SMALL, "use_task_id": True}),
     "distilbert": ("DistilBertConfig", DISTIL),
     "albert": ("AlbertConfig", {**SMALL, "embedding_size": 5, "num_hidden_layers": 3}),
     "albert, groups": (
@@ -116,6 +120,7 @@ CASES = {
     "gpt_oss, clamped": ("GptOssConfig", {**SINKS, "swiglu_limit": 0.5, "attention_bias": False}),
     "t5": ("T5Config", T5),
     "t5, gated": ("T5Config", {**T5, "feed_forward_proj": "gated-gelu"}),
+    "mt5": ("MT5Config", T5),
     "gemma": ("GemmaConfig", {**GROUPED, "head_dim": 4}),
     "gemma, biases, one head": (
         "GemmaConfig",
@@ -139,6 +144,8 @@ CASES = {
     ),
     "olmo2": ("Olmo2Config", GROUPED),
     "olmo2, biases": ("Olmo2Config", {**SMALL, "num_key_value_heads": 1, "attention_bias": True}),
+    "olmo3": ("Olmo3Config", {**GROUPED, "sliding_window": 3, "layer_types": GEMMA["layer_types"]}),
+    "smollm3": ("SmolLM3Config", {**GROUPED, "no_rope_layers": [1, 0]}),
     "opt": ("OPTConfig", OPT),
     "opt, norms after, narrow": (
         "OPTConfig",
@@ -202,7 +209,7 @@ def model(case: str, seed: int = 0, **changes):
     name, options = CASES[case]
     torch.manual_seed(seed)
     config = getattr(transformers, name)(**{**options, **changes})
-    auto = "AutoModelForTextEncoding" if name == "T5Config" else "AutoModel"
+    auto = "AutoModelForTextEncoding" if name.endswith("T5Config") else "AutoModel"
     made = shaken(getattr(transformers, auto).from_config(config), seed)
     if hasattr(config, "num_experts_per_tok"):
         made.set_experts_implementation("eager")  # the others take no float64
@@ -229,7 +236,7 @@ def inputs(case: str, batch: int = 2, tokens: int = 7, seed: int = 0) -> torch.T
 
 def single_norms(model) -> bool:
     """Whether the norms compute in float32 whatever the model's dtype."""
-    return hasattr(model.config, "rms_norm_eps") or model.config.model_type == "t5"
+    return hasattr(model.config, "rms_norm_eps") or model.config.model_type in ("t5", "mt5")
 
 
 def visible(model):

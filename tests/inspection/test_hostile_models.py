@@ -92,7 +92,7 @@ SIMPLE = st.one_of(st.none(), st.booleans(), NUMBERS, TEXTS)
 VALUES = st.one_of(
     SIMPLE,
     st.lists(SIMPLE, max_size=4),
-    st.dictionaries(st.sampled_from([*configuration.ROTARY, "x", ""]), SIMPLE, max_size=4),
+    st.dictionaries(st.sampled_from(["rope_type", "factor", "x", ""]), SIMPLE, max_size=4),
     st.sampled_from([deep(300), {"a": deep(100)}, [10**40] * 9]),
 )
 FOREIGN = [*configuration.REFUSED, "_attn_implementation", "_attn_implementation_internal"]
@@ -103,7 +103,7 @@ def mutated(draw):
     """A valid configuration with one to three keys removed, changed or added."""
     body = dict(draw(st.sampled_from(list(configs().values()))))
     for _ in range(draw(st.integers(1, 3))):
-        known = st.sampled_from(sorted({*configuration.KEYS[body.get("model_type")], *body}))
+        known = st.sampled_from(sorted({*body, *configuration.LAYERS, "num_labels", "id2label"}))
         what = draw(st.sampled_from(["remove", "change", "change", "change", "foreign", "other"]))
         if what == "remove":
             body.pop(draw(known), None)
@@ -113,44 +113,32 @@ def mutated(draw):
         else:
             names = st.sampled_from(FOREIGN) if what == "foreign" else st.text(max_size=9)
             body[draw(names)] = draw(VALUES)
-        family = body.get("model_type")
-        if not isinstance(family, str) or family not in configuration.KEYS:
-            break
     return body
 
 
 @pytest.mark.parametrize("case", modelzoo.CASES)
 def test_valid_configurations_are_read(case):
-    """Cleaned, each still describes the model that was saved, with its largest number of tokens."""
-    body = configs()[case]
-    found = Folder(Path("."), configuration.cleaned(body), (), ())
+    """Each describes the model that was saved, with its largest number of tokens."""
+    found = Folder(Path("."), configuration.checked(configs()[case]), (), ())
     own = modelzoo.model(case)
     sizes = {name: p.shape for name, p in found.skeleton.named_parameters()}
     assert sizes == {name: p.shape for name, p in own.named_parameters()}
     assert found.positions == load.architecture_of(own).positions
 
 
-@seeded(1000)
+@seeded(200)
 @given(mutated())
 def test_configurations(body):
-    found = outcome(lambda: configuration.cleaned(body))
-    if found is not None:
-        kinds = configuration.KEYS[found["model_type"]]
-        assert set(found) <= {*kinds, "model_type"} and not set(found) & set(FOREIGN)
-        assert all(kinds[key].holds(value) for key, value in found.items() if key in kinds)
-
-
-@seeded(150)
-@given(mutated())
-def test_what_is_cleaned_is_a_model_or_refused(body):
     """Whatever transformers makes of it: a model without numbers, or one line."""
-    outcome(lambda: Folder(Path("."), configuration.cleaned(body), (), ()).skeleton)
+    made = outcome(lambda: Folder(Path("."), configuration.checked(body), (), ()).skeleton)
+    assert made is None or all(weight.is_meta for weight in made.parameters())
+    assert made is None or not {key for key in FOREIGN if body.get(key) is not None}
 
 
 @seeded(100)
 @given(VALUES)
 def test_configurations_that_are_no_object(body):
-    assert outcome(lambda: configuration.cleaned(body)) is None
+    assert outcome(lambda: configuration.checked(body)) is None
 
 
 @pytest.mark.parametrize("name", FOREIGN)
@@ -516,7 +504,7 @@ def test_the_command_refuses_in_one_line_and_writes_nothing(folder, tmp_path, mo
     for change in changes.values():
         (folder / "config.json").write_text(json.dumps({**body, **change}))
         line = refused(["inspect", str(folder), "--out", str(out)], monkeypatch, capfd)
-        assert f"got {next(iter(change))}" in line
+        assert f"got {next(iter(change))}" in line or "config.json" in line
     (folder / "config.json").write_text(json.dumps(body))
     ids = tmp_path / "ids"
     ids.write_text("[1.5, 2]")

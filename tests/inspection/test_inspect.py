@@ -604,13 +604,13 @@ def test_the_name_of_a_file_is_no_text(tmp_path):
 
 
 def test_bad_models(bert):
-    from transformers import ElectraConfig, ElectraModel
+    from transformers import MPNetConfig, MPNetModel
 
-    options = {"embedding_size": 8, "hidden_size": 8, "intermediate_size": 8}
+    options = {"hidden_size": 8, "intermediate_size": 8}
     options |= {"num_hidden_layers": 1, "num_attention_heads": 2}
-    electra = ElectraModel(ElectraConfig(vocab_size=9, **options))
+    other = MPNetModel(MPNetConfig(vocab_size=9, **options))
     for model, message in (
-        (electra, "^model: got model_type 'electra' in Ele.*expected one of afmoe, albert"),
+        (other, "^model: got model_type 'mpnet' in MPNet.*expected one of afmoe, albert"),
         (
             torch.nn.Linear(2, 2),
             "^model: got Linear without config.model_type, expected model.config",

@@ -61,15 +61,15 @@ def gpt2(model: Any) -> Architecture:
 
 
 def llama(model: Any) -> Architecture:
-    """Llama, Mistral, Qwen 2 and 3: RMS norm before, rotary, grouped keys, gated MLP."""
+    """Llama, Mistral, Qwen 2 and 3, SmolLM3: RMS norm before, rotary, grouped keys, gated MLP."""
     c = model.config
 
     def blocks(layer: Any) -> list[Block]:
         a, mlp = layer.self_attn, layer.mlp
         own = (rms_norm(a.q_norm), rms_norm(a.k_norm)) if hasattr(a, "q_norm") else None
         parts = linears(a.q_proj, a.k_proj, a.v_proj, a.o_proj)
-        heads = c.num_attention_heads, c.num_key_value_heads
-        attention = Attention(a, *parts, *heads, a.scaling, rotary=True, norms=own)
+        heads, rotary = (c.num_attention_heads, c.num_key_value_heads), getattr(a, "use_rope", True)
+        attention = Attention(a, *parts, *heads, a.scaling, rotary=bool(rotary), norms=own)
         gated = MLP(linear(mlp.up_proj), linear(mlp.down_proj), gate=mlp.act_fn)
         norms = layer.input_layernorm, layer.post_attention_layernorm
         return norm_before(layer, attention, gated, norms, rms_norm)
@@ -79,7 +79,7 @@ def llama(model: Any) -> Architecture:
 
 
 def bert(model: Any) -> Architecture:
-    """BERT, RoBERTa and XLM-RoBERTa: layer norm after each sum, learned positions."""
+    """BERT, RoBERTa, ELECTRA and their kin: layer norm after each sum, learned positions."""
     c = model.config
 
     def blocks(layer: Any) -> list[Block]:
@@ -91,7 +91,9 @@ def bert(model: Any) -> Architecture:
         return norm_after(attention, mlp, ends)
 
     positions = c.max_position_embeddings
-    if c.model_type in ("roberta", "xlm-roberta"):  # positions start behind the one of padding
+    if c.model_type in ("camembert", "roberta", "xlm-roberta"):
+        given = f"pad_token_id {c.pad_token_id} in config.json"
+        require(c.pad_token_id is not None, "model", given, "a number: positions start behind it")
         positions -= c.pad_token_id + 1
     return Architecture([*model.encoder.layer], blocks, None, positions, causal=c.is_decoder)
 
@@ -188,7 +190,10 @@ FAMILIES: dict[str, Adapter] = {
     "albert": albert,
     "bert": bert,
     "bloom": bloom,
+    "camembert": bert,
     "distilbert": distilbert,
+    "electra": bert,
+    "ernie": bert,
     "falcon": falcon,
     "gemma": gemma,
     "gemma2": gemma,
@@ -199,13 +204,16 @@ FAMILIES: dict[str, Adapter] = {
     "llama": llama,
     "mistral": llama,
     "mixtral": mixtral,
+    "mt5": t5,
     "olmo2": olmo2,
+    "olmo3": olmo2,
     "opt": opt,
     "phi": phi,
     "phi3": phi3,
     "qwen2": llama,
     "qwen3": llama,
     "roberta": bert,
+    "smollm3": llama,
     "t5": t5,
     "vit": vit,
     "xlm-roberta": bert,

@@ -90,7 +90,7 @@ def falcon(model: Any) -> Architecture:
 
 
 def t5(model: Any) -> Architecture:
-    """The encoder of T5: RMS norm before, relative positions in the scores, no scale."""
+    """The encoder of T5 and mT5: RMS norm before, relative positions in the scores, no scale."""
     encoder = getattr(model, "encoder", model)
     alone = not hasattr(model, "decoder") and not encoder.is_decoder
     given = "a decoder that attends to other tokens"

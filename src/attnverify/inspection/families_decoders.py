@@ -69,7 +69,7 @@ def gemma(model: Any) -> Architecture:
 
 
 def olmo2(model: Any) -> Architecture:
-    """OLMo 2: RMS norm behind each branch alone, and of queries and keys before heads part."""
+    """OLMo 2, 3: RMS norm behind each branch alone, and of queries and keys before heads part."""
     c = model.config
 
     def blocks(layer: Any) -> list[Block]:

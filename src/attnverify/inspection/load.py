@@ -1,9 +1,9 @@
 """A model is read from a folder: which of its files are opened, and how.
 
 Read are ``config.json``, safetensors weights and a tokenizer's files: regular files, by plain
-names, of the folder itself. Of the configuration only known keys are taken, of the weights
-only numbers; ``transformers`` gets both from here and opens nothing. Nothing is downloaded, code
-that a folder brings is not run, and a pickle is not opened: loading one can run any program.
+names, of the folder itself. Of the weights only numbers are taken; ``transformers`` gets these and
+the configuration from here and opens no file of the folder. Nothing is downloaded, code that a
+folder brings is not run, and a pickle is not opened: loading one can run any program.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -156,7 +157,7 @@ CONVERT = (
 )
 #: Tensors of heads, poolers and masks, which the trace leaves out.
 UNUSED = re.compile(
-    r"((bert|roberta|albert|distilbert|vit|model|transformer|gpt_neox)\.)?"
+    r"((bert|roberta|albert|distilbert|electra|ernie|vit|model|transformer|gpt_neox)\.)?"
     r"(lm_head|cls|pooler|classifier|score|qa_outputs|embed_out|vocab_(transform|layer_norm|projector)"
     r"|predictions|pre_classifier|sop_classifier)\..+|decoder\.(block|final_\w+|embed_tokens)\..+"
     r"|(.+\.)?(position_ids|masked_bias|attn\.bias|attention\.bias|rotary_emb\.inv_freq)"
@@ -169,6 +170,7 @@ USED = {
 WEIGHTS = "model.safetensors"
 INDEX = WEIGHTS + ".index.json"
 CONFIG = "config.json"
+ADAPTER = "adapter_config.json"  # of PEFT
 #: Tokenizers by the files they need, the first that is there; the family, where only one has it.
 TOKENIZERS = ((("tokenizer.json",), None), (("vocab.txt",), None))
 TOKENIZERS += ((("vocab.json", "merges.txt"), "gpt2"),)
@@ -184,7 +186,7 @@ FOUND = "model: got {}, expected {}"
 
 @dataclass(frozen=True)
 class Folder:
-    """What a folder holds: its cleaned configuration, and the files that are read.
+    """What a folder holds: its checked configuration, and the files that are read.
 
     read: config.json, the weights (with their index), the tokenizer's, as names in the folder.
     """
@@ -205,8 +207,11 @@ class Folder:
             raise InputError(FOUND.format(words, expected)) from error
         require(real.is_dir(), "model", f"{shown(str(path))}, which is no folder", expected)
         require(str(real).isprintable(), "model", shown(str(real)), "a name that can be printed")
+        given = f"{ADAPTER} in {real}, weights that transformers adds to those of a model"
+        merged = "the merged model: merge_and_unload() and save_pretrained(...) of the PEFT model"
+        require(not there(real, ADAPTER), "model", given, merged)
         require(there(real, CONFIG), "model", f"{real} without {CONFIG}", expected)
-        config = configuration.cleaned(parsed(real, CONFIG))
+        config = configuration.checked(parsed(real, CONFIG))
         weights, index = _weights(real)
         words = _tokenizer_files(real, config["model_type"])
         return cls(real, config, weights, (CONFIG, *index, *weights, *words))
@@ -228,18 +233,19 @@ class Folder:
     def _skeleton(self, auto: str) -> nn.Module:
         transformers = import_transformers()
         transformers.logging.set_verbosity_error()
-        options = {k: v for k, v in self.config.items() if k != "model_type"}
-        # It says which token a classifier reads, and where the positions of RoBERTa begin.
-        if "roberta" not in self.config["model_type"] and "Classification" not in auto:
-            options["pad_token_id"] = None  # the default may be outside of the vocabulary
-        kind = transformers.CONFIG_MAPPING[self.config["model_type"]]
+        family = self.config["model_type"]
+        with reading("model", CONFIG):
+            made = configuration.made(self.config, transformers)
+        given = f"model_type {family!r} in {CONFIG}, of which transformers makes a model of type"
+        same, expected = made.model_type == family, f"a model of type {family!r}"
+        require(same, "model", f"{given} {made.model_type!r}", expected)
         with reading("model", CONFIG), torch.device("meta"):
-            made = kind(**options, bos_token_id=None, eos_token_id=None)
             return getattr(transformers, auto).from_config(made, attn_implementation="eager")
 
     def _with_head(self, kind: str) -> Any:
         """The skeleton with the head that gives a logit or a class."""
-        vision, bare = (self.config["model_type"] == name for name in ("vit", "t5"))
+        vision = self.config["model_type"] == "vit"
+        bare = self.config["model_type"] in configuration.BARE
         given = "a head for the encoder of T5, which has none"
         require(not bare, "scalar", given, "a coordinate")
         if kind == "class":
@@ -262,7 +268,8 @@ class Folder:
         skeleton: Any = self._with_head(number) if head else self.skeleton
         names = [name for name, _ in skeleton.named_parameters()]
         unused = {name for name in names if not head and UNUSED.fullmatch(name)}
-        needed = sum(p.numel() for n, p in skeleton.named_parameters() if n not in unused)
+        sizes = chain(skeleton.named_parameters(), skeleton.named_buffers())
+        needed = sum(p.numel() for n, p in sizes if n not in unused)
         import_transformers().logging.disable_progress_bar()
         with ExitStack() as stack:
             tensors = self._tensors(stack, number)
