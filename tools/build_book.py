@@ -217,7 +217,7 @@ def generate_pages(evidence: Path, store: Store | None) -> None:
     folder = ROOT / "book" / "generated"
 
     def run() -> str:
-        run_python("-m", "attnverify.book.pages", "--evidence", evidence, "--out", folder)
+        run_main("attnverify.book.pages.__main__", "--evidence", evidence, "--out", folder)
         return json.dumps({p.name: p.read_text("utf-8") for p in sorted(folder.glob("*.*"))})
 
     shown = json.dumps(asdict(read_evidence(evidence)), sort_keys=True) + practice.text(ROOT)

@@ -117,6 +117,10 @@ def test_two_runs_with_one_seed_write_the_same_report(run, tmp_path):
         (["attack", "norms.diameter", "--save", "-"], "save: got -, expected the name of a file"),
         (["experiment", "toy", "--out", "/dev/null"], "out: got /dev/null/toy.json, which leads"),
         (["verify", "--samples", "0"], "Invalid value"),
+        (
+            ["verify", "paths.count", "--evidence", "certified", "--notebooks", "missing"],
+            "notebooks: got missing, expected a folder of notebooks",
+        ),
         (["verify", "--evidence", "believed"], "Invalid value"),
         (["experiment", "toi"], "did you mean 'toy'?"),
         (["experiment", "toy", "--model", "."], "expected no model"),

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from attnverify import InputError, SelfAttentionNetwork
-from attnverify.experiments import locater
+from attnverify.experiments import find, locater
+from attnverify.experiments.engine import results
 from attnverify.experiments.engine.model import Settings
 from attnverify.experiments.engine.train import Plan, train
 from attnverify.experiments.locater import language, sources
@@ -307,6 +308,19 @@ def test_the_twins_ask_for_other_things():
     judges = [judge for _, judge in locater.EXPERIMENT.twins]
     assert [judge(table(0.03)).holds for judge in judges] == [False, True, False]
     assert [judge(table(0.0)).holds for judge in judges] == [False, False, True]
+
+
+@pytest.mark.parametrize("text", [None, "a few words", "a line\n\n" * 12 + "w" * 400])
+def test_a_text_that_cannot_be_used_is_told_before_the_training(tmp_path, text):
+    """Missing, too short, and too short in the held-out tenth alone."""
+    if text is not None:
+        (tmp_path / "text.txt").write_text(text)
+    trains = lambda *_: pytest.fail("it trained")  # noqa: E731
+    with pytest.raises(InputError, match="^text: got "):
+        locater.run(Settings(text=tmp_path / "text.txt", progress=trains))
+    missing = Settings(text=tmp_path / "missing", progress=trains)
+    with pytest.raises(InputError, match="^text: got .*missing, expected an existing text file"):
+        results.run(find("locater"), missing)
 
 
 def test_a_run_on_a_text_of_ones_own_resumes(tmp_path, monkeypatch):

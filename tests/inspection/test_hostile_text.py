@@ -58,7 +58,7 @@ def pages(report, text: str, folder) -> dict[str, str]:
     torch.manual_seed(0)
     layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     model = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
-    model.__class__ = type(text.replace("\0", ""), (type(model),), {})
+    model.__class__ = type("".join(filter(str.isprintable, text)), (type(model),), {})
     av.Watch(model, folder / "log.jsonl").step(0, torch.randn(1, 5, 8))
     result = CliRunner().invoke(app, ["watch", str(folder / "log.jsonl")])
     assert result.exit_code == 0, result.output

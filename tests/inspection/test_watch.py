@@ -236,7 +236,7 @@ def test_a_log_of_another_model(tmp_path):
     with pytest.raises(InputError, match="log: got log.jsonl of .*, expected a log of"):
         av.Watch(other, tmp_path / "log.jsonl")
     (tmp_path / "notes.txt").write_text("notes\n")
-    with pytest.raises(InputError, match="log: got notes.txt, which is no log of a watch"):
+    with pytest.raises(InputError, match="log, line 1 of notes.txt: got JSONDecodeError"):
         av.Watch(encoder(), tmp_path / "notes.txt")
 
 

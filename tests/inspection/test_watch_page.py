@@ -12,7 +12,7 @@ import attnverify as av
 import modelzoo
 from attnverify.cli import app
 from attnverify.inspection import watch_page
-from attnverify.inspection.watch import Log
+from attnverify.inspection.watch_log import Log
 
 
 def logged(path, steps: int) -> av.Watch:
@@ -91,10 +91,12 @@ def test_long_logs_are_thinned(tmp_path):
     ("content", "words"),
     [
         (None, "which is no file, expected a log that av.Watch writes"),
-        ("{}\n", "which is no log of a watch"),
-        ("no json\n", "which is no log of a watch"),
-        ("", "which is no log of a watch"),
-        ('{"format": "another"}\n', "expected a log that av.Watch writes"),
+        (
+            "{}\n",
+            "log, line 1 of log.jsonl: got a line 'dict', expected an object of format, class",
+        ),
+        ("no json\n", "log, line 1 of log.jsonl: got JSONDecodeError"),
+        ("", "log: got log.jsonl without a whole line, expected a log that av.Watch writes"),
     ],
 )
 def test_what_is_no_log(tmp_path, content, words):

@@ -492,14 +492,20 @@ def test_the_repository_address_is_checked(tmp_path, monkeypatch):
 
 
 def test_a_job_that_runs_dependencies_may_write_nothing():
-    """What deploys or pushes runs no code but its own; a workflow's rights are those of reading."""
+    """What deploys or pushes runs no code but its own, and for the default branch alone.
+
+    A workflow's rights are those of reading, and an action is one commit: a tag may move.
+    """
     writing = {}
     for path in sorted((ROOT / ".github" / "workflows").glob("*.yml")):
         workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
         assert set(workflow["permissions"].values()) == {"read"}, path.name
         for name, job in workflow["jobs"].items():
+            used = [step["uses"] for step in job["steps"] if "uses" in step]
+            assert used and all(re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40}", u) for u in used)
             rights = job.get("permissions", workflow["permissions"])
             if "write" in rights.values():
+                assert job["if"].startswith("github.ref == ") and "default_branch" in job["if"]
                 writing[name] = [step["run"].split()[0] for step in job["steps"] if "run" in step]
     assert writing == {"colab": [".ci/push-notebooks"], "publish": []}
 

@@ -17,6 +17,7 @@ import pytest
 from attnverify.runtime.tasks import Task
 from attnverify.runtime.workers import _Worker, run_all
 from attnverify.support.errors import RunError
+from places import ROOT
 
 #: Holds a lock while its process lives, for ten minutes. `exec` is a function that can be sent.
 HOLD = """
@@ -139,6 +140,30 @@ def test_no_process_outlives_its_parent(tmp_path, sent):
         parent.kill()
         _, said = parent.communicate()
     assert said.count("Traceback") == (sent == signal.SIGINT), said  # none from the processes
+
+
+@pytest.mark.parametrize("sent", [*IN_FULL[1:], signal.SIGKILL])
+def test_no_command_outlives_the_build_that_started_it(tmp_path, sent):
+    """Nor a process that the command forked: both would go on without the lock of the build."""
+    held = [tmp_path / name for name in ("a", "b")]
+    command, forked = (HOLD.format(path=str(path)) for path in held)
+    (tmp_path / "held.py").write_text(
+        "import multiprocessing\nfork = multiprocessing.get_context('fork')\n"
+        f"def main():\n    fork.Process(target=exec, args=({forked!r},)).start()\n"
+        f"    exec({command!r})\n"
+    )
+    path = os.pathsep.join([str(tmp_path), str(ROOT / "tools")])
+    build = subprocess.Popen(
+        [sys.executable, "-c", "import build_book; build_book.run_main('held')"],
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    try:
+        assert within(300, lambda: all(p.exists() and p.read_text() == "held" for p in held))
+        os.kill(build.pid, sent)
+        build.wait(200)
+        assert within(200, lambda: all(map(free, held)))  # of the ten minutes that they have
+    finally:
+        build.kill()
 
 
 @pytest.mark.full

@@ -20,7 +20,7 @@ def watch(
 ) -> None:
     """Show the log of av.Watch: a page with figures, and the worst layer in some lines."""
     from attnverify.inspection import watch_page
-    from attnverify.inspection.watch import Log
+    from attnverify.inspection.watch_log import Log, plain
     from attnverify.support import files
     from attnverify.verification import printing
 
@@ -29,7 +29,8 @@ def watch(
     files.require_writable("out", place, watch_page.is_ours)
     files.write_text(place, watch_page.html(read))
     if as_json:
-        print(printing.as_json(read.words | {"records": [r.scalars() for r in read.records]}))
+        records = [plain(record.scalars()) for record in read.records]
+        print(printing.as_json(read.words | {"records": records}))
     to = console(as_json)
     for line in [*watch_page.summary(read), f"page in {place}"]:
         to.print(line, markup=False, highlight=False, soft_wrap=True)

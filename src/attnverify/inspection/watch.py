@@ -14,12 +14,8 @@ What is measured are facts about one text. Nothing here is an alarm that a theor
 
 from __future__ import annotations
 
-import json
-import math
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, fields
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -31,10 +27,10 @@ from attnverify.inspection.architecture import Architecture, Attention
 from attnverify.inspection.families import architecture_of
 from attnverify.inspection.forward import with_weights
 from attnverify.inspection.record import HIDDEN
+from attnverify.inspection.watch_log import Head, Layer, Log, Measured
 from attnverify.mathematics import norms
 from attnverify.support.errors import InputError, require
 
-FORMAT = "attnverify watch 1"
 #: What a forward pass may be given; labels are left out, since the head of the model is.
 INPUTS = (
     "input_ids",
@@ -44,56 +40,6 @@ INPUTS = (
     "inputs_embeds",
     "pixel_values",
 )
-
-
-@dataclass(frozen=True)
-class Head:
-    """Means over the rows of a head that see two tokens or more.
-
-    entropy: in nats; least_entropy: of any row; share: P (1 - P), at most 1/4; gauge: the share
-    times diam^2, with the diameter of the tokens that the row sees (of all tokens under a mask that
-    is neither causal nor none), as they enter attention.
-    """
-
-    entropy: float
-    least_entropy: float
-    share: float
-    gauge: float
-
-
-#: What is measured of a head.
-HEAD = tuple(field.name for field in fields(Head))
-
-
-@dataclass(frozen=True)
-class Layer:
-    """Residual ||X - 1 mean||_F / ||X||_F and diameter of the tokens as they enter attention."""
-
-    residual: float
-    diameter: float
-    heads: tuple[Head, ...]
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What a watch measured at a step."""
-
-    step: int
-    layers: tuple[Layer, ...]
-
-    def scalars(self) -> dict[str, float]:
-        """Residual and diameter of each layer, and means over its heads, by name."""
-        found = {}
-        for number, layer in enumerate(self.layers, 1):
-            heads = {name: [getattr(h, name) for h in layer.heads] for name in HEAD}
-            means = {name: sum(values) / len(values) for name, values in heads.items()}
-            whole = {"residual": layer.residual, "diameter": layer.diameter}
-            found |= {f"attention/layer {number}/{k}": v for k, v in (whole | means).items()}
-        return found
-
-    def gauges(self) -> Tensor:
-        """The gauges, (layers, heads)."""
-        return torch.tensor([[head.gauge for head in layer.heads] for layer in self.layers])
 
 
 class Watch:
@@ -405,82 +351,3 @@ def diameters_of(distances: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
     if torch.equal(seen, torch.ones_like(seen).tril()):
         return distances.tril().amax(-1).cummax(0).values, several
     return distances.max().expand(len(distances)), several
-
-
-class Log:
-    """A file of JSON lines: the model, then a line a measurement. A torn last line is dropped."""
-
-    def __init__(self, path: Path, words: dict[str, Any]) -> None:
-        self.path, self.words = path, words
-        self.records: list[Measured] = []
-        head = {"format": FORMAT, **words}
-        if path.exists() and path.stat().st_size:
-            before = self.of(path)
-            found = {"format": FORMAT, **before.words}
-            require(found == head, "log", f"{path.name} of {found}", f"a log of {dict(head)}")
-            self.records = before.records
-            self._drop_torn_line()
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._append(head)
-
-    @classmethod
-    def of(cls, path: Path) -> Log:
-        """A log as it is now, to read only, while it may be written elsewhere."""
-        expected = "a log that av.Watch writes"
-        require(path.is_file(), "log", f"{path}, which is no file", expected)
-        try:
-            lines = [json.loads(line) for line in _whole_lines(path).splitlines()]
-            head = lines[0]
-            require(head.pop("format") == FORMAT, "log", path.name, expected)
-            log = cls.__new__(cls)
-            log.path, log.words, log.records = path, head, [_record(each) for each in lines[1:]]
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"log: got {path.name}, which is no log of a watch") from error
-        return log
-
-    def add(self, record: Measured) -> None:
-        """One whole line, on the disk when this returns."""
-        self._append(asdict(record))
-
-    def _append(self, line: Mapping[str, Any]) -> None:
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(_plain(line)) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-
-    def _drop_torn_line(self) -> None:
-        size = len(_whole_lines(self.path).encode())
-        if size != self.path.stat().st_size:
-            with self.path.open("r+", encoding="utf-8") as file:
-                file.truncate(size)
-
-
-def _whole_lines(path: Path) -> str:
-    """The text up to its last line's end: a line that is being written is left out."""
-    text = path.read_text(encoding="utf-8")
-    return text[: text.rfind("\n") + 1]
-
-
-def _plain(value: Any) -> Any:
-    """Numbers that JSON has: None in place of NaN and infinity."""
-    if isinstance(value, Mapping):
-        return {name: _plain(v) for name, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _record(line: Mapping[str, Any]) -> Measured:
-    number = lambda v: math.nan if v is None else v  # noqa: E731
-    layers = tuple(
-        Layer(
-            number(layer["residual"]),
-            number(layer["diameter"]),
-            tuple(Head(**{k: number(v) for k, v in head.items()}) for head in layer["heads"]),
-        )
-        for layer in line["layers"]
-    )
-    return Measured(line["step"], layers)

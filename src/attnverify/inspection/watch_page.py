@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from attnverify.inspection import drawings, page
 from attnverify.inspection.columns import Column
-from attnverify.inspection.watch import Layer, Log, Measured
+from attnverify.inspection.watch_log import Layer, Log, Measured
 from attnverify.support import files
 
 KIND = ": watch"  # how the title ends
@@ -25,7 +25,10 @@ LEAST = 1e-12  # what a figure shows of smaller values, and of 0
 #: Name to title and how a layer is told by one number: the worst of its heads.
 FIGURES: dict[str, tuple[str, Callable[[Layer], float]]] = {
     "residual": ("Relative residual of the tokens", lambda layer: layer.residual),
-    "entropy": ("Least mean entropy of a head", lambda layer: min(h.entropy for h in layer.heads)),
+    "entropy": (
+        "Least mean entropy of a head, in nats",
+        lambda layer: min(h.entropy for h in layer.heads),
+    ),
     "gauge": ("Least gauge of a head", lambda layer: min(h.gauge for h in layer.heads)),
 }
 COLUMNS = {
@@ -37,7 +40,7 @@ COLUMNS = {
         "the diameter, which may be large where the residual is small",
     ),
     "entropy": Column(
-        "least entropy", "mean over the rows of the head where it is least, in nats", "", ""
+        "least entropy (nats)", "mean over the rows of the head where it is least", "", ""
     ),
     "gauge": Column(
         "least gauge",

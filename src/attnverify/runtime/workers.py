@@ -170,11 +170,13 @@ def _serve(connection: Connection) -> None:
 
 def end_with_parent() -> None:
     """From now on this process ends when the one that started it does, killed or not."""
-    threading.Thread(target=_wait_for_the_end, daemon=True).start()
+    threading.Thread(target=_wait_for_the_end, args=(os.getppid(),), daemon=True).start()
 
 
-def _wait_for_the_end() -> None:
-    parent = parent_process()
-    assert parent is not None
-    parent.join()
+def _wait_for_the_end(started_by: int) -> None:
+    if (parent := parent_process()) is not None:
+        parent.join()
+    else:  # no process of multiprocessing: there is nothing to wait at but its number
+        while os.getppid() == started_by:
+            time.sleep(0.5)
     os._exit(1)

@@ -62,6 +62,8 @@ def verify(
     [True, True]
     """
     require_kinds(kinds)
+    if notebooks_folder is not None:  # also where no claim asks for them
+        notebook_sources.place(notebooks_folder)
     settings = settings or Settings()
     claims = _asked(registry, patterns, limit)
     records, twins = ({c.id: [] for c in claims} for _ in range(2))

@@ -47,7 +47,7 @@ def download(package: str, folder: Path) -> Path:
     program = node / "bin" / "node"
     program = program if program.is_file() else node / "node.exe"
     npm = next(node.rglob("npm/bin/npm-cli.js"))
-    command = [program, npm, "pack", package, "--silent", "--pack-destination", folder]
+    command = [program, npm, "pack", package, "--loglevel=error", "--pack-destination", folder]
     try:
         done = subprocess.run(
             [str(part) for part in command],
@@ -60,7 +60,7 @@ def download(package: str, folder: Path) -> Path:
     except subprocess.TimeoutExpired as error:
         raise NotFetchedError(f"npm pack {package}: {error}") from error
     if done.returncode:
-        said = " ".join(done.stderr.split())[-500:]
+        said = " ".join(done.stderr.split())[:500]
         raise NotFetchedError(f"npm pack {package}: exit code {done.returncode}: {said}")
     return next(folder.glob("*.tgz"))
 

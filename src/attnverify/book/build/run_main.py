@@ -16,6 +16,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import NoReturn
 
+from attnverify.runtime.workers import end_with_parent
+
 
 def leave(code: int) -> NoReturn:
     """End this process with an exit code, with the usual clean-up but without freeing memory."""
@@ -41,5 +43,8 @@ def code_of(main: Callable[[], object]) -> int:
 
 
 if __name__ == "__main__":
+    end_with_parent()  # a build that was killed has left its lock to the next one
+    if hasattr(os, "register_at_fork"):  # not on Windows
+        os.register_at_fork(after_in_child=end_with_parent)
     module = sys.argv.pop(1)
     leave(code_of(lambda: import_module(module).main()))

@@ -89,8 +89,9 @@ def require_fit(experiment: Experiment, settings: Settings) -> None:
         given = getattr(settings, name)
         expected = f"no {name}: the experiment {experiment.name!r} takes none"
         require(given is None or takes, name, given, expected)
-    model = settings.model
+    model, text = settings.model, settings.text
     require(model is None or model.is_dir(), "model", model, "an existing folder with a model")
+    require(text is None or text.is_file(), "text", text, "an existing text file")
 
 
 def _require_finite(rows: list[Row]) -> None:

@@ -14,6 +14,7 @@ from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
+import torch
 from scipy.stats import t as student
 
 from attnverify.experiments.engine import agreement
@@ -62,6 +63,9 @@ def run(settings: Settings) -> list[Row]:
     chosen, rows = list(cases(settings.quick)), []
     points, count = (QUICK_GRID, 2) if settings.quick else (GRID, SEEDS)
     seeds = tuple(1000 * settings.seed + k for k in range(count))
+    for case in chosen:  # a text that is missing or too short is told before any is trained
+        source, length = source_of(case.source, settings.text), case.context + 1
+        source.held_out(1, length), source.batch(1, length, torch.Generator())
     for number, case in enumerate(chosen):
 
         def progress(what: str, done: float, number: int = number) -> None:
