@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 from attnverify.book import figures
-from attnverify.book.html.finish_pages import drawing_size, with_sizes
+from attnverify.book.html.finish_pages import NO_ICON, drawing_size, finished, with_sizes
 from places import ROOT
 
 #: The smallest letters of the book's figures, in points, and what they must have on a phone, whose
@@ -85,3 +85,14 @@ def test_a_drawing_says_how_large_it_is(tmp_path):
     assert drawing_size(tmp_path / "a.svg") == (400, 200)
     page = '<img alt="A" src="a.svg"/><img src="b.svg"><img width="1" src="a.svg">'
     assert with_sizes(page, tmp_path) == page.replace("<img", '<img width="400" height="200"', 1)
+
+
+def test_no_page_makes_a_browser_ask_for_an_icon(tmp_path):
+    """A redirect, which has no head, and a page without an icon get an empty one."""
+    texts = {"redirect": "<meta>\n", "none": "<head></head><p>"}
+    texts["own"] = '<head><link rel="icon" href="icon.svg" /></head>'
+    for name, text in texts.items():
+        (tmp_path / f"{name}.html").write_text(text)
+    redirect, none, own = (finished(tmp_path / f"{name}.html") for name in texts)
+    assert redirect == NO_ICON + texts["redirect"] and NO_ICON not in own
+    assert NO_ICON in none.partition("</head>")[0]

@@ -73,9 +73,9 @@ def test_a_box_becomes_a_line_and_comes_back(tmp_path):
 def test_steps_are_fetched_when_a_box_is_opened(browser, site):
     """All of a page's in one request, typeset; a script of another state of the page is refused."""
     with visiting(browser, site) as visit:
-        page = visit.open(CHAPTER).page
         asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
+        visit.page.on("request", lambda request: asked.append(request.url))
+        page = visit.open(CHAPTER).page
         assert page.locator(".ledger .katex").count() == 0
         for place in (0, 1):
             page.locator(".ledger > summary").nth(place).click()
@@ -110,20 +110,24 @@ def test_the_switch_opens_all_and_is_remembered(browser, site):
         assert not any(is_open(page))
 
 
-def test_what_is_folded_is_printed(browser, site):
+def test_derivations_are_printed_and_code_is_not(browser, site):
     with visiting(browser, site) as visit:
         page = visit.open(CHAPTER).page
-        # What is not loaded has one line, which is printed.
-        opened = "[...document.querySelectorAll('details:not([data-steps])')].every(d => d.open)"
+        opened = "all => all.filter(d => d.open).length"
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
-        assert page.evaluate(opened)
+        assert page.locator(".ledger .katex").count() > page.locator(".ledger").count() > 0
+        assert page.eval_on_selector_all(".ledger", opened) == page.locator(".ledger").count()
+        assert page.eval_on_selector_all("details.above-input", opened) == 0
+        page.emulate_media(media="print")
+        assert page.locator(".above-input:visible, button:visible").count() == 0
+        assert page.locator("h1:visible .section-number").count() == 1
         page.evaluate("dispatchEvent(new Event('afterprint'))")
-        assert not any(is_open(page))
+        assert page.eval_on_selector_all("details", opened) == 0
 
 
 LONG = "forall x, " * 60
 PRINTED = f"""<!doctype html><article class="bd-article"><div class="cell">
-<details class="hide above-input"><summary>Code</summary><pre>{LONG}</pre></details></div>
+<details open class="hide above-input"><summary>Code</summary><pre>{LONG}</pre></details></div>
 <div class="attnverify-scroll"><pre>{LONG}</pre></div>
 <div class="katex-display"><span class="katex" style="display: block"><span class="katex-html"
   style="display: block"><span class="base" style="display: inline-block; width: 120em">x</span>

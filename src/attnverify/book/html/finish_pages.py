@@ -5,8 +5,7 @@
 - Names, operators and brackets of code are in the color of its text, without an element each.
 - Pictures say how large they are, so the text does not jump when they arrive.
 - Sections say about how high they are, so that a phone lays out those in view alone.
-- A page waits for one style sheet (:mod:`attnverify.book.html.style_sheet`) and for no script that
-  can wait; these run in their order when the page has been read.
+- A page waits for no script that can wait; these run in their order when the page has been read.
 - Markup that axe-core objects to is mended (:mod:`attnverify.book.sphinx.private_interfaces`).
 
     python -m attnverify.book.html.finish_pages HTML_FOLDER
@@ -20,7 +19,6 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from attnverify.book.html import style_sheet
 from attnverify.book.sphinx.private_interfaces import MENDS, SCRIPT_MENDS
 from attnverify.support.files import write_text
 
@@ -60,12 +58,8 @@ PIXELS_PER_POINT = 4 / 3  # CSS: 96 pixels and 72 points to the inch
 def finish(root: Path) -> None:
     """Apply every step to the built book below ``root``."""
     static = root / "_static"  # with templates of the theme among its files
-    files = sorted(page for page in root.rglob("*.html") if static not in page.parents)
-    pages = {file: finished(file) for file in files}
-    scripts = (file.read_text(encoding="utf-8") for file in static.rglob("*.js"))
-    used = style_sheet.used_names(pages.values(), scripts)
-    for file, text in pages.items():
-        write_text(file, style_sheet.with_one_sheet(text, file.parent, static, used))
+    for file in (page for page in root.rglob("*.html") if static not in page.parents):
+        write_text(file, finished(file))
     if (index := root / "searchindex.js").is_file():
         write_text(index, without_entries(index.read_text(encoding="utf-8")))
     for name, (wrong, right) in SCRIPT_MENDS.items():

@@ -1,6 +1,7 @@
 // A switch that opens the code of all computations on a page, remembered for the next page.
-// What is folded is opened for printing and closed again after it; formulas get as small as paper asks.
-// The steps of a derivation are fetched when their box is opened, those of a page in one script.
+// For printing what is folded is opened, code and lists of evidence apart, and closed again after it;
+// formulas get as small as paper asks. The steps of derivations, those of a page in one script, are
+// fetched when it has been read and put into their boxes when these are opened.
 "use strict";
 
 (() => {
@@ -8,6 +9,9 @@
   const KEY = "attnverify-code";
   const own = document.currentScript.src.replace(/folding\.js.*$/, "");
   const fetched = new Map(); // address of a script -> promise of its boxes
+  const arrived = new Map(); // address of a script -> its boxes, null if they are of no use
+  const UNFOLDED = "details:not([open], [data-steps], .above-input, .attnverify-details, "
+    + ".attnverify-formal, .attnverify-cite)";
   const computations = () =>
     document.querySelectorAll(".cell:not(.attnverify-draws) > details.above-input");
 
@@ -52,24 +56,26 @@
         const script = document.createElement("script");
         deliver = (digest, boxes) => done(address.endsWith(digest) ? boxes : null);
         script.src = own + address;
+        script.fetchPriority = "low";
         script.onerror = () => done(null);
         document.head.append(script);
       }));
+      fetched.get(address).then((boxes) => arrived.set(address, boxes));
     }
     return fetched.get(address);
   };
 
   async function fill(fold) {
-    const { steps, place } = fold.dataset;
-    if (!fold.open || !steps) return;
-    const boxes = await fetchBoxes(steps);
-    if (!boxes) {
-      fold.lastElementChild.textContent = "The steps could not be loaded. Load the page again.";
-      return;
-    }
+    if (!fold.open || !fold.dataset.steps) return;
+    const boxes = await fetchBoxes(fold.dataset.steps);
+    if (boxes) put(fold, boxes);
+    else fold.lastElementChild.textContent = "The steps could not be loaded. Load the page again.";
+  }
+
+  function put(fold, boxes) {
     delete fold.dataset.steps;
     const box = document.createElement("div");
-    box.innerHTML = boxes[place];
+    box.innerHTML = boxes[fold.dataset.place];
     box.querySelector(".ledger > p").remove(); // the line above says it
     fold.lastElementChild.replaceWith(...box.firstElementChild.children);
   }
@@ -80,7 +86,11 @@
   }
 
   function openForPrint() {
-    const closed = [...document.querySelectorAll("details:not([open], [data-steps])")];
+    for (const fold of document.querySelectorAll("details[data-steps]")) {
+      const boxes = arrived.get(fold.dataset.steps);
+      if (boxes) put(fold, boxes);
+    }
+    const closed = [...document.querySelectorAll(UNFOLDED)];
     for (const details of closed) details.open = true;
     const formulas = [...document.querySelectorAll(".katex-display > .katex > .katex-html")];
     const wide = formulas.map((e) => [e, excess(e)]).filter(([, times]) => times > 1);
@@ -102,6 +112,7 @@
 
   for (const fold of document.querySelectorAll("details[data-steps]")) {
     fold.addEventListener("toggle", () => fill(fold));
+    fetchBoxes(fold.dataset.steps);
   }
   addEventListener("beforeprint", openForPrint);
   addEventListener("hashchange", reveal);
