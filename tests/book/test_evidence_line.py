@@ -99,41 +99,6 @@ def test_entries_compared_with_definitions_are_no_certified_cases():
     assert "cases" not in told(TV, other)
 
 
-def test_what_it_rests_on_is_told():
-    reasons = ["rests on norms.diameter: failed", "no passing derived evidence (softmax)"]
-    line = told(TV, *PARTS, status="partial", reasons=reasons)
-    assert line == "".join(PARTS.values()) + "; rests on norms.diameter: failed"
-
-
-def test_no_evidence():
-    assert told(TV) == evidence_line.text(registry[TV], Evidence()) == "no evidence gathered"
-
-
-def test_identities_have_no_ratio_but_an_error():
-    id = "skip.no-collapse"
-    error = Record("sampled", "residual", "pass", 0.0167, 2000, 0.1, SAMPLED)
-    exact = Record("certified", "residual", "pass", 0.0, 4, 0.1, "these instances")
-    assert "2,000 instances sampled, largest error/bound 0.0167; certified in 4 cases" in told(
-        id, error, exact
-    )
-    assert "ratio" not in told(id, error, exact)
-
-
-def test_experiments():
-    """A criterion that is met, and a published finding that did not come out."""
-    run = Record("measured", "criterion", "pass", None, 3, 0.1, "one text")
-    for id, met in (("experiment.circle", "met"), ("experiment.locater", "not met")):
-        name = next(iter(registry.checks_of(id)))
-        line = told(id, changed(run, check=name), TWIN, status="refuted")
-        assert line == f"criterion {met} in the full run; 1 of 1 twin rejected"
-
-
-@pytest.mark.parametrize("status", ["refuted", "corrected"])
-def test_a_refuted_statement_is_shown_to_be_false(status):
-    assert told("mlp.as-printed", DERIVED, status=status).startswith("shown to be false: derived")
-    assert not told("mlp.as-printed", DERIVED, status="failed").startswith("shown")
-
-
 @cache
 def full_report() -> Report:
     return evidence_files.report()

@@ -12,10 +12,9 @@ import torch
 import attnverify as av
 import evidence_files
 import modelzoo
-from attnverify.book.pages import errata, status
+from attnverify.book.pages import errata
 from attnverify.book.pages.__main__ import main, write
 from attnverify.book.pages.common import (
-    anchor,
     by_part,
     escape,
     number,
@@ -53,113 +52,6 @@ def test_every_chapter_has_its_advice_on_one_page(pages):
     assert sorted(linked) == sorted(chapters) and linked[0] == "start"
     targets = re.findall(r"\{doc\}`(?:[^`<]*<)?([^`>]+)>?`", pages["practice.md"])
     assert len(targets) > len(chapters) and all(t.startswith("/") for t in targets)
-
-
-def test_status_page_says_why(pages):
-    row = next(r for r in pages["status.md"].splitlines() if "status-norms-submultiplicative" in r)
-    assert "◐</span> partial" in row and "? unknown" in row
-    text = pages["status.md"]
-    assert "`norms.submultiplicative` is partial: no passing derived evidence" in text
-    assert "`norms.residual-centers` is partial: rests on norms.submultiplicative: partial" in text
-    weak = [id for id in registry if "norms.submultiplicative" in (id, *registry.ancestors(id))]
-    assert f", {len(weak)} partial.**" in text and f"**{len(registry)} claims: " in text
-    assert "| setting | `seed` | `0` |" in text and "`python-flint`" in text
-
-
-def test_status_page_tells_failed_and_missing_evidence(tmp_path):
-    file = evidence_files.write(tmp_path / "e.json", let_pass=("paths.count",))
-    text = status.text(read_evidence(file))
-    assert "twin not rejected: H\\^L in place of H\\^l" in text
-    assert "1 failed" in status.summary(read_evidence(file))
-    body = json.loads(file.read_text())
-    body["claims"] = body["claims"][1:]
-    file.write_text(json.dumps(body))
-    first = next(iter(registry))
-    lines = status.text(read_evidence(file)).splitlines()
-    row = next(line for line in lines if anchor(first, "status") in line)
-    assert "not checked" in row and "not run" in row
-
-
-def errata_rows(text: str) -> dict[str, list[str]]:
-    """The lines of the errata page's tables by heading."""
-    parts = {part.splitlines()[0]: part.splitlines() for part in text.split("\n## ")[1:]}
-    return {
-        title: [x for x in lines if x.startswith("| {claim}")] for title, lines in parts.items()
-    }
-
-
-def test_errata_have_one_line_for_each_published_statement(tmp_path):
-    """Read from the registry: what is refuted, what has a sharper form, what was completed."""
-    rows = errata_rows(errata.text(read_evidence(evidence_files.write(tmp_path / "e.json"))))
-    came_out = ["Criterion met here", "Criterion not met here"]
-    neighbors = "Neighboring papers"
-    assert list(rows) == ["Refuted", "Sharpened", "Completed", "As published", *came_out, neighbors]
-    assert rows.pop(neighbors) == []  # its lines begin with a reading, see below
-    sharpened = {c.sharpens for c in registry.values()}
-    holding = [
-        c
-        for c in registry.values()
-        if any(not s.related for s in c.sources) and c.asserts == "holds" and c.id not in sharpened
-    ]
-    expected = {
-        "Refuted": [
-            c.id for c in registry.values() if c.asserts == "fails" and c.sources and c.derived
-        ],
-        "Sharpened": [id for id in registry if any(c.sharpens == id for c in registry.values())],
-        "Completed": [c.id for c in holding if c.derived and c.here],
-        "As published": [c.id for c in holding if c.derived and not c.here],
-        "Criterion met here": [c.id for c in holding if not c.derived and not c.here],
-        "Criterion not met here": [
-            c.id for c in registry.values() if c.asserts == "fails" and c.sources and not c.derived
-        ],
-    }
-    assert len(set().union(*expected.values())) == sum(map(len, expected.values()))
-    assert "layernorm.escape" not in expected["Completed"]  # its source is related only
-    for title, ids in expected.items():
-        assert [line.split("<")[1].split(">")[0] for line in rows[title]] == ids, title
-        assert ids and all("{cite}`" in x and "attnverify-badge" in x for x in rows[title])
-        assert len({line.replace(r"\|", "").count("|") for line in rows[title]}) == 1
-    for line, id in zip(rows["Refuted"], expected["Refuted"], strict=True):
-        claim = registry[id]
-        assert "↻</span> corrected" in line
-        assert claim.fails_because and " ".join(claim.fails_because.split()) in line
-        other = "; in another reading: " if errata.readings(id) else " |"
-        assert (
-            f"{{claim}}`{registry[claim.corrected_by].title} <{claim.corrected_by}>`{other}" in line
-        )
-    refuted = {
-        "collapse.version-1-proof-gap",
-        "collapse.multi-head-as-printed",
-        "mlp.as-printed",
-        "layernorm.as-printed",
-    }
-    assert refuted <= set(expected["Refuted"])
-
-
-def test_sharper_statements_are_linked_with_their_best_ratio(pages):
-    rows = errata_rows(pages["errata.md"])["Sharpened"]
-    found = [c for c in registry.values() if c.sharpens]
-    assert {"collapse.single-layer-sharp", "skip.lower-bound"} <= {c.id for c in found}
-    for claim in found:
-        line = next(x for x in rows if f"<{claim.sharpens}>" in x)
-        assert f"<{claim.id}>`" in line
-        ratios = line.removesuffix(" |").rpartition(" | ")[2].split("; ")
-        assert len(ratios) == sum(c.sharpens == claim.sharpens for c in found)
-
-
-def test_another_reading_stands_beside_the_refuted_one(pages):
-    """Layer normalization by feature beside layer normalization by token, with its own status."""
-    rows = errata_rows(pages["errata.md"])["Refuted"]
-    found = [c for c in registry.values() if c.reads]
-    assert "layernorm.by-feature" in {c.id for c in found}
-    for claim in found:
-        assert claim.published and claim.asserts == "holds", claim.id
-        assert (
-            registry[claim.reads].asserts == "fails" and claim.id in registry[claim.reads].statement
-        )
-        (line,) = [x for x in rows if f"<{claim.reads}>" in x]
-        beside = line.split("in another reading: ")[1]
-        assert f"<{claim.id}>`" in beside and "attnverify-badge" in beside
 
 
 def test_failing_readings_of_neighbors_are_found_by_the_registry(tmp_path):
@@ -205,29 +97,19 @@ def test_a_failing_reading_without_its_evidence_is_not_called_certified(tmp_path
     ]
 
 
-def test_only_published_claims_are_sharpened_and_only_by_what_is_proved_here():
+def test_only_published_claims_are_sharpened_or_refuted_and_it_is_said_by_what():
     for claim in registry.values():
         if claim.sharpens:
             assert registry[claim.sharpens].published, claim.id
             assert claim.here and claim.asserts == "holds", claim.id
+        if claim.reads:
+            read = registry[claim.reads]
+            assert claim.published and claim.asserts == "holds", claim.id
+            assert read.asserts == "fails" and claim.id in read.statement, claim.id
+        if claim.published and claim.asserts == "fails" and claim.derived:
+            assert claim.fails_because and claim.corrected_by, claim.id
     with pytest.raises(InputError, match="one.b: uses unknown claim 'one.a'"):
         Registry([Claim("one.b", "t", "lemma", "x", "norms", sharpens="one.a")])
-
-
-def test_errata_say_what_is_missing(tmp_path):
-    file = evidence_files.write(tmp_path / "e.json")
-    body = json.loads(file.read_text())
-    gone, left = "localization.both-collapses", "experiment.locater"
-    for entry in body["claims"]:
-        if entry["id"] == left:
-            for record in entry["evidence"]:
-                record["outcome"] = "unknown"
-    body["claims"] = [entry for entry in body["claims"] if entry["id"] != gone]
-    file.write_text(json.dumps(body))
-    rows = errata_rows(errata.text(read_evidence(file)))["Criterion not met here"]
-    line = next(x for x in rows if f"<{gone}>" in x)
-    assert errata.NOTHING in line and "not checked" in line
-    assert "(1 not passed)" in next(x for x in rows if f"<{left}>" in x)
 
 
 def test_claims_are_grouped_by_the_module_that_states_them():

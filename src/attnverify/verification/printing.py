@@ -88,12 +88,11 @@ def progress_bar() -> Progress:
 
 def print_report(report: Report, to: Console) -> None:
     """The table of the claims, every piece that did not pass, the reasons, the verdict."""
-    from attnverify.verification.report import COLUMNS
-
-    shown = table(*COLUMNS)
-    for claim in report.claims:
-        first, status, *others = report.row(claim.id)
-        shown.add_row(first, f"[{STATUS_COLORS[status]}]{status}[/]", *others)
+    rows = [report.row(claim.id) for claim in report.claims]
+    shown = table(*rows[0])
+    for row in rows:
+        status = f"[{STATUS_COLORS[row['status']]}]{row['status']}[/]"
+        shown.add_row(*(row | {"status": status}).values())
     to.print(shown)
     if any(record.refuted_at for c in report.claims for record in report.records[c.id]):
         to.print(FALSE_AT, markup=False, highlight=False)

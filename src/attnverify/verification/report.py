@@ -17,8 +17,6 @@ from attnverify.verification.claim_files import file_of
 from attnverify.verification.margins import best_ratio, false_at
 from attnverify.verification.status import Standing
 
-COLUMNS = ("claim", "status", "evidence", "best ratio", "false at", "twins")
-
 
 @dataclass
 class Report:
@@ -53,21 +51,22 @@ class Report:
 
     def table(self) -> Table:
         """A line a claim, as the command prints them, under the verdict."""
-        return Table(self.verdict(), COLUMNS, [self.row(claim.id) for claim in self.claims])
+        rows = [self.row(claim.id) for claim in self.claims]
+        return Table(self.verdict(), tuple(rows[0]), [tuple(row.values()) for row in rows])
 
-    def row(self, id: str) -> tuple[str, str, str, str, str, str]:
-        """What is said about one claim, in the order of COLUMNS."""
+    def row(self, id: str) -> dict[str, str]:
+        """What is said about one claim, by the header of each column."""
         records, twins = self.records[id], self.twins[id]
         as_stored = [record.as_json() for record in records]
         ratio = best_ratio(self.registry, id, as_stored)
-        return (
-            id,
-            self.standing[id].status,
-            _kinds(records),
-            "-" if ratio is None else f"{ratio:.6f}",
-            " ".join(false_at(as_stored)) or "-",
-            f"{sum(t.rejected for t in twins)}/{len(twins)}",
-        )
+        return {
+            "claim": id,
+            "status": self.standing[id].status,
+            "evidence": _kinds(records),
+            "best ratio": "-" if ratio is None else f"{ratio:.6f}",
+            "false at": " ".join(false_at(as_stored)) or "-",
+            "twins": f"{sum(t.rejected for t in twins)}/{len(twins)}",
+        }
 
     def verdict(self) -> str:
         """One line: how many claims have which status, and how many twins were rejected."""

@@ -83,8 +83,7 @@ def text(evidence: Evidence, root: Path) -> str:
     verdicts = {id: verdict(claim, evidence.status(id)) for id, claim in registry.items()}
     links = {id: concerned(claim, chapters) for id, claim in registry.items()}
     book = Book(chapters, papers.papers(root), verdicts, links)
-    header = ("Paper", "What it claims", "Verdict here", "Chapters")
-    table = scrolling("The papers", pipe_table(header, _rows(book)), "15% 32%")
+    table = scrolling("The papers", pipe_table(_rows(book)), "15% 32%")
     return "\n".join([INTRO, "```{raw} html", _figure(book), "```", "", TABLE, *table])
 
 
@@ -232,7 +231,7 @@ def _keys() -> str:
     return f'<p class="keys">{"".join(marks)}</p><p class="keys">{"".join(lines)}</p>'
 
 
-def _rows(book: Book) -> Iterable[list[str]]:
+def _rows(book: Book) -> Iterable[dict[str, str]]:
     """A line a paper: those with most statements here first, then in the order of the figure."""
     drawn = [key for keys in book.papers_by_part().values() for key in keys]
     cited = (key for chapter in book.chapters.values() for key in chapter.cites)
@@ -243,12 +242,13 @@ def _rows(book: Book) -> Iterable[list[str]]:
         pages = {registry[id].notebook for id, kind in how.items() if kind != "context"}
         found = ((s, c) for s, c in book.chapters.items() if key in c.cites or s in pages)
         back = f'<a href="#map-{key}">{counted(len(how), "claim")}</a>' if how else "no claim"
-        yield [
-            f"[]{{#paper-{key}}}{{cite}}`{key}`: {back}",
-            book.works[key].claims,
-            _judged(how, book.verdicts) + _failing(near[key]),
-            ", ".join(f"{{doc}}`{chapter.title} </notebooks/{stem}>`" for stem, chapter in found),
-        ]
+        links = (f"{{doc}}`{chapter.title} </notebooks/{stem}>`" for stem, chapter in found)
+        yield {
+            "Paper": f"[]{{#paper-{key}}}{{cite}}`{key}`: {back}",
+            "What it claims": book.works[key].claims,
+            "Verdict here": _judged(how, book.verdicts) + _failing(near[key]),
+            "Chapters": ", ".join(links),
+        }
 
 
 def _judged(how: Mapping[str, str], verdicts: Mapping[str, str]) -> str:

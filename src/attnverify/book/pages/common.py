@@ -144,8 +144,9 @@ def scrolling(label: str, lines: Iterable[str], widths: str = "") -> list[str]:
     return [start, "", *lines, "", "</div>", ""]
 
 
-def pipe_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
-    """A Markdown table; the cells are MyST already."""
-    header = list(header)
-    lines = [header, ["---"] * len(header), *rows]
-    return [f"| {' | '.join(cells)} |" for cells in lines]
+def pipe_table(rows: Iterable[Mapping[str, str]]) -> list[str]:
+    """A Markdown table of rows that map each header to its cell; the cells are MyST already."""
+    rows = list(rows)
+    header = list(rows[0]) if rows else []
+    lines = [header, ["---"] * len(header), *([row[name] for name in header] for row in rows)]
+    return [f"| {' | '.join(cells)} |" for cells in lines if cells]

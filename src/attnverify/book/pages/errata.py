@@ -80,39 +80,26 @@ column is the repaired statement.
 
 NOTHING = "no measurement in the evidence file"
 NOT_CERTIFIED = "**not certified in the evidence file**"
-Row = Callable[[Claim, Evidence], list[str]]  # the last cells of a line
+Row = Callable[[Claim, Evidence], dict[str, str]]  # the last cells of a line
 
 
 def text(evidence: Evidence) -> str:
     """The page as MyST."""
-    parts: list[tuple[str, str, tuple[str, ...], list[Claim], Row]] = [
-        (REFUTED, "Refuted statements", ("Why it fails", "What holds"), refuted(), _refuted),
-        (
-            SHARPENED,
-            "Sharpened statements",
-            ("Sharper statement", "Best ratio"),
-            sharpened(),
-            _sharper,
-        ),
-        (COMPLETED, "Completed statements", ("Added here",), completed(), _completed),
-        (AS_PUBLISHED, "Statements that hold as published", (), as_published(), _nothing),
-        (REPRODUCED, "Findings whose criterion was met here", (), reproduced(), _nothing),
-        (
-            NOT_REPRODUCED,
-            "Findings whose criterion was not met here",
-            ("Measured", "Limits"),
-            not_reproduced(),
-            _not_reproduced,
-        ),
+    unmet = "Findings whose criterion was not met here"
+    parts: list[tuple[str, str, list[Claim], Row]] = [
+        (REFUTED, "Refuted statements", refuted(), _refuted),
+        (SHARPENED, "Sharpened statements", sharpened(), _sharper),
+        (COMPLETED, "Completed statements", completed(), _completed),
+        (AS_PUBLISHED, "Statements that hold as published", as_published(), _nothing),
+        (REPRODUCED, "Findings whose criterion was met here", reproduced(), _nothing),
+        (NOT_REPRODUCED, unmet, not_reproduced(), _not_reproduced),
     ]
     lines = [INTRO]
-    for intro, label, last, claims, row in parts:
-        header = ("Published statement", "Source", "Verdict", *last)
-        rows = ([*_published(claim, evidence), *row(claim, evidence)] for claim in claims)
-        lines += [intro, *scrolling(label, pipe_table(header, rows))]
-    header = ("Possible misreading", "Near", "Certified instance", "What holds")
+    for intro, label, claims, row in parts:
+        rows = (_published(claim, evidence) | row(claim, evidence) for claim in claims)
+        lines += [intro, *scrolling(label, pipe_table(rows))]
     rows = (_neighbor(claim, reading, evidence) for claim, reading in failing_readings())
-    table = scrolling("Possible misreadings", pipe_table(header, rows))
+    table = scrolling("Possible misreadings", pipe_table(rows))
     return "\n".join([*lines, NEIGHBORS, *table])
 
 
@@ -167,45 +154,45 @@ def _holding() -> list[Claim]:
     return [c for c in found if c.derived and not sharper(c.id)]
 
 
-def _refuted(claim: Claim, evidence: Evidence) -> list[str]:
+def _refuted(claim: Claim, evidence: Evidence) -> dict[str, str]:
     by = _link(registry[claim.corrected_by]) if claim.corrected_by else "–"
     for other in readings(claim.id):
         by += f"; in another reading: {_link(other)} {_badge(other, evidence)}"
-    return [" ".join(claim.fails_because.split()), by]
+    return {"Why it fails": " ".join(claim.fails_because.split()), "What holds": by}
 
 
-def _sharper(claim: Claim, evidence: Evidence) -> list[str]:
+def _sharper(claim: Claim, evidence: Evidence) -> dict[str, str]:
     found = sharper(claim.id)
     ratios = (best_ratio(registry, c.id, evidence.records(c.id)) for c in found)
     named = "; ".join(f"{_link(c)} {_badge(c, evidence)}" for c in found)
-    return [named, "; ".join(map(number, ratios))]
+    return {"Sharper statement": named, "Best ratio": "; ".join(map(number, ratios))}
 
 
-def _nothing(claim: Claim, evidence: Evidence) -> list[str]:
-    return []
+def _nothing(claim: Claim, evidence: Evidence) -> dict[str, str]:
+    return {}
 
 
-def _completed(claim: Claim, evidence: Evidence) -> list[str]:
-    return [escape(claim.here)]
+def _completed(claim: Claim, evidence: Evidence) -> dict[str, str]:
+    return {"Added here": escape(claim.here)}
 
 
-def _not_reproduced(claim: Claim, evidence: Evidence) -> list[str]:
+def _not_reproduced(claim: Claim, evidence: Evidence) -> dict[str, str]:
     limits = "; ".join(escape(r["limits"]) for r in evidence.records(claim.id)) or "–"
-    return [_measured(claim, evidence), limits]
+    return {"Measured": _measured(claim, evidence), "Limits": limits}
 
 
-def _neighbor(claim: Claim, reading: Reading, evidence: Evidence) -> list[str]:
+def _neighbor(claim: Claim, reading: Reading, evidence: Evidence) -> dict[str, str]:
     shown = f"{reading.instance} {_link(claim)} {_badge(claim, evidence)}"
     named = f"*{escape(reading.check)}*" + (
         f", twin *{escape(reading.twin)}*" if reading.twin else ""
     )
     holds = registry[reading.holds]
-    return [
-        reading.says,
-        f"{{cite}}`{reading.near}`",
-        f"{shown}; {named}: {_certified(claim, reading, evidence)}",
-        f"{_link(holds)} {_badge(holds, evidence)}",
-    ]
+    return {
+        "Possible misreading": reading.says,
+        "Near": f"{{cite}}`{reading.near}`",
+        "Certified instance": f"{shown}; {named}: {_certified(claim, reading, evidence)}",
+        "What holds": f"{_link(holds)} {_badge(holds, evidence)}",
+    }
 
 
 def _certified(claim: Claim, reading: Reading, evidence: Evidence) -> str:
@@ -221,10 +208,11 @@ def _certified(claim: Claim, reading: Reading, evidence: Evidence) -> str:
     return escape("; ".join(found)) or NOT_CERTIFIED
 
 
-def _published(claim: Claim, evidence: Evidence) -> list[str]:
+def _published(claim: Claim, evidence: Evidence) -> dict[str, str]:
     """Title, source and verdict."""
     places = "; ".join(f"{{cite}}`{s.key}`, {escape(s.locator)}" for s in claim.sources)
-    return [_link(claim), places, _badge(claim, evidence)]
+    verdict = _badge(claim, evidence)
+    return {"Published statement": _link(claim), "Source": places, "Verdict": verdict}
 
 
 def _link(claim: Claim) -> str:

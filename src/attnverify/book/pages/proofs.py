@@ -44,24 +44,23 @@ def summary(known: Registered) -> str:
         "",
     ]
     rows = [row for claim in claims for row in _rows(claim, known)]
-    header = ("Claim", "Registered as", "Formal statement", "False neighbors")
-    table = scrolling("Machine-checked claims", pipe_table(header, rows), "38% 24%")
+    table = scrolling("Machine-checked claims", pipe_table(rows), "38% 24%")
     return "\n".join([*lines, *table])
 
 
-def _rows(claim: Claim, known: Registered) -> Iterable[list[str]]:
+def _rows(claim: Claim, known: Registered) -> Iterable[dict[str, str]]:
     for theorem in (t for t in known.theorems if t.claim == claim.id):
         wrong = formal.unfit(theorem, known, claim.digest)
         beside = formal.beside(theorem, known)
         negated = sum(bool(n.negation) for n in beside)
-        yield [
-            f"{{claim}}`{claim.title} <{claim.id}>`",
-            f"`{claim.id}`",
-            f"**not checked:** {escape(wrong)}"
-            if wrong
-            else f"{{formal}}`{_likeness(theorem)} <{claim.id}>`",
-            f"{negated} of {len(beside)} by their negation" if beside else "none",
-        ]
+        likeness = f"{{formal}}`{_likeness(theorem)} <{claim.id}>`"
+        by = f"{negated} of {len(beside)} by their negation" if beside else "none"
+        yield {
+            "Claim": f"{{claim}}`{claim.title} <{claim.id}>`",
+            "Registered as": f"`{claim.id}`",
+            "Formal statement": f"**not checked:** {escape(wrong)}" if wrong else likeness,
+            "False neighbors": by,
+        }
 
 
 def _likeness(theorem: Theorem) -> str:
@@ -142,14 +141,13 @@ def axioms(known: Registered) -> str:
     types = known.record.get("axioms", {})
     used = [a for e in known.record.get("theorems", ()) for a in e["axioms"]]
     rows = [
-        [
-            f"A{k}",
-            f"`{name}`",
-            escape(says),
-            f"`{types.get(name, 'not used')}`".replace("|", r"\|"),
-            str(used.count(name)),
-        ]
+        {
+            "Number": f"A{k}",
+            "Axiom": f"`{name}`",
+            "In words": escape(says),
+            "As printed": f"`{types.get(name, 'not used')}`".replace("|", r"\|"),
+            "Theorems": str(used.count(name)),
+        }
         for k, (name, says) in enumerate(known.axioms.items(), start=1)
     ]
-    header = ("Number", "Axiom", "In words", "As printed", "Theorems")
-    return "\n".join(scrolling("The axioms", pipe_table(header, rows))) if rows else NOTHING
+    return "\n".join(scrolling("The axioms", pipe_table(rows))) if rows else NOTHING

@@ -24,7 +24,6 @@ from attnverify.verification.margins import best_ratio, false_at
 from attnverify.verification.status import required
 
 WORDS = {"pass": "", "fail": " ✗ fail", "unknown": " ? unknown"}
-HEADER = ("Claim", "Status", "Evidence", "Best ratio", "False at", "Twins", "Chapter")
 
 INTRO = """\
 # Status of every claim
@@ -61,7 +60,7 @@ def text(evidence: Evidence) -> str:
     for title, members in by_part(registry.values()).items():
         lines += [f"### {escape(title)}", ""]
         rows = [_row(claim, evidence) for claim in members]
-        lines += scrolling(f"Evidence for: {title}", pipe_table(HEADER, rows))
+        lines += scrolling(f"Evidence for: {title}", pipe_table(rows))
         lines += _reasons(members, evidence)
     return "\n".join([*lines, *_produced_by(evidence)])
 
@@ -92,20 +91,20 @@ def machine_checked(evidence: Evidence) -> tuple[int, int]:
     return len(proved), sum(any(t.exact for t in formal.theorems_of(id)) for id in proved)
 
 
-def _row(claim: Claim, evidence: Evidence) -> list[str]:
+def _row(claim: Claim, evidence: Evidence) -> dict[str, str]:
     records, twins = evidence.records(claim.id), evidence.twins(claim.id)
     status = evidence.status(claim.id)
     rejected = sum(t["rejected"] for t in twins)
     kinds = ", ".join(filter(None, (_outcome(claim, kind, records) for kind in KINDS)))
-    return [
-        f"[]{{#{anchor(claim.id, 'status')}}}{{claim}}`{claim.id} <{claim.id}>`",
-        badge(status) + _mark(claim, records),
-        f"{{evidence}}`{kinds} <{claim.id}>`" if kinds else "–",
-        number(best_ratio(registry, claim.id, records)),
-        ", ".join(false_at(records)) or "–",
-        f"{{twins}}`{rejected} of {len(twins)} <{claim.id}>`" if twins else "–",
-        f"{{doc}}`{claim.notebook} </notebooks/{claim.notebook}>`",
-    ]
+    return {
+        "Claim": f"[]{{#{anchor(claim.id, 'status')}}}{{claim}}`{claim.id} <{claim.id}>`",
+        "Status": badge(status) + _mark(claim, records),
+        "Evidence": f"{{evidence}}`{kinds} <{claim.id}>`" if kinds else "–",
+        "Best ratio": number(best_ratio(registry, claim.id, records)),
+        "False at": ", ".join(false_at(records)) or "–",
+        "Twins": f"{{twins}}`{rejected} of {len(twins)} <{claim.id}>`" if twins else "–",
+        "Chapter": f"{{doc}}`{claim.notebook} </notebooks/{claim.notebook}>`",
+    }
 
 
 def _mark(claim: Claim, records: list[Mapping[str, Any]]) -> str:
@@ -136,11 +135,13 @@ def _reasons(members: list[Claim], evidence: Evidence) -> list[str]:
 def _produced_by(evidence: Evidence) -> list[str]:
     if not evidence.claims:
         return ["## What produced it", "", "No evidence file was read.", ""]
-    rows = [["setting", f"`{name}`", f"`{value}`"] for name, value in evidence.settings.items()]
-    rows += [
-        ["environment", f"`{name}`", f"`{value}`"] for name, value in evidence.environment.items()
+    parts = {"setting": evidence.settings, "environment": evidence.environment}
+    rows = [
+        {"Kind": kind, "Name": f"`{name}`", "Value": f"`{value}`"}
+        for kind, part in parts.items()
+        for name, value in part.items()
     ]
-    table = pipe_table(("Kind", "Name", "Value"), rows)
+    table = pipe_table(rows)
     return [
         "## What produced it",
         "",

@@ -15,12 +15,10 @@ from attnverify.topics import Claim, registry
 from attnverify.verification.margins import false_at, measure
 
 OUTCOMES = {"pass": f"✓{FIXED}pass", "fail": f"✗{FIXED}fail", "unknown": f"?{FIXED}unknown"}
-RECORDS = ("Kind", "Check", "Outcome", "Ratio", "Decided", "Found")
-TWINS = ("Check", "Twin", "Outcome", "How")
 #: Limits that the page on evidence states once for every claim.
 GENERAL = {SAMPLED, ATTACKED, CERTIFIED, BY_DEFINITION}
 
-Row = tuple[str, ...]
+Row = Mapping[str, str]  # cells by their header
 
 
 class Caption(nodes.TextElement):
@@ -40,13 +38,13 @@ def depart_caption(self: Any, node: Caption) -> None:
 def records(claim: Claim, evidence: Evidence) -> list[nodes.Node]:
     """The records of a claim. No times: pages of equal evidence are equal."""
     rows = [_record(claim.id, record) for record in evidence.records(claim.id)]
-    return _table("records", "What was found", claim, RECORDS, rows)
+    return _table("records", "What was found", claim, rows)
 
 
 def twins(claim: Claim, evidence: Evidence) -> list[nodes.Node]:
     """The must-fail twins of a claim and how each was rejected."""
     rows = [_twin(twin) for twin in evidence.twins(claim.id)]
-    return _table("twins", "Twins: false neighbors that must be rejected", claim, TWINS, rows)
+    return _table("twins", "Twins: false neighbors that must be rejected", claim, rows)
 
 
 def limits(claim: Claim, evidence: Evidence) -> list[tuple[str, str]]:
@@ -69,14 +67,14 @@ def _record(id: str, record: Mapping[str, Any]) -> Row:
     exact = what == "error/bound" and record["kind"] == "certified"  # no rounding to measure
     shown = "–" if ratio is None or exact else f"{what} {number(ratio)}"
     shown += "".join(f"; false at {factor}" for factor in false_at([record]))
-    return (
-        record["kind"],
-        record["check"],
-        OUTCOMES[record["outcome"]],
-        shown,
-        _decided(record),
-        record["detail"],
-    )
+    return {
+        "Kind": record["kind"],
+        "Check": record["check"],
+        "Outcome": OUTCOMES[record["outcome"]],
+        "Ratio": shown,
+        "Decided": _decided(record),
+        "Found": record["detail"],
+    }
 
 
 def _decided(record: Mapping[str, Any]) -> str:
@@ -87,12 +85,11 @@ def _decided(record: Mapping[str, Any]) -> str:
 
 def _twin(twin: Mapping[str, Any]) -> Row:
     outcome = f"✓{FIXED}rejected" if twin["rejected"] else f"✗{FIXED}not{FIXED}rejected"
-    return twin["check"], twin["twin"], outcome, twin["detail"]
+    names = {"Check": twin["check"], "Twin": twin["twin"]}
+    return names | {"Outcome": outcome, "How": twin["detail"]}
 
 
-def _table(
-    place: str, caption: str, claim: Claim, header: Row, rows: list[Row]
-) -> list[nodes.Node]:
+def _table(place: str, caption: str, claim: Claim, rows: list[Row]) -> list[nodes.Node]:
     """A table with a caption and a row of headers, at the anchor ``place`` of the claim."""
     if not rows:
         return [nodes.paragraph("", f"{caption}: none in the evidence file.")]
@@ -101,23 +98,24 @@ def _table(
     start = f'<div id="{anchor(claim.id, place)}" {box} aria-label="{label}">'
     return [
         nodes.raw("", start, format="html"),
-        _body(caption, header, rows),
+        _body(caption, rows),
         nodes.raw("", "</div>", format="html"),
     ]
 
 
-def _body(caption: str, header: Row, rows: Iterable[Row]) -> nodes.table:
+def _body(caption: str, rows: list[Row]) -> nodes.table:
+    header = list(rows[0])
     table, group = nodes.table(classes=["colwidths-auto"]), nodes.tgroup(cols=len(header))
     group += [nodes.colspec(colwidth=1) for _ in header]
     head, body = nodes.thead(), nodes.tbody()
     head += _row(header)
-    body += [_row(row) for row in rows]
+    body += [_row(row[name] for name in header) for row in rows]
     group += [head, body]
     table += [Caption("", caption), group]
     return table
 
 
-def _row(cells: Row) -> nodes.row:
+def _row(cells: Iterable[str]) -> nodes.row:
     row = nodes.row()
     row += [nodes.entry("", nodes.paragraph("", text)) for text in cells]
     return row
