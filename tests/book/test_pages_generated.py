@@ -9,7 +9,6 @@ import re
 import pytest
 import torch
 
-import attnverify as av
 import evidence_files
 import modelzoo
 from attnverify.book.pages import errata
@@ -188,30 +187,6 @@ def test_pages_know_no_times(tmp_path):
     file = evidence_files.write(tmp_path / "e.json")
     assert file.read_text().count('"seconds"') > 100
     assert "seconds" not in json.dumps(dict(read_evidence(file).claims))
-
-
-def test_figures_of_the_practice_page_are_those_of_the_tables(pages):
-    """Perplexities on text with MLPs, and the residual of the trained encoder after six layers."""
-    rows = [
-        row
-        for row in av.experiments.committed("locater").rows
-        if row["source"] == "text" and row["architecture"] == "with MLPs"
-    ]
-    by = {(r["rate"], r["strength"], r["target"]): r for r in rows}
-    unpenalized = by[0.03, 0.0, 0.0]
-    best = min(row["perplexity"] for key, row in by.items() if key[0] == 0.03)
-    told = [unpenalized["perplexity"], by[0.01, 0.0, 0.0]["perplexity"], best]
-    told += [by[0.01, 0.001, 0.0]["perplexity"]]
-    words = " ".join(pages["practice.md"].split())
-    first, second, third, fourth = (f"{value:.1f}" for value in told)
-    lowest = f"the average entropy fell to {unpenalized['final_entropy']:.2f}"
-    assert f"| 0.03 | none | {first}; {lowest} |" in words
-    assert f"| 0.03 | the best one tried | {third} |" in words
-    assert f"| 0.01 | none | {second} |" in words
-    assert f"| 0.01 | one that only shrinks $W_{{QK}}$ | {fourth} |" in words
-    layers = [r for r in av.experiments.committed("three-models").rows if r["kind"] == "layer"]
-    residuals = [value for row in layers for value in row["residual"]]
-    assert f"it is {min(residuals):.2f} to {max(residuals):.2f} in every layer" in words
 
 
 def test_code_of_the_practice_page_logs_the_relative_residual(pages):
