@@ -9,7 +9,6 @@ import sys
 import pytest
 
 from attnverify import cli
-from attnverify.checking.records import Record, TwinRecord
 from attnverify.checking.search import Settings
 from attnverify.cli.verify import Kinds
 from attnverify.support import files
@@ -25,8 +24,6 @@ from attnverify.support.vocabulary import (
 from attnverify.topics import registry
 from attnverify.topics.verify import verify
 from attnverify.verification import verify as running
-from attnverify.verification.report import Report
-from attnverify.verification.status import own
 
 QUICK = ["--samples", "40", "--restarts", "2", "--steps", "5", "--jobs", "1"]
 COUNT = ["verify", "paths.count", "--evidence", "certified", *QUICK]  # 4 claims, no search
@@ -145,38 +142,6 @@ def test_an_interrupted_run_reports_what_it_has(run, tmp_path, monkeypatch):
     assert report["interrupted"] is True and statuses["paths.count"] == "not checked"
     with pytest.raises(running.Interrupted):
         verify(["paths.count"], Settings(), ["certified"], jobs=1)
-
-
-def report(record: Record | None, rejected: bool = True) -> Report:
-    claim = registry["paths.count"]
-    twins = [TwinRecord("enumeration", "a twin", rejected, None, "")]
-    return Report(
-        registry, [claim], {claim.id: [record] if record else []}, {claim.id: twins}, Settings()
-    )
-
-
-def test_only_a_whole_run_that_passes_is_as_claimed():
-    passing = Record("certified", "enumeration", "pass", None, 1, 0.0, "")
-    unknown = Record("certified", "enumeration", "unknown", None, 1, 0.0, "")
-    assert report(passing).as_claimed
-    assert not report(passing, rejected=False).as_claimed
-    assert not report(unknown).as_claimed
-    assert not report(None).as_claimed, "nothing was gathered"
-    broken_off = report(passing)
-    broken_off.interrupted = True
-    assert not broken_off.as_claimed
-
-
-def test_a_derivation_that_did_not_run_is_not_a_failed_one():
-    claim = registry["paths.count"]
-    missing = Record("derived", claim.notebook, "unknown", None, 0, 0.0, "", "no notebook")
-    standing = own(registry, claim, [missing], [])
-    assert standing.status == "not checked" and "no notebook" in standing.reasons[0]
-    passing = Record("certified", "enumeration", "pass", None, 1, 0.0, "")
-    assert own(registry, claim, [missing, passing], []).status == "partial"
-    assert own(registry, claim, [], []).status == "not checked"
-    failing = Record("derived", claim.notebook, "fail", None, 0, 0.0, "", "a false step")
-    assert own(registry, claim, [failing, passing], []).status == "failed"
 
 
 @pytest.mark.parametrize("kinds", [[], ["sampeld"], ["sampled", "believed"]])

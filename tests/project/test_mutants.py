@@ -1,4 +1,4 @@
-"""The tool that plants errors: its rules, that it leaves nothing behind, and a small sample."""
+"""The tool that plants errors: its rules, and that a planted error leaves nothing behind."""
 
 import ast
 from pathlib import Path
@@ -8,12 +8,10 @@ import torch
 
 import mutants
 from attnverify.mathematics import norms
-from attnverify.runtime.source_dependencies import Sources
-from mutation import engine, pieces, plant, rules, trial
+from mutation import engine, plant, rules, trial
 from mutation.equivalent import EQUIVALENT
 
 pytestmark = pytest.mark.full  # a tool of maintainers, which no reader and no claim meets
-CLAIM = "norms.square-variant"
 
 EXAMPLE = '''
 def value(X, W, scale=2):
@@ -98,44 +96,3 @@ def test_a_planted_error_is_seen_by_everyone_and_ends_with_its_process():
 
     assert trial.in_child(inside, 60) == pytest.approx(1.01)
     assert float(held(A)) == 1
-
-
-@pytest.fixture(scope="module")
-def known():
-    found = [pieces.measure(f"{CLAIM}/{name}") for name in ("with the root", "without the root")]
-    assert not any(entry["trouble"] for entry in found)
-    return [pieces.Piece(**{**entry, "twins": tuple(entry["twins"])}) for entry in found]
-
-
-def test_evidence_catches_an_error_and_says_how(known):
-    outcome = trial.try_mutant(mutant_of(COMPOSITE, "composite_squared(A)"), known, Sources())
-    assert outcome.caught == "evidence" and CLAIM in outcome.by
-
-
-@pytest.fixture
-def tests(tmp_path, monkeypatch):
-    """What writes the only tests that a mutant meets."""
-
-    def write(*lines: str) -> None:
-        monkeypatch.setattr(trial, "_failing", {})
-        head = ["import torch", "from attnverify.mathematics import norms", "def test_it():"]
-        body = [*head, *(f"    {line}" for line in lines)]
-        (tmp_path / "test_it.py").write_text("\n".join(body) + "\n")
-
-    monkeypatch.setattr(trial, "ROOT", tmp_path)
-    monkeypatch.setattr(trial, "_tests", lambda mutant, sources: ["test_it.py"])
-    return write
-
-
-def test_an_error_that_is_none_survives(known, tests):
-    """Else the tool catches itself."""
-    tests("assert norms.composite(torch.eye(2)) == 1")
-    outcome = trial.try_mutant(mutant_of(COMPOSITE, f"+{COMPOSITE}"), known, Sources())
-    assert outcome.caught == "survived"
-
-
-def test_a_test_catches_what_evidence_does_not_run(tests):
-    tests("assert norms.composite(2 * torch.eye(2)) == 2")
-    for _ in range(2):  # what was found without the error is kept for the next
-        outcome = trial.try_mutant(mutant_of(COMPOSITE, "composite_squared(A)"), [], Sources())
-        assert (outcome.caught, outcome.by) == ("tests", "test_it.py::test_it")
