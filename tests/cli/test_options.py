@@ -324,7 +324,7 @@ OUTCOMES = [
     ("experiment", [], True, 0, "notebooks/softmax.md"),
     ("experiment", ["toi"], True, 2, "did you mean 'toy'?"),
     ("experiment", ["toy", "--device", "tpu"], True, 2, "Invalid value"),
-    ("experiment", ["toy", "--out", "/dev/null"], True, 2, "out: got /dev/null/toy.json, which leads"),
+    ("experiment", ["toy", "--out", "/dev/null"], True, 2, "out: got /dev/null/toy.json, which"),
     ("inspect", ["model"], None, 0, "a line"),
     ("inspect", ["model"], WRONG, 2, "x: got y"),
     ("inspect", ["model", "--jobs", "2"], None, 2, "jobs: got 2"),
