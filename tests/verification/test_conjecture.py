@@ -20,6 +20,7 @@ from attnverify.checking.check import Inequality
 from attnverify.checking.closed_forms import number, propose
 from attnverify.checking.search import Settings
 from attnverify.support.errors import RunError
+from attnverify.support.typeset import numbers
 from attnverify.topics import registry
 from attnverify.verification import claim_files, conjecture_file
 from attnverify.verification.conjecture import best_constant, certified
@@ -59,7 +60,7 @@ def row(name: str) -> str:
         repr(found["twin"]),
         f"{found['seconds']:.1f} s",
     ]
-    return " | ".join(["", *cells, ""]).strip() + "\n"
+    return numbers(" | ".join(["", *cells, ""]).strip() + "\n")
 
 
 @pytest.mark.parametrize("name", KNOWN)

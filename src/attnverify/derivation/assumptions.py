@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from html import escape
 from typing import Any
 
+from attnverify.support import typeset
 from attnverify.support.errors import InputError, nearest
 
 #: Keys other than claims, and the kind of fact that each stands for.
@@ -90,5 +91,5 @@ def as_html(given: Given) -> str:
         if key in known:
             place = f"{known[key].notebook}.html#claim-{key.replace('.', '-')}"
             name = f'<a href="{place}"><code>{key}</code></a>'
-        items.append(f"<li>{name}: {escape(text)}</li>")
+        items.append(f"<li>{name}: {typeset.as_html(text, escape)}</li>")
     return f'<p>Given:</p><ul class="ledger-given">{"".join(items)}</ul>' if items else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from attnverify.derivation.myst import escape
+from attnverify.support.typeset import as_html
 
 WORDS = {"derived": "holds", "rejected": "rejected"}
 TITLES = {"derived": "Derived", "rejected": "Rejected"}
@@ -39,7 +40,7 @@ def decided(role: str, how: str) -> str:
 
 def item(name: str, how: str, formula: str) -> str:
     """An entry of the list: the name of a step, how it was decided, its formula."""
-    text = f"{escape(name)} <small>{how}</small>\n\n{formula}"
+    text = f"{as_html(name, escape)} <small>{how}</small>\n\n{formula}"
     return "- " + text.replace("\n", "\n  ")
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from attnverify.support.errors import require
+from attnverify.support.typeset import numbers
 
 
 @dataclass(frozen=True)
@@ -37,16 +38,20 @@ class Table:
         return "\n".join([self.caption, *(line.rstrip() for line in shown)])
 
     def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in self.header)
+        head = "".join(f'<th scope="col">{_html(cell)}</th>' for cell in self.header)
         body = "".join(f"<tr>{_row(row)}</tr>" for row in self.rows)
-        label = escape(self.caption, quote=True)
+        label = _html(self.caption)
         return (
             f'<div class="attnverify-scroll" role="region" aria-label="{label}" tabindex="0">'
-            f'<table class="dataframe"><caption>{escape(self.caption)}</caption>'
+            f'<table class="dataframe"><caption>{label}</caption>'
             f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
         )
 
 
+def _html(text: str) -> str:
+    return escape(numbers(text))
+
+
 def _row(cells: Sequence[str]) -> str:
-    first, *others = map(escape, cells)
+    first, *others = map(_html, cells)
     return f'<th scope="row">{first}</th>' + "".join(f"<td>{cell}</td>" for cell in others)

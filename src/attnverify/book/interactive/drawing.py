@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from attnverify.support.typeset import numbers
+
 Point = tuple[float, float]
 #: A number and its decimals; ``SIGNIFICANT`` in place of decimals: three significant digits.
 Number = tuple[float, int]
@@ -126,11 +128,10 @@ def shown(text: str | Number) -> str:
 def significant(value: float) -> str:
     """Three significant digits of a positive number; powers of ten below 0.001, from 10,000 on."""
     if value < SMALLEST or value == math.inf:
-        return f"<{SMALLEST:g}" if value < SMALLEST else "∞"
+        return numbers(f"< {SMALLEST:g}") if value < SMALLEST else "∞"
     if 1e-3 <= abs(value) < 1e4:
         return f"{float(f'{value:.3g}'):g}"
-    mantissa, exponent = f"{value:.2e}".split("e")
-    return f"{mantissa}e{int(exponent)}"
+    return numbers(f"{value:.2e}")
 
 
 def _grid(d: str) -> str:

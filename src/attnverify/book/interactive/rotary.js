@@ -11,7 +11,7 @@ function draw({angle, middle, start}) {
     lines: {turned: points(turned), plain: points(plain)},
     texts: {
       after6: significant(turned[6]),
-      plain6: plain[6] > 1e-300 ? significant(plain[6]) : "below 1e-300",
+      plain6: plain[6] > 1e-300 ? significant(plain[6]) : "below 10⁻³⁰⁰",
       rate: angle ? significant(factor(0, middle, angle)) : "less and less: the fall is cubic",
     },
   };

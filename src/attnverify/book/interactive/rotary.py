@@ -59,7 +59,7 @@ def draw(values: Values) -> Drawing:
     lines = {name: over_layers([log10(x) for x in found]) for name, found in orbits.items()}
     texts = {
         "after6": (turned[6], SIGNIFICANT),
-        "plain6": (plain[6], SIGNIFICANT) if plain[6] > 10**FLOOR else "below 1e-300",
+        "plain6": (plain[6], SIGNIFICANT) if plain[6] > 10**FLOOR else "below 10⁻³⁰⁰",
         "rate": (factor(0.0, middle, angle), SIGNIFICANT)
         if angle
         else "less and less: the fall is cubic",

@@ -11,6 +11,7 @@ from typing import Any
 from attnverify.derivation.myst import escape as escape
 from attnverify.support.errors import InputError
 from attnverify.support.files import read_json
+from attnverify.support.typeset import numbers
 from attnverify.support.vocabulary import (
     KINDS,
     MARKS,
@@ -22,7 +23,6 @@ from attnverify.support.vocabulary import (
 from attnverify.verification.claim import Claim
 
 FIXED = "\N{NO-BREAK SPACE}"
-RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ def read_evidence(path: Path) -> Evidence:
         for entry in claims.values():
             _check_entry(entry)
             # Pages tell no times of a run: they would be others after each.
-            entry["evidence"] = [
-                {name: value for name, value in record.items() if name != "seconds"}
-                for record in entry["evidence"]
-            ]
+            for record in entry["evidence"]:
+                del record["seconds"]
+            for each in (*entry["evidence"], *entry["twins"]):
+                each.update({k: numbers(each[k]) for k in ("detail", "limits") if k in each})
         return Evidence(dict(body["environment"]), dict(body["settings"]), claims)
 
 
@@ -117,8 +117,7 @@ def number(value: float | None) -> str:
 
 
 def _power(value: float) -> str:
-    digits, exponent = f"{value:.1e}".split("e")
-    return f"{digits}·10{str(int(exponent)).translate(RAISED)}"
+    return numbers(f"{value:.1e}")
 
 
 def badge(status: str) -> str:

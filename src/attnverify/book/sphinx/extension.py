@@ -9,6 +9,7 @@ evidence file are warnings, so that a strict build fails.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -35,6 +36,7 @@ from attnverify.book.sphinx.links import (
 )
 from attnverify.book.sphinx.private_interfaces import boxes
 from attnverify.support.errors import InputError
+from attnverify.support.typeset import numbers, scripts, symbols
 from attnverify.support.vocabulary import STATUSES
 from attnverify.topics import Claim, registry
 
@@ -164,12 +166,23 @@ class VerdictDirective(SphinxDirective):
         return [line]
 
 
-def plain_bars(app: Sphinx, what: str, name: str, thing, options, lines: list[str]) -> None:
-    """Docstrings write absolute values with bars, which reST would take for substitutions."""
+def typeset_docstring(app: Sphinx, what: str, name: str, of, options, lines: list[str]) -> None:
+    """Mathematics of a docstring as a page shows it; examples and literals stay as they are.
+
+    Absolute values are written with bars, which reST would take for substitutions.
+    """
+    example = False
     for k, line in enumerate(lines):
-        parts = line.split("``")  # every second part is a literal
-        parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
-        lines[k] = "``".join(parts)
+        example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
+        if not example:
+            parts = re.split(r"(``.*?``|`[^`]*`|\"[^\"]*\")", line)  # every second one is a literal
+            parts[::2] = [_as_rest(part) for part in parts[::2]]
+            lines[k] = "".join(parts)
+
+
+def _as_rest(text: str) -> str:
+    typeset = symbols(numbers(text))
+    return scripts(typeset, r"\ :sup:`{}`\ ", r"\ :sub:`{}`\ ", lambda t: t.replace("|", r"\|"))
 
 
 def _one_counter(app: Sphinx, config) -> None:
@@ -199,7 +212,7 @@ def setup(app: Sphinx) -> dict:
     app.connect("missing-reference", resolve)
     app.connect("builder-inited", _static)
     if "sphinx.ext.autodoc" in app.extensions:
-        app.connect("autodoc-process-docstring", plain_bars)
+        app.connect("autodoc-process-docstring", typeset_docstring)
     app.add_css_file("attnverify.css")
     evidence_boxes.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
