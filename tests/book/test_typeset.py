@@ -39,15 +39,17 @@ def prose(text: str) -> str:
     return CODE.sub("", FENCE.sub(kept, text))
 
 
-def steps(path: Path) -> Iterator[str]:
-    """Names of steps and given facts of a notebook's derivations."""
+def nodes(path: Path) -> Iterator[ast.AST]:
     for cell in code_cells(path.read_text(encoding="utf-8")):
-        for node in ast.walk(ast.parse(cell.source)) if "derivation" in cell.tags else ():
-            if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("av.ledger."):
-                named, given = node.args[1:], [k.value for k in node.keywords if k.arg == "given"]
-                texts = [k for d in named if isinstance(d, ast.Dict) for k in d.keys]
-                texts += [v for d in given if isinstance(d, ast.Dict) for v in d.values]
-                yield from (t.value for t in texts if isinstance(t, ast.Constant))
+        yield from ast.walk(ast.parse(cell.source))
+
+
+def steps(call: ast.Call) -> Iterator[str]:
+    """Names of steps and given facts of a derivation."""
+    given = [k.value for k in call.keywords if k.arg == "given"]
+    texts = [k for d in call.args[1:] if isinstance(d, ast.Dict) for k in d.keys]
+    texts += [v for d in given if isinstance(d, ast.Dict) for v in d.values]
+    yield from (t.value for t in texts if isinstance(t, ast.Constant))
 
 
 @pytest.mark.parametrize("value", [3e-4, 2.9e-9, 1e-308, 1.5, 7e15, 1e300])
@@ -82,26 +84,23 @@ def test_a_formula_is_typeset(plain, shown):
     assert as_html(plain, html.escape) == shown
 
 
-@pytest.mark.parametrize("path", [*NOTEBOOKS, *sorted((ROOT / "book").glob("*.md"))], ids=str)
-def test_prose_and_captions_are_typeset(path):
-    found = prose(path.read_text(encoding="utf-8"))
-    assert not [line for line in found.splitlines() if NUMBER.search(line)]
+def test_prose_and_captions_are_typeset():
+    for path in [*NOTEBOOKS, *(ROOT / "book").glob("*.md")]:
+        found = prose(path.read_text(encoding="utf-8"))
+        assert not [line for line in found.splitlines() if NUMBER.search(line)], path.name
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_steps_are_typeset(path):
-    shown = [re.sub("</?su[bp]>", "", as_html(step, str)) for step in steps(path)]
-    assert not [step for step in shown if ASCII.search(step)]
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_cells_print_typeset_numbers(path):
+def test_cells_print_typeset_numbers_and_steps():
     """A format such as :.1e is for a table, which is typeset, or for what ``numbers`` is given."""
-    for cell in code_cells(path.read_text(encoding="utf-8")):
-        for node in ast.walk(ast.parse(cell.source)):
+    for path in NOTEBOOKS:
+        for node in nodes(path):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "print":
-                told = [a for a in node.args if not ast.unparse(a).startswith("numbers(")]
-                assert not any(re.search(r":[^{}]*[eg]\}", ast.unparse(a)) for a in told)
+                told = (ast.unparse(a) for a in node.args)
+                plain = [a for a in told if not a.startswith("numbers(")]
+                assert not any(re.search(r":[^{}]*[eg]\}", a) for a in plain), path.name
+            if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("av.ledger."):
+                shown = (re.sub("</?su[bp]>", "", as_html(step, str)) for step in steps(node))
+                assert not [step for step in shown if ASCII.search(step)], path.name
 
 
 def test_tables_and_generated_pages_are_typeset(tmp_path):

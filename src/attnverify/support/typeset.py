@@ -12,19 +12,10 @@ NAMES += " chi psi omega Gamma Delta Theta Lambda Xi Sigma Phi Psi Omega"
 GREEK = dict(zip(NAMES.split(), "αβγδεζηθκλμνξπρστφχψωΓΔΘΛΞΣΦΨΩ", strict=True))
 #: The gamma function keeps its name.
 LETTER = re.compile(rf"(?<![A-Za-z])({'|'.join(GREEK)})(?![A-Za-z]| function| integral| variable)")
-SYMBOLS = (
-    (r"<=", "≤"),
-    (r">=", "≥"),
-    (r"!=", "≠"),
-    (r"->", "→"),
-    (r"<-(?= )", "←"),
-    (r"\bsqrt ?(?=[\w(])", "√"),
-    (r"(?<=\S) \* (?=\S)", " · "),
-    (r"(?<=\S) - (?=\S)", " − "),
-    (r"(?<![\w)\]|'])-(?=[\w(|√])", "−"),
-    (r"\bsum(?=_)", "Σ"),
-    (r"(?<=[_(,])inf\b|\boo\b", "∞"),
-)
+#: Relations, arrows, the root, a product, a difference, a sign, a sum with an index, infinity.
+PATTERNS = r"<= >= != -> <-(?=\s) \bsqrt\s?(?=[\w(]) (?<=\S\s)\*(?=\s\S) (?<=\S\s)-(?=\s\S)".split()
+PATTERNS += r"(?<![\w)\]|'])-(?=[\w(|√]) \bsum(?=_) (?<=[_(,])inf\b|\boo\b".split()
+SIGNS = [(re.compile(p), s) for p, s in zip(PATTERNS, "≤≥≠→←√·−−Σ∞", strict=True)]
 INNER = r"\((?:[^()]|\([^()]*\))*\)|\{[^{}]*\}"  # in brackets, with brackets in them
 #: An index of a letter or a bracket; one of a word, as in osc_k, has one character.
 SCRIPT = re.compile(
@@ -44,23 +35,15 @@ def numbers(text: str) -> str:
 
 
 def symbols(text: str) -> str:
-    """A text with the signs of relations, arrows, roots, products and differences.
+    """A text with its floats as powers of ten, and the signs of relations, roots and the like.
 
     >>> symbols("-sqrt(x) - 1 <= 2 * x")
     '−√(x) − 1 ≤ 2 · x'
     """
-    for written, sign in SYMBOLS:
-        text = re.sub(written, sign, text)
+    text = numbers(text)
+    for pattern, sign in SIGNS:
+        text = pattern.sub(sign, text)
     return text
-
-
-def greek(text: str) -> str:
-    """A text with Greek letters for their names.
-
-    >>> greek("tau(P) and the gamma function")
-    'τ(P) and the gamma function'
-    """
-    return LETTER.sub(lambda found: GREEK[found[1]], text)
 
 
 def scripts(text: str, up: str, down: str, plain: Callable[[str], str] = str) -> str:
@@ -83,7 +66,8 @@ def scripts(text: str, up: str, down: str, plain: Callable[[str], str] = str) ->
 
 def as_html(text: str, plain: Callable[[str], str]) -> str:
     """Plain text as HTML, or as Markdown with HTML in it; ``plain`` escapes for that."""
-    return scripts(symbols(greek(numbers(text))), "<sup>{}</sup>", "<sub>{}</sub>", plain)
+    lettered = LETTER.sub(lambda found: GREEK[found[1]], text)
+    return scripts(symbols(lettered), "<sup>{}</sup>", "<sub>{}</sub>", plain)
 
 
 def _power(found: re.Match[str]) -> str:

@@ -110,14 +110,10 @@ def number(value: float | None) -> str:
     if value is None:
         return "–"
     if value != 0 and abs(value) < 1e-4:
-        return _power(value)
+        return numbers(f"{value:.1e}")
     if 0.9999 < value < 1:
-        return f"1{FIXED}−{FIXED}{_power(1 - value)}"
+        return f"1{FIXED}−{FIXED}{numbers(f'{1 - value:.1e}')}"
     return f"{value:.4f}"
-
-
-def _power(value: float) -> str:
-    return numbers(f"{value:.1e}")
 
 
 def badge(status: str) -> str:

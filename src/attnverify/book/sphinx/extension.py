@@ -36,7 +36,7 @@ from attnverify.book.sphinx.links import (
 )
 from attnverify.book.sphinx.private_interfaces import boxes
 from attnverify.support.errors import InputError
-from attnverify.support.typeset import numbers, scripts, symbols
+from attnverify.support.typeset import scripts, symbols
 from attnverify.support.vocabulary import STATUSES
 from attnverify.topics import Claim, registry
 
@@ -171,18 +171,14 @@ def typeset_docstring(app: Sphinx, what: str, name: str, of, options, lines: lis
 
     Absolute values are written with bars, which reST would take for substitutions.
     """
-    example = False
+    up, down, example = r"\ :sup:`{}`\ ", r"\ :sub:`{}`\ ", False
     for k, line in enumerate(lines):
         example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
         if not example:
             parts = re.split(r"(``.*?``|`[^`]*`|\"[^\"]*\")", line)  # every second one is a literal
-            parts[::2] = [_as_rest(part) for part in parts[::2]]
+            bars = (symbols(part).replace("|", r"\|") for part in parts[::2])
+            parts[::2] = [scripts(part, up, down) for part in bars]
             lines[k] = "".join(parts)
-
-
-def _as_rest(text: str) -> str:
-    typeset = symbols(numbers(text))
-    return scripts(typeset, r"\ :sup:`{}`\ ", r"\ :sub:`{}`\ ", lambda t: t.replace("|", r"\|"))
 
 
 def _one_counter(app: Sphinx, config) -> None:

@@ -69,11 +69,7 @@ $\log T - \max_{1 \le k < T} K(\tfrac kT, D) \ge \log T - c(D)$. The best $k$ is
 whole numbers next to $T s^*$, $s^* = (a - 1)/(e^D - 1) < \tfrac12$, and the last bound is attained
 exactly if $T s^*$ is whole. As $D$ grows $c(D) - (D - 1 - \log D)$ tends to 0.
 """,
-        sources=(
-            Source(
-                "dong2020", "the bounds c and D²/8 for mechanisms of bounded range", related=True
-            ),
-        ),
+        sources=(Source("dong2020", "mechanisms of bounded range", related=True),),
         here="the best set, when it is attained, and the proof",
         notebook="entropy-spread",
     ),
