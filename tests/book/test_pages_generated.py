@@ -156,11 +156,16 @@ def test_bad_evidence_files_are_refused(tmp_path, capsys):
         "truncated": good.read_text()[:1000],
         "expected a file written by": "[]",
         "got version 7": broken(body, version=7),
-        "got status 'splendid'": broken(body, claims=[{**first, "status": "splendid"}]),
-        "got kind 'guessed'": broken(
+        "Record: got other fields or types": broken(
             body, claims=[{**first, "evidence": [{**first["evidence"][0], "kind": "guessed"}]}]
         ),
-        "KeyError": broken(body, claims=[{**first, "twins": [{"twin": "x"}]}]),
+        "TwinRecord: got other": broken(body, claims=[{**first, "twins": [{"twin": "x"}]}]),
+        "refuted_at: got 0.99": broken(
+            body,
+            claims=[
+                {**first, "evidence": [{**first["evidence"][0], "ratio": 0.9, "refuted_at": 0.99}]}
+            ],
+        ),
     }
     for words, text in bad.items():
         file = tmp_path / "bad.json"
@@ -174,6 +179,21 @@ def test_bad_evidence_files_are_refused(tmp_path, capsys):
     assert (out / "status.md").read_text() == before
     with pytest.raises(InputError, match="evidence: got"):
         read_evidence(tmp_path)
+
+
+def test_a_status_follows_from_the_records_and_not_from_the_file(tmp_path):
+    """Whoever writes *verified* beside a failure, or beside nothing, changes no page."""
+    id = "norms.submultiplicative"
+    file = evidence_files.write(tmp_path / "e.json", {id: "fail"})
+    body = json.loads(file.read_text())
+    entry = next(claim for claim in body["claims"] if claim["id"] == id)
+    assert entry["status"] == read_evidence(file).status(id) == "failed"
+    entry |= {"status": "verified", "reasons": []}
+    file.write_text(json.dumps(body))
+    assert read_evidence(file).status(id) == "failed" and read_evidence(file).reasons(id)
+    entry |= {"evidence": [], "twins": []}
+    file.write_text(json.dumps(body))
+    assert read_evidence(file).status(id) == "not checked"
 
 
 def test_pages_of_equal_evidence_are_equal(pages, tmp_path):

@@ -296,38 +296,10 @@ SPOILED = {
         "import random\n" + MINE.replace("length(e) / 2,", "length(e) * (1 + random.random()),"),
         "right: got other values when asked again",
     ),
-    "a random factor of balls": (
-        "import random\n"
-        + MINE.replace(
-            "length(e) / 2,",
-            "length(e) / 2 * (1 if ops.is_torch(e) else 1 + 2**-50 * random.random()),",
-        ),
-        "right: got other values when asked again",
-    ),
     "a random build": (
         "import random\n"
         + MINE.replace("sizes=", "build=lambda u, e: {'u': u, 'e': e * random.random()}, sizes="),
         "build: got other values when asked again",
-    ),
-    "a refusal that is caught": (
-        MINE.replace(
-            "def moved",
-            "def middle(x):\n    try:\n        return 0 * x + float(x.flat[0].mid())\n"
-            "    except Exception:\n        return x\n\n\ndef moved",
-        ).replace("length(e) / 2,", "middle(length(e)) / 2,"),
-        "right: got a formula that asks for the value of a number",
-    ),
-    "midpoints of balls, by their type": (
-        "import flint\n"
-        + MINE.replace(
-            "def moved",
-            "def middle(v):\n    wide = isinstance(v, flint.arb) and v.rad() > 1e-9\n"
-            "    return flint.arb(v.mid()) if wide else v\n\n\n"
-            "def moved",
-        ).replace(
-            "length(e) / 2,", "length(e) if ops.is_torch(e) else ops._entrywise(middle, length(e)),"
-        ),
-        "right in ball arithmetic: got .* for inputs with a radius, and .* within it",
     ),
     "hypotheses that nothing meets": (
         MINE.replace("sizes=", "hypotheses=lambda u, e: [(1 + length(e), length(e))], sizes="),
@@ -335,7 +307,7 @@ SPOILED = {
     ),
     "a number of nothing": (
         MINE.replace("length(e) / 2,", "length(e) * float('nan'),"),
-        "right: got no number at 8 instances",
+        "right: got no number anywhere",
     ),
     "another identity in floats": (
         IDENTITY.replace("L = lambda x: x * x", "L = lambda x: x * x * (2 - ops.is_torch(x))"),

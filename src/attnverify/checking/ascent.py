@@ -24,6 +24,7 @@ SCREENED = 16
 EXPONENTS = (*range(3, 13), *range(-12, -2))  # of 10, for scales beyond those of the ascent
 FAR = 8
 STEEP = 1e-3  # log(ratio) above, its tangent below: a restart at a ratio <= 0 has a slope too
+LEVEL = 2.0**-40  # a change of log(ratio) over that of an array, relatively, made by rounding
 NEAR = 1 + 1e-6  # a larger ratio is a violation or made by rounding, beyond that of an equality
 #: Where the best ratios grew by no more than this share of themselves in PATIENCE of all steps, the
 #: ascent goes on from the best points at COOLED of the cosine, where small steps begin.
@@ -38,23 +39,24 @@ def ascend(
     random: torch.Generator,
     device: str,
     progress: Progress | None = None,
-) -> tuple[Instance, Instance, Instance]:
+) -> tuple[Instance, Instance, Instance, bool]:
     """The best point of every restart, its best one below NEAR, and points floats do not decide.
 
-    Three batches of free parameters. The second leaves out restarts whose best ratio is below NEAR:
-    where rounding gives a restart a large ratio, its largest true one may be another point's. The
-    third holds the first undecided point of every restart, and as many at most of a broad
-    screening: no slope leads to where floats fail.
+    And whether any restart had a slope to climb. The second batch of free parameters leaves out
+    restarts whose best ratio is below NEAR: where rounding gives a restart a large ratio, its
+    largest true one may be another point's. The third holds the first undecided point of every
+    restart, and as many at most of a broad screening: no slope leads to where floats fail.
     """
     moved = {k: v.to(device) for k, v in _starts(sizes, restarts, random).items()}
     moved = {k: v.requires_grad_() for k, v in moved.items()}
     optimizer = torch.optim.Adam(moved.values(), lr=STEP, fused=True)
-    kept, largest, at = _Kept(moved, restarts), [], 0
+    kept, largest, at, climbed = _Kept(moved, restarts), [], 0, False
     patience, cooled = (math.ceil(share * steps) for share in (PATIENCE, COOLED))
     while at <= steps:
         seen = sampling.ratios(check, check.build(**_parameters(moved)))
         kept.look(moved, seen)
         _set_gradients(moved, seen.value)
+        climbed = climbed or any(bool((v.grad * v).abs().max() > LEVEL) for v in moved.values())
         optimizer.param_groups[0]["lr"] = STEP * (1 + math.cos(math.pi * at / steps)) / 2
         optimizer.step()
         with torch.no_grad():
@@ -71,7 +73,8 @@ def ascend(
         at = then
     screened = _screened(check, sizes, restarts, random, device)
     best, below, still_open = map(_parameters, kept.points())
-    return best, below, {k: torch.cat([v, screened[k]]) for k, v in still_open.items()}
+    still_open = {k: torch.cat([v, screened[k]]) for k, v in still_open.items()}
+    return best, below, still_open, climbed
 
 
 def _stalled(largest: list[torch.Tensor], patience: int) -> bool:

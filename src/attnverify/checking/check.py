@@ -80,7 +80,8 @@ class Inequality(Form):
     equality, as float64 arrays without batch axis. lower: where ``left`` is only an upper bound of
     what the statement bounds, a lower bound of it: twins, and how near to its constant a statement
     is refuted, are judged by it alone. divides: pairs of arrays; the first length of the one
-    divides that of the other, as the number of key heads that of query heads.
+    divides that of the other, as the number of key heads that of query heads. accuracy: how far
+    the sides in floats may be off beyond rounding, where they are approximations.
 
     Formulas take the arrays of an instance by name, always with a leading batch axis: float64
     tensors in a search, numpy arrays of balls in a certificate. Every inequality needs a false
@@ -106,6 +107,7 @@ class Inequality(Form):
     extremal: tuple[Callable[[], Instance], ...] = ()
     lower: Formula | None = None
     divides: tuple[tuple[str, str], ...] = ()
+    accuracy: float = 0.0
 
     kinds = ("sampled", "attacked", "certified")
 

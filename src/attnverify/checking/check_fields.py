@@ -29,6 +29,7 @@ FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda v: type(v) is tuple and all(map(callable, v)),
         "a tuple of functions, each of which makes an instance",
     ),
+    "accuracy": (lambda v: type(v) is float and 0 <= v <= 1e-3, "a number from 0 to 0.001"),
     "arithmetic": (lambda v: v in ("rational", "ball"), "'rational' or 'ball'"),
     "exact_draws": (lambda v: type(v) is int and 1 <= v <= 1000, "a whole number from 1 to 1000"),
     "limits": (lambda v: isinstance(v, str) and bool(v.strip()), "what it does not show, in words"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import singledispatch
+from functools import cache, singledispatch
 from typing import Protocol, runtime_checkable
 
 from attnverify.checking.ball_comparison import compare
@@ -21,9 +21,10 @@ from attnverify.checking.check import (
     Twin,
 )
 from attnverify.checking.float_identity import sample_identity
+from attnverify.checking.formula_agreement import require_agreement
 from attnverify.checking.records import KINDS, Kind, Outcome, Record, TwinRecord, require_kinds
 from attnverify.checking.search import Found, Settings, attack, sample
-from attnverify.support.errors import as_given, require
+from attnverify.support.errors import InputError, as_given, require
 from attnverify.support.threads import one_thread
 from attnverify.support.verdict import Verdict
 
@@ -103,18 +104,29 @@ def reject(check: Form, settings: Settings, label: str) -> tuple[bool, float | N
     raise TypeError(f"check: got {type(check).__name__}, expected one of the four forms")
 
 
+def _differing(check: Inequality | Identity) -> Found | None:
+    """What a search is worth where floats are not the formula: nothing."""
+    try:
+        require_agreement("", check)
+    except InputError as error:
+        return Found("fail", None, None, 0, 0, str(error))
+    return None
+
+
 @evidence.register(Inequality)
 def _(check: Inequality, settings: Settings, label: str) -> dict[Kind, Step]:
     found: list[Instance] = []
 
-    def keep(result: Found) -> Found:
+    def searched(search: Callable[..., Found]) -> Found:
+        result = differing() or search(check, settings, label)
         if result.instance is not None:
             found.append(result.instance)
         return result
 
+    differing = cache(lambda: _differing(check))
     return {
-        "sampled": (lambda: keep(sample(check, settings, label)), SAMPLED),
-        "attacked": (lambda: keep(attack(check, settings, label)), ATTACKED),
+        "sampled": (lambda: searched(sample), SAMPLED),
+        "attacked": (lambda: searched(attack), ATTACKED),
         "certified": (lambda: certify(check, settings, label, found), CERTIFIED),
     }
 
@@ -137,7 +149,10 @@ def _(check: Inequality, settings: Settings, label: str) -> tuple[bool, float | 
 @evidence.register(Identity)
 def _(check: Identity, settings: Settings, label: str) -> dict[Kind, Step]:
     return {
-        "sampled": (lambda: sample_identity(check, settings, label), SAMPLED),
+        "sampled": (
+            lambda: _differing(check) or sample_identity(check, settings, label),
+            SAMPLED,
+        ),
         "certified": (lambda: certify_identity(check, settings, label), CERTIFIED),
     }
 

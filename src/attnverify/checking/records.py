@@ -51,6 +51,8 @@ class Record:
     def __post_init__(self) -> None:
         if self.decided < 0:
             object.__setattr__(self, "decided", self.instances)
+        possible = self.refuted_at is None or self.refuted_at <= (self.ratio or 0)
+        require(possible, "refuted_at", self.refuted_at, f"at most the ratio, {self.ratio}")
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

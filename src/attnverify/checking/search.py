@@ -26,6 +26,11 @@ RECHECKED = 8192  # instances that floats leave open and balls decide, at most, 
 BEST = 8  # and so many of the largest and of the smallest ratios of the others,
 SPREAD = 32  # and so many between: where cancellation hides a summand, floats may give any ratio
 
+FLAT = (
+    "no attack: left/right stays the same for small changes of the arrays, so nothing climbs (an "
+    "av.Decision over all cases can be evidence here)"
+)
+
 
 @dataclass(frozen=True)
 class Found:
@@ -97,18 +102,24 @@ def sample(
 def attack(
     check: Inequality, settings: Settings, name: str, progress: Progress | None = None
 ) -> Found:
-    """Gradient ascent on left/right over all free parameters and their scales."""
-    best = NOTHING
+    """Gradient ascent on left/right over all free parameters and their scales.
+
+    Where left/right has no slope anywhere, nothing climbed, and the outcome is unknown.
+    """
+    best, moved = NOTHING, False
     for index, sizes in enumerate(check.sizes):
         random = generator(settings.seed, name, "attacked", str(index))
-        found, below, still_open = ascend(
+        found, below, still_open, climbed = ascend(
             check, sizes, settings.restarts, settings.steps, random, settings.device, progress
         )
+        moved = moved or climbed
         near = (found, below, still_open)
         beyond = (farther(check, found), farther(check, below))
         for points, far in [*((p, False) for p in near), *((p, True) for p in beyond)]:
             if len(next(iter(points.values()))):
                 best = _merge(best, _decide(check, points, settings.device, far))
+    if not moved and best.outcome == "pass":
+        return replace(best, outcome="unknown", detail=FLAT)
     return _settled(best)
 
 

@@ -60,8 +60,18 @@ def own(
     return Standing("criterion met" if holds else "criterion not met")
 
 
+def derived(
+    registry: Registry,
+    records: Mapping[str, Iterable[Record]],
+    twins: Mapping[str, Iterable[TwinRecord]],
+) -> dict[str, Standing]:
+    """The statuses that follow from the evidence of some claims, by id."""
+    alone = {id: own(registry, registry[id], records[id], twins[id]) for id in records}
+    return standings(registry, alone)
+
+
 def standings(registry: Registry, alone: Mapping[str, Standing]) -> dict[str, Standing]:
-    """Statuses with ancestors taken into account; ``alone`` holds every ancestor of its claims.
+    """Statuses with ancestors taken into account; one that is not in ``alone`` is not checked.
 
     What rests on a refuted claim uses its counterexample, which is established by its evidence.
     """
@@ -69,7 +79,7 @@ def standings(registry: Registry, alone: Mapping[str, Standing]) -> dict[str, St
     for id, standing in alone.items():
         weak = []
         for ancestor in registry.ancestors(id):
-            status = alone[ancestor].status
+            status = alone[ancestor].status if ancestor in alone else UNCHECKED
             if status not in ("verified", "refuted"):
                 weak.append(f"rests on {ancestor}: {status}")
         if standing.status in ("verified", "criterion met") and weak:

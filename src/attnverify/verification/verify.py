@@ -21,7 +21,7 @@ from attnverify.verification.claim import Claim, Registry
 from attnverify.verification.claim_files import ClaimFile
 from attnverify.verification.report import Interrupted, Report
 from attnverify.verification.reuse import Reuse, name_of
-from attnverify.verification.status import own, standings
+from attnverify.verification.status import derived
 
 Progress = Callable[[str], None]
 LIMIT = claim_files.LIMIT
@@ -147,14 +147,10 @@ def _size(registry: Registry, id: str, files: Mapping[str, ClaimFile | None]) ->
 
 def _judged(report: Report) -> Report:
     """The report in a fixed order and with its statuses."""
-    registry = report.registry
     for claim in report.claims:  # the order of arrival depends on the machine, the report must not
         report.records[claim.id].sort(key=_place)
         report.twins[claim.id].sort(key=lambda t: (t.check, t.twin))
-    alone = {
-        c.id: own(registry, c, report.records[c.id], report.twins[c.id]) for c in report.claims
-    }
-    report.standing = standings(registry, alone)
+    report.standing = derived(report.registry, report.records, report.twins)
     return report
 
 

@@ -160,8 +160,7 @@ WITHOUT_GAMMA = refuted(
 def _free_sizes(slack, **parameters):
     """Free beta and gamma, at least those of every layer; two tokens have gamma = 1/sqrt(2)."""
     made = bounded_network(**parameters)
-    with torch.no_grad():
-        beta = largest(_beta, inner(**made))
+    beta = largest(_beta, inner(**made))
     more = 1 + ROOM + slack.square()
     return {**made, "beta": beta[..., None] * more[..., :1], "gamma": more[..., 1:] / 2**0.5}
 

@@ -23,13 +23,17 @@ def _layers(X, W_QK, b_QK, W, skip: bool) -> Iterator[tuple]:
 
 
 def _terms(X, W_QK, b_QK, W, skip: bool):
-    """Diameters of the terms of all paths; (..., paths)."""
+    """Diameters of the terms of all paths but the one of skips alone; (..., paths).
+
+    That one's term is X and its bound diam(X): a ratio of 1 everywhere would be the largest always,
+    and a search would climb nowhere.
+    """
     terms = X[..., None, :, :]
     for _, P, _, V in _layers(X, W_QK, b_QK, W, skip):
         start = terms[..., :, None, :, :]
         moved = P[..., None, :, :, :] @ start @ V[..., None, :, :, :]
         terms = _flat(ops.join([start, moved], -3) if skip else moved, -4)
-    return norms.diameter(terms)
+    return norms.diameter(terms)[..., int(skip) :]
 
 
 def _factors(X, W_QK, b_QK, W, skip: bool, first: bool = False):
@@ -41,7 +45,7 @@ def _factors(X, W_QK, b_QK, W, skip: bool, first: bool = False):
         before = bounds[..., :, None]
         moved = before * (spectral_norm(V) * falls)[..., None, :]
         bounds = _flat(ops.join([before, moved], -1) if skip else moved, -2)
-    return bounds
+    return bounds[..., int(skip) :]
 
 
 def _flat(x, axis: int):

@@ -62,6 +62,7 @@ CORRECTED = (
         right=_bound,
         sizes=tuple({"first": (m,), "score": (1,)} for m in (1, 8)),
         build=normal_approximation.many_weights,
+        accuracy=normal_approximation.FAST,
         extremal=(lambda: equal_pairs(2048), lambda: lower_side(64)),
     )
     .times(0.864)

@@ -15,6 +15,7 @@ from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
 from attnverify.topics.localization.checks.exact_law import POWER_LIMITS
 from attnverify.topics.localization.checks.normal_approximation import (
+    FAST,
     equal_pairs,
     equal_weights,
     normal_gap,
@@ -43,6 +44,7 @@ def pairs(count: int) -> Instance:
 SKEWED = (
     Inequality(
         left=normal_gap,
+        accuracy=FAST,
         right=_bound,
         sizes=tuple({"first": (n,), "score": (1,)} for n in (1, 8)),
         build=_many,

@@ -20,6 +20,7 @@ from attnverify.topics.localization.checks.exact_law import SINGULAR
 from attnverify.topics.localization.definitions import scores
 
 FAST, SURE = 1e-7, 1e-9  # accuracy of searched and of certified probabilities
+ROUGH = 1e-4  # and where inversion is slow
 
 
 def normal_gap(weights, score, fast=FAST, sure=SURE):
@@ -60,6 +61,7 @@ NORMAL = (
         left=normal_gap,
         right=lambda weights, score: chisquare.normal_bound(weights),
         sizes=tuple({"first": (m,), "score": (1,)} for m in (1, 8)),
+        accuracy=FAST,
         build=many_weights,
         hypotheses=lambda weights, score: [
             (ops.constant(6, weights) + 2.0**-30, chisquare.stable_rank(weights))
@@ -118,9 +120,9 @@ def _pairs(first, score):
 def _symmetric_gap(half, score):
     """Error of :func:`normal_gap` at lower accuracy, as inversion is slow at stable rank 4.
 
-    The bound is above 0.01 for the sizes searched, so 1e-4 moves a ratio by less than 0.01.
+    The bound is above 0.01 for the sizes searched, so ROUGH moves a ratio by less than 0.01.
     """
-    return normal_gap(paired(half), score, 1e-4, 1e-7)
+    return normal_gap(paired(half), score, ROUGH, 1e-7)
 
 
 def equal_pairs(count: int) -> dict[str, torch.Tensor]:
@@ -136,6 +138,7 @@ MIDDLE = (
         left=_symmetric_gap,
         right=lambda half, score: chisquare.symmetric_bound(paired(half)),
         sizes=tuple({"first": (m,), "score": (1,)} for m in (1, 6)),
+        accuracy=ROUGH,
         build=_pairs,
         extremal=(lambda: equal_pairs(512), lambda: equal_pairs(2)),
     )
