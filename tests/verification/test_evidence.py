@@ -2,16 +2,19 @@
 
 import dataclasses
 from dataclasses import replace
+from itertools import pairwise
 
 import flint
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from attnverify.arithmetic import interval_cover, ops
 from attnverify.checking.ball_comparison import compare
 from attnverify.checking.check import Decision, Inequality, Twin
-from attnverify.checking.gather import gather_from, reject
+from attnverify.checking.gather import evidence, gather_from, reject
 from attnverify.checking.records import Record, TwinRecord
 from attnverify.checking.search import Settings, attack, sample
 from attnverify.support.verdict import Verdict
@@ -179,6 +182,35 @@ def test_cover_decides_signs():
     assert interval_cover.positive_on(lambda x, y: x + y * y + 0.01, *sides)[0] is True
     assert interval_cover.positive_on(lambda x, y: x + y * y - 1, *sides)[0] is False
     assert interval_cover.positive_on(lambda x, y: x + y * y, *sides)[0] is not True
+
+
+@given(st.integers(0, 255), st.integers(1, 8), st.sets(st.integers(1, 255), max_size=4))
+@settings(max_examples=60, deadline=None)
+def test_a_violation_anywhere_in_a_range_is_seen(place, width, cuts):
+    """On [0, 8], cut at random: a random dip is seen, and a part that is left out."""
+    ends = [flint.arb(k) / 32 for k in sorted({0, 256, *cuts})]
+    middle, radius = flint.arb(place) / 32, flint.arb(width) / 512
+    dips = [
+        interval_cover.positive(lambda x: abs(x - middle) - radius, *side)
+        for side in pairwise(ends)
+    ]
+    parts = [interval_cover.positive(lambda x: 1 + x, *side) for side in pairwise(ends)]
+    parts.append(interval_cover.beyond(lambda x: x, ends[-1]))
+    over = ((flint.arb(0), flint.arb.pos_inf()),)
+    assert interval_cover.both(*dips)[0] is False
+    assert interval_cover.both(*parts, over=over)[0] is True
+    for k in range(len(parts)):
+        assert interval_cover.both(*parts[:k], *parts[k + 1 :], over=over)[0] is None
+    late = interval_cover.beyond(lambda x: x, ends[-1] * 10)
+    assert interval_cover.both(*parts[:-1], late, over=over)[0] is None
+
+
+def test_fewer_cases_than_a_decision_says_are_unknown():
+    """Depths to 8 where the limits say 64."""
+    for cases, outcome in ((64, "pass"), (63, "unknown"), (8, "unknown")):
+        check = Decision(lambda n=cases: Verdict(True, "n", n), "n to 64", "certified", cases=64)
+        ((_, (step, _)),) = evidence(check, FEW, "t").items()
+        assert step().outcome == outcome
 
 
 def one_part_differs(side, other) -> bool:

@@ -146,6 +146,21 @@ def test_a_false_claim_fails_with_an_instance(tmp_path, in_this_process):
     assert report.standing["mine.lipschitz"].status == "failed" and not report.as_claimed
 
 
+def test_a_loose_constant_is_told_with_the_twin_to_write(
+    tmp_path, monkeypatch, capsys, in_this_process
+):
+    """The claim holds with twice the constant; a false one shows where, and how to get it whole."""
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, MINE.replace("length(e) / 2,", "length(e),"))
+    lines = " ".join(printed("mine.py", monkeypatch, capsys)[1])
+    said = "The claim itself held, but its constant is loose: no instance has left/right above 0.5"
+    assert said in lines and "rejected: .times(0.499" in lines
+    written(tmp_path, MINE.replace("length(e) / 2,", "length(e) / 3,"))
+    lines = " ".join(printed("mine.py", monkeypatch, capsys)[1])
+    assert re.search(r"fail: mine.lipschitz, attacked .*, at u \(\d,\) = .*; e \(\d,\) = ", lines)
+    assert "attnverify attack mine.lipschitz --save FILE --claims mine.py" in lines
+
+
 def test_what_it_rests_on_is_checked_with_it(tmp_path):
     text = MINE.replace('kind="lemma",', 'kind="lemma", uses=("norms.square-variant",),')
     report = verify([written(tmp_path, text)], QUICK, ["sampled"], jobs=2)

@@ -30,7 +30,7 @@ def certify(check: Inequality, settings: Settings, name: str, found: list[Instan
     if _lower_above(check, instances):
         words = "the lower bound of the left side is above it"
         return Found("fail", None, None, len(seen), len(seen), words)
-    failed = [c for c in seen if c.outcome == "fail"]
+    failed = [i for c, i in zip(seen, instances, strict=True) if c.outcome == "fail"]
     unknown = [c for c in seen if c.outcome == "unknown" and not c.attained]
     outcome = "fail" if failed else "unknown" if unknown else "pass"
     judged = seen if check.lower is None else [compare(check.tight, i) for i in instances]
@@ -38,7 +38,7 @@ def certify(check: Inequality, settings: Settings, name: str, found: list[Instan
     return Found(
         outcome,
         None if judged[place].hypotheses == "fail" else judged[place].certain_ratio,
-        None,
+        failed[0] if failed else None,
         len(seen),
         len(seen) - len(unknown),
         ("left side from below: " if check.lower else "")

@@ -176,7 +176,8 @@ class Decision(Form):
 
     kind "decided": all reals in a range, by an argument that run() carries out; "certified":
     finitely many exact cases; "sampled": a simulation, whose agreement is statistical. limits:
-    what it does not show.
+    what it does not show. cases: how many cases these words say that it covers, where they say so;
+    fewer are unknown.
 
     ``run`` takes no argument and returns a :class:`~attnverify.support.verdict.Verdict`.
 
@@ -193,6 +194,7 @@ class Decision(Form):
     run: Callable[[], Verdict]
     limits: str
     kind: Literal["decided", "certified", "sampled"] = "decided"
+    cases: int = 1
 
     @property
     def kinds(self) -> tuple[str, ...]:

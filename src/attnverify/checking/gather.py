@@ -31,6 +31,7 @@ from attnverify.support.verdict import Verdict
 SAMPLED = "no counterexample among these instances"
 ATTACKED = "no counterexample found by this search"
 CERTIFIED = "these instances"
+SHOWN = 4  # entries of an array in a line
 
 OUTCOMES: dict[bool | None, Outcome] = {True: "pass", False: "fail", None: "unknown"}
 
@@ -83,8 +84,19 @@ def _timed(kind: Kind, name: str, step: Callable[[], Found], limits: str) -> Rec
     start = time.perf_counter()
     found = step()
     seconds = round(time.perf_counter() - start, 3)
-    figures = (found.outcome, found.ratio, found.instances, seconds, limits, found.detail)
+    where = f", at {_shortly(found.instance)}" if found.outcome == "fail" and found.instance else ""
+    figures = (found.outcome, found.ratio, found.instances, seconds, limits, found.detail + where)
     return Record(kind, name, *figures, found.decided, found.refuted_at)
+
+
+def _shortly(instance: Instance) -> str:
+    """An instance in a line, by shapes and first entries."""
+    parts = []
+    for name, value in instance.items():
+        first = ", ".join(f"{entry:.6g}" for entry in value.flatten()[:SHOWN].tolist())
+        more = ", ..." if value.numel() > SHOWN else ""
+        parts.append(f"{name} {tuple(value.shape)} = {first}{more}")
+    return "; ".join(parts)
 
 
 def _twin(claim: str, name: str, twin: Twin, settings: Settings) -> TwinRecord:
@@ -187,6 +199,9 @@ def _decided(check: Decision) -> Verdict:
     require(some, "run: cases", as_given(verdict.cases), expected)
     ratio = verdict.ratio is None or isinstance(verdict.ratio, float | int)
     require(ratio, "run: ratio", as_given(verdict.ratio), "a number or None")
+    if verdict.holds and verdict.cases < check.cases:
+        words = f"{verdict.argument}: {verdict.cases} cases, {check.cases} are said to be covered"
+        return replace(verdict, holds=None, argument=words)
     return verdict
 
 

@@ -88,6 +88,8 @@ def progress_bar() -> Progress:
 
 def print_report(report: Report, to: Console) -> None:
     """The table of the claims, every piece that did not pass, the reasons, the verdict."""
+    from attnverify.verification.claim_files import file_of
+
     rows = [report.row(claim.id) for claim in report.claims]
     shown = table(*rows[0])
     for row in rows:
@@ -102,6 +104,11 @@ def print_report(report: Report, to: Console) -> None:
                 where = f"{claim.id}, {record.kind} ({record.check})"
                 line = f"{record.outcome}: {where}: {record.detail}"
                 to.print(line, markup=False, style="red")
+        if any(", at " in r.detail for r in report.records[claim.id] if r.outcome == "fail"):
+            file = file_of(report.registry, claim.id)
+            command = f"attnverify attack {claim.id} --save FILE"
+            command += f" --claims {file.name}" if file else ""
+            to.print(f"the worst instance whole: {command}", markup=False, soft_wrap=True)
         for reason in report.standing[claim.id].reasons:
             to.print(f"{claim.id}: {reason}", markup=False)
     for line in _origins(report.derivations):

@@ -36,7 +36,7 @@ def own(
     """Status from a claim's own evidence alone."""
     records, twins = list(records), list(twins)
     failed = [f"{r.kind} ({r.check}): {r.outcome}" for r in records if r.outcome == "fail"]
-    failed += [f"twin not rejected: {t.twin}" for t in twins if not t.rejected]
+    failed += [_not_rejected(t, records) for t in twins if not t.rejected]
     if failed:
         return Standing("failed", tuple(failed))
     if not twins and all(r.outcome == "unknown" for r in records):
@@ -58,6 +58,20 @@ def own(
     if claim.derived:
         return Standing("verified" if holds else "refuted")
     return Standing("criterion met" if holds else "criterion not met")
+
+
+def _not_rejected(twin: TwinRecord, records: Iterable[Record]) -> str:
+    """What to do about a twin that holds; most often the claim's constant is loose."""
+    words, found = f"twin not rejected: {twin.twin}", [r for r in records if r.check == twin.check]
+    sure = max((r.refuted_at or 0 for r in found), default=0)
+    if twin.factor is None or not sure or any(r.outcome != "pass" for r in found):
+        return words
+    largest = max(r.ratio or 0 for r in found if r.refuted_at)
+    return (
+        f"{words}. The claim itself held, but its constant is loose: no instance has left/right "
+        f"above {largest:.4f}, so {largest:.4f} times the right side may be enough. A twin that is "
+        f"rejected: .times({sure:g})"
+    )
 
 
 def derived(

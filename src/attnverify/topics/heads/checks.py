@@ -333,7 +333,8 @@ def _tuned(most: arb) -> Verdict:
         terms = ((j - u - most) * (-TUNED * (j - u) ** 2 / 2).exp() for j in range(LAST + 1))
         return -sum(terms, rest)
 
-    holds, used = positive(slack, arb(0), arb(1))
+    whole = (arb(0), arb(1))
+    holds, used = both(positive(slack, *whole), over=(whole,))
     return Verdict(holds, f"below {most.str(5, radius=False)} on [0, 1]", cases=used)
 
 

@@ -246,7 +246,8 @@ def _count(formula: Callable[[int, int, int], int]) -> Verdict:
 
 def _counting(formula: Callable[[int, int, int], int], twins=()) -> Decision:
     limits = "depth up to 5 and up to 3 heads; the derivation covers the rest"
-    return Decision(partial(_count, formula), limits, kind="certified", twins=twins)
+    cases = sum(L + 1 for L in range(1, 6)) * 3  # lengths from 0 to L
+    return Decision(partial(_count, formula), limits, "certified", cases, twins=twins)
 
 
 COUNT = _counting(

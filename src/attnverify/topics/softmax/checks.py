@@ -88,7 +88,7 @@ def _upper_lemma(end: Callable[[], flint.arb]) -> Verdict:
         last = f(right)
         zero = last.contains(0) and last.rad() < arb(2) ** -200
         at_end = (interval_cover.certain(last >= 0 or zero, last < 0), 1)
-        holds, cases = interval_cover.both(rises, inside, falls, at_end)
+        holds, cases = interval_cover.both(rises, inside, falls, at_end, over=((arb(0), right),))
     return Verdict(
         holds, f"concave; rises, positive cover, falls to {last.str(3)} at the end", cases
     )

@@ -115,11 +115,9 @@ def _large_columns(D: arb) -> Verdict:
             eta = (start - B + B.exp() / 2 - 1) / 2
             return (B / 2 - tau) ** 2 - tau * eta
 
-        parts = [
-            interval_cover.positive(lambda B: B / 2 - tau, start, end),
-            interval_cover.positive(room, start, end),
-            interval_cover.positive(lambda B: B - tau * (1 + B.expm1() / B), end, D),
-        ]
+        near = [interval_cover.positive(f, start, end) for f in (lambda B: B / 2 - tau, room)]
+        far = interval_cover.positive(lambda B: B - tau * (1 + B.expm1() / B), end, D)
+        parts = [interval_cover.both(part, far, over=((start, D),)) for part in near]
     holds, cases = interval_cover.both(*parts)
     return Verdict(holds, f"covers of [log 2, 0.77] and [0.77, {D.str(6)}]", cases)
 

@@ -157,6 +157,7 @@ def _parts(D: arb, share: float) -> Iterator[tuple[bool | None, int]]:
     for k in range(2, 8):
         start = arb(1) / 8 if k == 2 else arb(0)
         for plus in range(1, k):
+            parts = []
             for m_side, slope in (
                 ((start, edge), signed_columns.slope_before),
                 ((edge, arb(1)), signed_columns.slope_beyond),
@@ -166,7 +167,8 @@ def _parts(D: arb, share: float) -> Iterator[tuple[bool | None, int]]:
                     weight = signed_columns.total_weight(m, V, slope(m, D), D, plus, k - plus)
                     return arb(2 * k).sqrt() * share - weight
 
-                yield interval_cover.positive_on(room, m_side, whole)
+                parts.append(interval_cover.positive_on(room, m_side, whole))
+            yield interval_cover.both(*parts, over=((start, arb(1)), whole))
 
 
 def _weights(D: arb, share: float = 1.0) -> Verdict:

@@ -33,15 +33,20 @@ def _form(a: arb) -> arb:
 def _constant(shift: float = 0.0) -> Verdict:
     """Whether K lies between its decimals, by a cover of -40 <= a <= 40, a point and the tails.
 
-    For |a| >= 40 the second slope is at most 1 and the first at most 1 + 40 e^-40 < 1 + 2^-50 (at
-    most 2^-50 in size below 0), so the form is at most (1 + 2^-49)/w + 1/(1 - w).
+    For |a| >= s = 40 the second slope is at most 1 and the first at most 1 + s e^-s in size, which
+    falls, so the form is at most (1 + s e^-s)^2/w + 1/(1 - w).
     """
     low, high = (arb(d) - arb(shift) for d in (BELOW, gated_mlp.GATE))
     with ops.precision(128):
-        parts = [interval_cover.positive(lambda a: high**2 - _form(a), arb(-40), arb(40))]
-        w = arb(WEIGHT)
-        tail = high**2 - (1 + arb(2) ** -49) / w - 1 / (1 - w)
-        parts.append((interval_cover.certain(tail > 0, tail < 0), 1))
+        end, w = arb(40), arb(WEIGHT)
+        tail = interval_cover.beyond(
+            lambda s: high**2 - (1 + s * (-s).exp()) ** 2 / w - 1 / (1 - w), end
+        )
+        ((low_end, high_end),) = tail.box
+        mirrored = tail._replace(cases=0, box=((-high_end, -low_end),))
+        inner = interval_cover.positive(lambda a: high**2 - _form(a), -end, end)
+        every = (arb.neg_inf(), arb.pos_inf())
+        parts = [interval_cover.both(inner, tail, mirrored, over=(every,))]
         alpha, beta = _slopes(arb(gated_mlp.GATE_AT[0]))
         parts.append((interval_cover.certain(alpha + beta > low, alpha + beta < low), 1))
     holds, cases = interval_cover.both(*parts)

@@ -51,18 +51,18 @@ def _cost(V: str) -> Callable[[arb], arb]:
 def _constants(shift: float = 0.0) -> Verdict:
     """Whether the decimals of K(V) hold: a cover of 0 <= y <= 20, a tail bound, a point above.
 
-    For y >= 20 the cost is at most (2 - V)/(1 - V)^2/20. On a ball around 0,
+    For y >= 20 the cost is at most (2 - V)/(1 - V)^2/y. On a ball around 0,
     tanh(y)/y lies in [1 - y^2/3, 1].
     """
     parts = []
     with ops.precision(128):
         for V, (low, high) in CONSTANTS.items():
             top, cost = arb(high) - arb(shift), _cost(V)
-            parts.append(
-                interval_cover.positive(lambda y, t=top, f=cost: t - f(y), arb(0), arb(20))
-            )
-            tail = top - (2 - arb(V)) / (1 - arb(V)) ** 2 / 20
-            parts.append((interval_cover.certain(tail > 0, tail < 0), 1))
+            most = (2 - arb(V)) / (1 - arb(V)) ** 2
+            below = interval_cover.positive(lambda y, t=top, f=cost: t - f(y), arb(0), arb(20))
+            tail = interval_cover.beyond(lambda y, t=top, m=most: t - m / y, arb(20))
+            above_zero = (arb(0), arb.pos_inf())
+            parts.append(interval_cover.both(below, tail, over=(above_zero,)))
             best = max((cost(arb(k) / 64) - arb(low) for k in range(1, 320)), key=float)
             parts.append((interval_cover.certain(best > 0, best < 0), 1))
     holds, cases = interval_cover.both(*parts)

@@ -132,16 +132,16 @@ V_STAR = 0.62436  # lower end of the enclosure decided below
 def _slope_maximum(low: str, high: str) -> Verdict:
     """Whether low < v* < high: the slope stays below 1/low and exceeds 1/high somewhere.
 
-    For y >= 4 the slope is at most 1 + 8 y e^(-2y) <= 1 + 32 e^-8, since y e^(-2y) decreases.
+    For y >= 4 the slope is at most 1 + 8 y e^(-2y), which decreases there.
     """
     with ops.precision(128):
         top = 1 / arb(low)
         below = interval_cover.positive(lambda y: top - critical_value_slope(y), arb(0), arb(4))
-        tail = top - 1 - 32 * arb(-8).exp()
-        tail = (interval_cover.certain(tail > 0, tail < 0), 1)
+        tail = interval_cover.beyond(lambda y: top - 1 - 8 * y * (-2 * y).exp(), arb(4))
         at = critical_value_slope(arb("0.9902")) - 1 / arb(high)
         reached = (interval_cover.certain(at > 0, at < 0), 1)
-        holds, cases = interval_cover.both(below, tail, reached)
+        above_zero = (arb(0), arb.pos_inf())
+        holds, cases = interval_cover.both(below, tail, reached, over=(above_zero,))
     return Verdict(holds, f"{low} < v* < {high}, cover of [0, 4] and a tail bound", cases)
 
 
