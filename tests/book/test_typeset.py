@@ -49,7 +49,7 @@ def steps(call: ast.Call) -> Iterator[str]:
     given = [k.value for k in call.keywords if k.arg == "given"]
     texts = [k for d in call.args[1:] if isinstance(d, ast.Dict) for k in d.keys]
     texts += [v for d in given if isinstance(d, ast.Dict) for v in d.values]
-    yield from (t.value for t in texts if isinstance(t, ast.Constant))
+    yield from (str(t.value) for t in texts if isinstance(t, ast.Constant))
 
 
 @pytest.mark.parametrize("value", [3e-4, 2.9e-9, 1e-308, 1.5, 7e15, 1e300])

@@ -9,7 +9,7 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 POWER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)[eE]([-+]?\d+)(?!\w|\.\d)")
 NAMES = "alpha beta gamma delta epsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau phi"
 NAMES += " chi psi omega Gamma Delta Theta Lambda Xi Sigma Phi Psi Omega"
-GREEK = dict(zip(NAMES.split(), "αβγδεζηθκλμνξπρστφχψωΓΔΘΛΞΣΦΨΩ", strict=True))
+GREEK: dict[str, str] = dict(zip(NAMES.split(), "αβγδεζηθκλμνξπρστφχψωΓΔΘΛΞΣΦΨΩ", strict=True))
 #: The gamma function keeps its name.
 LETTER = re.compile(rf"(?<![A-Za-z])({'|'.join(GREEK)})(?![A-Za-z]| function| integral| variable)")
 #: Relations, arrows, the root, a product, a difference, a sign, a sum with an index, infinity.

@@ -166,7 +166,7 @@ class VerdictDirective(SphinxDirective):
         return [line]
 
 
-def typeset_docstring(app: Sphinx, what: str, name: str, of, options, lines: list[str]) -> None:
+def typeset_docstring(app: object, what: str, name: str, of, options, lines: list[str]) -> None:
     """Mathematics of a docstring as a page shows it; examples and literals stay as they are.
 
     Absolute values are written with bars, which reST would take for substitutions.
