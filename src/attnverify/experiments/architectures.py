@@ -397,12 +397,12 @@ TINY = 1e-308  # below it floats lose digits, and then vanish
 
 
 def spread(values: list[float | None]) -> str:
-    """Smallest and largest of the seeds' values, such as "0.38 .. 0.42"."""
+    """Smallest and largest of the seeds' values, such as "0.38 to 0.42"."""
     known = [v for v in values if v is not None]
     if len(known) < len(values):
         return "unresolved"
     low, high = min(known), max(known)
-    return _number(low) if low == high else f"{_number(low)} .. {_number(high)}"
+    return _number(low) if low == high else f"{_number(low)} to {_number(high)}"
 
 
 def _number(value: float) -> str:
@@ -411,15 +411,12 @@ def _number(value: float) -> str:
     return f"{value:.2f}" if value >= 0.01 else f"{value:.0e}"
 
 
-def last_layers(rows: list[Row], key: str = "mean") -> Iterator[str]:
-    """One line a variant: relative residual after the last layer of every model."""
+def last_layers(rows: list[Row]) -> list[list[str]]:
+    """Relative residuals after the last layer of every model: a header, then a row a variant."""
     names = models_in(rows)
-    heads = [name.replace(", deviation", " σ =") for name in names]
-    yield " | ".join([f"{'variant':30}", *(f"{head[:18]:18}" for head in heads)])
+    lines = [["variant", *(name.replace(", deviation", " σ =") for name in names)]]
     for variant in ALL_PARTS:
-        cells = [
-            spread(found[-1][key]) if (found := rows_of(rows, name, variant)) else ""
-            for name in names
-        ]
-        if any(cells):
-            yield " | ".join([f"{variant:30}", *(f"{cell:18}" for cell in cells)])
+        found = [rows_of(rows, name, variant) for name in names]
+        if any(found):
+            lines.append([variant, *(spread(f[-1]["mean"]) if f else "" for f in found)])
+    return lines
