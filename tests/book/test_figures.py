@@ -69,6 +69,48 @@ def test_a_long_title_is_broken():
     plt.close(figure)
 
 
+#: Points of curves, and dots, that are in view and below a legend of the drawing.
+COVERED = """() => [...document.querySelectorAll('g[id^="legend_"]')].flatMap((legend) => {
+  const inside = (box, x, y) => x > box.left && x < box.right && y > box.top && y < box.bottom;
+  const points = (mark) => {
+    if (mark.tagName === "use") {
+      const box = mark.getBoundingClientRect();
+      return [{x: (box.left + box.right) / 2, y: (box.top + box.bottom) / 2}];
+    }
+    return [...Array(200).keys()].map((k) =>
+      mark.getPointAtLength(mark.getTotalLength() * k / 199).matrixTransform(mark.getScreenCTM()));
+  };
+  const marks = ["line2d", "PathCollection"].map((kind) =>
+    `g[id^="axes_"] > g[id^="${kind}"] :is(use, path:not(defs *))`);
+  return [...document.querySelectorAll(marks.join())].flatMap((mark) => {
+    const panel = mark.closest('g[id^="axes_"]').querySelector('g[id^="patch_"]');
+    return points(mark).filter(({x, y}) => inside(panel.getBoundingClientRect(), x, y)
+      && inside(legend.getBoundingClientRect(), x, y));
+  });
+}).length"""
+
+
+@pytest.mark.browser
+@pytest.mark.timeout(3000)
+def test_no_legend_covers_a_curve(browser, built_book, tmp_path):
+    figure, part = figures.axes("Covered", "x", "y")
+    part.plot([0, 1], [0, 1], label="curve")
+    part.legend(loc="center")
+    figure.savefig(tmp_path / "inside.svg")
+    part.get_legend().remove()
+    figures.legend(figure)
+    figure.savefig(tmp_path / "below.svg", bbox_inches="tight")
+    plt.close(figure)
+    page = browser.new_page()
+    drawings = [*tmp_path.glob("*.svg"), *(built_book / "_images").glob("*.svg")]
+    covered = []
+    for path in drawings:
+        page.set_content(path.read_text("utf-8"))
+        covered += [path.name] * bool(page.evaluate(COVERED))
+    page.close()
+    assert covered == ["inside.svg"]
+
+
 def test_letters_are_legible_on_a_phone():
     """The smallest letters that a notebook asks for, at the width of a phone's text."""
     scale = PHONE / (figures.WIDTH * 96)

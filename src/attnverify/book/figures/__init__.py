@@ -76,3 +76,12 @@ def axes(
         part.set(xlabel=x, ylabel=y)
     figure.suptitle(textwrap.fill(title, LETTERS))
     return figure, parts[0] if columns == 1 else parts
+
+
+def legend(figure: Figure) -> None:
+    """Say below a figure what its curves are, each once, where the words cover none of them."""
+    names = {}
+    for part in figure.axes:
+        handles, labels = part.get_legend_handles_labels()
+        names |= dict(zip(labels, handles, strict=True))
+    figure.legend(names.values(), names, loc="upper center", bbox_to_anchor=(0.5, 0), ncols=2)
