@@ -183,7 +183,7 @@ BROKEN = {
         [f"{NAME}: statement: recorded", "make proofs ARGS=--write"],
     ),
     "an edited axiom in the record": (
-        edit("checked.json", f'"axioms": [\n    {ONE},\n', '"axioms": [\n'),
+        edit("checked.json", f'"axioms": [{ONE}, ', '"axioms": ['),
         [f"{NAME}: axioms"],
     ),
     "an edited digest in the record": (

@@ -23,6 +23,7 @@ from rocq.scan import sentences
 PLACE = re.compile(r'File "[^"]*", line (\d+), characters [\d-]+:\s*Error:\s*(.*)', re.S)
 TRUE_WITH = re.compile(r"\(\*\s*True with:\s*((?:[^*]|\*(?!\)))*?)\s*\*\)")
 ENDS = re.compile(r"(?:Qed|Defined)$")
+NAMES = re.compile(r'\[\n\s*"[\w./-]*"(?:,\n\s*"[\w./-]*")*\n\s*\]')  # in JSON, a line each
 CONTROL = "true_"  # how the name of the script starts that must compile
 
 
@@ -254,8 +255,12 @@ def _sources(names: Sequence[str], folder: Path) -> Entry:
 
 
 def text(record: Mapping[str, Any]) -> str:
-    """The record as it is written: canonical, so that equal findings are equal bytes."""
-    return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+    """The record as it is written: canonical, so that equal findings are equal bytes.
+
+    Lists of names stand on one line.
+    """
+    lines = json.dumps(record, indent=1, ensure_ascii=False)
+    return NAMES.sub(lambda found: re.sub(r"\n\s*", "", found[0]).replace(",", ", "), lines) + "\n"
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
