@@ -1,4 +1,4 @@
-"""``attnverify derivations``: the derivations of the notebooks beside their reviewed record."""
+"""``attnverify derivations``: statements and their derivations beside the reviewed record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def derivations(
         bool, typer.Option("--write", help="Record them, once you have read what differs.")
     ] = False,
 ) -> None:
-    """Compare the derivations, step by step, with the record of those that were reviewed."""
+    """Compare statements and derivations with the record of those that somebody has read."""
     from attnverify.derivation import record_review
     from attnverify.topics import registry
 

@@ -1,1 +1,1 @@
-"""Derivations in sympy: the ledger, how steps are shown, and the reviewed record of all steps."""
+"""Derivations in sympy: the ledger, how steps are shown, and the record of what was read."""
