@@ -103,7 +103,7 @@ def mutated(draw):
     """A valid configuration with one to three keys removed, changed or added."""
     body = dict(draw(st.sampled_from(list(configs().values()))))
     for _ in range(draw(st.integers(1, 3))):
-        known = st.sampled_from(sorted({*body, *configuration.LAYERS, "num_labels", "id2label"}))
+        known = st.sampled_from(sorted({*body, *configuration.GROUPS, "num_labels", "id2label"}))
         what = draw(st.sampled_from(["remove", "change", "change", "change", "foreign", "other"]))
         if what == "remove":
             body.pop(draw(known), None)

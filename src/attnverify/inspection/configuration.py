@@ -33,7 +33,7 @@ SAME = {"return_dict": True, "output_hidden_states": False, "output_attentions":
 SAME |= {"chunk_size_feed_forward": 0}
 #: Of these transformers makes modules or names one by one, so many of them would take minutes.
 LAYERS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer")
-LAYERS += ("num_hidden_groups", "inner_group_num")
+GROUPS = ("num_hidden_groups", "inner_group_num")  # of layers, each of so many
 MOST, LABELS = 512, 2**16
 #: Of which class a model without its head is, where it is not AutoModel.
 BARE = dict.fromkeys(("t5", "mt5"), "AutoModelForTextEncoding")
@@ -51,12 +51,12 @@ def checked(body: Any) -> dict[str, Any]:
         given = f"{key} {shown(value)} in config.json"
         require(good, "model", given, f"{ONLY.get(key)!r} alone")
     require_family(body.get("model_type"), "config.json")
-    counts = {key: body[key] for key in LAYERS if type(body.get(key)) is int}
-    labels = body.get("num_labels")
-    few = math.prod(counts.values()) <= 8 * MOST and max(counts.values(), default=0) <= MOST
-    require(few, "model", f"{counts} in config.json", f"at most {MOST} layers")
-    few = type(labels) is not int or labels <= LABELS
-    require(few, "model", f"num_labels {shown(labels)} in config.json", f"at most {LABELS}")
+    counted = (*LAYERS, *GROUPS, "num_labels")
+    counts = {key: body[key] for key in counted if type(body.get(key)) is int}
+    groups = math.prod(counts.get(key, 1) for key in GROUPS)
+    few = max(groups, *(counts.get(key, 0) for key in LAYERS)) <= MOST
+    few = few and counts.get("num_labels", 0) <= LABELS
+    require(few, "model", f"{counts} in config.json", f"at most {MOST} layers, {LABELS} labels")
     return body
 
 
