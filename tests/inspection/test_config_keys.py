@@ -192,6 +192,7 @@ WRONG = [
     ("smollm3", {"no_rope_layers": [0, 1]}, "equal"),
     ("bert", {"chunk_size_feed_forward": 2, "return_dict": False, "is_decoder": True}, "equal"),
     ("roberta", {"pad_token_id": None}, "no model, refused"),
+    ("falcon", {"num_ln_in_parallel_attn": 2, "head_dim": 2}, "no model, refused"),
     ("olmo3", {"layer_types": ["chunked_attention", "conv"]}, "no model, refused"),
 ]
 

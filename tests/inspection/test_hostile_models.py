@@ -116,16 +116,6 @@ def mutated(draw):
     return body
 
 
-@pytest.mark.parametrize("case", modelzoo.CASES)
-def test_valid_configurations_are_read(case):
-    """Each describes the model that was saved, with its largest number of tokens."""
-    found = Folder(Path("."), configuration.checked(configs()[case]), (), ())
-    own = modelzoo.model(case)
-    sizes = {name: p.shape for name, p in found.skeleton.named_parameters()}
-    assert sizes == {name: p.shape for name, p in own.named_parameters()}
-    assert found.positions == load.architecture_of(own).positions
-
-
 @seeded(200)
 @given(mutated())
 def test_configurations(body):

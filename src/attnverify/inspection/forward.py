@@ -379,7 +379,7 @@ def taken(inputs: Inputs) -> Iterator[None]:
         yield
     except (RunError, InputError):
         raise
-    except (RuntimeError, LookupError, ValueError, TypeError) as error:
+    except (RuntimeError, LookupError, ValueError, TypeError, AttributeError) as error:
         names, words = ", ".join(inputs.arguments), f"{type(error).__name__}: {error}"
         raise InputError(
             f"inputs: got {names}, at which the model's own forward pass fails ({words}), "

@@ -232,7 +232,8 @@ class Folder:
 
     def _skeleton(self, auto: str) -> nn.Module:
         transformers = import_transformers()
-        transformers.logging.set_verbosity_error()
+        # Its own words on a configuration run over many lines; errors are told in one.
+        transformers.logging.set_verbosity(transformers.logging.CRITICAL)
         family = self.config["model_type"]
         with reading("model", CONFIG):
             made = configuration.made(self.config, transformers)
