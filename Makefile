@@ -11,7 +11,7 @@ define NEW_ENOUGH
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help book serve test test-all proofs lint machines mutants lab verify bench pdf epub constraints clean
+.PHONY: help book serve test test-all proofs lint machines mutants lab verify bench pdf constraints clean
 .DELETE_ON_ERROR:
 
 help:  ## show this list
@@ -85,10 +85,6 @@ pdf: $(STAMP)  ## print the book to _build/attention-verified.pdf (several minut
 	@$(BIN)/python -m attnverify.book.build.browser
 	$(BIN)/python tools/build_book.py --if-changed
 	$(BIN)/python -m attnverify.book.build.print_pdf
-
-epub: $(STAMP)  ## write the book to _build/attention-verified.epub (a minute)
-	$(BIN)/python tools/build_book.py --if-changed
-	$(BIN)/python -m attnverify.book.build.make_epub
 
 constraints: $(STAMP)  ## print the exact versions that are installed
 	@$(BIN)/python -m pip freeze --all --exclude-editable | sed 's/+cpu//'

@@ -278,9 +278,8 @@ def address(variable: str) -> str:
 
 
 def one_file(published: str) -> str:
-    """Links to the PDF and the EPUB, which the workflow puts beside the published pages."""
-    links = (f"[{kind.upper()}]({published}/{ONE_FILE}.{kind})" for kind in ("pdf", "epub"))
-    return f"The whole book in one file: {', '.join(links)}."
+    """A link to the PDF, which the workflow puts beside the published pages."""
+    return f"The whole book in one file: [PDF]({published}/{ONE_FILE}.pdf)."
 
 
 def build_config(folder: Path, cache: Path, evidence: Path | None = None) -> Path:

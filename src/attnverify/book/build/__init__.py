@@ -1,1 +1,1 @@
-"""Parts of the build: execution of notebooks, Python for the pages, PDF and EPUB."""
+"""Parts of the build: execution of notebooks, Python for the pages, PDF."""
