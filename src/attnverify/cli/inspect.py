@@ -126,6 +126,13 @@ def inspect_model(
         ),
     ] = None,
     seed: Seed = 0,
+    patterns: Annotated[
+        str | None,
+        typer.Option(
+            help='Layers or heads of which the page shows attention patterns, as "3,4-6,5.2"; '
+            "if omitted, all where they fit, else those that the findings name."
+        ),
+    ] = None,
     jobs: Jobs = None,
     book: Annotated[
         str | None,
@@ -153,6 +160,7 @@ def inspect_model(
             raise InputError("out: got none, expected a folder, which --texts needs")
         require(text is None and tokens is None, "texts", "another text too", "--texts alone")
         others = {"ablate": ablate, "paths": paths, "nodes": nodes, "seed": seed or None}
+        others["patterns"] = patterns
         asked = [*number, *(name for name, value in others.items() if value is not None)]
         require(not asked, "texts", f"{', '.join(asked)} too", "--text with one text, for these")
         from attnverify.inspection.texts import look_of
@@ -174,7 +182,7 @@ def inspect_model(
             device,
             brief,
             number or None,
-            {"paths": paths, "nodes": nodes, "ablate": ablate and ablate.value, "seed": seed},
+            {"paths": paths, "nodes": nodes, "ablate": ablate, "seed": seed, "patterns": patterns},
             advance,
             _essay,
         )

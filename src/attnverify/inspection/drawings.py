@@ -8,6 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from attnverify.inspection.columns import visible
 from attnverify.inspection.findings import Findings
 
 STYLE = Markup("""<style>
@@ -66,7 +67,7 @@ def scalar_figures(report: Findings) -> dict[str, Markup]:
         return {}
     rows = [row for row in report.scalar_tokens if row["token"] != "rounding"]  # too small
     labels, values = [str(row["token"]) for row in rows], [row["value"] for row in rows]
-    words = [row["word"] or "" for row in rows]
+    words = [visible(row["word"] or "") for row in rows]
     paths = [row for row in report.scalar_paths if row["path"] is not None]
     made = {
         TOKENS: bars("What each input token gives", labels, values, words),
