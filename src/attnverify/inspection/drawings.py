@@ -160,7 +160,8 @@ def bars(
     scale, places = _Scale(values), _places(len(values))
     width = 0.7 * (WIDTH - LEFT - 12) / len(values)
     parts = [scale.axis(), *_labels(labels, places)]
-    hints = [" ".join(each) for each in zip(labels, words, strict=True)] if words else labels
+    words = words or [""] * len(labels)
+    hints = [" ".join(filter(None, each)) for each in zip(labels, words, strict=True)]
     for place, value, hint in zip(places, values, hints, strict=True):
         top, zero = min(scale(value), scale(0.0)), scale(0.0)
         kind = "b" if value >= 0 else "n"

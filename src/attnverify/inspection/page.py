@@ -124,7 +124,7 @@ def _scalar(report: Findings, book: str) -> list[Markup]:
     for name, title in SCALAR.items():
         if not (rows := _named(getattr(report, name), None)):
             continue
-        key = {"scalar_heads": "direct", "scalar_tokens": "value"}.get(name)
+        key = {"scalar_heads": "direct", "scalar_tokens": "value"}.get(name, "")
         if key and len(rows) > MOST:
             title += f", the {MOST} largest of {len(rows):,}; the CSV has all"
             rows = sorted(rows, key=lambda row: -abs(row[key]))[:MOST]
@@ -168,7 +168,8 @@ def claim(id: str, book: str) -> Markup:
 
 def _named(rows: list[dict[str, Any]], words: list[str] | None) -> list[dict[str, Any]]:
     """Rows whose words show their blanks, nearest tokens with words where these are known."""
-    found = [row | {"word": visible(row["word"])} if row.get("word") else row for row in rows]
+    seen = (row | {"word": visible(row["word"])} if row.get("word") else row for row in rows)
+    found: list[dict[str, Any]] = list(seen)
     return [
         row | {"nearest": [f"{i} {visible(words[i - 1])}" for i in row["nearest"]]}
         if words and row.get("nearest")

@@ -22,9 +22,14 @@ FIGURES = {
         "rollout", "rank correlation of rollout with the true parts of tokens", *_NONE
     ),
 }
+NUMBER = {
+    "number": Column("number", "the value of the number that was chosen", *_NONE),
+    "position": Column("at token", "which it is read at, from 1", *_NONE),
+}
 TEXTS = {
     "text": Column("text", "name of the text, which leads to its report in JSON", *_NONE),
     "tokens": Column("tokens", "of the text", *_NONE),
+    **NUMBER,
     "top_length": Column("length", "path length of the largest share", *_NONE),
     **FIGURES,
     "least_residual_layer": Column("layer of least residual", "where it is", *_NONE),
@@ -32,12 +37,15 @@ TEXTS = {
         "error over bound", "largest error of the reconstruction over its bound", *_NONE
     ),
 }
-ENDS = {
-    "figure": Column("figure", "of each text", *_NONE),
+#: The number, head by head.
+HEADS = {
+    "layer": Column("layer", "counted from 1", *_NONE),
+    "head": Column("head", "counted from 1", *_NONE),
+    "mean": Column("mean", "of what the head writes, directly, over the texts", *_NONE),
+    "deviation": Column("standard deviation", "over the texts, by n - 1", *_NONE),
     "smallest": Column("smallest", "over the texts", *_NONE),
-    "least_text": Column("in", "the text where it is smallest", *_NONE),
     "largest": Column("largest", "over the texts", *_NONE),
-    "most_text": Column("in", "the text where it is largest", *_NONE),
+    "texts": Column("texts", "number of texts", *_NONE),
 }
 #: Table and column to the place that goes across its figure, and the figure's title.
 STRIPS = {
@@ -54,6 +62,8 @@ def html(report: Mapping[str, Any], said: Sequence[str], pieces: str, book: str 
         row | {"text": page.Link(row["text"], f"{pieces}/{index:06d}.json")}
         for index, row in enumerate(report["texts"])
     ]
+    heads = [dict(row) for row in report["figures"] if row["figure"] == "direct"]
+    columns = TEXTS if "number" in report else {n: TEXTS[n] for n in TEXTS if n not in NUMBER}
     drawn = [*_strips(report["figures"]), *_histograms(report["texts"])]
     parts = [
         Markup('<p class="proof">{}</p>').format(first),
@@ -64,10 +74,8 @@ def html(report: Mapping[str, Any], said: Sequence[str], pieces: str, book: str 
             "all figures, by length, layer and head."
         ),
         page.drawn(drawn),
-        Markup("<h2>Smallest and largest</h2>"),
-        *page.explained("Smallest and largest", _ends(links), ENDS, book),
-        Markup("<h2>Text by text</h2>"),
-        *page.explained("Text by text", links, TEXTS, book),
+        *(_table("The number by head", heads, HEADS, book) if heads else []),
+        *_table("Text by text", links, columns, book),
     ]
     title = f"{report['model']['class']}, {report['proof']['texts']} texts{KIND}"
     return page.whole(title, Markup().join(parts))
@@ -76,6 +84,10 @@ def html(report: Mapping[str, Any], said: Sequence[str], pieces: str, book: str 
 def is_ours(start: str) -> bool:
     """Whether a file that starts so is such a page."""
     return page.begins(start, KIND)
+
+
+def _table(title: str, rows: list[dict[str, Any]], columns: Any, book: str) -> list[Markup]:
+    return [Markup("<h2>{}</h2>").format(title), *page.explained(title, rows, columns, book)]
 
 
 def _strips(rows: Sequence[Mapping[str, Any]]) -> list[Markup]:
@@ -91,6 +103,8 @@ def _strips(rows: Sequence[Mapping[str, Any]]) -> list[Markup]:
         found = [dict(row) for row in rows if (row["table"], row["figure"]) == ("heads", name)]
         if found:
             made.append(drawings.grid(f"{title}, median", found, "median"))
+    if found := [dict(row) for row in rows if row["figure"] == "direct"]:
+        made.append(drawings.grid("What each head writes, directly, mean", found, "mean"))
     return made
 
 
@@ -108,17 +122,6 @@ def _histograms(texts: Sequence[Mapping[str, Any]]) -> list[Markup]:
         middles = [f"{low + step * (i + 0.5):.2g}" for i in range(BINS)]
         labels = [each if i % 3 == 1 else "" for i, each in enumerate(middles)]
         title = f"{column.title.capitalize()}, number of texts"
-        made.append(drawings.bars(title, labels, bins, middles))
+        words = ["" if label else each for label, each in zip(labels, middles, strict=True)]
+        made.append(drawings.bars(title, labels, bins, words))
     return made
-
-
-def _ends(texts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Of each figure the texts where it is smallest and largest."""
-    rows = []
-    for name, column in FIGURES.items():
-        known = [row for row in texts if row[name] is not None]
-        if known:
-            low, high = (end(known, key=lambda row, n=name: row[n]) for end in (min, max))
-            row = {"figure": column.title, "smallest": low[name], "largest": high[name]}
-            rows.append(row | {"least_text": low["text"], "most_text": high["text"]})
-    return rows
