@@ -30,15 +30,25 @@ def inspected(case="gpt2", scalar=True, **options):
     return av.inspect(model, ids, **options)
 
 
+def weight(q):
+    """The weights that bytes stand for."""
+    return (q.double() / 255).square()
+
+
+def error(q):
+    """The most that these weights are off by."""
+    return (2 * q.double() / 255 + 1 / 510) / 510
+
+
 def test_weights_are_within_the_error_that_is_told():
     """u: of the root; the product with 255 and what a byte stands for have two roundings each."""
     P = torch.cat([torch.rand(1000), torch.rand(1000) ** 8, (torch.arange(510) + 0.5) / 510])
     P = torch.cat([P.double(), torch.tensor([0.0, 1.0, 1e-12])])
     q = patterns.stored(P)
-    assert bool(((patterns.weight(q) - P).abs() <= patterns.error(q) + 6 * 2.0**-53).all())
-    assert float(patterns.error(q).max()) < 0.004 and float(patterns.error(q).min()) < 4e-6
-    wrong = patterns.weight(q) - 1.01 * P
-    assert not bool((wrong.abs() <= patterns.error(q) + 6 * 2.0**-53).all())
+    assert bool(((weight(q) - P).abs() <= error(q) + 6 * 2.0**-53).all())
+    assert float(error(q).max()) < 0.004 and float(error(q).min()) < 4e-6
+    wrong = weight(q) - 1.01 * P
+    assert not bool((wrong.abs() <= error(q) + 6 * 2.0**-53).all())
 
 
 def test_a_page_of_144_heads_at_128_tokens_has_at_most_3_megabytes():
@@ -171,8 +181,8 @@ def test_padding_is_left_out():
     P = torch.tensor([[[1.0, 0, 0], [0, 1, 0], [0, 0.25, 0.75]]])
     found.add(1, P)
     assert found.tokens == [2, 3]
-    off = (patterns.weight(found.weights[1, 1]) - P[0, 1:, 1:]).abs()
-    assert bool((off <= patterns.error(found.weights[1, 1])).all())
+    off = (weight(found.weights[1, 1]) - P[0, 1:, 1:]).abs()
+    assert bool((off <= error(found.weights[1, 1])).all())
 
 
 def test_key_tokens_are_those_of_the_page_where_there_is_padding():

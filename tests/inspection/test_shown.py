@@ -118,7 +118,7 @@ class Seen(HTMLParser):
         self.lines: list[str] = []
         self.tables: list[tuple[str, list[str], list[list[str | None]]]] = []
         self.text, self.marks, self.legend, self.kind, self.inside = "", "", "", "", []
-        self.feed(html)
+        self.feed(str(html))  # a part of markup is markup, and escapes what is added to it
 
     def handle_starttag(self, tag, attrs):
         found = dict(attrs)
@@ -285,32 +285,39 @@ def test_cells_of_a_comparison_are_differences(reports):
 
 def test_cells_of_many_texts_are_those_of_the_reports(reports):
     many = over_texts(reports)
-    heads, table = Seen(texts_page.html(many, texts.lines(many), "pieces")).tables
+    spread, heads, table = Seen(texts_page.html(many, texts.lines(many), "pieces")).tables
     worst = [min(report.layers, key=lambda row: row["residual"]) for report in reports]
     longest = [max(report.lengths[:4], key=lambda row: row["share"]) for report in reports]
     rows = [
         {
             "text": f"{name}.txt",
             "tokens": report.inputs["tokens"],
-            "number": report.scalar["value"],
-            "at token": report.scalar["position"],
             "length": top["length"],
             "largest share": top["share"],
             "share of biases": report.lengths[4]["share"],
             "least residual": low["residual"],
             "rollout": report.rollout["rank_correlation"],
+            "number": report.scalar["value"],
+            "at token": report.scalar["position"],
             "layer of least residual": low["layer"],
             "error over bound": report.proof["largest_error_over_bound"],
         }
         for name, report, low, top in zip("abc", reports, worst, longest, strict=True)
     ]
     agrees(table, rows, {title: title for title in rows[0]})
-    rows = []
-    for each in zip(*(report.scalar_heads for report in reports), strict=True):
-        values = [row["direct"] for row in each]
-        row = {"layer": each[0]["layer"], "head": each[0]["head"], "mean": fmean(values)}
-        row |= {"standard deviation": stdev(values), "smallest": min(values)}
-        rows.append(row | {"largest": max(values), "texts": 3})
+
+    def over(values: list[float]) -> dict[str, float]:
+        found = {"mean": fmean(values), "standard deviation": stdev(values)}
+        return found | {"smallest": min(values), "largest": max(values), "texts": len(values)}
+
+    titles = ("largest share", "share of biases", "least residual", "rollout", "number")
+    rows = [{"figure": title} | over([row[title] for row in rows]) for title in titles]
+    agrees(spread, rows, {title: title for title in rows[0]})
+    places = zip(*(report.scalar_heads for report in reports), strict=True)
+    rows = [
+        {"layer": each[0]["layer"], "head": each[0]["head"]} | over([row["direct"] for row in each])
+        for each in places
+    ]
     agrees(heads, rows, {title: title for title in rows[0]})
 
 

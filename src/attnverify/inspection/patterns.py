@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from attnverify.inspection.findings import Findings
 
 STEPS = 255
-HALF = 0.5 / STEPS  # what a square root is off by at most
 #: Letters of a page, those that a head and a token take elsewhere on it, and a number's.
 PAGE, A_HEAD, A_TOKEN, A_NUMBER = 2_800_000, 1500, 300, 9
 NUMBERS = 'layers from 1, or heads of them, as "3,4-6,5.2"'
@@ -42,16 +41,6 @@ Head = tuple[int, int]
 def stored(P: Tensor) -> Tensor:
     """Weights in [0, 1] as bytes."""
     return (P.clamp(0, 1).sqrt() * STEPS).round().to(torch.uint8)
-
-
-def weight(q: Tensor) -> Tensor:
-    """The weights that bytes stand for."""
-    return (q.double() / STEPS).square()
-
-
-def error(q: Tensor) -> Tensor:
-    """The most that these weights are off by."""
-    return HALF * (2 * q.double() / STEPS + HALF)
 
 
 @dataclass(frozen=True)

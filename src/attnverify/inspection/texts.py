@@ -157,8 +157,10 @@ def _row(report: Mapping[str, Any]) -> Row:
 
 def _figures(report: Mapping[str, Any]) -> Iterable[tuple[tuple[Any, ...], float]]:
     """((table, its place, figure), value) for every figure that is defined."""
-    if report.get("scalar"):
-        yield ("scalar", *[None] * len(PLACE), "value"), report["scalar"]["value"]
+    own = _row(report)
+    for name in texts_page.FIGURES:
+        if own.get(name) is not None:
+            yield ("texts", *[None] * len(PLACE), name), own[name]
     for table, (place, names) in MAIN.items():
         for row in report.get(table, []):
             at = tuple(row[key] if key in place else None for key in PLACE)
@@ -209,7 +211,7 @@ def lines(report: Mapping[str, Any]) -> list[str]:
 def _number_lines(report: Mapping[str, Any]) -> Iterable[str]:
     """The number over the texts, and the heads that give most of it in the mean."""
     for row in report["figures"]:
-        if row["table"] == "scalar":
+        if row["figure"] == "number":
             yield f"The number: {report['number']}, {_mean(row)} in {row['texts']} texts."
     heads = [row for row in report["figures"] if row["figure"] == "direct"]
     if listed := sorted(heads, key=lambda row: -abs(row["mean"]))[:NAMED]:

@@ -7,13 +7,12 @@ from typing import Any
 
 from markupsafe import Markup
 
-from attnverify.inspection import drawings, page
+from attnverify.inspection import columns, drawings, page
 from attnverify.inspection.columns import Column
 
 KIND = ": inspection of texts"  # how the title ends
-BINS = 12
 _NONE = "", ""
-#: Figures of a text that get a histogram.
+#: Figures of a text whose spread is told.
 FIGURES = {
     "top_share": Column("largest share", "share of the length that carries most", *_NONE),
     "biases_share": Column("share of biases", "the same of all biases", *_NONE),
@@ -21,32 +20,28 @@ FIGURES = {
     "rollout_rank_correlation": Column(
         "rollout", "rank correlation of rollout with the true parts of tokens", *_NONE
     ),
-}
-NUMBER = {
     "number": Column("number", "the value of the number that was chosen", *_NONE),
-    "position": Column("at token", "which it is read at, from 1", *_NONE),
 }
 TEXTS = {
     "text": Column("text", "name of the text, which leads to its report in JSON", *_NONE),
     "tokens": Column("tokens", "of the text", *_NONE),
-    **NUMBER,
     "top_length": Column("length", "path length of the largest share", *_NONE),
     **FIGURES,
+    "position": Column("at token", "which the number is read at, from 1", *_NONE),
     "least_residual_layer": Column("layer of least residual", "where it is", *_NONE),
     "largest_error_over_bound": Column(
         "error over bound", "largest error of the reconstruction over its bound", *_NONE
     ),
 }
-#: The number, head by head.
-HEADS = {
-    "layer": Column("layer", "counted from 1", *_NONE),
-    "head": Column("head", "counted from 1", *_NONE),
-    "mean": Column("mean", "of what the head writes, directly, over the texts", *_NONE),
+SPREAD = {
+    "mean": Column("mean", "over the texts", *_NONE),
     "deviation": Column("standard deviation", "over the texts, by n - 1", *_NONE),
     "smallest": Column("smallest", "over the texts", *_NONE),
     "largest": Column("largest", "over the texts", *_NONE),
-    "texts": Column("texts", "number of texts", *_NONE),
+    "texts": Column("texts", "where it is defined", *_NONE),
 }
+FIGURE = {"figure": Column("figure", "of each text", *_NONE)}
+HEAD = {"layer": columns.HEADS["layer"], "head": columns.HEADS["head"]}
 #: Table and column to the place that goes across its figure, and the figure's title.
 STRIPS = {
     ("lengths", "share"): ("length", "Share of the output by path length"),
@@ -62,20 +57,23 @@ def html(report: Mapping[str, Any], said: Sequence[str], pieces: str, book: str 
         row | {"text": page.Link(row["text"], f"{pieces}/{index:06d}.json")}
         for index, row in enumerate(report["texts"])
     ]
-    heads = [dict(row) for row in report["figures"] if row["figure"] == "direct"]
-    columns = TEXTS if "number" in report else {n: TEXTS[n] for n in TEXTS if n not in NUMBER}
-    drawn = [*_strips(report["figures"]), *_histograms(report["texts"])]
+    rows = [dict(row) for row in report["figures"]]
+    heads = [row for row in rows if row["figure"] == "direct"]
+    own = [
+        row | {"figure": FIGURES[row["figure"]].title} for row in rows if row["table"] == "texts"
+    ]
     parts = [
         Markup('<p class="proof">{}</p>').format(first),
         page.bullets(rest),
         page.paragraph(
             "A stroke goes from the smallest to the largest value over the texts, with a dot at "
-            "the median. Histograms count texts. The fields of heads have medians. figures.csv has "
-            "all figures, by length, layer and head."
+            "the median. The fields of heads have medians. figures.csv has all figures, by length, "
+            "layer and head."
         ),
-        page.drawn(drawn),
-        *(_table("The number by head", heads, HEADS, book) if heads else []),
-        *_table("Text by text", links, columns, book),
+        page.drawn(_strips(rows)),
+        *_table("Over the texts", own, FIGURE | SPREAD, book),
+        *(_table("The number by head", heads, HEAD | SPREAD, book) if heads else []),
+        *_table("Text by text", links, TEXTS, book),
     ]
     title = f"{report['model']['class']}, {report['proof']['texts']} texts{KIND}"
     return page.whole(title, Markup().join(parts))
@@ -86,8 +84,10 @@ def is_ours(start: str) -> bool:
     return page.begins(start, KIND)
 
 
-def _table(title: str, rows: list[dict[str, Any]], columns: Any, book: str) -> list[Markup]:
-    return [Markup("<h2>{}</h2>").format(title), *page.explained(title, rows, columns, book)]
+def _table(
+    title: str, rows: list[dict[str, Any]], of: dict[str, Column], book: str
+) -> list[Markup]:
+    return [Markup("<h2>{}</h2>").format(title), *page.explained(title, rows, of, book)]
 
 
 def _strips(rows: Sequence[Mapping[str, Any]]) -> list[Markup]:
@@ -105,23 +105,4 @@ def _strips(rows: Sequence[Mapping[str, Any]]) -> list[Markup]:
             made.append(drawings.grid(f"{title}, median", found, "median"))
     if found := [dict(row) for row in rows if row["figure"] == "direct"]:
         made.append(drawings.grid("What each head writes, directly, mean", found, "mean"))
-    return made
-
-
-def _histograms(texts: Sequence[Mapping[str, Any]]) -> list[Markup]:
-    made = []
-    for name, column in FIGURES.items():
-        values = [row[name] for row in texts if row[name] is not None]
-        low, high = min(values, default=0.0), max(values, default=0.0)
-        if low == high:
-            continue
-        bins = [0.0] * BINS
-        for value in values:
-            bins[min(BINS - 1, int(BINS * (value - low) / (high - low)))] += 1
-        step = (high - low) / BINS
-        middles = [f"{low + step * (i + 0.5):.2g}" for i in range(BINS)]
-        labels = [each if i % 3 == 1 else "" for i, each in enumerate(middles)]
-        title = f"{column.title.capitalize()}, number of texts"
-        words = ["" if label else each for label, each in zip(labels, middles, strict=True)]
-        made.append(drawings.bars(title, labels, bins, words))
     return made
