@@ -253,12 +253,21 @@ def visible(model):
     return model
 
 
-def reference(model, arguments, dtype):
+def loaded(model, folder: Path, dtype=torch.bfloat16):
+    """The model as ``transformers`` loads it from a folder of its weights in a dtype."""
+    import copy
+
+    copy.deepcopy(model).to(dtype).save_pretrained(folder)
+    return type(model).from_pretrained(folder, dtype=dtype)
+
+
+def reference(model, arguments, dtype=None):
     """The model's own output in ``dtype``, with the attention that shows its matrices."""
     import copy
 
-    own = visible(copy.deepcopy(model).to(dtype))
-    given = {k: v.to(dtype) if v.is_floating_point() else v for k, v in arguments.items()}
+    own = copy.deepcopy(model)
+    own = visible(own if dtype is None else own.to(dtype))
+    given = {k: v.to(own.dtype) if v.is_floating_point() else v for k, v in arguments.items()}
     with torch.no_grad():
         return own(**given).last_hidden_state
 

@@ -1,5 +1,6 @@
 """Adapters from outside: registered, found in packages, refused where they are wrong."""
 
+import json
 import runpy
 import sys
 from dataclasses import replace
@@ -9,12 +10,15 @@ from unittest.mock import patch
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import prune
+from transformers import AttentionInterface
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 import attnverify as av
 import modelzoo
 from attnverify import InputError
-from attnverify.inspection import families
-from attnverify.inspection.forward import COARSE_NOTE
+from attnverify.inspection import families, page
+from attnverify.inspection.modules import COARSE_NOTE
 from attnverify.inspection.reconstruction import ReconstructionError
 from places import ROOT
 
@@ -172,10 +176,9 @@ def test_a_report_in_bfloat16(tmp_path):
     """Of a module and of a folder, with the note; a folder of float32 is not rounded."""
     model = modelzoo.model("llama")
     model.save_pretrained(tmp_path / "single")
-    with pytest.raises(InputError, match="^dtype: got bfloat16 .weights rounded from float32 to b"):
+    with pytest.raises(InputError, match="^dtype: got bfloat16 for weights of float32, expected"):
         av.inspect(tmp_path / "single", [3, 4, 5], dtype="bfloat16")
-    model = model.to(torch.bfloat16)
-    model.save_pretrained(tmp_path / "half")
+    model = modelzoo.loaded(model, tmp_path / "half")
     found = av.inspect(tmp_path / "half", [3, 4, 5], dtype="bfloat16")
     for report in (found, av.inspect(model, [3, 4, 5], dtype=None)):
         assert report.model["dtype"] == "bfloat16" and COARSE_NOTE in report.notes
@@ -183,3 +186,162 @@ def test_a_report_in_bfloat16(tmp_path):
     shares = [row["share"] for row in found.lengths]
     # Sums of 12 * 3 products in float64, of parts up to 60 times the output.
     assert abs(sum(shares) - 1) <= 60 * 36 * 2.0**-52
+
+
+@pytest.mark.parametrize(
+    ("stored", "said"),
+    [("bfloat16", None), ("bfloat16", "float32"), ("float32", None), ("bfloat16", "bfloat16")],
+)
+def test_without_a_dtype_a_folder_runs_as_transformers_loads_it(stored, said, tmp_path):
+    model = modelzoo.model("llama").to(getattr(torch, stored))
+    model.save_pretrained(tmp_path)
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "dtype": said}))
+    own = type(model).from_pretrained(tmp_path)
+    report = av.inspect(tmp_path, [3, 4, 5], dtype=None, scalar={"coordinate": 3})
+    names = report.model["dtype"], report.model["stored"]
+    assert names == (str(own.dtype).removeprefix("torch."), stored)
+    with torch.no_grad():
+        value = float(own(torch.tensor([[3, 4, 5]])).last_hidden_state[0, -1, 3])
+    assert report.scalar["as_given"] == value
+    assert f"run in {names[0]} (weights in {stored})" in page.page(report)
+
+
+@pytest.mark.parametrize("case", modelzoo.CASES)
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_the_number_that_is_called_the_models_own_is(case, implementation):
+    """To the last bit, in the attention that the model came with, which the report names."""
+    model, ids = modelzoo.model(case).double(), modelzoo.inputs(case, batch=1)
+    if implementation == "sdpa" and case.startswith(("bloom", "gemma2", "gpt_oss")):
+        return  # has eager attention alone
+    model.set_attn_implementation(implementation)
+    if case.startswith("falcon"):  # whose setter does nothing
+        model.config._attn_implementation = implementation
+    with torch.no_grad():
+        own = model(ids.double() if case == "vit" else ids).last_hidden_state[0, -1, 3]
+    report = av.inspect(model, ids, scalar={"coordinate": 3}, brief=True)
+    assert report.scalar["as_given"] == float(own)
+    assert report.model["attention_as_given"] == implementation
+    # Two forward passes: 120 roundings a layer as in test_models_trace, of float32 inside.
+    off = abs(report.scalar["value"] - float(own))
+    assert off <= (implementation == "sdpa") * 2 * 120 * 4 * 2.0**-24 * 10
+
+
+def halved(module, query, *rest, **more):
+    """An attention whose scores are half as large."""
+    return ALL_ATTENTION_FUNCTIONS["sdpa"](module, query / 2, *rest, **more)
+
+
+def nowhere(*given, **more):
+    raise RuntimeError("no kernel for this device")
+
+
+@pytest.mark.parametrize(("attention", "said"), [(halved, "the number is"), (nowhere, "it does")])
+def test_attention_that_is_another_or_does_not_run_here_is_said(attention, said):
+    AttentionInterface.register(attention.__name__, attention)
+    model, ids = modelzoo.model("bert").double(), torch.tensor([[3, 4, 5]])
+    model.set_attn_implementation(attention.__name__)
+    report = av.inspect(model, ids, scalar={"coordinate": 3})
+    own = float(model(ids).last_hidden_state[0, -1, 3].detach()) if attention is halved else None
+    assert report.scalar["as_given"] == own != report.scalar["value"]
+    start = f"with {attention.__name__} attention, as the model came, "
+    assert start + said in str(report)
+    assert start in str(av.inspect(model, ids))
+
+
+# ---------------------------------------------------------------- wrappers and weights
+
+
+class Adapted(nn.Module):
+    """As PEFT has it: a map beside the base layer."""
+
+    __module__ = "peft.tuners.lora.layer"
+
+    def __init__(self, base):
+        super().__init__()
+        self.base_layer, self.lora_A = base, nn.Linear(base.in_features, 2)
+
+    weight = property(lambda self: self.base_layer.weight)
+    bias = property(lambda self: self.base_layer.bias)
+
+    def forward(self, x):
+        return self.base_layer(x)
+
+
+class Wrapper(nn.Module):
+    """As a model of PEFT."""
+
+    __module__ = "peft.peft_model"
+
+    def __init__(self, model):
+        super().__init__()
+        self.base_model = nn.ModuleDict({"model": model})
+
+    def get_base_model(self):
+        return self.base_model["model"]
+
+
+def test_a_model_in_a_wrapper_is_that_model():
+    """For a report with a number behind the head, and for a watch."""
+    model, ids = modelzoo.headed("gpt2", "AutoModelForCausalLM"), torch.tensor([[3, 4, 5]])
+    own = av.inspect(model, ids, scalar={"logit": 5}).scalar
+    watched = av.Watch(model, every=1).step(0, ids).gauges()
+    compiled = torch.compile(model, backend="eager")
+    for wrapped in (compiled, nn.DataParallel(compiled)):
+        assert (
+            av.inspect(wrapped, {"input_ids": ids, "labels": ids}, scalar={"logit": 5}).scalar
+            == own
+        )
+        assert torch.equal(av.trace(wrapped, ids).output, av.trace(model, ids).output)
+        assert torch.equal(av.Watch(wrapped, every=1).step(0, ids).gauges(), watched)
+
+
+@pytest.mark.parametrize("wrap", [Wrapper, lambda model: model])
+def test_weights_with_an_adapter_beside_them(wrap):
+    """A watch reads no weights, so a model with an adapter can be watched while it is trained."""
+    model, ids = modelzoo.model("llama"), torch.tensor([[3, 4, 5]])
+    part = model.layers[1].self_attn
+    part.q_proj = Adapted(part.q_proj)
+    for read in (av.inspect, av.trace, av.clip_scores):
+        with pytest.raises(InputError, match=r"of peft .*model.merge_and_unload\(\)"):
+            read(wrap(model), ids)
+    assert av.Watch(wrap(model), every=1).step(0, ids).gauges().shape == (2, 6)
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm. is deprecated")
+@pytest.mark.parametrize(
+    "make",
+    [
+        nn.utils.weight_norm,
+        nn.utils.parametrizations.weight_norm,
+        nn.utils.parametrizations.spectral_norm,
+        lambda part: prune.random_unstructured(part, "weight", 0.5),
+    ],
+)
+def test_weights_that_are_computed_are_refused_with_what_to_do(make):
+    model = modelzoo.model("llama")
+    make(model.layers[1].mlp.up_proj)
+    said = "^model: got layers.1.mlp.up_proj, a .*Linear whose weight is computed.*remove_weight_n"
+    with pytest.raises(InputError, match=said):
+        av.inspect(model, [3, 4])
+
+
+def test_a_folder_and_a_dtype_by_name_or_as_torch_has_it(tmp_path):
+    model = modelzoo.saved_bert(tmp_path)
+    for dtype in ("float32", torch.float32):
+        expected = av.trace(model, [2, 5, 6, 3], dtype=dtype).output
+        for given in ([2, 5, 6, 3], "the path"):
+            assert torch.equal(av.trace(tmp_path, given, dtype).output, expected)
+        assert av.inspect(str(tmp_path), "the path", dtype=dtype).model["dtype"] == "float32"
+    with pytest.raises(InputError, match="^dtype: got 'float8', expected one of float32, float64"):
+        av.trace(model, [3], dtype="float8")
+
+
+def test_a_name_and_the_root_of_a_cache_are_told_what_to_do(tmp_path):
+    for name in ("gpt2", "openai-community/gpt2"):
+        with pytest.raises(InputError, match=rf"download a snapshot first: .*\('{name}'\)"):
+            av.inspect(name, [3])
+    root = tmp_path / "models--openai-community--gpt2"
+    (root / "snapshots" / "607a30d").mkdir(parents=True)
+    with pytest.raises(InputError, match="expected its snapshot .*/snapshots/607a30d$"):
+        av.trace(root, [3])

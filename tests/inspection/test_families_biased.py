@@ -121,15 +121,18 @@ def test_of_t5_the_encoder_alone_is_read(tmp_path):
     assert av.inspect(str(tmp_path), ids, scalar={"coordinate": 3}).scalar
 
 
-def test_alibi_of_falcon_is_added_once():
-    """As in its default attention. The visible one adds it in the mask and beside it."""
+def test_alibi_of_falcon_is_added_as_often_as_its_attention_adds_it():
+    """In its default attention; eager attention, where it was asked for, adds it twice."""
     model, ids = modelzoo.model("falcon, alibi").double(), modelzoo.inputs("falcon, alibi")
-    heads = av.trace(model, ids).layers[0].heads
     # two slopes of 2^-4 and 2^-8 for two heads, and 2^-2 for the third (Press and others 2022)
     distance = torch.arange(7.0).double()
     slopes = torch.tensor([2.0**-4, 2.0**-8, 2.0**-2]).double()
     expected = slopes[:, None, None] * distance / 2  # over the root of the width of a head
-    assert torch.equal(heads.bias, expected.expand(2, 3, 1, 7))
+    for implementation, times in (("sdpa", 1), ("eager", 2)):
+        model.config._attn_implementation = implementation
+        bias = av.trace(model, ids).layers[0].heads.bias
+        seen = torch.ones(7, 7).tril().bool()
+        assert torch.equal(bias[..., seen], times * expected.expand(2, 3, 7, 7)[..., seen])
 
 
 def test_products_without_their_biases_are_refused():

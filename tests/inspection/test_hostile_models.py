@@ -23,7 +23,8 @@ import attnverify as av
 import modelzoo
 from attnverify import cli
 from attnverify.inspection import configuration, load
-from attnverify.inspection.load import Folder, ids_from, regular
+from attnverify.inspection.command import ids_from
+from attnverify.inspection.load import Folder, regular
 from attnverify.support.errors import InputError
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "path", "##s", "are", "short", "."]
@@ -212,7 +213,7 @@ def test_damaged_weights(kept, data):
     bad = good[:at] if data.draw(st.booleans()) else good[:near] + damage + good[near + 1 :]
     try:
         whole.write_bytes(bad)
-        outcome(lambda: Folder.of(kept).notes(torch.float64))
+        outcome(lambda: Folder.of(kept).dtypes)
     finally:
         whole.write_bytes(good)
 

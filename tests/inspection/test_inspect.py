@@ -25,10 +25,10 @@ from attnverify.experiments.trained_models import folders
 from attnverify.inspection import absent, command, load, page, patterns
 from attnverify.inspection import layers as measured_layers
 from attnverify.inspection.columns import TABLES
+from attnverify.inspection.command import ids_from
 from attnverify.inspection.findings import dumps
 from attnverify.inspection.forward import Subject, trace
 from attnverify.inspection.inputs import Inputs
-from attnverify.inspection.load import ids_from
 from attnverify.inspection.reconstruction import reconstruct
 from attnverify.inspection.report import Report
 from attnverify.inspection.shares import Rollout
@@ -324,9 +324,16 @@ def test_float32_is_kept_if_asked(bert):
 
 def test_columns_are_explained(report):
     for name, columns in TABLES.items():
-        assert all(set(row) == set(columns) for row in getattr(report, name))
+        rows = getattr(report, name)
+        assert all(list(row) and set(row) == set(columns) for row in rows)
         for column in columns.values():
             assert column.title and column.meaning and column.claim in {"", *registry}
+
+
+def test_json_is_whole(report):
+    body = json.loads(dumps(report))
+    assert body["format"] == "attnverify inspect 1" and body["columns"]["heads"]["xi"]["claim"]
+    assert body["lengths"] == report.lengths and body["heads"] == report.heads
 
 
 def test_page_stands_alone(report):
@@ -503,8 +510,8 @@ def test_memory_is_counted_array_by_array(bert, ids, kept):
     """A layer: weights twice and their absolute values, 16 arrays of attention; the streams.
 
     Streams: one a length, and three more, three times; eight single activations; where rollout is
-    compared (one text), one a token, four times. A byte a weight of the first text stays. Each kept
-    layer: weights twice, its attention, 16 arrays at the widest.
+    compared (one text), one a token, four times. Each kept layer: weights twice, its attention, 16
+    arrays at the widest.
     """
     subject = Subject.of(bert)
     inputs = Inputs.of(subject.model, subject.architecture, ids)
@@ -518,8 +525,7 @@ def test_memory_is_counted_array_by_array(bert, ids, kept):
     streams = (3 * (depth + 3) + 8 + rollout) * widest
     all_kept = kept * (2 * weights + attention + 16 * widest)
     for_small_things = 2**24
-    patterns_of_one = attention / texts * depth / 8
-    entries = layer + streams + all_kept + patterns_of_one
+    entries = layer + streams + all_kept
     assert subject.memory(inputs, kept) == 8 * entries + for_small_things
 
 
@@ -545,7 +551,9 @@ def test_memory_that_is_asked_for_is_enough_and_not_far_too_much():
         ([-1], "^inputs: got token id -1"),
         ([[1, 2], [3]], "^inputs: got list, expected token ids"),
         (object(), "^inputs: got object, expected token ids"),
-        ([], r"^inputs: got .*\(0,\), expected"),
+        ([], r"^inputs: got no token"),
+        ([1.5, 2.0], "^inputs: got ids of dtype torch.float64, expected whole numbers"),
+        (torch.tensor([[3.0, 4.0]]), "^inputs: got inputs_embeds of width 2, .*whole numbers"),
         (list(range(3, 20)), "^inputs: got 17 tokens, expected at most 16, the positions"),
         (torch.zeros(2, 2, 2, 2, 2), "^inputs: got inputs_embeds of shape"),
         (torch.full((3, 12), torch.nan), "^inputs: got 36 NaN or infinite entries"),
@@ -864,7 +872,7 @@ def test_the_report_of_the_page_is_what_is_printed():
     assert [cut.scalar["ablation"][name] for name in ("rows", "passes")] == [112, 4]
     assert "In layer 11,\nhead 6, every atom of the product looks most at the atom" in page
     assert report.patterns is not None
-    looks = report.patterns.weights[11, 6].int().argmax(-1)
+    looks = report.patterns.weights[11][5].int().argmax(-1)
     atoms = [i for i, word in enumerate(report.inputs["words"]) if word.isalpha()]
     origins = {15: 1, 16: 2, 17: 5, 18: 6, **{20 + i: 8 + i for i in range(5)}}  # CCO, the ring
     assert set(origins) == {i for i in atoms if i > report.inputs["words"].index(">>")}

@@ -13,6 +13,7 @@ from attnverify.inspection import families, reconstruction
 from attnverify.inspection import trace as trace_module
 from attnverify.inspection.forward import Subject, trace
 from attnverify.inspection.inputs import Inputs
+from attnverify.inspection.inspect_model import inspect
 from attnverify.inspection.reconstruction import ReconstructionError, Streams, compared, reconstruct
 from attnverify.inspection.record import Call, Record
 from attnverify.inspection.trace import Block, Branch, Step
@@ -108,6 +109,26 @@ def test_padding(case, side, dtype):
     # As above: some 120 roundings a layer, twice, of values up to 4 times the largest output.
     off = (found.output[1][mask[1].bool()] - alone.output[0]).abs().max()
     assert off <= 4 * 2 * 2 * 120 * 2.0**-24 * alone.output.abs().max()
+
+
+LEARNED = {"gpt2": True, "bert": True, "albert": True, "opt": False, "roberta": False}
+
+
+@pytest.mark.parametrize("case", [*LEARNED, "llama", "bloom"])
+def test_positions_that_count_the_padding_before_a_text_are_said(case):
+    """Where they are learned, unless the model numbers them by the mask or by padding tokens."""
+    model, ids = modelzoo.model(case), modelzoo.inputs(case, batch=1)
+    ids[0, :3] = model.config.pad_token_id or 0
+    left = torch.tensor([[0, 0, 0, 1, 1, 1, 1]])
+    given, alone = {"input_ids": ids, "attention_mask": left}, trace(model, ids[:, 3:]).output
+    off = (trace(model, given).output[:, 3:] - alone).abs().max() / alone.abs().max()
+    assert bool(off > 1e-3) == LEARNED.get(case, False)
+    said = [inspect(model, each, brief=True).notes for each in (given, ids)]
+    if case != "bloom":  # which takes no positions
+        places = {"position_ids": torch.arange(7)[None]}
+        said.append(inspect(model, {**given, **places}, brief=True).notes)
+    found = [any("count the padding" in note for note in notes) for notes in said]
+    assert found == [LEARNED.get(case, False)] + [False] * (len(said) - 1)
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -810,13 +831,13 @@ def test_an_error_of_its_bound_is_the_most_that_passes():
 
 def test_coarse_dtypes_are_refused():
     """float16 in any case, bfloat16 where weights would be rounded to it."""
-    said = "^dtype: got torch.{} for weights of torch.{}, expected float32 or float64"
+    said = '^dtype: got {} for weights of {}, expected "float32" or "float64"'
     with pytest.raises(InputError, match=said.format("bfloat16", "float32")):
         trace(modelzoo.model("bert"), [3, 4], torch.bfloat16)
     half = modelzoo.model("bert").to(torch.float16)
     with pytest.raises(InputError, match=said.format("float16", "float16")):
         trace(half, [3, 4], None)
-    assert Subject.of(half).notes == ("weights promoted from torch.float16 to torch.float64",)
+    assert Subject.of(half).notes == ("weights promoted from float16 to float64",)
 
 
 #: A bias of the scores, sinks, experts: their roundings to bfloat16 are not counted.
@@ -832,15 +853,40 @@ def test_bfloat16_is_refused(case):
 
 
 @pytest.mark.parametrize("case", [c for c in modelzoo.CASES if c not in UNCOUNTED])
-def test_bfloat16_as_run(case):
+def test_bfloat16_as_run(case, tmp_path):
     """Within bounds of its own, and the model's own output; other than that of float64."""
-    model, ids = modelzoo.model(case).to(torch.bfloat16), modelzoo.inputs(case)
+    model, ids = modelzoo.loaded(modelzoo.model(case), tmp_path), modelzoo.inputs(case)
     found = trace(model, ids, None)
     name = "pixel_values" if case == "vit" else "input_ids"
-    expected = modelzoo.reference(model, {name: ids}, torch.bfloat16).double()
+    expected = modelzoo.reference(model, {name: ids}).double()
     assert torch.equal(found.output, expected) and torch.equal(expected, expected.bfloat16())
     # Of the largest check, so that bounds are not wide beyond use: a sum has two of its 2 * 3.
     assert 2.0**-4 < max(check.ratio for check in reconstruct(found).checks) <= 1
+
+
+@pytest.mark.parametrize("theta", [1e4, 1e6])
+@pytest.mark.parametrize("size", [64, 128])
+@pytest.mark.parametrize("case", ["llama", "gemma2"])
+def test_bfloat16_is_the_model_as_loaded_far_into_a_text(case, size, theta, tmp_path):
+    """At 512 tokens, where rounded frequencies of rotary positions would turn it elsewhere."""
+    rotary = {"rope_type": "default", "rope_theta": theta}
+    sizes = {"head_dim": size, "max_position_embeddings": 512, "rope_parameters": rotary}
+    sizes |= {"attn_logit_softcapping": 50.0} if case == "gemma2" else {}
+    model = modelzoo.loaded(modelzoo.headed(case, "AutoModelForCausalLM", **sizes), tmp_path)
+    model.set_attn_implementation("eager")
+    ids = torch.randint(3, 23, (1, 512), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        own = model(ids, output_hidden_states=True, output_attentions=True)
+    found = trace(model, ids, dtype="bfloat16")
+    hidden = [*(layer.input for layer in found.layers), found.output]
+    for seen, expected in zip(hidden, own.hidden_states, strict=True):
+        assert torch.equal(seen, expected.double())
+    for layer, expected in zip(found.layers, own.attentions, strict=True):
+        assert torch.equal(layer.heads.P, expected.double())
+    for given in (model, tmp_path):
+        report = inspect(given, ids, dtype=None, scalar={"logit": 7}, brief=True)
+        assert report.scalar["value"] == float(own.logits[0, -1, 7])
+        assert report.proof["largest_error_over_bound"] <= 1
 
 
 #: Mistakes of about a hundredth or less, which bfloat16 hides, and norms that are alike here.

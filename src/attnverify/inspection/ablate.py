@@ -30,6 +30,7 @@ from torch import Tensor, nn
 from attnverify.inspection import forward
 from attnverify.inspection.architecture import Attention
 from attnverify.inspection.inputs import BY_TOKEN, DATA, Inputs
+from attnverify.inspection.modules import forget
 from attnverify.inspection.trace import double
 from attnverify.inspection.watch import attention_of
 from attnverify.support.errors import require, shown
@@ -167,9 +168,9 @@ def effects(
             _read_last(stack, subject.whole)
             for body in bodies:
                 _hooked(stack, body, removal)
-            forward.forget(subject.model)
-            output = (subject.whole or subject.model)(**arguments)
-        scores = output.logits if subject.whole else getattr(output, "last_hidden_state", output)
+            forget(subject.model)
+            output = subject.outer(**arguments)
+        scores = subject.scores(output)
         whole, *rest = number(scores).tolist()
         off = max(off, abs(whole - value))
         lacking = rest[ablation.before - 1 :]
@@ -200,7 +201,7 @@ def _rows(subject: forward.Subject, inputs: Inputs, heads: int) -> int:
     tokens = inputs.shape[1]
     layers = subject.architecture.layers
     widest = max(max(p.shape) for layer in layers for p in layer.parameters())
-    words = getattr(subject.model.config, "vocab_size", 0) if subject.whole else 0
+    words = getattr(subject.model.config, "vocab_size", 0) if subject.whole is not None else 0
     one = 8 * (16 * tokens * widest + 4 * heads * tokens**2 + 2 * tokens * int(words))
     rows = min(MOST, max(4, ROOM // one))
     instead = "fewer tokens"

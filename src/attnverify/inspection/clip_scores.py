@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from attnverify.inspection.architecture import Attention
 from attnverify.inspection.families import architecture_of
+from attnverify.inspection.modules import require_plain
 from attnverify.inspection.watch import arguments_of, attention_of, inner, run_still
 from attnverify.mathematics import clipping
 from attnverify.support.errors import InputError, require
@@ -45,6 +46,7 @@ def clip_scores(model: nn.Module, batch: Any, largest: float | int = 30.0) -> Te
     (torch.Size([2, 2]), True)
     """
     require(largest > 0, "largest", largest, "a positive number, the largest score")
+    require_plain(model)
     model = inner(model)
     architecture = architecture_of(model)
     layers = attention_of(architecture)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -18,10 +19,10 @@ from attnverify.inspection import drawings, page
 from attnverify.inspection.columns import LOST, TABLES
 from attnverify.inspection.findings import dumps
 from attnverify.inspection.inspect_model import inspect
-from attnverify.inspection.load import LARGEST_TEXTS, ids_from, text_of
+from attnverify.inspection.load import LARGEST_TEXTS, reading, text_of
 from attnverify.inspection.report import Report
 from attnverify.support import files
-from attnverify.support.errors import require
+from attnverify.support.errors import require, shown
 
 JSON, HTML = "inspect.json", "inspect.html"
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # how a cell begins that a spreadsheet computes
@@ -61,9 +62,9 @@ def _cell(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
-def table_of(columns: Collection[str], more: Collection[str] = (LOST,)) -> Callable[[Path], bool]:
-    """Whether a file is a CSV table of these columns, in any order, with or without ``more``."""
-    known = sorted(columns), sorted(set(columns) - set(more))
+def table_of(columns: Collection[str]) -> Callable[[Path], bool]:
+    """Whether a file is a CSV table of these columns, in any order, with or without LOST."""
+    known = sorted(columns), sorted(set(columns) - {LOST})
 
     def own(path: Path) -> bool:
         return sorted(head_of(path)) in known
@@ -97,6 +98,8 @@ OWN: Mapping[str, Callable[[Path], bool]] = {
 }
 
 
+LARGEST_IDS = 16 << 20  # bytes of a file of token ids
+NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 WORDS = 96  # of the shipped essay, where no text is given
 
 
@@ -132,6 +135,22 @@ def inspect_folder(
         return inspect(model, ids_from(tokens), **options)
     given = shipped(WORDS) if text is None else text_of(text, "text", LARGEST_TEXTS)
     return inspect(model, text=given, **options)
+
+
+def ids_from(file: Path) -> list[int]:
+    """Token ids from a file: a JSON list, or whole numbers with spaces between."""
+    expected = "token ids: a JSON list of whole numbers, or these with spaces or lines between"
+    text = text_of(file, "tokens", LARGEST_IDS).strip()
+    found: Any
+    if text.startswith("["):
+        with reading("tokens", f"{shown(file.name)}, which is no JSON"):
+            found = json.loads(text)
+    else:
+        found = [int(each) if NUMBER.fullmatch(each) else each for each in text.split()]
+    require(bool(found), "tokens", f"no token in {shown(file.name)}", expected)
+    bad = [each for each in found if type(each) is not int]
+    require(not bad, "tokens", f"{shown(bad[0]) if bad else ''} in {shown(file.name)}", expected)
+    return found
 
 
 def numbers(layers: str) -> list[int]:

@@ -71,8 +71,8 @@ def falcon(model: Any) -> Architecture:
         a, heads = layer.self_attention, c.num_attention_heads
         scale = a.inv_norm_factor
 
-        def alibi(call: Any) -> Tensor:
-            return call.alibi.double() * scale
+        def alibi(call: Any) -> Tensor:  # with eager attention the mask has it once more
+            return call.alibi.double() * scale + call.mask.double().clamp_min(0)
 
         bias = alibi if c.alibi else None
         parts = *by_group(a.query_key_value, groups, a.head_dim), linear(a.dense)

@@ -7,11 +7,13 @@ Hooks record what the modules of a layer did; when the layer ends, a layer of a 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from inspect import signature
 from itertools import chain
-from typing import Any, cast
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,76 +21,149 @@ from torch import Tensor, nn
 from attnverify.inspection.architecture import Architecture, Attention, Experts
 from attnverify.inspection.families import architecture_of
 from attnverify.inspection.inputs import Inputs
+from attnverify.inspection.load import Folder
+from attnverify.inspection.modules import (
+    OWN,
+    choose,
+    dtype_of,
+    forget,
+    listed,
+    make_visible,
+    notes_of,
+    precision,
+    require_bounded,
+    require_numbers,
+    require_plain,
+    unwrapped,
+)
 from attnverify.inspection.reconstruction import ReconstructionError
 from attnverify.inspection.record import Calls, Record, first_input, places
 from attnverify.inspection.shares import fits
-from attnverify.inspection.trace import Layer, Step, Trace
+from attnverify.inspection.trace import Layer, Step, Trace, unit_roundoff
 from attnverify.support.errors import InputError, RunError, require
 
-COARSE = (torch.float16, torch.bfloat16)
-COARSE_NOTE = (
-    "the model runs in bfloat16, of unit roundoff 2^-8: bounds are as wide, so a small mistake of "
-    "an adapter would not show, and tokens that differ by less than an eighth count as equal"
-)
+MODULE = "a module or a folder"
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A model ready to be looked at: without dropout and gradients, with visible attention."""
+    """A model ready to be looked at: without dropout and gradients, with visible attention.
+
+    stored: dtypes of the weights as they came; came: the implementations of "attn" and "experts"
+    that they came with, where there are several; "eager" runs in their place.
+    """
 
     model: nn.Module
     architecture: Architecture
     notes: tuple[str, ...] = ()
     whole: nn.Module | None = None
+    stored: str = ""
+    came: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls,
-        model: nn.Module,
-        dtype: torch.dtype | None = torch.float64,
+        model: Any,
+        dtype: str | torch.dtype | None = torch.float64,
         device: str = "cpu",
-        head: bool = False,
+        number: str = "",
     ) -> Subject:
-        """A copy of the model in ``dtype`` (None: its own; bfloat16 only if it is its own).
+        """A copy of the model in ``dtype``; None: its own, that of a folder as transformers has it.
 
-        The head of a language model or classifier is left out, unless ``head`` is true: then
-        ``whole`` is the model with it. Raises InputError for a family
-        without an adapter, for a dtype too coarse for a proof and for weights that are no numbers.
+        bfloat16 runs if weights are bfloat16. Then nothing is cast: float32 buffers such as rotary
+        frequencies stay. number: "logit" or "class", for which ``whole`` is the model with its
+        head; else that is left out. Raises InputError for a family without an adapter, for a dtype
+        too coarse for a proof and for weights that are no numbers.
         """
+        wanted, head = precision(dtype), number in ("logit", "class")
+        if isinstance(model, Folder):
+            own, run = {*model.dtypes}, {wanted or dtype_of(model)}
+            require_bounded(run, own)
+            model, cast = model.model(next(iter(run)), number), False
+        else:
+            require(isinstance(model, nn.Module), "model", type(model).__name__, MODULE)
+            require_plain(model)
+            model = unwrapped(model)
+            own = {each.dtype for each in model.parameters()}
+            kept = wanted == torch.bfloat16 and wanted in own
+            run = own if wanted is None or kept else {wanted}
+            cast = run != own
         base = getattr(model, "base_model", model)
-        _require_unpacked(model)
         given = architecture_of(base)  # before the copy, which may be large
-        model = model if head else base
-        own = next(model.parameters()).dtype
-        expected = "float32 or float64, in which its roundings can be bounded"
-        kept = own == (dtype or own) == torch.bfloat16  # others would be rounded to other weights
-        words = f"{dtype or own} for weights of {own}"
-        require(kept or (dtype or own) not in COARSE, "dtype", words, expected)
-        _require_numbers(model)
-        model = copy.deepcopy(model).to(_device(device), dtype or own).eval().requires_grad_(False)
-        _make_visible(model)
-        notes = () if own == (dtype or own) else (f"weights promoted from {own} to {dtype}",)
-        notes = (COARSE_NOTE,) if kept else notes
+        require_bounded(run, own)
+        require_numbers(model)
+        model = copy.deepcopy(model if head else base).eval().requires_grad_(False)
+        model = model.to(_device(device))
+        model = model.to(next(iter(run))) if cast else model
+        came = make_visible(model)
         whole = model if head else None
         model = getattr(model, "base_model", model)
         architecture = replace(architecture_of(model), tokens_first=given.tokens_first)
         for layer in architecture.layers:
             layer.register_forward_pre_hook(_with_own_keys, with_kwargs=True)
-        return cls(model, architecture, notes, whole)
+        return cls(model, architecture, notes_of(own, run), whole, listed(own), came)
 
     @property
     def device(self) -> torch.device:
         return next(self.model.parameters()).device
 
     def words(self) -> dict[str, Any]:
-        """Family, number of parameters and dtype."""
-        first = next(self.model.parameters())
+        """Family, number of parameters, dtypes and implementations of attention."""
         return {
             "family": getattr(getattr(self.model, "config", None), "model_type", "torch"),
             "class": type(self.model).__name__,
             "parameters": sum(p.numel() for p in self.model.parameters()),
-            "dtype": str(first.dtype).removeprefix("torch."),
+            "dtype": listed({p.dtype for p in self.model.parameters()}),
+            "stored": self.stored,
+            "attention": "eager" if "attn" in self.came else OWN,
+            "attention_as_given": self.came.get("attn", OWN),
         }
+
+    @property
+    def outer(self) -> Any:
+        """The model with its head where that is looked at."""
+        return self.model if self.whole is None else self.whole
+
+    def scores(self, output: Any) -> Tensor:
+        """Logits, or the last hidden state, of what :attr:`outer` returned."""
+        hidden = getattr(output, "last_hidden_state", output)
+        return hidden if self.whole is None else output.logits
+
+    def as_given(self, inputs: Inputs) -> Tensor | None:
+        """:meth:`scores` in the implementations that the model came with.
+
+        None where they do not run here, as those for a GPU on a processor.
+        """
+        forget(self.model)
+        try:
+            choose(self.outer, self.came)
+            with torch.no_grad():
+                return self.scores(self.outer(**inputs.arguments))
+        except (RuntimeError, ValueError, TypeError, ImportError):
+            return None
+        finally:
+            choose(self.outer, dict.fromkeys(self.came, "eager"))
+
+    def counts_padding(self, inputs: Inputs) -> bool:
+        """Whether positions that enter with the tokens count the padding before a text.
+
+        They do if the model takes the positions 0, 1, 2, ... for these tokens, and others matter.
+        """
+        left = inputs.mask is not None and not bool(inputs.mask[:, 0].all())
+        taken = "position_ids" in signature(self.outer.forward).parameters
+        if not left or not taken or inputs.arguments.get("position_ids") is not None:
+            return False
+        places = torch.arange(inputs.shape[1], device=self.device).expand(inputs.shape)
+        plain, counted, turned = (
+            self._entering(replace(inputs, arguments={**inputs.arguments, **more}))
+            for more in ({}, {"position_ids": places}, {"position_ids": places.flip(1)})
+        )
+        return torch.equal(plain, counted) and not torch.equal(plain, turned)
+
+    @property
+    def unit(self) -> float:
+        """The coarsest unit roundoff of the weights."""
+        return max(unit_roundoff(p.dtype) for p in self.model.parameters())
 
     def memory(self, inputs: Inputs, kept: int = 0) -> float:
         """Bytes that a run takes at most beside the model, as counted in the code and seen in runs.
@@ -96,9 +171,8 @@ class Subject:
         One layer: its weights twice in float64 and once more in absolute values; 16 arrays of the
         size of its attention matrices; the streams, one a length and three more, three times at
         their widest, with eight single activations; where rollout is compared, as many streams as
-        tokens, four times; a byte a weight of the first text; and 16 MiB for all that is small.
-        kept: layers that stay until the end, each with its weights twice, its attention matrices
-        and 16 arrays at the widest.
+        tokens, four times; and 16 MiB for all that is small. kept: layers that stay until the
+        end, each with its weights twice, its attention matrices and 16 arrays at the widest.
         """
         batch, tokens = inputs.shape
         layers = self.architecture.layers
@@ -116,7 +190,6 @@ class Subject:
         require(heads > 0, "model", "a layer without attention", "one with it")
         streams = 3 * (len(layers) + 3) + 8
         entries = 3 * weights + 16 * batch * heads * tokens**2 + streams * batch * tokens * widest
-        entries += len(layers) * heads * tokens**2 / 8  # patterns, a byte a weight
         entries += kept * (2 * weights + batch * heads * tokens**2 + 16 * batch * tokens * widest)
         if fits(batch, tokens, masked=inputs.mask is not None):
             entries += 4 * tokens * tokens * widest
@@ -153,7 +226,7 @@ class Subject:
         forget(self.model)
         with _hooks([*watched, *outside], record.note), _hooks(self.architecture.layers, ended):
             with torch.no_grad(), taken(inputs), _hooks([self.model], record.note):
-                output = (self.whole or self.model)(**inputs.arguments)
+                output = self.outer(**inputs.arguments)
         expected = len(self.architecture.layers)
         require(number == expected, "model", f"{number} layers called", f"{expected}")
         if head is not None:
@@ -200,7 +273,7 @@ class Subject:
         handle = first.register_forward_pre_hook(reached, with_kwargs=True)
         try:
             with torch.no_grad(), taken(inputs):
-                (self.whole or self.model)(**inputs.arguments)
+                self.outer(**inputs.arguments)
         except _Reached as end:
             return end.input
         finally:
@@ -243,60 +316,6 @@ def _outside(whole: nn.Module | None, watched: Sequence[nn.Module]) -> list[nn.M
     return [part for part in parts if isinstance(part, kinds) and id(part) not in inside]
 
 
-def _make_visible(model: Any) -> None:
-    """Ask for the implementation of attention that gives its matrices."""
-    part: Any
-    config: Any = getattr(model, "config", None)
-    for part in model.modules():
-        if isinstance(part, nn.MultiheadAttention):
-            part.register_forward_pre_hook(with_weights, with_kwargs=True)
-            part.batch_first = True  # the same function; inputs are turned (Inputs)
-        if type(part).__name__ == "GptOssExperts":
-            vars(part)["_apply_gate"] = Method(cast(Any, part)._apply_gate)
-        if type(part).__name__ == "FalconMLP":  # the layer adds to its result in place
-            part.register_forward_hook(lambda module, args, output: output.clone())
-        if type(part).__name__ == "FalconAttention":
-            part.register_forward_pre_hook(_added_once, with_kwargs=True)
-        if hasattr(part, "reorder_and_upcast_attn"):
-            cast(
-                Any, part
-            ).reorder_and_upcast_attn = False  # the same function, in the dtype of the run
-    if isinstance(model, nn.TransformerEncoder):
-        model.use_nested_tensor = False
-    choose = getattr(model, "set_attn_implementation", None)
-    one_by_one: Any = getattr(model, "set_experts_implementation", None)
-    if one_by_one is not None and (
-        getattr(config, "num_local_experts", 0) or getattr(config, "num_experts", 0)
-    ):
-        one_by_one("eager")
-    if getattr(config, "model_type", None) == "falcon":
-        config._attn_implementation = "eager"  # the same modules; its setter does nothing
-    elif choose is not None:
-        try:
-            choose("eager")
-        except ValueError as error:
-            raise InputError(f"model: got no eager attention ({error}), expected it") from error
-
-
-class Method(nn.Module):
-    """A method in the place of itself, which hooks can look at."""
-
-    def __init__(self, method: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.forward = method
-
-
-def _added_once(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """Take ALiBi out of Falcon's mask: with visible attention its module adds it once more.
-
-    A bias is 0 or above, what the mask hides is below.
-    """
-    if kwargs.get("alibi") is None:
-        return args, kwargs
-    mask = kwargs["attention_mask"]
-    return args, {**kwargs, "attention_mask": mask.where(mask < 0, 0.0)}
-
-
 def _with_own_keys(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
     """Let a token of padding see itself where the mask hides all keys from it.
 
@@ -315,15 +334,6 @@ def _with_own_keys(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]
     return tuple(map(mended, args)), {name: mended(value) for name, value in kwargs.items()}
 
 
-def forget(model: nn.Module) -> None:
-    """Reset rotations that follow the longest text so far: a run must not depend on others."""
-    for part in model.modules():
-        if getattr(part, "rope_type", None) == "dynamic":
-            start: Any = part.original_inv_freq
-            part.register_buffer("inv_freq", start.clone(), persistent=False)
-            part.max_seq_len_cached = part.original_max_seq_len
-
-
 def _device(name: Any) -> torch.device:
     try:
         found = torch.device(name)
@@ -331,34 +341,6 @@ def _device(name: Any) -> torch.device:
     except (RuntimeError, TypeError, AssertionError) as error:
         raise InputError(f"device: got {name!r} ({error}), expected one that is there") from error
     return found
-
-
-def _require_unpacked(model: nn.Module) -> None:
-    """Raise InputError for quantized weights: integers, packed ones, and those of tensor types."""
-    expected = "full precision: load it without quantization, or dequantize it (model.dequantize())"
-    for name, part in model.named_modules():
-        weight = getattr(part, "weight", None)
-        packed = callable(weight) and not isinstance(weight, Tensor)  # torch.ao.nn.quantized
-        if isinstance(weight, Tensor):  # a tensor type of torchao has a dequantize of its own
-            own = type(weight).dequantize is not Tensor.dequantize
-            packed = own or weight.is_quantized or not weight.is_floating_point()
-        given = f"{name}, a {type(part).__name__} with quantized weights"
-        require(not packed and not hasattr(part, "qweight"), "model", given, expected)
-    require(any(True for _ in model.parameters()), "model", "no weights", "a model with some")
-
-
-def _require_numbers(model: nn.Module) -> None:
-    """Raise InputError for weights that are not finite floats of a known format."""
-    for name, weight in model.named_parameters():
-        known = weight.dtype in (*COARSE, torch.float32, torch.float64)
-        given = f"{name} of dtype {weight.dtype}"
-        require(known, "model", given, "weights of float64, float32, bfloat16 or float16")
-        bad = int((~torch.isfinite(weight)).sum())
-        require(bad == 0, "model", f"{bad} NaN or infinite entries in {name}", "finite weights")
-
-
-def with_weights(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    return args, {**kwargs, "need_weights": True, "average_attn_weights": False}
 
 
 @contextmanager
@@ -400,11 +382,14 @@ def _hooks(modules: Sequence[nn.Module], hook: Callable[..., None]) -> Iterator[
             handle.remove()
 
 
-def trace(model: nn.Module, inputs: Any, dtype: torch.dtype | None = torch.float64) -> Trace:
+def trace(
+    model: nn.Module | str | Path, inputs: Any, dtype: str | torch.dtype | None = "float64"
+) -> Trace:
     """The whole trace of a model at its inputs, all layers held at once, float64.
 
-    model: a module of ``transformers`` or a ``torch.nn.TransformerEncoder``; inputs: token ids,
-    embeddings, pixels, or the keyword arguments of its forward pass. Raises InputError.
+    model: a module of ``transformers``, a ``torch.nn.TransformerEncoder`` or a folder; inputs:
+    token ids, embeddings, pixels, the keyword arguments of its forward pass, or a text for a folder
+    with a tokenizer; dtype: as of :func:`attnverify.inspect`. Raises InputError.
 
     >>> import torch
     >>> import attnverify as av
@@ -415,7 +400,10 @@ def trace(model: nn.Module, inputs: Any, dtype: torch.dtype | None = torch.float
     >>> [layer.number for layer in traced.layers]
     [1, 2]
     """
-    subject = Subject.of(model, dtype)
+    folder = Folder.of(model) if isinstance(model, str | Path) else None
+    if folder is not None and isinstance(inputs, str):
+        inputs, _ = folder.encode(inputs)
+    subject = Subject.of(folder or model, dtype)
     given = Inputs.of(subject.model, subject.architecture, inputs)
     layers: list[Layer] = []
     final = subject.follow(given, layers.append)

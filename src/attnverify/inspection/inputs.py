@@ -41,6 +41,7 @@ class Inputs:
         """Checked and completed; raises InputError (argument ``inputs``)."""
         named = isinstance(inputs, Mapping)
         given = dict(inputs) if named else _named(model, inputs)
+        given.pop("labels", None)  # of the loss, which nothing here reads
         names = [name for name in DATA if given.get(name) is not None]
         require(len(names) == 1, "inputs", f"{sorted(given)}", f"exactly one of {DATA}")
         name = names[0]
@@ -126,7 +127,7 @@ def _named(model: nn.Module, inputs: Any) -> dict[str, Any]:
     value = _array(inputs)
     if isinstance(model, nn.TransformerEncoder | nn.TransformerEncoderLayer):
         return {"src": value}
-    if not value.is_floating_point():
+    if not value.is_floating_point() or value.ndim < 2:  # which are no embeddings
         return {"input_ids": value}
     return {"pixel_values" if value.ndim == 4 else "inputs_embeds": value}
 
@@ -159,7 +160,8 @@ def _require_width(model: Any, architecture: Architecture, name: str, value: Ten
         width = model.get_input_embeddings().embedding_dim
     else:
         return
-    given, expected = f"{name} of width {value.shape[-1]}", f"width {width}, the model's"
+    given = f"{name} of width {value.shape[-1]}"
+    expected = f"width {width}, the model's; ids are whole numbers, of an integer dtype"
     require(value.shape[-1] == width, "inputs", given, expected)
 
 
@@ -189,13 +191,13 @@ def _batched(name: str, value: Any) -> Tensor:
     shape = tuple(value.shape)
     require(value.ndim in (axes, axes - 1), "inputs", f"{name} of shape {shape}", EXPECTED)
     value = value if value.ndim == axes else value[None]
-    require(min(value.shape) >= 1, "inputs", f"{name} of shape {shape}", "no axis of length 0")
+    require(min(value.shape) >= 1, "inputs", f"no token ({name} of shape {shape})", "one or more")
     return value
 
 
 def _require_ids(model: Any, ids: Tensor) -> None:
     whole = not ids.is_floating_point() and ids.dtype != torch.bool
-    require(whole, "inputs", f"ids of dtype {ids.dtype}", "whole numbers")
+    require(whole, "inputs", f"ids of dtype {ids.dtype}", "whole numbers, of an integer dtype")
     size = getattr(model.config, "vocab_size", 2**63 - 1)  # a module of one's own may not say it
     worst = ids[(ids < 0) | (ids >= size)]
     given = f"token id {int(worst[0])}" if worst.numel() else ""

@@ -8,28 +8,27 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnverify.inspection import ablate as ablating
 from attnverify.inspection import layers, shares
 from attnverify.inspection.chosen import Choice, Wanted, chosen, position, read_by, wanted
 from attnverify.inspection.columns import LOST
-from attnverify.inspection.forward import COARSE_NOTE, Subject
+from attnverify.inspection.forward import Subject
 from attnverify.inspection.inputs import Inputs
 from attnverify.inspection.load import Folder
+from attnverify.inspection.modules import KINDS
 from attnverify.inspection.path_table import Asked, path_table
-from attnverify.inspection.patterns import Patterns, places
+from attnverify.inspection.patterns import Patterns
 from attnverify.inspection.reconstruction import Streams
 from attnverify.inspection.record import Calls
 from attnverify.inspection.report import Report
 from attnverify.inspection.scalar import Number, decompose
 from attnverify.inspection.shares import Rollout, fits
-from attnverify.inspection.trace import Layer, Step, unit_roundoff
-from attnverify.inspection.words import named
+from attnverify.inspection.trace import Layer, Step
 from attnverify.support.errors import InputError, require, shown
 from attnverify.support.memory import readable, require_bytes
 
-DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
 BRIEF = "only shares and residuals were asked for"
 BRIEF_NUMBER = "only shares, residuals and a number in parts were asked for"
 SINGLE = (
@@ -41,9 +40,13 @@ SUNK = (
     "that add up to 1, is not compared, the sharp bound is not given, and an entropy is that of a "
     "row over its sum"
 )
+SHOWN = "eager attention ran, which gives its matrices"
+COUNTED = (
+    "positions count the padding before a text, as the model has it without position_ids: pass "
+    "position_ids to number its tokens from 0"
+)
 LONGEST_NAME = 256  # letters of a text that may be the name of a file
 Progress = Callable[[str, float], None]
-Chosen = Sequence[tuple[int, int | None]] | None  # layers, or heads of them, as patterns.places
 
 
 def inspect(
@@ -51,7 +54,7 @@ def inspect(
     inputs: Any = None,
     *,
     text: str | None = None,
-    dtype: str | None = "float64",
+    dtype: str | torch.dtype | None = "float64",
     device: str = "cpu",
     layers: Sequence[int] | int | None = None,
     brief: bool = False,
@@ -60,7 +63,6 @@ def inspect(
     nodes: int | None = None,
     ablate: str | None = None,
     seed: int = 0,
-    patterns: str | Sequence[int | str] | int | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Report what the book's theorems say about a model at its inputs, proved by reconstruction.
@@ -70,7 +72,7 @@ def inspect(
     ids (tokens,) or (batch, tokens), embeddings ((batch,) tokens, width), pixels, or the model's
     keyword arguments, masks of padding included; or ``text``, for a folder with a tokenizer. dtype:
     what the model runs in, "float32" or "float64", or "bfloat16" where its weights are (None: its
-    own); everything else is float64.
+    own, of a folder what ``from_pretrained`` runs it in); everything else is float64.
     layers: numbers from 1 of those to report, all if None; brief: only shares by length (without
     norms) and residuals by layer, as fully proved and sooner. scalar: a number of one text to take
     apart: {"logit": TOKEN} or {"class": NAME}, with "against" another one for the difference, or
@@ -81,8 +83,6 @@ def inspect(
     ablate: "zero", "mean" or "resample" (by the tokens in another order, drawn with ``seed``): the
     number also without each head and each layer's attention, as the model then gives it
     (:mod:`attnverify.inspection.ablate`).
-    patterns: layers whose attention patterns the page shows, or single heads of them, as [3, "5.2"]
-    or "3,4-6,5.2"; if None all where they fit, else those that the findings name.
     Nothing is changed in the model, and nothing is downloaded.
 
     Raises InputError for bad arguments and where memory lacks, ReconstructionError where the trace
@@ -111,29 +111,17 @@ def inspect(
     ablation = None if ablate is None else ablating.Ablation.of(ablate, seed)
     numbered = "a number beside it: scalar, in the command --logit, --class or --coordinate"
     require(ablation is None or choice is not None, "ablate", f"{ablate!r} alone", numbered)
-    known = f"one of {', '.join(DTYPES)} or None"
-    require(dtype is None or dtype in DTYPES, "dtype", repr(dtype), known)
-    precision = None if dtype is None else DTYPES[dtype]
     words: list[str] | None = None
-    notes: tuple[str, ...] | None = None
-    folder: Folder | None = None
-    if isinstance(model, str | Path):
-        folder = Folder.of(model)
+    folder = Folder.of(model) if isinstance(model, str | Path) else None
+    if folder is not None:
         inputs, words = _ids(folder, inputs, text)
-        model = folder.model(precision or torch.float32, choice.kind if choice else "")
-        notes = notes_of(folder, precision or torch.float32)
     elif text is not None:
         raise InputError("text: got a text for a module, expected inputs (a folder reads texts)")
-    require(isinstance(model, nn.Module), "model", type(model).__name__, "a module or a folder")
-    shown_heads = places(patterns)
-    given = f"{patterns!r} for a brief report, which has none"
-    require(shown_heads is None or not brief, "patterns", given, "one of the two")
-    number = None if choice is None else replace(wanted(choice, model, folder), ablation=ablation)
-    subject = Subject.of(model, precision, device, choice is not None and choice.headed)
-    subject = subject if notes is None else replace(subject, notes=notes)
+    subject = Subject.of(folder or model, dtype, device, choice.kind if choice else "")
+    ready = subject.model if subject.whole is None else subject.whole
+    number = None if choice is None else replace(wanted(choice, ready, folder), ablation=ablation)
     numbers = [layers] if isinstance(layers, int) else layers
-    more = number, asked, shown_heads
-    return inspect_subject(subject, inputs, words, numbers, brief, progress, *more)
+    return inspect_subject(subject, inputs, words, numbers, brief, progress, number, asked)
 
 
 def inspect_subject(
@@ -145,21 +133,11 @@ def inspect_subject(
     progress: Progress | None = None,
     number: Wanted | None = None,
     asked: Asked | None = None,
-    patterns: Chosen = None,
 ) -> Report:
     """:func:`inspect` of a model that is ready, which may be looked at again; words: its tokens."""
     given = Inputs.of(subject.model, subject.architecture, inputs)
     told = progress or (lambda what, share: None)
-    return _Run(subject, given, words, layers, brief, told, number, asked, patterns).report()
-
-
-def notes_of(folder: Any, dtype: torch.dtype) -> tuple[str, ...]:
-    """Notes on how weights were read; raises InputError where they would be rounded to bfloat16."""
-    notes = folder.notes(dtype)
-    if dtype != torch.bfloat16:
-        return notes
-    require(not notes, "dtype", f"bfloat16 ({'; '.join(notes)})", "weights of bfloat16 alone")
-    return (COARSE_NOTE,)
+    return _Run(subject, given, words, layers, brief, told, number, asked).report()
 
 
 def _ids(folder: Folder, inputs: Any, text: str | None) -> tuple[Any, list[str] | None]:
@@ -189,7 +167,6 @@ class _Run:
         progress: Progress,
         number: Wanted | None,
         asked: Asked | None,
-        shown_heads: Chosen,
     ) -> None:
         self.brief, self.number, self.asked = brief, number, asked
         many = inputs.shape[0]
@@ -209,14 +186,14 @@ class _Run:
         wrong = [n for n in chosen or () if not 1 <= n <= self.depth]
         require(not wrong, "layers", shown(wrong), f"numbers from 1 to {self.depth}")
         self.chosen = set(chosen or range(1, self.depth + 1))
-        self.shown_heads = shown_heads
         self.streams: Streams | None = None
         self.rollout: Rollout | None = None
         self.patterns: Patterns | None = None
-        self.unit = unit_roundoff(next(subject.model.parameters()).dtype)
+        self.unit = subject.unit
         self.rows: dict[str, list[dict[str, Any]]] = {"layers": [], "heads": []}
         self.sizes: dict[str, int] = {}
         self.sunk = False
+        self.said: list[str] = []
 
     def report(self) -> Report:
         first = 0 if self.number else self.depth // 2 if self.brief else self.depth
@@ -224,15 +201,19 @@ class _Run:
         instead = "fewer tokens or texts at once, or dtype float32"
         require_bytes("inputs", needed, self.subject.device, "working memory", instead)
         self.progress(f"at most {readable(needed)} beside the model", 0.0)
-        head = self._head if self.subject.whole else None
+        head = None if self.subject.whole is None else self._head
         final = list(self.subject.follow(self.inputs, self._layer, head))
         assert self.streams is not None
         self.streams.through(final, "end")
         self.unit = max([self.unit, *(step.unit for step in final)])
         rollout = None if self.rollout is None else self.rollout.compared(final, self.unit)
         found = self._scalar(final)
+        if not found:
+            self._as_given()
+        if self.subject.counts_padding(self.inputs):
+            self.said.append(COUNTED)
         lengths = self._lengths(final)
-        report = Report(
+        return Report(
             model={**self.subject.words(), **self.sizes},
             inputs={
                 "texts": self.streams.seen.shape[0],
@@ -245,11 +226,10 @@ class _Run:
             layers=self.rows["layers"],
             heads=self.rows["heads"],
             rollout=rollout,
+            patterns=self.patterns,
             notes=self._notes(),
             **found,
         )
-        fitting = self.patterns and self.patterns.fitting(named(report))
-        return replace(report, patterns=fitting)
 
     def _head(self, calls: Calls, logits: Tensor | None) -> None:
         self.head = calls, logits
@@ -278,6 +258,7 @@ class _Run:
         return {
             "scalar": {
                 **self.number.facts(found, causal),
+                "as_given": self._as_given(found.number),
                 "word": self._word(found.number.token + 1),
                 "bound": parts.bound,
                 **facts,
@@ -289,6 +270,30 @@ class _Run:
             "scalar_tokens": parts.tokens,
             "scalar_paths": rows,
         }
+
+    def _as_given(self, number: Number | None = None) -> float | None:
+        """The number in the implementations that the model came with; a note where that matters."""
+        came = {kind: name for kind, name in self.subject.came.items() if name != "eager"}
+        value, own = (None, None) if number is None else (number.value, number.value)
+        if not came:
+            return own
+        scores, what = self.subject.as_given(self.inputs), ""
+        if scores is None:
+            what, own = "it does not run here", None
+        elif number is not None and self.number is not None:
+            own = float(ablating.at(number.token, self.number.indices)(scores)[0])
+            shown = f"{own:.4g} in place of {value:.4g}"
+            what = f"the number is {shown}" if f"{own:.4g}" != f"{value:.4g}" else ""
+        else:
+            assert self.streams is not None
+            seen, valid = self.streams.seen, self._valid()
+            off = float((scores.double() - seen)[valid].abs().max() / seen[valid].abs().max())
+            differs = off > layers.resolved(self.unit)
+            what = f"the output is off by up to {off:.0e} of its largest entry" if differs else ""
+        if what:
+            names = " and ".join(f"{name} {KINDS[kind]}" for kind, name in came.items())
+            self.said.append(f"{SHOWN}; with {names}, as the model came, {what}")
+        return own
 
     def _paths(
         self, final: Sequence[Step], number: Number, lengths: list[dict[str, Any]]
@@ -327,9 +332,9 @@ class _Run:
         return shares.brief(self.streams, self.middle, functionals, g, heads, self.unit)
 
     def _notes(self) -> tuple[str, ...]:
-        single = self.unit > unit_roundoff(next(self.subject.model.parameters()).dtype)
+        single = self.unit > self.subject.unit
         brief = BRIEF if self.number is None else BRIEF_NUMBER
-        notes = (*self.subject.notes, *((SINGLE,) * single), *((brief,) * self.brief))
+        notes = (*self.subject.notes, *self.said, *((SINGLE,) * single), *((brief,) * self.brief))
         return (*notes, *((SUNK,) * self.sunk))
 
     def _layer(self, layer: Layer) -> None:
@@ -373,8 +378,7 @@ class _Run:
         if rolled and fits(*X.shape[:2], masked=self.inputs.mask is not None):
             self.rollout = Rollout.of(X)
         if not self.brief:
-            sizes = self.depth, heads.count
-            self.patterns = Patterns.of(self.shown_heads, self.chosen, sizes, self._valid()[0])
+            self.patterns = Patterns.of(self.chosen, heads.count, self._valid()[0])
         self.sizes = {
             "layers": self.depth,
             "heads": heads.count,

@@ -39,9 +39,7 @@ from attnverify.support.extras import hint
 #: Bytes of a file that is read whole; of others 128 MiB.
 LARGEST = {"config.json": 1 << 20, "tokenizer_config.json": 1 << 20}
 OTHERS = 128 << 20
-LARGEST_IDS = 16 << 20  # bytes of a file of token ids
 LARGEST_TEXTS = 64 << 20  # bytes of all texts of a folder, or of a file
-NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
 @contextmanager
@@ -111,22 +109,6 @@ def parsed(folder: Path, name: str) -> Any:
         return json.loads(text)
 
 
-def ids_from(file: Path) -> list[int]:
-    """Token ids from a file: a JSON list, or whole numbers with spaces between."""
-    expected = "token ids: a JSON list of whole numbers, or these with spaces or lines between"
-    text = text_of(file, "tokens", LARGEST_IDS).strip()
-    found: Any
-    if text.startswith("["):
-        with reading("tokens", f"{shown(file.name)}, which is no JSON"):
-            found = json.loads(text)
-    else:
-        found = [int(each) if NUMBER.fullmatch(each) else each for each in text.split()]
-    require(bool(found), "tokens", f"no token in {shown(file.name)}", expected)
-    bad = [each for each in found if type(each) is not int]
-    require(not bad, "tokens", f"{shown(bad[0]) if bad else ''} in {shown(file.name)}", expected)
-    return found
-
-
 EXTRA = "models"
 
 
@@ -181,6 +163,8 @@ LONGEST = 16 << 20  # bytes of text, where the model has no largest number of to
 SECONDS = 10  # of a processor for a tokenizer, and one more for each of these bytes
 BYTES_A_SECOND = 100_000
 MEMORY = 4 << 30  # bytes for a tokenizer, several times what the largest published ones take
+HUB_NAME = re.compile(r"([\w-][\w.-]*/)?[\w-][\w.-]*")
+DOWNLOAD = "download a snapshot first: huggingface_hub.snapshot_download('{}') returns its folder"
 FOUND = "model: got {}, expected {}"
 
 
@@ -204,12 +188,15 @@ class Folder:
             real = Path(path).resolve(strict=True)
         except (OSError, RuntimeError, ValueError) as error:
             words = f"{shown(str(path))}, which is no folder that can be read"
+            expected += f"; {DOWNLOAD.format(path)}" if HUB_NAME.fullmatch(str(path)) else ""
             raise InputError(FOUND.format(words, expected)) from error
         require(real.is_dir(), "model", f"{shown(str(path))}, which is no folder", expected)
         require(str(real).isprintable(), "model", shown(str(real)), "a name that can be printed")
         given = f"{ADAPTER} in {real}, weights that transformers adds to those of a model"
         merged = "the merged model: merge_and_unload() and save_pretrained(...) of the PEFT model"
         require(not there(real, ADAPTER), "model", given, merged)
+        for snapshot in real.glob("snapshots/*"):  # of the root of a hub's cache
+            expected = f"its snapshot {snapshot}"
         require(there(real, CONFIG), "model", f"{real} without {CONFIG}", expected)
         config = configuration.checked(parsed(real, CONFIG))
         weights, index = _weights(real)
@@ -241,7 +228,7 @@ class Folder:
         same, expected = made.model_type == family, f"a model of type {family!r}"
         require(same, "model", f"{given} {made.model_type!r}", expected)
         with reading("model", CONFIG), torch.device("meta"):
-            return getattr(transformers, auto).from_config(made, attn_implementation="eager")
+            return getattr(transformers, auto).from_config(made)
 
     def _with_head(self, kind: str) -> Any:
         """The skeleton with the head that gives a logit or a class."""
@@ -285,23 +272,18 @@ class Folder:
                     config=skeleton.config,
                     state_dict=tensors,
                     dtype=dtype,
-                    attn_implementation="eager",
                     ignore_mismatched_sizes=True,
                     output_loading_info=True,
                 )
         _require_all(self.path, told, number if head else "", type(model).__name__)
         return model
 
-    def notes(self, dtype: Any) -> tuple[str, ...]:
-        """Notes on weights whose dtype was changed as they were read."""
+    @cached_property
+    def dtypes(self) -> list[torch.dtype]:
+        """Of the stored weights, that of the first one in front."""
         with ExitStack() as stack:
-            found = {FLOATS[kind] for _, _, kind in self._listed(stack)}
-        new = str(dtype).removeprefix("torch.")
-        bits = {name: torch.finfo(getattr(torch, name)).bits for name in (new, *found)}
-        return tuple(
-            f"weights {'promoted' if bits[other] < bits[new] else 'rounded'} from {other} to {new}"
-            for other in sorted(found - {new})
-        )
+            found = [getattr(torch, FLOATS[kind]) for _, _, kind in self._listed(stack)]
+        return [*dict.fromkeys(found)]
 
     def _listed(self, stack: ExitStack, number: str = "") -> Iterator[tuple[Any, str, str]]:
         """The opened file, name and kind of every tensor of numbers; others are refused by name."""

@@ -39,13 +39,15 @@ GATED = 7.0
 class Call:
     """First input and all outputs of one call of a module.
 
-    rotation: cosines and sines, alibi: the bias by distance, as its arguments have them.
+    rotation: cosines and sines, alibi: the bias by distance, mask: what is added to the scores, as
+    its arguments have them.
     """
 
     input: Tensor
     outputs: Sequence[Any]
     rotation: tuple[Tensor, Tensor] | None = None
     alibi: Tensor | None = None
+    mask: Tensor | None = None
 
     def of_texts(self, texts: int, tokens: int) -> Call:
         """The call with an axis of texts where the module saw all tokens in a row (OPT)."""
@@ -76,8 +78,8 @@ class Record:
         """A forward hook (``with_kwargs=True``) of every module that a trace looks at."""
         first = first_input(args, kwargs)
         outputs = output if isinstance(output, tuple) else (output,)
-        given = kwargs.get("position_embeddings"), kwargs.get("alibi")
-        self.calls[id(module)] = call = Call(first, outputs, *given)
+        names = "position_embeddings", "alibi", "attention_mask"
+        self.calls[id(module)] = call = Call(first, outputs, *map(kwargs.get, names))
         self.every.setdefault(id(module), []).append(call)
 
     def clear(self) -> None:

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from attnverify.inspection.architecture import Architecture, Attention
 from attnverify.inspection.families import architecture_of
-from attnverify.inspection.forward import with_weights
+from attnverify.inspection.modules import unwrapped, with_weights
 from attnverify.inspection.record import HIDDEN
 from attnverify.inspection.watch_log import Head, Layer, Log, Measured
 from attnverify.mathematics import norms
@@ -194,11 +194,9 @@ class Watch:
 
 
 def inner(model: Any) -> nn.Module:
-    """The model inside ``torch.compile`` and wrappers such as those of distributed training."""
-    for name in ("_orig_mod", "module", "base_model"):
-        inner = getattr(model, name, None)
-        model = inner if isinstance(inner, nn.Module) else model
-    return model
+    """The model without its head, inside ``torch.compile`` and other wrappers."""
+    model = unwrapped(model)
+    return getattr(model, "base_model", model)
 
 
 def attention_of(architecture: Architecture) -> list[Attention]:
