@@ -132,10 +132,19 @@ def test_a_package_brings_an_adapter(example, table, tmp_path, monkeypatch):
     sys.modules.pop("one")
 
 
-def test_a_folder_is_read_for_the_families_of_this_package_alone(table, tmp_path):
-    av.adapter("own_of_a_folder")(lambda model: None)
+def test_a_folder_of_another_family_is_read_with_an_adapter_of_ones_own(table, tmp_path):
+    """Where transformers has a class for it, which is all that is run."""
+    transformers = pytest.importorskip("transformers")
+    config = transformers.Data2VecTextConfig(**modelzoo.SMALL)
+    model = modelzoo.shaken(transformers.AutoModel.from_config(config))
+    model.save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="'data2vec-text' in config.json, .*; a module of"):
+        av.inspect(tmp_path, [3, 4])
+    av.adapter("data2vec-text")(table["bert"])
+    assert av.inspect(tmp_path, [3, 4]).lengths == av.inspect(model, [3, 4]).lengths
+    av.adapter("own_of_a_folder")(table["bert"])
     (tmp_path / "config.json").write_text('{"model_type": "own_of_a_folder"}')
-    with pytest.raises(InputError, match="'own_of_a_folder' in config.json, .*; a module of"):
+    with pytest.raises(InputError, match="^model: got config.json, which does not load"):
         av.inspect(tmp_path, [3, 4])
 
 
