@@ -78,3 +78,21 @@ def test_a_chapter_is_printed_with_an_outline(built_book, root, tmp_path):
     assert printed.startswith(b"%PDF") and b"/Outlines" in printed
     assert printed.count(b"/Type /Page\n") + printed.count(b"/Type/Page\n") > 5
     assert [p.name for p in tmp_path.iterdir()] == ["norms.pdf"]
+
+
+@pytest.mark.browser
+def test_a_wide_formula_is_set_smaller_alone(tmp_path):
+    """The text around it keeps its size, so that it takes as many pages as beside a narrow one."""
+    path = browsers.find()
+    assert path
+
+    def pages(width: int) -> int:
+        part = f'<span class="base" style="display: inline-block; width: {width}em">x</span>'
+        formula = f'<p class="katex-display"><b class="katex"><b class="katex-html">{part}</b></b>'
+        style = f"<style>{one_page.STYLE} b {{ display: block }}</style>"
+        page, printed = tmp_path / "page.html", tmp_path / "page.pdf"
+        page.write_text(f"<!doctype html>{style}{formula}{'<p>text' * 400}", "utf-8")
+        print_pdf.print_page(page, printed, path)
+        return len(re.findall(rb"/Type ?/Page\n", printed.read_bytes()))
+
+    assert pages(80) == pages(8) > 5

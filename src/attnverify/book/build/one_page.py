@@ -2,9 +2,9 @@
 
 The pages are taken as they were built, so numbers, citations and boxes are those of the book that
 is read online. What refers to a page refers to a place in the one page afterwards. The code of the
-cells, the tables of every check and twin, and the pages about the package are left out: the pages
-and the notebooks have them. What the code computed and the line that says what was checked stay.
-Solutions go to an appendix.
+cells, the tables of every check and twin, formal statements in the boxes of claims, and the pages
+about the package are left out: the pages and the notebooks have them. What the code computed and
+the line that says what was checked stay. Solutions go to an appendix.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TAG = re.compile(r"<[a-zA-Z][^<>]*>")
 REFERENCE = re.compile(r'\b(id|for|href|xlink:href|src)="([^"]*)"')
 OWN_PLACE = re.compile(r"url\(#([^)]*)\)")  # in a drawing: its marks and clips
 LEFT_OUT = re.compile(
-    r'<details class="(?:admonition hide above-input|attnverify-details)">.*?</details>'
+    r'<details class="(?:admonition hide above-input|attnverify-(?:details|formal))">.*?</details>'
     r'|<figure class="attnverify-map">.*?</figure>',
     re.S,
 )

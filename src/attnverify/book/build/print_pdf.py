@@ -17,6 +17,15 @@ from attnverify.book.build.one_page import ONE_FILE, Book, reading_order
 ROOT = Path(__file__).resolve().parents[4]
 FOOTER = """<div style="font: 8px sans-serif; width: 100%; text-align: center">
 <span class="pageNumber"></span></div>"""
+WIDTH = 665  # CSS pixels of a line: A4 less the margins of the one page
+#: A formula wider than its line is set smaller; Chromium would set the whole book smaller.
+SHRINK = """() => {
+  for (const formula of document.querySelectorAll(".katex-display > .katex > .katex-html")) {
+    const parts = [...formula.querySelectorAll(".base")].map((part) => part.offsetWidth);
+    const times = Math.max(...parts) / formula.clientWidth;
+    if (times > 1) formula.style.fontSize = `${1 / times}em`;
+  }
+}"""
 LONGEST = 600_000  # milliseconds, for a browser that lays out some hundred pages on a slow machine
 
 
@@ -25,9 +34,11 @@ def print_page(page: Path, target: Path, browser_path: str) -> None:
     partial = target.with_suffix(".partial.pdf")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
-        tab = browser.new_page(java_script_enabled=False)
+        tab = browser.new_page(viewport={"width": WIDTH, "height": 900}, java_script_enabled=False)
+        tab.emulate_media(media="print")
         tab.set_default_timeout(LONGEST)
         tab.goto(page.resolve().as_uri())
+        tab.evaluate(SHRINK)
         tab.pdf(
             path=partial,
             prefer_css_page_size=True,
