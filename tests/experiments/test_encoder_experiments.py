@@ -3,13 +3,12 @@
 import math
 from dataclasses import replace
 from itertools import pairwise
-from types import SimpleNamespace
 
 import pytest
 import torch
 
 import modelzoo
-from attnverify.experiments import architectures, committed, texts
+from attnverify.experiments import architectures, texts
 from attnverify.experiments.engine import weights
 from attnverify.experiments.engine.model import Settings
 from attnverify.experiments.trained_encoder import layer_bounds, margins, spectra
@@ -435,39 +434,6 @@ def test_which_stacks_are_measured_and_judged(minilm, tmp_path, monkeypatch):
         assert torch.equal(model.input(3, text), X), model.name
 
 
-def test_the_trained_encoder_is_measured_again(minilm, monkeypatch):
-    """Two variants at the first passage; the tolerance is 5e-6 + 729e-9 of what is stored."""
-    own = committed("architectures").settings["seed"]
-
-    def trace(model, seed, text, device, names):
-        assert model.fixed and seed == own and text == texts.passage(own, 96)
-        assert names == ("attention", "attention + skip + mlp + norm") and device == "cpu"
-        return [
-            {"variant": name, "layer": layer, "mean": 1.0 + layer, "root_free": 4.0 + layer}
-            for layer in (0, 1)
-            for name in names
-        ]
-
-    monkeypatch.setattr(architectures, "encoder_of", lambda settings: minilm)
-    monkeypatch.setattr(architectures, "trace", trace)
-    names = ("attention", "attention + skip + mlp + norm")
-    rows = [
-        {"model": model, "variant": name, "layer": layer, "mean": [mean, 9.0], "root_free": [3, 9]}
-        for model, mean in (("MiniLM, trained", 2.0), ("BERT-base", 5.0))
-        for name in names
-        for layer in (0, 1)
-    ]
-    found = architectures.sample(rows)
-    assert [r[:3] for r in found] == [
-        (f"{name}, layer {layer}, {key}", stored, first + layer)
-        for layer in (0, 1)
-        for name in names
-        for key, stored, first in (("mean", 2.0, 1.0), ("root_free", 3, 4.0))
-    ]
-    # 5.729e-6 of 2 and of 3; two sums and a product of floats
-    assert [r.tolerance for r in found] == pytest.approx([1.1458e-5, 1.7187e-5] * 4, rel=1e-14)
-
-
 # ---------------------------------------------------------------- the criterion on architectures
 
 
@@ -570,20 +536,6 @@ def test_a_value_of_exactly_the_smallest_is_resolved():
     assert math.isnan(architectures._fall(2.0, [2.0, 4e-3, 0.0], 501.0))
     rows = table(1.0, 0.0)
     assert architectures.largest_falls(rows, "attention + skip") == {"m": [1 / small]}
-
-
-def test_the_reason_tells_the_least_and_the_largest_fall():
-    rows = table(1e-4, 0.5, full=0.25)
-    two = [{**row, "low": [*row["low"], 1.0], "high": [*row["high"], 1e-5]} for row in rows]
-    for row in two:
-        if row["layer"] == 0:
-            row["high"][1] = 1.0
-    verdict = architectures.judge(two)
-    assert verdict.holds and verdict.cases == 2 and verdict.ratio == pytest.approx(4e-3)
-    assert verdict.argument == (
-        "pure attention falls by 1.0e+04 or more, with skip connections by 4 at most"
-    )
-    assert architectures.judge(table(None, 0.5)).cases == 1
 
 
 def ends(name, *values, layer=1):
@@ -831,33 +783,6 @@ def test_margins_of_a_layer_are_what_they_are_called(minilm):
     assert float((v * torch.tanh(c * row["threshold"] ** 2)).sum()) == pytest.approx(1, rel=1.1e-7)
 
 
-def test_margins_again_are_equal_to_eight_digits(monkeypatch):
-    """Of the first passage in full, every layer: 1.1 10^-7 of the stored figure."""
-    figures = {name: [2.0, 9.0] for name in ("diameter", "over_threshold", "factor")}
-    row = {"threshold": 1.0, "head_thresholds": [3.0, 4.0], "measured_factor": [5.0], **figures}
-    asked = []
-
-    class Bundled:
-        network = SimpleNamespace(hidden=lambda words: ["first", "second", "output"])
-
-        @staticmethod
-        def embed(text):
-            return asked.append(text)
-
-    def again(encoder, index, inputs):
-        return row | {"threshold": (index, inputs)}
-
-    monkeypatch.setattr(margins.Encoder, "bundled", Bundled)
-    monkeypatch.setattr(margins, "_row", again)
-    found = margins.sample([row | {"layer": 1}, row | {"layer": 2}])
-    assert asked == [texts.passage(0, 96)]
-    assert [r.again for r in found[::7]] == [(0, ["first"]), (1, ["second"])]
-    stored = [1.0, 3.0, 4.0, 2.0, 2.0, 2.0, 5.0] * 2
-    assert [r.stored for r in found] == stored
-    assert [r.again for r in found[1:7]] == stored[1:7]
-    assert [r.tolerance for r in found] == pytest.approx([1.1e-7 * v for v in stored])
-
-
 def judged(values, low=-1.0, high=1.0):
     """Heads of the judged model, all measures alike."""
     kinds = [{"kind": "trained", **dict.fromkeys(spectra.MEASURES, v)} for v in values]
@@ -890,29 +815,6 @@ def test_every_head_has_a_row_with_its_own_figures():
         W = Q[row["layer"] - 1, row["head"] - 1] @ K[row["layer"] - 1, row["head"] - 1].mT
         # eight digits, and some 40 roundings
         assert row["xi_frobenius"] == pytest.approx(float(W.trace() / W.norm()), rel=1e-7)
-
-
-def test_heads_again_are_equal_to_eight_digits():
-    """Of every layer and head: 10^-7 of the stored figure and 10^-9; undefined ones left out."""
-    Q, K = torch.randn(2, 2, 3, 6, 2, generator=torch.Generator().manual_seed(1)).double()
-    rows = [
-        {"kind": "trained", "judged": True, "model": "m", "layer": layer, "head": head}
-        | {"xi": None, "xi_frobenius": -10.0 * layer, "skew_share": float(head)}
-        for layer in (1, 2)
-        for head in (1, 2, 3)
-    ]
-    found = iter(spectra._again(rows, "m", (Q, K)))
-    for layer in (1, 2):
-        for head in (1, 2, 3):
-            W = Q[layer - 1, head - 1] @ K[layer - 1, head - 1].mT
-            trace, skew = next(found), next(found)
-            assert (trace.stored, skew.stored) == (-10.0 * layer, head)
-            # 36 products of sums of 2: some 40 roundings of numbers of their size
-            assert trace.again == pytest.approx(float(W.trace() / W.norm()), abs=1e-12)
-            assert skew.again == pytest.approx(float((W - W.mT).norm() / 2 / W.norm()), abs=1e-12)
-            assert trace.tolerance == pytest.approx(1e-6 * layer + 1e-9, rel=1e-12)
-            assert skew.tolerance == pytest.approx(1e-7 * head + 1e-9, rel=1e-12)
-    assert next(found, None) is None
 
 
 def test_passages_start_97_words_apart_and_wrap():

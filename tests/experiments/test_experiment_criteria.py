@@ -16,7 +16,6 @@ import torch
 from attnverify.experiments import (
     EXPERIMENTS,
     circle,
-    committed,
     locater,
     pathcounts,
     phase_diagram,
@@ -268,22 +267,6 @@ def test_a_cell_has_means_and_standard_errors_over_its_sequences():
         assert row[f"{name}_error"] == pytest.approx(error, abs=0.6e-6), name
 
 
-@pytest.mark.parametrize(("quick", "points", "sequences"), [(True, 9, 50), (False, 41, 200)])
-def test_the_grid_reaches_from_minus_8_to_8_and_from_0_to_8(quick, points, sequences, monkeypatch):
-    told, expected = [], phase_diagram.walks(sequences, 3)
-
-    def cell(X, mean, deviation):
-        return {"place": (mean, deviation), "same": torch.equal(X, expected)}
-
-    monkeypatch.setattr(phase_diagram, "cell", cell)
-    own = Settings(quick=quick, seed=3, progress=lambda what, done: told.append((what, done)))
-    steps = [round(k * 8 / (points - 1), 10) for k in range(points)]
-    means = [round(k * 16 / (points - 1) - 8, 10) for k in range(points)]
-    places = [(m, s) for m in means for s in steps]
-    assert phase_diagram.run(own) == [{"place": place, "same": True} for place in places]
-    assert told == [(f"mean {m:+.1f}", (k + 1) / points) for k, m in enumerate(means)]
-
-
 def test_walks_have_unit_steps():
     """Mean squares of 400 * 31 * 16 normal numbers, off by 4 (2 / 198,400)^(1/2) at most."""
     X = phase_diagram.walks(400, seed=1)
@@ -296,27 +279,6 @@ def test_a_relative_residual_is_a_share_of_the_tokens():
     X = torch.tensor([[1.0, 0.0], [3.0, 0.0]], dtype=torch.float64)
     found = phase_diagram.relative_residual(X)
     assert float(found) == pytest.approx(6**-0.5, rel=8 * 2.0**-53)  # 3 roots, 1 quotient
-
-
-def test_what_a_spectrum_counts_as():
-    """At the ratio 4 a spectrum is still one of the kind; zero is none."""
-    kinds = {
-        (4.0, 1.0): (True, False),
-        (-4.0, 1.0): (True, False),
-        (3.9, 1.0): (False, False),
-        (1.0, 4.0): (False, True),
-        (-1.0, 4.0): (False, True),
-        (-1.0, 3.9): (False, False),
-        (1.0, 0.0): (True, False),
-        (0.0, 1.0): (False, True),
-        (0.0, 0.0): (False, False),
-        (-2.0, 0.25): (True, False),
-        (0.5, 0.25): (False, False),
-    }
-    for (mean, deviation), expected in kinds.items():
-        row = {"mean": mean, "deviation": deviation}
-        assert (phase_diagram.concentrated(row), phase_diagram.spread(row)) == expected, row
-    assert phase_diagram.radius({"mean": -3.0, "deviation": 4.0}) == 5
 
 
 def test_figures_are_sound_from_a_quarter_on():
@@ -339,33 +301,11 @@ def test_rows_are_compared_within_a_fortieth_of_the_largest_size():
     assert [differ(21.0, r) for r in (3.79, 3.801, 4.199, 4.21)] == [False, True, True, False]
 
 
-def test_cells_to_measure_again_are_a_third_of_the_table_apart():
-    """Twice 0.6 units of the sixth digit apart at most; every figure and its error."""
-    rows = EXPERIMENTS["both-collapses"].sample(committed("both-collapses").rows)
-    table = committed("both-collapses").rows
-    names = [f"{n}{end}" for n in phase_diagram.FIGURES for end in ("", "_error")]
-    chosen = [table[k] for k in (0, 560, 1120, 1680)]
-    places = [f"m = {row['mean']}, s = {row['deviation']}" for row in chosen]
-    assert [r.what for r in rows] == [f"{n} at {place}" for place in places for n in names]
-    assert [r.stored for r in rows] == [row[n] for row in chosen for n in names]
-    assert [r.tolerance for r in rows] == pytest.approx([1.2e-6] * 32, rel=1e-12)
-    assert all(abs(r.again - r.stored) <= 1.2e-6 and r.chance == 0 for r in rows)
-
-
 def test_the_neighbor_of_the_contrast_asks_spread_spectra_for_the_larger_one():
     """Cells at one radius, with either kind's contrast the larger."""
     swapped = cells(tight={"contrast": 0.1}, wide={"contrast": 0.4})[2:]
     for rows, holds in ((cells(), False), (swapped, True)):
         assert phase_diagram.judge(rows, localizing=phase_diagram.spread).holds is holds
-
-
-def test_the_reason_names_every_part_and_the_number_of_cells():
-    verdict = phase_diagram.judge(cells(wide={"residual": 0.2}), compared=("entropy", "contrast"))
-    assert verdict.argument == (
-        "concentrated: neither collapse: yes; contrast: yes; spread: neither collapse: no; "
-        "spread: larger entropy and contrast: no"
-    )
-    assert verdict.cases == 4 and phase_diagram.judge([]).cases == 0
 
 
 def test_counts_of_an_architecture():
@@ -394,38 +334,6 @@ def test_paths_are_most_from_more_than_half_on():
     assert not pathcounts.half_are_longest([most, small, most]).holds
     empty = pathcounts.half_are_longest([])
     assert empty.holds is None and empty.cases == 0
-
-
-def test_the_reason_tells_the_worst_architectures():
-    """Means 2/3 and 1/2 of the depth; 7/27 and 5/16 of the paths are short."""
-    small = [pathcounts.row("a", "", 3, 2), pathcounts.row("b", "", 4, 1)]
-    for rows in (small, small[::-1]):
-        verdict = pathcounts.judge(rows, one_in=3)
-        assert (
-            verdict.holds
-            and verdict.cases == 2
-            and verdict.argument
-            == (
-                "mean length L H/(1 + H) in all of 2 architectures, at least 0.500 of the depth; "
-                "at most 3.12e-01 of the paths are shorter than half the depth (b)"
-            )
-        )
-    wrong = pathcounts.judge(small, one_in=3, past=2)
-    assert wrong.holds is False and "not in all" in wrong.argument
-    exact = [{**small[1], "counts": [1, 1, 0, 4, 2]}]  # short: one in four; mean 21/8, not 2
-    assert not pathcounts.judge(exact, one_in=4).holds
-    assert pathcounts.judge([]).cases == 0
-
-
-def test_path_counts_come_out_again_to_the_last_bit():
-    table = pathcounts.run(Settings())
-    rows = EXPERIMENTS["path-counts"].sample(table)
-    assert [r.what for r in rows[:3]] == [
-        f"Transformer base, {key}" for key in ("mean", "short", "longest")
-    ]
-    assert len(rows) == 3 * len(table) == 45 and all(r.tolerance == 0 for r in rows)
-    expected = [row[key] for row in table for key in ("mean", "short", "longest")]
-    assert [r.stored for r in rows] == [r.again for r in rows] == expected
 
 
 # ---------------------------------------------------------------- LocAteR

@@ -10,11 +10,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from scipy.stats import t as student
 
 from attnverify import InputError
 from attnverify.experiments import locater
-from attnverify.experiments.engine import agreement
 from attnverify.experiments.engine.model import Settings
 from attnverify.experiments.engine.train import Plan, stream
 from attnverify.experiments.locater import language, sources
@@ -336,53 +334,3 @@ def test_the_argument_counts_points_and_names_the_best():
 
 
 # ---------------------------------------------------------------- a part of it, once more
-
-
-def test_a_sample_compares_ten_networks_with_the_table_at_the_same_step(monkeypatch):
-    """The training is made up; the tolerance is that of Student's law with 5 + 10 - 2 degrees of
-    freedom, with the common variance of both groups."""
-    points = (Point(0.0, 0.0), Point(1e-3, 1.0))
-    calls = []
-
-    def made_up(parameters, loss, measure, plan):
-        calls.append((loss.__self__, plan))
-        return measured(20, 2)[2:0:-1]  # the last row is that of the second measurement
-
-    monkeypatch.setattr(locater, "train", made_up)
-    rows = []
-    for number, (source, architecture, rate, point) in enumerate(
-        itertools.product(
-            locater.WIDTH, ("attention only", "with MLPs"), locater.RATES.values(), locater.GRID
-        )
-    ):
-        row = {"source": source, "architecture": architecture, "rate": rate, **vars(point)}
-        row["steps"] = [0, 60, 120, 180]
-        for place, name in enumerate(("loss", "entropy", "xi")):
-            row[f"{name}_mean"] = [number + place + step for step in row["steps"]]
-            row[f"{name}_error"] = [0.25 + number + place + step / 64 for step in row["steps"]]
-        rows.append(row)
-    found = iter(locater.sample(rows))
-    ((replicas, plan),) = calls
-    assert plan == Plan(120, 0.03, warmup=50, measure_every=120)
-    assert (replicas.points, replicas.seeds) == (points, tuple(range(500, 510)))
-    full = next(c for c in locater.cases(quick=False) if c.mlp and c.plan.learning_rate == 0.03)
-    assert replicas.case == full and replicas.source.model is locater.MARKOV
-    quantile = float(student.isf(agreement.LEVEL / 2, 13))
-    for k, point in enumerate(points):
-        (row,) = [
-            r
-            for r in rows
-            if (r["source"], r["architecture"], r["rate"]) == ("hidden Markov", "with MLPs", 0.03)
-            and (r["strength"], r["target"]) == (point.strength, point.target)
-        ]
-        for name in ("loss", "entropy", "xi"):
-            anew = measured(20, 2)[1][name][10 * k : 10 * k + 10]
-            # standard error times root of 5 is the deviation of one network
-            common = (4 * 5 * row[f"{name}_error"][2] ** 2 + 9 * statistics.variance(anew)) / 13
-            rerun = next(found)
-            assert rerun.what == f"{name}, {point}" and rerun.chance == agreement.LEVEL
-            assert rerun.stored == row[f"{name}_mean"][2]
-            assert rerun.again == pytest.approx(statistics.mean(anew), rel=1e-12)  # 4000 roundings
-            tolerance = quantile * math.sqrt(common * (1 / 5 + 1 / 10))
-            assert rerun.tolerance == pytest.approx(tolerance, rel=1e-12)
-    assert next(found, None) is None

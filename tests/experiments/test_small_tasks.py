@@ -413,32 +413,6 @@ def test_a_run_ends_before_it_is_farther_than_a_thousand():
     assert circle.measure(moved(-0.5), 1.0, False)["stopped"] is None
 
 
-@pytest.mark.parametrize("quick", [True, False])
-def test_a_row_of_the_circle_is_a_variant_a_seed_and_a_radius(quick, monkeypatch):
-    layers = [moved(0.0), moved(1.0)]
-    asked = []
-
-    def trained(variant, size, settings):
-        asked.append((variant, size, settings))
-        return layers, [0.25, 0.5]
-
-    def measure(net, start, draw):
-        return {"measured": [layers.index(net), start, draw]}
-
-    monkeypatch.setattr(circle, "layers", trained)
-    monkeypatch.setattr(circle, "measure", measure)
-    settings = Settings(quick=quick, seed=6)
-    rows = circle.run(settings)
-    size = circle.Size(3, 3, 600) if quick else circle.Size(5, 8, 4000)
-    assert asked == [(variant, size, settings) for variant in circle.VARIANTS]
-    places = list(itertools.product(circle.VARIANTS, (0, 1), (1.0, 0.9, 1.1)))
-    assert [(r["variant"], r["seed"], r["start"]) for r in rows] == places
-    for row in rows:
-        assert row["error"] == (0.25, 0.5)[row["seed"]]
-        assert row["measured"] == [row["seed"], row["start"], row["seed"] == 0]
-        assert ("layer" in row) == (row["variant"] == "attention")
-
-
 def test_positions_are_read_as_they_were_measured():
     """To four decimals, of the first seed and one radius."""
     net = av.SelfAttentionNetwork.random(1, 1, 2, 2, 2, skip=True, seed=0, scale=0.2)
@@ -504,75 +478,6 @@ def test_how_the_layers_of_the_circle_are_trained(variant, tmp_path, monkeypatch
     for net, k in zip(kept, least, strict=True):
         assert torch.equal(net.get_parameter("weights.W_Q"), own[k].get_parameter("weights.W_Q"))
     assert not list(tmp_path.iterdir())
-
-
-def test_only_the_full_layers_with_skip_connection_are_written(tmp_path, monkeypatch):
-    """Five of forty; the other variants and the quick setting write no weights."""
-    monkeypatch.setattr(circle, "train", lambda *arguments, **options: [])
-    settings = Settings(quick=False, folder=tmp_path)
-    for variant, size in (
-        ("attention", circle.FULL),
-        ("attention + skip", circle.QUICK),
-        ("attention + skip + MLP", circle.FULL),
-    ):
-        circle.layers(variant, size, settings)
-        assert not list(tmp_path.iterdir())
-    kept, _ = circle.layers("attention + skip", circle.FULL, settings)
-    tensors, _ = weights.load(tmp_path / "circle.safetensors")
-    assert len(kept) == 5
-    for index, net in enumerate(kept):
-        for name, value in tensors.items():
-            assert torch.equal(value[index], net.get_parameter(name)), name
-
-
-def test_layers_of_attention_alone_are_run_again_from_their_numbers():
-    """Five steps; the tolerance is half a unit of the fourth digit and 1e-12 of the figure."""
-    net = av.SelfAttentionNetwork.random(1, 1, 2, 7, 7, seed=4)
-    numbers, X = circle.effective(net, "attention"), 0.9 * circle.arcs()[0]
-    for _ in range(5):
-        X = net(X)
-    place = {"variant": "attention", "seed": 3, "start": 0.9} | numbers
-    stored = (2.5, 0.0123, 1.108e-6)
-    rows = [place | {"diameters": [1.8, value, 7.0]} for value in stored]
-    stopped = place | {"diameters": [1.8]}
-    other = {"variant": "attention + MLP", "seed": 3, "start": 0.9, "diameters": [1.8, 1.0]}
-    found = circle._alone([stopped, other, *rows])
-    assert [r.stored for r in found] == list(stored)
-    assert {r.what for r in found} == {"seed 3, radius 0.9, diameter after 5 steps"}
-    halves = (0.5e-3, 0.5e-5, 0.5e-9)
-    expected = [half + 1e-12 * value for half, value in zip(halves, stored, strict=True)]
-    # a power and a sum: a few roundings, where one percent of the second term is 1e-11
-    assert [r.tolerance for r in found] == pytest.approx(expected, rel=1e-14, abs=0)
-    # the twelve numbers are rounded, as is every step: the 1e-12 above
-    assert [r.again for r in found] == pytest.approx([float((X[0] - X[1]).norm())] * 3, rel=1e-12)
-
-
-def test_layers_with_skip_connection_are_run_again_from_their_weights():
-    """By the formula of a layer; the tolerance is 2 * 50 * 41 * 2^-29 of what float32 is off by."""
-    kept = weights.committed("circle")
-    table = [r for r in committed("circle").rows if r["seed"] in (0, 4) and r["start"] == 0.9]
-    chosen = [row for row in table if row["variant"] == "attention + skip"]
-    found = circle._with_skip(table)
-    narrow = []
-    for row, anew in zip(chosen, found, strict=True):
-        w = {n.removeprefix("weights."): v[row["seed"], 0].double() for n, v in kept.items()}
-        X = row["start"] * circle.arcs()[0]
-        for _ in range(50):
-            scores = (X @ w["W_Q"][0] + w["b_Q"][0]) @ (X @ w["W_K"][0] + w["b_K"][0]).mT
-            values = (X @ w["W_V"][0] + w["b_V"][0]) @ w["W_O"][0]
-            X = X + (scores / 32**0.5).softmax(-1) @ values + w["b_O"]
-        ratio = float((X[0] - X[1]).norm()) / (2 * row["start"])
-        net = circle._layer(kept, row["seed"]).float()
-        narrow.append(circle.measure(net, row["start"], False)["ratio"])
-        assert abs(anew.again - ratio) <= anew.tolerance and anew.stored == row["ratio"]
-        assert anew.what == (
-            f"attention + skip, seed {row['seed']}, radius {row['start']}, "
-            "last diameter over the first"
-        )
-    off = max(abs(n / r.again - 1) for n, r in zip(narrow, found, strict=True))
-    expected = [100 * 41 * 2.0**-29 * off * r.again for r in found]
-    # the difference of two floats that agree to off is known to 2^-52/off
-    assert [r.tolerance for r in found] == pytest.approx(expected, rel=2.0**-50 / off, abs=0)
 
 
 def test_rows_are_compared_where_more_than_one_path_was_drawn():
@@ -715,42 +620,6 @@ def test_neighbors_of_the_criterion_are_what_they_say():
     assert shortpaths.SORTING.by_chance == 2
 
 
-def test_figures_measured_again_may_be_off_by_rounding(monkeypatch):
-    """Of three networks' table the second one, 2 * 3 tokens: two logits tie within rounding.
-
-    A chain of 6 (2 * 48 + 8 + 3) = 642 roundings, so 2 * 642 / 2^29 of what float32 is off by.
-    """
-    share_of_narrow = 2 * 642 / 2**29
-    task = tasks.sorting(2, 0, 3)
-    trainee = shortpaths.Trainee(task, 2, 0)
-    assert shortpaths.roundings(trainee) == 642
-    near = torch.tensor([[1.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
-
-    def measured(trainee, index, size, seed, dtype, count):
-        count(near + (dtype == torch.float32) * 1e-3, torch.tensor([0, 1]))
-        much = 1.25 if dtype == torch.float32 else 1.0
-        figures = dict.fromkeys(shortpaths.FIGURES, -4.0 * much)
-        row = {"length": 1, "paths": 8, "sampled": 5, "accuracy": 0.5, "alone": 0.2}
-        return {"accuracy": 0.75, "chance": 0.3}, [row | figures]
-
-    monkeypatch.setattr(shortpaths, "measured", measured)
-    whole = {"accuracy": 0.7, "chance": 0.3}
-    old = {"length": 1, "paths": 8, "sampled": 5, "accuracy": 0.4, "alone": 0.1, "score": -4.1}
-    found = shortpaths._one(trainee, 1, 0, [whole, old])
-    seen = [(r.stored, r.again, r.tolerance) for r in found]
-    tokens = 3 * 8
-    assert seen == [
-        (0.3, 0.3, 0.0),
-        (0.7, 0.75, 1.5 / tokens),
-        (1, 1, 0.0),
-        (8, 8, 0.0),
-        (5, 5, 0.0),
-        (0.4, 0.5, 1.5 / tokens),
-        (0.1, 0.2, pytest.approx(1.5 / (5 * tokens))),
-        (-4.1, -4.0, pytest.approx(share_of_narrow * 0.25 * 4)),
-    ]
-
-
 def test_tokens_are_near_a_tie_up_to_twice_the_error_of_a_logit():
     """The error is 0.5 times 0.25, so a gap of 0.25 is a tie and one of 0.3125 is none."""
     wide, narrow = shortpaths.Watch(), shortpaths.Watch()
@@ -758,15 +627,6 @@ def test_tokens_are_near_a_tie_up_to_twice_the_error_of_a_logit():
     wide(logits.double(), torch.tensor([0, 0, 1]))
     narrow(logits + torch.tensor([0.0, -0.25, 0.125]), torch.tensor([0, 0, 1]))
     assert shortpaths.near_ties(wide, narrow, 0.5) == 2
-
-
-def test_a_loss_is_compared_at_its_own_step():
-    """The table of the full size has one every 75 steps, that before training first."""
-    rows = [{"steps": 1500, "loss": [9.0, 9.0, 1.0 + n, 9.0]} for n in (0, 1)]
-    rows += [{"steps": 1500, "length": 0}, {"steps": 3, "loss": [0.0] * 4}]
-    history = [{"step": 75, "loss": [0.0, 1.0]}, {"step": 150, "loss": [3.0, 5.0]}]
-    found = shortpaths._loss(rows, 150, history)
-    assert (found.stored, found.again) == (1.5, 4.0)
 
 
 @pytest.mark.parametrize("name", shortpaths.TASKS)

@@ -234,46 +234,6 @@ def test_the_baseline_counts_at_the_bytes_that_the_decoder_is_scored_on(monkeypa
     assert seen["text"] == bytes(held_out[: len(seen["text"])].tolist())
 
 
-@pytest.mark.parametrize("quick", [True, False])
-def test_a_run_trains_scores_and_counts(monkeypatch, quick):
-    """In the full setting six beginnings follow, from the seeds behind its own."""
-    calls = []
-
-    def goals(*options):
-        calls.append(options)
-
-    def trained(goals, plan, settings):
-        calls.append(plan)
-        return {}, [{"step": 0}]
-
-    monkeypatch.setattr(training, "Goals", goals)
-    monkeypatch.setattr(training, "trained", trained)
-    monkeypatch.setattr(training.weights, "keep", lambda *_: None)
-    monkeypatch.setattr(training, "decoder_row", lambda goals, found, pieces: {"pieces": pieces})
-    monkeypatch.setattr(training, "baseline", lambda orders: [{"orders": orders}])
-    monkeypatch.setattr(training, "beginning", lambda seed: {"seed": seed})
-    rows = training.run(Settings(quick=quick, seed=10))
-    first = {"kind": "training", "step": 0}
-    if quick:
-        assert calls == [(10, 8, 64, 8), training.SHORT]
-        assert rows == [first, {"pieces": 4}, {"orders": 2}]
-    else:
-        assert calls == [(10, 8, 128, 8), training.PLAN]
-        assert rows[:3] == [first, {"pieces": None}, {"orders": 6}]
-        assert rows[3:] == [{"seed": 11 + i} for i in range(6)]
-
-
-def test_a_beginning_is_the_last_metric_of_a_short_training(monkeypatch):
-    def train(start, loss, measure, plan):
-        goals = loss.__self__
-        sizes = goals.seed, goals.batch, goals.pieces.shape[1], len(goals.unseen)
-        assert sizes == (3, 8, 65, 32) and plan == training.SHORT
-        return [{"bits": 8.0}, {"bits": 7.0}, {"bits": 6.0}]
-
-    monkeypatch.setattr(training, "train", train)
-    assert training.beginning(3) == {"kind": "beginning", "seed": 3, "bits": 6.0}
-
-
 def scores(own, *others):
     """The decoder's bits per byte, and those after 0, 1, .. bytes."""
     rows = [{"kind": "n-gram", "order": n, "bits": bits} for n, bits in enumerate(others, 1)]
@@ -290,30 +250,6 @@ def test_the_decoder_is_compared_with_counting_after_one_byte():
     assert training.judge(scores(2.5, *others), before=3).holds is False
     assert training.judge(scores(3.9, *others[:5])).holds is None
     assert training.judge(scores(3.9, *others[:5])).cases == 0
-
-
-def test_the_committed_weights_may_score_otherwise_by_rounding(monkeypatch):
-    """4 (3 64 + 128 + 16 + 256 + 128) + 128 + 256 = 3264 roundings; half of 10^-5 is stored."""
-    seeds = []
-
-    def scored(module, parameters, pieces):
-        assert pieces == 8
-        narrow = next(iter(parameters.values())).dtype == torch.float32
-        return torch.tensor([[1.0, 2.0]], dtype=torch.float64) + narrow * torch.tensor([0.1, -0.25])
-
-    def beginning(seed):
-        seeds.append(seed)
-        return {"bits": float(seed % 3)}
-
-    monkeypatch.setattr(training, "scored", scored)
-    monkeypatch.setattr(training, "beginning", beginning)
-    rows = [{"kind": "decoder", "again": 1.25, "bits": 0.0}]
-    rows += [{"kind": "beginning", "bits": bits} for bits in (1.0, 2.0, 3.0)]
-    first, second = training.sample(rows)
-    assert training.roundings() == 3264 and seeds == [500, 501, 502, 503]
-    assert (first.stored, first.again) == (1.25, 1.5)
-    assert first.tolerance == pytest.approx(2 * 3264 / 2**29 * 0.25 + 5e-6, rel=1e-9)
-    assert (second.stored, second.again) == (2.0, 1.25)  # of 2, 0, 1, 2
 
 
 # ---------------------------------------------------------------- what is looked at
@@ -346,22 +282,6 @@ def test_every_model_is_looked_at_with_its_texts(monkeypatch, quick, count):
     assert looked.run(settings) == expected
     assert [done for _, done in told] == pytest.approx([k / (3 * count) for k in range(3 * count)])
     assert told[0][0] == "encoder, text 1"
-
-
-def test_the_last_text_is_looked_at_again(monkeypatch):
-    """The table's seed and four more; of lists with an entry a text, the last one."""
-    subject, asked = looked.SUBJECTS[0], []
-
-    def rows(bound, *counts):
-        texts = [{"kind": "text", "tokens": count} for count in counts]
-        layer = {"kind": "layer", "layer": 1, "bound": bound}
-        return [{"model": subject.name, **row} for row in (*texts, layer)]
-
-    monkeypatch.setattr(looked, "report", lambda subject, index: asked.append(index))
-    monkeypatch.setattr(looked, "rows_of", lambda name, reports: rows([6.0], 7))
-    pairs = looked._again(subject, rows([1.0, 2.0, 3.0, 4.0, 5.0], 3, 4))
-    assert [(r.stored, r.again) for r in pairs if r.stored != r.again] == [(4, 7), (5.0, 6.0)]
-    assert asked == [committed("three-models").settings["seed"] + 4]
 
 
 def test_boundaries_of_the_criterion_on_three_models():

@@ -78,15 +78,6 @@ def test_a_training_that_diverged_has_a_page(tmp_path):
     assert "not defined" in html and "nan" not in html.partition("<table")[0].partition("<svg")[2]
 
 
-def test_long_logs_are_thinned(tmp_path):
-    records = logged(tmp_path / "log.jsonl", 150).records
-    shown = watch_page.thinned(records)
-    assert len(shown) == watch_page.MOST
-    assert (shown[0].step, shown[-1].step) == (0, 149)
-    apart = [b.step - a.step for a, b in zip(shown, shown[1:], strict=False)]
-    assert set(apart) == {2, 3}
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [

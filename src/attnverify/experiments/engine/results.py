@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import time
 from dataclasses import asdict, dataclass, replace
 from importlib import resources
@@ -106,7 +107,9 @@ def _require_finite(rows: list[Row]) -> None:
 def _command(experiment: Experiment, settings: Settings) -> str:
     words = ["attnverify experiment", experiment.name, *(["--quick"] if settings.quick else [])]
     words += [f"--seed {settings.seed}", f"--device {settings.device}"]
-    return " ".join([*words, *(f"--{key} {value}" for key, value in _own(settings).items())])
+    return " ".join(
+        [*words, *(f"--{key} {shlex.quote(value)}" for key, value in _own(settings).items())]
+    )
 
 
 def _own(settings: Settings) -> dict[str, str]:

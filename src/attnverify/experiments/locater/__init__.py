@@ -65,7 +65,8 @@ def run(settings: Settings) -> list[Row]:
     seeds = tuple(1000 * settings.seed + k for k in range(count))
     for case in chosen:  # a text that is missing or too short is told before any is trained
         source, length = source_of(case.source, settings.text), case.context + 1
-        source.held_out(1, length), source.batch(1, length, torch.Generator())
+        source.held_out(1, length)
+        source.batch(1, length, torch.Generator())
     for number, case in enumerate(chosen):
 
         def progress(what: str, done: float, number: int = number) -> None:

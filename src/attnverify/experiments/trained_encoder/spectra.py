@@ -168,7 +168,7 @@ def _symmetric(rows: list[Row]) -> Verdict:
 
 
 def sample(rows: list[Row]) -> list[Rerun]:
-    """All heads of the encoder's first layer again, all of the decoder's, and the random range.
+    """All heads of the encoder's first layer again, all of the decoder's, and random ranges.
 
     Stored to 8 digits, so up to 5e-8 relative, and twice that where both are. Each measure is a
     quotient of sums of at most 32^2 products of two sums of 384; with rounding errors of random
@@ -180,12 +180,13 @@ def sample(rows: list[Row]) -> list[Rerun]:
     if any(row["model"] == "decoder" for row in rows):
         kept = weights.committed("real-spectra")
         reruns += _again(rows, "decoder", (kept["query"].double(), kept["key"].double()))
-        (old,) = (row for row in _of(rows, "decoder") if row["kind"] == "random")
         own = Settings(quick=False, seed=results.seed("real-spectra"))
-        new = _random(kept["query"].shape, own)
-        for name in MEASURES:
-            for a, b in zip(old[name], new[name], strict=True):
-                reruns.append(_rerun(f"random, {name}", a, b))
+        for model, shape in (("encoder", w["W_Q"].shape), ("decoder", kept["query"].shape)):
+            (old,) = (row for row in _of(rows, model) if row["kind"] == "random")
+            new = _random(shape, own)
+            for name in MEASURES:
+                for a, b in zip(old[name], new[name], strict=True):
+                    reruns.append(_rerun(f"{model}, random, {name}", a, b))
     return reruns
 
 
