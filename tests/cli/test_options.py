@@ -188,6 +188,7 @@ OPTIONS = {
         "nodes": ([*NUMBER, "--nodes", "5"], "nodes", 5),
         "ablate": ([*NUMBER, "--ablate", "mean"], "ablate", "mean"),
         "seed": ([*NUMBER, "--seed", "44"], "seed", 44),
+        "patterns": (["--patterns", "3,5.2"], "patterns", "3,5.2"),
         "jobs": ([*MANY, "--jobs", "3"], "jobs", 3),
         "book": (["--out", "new", "--book", "https://b.org"], "book", "https://b.org"),
     },

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from markupsafe import escape
 from safetensors.torch import save_file
 from typer.testing import CliRunner
 
@@ -342,7 +343,7 @@ def test_page_stands_alone(report):
     assert "prefers-color-scheme:dark" in whole and whole.count("<table>") == 3
     start, end = report._repr_html_().split(f"<p>{patterns.ELSEWHERE}</p>")
     assert start in whole and end in whole and 'id="patterns"' in whole
-    assert page.escape(str(report).splitlines()[0]) in whole
+    assert escape(str(report).splitlines()[0]) in whole
 
 
 @pytest.mark.browser
