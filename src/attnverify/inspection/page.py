@@ -14,6 +14,7 @@ from attnverify.inspection.drawings import figures, scalar_figures
 from attnverify.inspection.findings import Findings
 from attnverify.inspection.patterns import section as patterns
 from attnverify.inspection.words import found, proved, scalar_sentences
+from attnverify.support.vocabulary import counted
 
 FOLDER = Path(__file__).parent
 TITLES = {
@@ -53,7 +54,7 @@ class Link(NamedTuple):
 
 def page(report: Findings, book: str = "") -> Markup:
     """The whole page; book: address of the published book, which claims then link to."""
-    title = f"{report.model['class']}, {report.model['layers']} layers{KIND}"
+    title = f"{report.model['class']}, {counted(report.model['layers'], 'layer')}{KIND}"
     return whole(title, body(report, True, book))
 
 
@@ -178,7 +179,7 @@ def _named(rows: list[dict[str, Any]], words: list[str] | None) -> list[dict[str
 
 def _facts(report: Findings) -> str:
     m, i = report.model, report.inputs
-    words = f"{i['texts']} text{'s' * (i['texts'] > 1)} of {i['tokens']} tokens"
+    words = f"{counted(i['texts'], 'text')} of {counted(i['tokens'], 'token')}"
     grouped = "" if m["key_heads"] == m["heads"] else f" ({m['key_heads']} of keys and values)"
     came = m["attention_as_given"]
     came = "" if came == m["attention"] else f" (the model came with {came})"

@@ -17,6 +17,7 @@ from attnverify.inspection import drawings, page
 from attnverify.inspection.columns import Column
 from attnverify.inspection.watch_log import Layer, Log, Measured
 from attnverify.support import files
+from attnverify.support.vocabulary import counted
 
 KIND = ": watch"  # how the title ends
 MOST = 60  # steps that a figure shows
@@ -95,7 +96,7 @@ def figures(records: Sequence[Measured]) -> list[Markup]:
 def summary(log: Log) -> list[str]:
     """Lines for a terminal: what was measured, and the worst layer now."""
     records, words = log.records, log.words
-    lines = [f"{words['class']}, {words['layers']} layers; {len(records)} measurements"]
+    lines = [f"{words['class']}, {counted(words['layers'], 'layer')}; {len(records)} measurements"]
     if not records:
         return [*lines, "nothing is measured yet"]
     lines[0] += f", steps {records[0].step} to {records[-1].step}"
@@ -116,7 +117,7 @@ def html(log: Log) -> Markup:
         title = f"Layer by layer, step {log.records[-1].step}"
         parts += [page.drawn(figures(log.records)), Markup("<h2>{}</h2>").format(title)]
         parts += [page.table(title, rows(log.records), COLUMNS), page.legend(COLUMNS)]
-    title = f"{log.words['class']}, {log.words['layers']} layers{KIND}"
+    title = f"{log.words['class']}, {counted(log.words['layers'], 'layer')}{KIND}"
     return page.whole(title, Markup().join(parts))
 
 
