@@ -23,6 +23,8 @@ MODEL = {
     "class": "BertModel",
     "parameters": 12345,
     "dtype": "float64",
+    **dict.fromkeys(("attention", "attention_as_given"), "eager"),
+    "stored": "float32",
     "layers": 3,
     "heads": 4,
     "key_heads": 4,
@@ -216,7 +218,7 @@ def test_what_stands_on_the_page():
     body = page.body(made(model=model, inputs=inputs, layers=rows, notes=("a <note>",)))
     assert (
         "<p>bert, 12,345 parameters, 3 layers, 4 heads (2 of keys and values), width 8; 2 texts of "
-        "5 tokens; run in float64.</p>"
+        "5 tokens; run in float64 (weights in float32), attention: eager.</p>"
     ) in body
     assert "1 text of 5 tokens; run" in page.body(made()) and "(4 of keys" not in page.body(made())
     assert "<li>a &lt;note&gt;</li>" in body

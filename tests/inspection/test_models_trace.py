@@ -713,14 +713,15 @@ def test_the_bound_of_a_step_is_no_wider_than_derived(name, unit):
     """Where no terms cancel it is a number of units roundoff, twice, and no more.
 
     All is positive, so |M| |x| + |s| = y. With m roundings and k = 3 (two streams and one) the
-    bound of the module's docstring is 2 (m u + (m + k) v + 2 k v) y to first order. The model's own
-    m roundings pass; twice the bound does not.
+    bound of the module's docstring is 2 (m u + (m + k) v + 2 k v) y to first order. Three quarters
+    of it pass, so a bound that is halved is seen; five quarters do not.
     """
     map = MAPS[name]
     exact = Step("here", [map], map.linear(POSITIVE) + map.shift, unit)
     m = float(torch.as_tensor(map.roundings).max())
-    assert passes(exact, 0.0) and passes(exact, m * unit)
-    assert not passes(exact, 2 * 2 * (m * unit + (m + 3 + 6) * reconstruction.HERE))
+    bound = 2 * (m * unit + (m + 3 + 6) * reconstruction.HERE)
+    assert passes(exact, 0.0) and passes(exact, 0.75 * bound)
+    assert not passes(exact, 1.25 * bound)
 
 
 @pytest.mark.parametrize("unit", [reconstruction.HERE, SINGLE])
@@ -729,11 +730,12 @@ def test_the_bound_of_a_sum_is_no_wider_than_derived(unit):
     branch = Branch([Step("here", [MAPS["gate"]], MAPS["gate"].linear(POSITIVE), unit)])
     total = POSITIVE + branch.steps[-1].seen
     valid = torch.ones(1, N, dtype=torch.bool)
-    for relative in (0.0, 3 * unit, 2 * 2 * (3 * unit + 9 * reconstruction.HERE)):
+    bound = 2 * (3 * unit + 9 * reconstruction.HERE)
+    for relative in (0.0, 0.75 * bound, 1.25 * bound):
         seen = total.clone()
         seen[0, 1, 2] *= 1 + relative
         arrived = Streams.of(POSITIVE, valid)
-        if relative <= 3 * unit:
+        if relative < bound:
             arrived.through_block(Block([branch], seen, unit), "layer 1")
             continue
         with pytest.raises(ReconstructionError, match="^layer 1, sum: the adapter is not this"):
@@ -744,12 +746,13 @@ def test_the_bound_of_a_probability_is_no_wider_than_derived():
     """Scores of zero: 2 gamma_(n + 6) of the float32 softmax is all that is left of the bound."""
     ids, valid = modelzoo.inputs("bert", batch=1, tokens=N), torch.ones(1, N, dtype=torch.bool)
     found = trace(modelzoo.model("bert"), ids).layers[0].heads
-    for relative in (0.0, (N + 6) * SINGLE, 2 * 2 * (N + 6) * SINGLE):
+    bound = 2 * (N + 6) * SINGLE
+    for relative in (0.0, 0.95 * bound, 1.05 * bound):
         P = torch.full_like(found.P, 1 / N)
         P[0, 1, 2, 3] *= 1 + relative
         zero = {name: torch.zeros_like(getattr(found, name)) for name in ("W_Q", "b_Q")}
         heads = replace(found, P=P, **zero)
-        if relative <= (N + 6) * SINGLE:
+        if relative < bound:
             reconstruction.check_scores(heads, valid, "layer 1, scores")
             continue
         with pytest.raises(ReconstructionError, match="^layer 1, scores: the adapter is not this"):
@@ -910,9 +913,9 @@ def test_the_bound_of_what_is_stored_in_bfloat16_is_no_wider_than_derived():
     unit = 2.0**-8
     for name, map in MAPS.items():
         exact = Step("here", [map], map.linear(POSITIVE) + map.shift, unit)
-        assert exact.inner == SINGLE and passes(exact, 2.9 * unit), name
+        assert exact.inner == SINGLE and passes(exact, 5.5 * unit), name
         # the bias counts beside what is seen, of which it is a part
-        assert not passes(exact, 2 * 2 * 2 * 3 * unit / (1 - 6 * unit) + 2.0**-10), name
+        assert not passes(exact, 7 * unit * (1 + isinstance(map.shift, torch.Tensor))), name
 
 
 @pytest.mark.parametrize("centered", [True, False])
