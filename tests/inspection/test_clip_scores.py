@@ -10,7 +10,7 @@ from attnverify import InputError
 from attnverify.mathematics import clipping
 
 LIMIT = 0.01  # small enough that every head of these models is scaled
-NORMED = ("afmoe", "qwen3", "phi, norms of heads", "gemma3", "olmo2")
+NORMED = ("afmoe", "qwen3", "phi, norms of heads", "gemma3", "olmo2", "olmo3")
 FAMILIES = [case for case in modelzoo.CASES if not case.startswith(NORMED)]
 #: Those whose scores are what the factors multiply: not under a soft cap, not of shared layers.
 PLAIN = [case for case in FAMILIES if case != "gemma2" and "albert" not in case]
