@@ -14,9 +14,6 @@ from attnverify.mathematics import spectral
 # zero or at least 2^-20, so that no square underflows
 SIZES = st.floats(2.0**-20, 8)
 FLOATS = st.just(0.0) | SIZES | SIZES.map(lambda x: -x)
-MATRICES = hnp.arrays(
-    np.float64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=4), elements=FLOATS
-)
 UNIT = 2.0**-53
 
 
@@ -171,17 +168,6 @@ def test_precision_is_restored_after_an_error():
         assert flint.ctx.prec == 777
         raise RuntimeError
     assert flint.ctx.prec == before
-
-
-@given(MATRICES)
-@settings(max_examples=40, deadline=None)
-def test_spectral_norm_encloses_the_float_value(A):
-    """LAPACK's largest singular value is off by a modest multiple of u ||A||_F (here 100)."""
-    ball = spectral.spectral_norm(ops.balls(A))
-    float_value = float(torch.linalg.matrix_norm(torch.from_numpy(A), ord=2))
-    room = 100 * UNIT * float(np.linalg.norm(A))
-    assert ball.lower() - room <= float_value <= ball.upper() + room
-    assert ball.rad() <= 1e-9 * (float_value + 1e-300)
 
 
 def test_spectral_norm_of_a_hilbert_matrix_is_tight():

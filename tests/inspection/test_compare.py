@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import csv
 import json
+import resource
 
 import pytest
 import torch
@@ -116,6 +117,26 @@ def test_page_and_table(folders, tmp_path):
     assert code != 0 and "compare.csv, which was not written by this program" in said
 
 
+def test_a_page_is_not_left_without_its_table(tmp_path):
+    """On a disk that is full at the table: the process may write files as large as the page."""
+    rows = [
+        {"figure": "sink", "length": None, "layer": 1 + i // 64, "head": 1 + i % 64}
+        | {"values": [i / 7, i / 9], "change": i / 9 - i / 7, "spread": i / 7 - i / 9}
+        for i in range(4096)
+    ]
+    facts = {"class": "Toy", "number": None}
+    found = compare.Comparison(["a", "b"], [facts, facts], rows, [])
+    before, room = resource.getrlimit(resource.RLIMIT_FSIZE), len(found.html().encode())
+    assert room < len(found.csv())
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            compare.write(found, tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_json(folders):
     result = CliRunner().invoke(
         app, ["compare", str(folders / "step0"), str(folders / "step9"), "--json"]
@@ -158,7 +179,10 @@ def test_other_numbers_of_heads_are_compared_by_their_means():
 
 def test_brief_reports_other_texts_and_other_layers():
     one, brief = report("bert"), report("bert", brief=True)
-    assert "Entropy of attention: not compared; none in b." in av.compare([one, brief], "ab").apart
+    assert (
+        "Entropy of attention, share of log keys: not compared; none in b."
+        in av.compare([one, brief], "ab").apart
+    )
     other = av.inspect(modelzoo.model("bert"), modelzoo.inputs("bert", batch=1, tokens=5))
     assert any("The texts differ" in line for line in av.compare([one, other]).apart)
     some = report("bert", layers=2)

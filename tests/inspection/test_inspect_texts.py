@@ -8,6 +8,7 @@ import re
 import shutil
 from statistics import median
 
+import numpy as np
 import pytest
 import torch
 from markupsafe import escape
@@ -18,7 +19,6 @@ import attnverify as av
 import modelzoo
 from attnverify import cli
 from attnverify.inspection import command, texts, texts_page
-from attnverify.inspection.columns import TABLES
 from attnverify.inspection.texts import Look
 from attnverify.runtime import cache as store
 from attnverify.runtime import campaign
@@ -109,10 +109,12 @@ def test_figures_are_the_spread_over_texts(folder, found):
     reports = [av.inspect(folder, text) for text in TEXTS]
     for row in found[0]["figures"]:
         place = {key: row[key] for key in texts.PLACE if row[key] is not None}
+        tables = [getattr(report, row["table"], None) or found[0]["texts"] for report in reports]
+        tables = tables[:1] if row["table"] == "texts" else tables
         values = [
             each[row["figure"]]
-            for report in reports
-            for each in getattr(report, row["table"])
+            for table in tables
+            for each in table
             if all(each[key] == value for key, value in place.items())
             and each[row["figure"]] is not None
         ]
@@ -131,19 +133,6 @@ def test_figures_are_the_spread_over_texts(folder, found):
     )
     assert found[0]["proof"]["steps"] == sum(report.proof["steps"] for report in reports)
     assert [row["tokens"] for row in rows.values()] == [r.inputs["tokens"] for r in reports]
-
-
-def test_main_figures_are_columns_of_a_report():
-    for table, (place, names) in texts.MAIN.items():
-        assert set(place) | set(names) <= set(TABLES[table])
-
-
-def test_tables_are_written(found):
-    report, out = found
-    assert json.loads((out / texts.REPORT).read_text()) == report
-    for name, rows in ((texts.TEXTS, "texts"), (texts.FIGURES, "figures")):
-        read = list(csv.DictReader(io.StringIO((out / name).read_text())))
-        assert len(read) == len(report[rows]) and list(read[0]) == list(report[rows][0])
 
 
 def test_a_row_has_the_largest_share_and_the_least_residual():
@@ -188,7 +177,7 @@ def test_notes_of_every_text_are_kept(folder):
 def test_columns_of_the_tables_are_the_stated_ones(found):
     for name, columns in texts.COLUMNS.items():
         head = (found[1] / name).read_text().splitlines()[0]
-        assert head.split(",") == list(columns)
+        assert head.split(",") == [name for name in columns if name not in texts.NUMBER]
 
 
 @pytest.mark.parametrize("name", [texts.REPORT, *texts.COLUMNS])
@@ -271,7 +260,7 @@ def test_the_command(folder, lines, tmp_path):
     assert done.exit_code == 0, done.output
     assert "104 steps over 4 texts" in done.output and "share of length 2" in done.output
     report = json.loads((tmp_path / "out" / texts.REPORT).read_text())
-    assert {row["layer"] for row in report["figures"] if row["table"] != "lengths"} == {2}
+    assert {row["layer"] for row in report["figures"] if row["table"] in ("layers", "heads")} == {2}
     for more, message in (
         ([], "out: got none, expected a folder, which --texts needs"),
         (["--out", str(tmp_path), "--text", "x"], "texts: got another text too"),
@@ -319,11 +308,73 @@ def test_strokes_and_extremes_are_those_of_the_texts(found):
         if (row["table"], row["figure"]) == ("layers", "residual"):
             told = f"{row['smallest']:.4g} to {row['largest']:.4g}, median {row['median']:.4g}"
             assert f"<title>{row['layer']}: {told}</title>" in html
-    known = [row for row in report["texts"] if row["least_residual"] is not None]
-    least = min(known, key=lambda row: row["least_residual"])
-    extremes = html[html.index("Smallest and largest</h2>") : html.index("<h2>Text by text")]
-    row = next(r for r in extremes.split("<tr>") if "least residual" in r)
-    assert f'data-n="{least["least_residual"]!r}"' in row and f">{least['text']}</a>" in row
+
+
+NUMBER = {"logit": "path", "against": "#7", "at": 3}
+
+
+def test_a_number_over_many_texts(lines, tmp_path):
+    """Means and spread are those of the reports on one text each; page, CSV and JSON agree."""
+    model, out = tmp_path / "model", tmp_path / "out"
+    modelzoo.headed("bert", "AutoModelForMaskedLM").save_pretrained(model)
+    (model / "vocab.txt").write_text("\n".join(modelzoo.MORE_WORDS) + "\n")
+    options = [word for name, value in NUMBER.items() for word in (f"--{name}", str(value))]
+    call = ["inspect", str(model), "--texts", str(lines), "--jobs", "1", "--out", str(out)]
+    done = CliRunner().invoke(cli.app, [*call, *options])
+    assert done.exit_code == 0, done.exception
+    found = json.loads((out / texts.REPORT).read_text())
+    reports = [av.inspect(model, text, scalar=NUMBER) for text in TEXTS]
+    values = [report.scalar["value"] for report in reports]
+    assert {report.scalar["name"] for report in reports} == {found["number"]}
+    assert [row["number"] for row in found["texts"]] == pytest.approx(values, rel=1e-9)
+    assert [row["position"] for row in found["texts"]] == [3] * 4
+    figures = {
+        tuple(row[k] for k in ("table", *texts.PLACE, "figure")): row for row in found["figures"]
+    }
+    wanted = {("texts", None, None, None, "number"): values}
+    for place in range(6):
+        own = [report.scalar_heads[place] for report in reports]
+        for name in ("direct", "through"):
+            key = ("scalar_heads", None, own[0]["layer"], own[0]["head"], name)
+            wanted[key] = [row[name] for row in own]
+    for place in range(5):
+        own = [report.scalar_lengths[place] for report in reports]
+        key = ("scalar_lengths", own[0]["length"], None, None, "value")
+        wanted[key] = [row["value"] for row in own]
+    assert {key for key in figures if "scalar" in key[0] or key[-1] == "number"} == set(wanted)
+    for key, each in wanted.items():
+        near = pytest.approx([np.mean(each), np.std(each, ddof=1), min(each), max(each)], rel=1e-6)
+        if key[1] != "rounding":
+            row = figures[key]
+            assert [row[k] for k in ("mean", "deviation", "smallest", "largest")] == near
+            assert row["texts"] == 4
+    table = list(csv.DictReader(io.StringIO((out / texts.FIGURES).read_text())))
+    html = (out / texts.HTML).read_text()
+    shown = html[html.index("<h2>The number by head") : html.index("<h2>Text by text")]
+    heads = [row for row in found["figures"] if row["figure"] == "direct"]
+    assert [row["mean"] for row in table if row["figure"] == "direct"] == [
+        repr(row["mean"]) for row in heads
+    ]
+    cells = re.findall(r'<td data-n="([^"]*)"', shown)
+    names = ("layer", "head", "mean", "deviation", "smallest", "largest", "texts")
+    assert cells == [repr(row[name]) for row in heads for name in names]
+    top = max(heads, key=lambda row: abs(row["mean"]))
+    assert (
+        f"Of the heads most comes from {top['layer']}.{top['head']} (mean {top['mean']:+.4g}, st"
+        in (done.output)
+    )
+    assert f"{found['number']}, mean {np.mean(values):+.4g}, standard dev" in done.output
+    for more, message in (
+        (
+            ["--logit", "path", "--at", "4"],
+            "logit: got at 4 for lines:5, a text of 3 tokens, expected",
+        ),
+        (["--logit", "nothing"], "logit: got 'nothing', which is no token, expected one token of"),
+        (["--logit", "path", "--paths", "3"], "texts: got paths too, expected --text with one"),
+        ([], "out: got .* of another campaign, with settings scalar"),
+    ):
+        failed = CliRunner().invoke(cli.app, [*call, *more])
+        assert re.match(message, str(failed.exception)), failed.exception
 
 
 def test_a_page_of_somebody_else_is_kept(tmp_path):

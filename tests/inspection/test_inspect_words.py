@@ -161,7 +161,7 @@ def test_every_reason_without_a_threshold():
     most = "There attention multiplies the diameter by at most"
     assert said(layers=rows)[1:] == [
         f"No threshold at 2 inputs of layers: one. {most} 3 (layer 3), whatever the tokens are.",
-        f"No threshold at 1 inputs of layers: two. {most} 4 (layer 2), whatever the tokens are.",
+        f"No threshold at 1 input of layers: two. {most} 4 (layer 2), whatever the tokens are.",
     ]
 
 

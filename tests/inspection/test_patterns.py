@@ -11,8 +11,8 @@ import accessibility
 import attnverify as av
 import modelzoo
 from attnverify.book.sphinx import citing
-from attnverify.inspection import absent, command, page, patterns, scalar
-from attnverify.inspection.columns import TABLES
+from attnverify.inspection import absent, command, page, patterns, scalar, words
+from attnverify.inspection.columns import TABLES, visible
 from attnverify.inspection.patterns import Patterns
 from attnverify.inspection.reconstruction import ReconstructionError
 from attnverify.mathematics.maps import Mix
@@ -30,15 +30,25 @@ def inspected(case="gpt2", scalar=True, **options):
     return av.inspect(model, ids, **options)
 
 
+def weight(q):
+    """The weights that bytes stand for."""
+    return (q.double() / 255).square()
+
+
+def error(q):
+    """The most that these weights are off by."""
+    return (2 * q.double() / 255 + 1 / 510) / 510
+
+
 def test_weights_are_within_the_error_that_is_told():
     """u: of the root; the product with 255 and what a byte stands for have two roundings each."""
     P = torch.cat([torch.rand(1000), torch.rand(1000) ** 8, (torch.arange(510) + 0.5) / 510])
     P = torch.cat([P.double(), torch.tensor([0.0, 1.0, 1e-12])])
     q = patterns.stored(P)
-    assert bool(((patterns.weight(q) - P).abs() <= patterns.error(q) + 6 * 2.0**-53).all())
-    assert float(patterns.error(q).max()) < 0.004 and float(patterns.error(q).min()) < 4e-6
-    wrong = patterns.weight(q) - 1.01 * P
-    assert not bool((wrong.abs() <= patterns.error(q) + 6 * 2.0**-53).all())
+    assert bool(((weight(q) - P).abs() <= error(q) + 6 * 2.0**-53).all())
+    assert float(error(q).max()) < 0.004 and float(error(q).min()) < 4e-6
+    wrong = weight(q) - 1.01 * P
+    assert not bool((wrong.abs() <= error(q) + 6 * 2.0**-53).all())
 
 
 def test_a_page_of_144_heads_at_128_tokens_has_at_most_3_megabytes():
@@ -47,10 +57,11 @@ def test_a_page_of_144_heads_at_128_tokens_has_at_most_3_megabytes():
     n, heads, layers = 128, 12, range(1, 13)
     root = torch.randn(heads * len(layers), n, n, generator=torch.Generator().manual_seed(1)).abs()
     P = (root / root.norm(dim=-1, keepdim=True)).square().unflatten(0, (-1, heads))
-    found = Patterns.of(layers, heads, torch.ones(n, dtype=torch.bool))
+    found = Patterns.of(None, layers, (12, heads), torch.ones(n, dtype=torch.bool))
     for layer in layers:
         found.add(layer, P[layer - 1])
-        found.keys[layer] = torch.randn(heads, n, dtype=torch.float64)
+    found.read(dict.fromkeys(layers, torch.randn(heads, n, dtype=torch.float64)))
+    found = found.fitting([])
     places = [{"layer": i, "head": h + 1} for i in layers for h in range(heads)]
     rows = {
         name: [getattr(report, name)[0] | place for place in places]
@@ -63,25 +74,115 @@ def test_a_page_of_144_heads_at_128_tokens_has_at_most_3_megabytes():
         patterns=found,
         **rows,
     )
-    assert found.missing() == "" and 1_500_000 < len(page.page(full).encode()) <= 3_000_000
+    assert found.told() == "" and 1_500_000 < len(page.page(full).encode()) <= 3_000_000
 
 
-def test_layers_that_do_not_fit_are_left_out():
-    some = Patterns.of(range(1, 13), 12, torch.ones(200, dtype=torch.bool))
-    assert some.layers == [1, 4, 7, 10] and "8 layers are left out" in some.missing()
-    none = Patterns.of([3], 12, torch.ones(500, dtype=torch.bool))
-    report = dataclasses.replace(inspected(scalar=False), patterns=none)
-    assert none.layers == [] and escape(none.missing()) in page.page(report)
+def long(tokens: int, causal: bool, number: bool, chosen=None, heads: int = 12):
+    """A report on so many tokens, with patterns of most entropy in 2 layers."""
+    report, valid = inspected(scalar=number), torch.ones(tokens, dtype=torch.bool)
+    found, draw = Patterns.of(chosen, [1, 2], (2, heads), valid), torch.Generator().manual_seed(1)
+    for layer in (1, 2):
+        root = torch.randn(heads, tokens, tokens, generator=draw).abs()
+        root = root.tril() if causal else root
+        found.add(layer, (root / root.norm(dim=-1, keepdim=True)).square())
+    if number:
+        found.read(dict.fromkeys((1, 2), torch.randn(heads, tokens, dtype=torch.float64)))
+    places = [{"layer": i, "head": h} for i in (1, 2) for h in range(1, heads + 1)]
+    tables = ("heads", "scalar_heads") if number else ("heads",)
+    rows = {name: [getattr(report, name)[0] | place for place in places] for name in tables}
+    words = [["committee", " ", "\n", "\t", " the"][i % 5] for i in range(tokens)]
+    inputs = report.inputs | {"tokens": tokens, "words": words}
+    model = report.model | {"heads": heads}
+    whole = dataclasses.replace(report, model=model, inputs=inputs, **rows)
+    return dataclasses.replace(whole, patterns=found.fitting([(2, 3), (2, 2), (1, 1)]))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "heads", "causal", "chosen", "shown"),
+    [
+        (512, 12, False, None, [(1, 1), (2, 2), (2, 3)]),
+        (512, 12, True, "2", [(2, h) for h in range(1, 13)]),
+        (512, 12, False, "2.3,1.5", [(1, 5), (2, 3)]),
+        (1024, 3, False, None, [(1, 1), (2, 2), (2, 3)]),
+        (1024, 4, True, "2,1", [(1, 1), *((2, h) for h in range(1, 5))]),
+        (2560, 1, False, "2", []),
+    ],
+)
+def test_a_page_of_a_long_text_has_patterns_and_at_most_3_megabytes(
+    tokens, heads, causal, chosen, shown
+):
+    report = long(tokens, causal, causal, patterns.places(chosen), heads)
+    html = page.page(report)
+    assert list(report.patterns.packed) == shown and len(html.encode()) <= 3_000_000
+    assert escape(report.patterns.told()) in html
+    assert ("--patterns 3,5.2" in html) == bool(shown)
+    assert all(f"{layer}.{head}" in report.patterns.told() for layer, head in shown[::11])
+
+
+def test_which_patterns_are_asked_for():
+    assert patterns.places([3, "5.2"]) == patterns.places("3, 5.2") == [(3, None), (5, 2)]
+    assert patterns.places(range(1, 3)) == patterns.places("1-2") == [(1, None), (2, None)]
+    for wrong in ("", "a", "0", "1.0", "2-1", [1.5], True, "1.2.3", "-1", "1_0", [[1, 2]]):
+        with pytest.raises(InputError, match="^patterns: got .*, expected layers from 1, or heads"):
+            patterns.places(wrong)
+    for wrong, named in (("3", "3.1"), ("2.6", "2.6"), ("1", "1.1")):
+        with pytest.raises(InputError, match=f"^patterns: got head {named}, expected heads 1 to 5"):
+            inspected(patterns=wrong, layers=2)
+    with pytest.raises(InputError, match="^patterns: got '2' for a brief report, which has none"):
+        inspected(patterns="2", brief=True)
+    found = inspected(patterns="2.4,1").patterns
+    assert (
+        [*found.weights]
+        == [*found.keys]
+        == [*found.packed]
+        == [(1, h + 1) for h in range(5)] + [(2, 4)]
+    )
+    assert "1.1 to 1.5, 2.4, as asked for." in found.told()
+
+
+@pytest.mark.parametrize("case", ["gpt2", "bert", "llama"])
+def test_layers_and_heads_that_sentences_name_come_first(case):
+    report = inspected(case)
+    told = " ".join(words.found(report))
+    layers = {int(n) for n in re.findall(r"layer (\d+)", told)}
+    heads = {(int(a), int(b)) for a, b in re.findall(r"layer (\d+), head (\d+)", told)}
+    direct = sorted(report.scalar_heads, key=lambda row: -abs(row["direct"]))[:3]
+    heads |= {(row["layer"], row["head"]) for row in direct}
+    named = words.named(report)
+    assert set(named[: len(heads)]) == heads and {layer for layer, _ in named} >= layers
+
+
+def test_blanks_in_tokens_are_seen_and_no_two_look_alike():
+    odd = [chr(i) for i in range(0x3000 + 1) if not chr(i).isprintable() or chr(i) == " "]
+    seen = [visible(letter) for letter in odd]
+    assert len(set(seen)) == len(odd) and all(
+        each.isprintable() and " " not in each for each in seen
+    )
+    assert visible(" a\n") == "␣a⏎" and visible("committeé") == "committeé"
+    report = inspected()
+    names = [" ", "\n", "\t", "a", "b", "c", "d"]
+    tokens = [
+        row | {"word": word}
+        for row, word in zip(report.scalar_tokens, [*names, None, None], strict=True)
+    ]
+    nearest = [row | {"nearest": [1, 2]} for row in report.layers]
+    inputs = report.inputs | {"words": names}
+    more = {"inputs": inputs, "scalar_tokens": tokens, "layers": nearest}
+    html = page.page(dataclasses.replace(report, **more))
+    assert "<td>␣</td>" in html and "<td>⏎</td>" in html and "<td>⇥</td>" in html
+    assert "<td>1 ␣, 2 ⏎</td>" in html and '[1, "␣"], [2, "⏎"]' in html
+    assert "<title>1 ␣: " in html and "<title>2 ⏎: " in html
+    assert command.as_csv(tokens[:2]).splitlines()[1].endswith(", ")
 
 
 def test_padding_is_left_out():
     valid = torch.tensor([False, True, True])
-    found = Patterns.of([1], 1, valid)
+    found = Patterns.of(None, [1], (1, 1), valid)
     P = torch.tensor([[[1.0, 0, 0], [0, 1, 0], [0, 0.25, 0.75]]])
     found.add(1, P)
     assert found.tokens == [2, 3]
-    off = (patterns.weight(found.weights[1]) - P[:, 1:, 1:]).abs()
-    assert bool((off <= patterns.error(found.weights[1])).all())
+    off = (weight(found.weights[1, 1]) - P[0, 1:, 1:]).abs()
+    assert bool((off <= error(found.weights[1, 1])).all())
 
 
 def test_key_tokens_are_those_of_the_page_where_there_is_padding():
@@ -89,9 +190,9 @@ def test_key_tokens_are_those_of_the_page_where_there_is_padding():
     given = {"input_ids": ids, "attention_mask": mask}
     found = av.inspect(modelzoo.model("gpt2"), given, scalar={"coordinate": 3}).patterns
     alone = av.inspect(modelzoo.model("gpt2"), ids[:, 2:], scalar={"coordinate": 3}).patterns
-    assert found.tokens == [3, 4, 5, 6] and set(found.keys) == set(found.layers) == {1, 2}
-    assert all(each.shape == (5, 4) for each in found.keys.values())
-    assert alone.keys[1].shape == (5, 4)
+    every = {(layer, head) for layer in (1, 2) for head in range(1, 6)}
+    assert found.tokens == [3, 4, 5, 6] and set(found.keys) == set(found.packed) == every
+    assert all(each.shape == (4,) for each in [*found.keys.values(), *alone.keys.values()])
 
 
 @pytest.mark.parametrize("case", ["gpt2", "llama", "bert"])
@@ -101,10 +202,10 @@ def test_what_key_tokens_give_adds_up_to_the_heads(case):
     assert report.patterns is not None
     direct = {(row["layer"], row["head"]): row["direct"] for row in report.scalar_heads}
     for layer in trace.layers:
-        keys = report.patterns.keys[layer.number]
-        for head, row in enumerate(keys, 1):
+        for head, P in enumerate(layer.heads.P[0], 1):
+            row = report.patterns.keys[layer.number, head]
             assert float(row.sum()) == pytest.approx(direct[layer.number, head], abs=1e-9)
-        assert bool((keys[layer.heads.P[0, :, 2] == 0] == 0).all())
+            assert bool((row[P[2] == 0] == 0).all())
 
 
 def test_key_tokens_entry_by_entry_and_a_wrong_split():
@@ -204,7 +305,7 @@ def test_a_number_by_key_token(view):
     assert report.patterns is not None
     layer, head = (int(each) for each in chosen(view)[:2])
     told = view.locator(".given li").all_inner_texts()
-    values = report.patterns.keys[layer + 1][head].tolist()
+    values = report.patterns.keys[layer + 1, head + 1].tolist()
     assert len(told) == len(values)
     for line in told:
         j, value = line.split()

@@ -309,42 +309,6 @@ def test_sources_without_the_theory_or_its_imports_are_told(sample):
     assert given([[], *whole[1:]])[0] != ""
 
 
-HOSTILE = {
-    "sources": lambda body: body["theorems"][0].update(sources=[1]),
-    "a source": lambda body: body["neighbors"][0].update(sources="Tiny.v"),
-    "a digest": lambda body: body["theorems"][0].update(sha256=None),
-    "a name": lambda body: body["theorems"][0].update(name=3),
-    "axioms": lambda body: body["theorems"][0].update(axioms="Logic.choice"),
-    "an axiom": lambda body: body["theorems"][0].update(axioms=[["Logic.choice"]]),
-    "an untold axiom": lambda body: body["theorems"][0].update(axioms=["Logic.other"]),
-    "negations": lambda body: body.update({"negations use": None}),
-    "a statement": lambda body: body["theorems"][0].update(statement=None),
-    "a definition": lambda body: body.update(definitions=[1]),
-    "prover": lambda body: body.update(prover=1),
-}
-
-
-@pytest.mark.parametrize("part", HOSTILE)
-def test_a_record_of_other_types_is_refused(sample, part):
-    path = sample / "checked.json"
-    body = json.loads(path.read_text())
-    HOSTILE[part](body)
-    forge(path, body)
-    with pytest.raises(InputError, match="checked.json"):
-        formal.read(sample)
-
-
-@pytest.mark.parametrize("name", ["checked.json", "registered.toml", "axioms.txt"])
-@pytest.mark.parametrize("content", [b"\xff", b"a = " + b"[" * 10**5, b"[" * 10**5])
-def test_a_file_that_is_hostile_is_refused(sample, name, content):
-    (sample / name).write_bytes(content)
-    if name == "axioms.txt" and content[0] < 128:
-        assert outcome(sample)[0] == "unknown"
-        return
-    with pytest.raises(InputError, match=name):
-        formal.read(sample)
-
-
 def test_a_foreign_axiom_is_told_before_anything_is_recorded():
     """Of a theorem, and of the negations together."""
     found = {"theorems": [{"name": "t", "axioms": ["a", "b"]}], "negations use": ["a", "c"]}

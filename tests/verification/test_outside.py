@@ -198,8 +198,6 @@ def test_a_plain_identity_is_accepted(tmp_path):
     claim_files.examine(claim_files.read(Path(written(tmp_path, IDENTITY))))
 
 
-#: Forms of checks that a file cannot use lie in a module of their own.
-CHECK = "from attnverify.checking import check\n"
 SPOILED = {
     "nothing stated": ("x = 1\n", "got no claims, expected a list CLAIMS"),
     "no text": ("\0", "ValueError|SyntaxError"),
@@ -309,12 +307,7 @@ SPOILED = {
     ),
     "a random factor": (
         "import random\n" + MINE.replace("length(e) / 2,", "length(e) * (1 + random.random()),"),
-        "right: got other values when asked again",
-    ),
-    "a random build": (
-        "import random\n"
-        + MINE.replace("sizes=", "build=lambda u, e: {'u': u, 'e': e * random.random()}, sizes="),
-        "build: got other values when asked again",
+        "right: got .* in floats and .* in balls at one instance",
     ),
     "hypotheses that nothing meets": (
         MINE.replace("sizes=", "hypotheses=lambda u, e: [(1 + length(e), length(e))], sizes="),
@@ -335,22 +328,6 @@ SPOILED = {
             "L = lambda x: x * x * (2 if isinstance(x.flatten()[0], flint.fmpq) else 1)",
         ),
         "left: got .* and .*, expected enclosures of one number",
-    ),
-    "the form of all forms": (
-        CHECK + MINE.replace("HALF.times(0.99)", "check.Form()"),
-        "got Form, expected av.Inequality, av.Identity or av.Decision itself",
-    ),
-    "a form of its own": (
-        MINE.replace("HALF = av.Inequality", "class Own(av.Inequality): ...\nHALF = Own"),
-        "got Own, expected av.Inequality",
-    ),
-    "a measurement": (
-        CHECK + MINE.replace("HALF.times(0.99)", "check.Measured(list, print, print, 'x')"),
-        "got Measured, expected av.Inequality",
-    ),
-    "a claim of its own": (
-        MINE.replace("CLAIM = av.Claim", "class Own(av.Claim): ...\nCLAIM = Own"),
-        "CLAIMS: got Own, expected av.Claim",
     ),
     "no exact draws": (
         IDENTITY.replace('="ball"', '="ball", exact_draws=0'),
@@ -542,10 +519,6 @@ CHECKS = {{"mine.odd": {{"odd": av.Decision(run, "these").but("no", run=lambda: 
 """
 
 
-#: A verdict whose field was set to a text, which types in signatures would refuse here.
-CHANGED = "(lambda v: object.__setattr__(v, '{}', '{}') or v)(av.Verdict(True, 'all'))"
-
-
 @pytest.mark.parametrize(
     ("verdict", "message"),
     [
@@ -553,8 +526,6 @@ CHANGED = "(lambda v: object.__setattr__(v, '{}', '{}') or v)(av.Verdict(True, '
         ("1 / 0", r"got ZeroDivisionError: division by zero \(line 4\)"),
         ("av.Verdict(True, 'all', cases=0)", "run: cases: got 0, expected how many"),
         ("av.Verdict(True, '')", "run: argument: got '', expected which cases"),
-        (CHANGED.format("holds", "yes"), "run: holds: got yes, expected True, False or None"),
-        (CHANGED.format("ratio", "large"), "run: ratio: got 'large'"),
     ],
 )
 def test_a_decision_says_for_which_cases(tmp_path, verdict, message):

@@ -74,12 +74,6 @@ def both(
     over: the box that parts with a box are to cover together, cut along its first side only. False
     if a part is false, else unknown (None) if a part is unknown, there is none, or some of the box
     is not covered, else True.
-
-    >>> from attnverify.arithmetic import interval_cover
-    >>> low, high, far = (flint.arb(x) for x in (0, 4, 40))
-    >>> below, tail = positive(lambda y: 1 + y, low, high), beyond(lambda y: y, far)
-    >>> both(below, tail, over=((low, flint.arb.pos_inf()),))
-    (None, 2)
     """
     answers = [part[0] for part in parts]
     verdict = False if False in answers else None if None in answers or not parts else True

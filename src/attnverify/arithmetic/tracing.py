@@ -38,7 +38,6 @@ class Program:
     def __init__(self) -> None:
         self.lines: list[Line] = []
         self._known: dict[Line, int] = {}
-        self.asked: list[str] = []  # questions for a value, which a formula may have caught
 
     def node(self, *line: Any) -> Node:
         """Node of a line such as ("exp", 3), ("add", 1, 2), ("const", "1/3"), ("input", "X", 0)."""
@@ -167,12 +166,7 @@ class Node:
         return self.program.node("spectral", rows, columns, *(a.id for a in matrix.flat))
 
     def _asked(self, *_: Any) -> NoReturn:
-        self._refuse("the formula branches on the value of a number")
-
-    def _refuse(self, question: str) -> NoReturn:
-        """Record the question for a value and raise, since a formula may catch the error."""
-        self.program.asked.append(question)
-        raise ValueAskedError(question)
+        raise ValueAskedError("the formula branches on the value of a number")
 
     __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _asked
     __bool__ = __float__ = __int__ = is_zero = _asked
@@ -233,7 +227,7 @@ class Probe(Node):
         if name.startswith("_"):  # flint asks for _mpf_, and leaves ball * number to the number
             raise AttributeError(name)
         if name in OF_THE_BALL:
-            self._refuse(f"the formula uses {name} of a number")
+            raise ValueAskedError(f"the formula uses {name} of a number")
         if not hasattr(flint.arb, name):
             raise AttributeError(name)  # as of a ball; numpy and hasattr ask
         return lambda *_: self._of(name)

@@ -54,10 +54,6 @@ def require_form(where: str, check: Any) -> None:
         known, expected = FIELDS[field.name]
         require(known(value), f"{where}: {field.name}", as_given(value), expected)
     for twin in check.twins:
-        title = isinstance(twin.title, str) and bool(twin.title.strip())
-        require(title, f"{where}: title of a twin", as_given(twin.title), "what is wrong, in words")
-        factor = twin.factor is None or type(twin.factor) is float and 0 < twin.factor < 1
-        require(factor, f"{where}: factor of a twin", as_given(twin.factor), "one below 1, or None")
         require_form(f"{where}, false twin {twin.title!r}", twin.check)
 
 

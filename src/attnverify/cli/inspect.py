@@ -126,6 +126,13 @@ def inspect_model(
         ),
     ] = None,
     seed: Seed = 0,
+    patterns: Annotated[
+        str | None,
+        typer.Option(
+            help='Layers or heads of which the page shows attention patterns, as "3,4-6,5.2"; '
+            "if omitted, all where they fit, else those that the findings name."
+        ),
+    ] = None,
     jobs: Jobs = None,
     book: Annotated[
         str | None,
@@ -139,7 +146,10 @@ def inspect_model(
 
     Nothing is downloaded, and no code of the folder runs. With --texts there is a report for each
     text and a table over all of them; the same command goes on where a run was ended. A number of
-    the model, a logit or a class, comes apart by path length, head, layer and input token.
+    the model, a logit or a class, comes apart by path length, head, layer and input token; over
+    many texts with the mean and the spread of each head, as by
+
+    attnverify inspect FOLDER --texts prompts.txt --logit " Paris" --against " Rome" --out report
     """
     require_device(device)
     number = _number({"logit": logit, "class": label, "coordinate": coordinate}, against, at)
@@ -153,12 +163,14 @@ def inspect_model(
             raise InputError("out: got none, expected a folder, which --texts needs")
         require(text is None and tokens is None, "texts", "another text too", "--texts alone")
         others = {"ablate": ablate, "paths": paths, "nodes": nodes, "seed": seed or None}
-        asked = [*number, *(name for name, value in others.items() if value is not None)]
+        others["patterns"] = patterns
+        asked = [name for name, value in others.items() if value is not None]
         require(not asked, "texts", f"{', '.join(asked)} too", "--text with one text, for these")
         from attnverify.inspection.texts import look_of
 
-        look = look_of(model, layers, dtype, device, brief)
-        _inspect_texts(look, texts, folder, jobs, as_json, place)
+        look = look_of(model, layers, dtype, device, brief, number)
+        with _named(number):
+            _inspect_texts(look, texts, folder, jobs, as_json, place)
         return
     require(jobs is None, "jobs", jobs, "it with --texts alone")
 
@@ -174,7 +186,7 @@ def inspect_model(
             device,
             brief,
             number or None,
-            {"paths": paths, "nodes": nodes, "ablate": ablate and ablate.value, "seed": seed},
+            {"paths": paths, "nodes": nodes, "ablate": ablate, "seed": seed, "patterns": patterns},
             advance,
             _essay,
         )

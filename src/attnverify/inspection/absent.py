@@ -39,6 +39,8 @@ REASONS = {
     "symmetry": _ZERO,
     "asymmetry": _ZERO,
     "word": "no text was given",
+    "number": "no number was chosen",
+    "position": "no number was chosen",
 }
 
 

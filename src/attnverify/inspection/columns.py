@@ -15,6 +15,12 @@ class Column:
     limit: str
 
 
+def visible(word: str) -> str:
+    """A token in which every blank and control letter is seen, by a sign of its own."""
+    signs = {" ": "␣", "\n": "⏎", "\t": "⇥"}
+    return "".join(signs.get(c, c if c.isprintable() else ascii(c)[1:-1]) for c in word)
+
+
 LOST = "lost"  # the column that is there only where heads were removed
 _HELD = "what the model would do with other matrices: these are held at their values in this pass"
 _WITHOUT = "what the model would do without these paths; it may be negative or above 1"
@@ -166,14 +172,14 @@ HEADS = {
         "how much the head writes, which its values decide as well",
     ),
     "entropy": Column(
-        "entropy",
+        "entropy, share of log keys",
         "of the rows with two keys or more, over the logarithm of the number of keys, mean: 1 is "
         "uniform; with a sink of rows over their sum",
         "entropy.spread",
         "how much a row carries: a uniform one may carry much through its values",
     ),
     "entropy_floor": Column(
-        "its floor",
+        "its floor, share of log keys",
         "the least entropy of rows whose logits spread as much as these, on the same scale",
         "entropy.spread",
         "how low the matrices of the head could bring it at other tokens",

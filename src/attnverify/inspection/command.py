@@ -62,9 +62,9 @@ def _cell(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
-def table_of(columns: Collection[str]) -> Callable[[Path], bool]:
-    """Whether a file is a CSV table of these columns, in any order, with or without LOST."""
-    known = sorted(columns), sorted(set(columns) - {LOST})
+def table_of(columns: Collection[str], more: Collection[str] = (LOST,)) -> Callable[[Path], bool]:
+    """Whether a file is a CSV table of these columns, in any order, with or without ``more``."""
+    known = sorted(columns), sorted(set(columns) - set(more))
 
     def own(path: Path) -> bool:
         return sorted(head_of(path)) in known

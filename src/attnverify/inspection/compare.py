@@ -37,7 +37,7 @@ Values = dict[Place, float | None]
 FIGURES = {
     "share": ("lengths", "share", "Share of the output by path length"),
     "residual": ("layers", "residual", "Relative residual where each layer begins"),
-    "entropy": ("heads", "entropy", "Entropy of attention"),
+    "entropy": ("heads", "entropy", "Entropy of attention, share of log keys"),
     "sink": ("heads", "sink", "Attention to the first token"),
     "direct": ("scalar_heads", "direct", "A head's part of the number"),
 }

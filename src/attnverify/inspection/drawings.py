@@ -8,6 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from attnverify.inspection.columns import visible
 from attnverify.inspection.findings import Findings
 
 STYLE = Markup("""<style>
@@ -66,7 +67,7 @@ def scalar_figures(report: Findings) -> dict[str, Markup]:
         return {}
     rows = [row for row in report.scalar_tokens if row["token"] != "rounding"]  # too small
     labels, values = [str(row["token"]) for row in rows], [row["value"] for row in rows]
-    words = [row["word"] or "" for row in rows]
+    words = [visible(row["word"] or "") for row in rows]
     paths = [row for row in report.scalar_paths if row["path"] is not None]
     made = {
         TOKENS: bars("What each input token gives", labels, values, words),
@@ -159,7 +160,8 @@ def bars(
     scale, places = _Scale(values), _places(len(values))
     width = 0.7 * (WIDTH - LEFT - 12) / len(values)
     parts = [scale.axis(), *_labels(labels, places)]
-    hints = [" ".join(each) for each in zip(labels, words, strict=True)] if words else labels
+    words = words or [""] * len(labels)
+    hints = [" ".join(filter(None, each)) for each in zip(labels, words, strict=True)]
     for place, value, hint in zip(places, values, hints, strict=True):
         top, zero = min(scale(value), scale(0.0)), scale(0.0)
         kind = "b" if value >= 0 else "n"

@@ -171,8 +171,9 @@ class Subject:
         One layer: its weights twice in float64 and once more in absolute values; 16 arrays of the
         size of its attention matrices; the streams, one a length and three more, three times at
         their widest, with eight single activations; where rollout is compared, as many streams as
-        tokens, four times; and 16 MiB for all that is small. kept: layers that stay until the
-        end, each with its weights twice, its attention matrices and 16 arrays at the widest.
+        tokens, four times; a byte a weight of the first text; and 16 MiB for all that is small.
+        kept: layers that stay until the end, each with its weights twice, its attention matrices
+        and 16 arrays at the widest.
         """
         batch, tokens = inputs.shape
         layers = self.architecture.layers
@@ -190,6 +191,7 @@ class Subject:
         require(heads > 0, "model", "a layer without attention", "one with it")
         streams = 3 * (len(layers) + 3) + 8
         entries = 3 * weights + 16 * batch * heads * tokens**2 + streams * batch * tokens * widest
+        entries += len(layers) * heads * tokens**2 / 8  # patterns, a byte a weight
         entries += kept * (2 * weights + batch * heads * tokens**2 + 16 * batch * tokens * widest)
         if fits(batch, tokens, masked=inputs.mask is not None):
             entries += 4 * tokens * tokens * widest

@@ -19,13 +19,14 @@ from attnverify.inspection.inputs import Inputs
 from attnverify.inspection.load import Folder
 from attnverify.inspection.modules import KINDS
 from attnverify.inspection.path_table import Asked, path_table
-from attnverify.inspection.patterns import Patterns
+from attnverify.inspection.patterns import Patterns, places
 from attnverify.inspection.reconstruction import Streams
 from attnverify.inspection.record import Calls
 from attnverify.inspection.report import Report
 from attnverify.inspection.scalar import Number, decompose
 from attnverify.inspection.shares import Rollout, fits
 from attnverify.inspection.trace import Layer, Step
+from attnverify.inspection.words import named
 from attnverify.support.errors import InputError, require, shown
 from attnverify.support.memory import readable, require_bytes
 
@@ -47,6 +48,7 @@ COUNTED = (
 )
 LONGEST_NAME = 256  # letters of a text that may be the name of a file
 Progress = Callable[[str, float], None]
+Chosen = Sequence[tuple[int, int | None]] | None  # layers, or heads of them, as patterns.places
 
 
 def inspect(
@@ -63,6 +65,7 @@ def inspect(
     nodes: int | None = None,
     ablate: str | None = None,
     seed: int = 0,
+    patterns: str | Sequence[int | str] | int | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Report what the book's theorems say about a model at its inputs, proved by reconstruction.
@@ -83,6 +86,8 @@ def inspect(
     ablate: "zero", "mean" or "resample" (by the tokens in another order, drawn with ``seed``): the
     number also without each head and each layer's attention, as the model then gives it
     (:mod:`attnverify.inspection.ablate`).
+    patterns: layers whose attention patterns the page shows, or single heads of them, as [3, "5.2"]
+    or "3,4-6,5.2"; if None all where they fit, else those that the findings name.
     Nothing is changed in the model, and nothing is downloaded.
 
     Raises InputError for bad arguments and where memory lacks, ReconstructionError where the trace
@@ -117,11 +122,15 @@ def inspect(
         inputs, words = _ids(folder, inputs, text)
     elif text is not None:
         raise InputError("text: got a text for a module, expected inputs (a folder reads texts)")
+    shown_heads = places(patterns)
+    given = f"{patterns!r} for a brief report, which has none"
+    require(shown_heads is None or not brief, "patterns", given, "one of the two")
     subject = Subject.of(folder or model, dtype, device, choice.kind if choice else "")
     ready = subject.model if subject.whole is None else subject.whole
     number = None if choice is None else replace(wanted(choice, ready, folder), ablation=ablation)
     numbers = [layers] if isinstance(layers, int) else layers
-    return inspect_subject(subject, inputs, words, numbers, brief, progress, number, asked)
+    more = number, asked, shown_heads
+    return inspect_subject(subject, inputs, words, numbers, brief, progress, *more)
 
 
 def inspect_subject(
@@ -133,11 +142,12 @@ def inspect_subject(
     progress: Progress | None = None,
     number: Wanted | None = None,
     asked: Asked | None = None,
+    patterns: Chosen = None,
 ) -> Report:
     """:func:`inspect` of a model that is ready, which may be looked at again; words: its tokens."""
     given = Inputs.of(subject.model, subject.architecture, inputs)
     told = progress or (lambda what, share: None)
-    return _Run(subject, given, words, layers, brief, told, number, asked).report()
+    return _Run(subject, given, words, layers, brief, told, number, asked, patterns).report()
 
 
 def _ids(folder: Folder, inputs: Any, text: str | None) -> tuple[Any, list[str] | None]:
@@ -167,6 +177,7 @@ class _Run:
         progress: Progress,
         number: Wanted | None,
         asked: Asked | None,
+        shown_heads: Chosen,
     ) -> None:
         self.brief, self.number, self.asked = brief, number, asked
         many = inputs.shape[0]
@@ -186,6 +197,7 @@ class _Run:
         wrong = [n for n in chosen or () if not 1 <= n <= self.depth]
         require(not wrong, "layers", shown(wrong), f"numbers from 1 to {self.depth}")
         self.chosen = set(chosen or range(1, self.depth + 1))
+        self.shown_heads = shown_heads
         self.streams: Streams | None = None
         self.rollout: Rollout | None = None
         self.patterns: Patterns | None = None
@@ -213,7 +225,7 @@ class _Run:
         if self.subject.counts_padding(self.inputs):
             self.said.append(COUNTED)
         lengths = self._lengths(final)
-        return Report(
+        report = Report(
             model={**self.subject.words(), **self.sizes},
             inputs={
                 "texts": self.streams.seen.shape[0],
@@ -226,10 +238,11 @@ class _Run:
             layers=self.rows["layers"],
             heads=self.rows["heads"],
             rollout=rollout,
-            patterns=self.patterns,
             notes=self._notes(),
             **found,
         )
+        fitting = self.patterns and self.patterns.fitting(named(report))
+        return replace(report, patterns=fitting)
 
     def _head(self, calls: Calls, logits: Tensor | None) -> None:
         self.head = calls, logits
@@ -378,7 +391,8 @@ class _Run:
         if rolled and fits(*X.shape[:2], masked=self.inputs.mask is not None):
             self.rollout = Rollout.of(X)
         if not self.brief:
-            self.patterns = Patterns.of(self.chosen, heads.count, self._valid()[0])
+            sizes = self.depth, heads.count
+            self.patterns = Patterns.of(self.shown_heads, self.chosen, sizes, self._valid()[0])
         self.sizes = {
             "layers": self.depth,
             "heads": heads.count,

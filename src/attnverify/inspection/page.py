@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from attnverify.inspection import absent
-from attnverify.inspection.columns import LOST, TABLES, Column
+from attnverify.inspection.columns import LOST, TABLES, Column, visible
 from attnverify.inspection.drawings import figures, scalar_figures
 from attnverify.inspection.findings import Findings
 from attnverify.inspection.patterns import section as patterns
@@ -123,9 +123,9 @@ def _scalar(report: Findings, book: str) -> list[Markup]:
         return [PARTS, paragraph(NONE)]
     parts = [PARTS, bullets(scalar_sentences(report)), drawn(scalar_figures(report).values())]
     for name, title in SCALAR.items():
-        if not (rows := getattr(report, name)):
+        if not (rows := _named(getattr(report, name), None)):
             continue
-        key = {"scalar_heads": "direct", "scalar_tokens": "value"}.get(name)
+        key = {"scalar_heads": "direct", "scalar_tokens": "value"}.get(name, "")
         if key and len(rows) > MOST:
             title += f", the {MOST} largest of {len(rows):,}; the CSV has all"
             rows = sorted(rows, key=lambda row: -abs(row[key]))[:MOST]
@@ -168,12 +168,14 @@ def claim(id: str, book: str) -> Markup:
 
 
 def _named(rows: list[dict[str, Any]], words: list[str] | None) -> list[dict[str, Any]]:
-    """Rows whose nearest tokens have their words beside their numbers, where words are known."""
-    if words is None or not rows or "nearest" not in rows[0]:
-        return rows
+    """Rows whose words show their blanks, nearest tokens with words where these are known."""
+    seen = (row | {"word": visible(row["word"])} if row.get("word") else row for row in rows)
+    found: list[dict[str, Any]] = list(seen)
     return [
-        row | {"nearest": row["nearest"] and [f"{i} {words[i - 1]}" for i in row["nearest"]]}
-        for row in rows
+        row | {"nearest": [f"{i} {visible(words[i - 1])}" for i in row["nearest"]]}
+        if words and row.get("nearest")
+        else row
+        for row in found
     ]
 
 

@@ -12,18 +12,39 @@
   const make = (tag, kind, text = "") => { const made = document.createElement(tag);
     made.className = kind; made.textContent = text; return made; };
   const fill = (box, labels) => box.append(...labels.map((text, i) => new Option(text, i)));
-  fill(boxes[0], data.layers); fill(boxes[2], data.tokens.map((_, i) => name(i)));
-  fill(boxes[1], [...Array(data.heads)].map((_, i) => i + 1));
-  const packed = Uint8Array.from(atob(data.weights), c => c.charCodeAt(0));
-  let weights;
-  try {
+  const layers = [...new Set(data.heads.map(each => each[0]))];
+  fill(boxes[0], layers); fill(boxes[2], data.tokens.map((_, i) => name(i)));
+  const unpacked = text => { const packed = Uint8Array.from(atob(text), c => c.charCodeAt(0));
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-    weights = new Uint8Array(await new Response(stream).arrayBuffer());
-  } catch { queryTold.textContent = "This browser cannot read the compressed weights."; return; }
-  const chosen = () => boxes.map(box => box.selectedIndex);
-  const at = (i, j) => { const [layer, head] = chosen();
-    return weights[((layer * data.heads + head) * n + i) * n + j]; };
-  let left = 0, cell = 1;
+    return new Response(stream).arrayBuffer().then(found => new Uint8Array(found)); };
+  let weights, left = 0, cell = 1, place = 0;
+  try { weights = await Promise.all(data.weights.map(unpacked)); }
+  catch { queryTold.textContent = "This browser cannot read the compressed weights."; return; }
+  const at = (i, j) => weights[place][i * n + j];
+  // A layer shows heads of its own; the head stays where the next layer has it, too.
+  function choose(layer, head) {
+    const own = data.heads.filter(each => each[0] === layer).map(each => each[1]);
+    if (!own.includes(head)) head = own[0];
+    boxes[0].selectedIndex = layers.indexOf(layer);
+    boxes[1].replaceChildren(); fill(boxes[1], own);
+    boxes[1].selectedIndex = own.indexOf(head);
+    place = data.heads.findIndex(each => each[0] === layer && each[1] === head);
+    show();
+  }
+  const changed = () => choose(...[0, 1].map(i => +boxes[i].selectedOptions[0].text));
+
+  // Of the head that is chosen, a pixel a weight; made once, since a long text has many.
+  let drawn = [];
+  function image(color) {
+    if (drawn[0] === place && drawn[1] === color) return drawn[2];
+    const made = document.createElement("canvas"); made.width = made.height = n;
+    const c = made.getContext("2d"), pixels = c.createImageData(n, n);
+    weights[place].forEach((q, i) => { pixels.data[4 * i + 3] = q; });
+    c.putImageData(pixels, 0, 0); c.globalCompositeOperation = "source-in";
+    c.fillStyle = color; c.fillRect(0, 0, n, n);
+    drawn = [place, color, made];
+    return made;
+  }
 
   function draw() {
     const style = getComputedStyle(root), color = name => style.getPropertyValue(name).trim();
@@ -33,15 +54,16 @@
     const texts = data.tokens.map(token => token[1] || `${token[0]}`);
     left = 8 + Math.min(84, room / 5, Math.max(...texts.map(text => c.measureText(text).width)));
     cell = Math.min(26, (room - left - 2) / n);
-    const size = left + n * cell + 2, every = Math.ceil(13 / cell), query = chosen()[2];
+    const size = left + n * cell + 2, every = Math.ceil(13 / cell), query = boxes[2].selectedIndex;
     canvas.style.width = canvas.style.height = `${size}px`;
     canvas.width = canvas.height = Math.round(size * ratio);
     c.scale(ratio, ratio);
-    c.fillStyle = color("--weight");
-    for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) { const q = at(i, j);
-      if (q) { c.globalAlpha = q / 255;
-        c.fillRect(left + j * cell, left + i * cell, cell - (cell > 6), cell - (cell > 6)); } }
-    c.globalAlpha = 1; c.textBaseline = "middle"; c.textAlign = "right";
+    c.imageSmoothingEnabled = cell * ratio < 1;
+    c.drawImage(image(color("--weight")), left, left, n * cell, n * cell);
+    c.fillStyle = color("--back");
+    for (let i = 1; i < n && cell > 6; i++) { const gap = left + i * cell - 1;
+      c.fillRect(gap, left, 1, n * cell); c.fillRect(left, gap, n * cell, 1); }
+    c.textBaseline = "middle"; c.textAlign = "right";
     c.fillStyle = c.strokeStyle = color("--text");
     const label = i => { c.font = font(i === query ? 600 : 400);
       let text = texts[i];
@@ -75,7 +97,8 @@
 
   const MOST = 12;
   function show() {
-    const [layer, head, query] = chosen(), where = `layer ${data.layers[layer]}, head ${head + 1}`;
+    const query = boxes[2].selectedIndex, [layer, head] = data.heads[place];
+    const where = `layer ${layer}, head ${head}`;
     canvas.setAttribute("aria-label", `Attention of ${where}; token ${name(query)} is chosen. ` +
       "Arrows up and down choose the token, left and right the head, page up and down the layer.");
     draw();
@@ -86,18 +109,18 @@
       seen.slice(0, MOST), [more > 0 ? `${more} more get less.` : "",
         hidden ? `${hidden} get less than 0.000004 each, or are masked.` : ""].join(" ").trim()));
     if (!data.keys) return;
-    const keys = data.keys[layer][head].map((value, j) =>
+    const keys = data.keys[place].map((value, j) =>
       [name(j), value, `${value > 0 ? "+" : ""}${value}`]);
     keys.sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
     given.replaceChildren(...bars(`What ${where} gives to ${data.number[0]}, by the token it reads:`,
-      keys.slice(0, MOST), `All ${n} tokens together give ${data.direct[layer][head]}, the head's ` +
+      keys.slice(0, MOST), `All ${n} tokens together give ${data.direct[place]}, the head's ` +
       `direct part: what it writes at token ${data.number[1]}, through no later head.` +
       (n > MOST ? ` The other ${n - MOST} give less each.` : "")));
   }
 
   const move = (box, by) => { const last = box.options.length - 1;
     const next = Math.min(Math.max(box.selectedIndex + by, 0), last);
-    if (next !== box.selectedIndex) { box.selectedIndex = next; show(); } };
+    if (next !== box.selectedIndex) { box.selectedIndex = next; changed(); } };
   const keys = { ArrowUp: [2, -1], ArrowDown: [2, 1], ArrowLeft: [1, -1], ArrowRight: [1, 1],
     PageUp: [0, -1], PageDown: [0, 1], Home: [2, -n], End: [2, n] };
   canvas.addEventListener("keydown", event => { const by = keys[event.key];
@@ -110,19 +133,17 @@
     if (boxes[2].selectedIndex !== i) { boxes[2].selectedIndex = i; show(); }
     cellTold.textContent = j < 0 ? "\u00a0" : `${name(i)} looks at ${name(j)}: ${told(at(i, j))}`; };
   for (const kind of ["pointermove", "click"]) canvas.addEventListener(kind, point);
-  for (const box of boxes) box.addEventListener("change", show);
+  for (const box of boxes) box.addEventListener("change", changed);
   for (const title of document.querySelectorAll(".figures rect title, .figures circle title")) {
-    const place = /^layer (\d+), head (\d+):/.exec(title.textContent);
-    const layer = place ? data.layers.indexOf(+place[1]) : -1;
-    if (layer < 0) continue;
+    const [, layer, head] = /^layer (\d+), head (\d+):/.exec(title.textContent) ?? [];
+    if (!data.heads.some(each => each[0] === +layer && each[1] === +head)) continue;
     title.parentElement.style.cursor = "pointer";
     title.parentElement.addEventListener("click", () => {
-      boxes[0].selectedIndex = layer; boxes[1].selectedIndex = place[2] - 1;
-      show(); root.scrollIntoView(); canvas.focus({ preventScroll: true }); });
+      choose(+layer, +head); root.scrollIntoView(); canvas.focus({ preventScroll: true }); });
   }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   addEventListener("resize", draw);
   boxes[2].selectedIndex = data.number ? Math.max(0, data.tokens.findIndex(t => t[0] === data.number[1]))
     : n - 1;
-  show();
+  choose(...data.heads[0]);
 })();

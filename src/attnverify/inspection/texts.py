@@ -9,16 +9,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median, stdev
 from typing import Any
 
 from attnverify.inspection import texts_page
+from attnverify.inspection.chosen import Choice, Wanted, wanted
 from attnverify.inspection.command import as_csv, numbers, table_of
 from attnverify.inspection.findings import Findings
 from attnverify.inspection.forward import Subject
 from attnverify.inspection.inspect_model import inspect_subject
 from attnverify.inspection.load import LARGEST_TEXTS, Folder, text_of
-from attnverify.inspection.words import top_length, undecided
+from attnverify.inspection.words import NAMED, top_length, undecided
 from attnverify.runtime.campaign import Campaign, Finished, ran
 from attnverify.runtime.tasks import Task
 from attnverify.support import files
@@ -46,8 +47,11 @@ MAIN = {
         ("layer", "head"),
         ("part", "moves", "sink", "itself", "gate", "entropy", "entropy_floor"),
     ),
+    "scalar_lengths": (("length",), ("value",)),
+    "scalar_heads": (("layer", "head"), ("direct", "through")),
 }
 PLACE = ("length", "layer", "head")
+NUMBER = ("number", "position")  # where one was chosen: its value, and the token that it is read at
 
 #: Columns of the two tables, by which those of an earlier run are known.
 COLUMNS = {
@@ -56,8 +60,12 @@ COLUMNS = {
         *("at", "rounding_of_output", "rounding_of_shares"),
         *("top_length", "top_share", "biases_share"),
         *("least_residual", "least_residual_layer", "rollout_rank_correlation"),
+        *NUMBER,
     ),
-    FIGURES: ("table", *PLACE, "figure", "smallest", "median", "largest", "texts"),
+    FIGURES: (
+        *("table", *PLACE, "figure", "mean", "deviation", "smallest", "median", "largest"),
+        "texts",
+    ),
 }
 
 
@@ -70,7 +78,7 @@ def require_own(folder: Path) -> None:
     ours = texts_page.is_ours
     files.require_writable("out", folder / HTML, lambda path: ours(files.start(path)))
     for name, columns in COLUMNS.items():
-        files.require_writable("out", folder / name, table_of(columns))
+        files.require_writable("out", folder / name, table_of(columns, NUMBER))
 
 
 def inspect_texts(
@@ -101,11 +109,11 @@ def inspect_texts(
 def merged(campaign: Campaign, reports: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The report over all texts; ``reports`` are taken one at a time, in the texts' order."""
     values: dict[tuple[Any, ...], list[float]] = defaultdict(list)
-    rows, model, notes = [], {}, {}
+    rows, model, notes, said = [], {}, {}, None
     digests = campaign.settings["texts"]
     for (name, digest), each in zip(digests.items(), reports, strict=True):
         rows.append({"text": name, "sha256": digest, **_row(each)})
-        model = each["model"]
+        model, said = each["model"], each.get("scalar") and each["scalar"]["name"]
         notes |= dict.fromkeys(each["notes"])  # what holds of one text alone is said, too
         for key, value in _figures(each):
             values[key].append(value)
@@ -117,6 +125,7 @@ def merged(campaign: Campaign, reports: Iterable[Mapping[str, Any]]) -> dict[str
         "texts": rows,
         "figures": [_spread(key, each) for key, each in values.items()],
         "notes": list(notes),
+        **({"number": said} if said else {}),
     }
 
 
@@ -127,7 +136,7 @@ def taken(report: Mapping[str, Any]) -> list[tuple[tuple[Any, ...], float]]:
 
 def _row(report: Mapping[str, Any]) -> Row:
     """The main figures of one text."""
-    proof, rollout = report["proof"], report["rollout"] or {}
+    proof, rollout, scalar = report["proof"], report["rollout"] or {}, report.get("scalar")
     none = {"length": None, "share": None}
     top = top_length(report["lengths"], proof["rounding_of_shares"]) or none
     biases = next(row["share"] for row in report["lengths"] if row["length"] == "biases")
@@ -142,13 +151,18 @@ def _row(report: Mapping[str, Any]) -> Row:
         "least_residual": low["residual"],
         "least_residual_layer": low["layer"],
         "rollout_rank_correlation": rollout.get("rank_correlation"),
+        **({"number": scalar["value"], "position": scalar["position"]} if scalar else {}),
     }
 
 
 def _figures(report: Mapping[str, Any]) -> Iterable[tuple[tuple[Any, ...], float]]:
     """((table, its place, figure), value) for every figure that is defined."""
+    own = _row(report)
+    for name in texts_page.FIGURES:
+        if own.get(name) is not None:
+            yield ("texts", *[None] * len(PLACE), name), own[name]
     for table, (place, names) in MAIN.items():
-        for row in report[table]:
+        for row in report.get(table, []):
             at = tuple(row[key] if key in place else None for key in PLACE)
             for name in names:
                 if row[name] is not None:
@@ -156,11 +170,12 @@ def _figures(report: Mapping[str, Any]) -> Iterable[tuple[tuple[Any, ...], float
 
 
 def _spread(key: tuple[Any, ...], values: list[float]) -> Row:
-    """A figure at one place over the texts where it is defined."""
+    """A figure at one place over the texts where it is defined; deviation: over n - 1."""
     table, *at, name = key
     row: Row = {"table": table, **dict(zip(PLACE, at, strict=True)), "figure": name}
-    low, middle, high = min(values), median(values), max(values)
-    return row | {"smallest": low, "median": middle, "largest": high, "texts": len(values)}
+    row |= {"mean": fmean(values), "deviation": stdev(values) if len(values) > 1 else None}
+    row |= {"smallest": min(values), "median": median(values), "largest": max(values)}
+    return row | {"texts": len(values)}
 
 
 def _proof(rows: list[Row]) -> Row:
@@ -190,7 +205,23 @@ def lines(report: Mapping[str, Any]) -> list[str]:
             spread = f"{row['smallest']:.3f} to {row['largest']:.3f}, median {row['median']:.3f}"
             what = row["length"] if isinstance(row["length"], str) else f"length {row['length']}"
             found.append(f"share of {what}: {spread} in {row['texts']} texts")
-    return [*found, *report["notes"]]
+    return [*found, *_number_lines(report), *report["notes"]]
+
+
+def _number_lines(report: Mapping[str, Any]) -> Iterable[str]:
+    """The number over the texts, and the heads that give most of it in the mean."""
+    for row in report["figures"]:
+        if row["figure"] == "number":
+            yield f"The number: {report['number']}, {_mean(row)} in {row['texts']} texts."
+    heads = [row for row in report["figures"] if row["figure"] == "direct"]
+    if listed := sorted(heads, key=lambda row: -abs(row["mean"]))[:NAMED]:
+        told = (f"{row['layer']}.{row['head']} ({_mean(row)})" for row in listed)
+        yield f"Of the heads most comes from {', '.join(told)}, directly."
+
+
+def _mean(row: Mapping[str, Any]) -> str:
+    spread = "" if row["deviation"] is None else f", standard deviation {row['deviation']:.3g}"
+    return f"mean {row['mean']:+.4g}{spread}"
 
 
 EXPECTED = "a folder of .txt files, or a file with one text a line"
@@ -205,12 +236,26 @@ class Look:
     device: str = "cpu"
     layers: tuple[int, ...] | None = None
     brief: bool = False
+    scalar: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def choice(self) -> Choice | None:
+        """The number that is taken apart in every text; raises InputError."""
+        return Choice.of_options(dict(self.scalar)) if self.scalar else None
 
 
-def look_of(model: Path, layers: str | None, dtype: str, device: str, brief: bool) -> Look:
+def look_of(
+    model: Path,
+    layers: str | None,
+    dtype: str,
+    device: str,
+    brief: bool,
+    scalar: Mapping[str, Any] | None = None,
+) -> Look:
     """The options of the command as a Look."""
     chosen = None if layers is None else tuple(numbers(layers))
-    return Look(model.absolute(), str(dtype), str(device), chosen, brief)
+    number = tuple((scalar or {}).items())
+    return Look(model.absolute(), str(dtype), str(device), chosen, brief, number)
 
 
 def read(paths: Sequence[Path]) -> dict[str, str]:
@@ -255,20 +300,36 @@ def campaign(look: Look, texts: dict[str, str]) -> Campaign:
     """The campaign with a piece for each text; raises InputError for one that cannot be read."""
     folder = Folder.of(look.model)
     own, encoded = folder.digest(), folder.encode_all(texts)
+    if look.choice is not None:
+        _require_everywhere(look.choice, folder, dict(zip(texts, encoded, strict=True)))
     settings: dict[str, Any] = {
         "model": own,
         "dtype": look.dtype,
         "device": look.device,
         "layers": look.layers,
         "brief": look.brief,
+        "scalar": dict(look.scalar),
         "texts": {name: sha256(text) for name, text in texts.items()},
     }
     tasks = [Task(n, piece, (look, own, *e)) for n, e in zip(texts, encoded, strict=True)]
 
     def as_planned(number: int, found: Any) -> bool:
-        return possible(found, encoded[number][1])
+        one = (found.get("scalar") is not None) == bool(look.scalar)
+        return one and possible(found, encoded[number][1])
 
     return Campaign("inspect texts", settings, tasks, as_planned)
+
+
+def _require_everywhere(choice: Choice, folder: Folder, texts: Mapping[str, Any]) -> None:
+    """Raise InputError unless the number is one of every text, as far as that is seen without runs.
+
+    texts: name to ids and tokens.
+    """
+    if choice.kind == "logit":
+        choice.indices(None, folder.tokens)
+    for name, (ids, _) in texts.items():
+        given = f"at {choice.at} for {name}, a text of {len(ids)} tokens"
+        require((choice.at or 1) <= len(ids), "scalar", given, "a position that all texts have")
 
 
 def sha256(text: str) -> str:
@@ -277,9 +338,10 @@ def sha256(text: str) -> str:
 
 def piece(look: Look, own: str, ids: list[int], words: list[str]) -> dict[str, Any]:
     """The report on one text as JSON; one thread, so that its figures are the same everywhere."""
-    subject = _loaded(look, own)
+    subject, number = _loaded(look, own)
     with one_thread():
-        return inspect_subject(subject, ids, words, look.layers, look.brief).as_json()
+        found = inspect_subject(subject, ids, words, look.layers, look.brief, number=number)
+    return found.as_json()
 
 
 def possible(found: Any, words: list[str]) -> bool:
@@ -296,9 +358,12 @@ def possible(found: Any, words: list[str]) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _loaded(look: Look, own: str) -> Subject:
-    """The model that the campaign is about, read once a process."""
+def _loaded(look: Look, own: str) -> tuple[Subject, Wanted | None]:
+    """The model that the campaign is about, and the number of it, read once a process."""
     folder = Folder.of(look.model)
     same = folder.digest() == own
     require(same, "model", f"other files in {look.model}", "those that the run began with")
-    return Subject.of(folder, look.dtype, look.device)
+    choice = look.choice
+    subject = Subject.of(folder, look.dtype, look.device, choice.kind if choice else "")
+    ready = subject.model if subject.whole is None else subject.whole
+    return subject, None if choice is None else wanted(choice, ready, folder)

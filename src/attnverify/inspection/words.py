@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from attnverify.inspection.findings import Findings
 from attnverify.inspection.path_table import sentences
+
+Row = dict[str, Any]
 
 SILENT = 0.05  # of the norm of a layer's attention
 SHOWN = 0.0005  # what shows in a share of three digits
@@ -61,6 +63,32 @@ def top_length(
     return None if top is None or top["share"] <= (rounding or 0.0) else top
 
 
+def named(report: Findings) -> list[tuple[int, int]]:
+    """The heads that the sentences name, silent ones aside, then those of all layers they name."""
+    heads = [*_largest(report.scalar_heads, "direct"), *_end(report.heads, "sink", max)]
+    ends = [*_end(report.layers, "residual"), *_end(report.layers, "over_threshold")]
+    ends += [row for rows in _unbounded(report.layers).values() for row in _end(rows, "bound", max)]
+    found = [(row["layer"], row["head"]) for row in heads]
+    for layer in [row["layer"] for row in heads + ends]:
+        found += [(layer, row["head"]) for row in report.heads if row["layer"] == layer]
+    return list(dict.fromkeys(found))
+
+
+def _end(rows: Iterable[Row], name: str, which: Callable[..., Row] = min) -> list[Row]:
+    """The row where a column is smallest, or largest; none where it has no value."""
+    known = [row for row in rows if row[name] is not None]
+    return [which(known, key=lambda row: row[name])] if known else []
+
+
+def _unbounded(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """The rows without a threshold, by reason."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        if row["why_no_threshold"] is not None:
+            found.setdefault(row["why_no_threshold"], []).append(row)
+    return found
+
+
 def _lengths(rows: list[dict[str, Any]], rounding: float | None) -> str:
     paths = [row for row in rows if row["paths"] is not None and row["share"] is not None]
     if not paths:
@@ -94,30 +122,23 @@ def _lengths(rows: list[dict[str, Any]], rounding: float | None) -> str:
 
 def _layers(rows: list[dict[str, Any]]) -> Iterator[str]:
     bounded = [row for row in rows if row["over_threshold"] is not None]
-    if bounded:
-        low = min(bounded, key=lambda row: row["over_threshold"])
+    for low in _end(bounded, "over_threshold"):
         below = sum(row["over_threshold"] < 1 for row in bounded)
         yield (
             f"The sharp theorem applies to {len(bounded)} of {len(rows)} inputs of layers; "
             f"{below} are below the threshold of collapse, the nearest is "
             f"{low['over_threshold']:.3g} times it (layer {low['layer']})."
         )
-    for reason in dict.fromkeys(row["why_no_threshold"] for row in rows):
-        if reason is not None:
-            where = [row for row in rows if row["why_no_threshold"] == reason]
-            if where[0]["bound"] is None:
-                inputs = f"{len(where)} input{'s' * (len(where) > 1)}"
-                yield f"No threshold and no bound at {inputs} of layers: {reason}."
-                continue
-            most = max(where, key=lambda row: row["bound"])
+    for reason, where in _unbounded(rows).items():
+        inputs = f"{len(where)} input{'s' * (len(where) > 1)} of layers: {reason}"
+        if where[0]["bound"] is None:
+            yield f"No threshold and no bound at {inputs}."
+        for most in _end(where, "bound", max):
             yield (
-                f"No threshold at {len(where)} inputs of layers: {reason}. There attention "
-                f"multiplies the diameter by at most {most['bound']:.3g} (layer {most['layer']}), "
-                f"whatever the tokens are."
+                f"No threshold at {inputs}. There attention multiplies the diameter by at most "
+                f"{most['bound']:.3g} (layer {most['layer']}), whatever the tokens are."
             )
-    measured = [row for row in rows if row["residual"] is not None]
-    if measured:
-        low = min(measured, key=lambda row: row["residual"])
+    for low in _end(rows, "residual"):
         rest = low["residual_of_rest"]
         beside = "" if rest is None else f" ({rest:.3g} without the first token)"
         yield (
@@ -141,8 +162,7 @@ def _heads(rows: list[dict[str, Any]]) -> Iterator[str]:
             + "."
         )
     sinks = [row for row in rows if row["sink"] is not None]
-    if sinks:
-        most = max(sinks, key=lambda row: row["sink"])
+    for most in _end(sinks, "sink", max):
         half = sum(row["sink"] > 0.5 for row in sinks)
         yield (
             f"{half} of {len(sinks)} heads give more than half of their attention to the first "

@@ -19,7 +19,7 @@ SIGNS = [(re.compile(p), s) for p, s in zip(PATTERNS, "≤≥≠→←√·−�
 INNER = r"\((?:[^()]|\([^()]*\))*\)|\{[^{}]*\}"  # in brackets, with brackets in them
 #: An index of a letter or a bracket; one of a word, as in osc_k, has one character.
 SCRIPT = re.compile(
-    rf"(?P<up>\^)(?P<raised>{INNER}|[-−]?(?:\d+(?:\.\d+)?|[^\W\d_]+'?|\|\w+\||∞|\*))"
+    rf"(?P<up>\^)(?P<raised>[-−]?(?:{INNER}|\d+(?:\.\d+)?|[^\W\d_]+'?|\|\w+\||∞|\*))"
     rf"|(?<![^\W\d_]{{2}})(?:(?<=[^\W\d_])|(?<=['|)\]]))_(?P<lowered>{INNER}|[^\W_]+|[-+−∞*])"
     r"|(?<=[^\W\d_])_(?P<short>[^\W_])(?![^\W_])"
 )

@@ -23,7 +23,7 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 from attnverify.checking import gather as run
 from attnverify.checking.check import Check, Described, Identity, Inequality, described
@@ -38,8 +38,6 @@ from attnverify.runtime.tasks import Task
 from attnverify.runtime.workers import run_all
 from attnverify.support.errors import InputError, as_given, in_words, require
 from attnverify.verification.claim import Claim, Origin, Reading, Registry, Source
-
-T = TypeVar("T")
 
 GROUP = "attnverify.topics"  # of entry points; the name of one is the prefix of its ids
 ID = re.compile(r"[a-z][a-z0-9-]*(\.[a-z0-9-]+)+")
@@ -173,7 +171,7 @@ def examine(file: ClaimFile) -> tuple[list[Claim], dict[str, dict[str, Described
     for id, checks in own.checks.items():
         for name, check in checks.items():
             where = f"{id}, check {name!r}: "
-            _plain(file, lambda w=where, c=check: require_formulas(w, c))
+            require_formulas(where, check)
     checks = {
         id: {name: described(check) for name, check in checks.items()}
         for id, checks in own.checks.items()
@@ -184,18 +182,8 @@ def examine(file: ClaimFile) -> tuple[list[Claim], dict[str, dict[str, Described
 def stated(file: ClaimFile) -> Stated:
     """Run a file in this process, once; raises InputError with what is wrong in it."""
     if file not in _RAN:
-        names = executed(file)
-        _RAN[file] = _plain(file, lambda: _read(file, names))
+        _RAN[file] = _read(file, executed(file))
     return _RAN[file]
-
-
-def _plain(file: ClaimFile, call: Callable[[], T]) -> T:
-    try:
-        return call()
-    except InputError:
-        raise
-    except Exception as error:  # of a class of the file, which may answer anything with an error
-        raise InputError(f"{file.name}: got {_at(error, file)}, expected plain objects") from error
 
 
 def _read(file: ClaimFile, names: dict[str, Any]) -> Stated:

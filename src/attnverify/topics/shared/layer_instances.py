@@ -116,18 +116,22 @@ def along_first_axis(width: int, depth: int, heads: int, value: float) -> torch.
     return W
 
 
-def extremal_network(size: float, depth: int, value: float, heads: int = 1) -> Instance:
+def extremal_network(
+    size: float, depth: int, value: float, heads: int = 1, growth: float = 0.0
+) -> Instance:
     """Network at equality: two tokens along the singular vectors of rank-one maps, rate c = 1/8.
 
     value: the singular value of every value map, with sign. With several heads, head h = 1, 2, ...
-    has h times this rate and value / h, since aligned heads attain the bound at any sizes.
+    has h times this rate and value / h, since aligned heads attain the bound at any sizes. growth:
+    what each layer adds to the factor 1 of the first one's rates and values.
     """
     number = torch.arange(1, heads + 1, dtype=torch.float64)[:, None, None]
-    W_QK = along_first_axis(2, depth, heads, 1.0) * number
+    layer = 1 + growth * torch.arange(depth, dtype=torch.float64)[:, None, None, None]
+    W_QK = along_first_axis(2, depth, heads, 1.0) * number * layer
     zero = torch.zeros(depth, heads, 2, dtype=torch.float64)
     return {
         "X": two_tokens(2, size),
         "W_QK": W_QK,
         "b_QK": zero,
-        "W": along_first_axis(2, depth, heads, value) / number,
+        "W": along_first_axis(2, depth, heads, value) / number * layer,
     }

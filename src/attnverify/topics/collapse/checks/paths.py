@@ -69,11 +69,11 @@ def _check(skip: bool, extremal: tuple[Callable, ...]) -> Inequality:
 WITHOUT = _check(
     False,
     (
-        lambda: extremal_network(2.0, 3, 1.5, heads=2),
+        lambda: extremal_network(2.0, 3, 1.5, heads=2, growth=0.25),
         lambda: extremal_network(1.0, 2, 1.0, heads=3),
     ),
 )
-WITH = _check(True, (lambda: extremal_network(2.0, 3, 0.5, heads=2),)).but(
+WITH = _check(True, (lambda: extremal_network(2.0, 3, 0.5, heads=2, growth=0.25),)).but(
     "with skip connections the diameter of the input at every layer",
     right=partial(_factors, skip=True, first=True),
 )

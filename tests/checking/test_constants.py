@@ -1,0 +1,96 @@
+"""The engine's named constants: a case just inside and a case just outside of each."""
+
+from __future__ import annotations
+
+import flint
+import pytest
+import torch
+
+from attnverify.arithmetic import ops
+from attnverify.checking import check_fields
+from attnverify.checking.ball_comparison import Comparison
+from attnverify.checking.check import Identity, Inequality
+from attnverify.checking.formula_agreement import require_agreement
+from attnverify.checking.gather import gather
+from attnverify.checking.search import Settings
+from attnverify.support.errors import InputError
+from attnverify.verification import claim_files
+
+FEW = Settings(samples=8, restarts=2, steps=2)
+SIZES = ({"x": (3,)},)
+
+
+@pytest.mark.parametrize(("off", "attained"), [(1.0001, False), (0.9999, True), (-1.0001, False)])
+def test_equality_is_attained_within_two_to_the_minus_40(off, attained):
+    with ops.precision(128):
+        ratio = 1 + flint.arb(off) * flint.arb(2) ** -40
+    assert Comparison("unknown", ratio, 128).attained is attained
+
+
+@pytest.mark.parametrize(
+    ("ratio", "factor"), [(0.7 + 2.0**-40, 0.7), (0.7 - 2.0**-40, 0.6999), (0.07 + 2.0**-40, 0.07)]
+)
+def test_a_refuted_factor_is_the_largest_of_four_digits_below_the_ratio(ratio, factor):
+    square = lambda x: (x * x).sum(-1)  # noqa: E731
+    check = Inequality(lambda x: ratio * square(x), square, SIZES, extremal=(_ones,))
+    (record,) = gather("t", {"c": check.times(0.06)}, FEW, ["certified"]).records
+    assert record.refuted_at == factor
+
+
+def _ones() -> dict[str, torch.Tensor]:
+    return {"x": torch.ones(3, dtype=torch.float64)}
+
+
+def sampled(left, bound):
+    check = Identity(left, lambda x: x, bound, SIZES)
+    (record,) = gather("t", {"c": check}, FEW, ["sampled"]).records
+    return record.outcome, record.detail
+
+
+@pytest.mark.parametrize(("share", "outcome"), [(1 - 2.0**-10, "pass"), (1 + 2.0**-10, "unknown")])
+def test_a_bound_hides_no_error_of_two_to_the_minus_26(share, outcome):
+    found = sampled(lambda x: x, lambda x: 2.0**-26 * share * abs(x))
+    assert found[0] == outcome and ("too wide" in found[1]) is (outcome == "unknown")
+
+
+@pytest.mark.parametrize(("share", "outcome"), [(0.5, "pass"), (2.0, "unknown")])
+def test_some_error_is_two_to_the_minus_20_of_its_bound(share, outcome):
+    """The error is 2^-50 x, up to an eighth of itself."""
+    found = sampled(
+        lambda x: x + ops.constant(2.0**-50, x) * x, lambda x: 2.0**-30 * share * abs(x)
+    )
+    assert found[0] == outcome and ("comes near it" in found[1]) is (outcome == "unknown")
+
+
+@pytest.mark.parametrize(("off", "same"), [(2.0**-45, True), (2.0**-36, False)])
+def test_floats_lie_within_some_roundings_of_40_bits(off, same):
+    left = lambda x: (x * x).sum(-1) * (1 + off * torch.is_tensor(x))  # noqa: E731
+    check = Inequality(left, lambda x: 2 * (x * x).sum(-1), SIZES)
+    if same:
+        return require_agreement("", check)
+    with pytest.raises(InputError, match="left: got .* in floats and .* in balls"):
+        require_agreement("", check)
+
+
+@pytest.mark.parametrize(("accuracy", "same"), [(1.01e-4, True), (0.99e-4, False)])
+def test_floats_are_as_near_as_they_claim(accuracy, same):
+    left = lambda x: (x * x).sum(-1) + 1e-4 * torch.is_tensor(x)  # noqa: E731
+    check = Inequality(left, lambda x: 2 * (x * x).sum(-1), SIZES, accuracy=accuracy)
+    if same:
+        return require_agreement("", check)
+    with pytest.raises(InputError, match="left: got"):
+        require_agreement("", check)
+
+
+def test_sizes_accuracies_and_files_end_where_their_limits_say(tmp_path):
+    check_fields.require_sizes("", [{"x": (check_fields.LARGEST,)}])
+    with pytest.raises(InputError, match="100001 numbers"):
+        check_fields.require_sizes("", [{"x": (check_fields.LARGEST,), "y": (1,)}])
+    known = check_fields.FIELDS["accuracy"][0]
+    assert known(1e-3) and not known(1.001e-3) and not known(-1e-9)
+    file = tmp_path / "mine.py"
+    file.write_text("#" * claim_files.LARGEST)
+    assert claim_files.read(file).text
+    file.write_text("#" * (claim_files.LARGEST + 1))
+    with pytest.raises(InputError, match="at most 1048576 bytes"):
+        claim_files.read(file)
