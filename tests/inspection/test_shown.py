@@ -79,7 +79,9 @@ def toy(step: int = 0) -> Report:
     number = {"name": "logit of token 'x' (#7)", "position": 4, "word": "\n", "bound": 2e-9}
     number |= {"value": next(values), "of": "next tokens"}
     return Report(
-        model=model | {"heads": 2, "key_heads": 1, "width": 8},
+        model=model
+        | {"heads": 2, "key_heads": 1, "width": 8, "stored": "bfloat16"}
+        | {"attention": "eager", "attention_as_given": "sdpa"},
         inputs={"texts": 1, "tokens": 5 + step, "padding": 0, "words": WORDS},
         proof=proof | {"rounding_of_output": 3e-8, "rounding_of_shares": 0.003},
         lengths=rows("lengths", lengths),
