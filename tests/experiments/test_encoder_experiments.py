@@ -14,7 +14,7 @@ from attnverify.experiments.engine.model import Settings
 from attnverify.experiments.trained_encoder import layer_bounds, margins, spectra
 from attnverify.mathematics import collapse, depth_bounds, norms, stacks
 from attnverify.mathematics.centerbounds import optimal_residual_bounds
-from attnverify.mathematics.deviations import Layer, Parts, Tokens, Unresolved, apply
+from attnverify.mathematics.deviations import Layer, Tokens, apply
 from attnverify.mathematics.encoder import Encoder
 from attnverify.mathematics.softmax import critical_float, oscillation
 from attnverify.support.errors import InputError
@@ -107,20 +107,6 @@ def test_composite_bounds_end_where_their_condition_does(minilm):
         assert value == pytest.approx(8 * half[name], rel=1e-9), name
 
 
-def test_bounds_of_a_layer_are_relative_to_its_output(minilm):
-    """The diameter's bound times K, over the composite value of what came out."""
-    X = Tokens.of(minilm.embed(texts.passage(0, 10)))
-    layer = Layer.of(minilm.network, 0)
-    after, own = apply(layer, X, architectures.ALL_PARTS["attention"]), layer_bounds.rates(layer)
-    found = architectures._bounds(layer, own, X, after, 7.0)
-    K = layer_bounds.residual_of_diameter(*X.values.shape)
-    whole = float(norms.composite(after.values))
-    assert found["from_input"] == pytest.approx(7 * K / whole)
-    sharp = layer_bounds.sharp_step(own, layer_bounds.diameter(X))
-    assert found["sharp"] == pytest.approx(K * sharp / whole)
-    assert float(norms.composite(after.deviations)) <= K * sharp
-
-
 @pytest.mark.parametrize(("qk", "value"), [(1.0, 2.0), (0.01, 1.5), (30.0, 100.0)])
 def test_threshold_of_one_head(qk, value):
     """For one head the bisection finds the closed form.
@@ -196,35 +182,6 @@ def test_outside_counts_undefined_heads_as_inside():
     ) == (1, 3)
 
 
-def test_the_range_of_random_heads_is_the_central_95_percent():
-    """By whole matrices and sorted values; a place between two of them is divided by its distance.
-
-    Traces of 2 x 2 products and of 6 x 6 ones are the same but for rounding, which tr W^2 near 0
-    enlarges: its ends are far from such heads.
-    """
-    settings = Settings(seed=4)
-    found = spectra._random(torch.Size((3, 20, 6, 2)), settings)
-    random, values = torch.Generator().manual_seed(4), {name: [] for name in spectra.MEASURES}
-    for _ in range(spectra.QUICK_STACKS * 3):
-        Q, K = torch.randn(2, 20, 6, 2, generator=random, dtype=torch.float64)
-        for W in Q @ K.mT:
-            square, size = float((W @ W).trace()), float(W.norm())
-            if square > 0:
-                values["xi"].append(float(W.trace()) / square**0.5)
-            values["xi_frobenius"].append(float(W.trace()) / size)
-            values["skew_share"].append(float((W - W.mT).norm()) / 2 / size)
-    assert found["heads"] == len(values["skew_share"]) == 120
-    assert found["xi_undefined"] == 120 - len(values["xi"]) > 0
-    for name, each in values.items():
-        each.sort()
-        assert found[name] == [float(f"{end:.8g}") for end in found[name]], "more than 8 digits"
-        for share, end in zip((0.025, 0.975), found[name], strict=True):
-            place = share * (len(each) - 1)
-            low, part = int(place), place - int(place)
-            expected = (1 - part) * each[low] + part * each[low + 1]
-            assert end == pytest.approx(expected, rel=1e-7), name  # eight digits are stored
-
-
 def test_heads_of_a_decoder_are_those_of_its_layers():
     """Scores of two tokens of the same place, head by head, from the weights as they are stored."""
     kept = weights.committed("small-decoder")
@@ -270,32 +227,6 @@ def small_model(shape=SMALL):
 NAMES = ("attention + skip + norm", "attention")
 
 
-def test_a_trace_follows_every_variant_and_bounds_attention_alone():
-    """Layer by layer; the chain of diameters starts at the input of the first layer."""
-    rows = architectures.trace(small_model(), 4, "1 2 3 2", "cpu", NAMES)
-    start = Tokens.of(stacks.random_embedding(SMALL, [1, 2, 3, 2], 4))
-    states, expected, size = dict.fromkeys(NAMES, start), [], layer_bounds.diameter(start)
-    place = {"model": "small", "judged": False}
-    for index, layer in enumerate([None, *stacks.random_layers(SMALL, 4, 0.5)]):
-        before, bounds = states["attention"], {}
-        if layer:
-            states = {name: apply(layer, X, PARTS[name]) for name, X in states.items()}
-            own = layer_bounds.rates(layer)
-            size = layer_bounds.sharp_step(own, size)
-            bounds = architectures._bounds(layer, own, before, states["attention"], size)
-        for name, X in states.items():
-            more = bounds if name == "attention" else {}
-            entry = {"variant": name, "layer": index, **architectures.sizes(X), **more}
-            expected.append(place | entry)
-    assert rows == expected and set(architectures.BOUNDS) <= set(rows[-1])
-
-
-PARTS = {
-    "attention": Parts(skip=False, mlp=False, norm=False),
-    "attention + skip + norm": Parts(skip=True, mlp=False, norm=True),
-}
-
-
 def test_every_choice_of_parts_has_a_name():
     found = {name: (p.skip, p.mlp, p.norm) for name, p in architectures.ALL_PARTS.items()}
     assert found == {
@@ -314,124 +245,6 @@ def test_attention_by_position_has_no_bounds():
     shape = replace(SMALL, normalized=False, relative=True)
     rows = architectures.trace(small_model(shape), 4, "1 2 3 2", "cpu", NAMES)
     assert len(rows) == 8 and not any(set(architectures.BOUNDS) & set(row) for row in rows)
-
-
-def test_a_variant_ends_where_its_logits_are_not_resolved(monkeypatch):
-    """Attention alone in the second layer: unknown from there on, the other variant goes on."""
-    count = iter(range(99))
-
-    def stops(layer, X, parts):
-        if not parts.skip and next(count) == 1:
-            raise Unresolved("here")
-        return apply(layer, X, parts)
-
-    monkeypatch.setattr(architectures, "apply", stops)
-    rows = architectures.trace(small_model(), 4, "1 2 3 2", "cpu", NAMES)
-    known = [(r["layer"], r["variant"], r["mean"] is not None, "from_input" in r) for r in rows]
-    assert known == [
-        (layer, name, name != "attention" or layer < 2, name == "attention" and layer == 1)
-        for layer in range(4)
-        for name in NAMES
-    ]
-
-
-def test_a_bound_that_says_nothing_is_missing():
-    """Tokens that are equal, far, near, and so near that a bound may have underflowed."""
-    layer = next(stacks.random_layers(SMALL, 4, 0.5))
-    own, R = layer_bounds.rates(layer), torch.eye(8, dtype=torch.float64)[:3]
-    center = torch.arange(8, dtype=torch.float64)
-    K = layer_bounds.residual_of_diameter(3, 8)
-
-    def bounds(size):
-        before = Tokens(center, size * R)
-        after = apply(layer, before, PARTS["attention"])
-        return architectures._bounds(layer, own, before, after, 7.0), before, after
-
-    found, before, after = bounds(0.01)
-    whole = float(norms.composite(after.values))
-    steps = layer_bounds.composite_steps(layer, before)
-    assert found == {
-        "from_input": pytest.approx(7 * K / whole),
-        "sharp": pytest.approx(K * layer_bounds.sharp_step(own, 0.01 * 2**0.5) / whole),
-        "printed": pytest.approx(steps["printed"] / whole),
-        "corrected": pytest.approx(steps["corrected"] / whole),
-    }
-    missing = {size: [n for n, b in bounds(size)[0].items() if b is None] for size in (9, 1e-120)}
-    assert missing == {9: ["printed", "corrected"], 1e-120: ["sharp", "printed", "corrected"]}
-    assert list(bounds(0.0)[0]) == ["from_input"]
-    assert bounds(0.0)[0]["from_input"] == pytest.approx(7 * K / whole, rel=1e-2)
-
-
-def test_rows_of_seeds_are_joined_to_six_digits():
-    """A column of bounds is there if a seed has one."""
-    place = {"model": "m", "judged": True, "variant": "v", "layer": 2}
-    figures = {"mean": 1.23456789, "low": None, "high": 2e-300, "root_free": math.inf}
-    one = place | figures | {"sharp": None, "printed": None}
-    other = place | figures | {"mean": 1.0, "sharp": 0.123456789}
-    assert list(architectures._joined((one, other)).items()) == [
-        *place.items(),
-        ("mean", [1.23457, 1.0]),
-        ("low", [None, None]),
-        ("high", [2e-300, 2e-300]),
-        ("root_free", [None, None]),
-        ("sharp", [None, 0.123457]),
-    ]
-
-
-@pytest.mark.parametrize("quick", [True, False])
-def test_every_seed_reads_a_passage_of_its_own(quick, monkeypatch):
-    told, count, words = [], 1 if quick else 5, 24 if quick else 96
-    names = architectures.MAIN if quick else tuple(architectures.ALL_PARTS)
-
-    def trace(model, seed, text, device, asked):
-        assert text == texts.passage(seed, words) and device == "cpu" and asked == names
-        place = {"model": model.name, "judged": True, "variant": "v"}
-        return [place | {"layer": layer, "mean": float(10 * seed + layer)} for layer in (0, 1)]
-
-    two = [replace(small_model(), name=name) for name in ("a", "b")]
-    monkeypatch.setattr(architectures, "trace", trace)
-    monkeypatch.setattr(architectures, "models", lambda settings: two)
-    progress = lambda what, done: told.append((what, done))  # noqa: E731
-    rows = architectures.run(Settings(quick=quick, seed=2, progress=progress))
-    seeds = range(2, 2 + count)
-    assert [(r["model"], r["layer"], r["mean"]) for r in rows] == [
-        (name, layer, [10.0 * seed + layer for seed in seeds]) for name in "ab" for layer in (0, 1)
-    ]
-    assert [what for what, _ in told] == [f"{name}, seed {seed}" for name in "ab" for seed in seeds]
-    steps = [k / (2 * count) for k in range(2 * count)]
-    assert [done for _, done in told] == pytest.approx(steps)
-
-
-def test_which_stacks_are_measured_and_judged(minilm, tmp_path, monkeypatch):
-    """Names, the layers' weights and the first input, of shapes that are smaller."""
-    small = [
-        replace(shape, width=24, embedding=min(shape.embedding, 24), hidden=5)
-        for shape in stacks.SHAPES
-    ]
-    monkeypatch.setattr(stacks, "SHAPES", small)
-    monkeypatch.setattr(stacks, "BERT", small[0])
-    monkeypatch.setattr(architectures, "encoder_of", lambda settings: minilm)
-    quick = architectures.models(Settings())
-    usual = ["BERT-base", "ALBERT-base", "XLNet-base"]
-    assert [m.name for m in quick] == [*usual, "MiniLM, trained"]
-    full = architectures.models(Settings(quick=False))
-    wide = ["BERT-base, deviation 0.04", "BERT-base, deviation 0.1"]
-    assert [m.name for m in full] == [*usual, "MiniLM, trained", *wide]
-    assert [m.judged for m in full] == [True] * 4 + [False] * 2
-    assert [m.fixed for m in full] == [False] * 3 + [True] + [False] * 2
-    (own,) = architectures.models(Settings(model=tmp_path))
-    assert own.name == tmp_path.name and own.fixed
-    text, shapes = "the path theorem", [*stacks.SHAPES, None, stacks.BERT, stacks.BERT]
-    ids = minilm.tokenizer.encode(text).ids
-    deviations = (0.02, 0.02, 0.02, None, 0.04, 0.1)
-    for model, shape, deviation in zip(full, shapes, deviations, strict=True):
-        if shape is None:
-            layer, X = Layer.of(minilm.network, 0), minilm.embed(text)
-        else:
-            layer = next(stacks.random_layers(shape, 3, deviation))
-            X = stacks.random_embedding(shape, ids, 3, deviation)
-        assert torch.equal(next(model.layers(3)).W_Q, layer.W_Q), model.name
-        assert torch.equal(model.input(3, text), X), model.name
 
 
 # ---------------------------------------------------------------- the criterion on architectures
@@ -518,26 +331,6 @@ def test_an_underflow_decides_nothing_by_itself(values, least, holds):
     assert ("underflow" in verdict.argument) is (holds is None)
 
 
-def test_a_fall_that_starts_unknown_or_unresolved_is_unknown():
-    """No layer is resolved, the input included."""
-    for first in (None, 0.0, 1e-300):
-        rows = with_middle(1e-5)
-        rows[0] |= {"low": [first], "high": [first]}
-        own = [row for row in rows if row["variant"] == "attention"]
-        assert math.isnan(architectures.falls(own, "attention")["m"][0])
-    assert math.isnan(architectures._fall(1.0, [0.0, 0.0], 1e3))
-
-
-def test_a_value_of_exactly_the_smallest_is_resolved():
-    small = layer_bounds.SMALLEST
-    assert architectures._fall(1.0, [1.0, small], 1e3) == 1 / small
-    assert architectures._fall(1.0, [1.0, small, 0.0], 1e3) == 1 / small
-    assert architectures._fall(2.0, [2.0, 4e-3, 0.0], 500.0) == 500.0
-    assert math.isnan(architectures._fall(2.0, [2.0, 4e-3, 0.0], 501.0))
-    rows = table(1.0, 0.0)
-    assert architectures.largest_falls(rows, "attention + skip") == {"m": [1 / small]}
-
-
 def ends(name, *values, layer=1):
     """One judged row of a variant with these values of the seeds."""
     place = {"model": "m", "judged": True, "variant": name, "layer": layer}
@@ -582,15 +375,6 @@ def test_a_model_whose_attention_is_one_hot_at_once_decides_nothing(tmp_path):
     model.save_pretrained(tmp_path)
     rows = architectures.EXPERIMENT.run(Settings(model=tmp_path))
     assert architectures.EXPERIMENT.judge(rows).holds is None
-
-
-def test_tokens_that_are_zero_have_no_relative_residual(minilm):
-    layer = Layer.of(minilm.network, 2)
-    some = minilm.embed("the path theorem")
-    before, zeros = (Tokens.of(X.to(torch.float64)) for X in (some, torch.zeros_like(some)))
-    assert set(architectures.sizes(zeros).values()) == {None}
-    found = architectures._bounds(layer, layer_bounds.rates(layer), before, zeros, 0.0)
-    assert set(found.values()) == {None}
 
 
 def test_criterion_looks_at_judged_models_and_all_layers():
@@ -751,83 +535,8 @@ def test_a_range_of_margins_has_its_ratio_and_its_neighbor():
     assert margins.judge([{"over_threshold": [0.0]}]).ratio is None
 
 
-def test_margins_of_a_layer_are_what_they_are_called(minilm):
-    """From the weights and the attention themselves.
-
-    Eight digits are right to 5e-8; a quotient by a rounded threshold, and the factor at one, which
-    moves at most twice as fast, to 1e-7. Float64 adds some 1e-12.
-    """
-    net, states = minilm.network, minilm.network.hidden(minilm.embed("the path theorem"))
-    row = margins._row(minilm, 1, [states[1]])
-    W_Q, W_K, W_V, W_O = (net.weights[name][1].double() for name in ("W_Q", "W_K", "W_V", "W_O"))
-    size = lambda A: torch.linalg.matrix_norm(A, 2)  # noqa: E731
-    c, v = size(W_Q @ W_K.mT) / (4 * net.key_width**0.5), size(W_V @ W_O)
-    X = states[1].double()
-    diameter = lambda Y: float((Y[:, None] - Y).norm(dim=-1).max())  # noqa: E731
-    wide = diameter(X)
-    out = (net.layer_attention(1, states[1]).double() @ (X @ W_V) @ W_O).sum(0)
-    alone = [
-        2 * math.sqrt(math.atanh(1 / b) / (4 * a)) if b > 1 else math.inf
-        for a, b in zip(c.tolist(), v.tolist(), strict=True)
-    ]
-    found = {
-        "layer": 2,
-        "head_thresholds": [min(alone), sorted(alone)[len(alone) // 2]],
-        "diameter": [wide],
-        "over_threshold": [wide / row["threshold"]],
-        "factor": [float((v * torch.tanh(c * wide**2)).sum())],
-        "measured_factor": [diameter(out) / wide],
-    }
-    for name, value in found.items():
-        assert row[name] == pytest.approx(value, rel=1.1e-7), name
-    assert float((v * torch.tanh(c * row["threshold"] ** 2)).sum()) == pytest.approx(1, rel=1.1e-7)
-
-
 def judged(values, low=-1.0, high=1.0):
     """Heads of the judged model, all measures alike."""
     kinds = [{"kind": "trained", **dict.fromkeys(spectra.MEASURES, v)} for v in values]
     ends = {"kind": "random", **dict.fromkeys(spectra.MEASURES, [low, high])}
     return [{"judged": True, "model": "m", **row} for row in (*kinds, ends)]
-
-
-def test_neighbors_of_the_criterion_on_heads():
-    """49 of 50 is no more than 0.98 of them; a tenth is near symmetric, and half is not most."""
-    assert spectra.judge(judged([2.0] * 50), share=0.98).holds is True
-    assert spectra.judge(judged([2.0] * 49 + [0.0]), share=0.98).holds is False
-    assert spectra._most(judged([2.0, 2.0, 0.0]), "xi").holds is True
-    assert spectra.judge(judged([2.0, 2.0, 0.0])).ratio == 3 / 4
-    assert spectra.judge(judged([0.0])).ratio is None
-    assert spectra._symmetric(judged([0.1, 0.1, 0.2])).holds is True
-    assert spectra._symmetric(judged([0.1, 0.2])).holds is False
-    assert spectra._symmetric(judged([0.1, 0.1, 0.101, 0.2, None])).holds is False
-    assert spectra._symmetric([]).holds is None
-
-
-def test_every_head_has_a_row_with_its_own_figures():
-    Q, K = torch.randn(2, 2, 3, 6, 2, generator=torch.Generator().manual_seed(1)).double()
-    *rows, random = spectra._of_model("m", (Q, K), Settings(), True)
-    assert random["kind"] == "random" and random["heads"] == spectra.QUICK_STACKS * 2 * 3
-    assert [(row["layer"], row["head"]) for row in rows] == [
-        (i, h) for i in (1, 2) for h in (1, 2, 3)
-    ]
-    assert {(row["kind"], row["model"], row["judged"]) for row in rows} == {("trained", "m", True)}
-    for row in rows:
-        W = Q[row["layer"] - 1, row["head"] - 1] @ K[row["layer"] - 1, row["head"] - 1].mT
-        # eight digits, and some 40 roundings
-        assert row["xi_frobenius"] == pytest.approx(float(W.trace() / W.norm()), rel=1e-7)
-
-
-def test_passages_start_97_words_apart_and_wrap():
-    text = texts._with_documentation()
-    assert texts.passage(2, 5) == " ".join(text[194:199])
-    starts = len(text) - 5 + 1
-    index = starts // 97 + 1  # the first that wraps
-    start = 97 * index - starts
-    assert texts.passage(index, 5) == " ".join(text[start : start + 5])
-    assert texts.passage(3, len(text)) == " ".join(text)
-    assert texts.passage(0, 1) == text[0]
-
-
-def test_prose_has_more_than_forty_characters_mostly_letters():
-    assert texts._is_prose("ab " * 20 + "c") and not texts._is_prose("ab " * 20)
-    assert texts._is_prose("a" * 71 + "1" * 29) and not texts._is_prose("a" * 70 + "1" * 30)

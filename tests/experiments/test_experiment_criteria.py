@@ -30,7 +30,7 @@ from attnverify.experiments.engine.model import (
     at_most,
     below,
 )
-from attnverify.experiments.trained_encoder import margins, silent_heads, spectra
+from attnverify.experiments.trained_encoder import silent_heads, spectra
 from attnverify.experiments.trained_models import lengths, looked
 
 
@@ -378,24 +378,6 @@ def test_the_error_of_a_perplexity_is_that_of_the_loss_to_first_order():
 
 
 # ---------------------------------------------------------------- a trained encoder
-
-
-@pytest.mark.parametrize(
-    ("values", "wider", "once"),
-    [
-        ([[2.0, 3.0]], True, False),
-        ([[2.0], [0.5]], False, True),
-        ([[0.5], [2.0]], False, True),
-        ([[2.0, None]], None, None),
-        ([[0.5, None]], False, True),
-        ([[2.0, math.inf]], None, None),
-        ([[1.0]], False, False),
-        ([[]], None, None),
-    ],
-)
-def test_margins(values, wider, once):
-    rows = [{"over_threshold": each} for each in values]
-    assert margins.judge(rows).holds is wider and margins._below_once(rows).holds is once
 
 
 def heads(first, second, random=True):

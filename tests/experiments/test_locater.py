@@ -234,14 +234,6 @@ def trained(points: tuple[Point, ...], seeds: tuple[int, ...]) -> list[dict]:
     return train(start, replicas.loss, replicas.measure, CASE.plan)
 
 
-def test_the_entropy_of_a_table_leaves_the_first_place_out(monkeypatch):
-    """Where a row has one key, the relative entropy is 0 whatever the weights are."""
-    replicas = Replicas(CASE, (Point(0.0, 0.0),), (7,), MarkovSource(SOURCE))
-    entropy = torch.tensor([0.0, 0.5, 0.25, 0.75]).expand(1, 3, 4)
-    monkeypatch.setattr(language, "predict", lambda *_: (torch.zeros(1, 3, 4), entropy))
-    assert replicas.measure(replicas.start(), 0)["entropy"] == [0.5]
-
-
 def test_a_replica_does_not_depend_on_the_others():
     """Trained alone or beside others, in float64: equal to the six digits that are recorded, as
     long as 40 steps amplify rounding less than 10^9 times; another point is far away."""

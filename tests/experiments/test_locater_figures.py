@@ -11,14 +11,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from attnverify import InputError
 from attnverify.experiments import locater
-from attnverify.experiments.engine.model import Settings
 from attnverify.experiments.engine.train import Plan, stream
-from attnverify.experiments.locater import language, sources
+from attnverify.experiments.locater import language
 from attnverify.experiments.locater.language import Case, Point, Replicas
 from attnverify.experiments.locater.sources import UNKNOWN, HiddenMarkov, MarkovSource, TextSource
-from attnverify.experiments.texts import Texts
 from attnverify.support.seeds import generator
 
 #: Three states, two symbols, nothing symmetric.
@@ -67,13 +64,6 @@ def test_the_enclosure_of_the_entropy_rate_by_all_paths():
     assert high == pytest.approx(free[3] - free[2], abs=1e-12)
 
 
-def test_as_many_words_as_are_allowed(monkeypatch):
-    monkeypatch.setattr(sources, "MOST_WORDS", 8)
-    assert UNEVEN.entropy_bounds(3)[0] < UNEVEN.entropy_bounds(3)[1]
-    with pytest.raises(InputError, match="length: got 4, expected at least 2, and at most 8"):
-        UNEVEN.entropy_bounds(4)
-
-
 def test_words_of_an_uneven_source():
     """Counts within 5 standard deviations of the binomial law; and the best loss of many words."""
     words = UNEVEN.draw(20_000, 3, generator(0, "uneven"))
@@ -86,12 +76,6 @@ def test_words_of_an_uneven_source():
     for word, found in zip(words[:5].tolist(), losses.tolist(), strict=True):
         ratios = [sum(paths(UNEVEN, word[: n + 1])) / sum(paths(UNEVEN, word[:n])) for n in (1, 2)]
         assert found == pytest.approx([-math.log(r) for r in ratios], abs=1e-13)  # 400 roundings
-
-
-def test_an_index_is_chosen_by_the_uniform_number():
-    law = torch.tensor([[0.25, 0.5, 1.0], [0.5, 0.75, 0.9375]])
-    for uniform, expected in ((0.0, [0, 0]), (0.25, [1, 0]), (0.5, [2, 1]), (0.96875, [2, 2])):
-        assert sources._choose(law, torch.full((2, 1), uniform)).tolist() == expected
 
 
 # ---------------------------------------------------------------- text and other sources
@@ -118,24 +102,6 @@ def test_pieces_of_text_are_of_the_known_part():
     source = TextSource(source.alphabet, torch.arange(5), source.unseen)
     drawn = source.batch(100, 3, generator(0, "windows")).tolist()
     assert {tuple(piece) for piece in drawn} == {(0, 1, 2), (1, 2, 3)}
-
-
-def test_as_many_documentation_strings_as_are_needed(monkeypatch):
-    made_up = Texts("3", {"a": ["xxx", "yy"], "b": ["z"]}, "")
-    monkeypatch.setattr(sources.texts, "stored", lambda: made_up)
-    counts = [len(sources.documentation(n)) for n in (0, 1, 3, 4, 5, 6, 100)]
-    assert counts == [0, 1, 1, 2, 2, 3, 3]
-    assert sources.documentation(4) == ("xxx", "yy")
-
-
-def test_a_source_is_found_by_its_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "documentation", lambda: ("of the library",))
-    file = tmp_path / "own.txt"
-    file.write_text("my own")
-    find = locater.source_of.__wrapped__
-    assert find("hidden Markov").model is locater.MARKOV
-    assert set(find("text").alphabet) == set("of the library" + UNKNOWN)
-    assert set(find("text", file).alphabet) == set("my own" + UNKNOWN)
 
 
 # ---------------------------------------------------------------- models and replicas
@@ -249,67 +215,6 @@ def measured(count: int, points: int) -> list[dict]:
         row["eigenvalues"] = [[float(step), float(k)] for k in range(points)]
         rows.append(row)
     return rows
-
-
-@pytest.mark.parametrize("quick", [True, False])
-def test_a_row_has_the_figures_of_its_point_and_case(tmp_path, monkeypatch, quick):
-    """The training is made up, so that every column has a definition by hand: means to 6 digits,
-    standard errors to 3, half a unit of which is 5e-6 and 5e-3 of them."""
-    points = locater.QUICK_GRID if quick else locater.GRID
-    count = 2 if quick else 5
-    small = [
-        Case("hidden Markov", False, Plan(4, rate), 8, batch=2, context=5, held_out=3)
-        for rate in (0.01, 0.03)
-    ]
-    calls, told = [], []
-
-    def made_up(parameters, loss, measure, plan, **options):
-        calls.append((loss.__self__, plan, options))
-        options["progress"](options["what"], 0.25)
-        return measured(count * len(points), len(points))
-
-    monkeypatch.setattr(locater, "cases", lambda quick: iter(small))
-    monkeypatch.setattr(locater, "train", made_up)
-    settings = Settings(
-        quick, seed=3, folder=tmp_path, progress=lambda what, done: told.append((what, done))
-    )
-    rows = locater.run(settings)
-    seeds = tuple(range(3000, 3000 + count))
-    words = locater.MARKOV.draw(3, 6, generator(0, "held-out words"))
-    for number, (replicas, plan, options) in enumerate(calls):
-        assert (replicas.case, replicas.points, replicas.seeds) == (small[number], points, seeds)
-        assert plan == small[number].plan
-        kept = {"points": [[p.strength, p.target] for p in points], "seeds": list(seeds)}
-        assert options["configuration"] == kept | {"words": words.sum(0).tolist()}
-        case = f"hidden-Markov-attention-only-learning-rate-{plan.learning_rate}"
-        assert options["folder"] == tmp_path / f"{'quick' if quick else 'full'}-3" / case
-    assert told == [(small[0].name, 0.125), (small[1].name, 0.625)]
-    values = measured(count * len(points), len(points))
-    assert len(rows) == 2 * len(points)
-    for place, row in enumerate(rows):
-        k = place % len(points)
-        last = values[-1]
-        first = {"source": "hidden Markov", "architecture": "attention only"}
-        first |= {"rate": small[place // len(points)].plan.learning_rate, **vars(points[k])}
-        assert {name: row[name] for name in first} == first
-        floor = float(locater.MARKOV.best_loss(words).mean())
-        assert row["floor"] == pytest.approx(floor, rel=5.1e-6)
-        of = slice(k * count, (k + 1) * count)
-        assert all(row[name] == last[name][of] for name in ("loss", "entropy", *STATISTICS))
-        assert row["steps"] == [0, 10, 20, 30, 40]
-        for name in ("loss", "entropy", "xi"):
-            means = [statistics.mean(m[name][of]) for m in values]
-            errors = [statistics.stdev(m[name][of]) / math.sqrt(count) for m in values]
-            assert row[f"{name}_mean"] == pytest.approx(means, rel=5.1e-6)
-            assert row[f"{name}_error"] == pytest.approx(errors, rel=5.1e-3)
-            if name != "loss":
-                assert row[f"final_{name}"] == row[f"{name}_mean"][-1]
-                assert row[f"final_{name}_error"] == row[f"{name}_error"][-1]
-        value = math.exp(row["loss_mean"][-1])
-        assert row["perplexity"] == pytest.approx(value, rel=5.1e-6)
-        error = value * row["loss_error"][-1]
-        assert row["perplexity_error"] == pytest.approx(error, rel=5.1e-3)
-        assert row["eigenvalues"] == [[0.0, float(k)], [2.0, float(k)], [4.0, float(k)]]
 
 
 def test_the_argument_counts_points_and_names_the_best():

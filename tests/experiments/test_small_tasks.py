@@ -15,10 +15,9 @@ import attnverify as av
 from attnverify import InputError
 from attnverify.experiments import circle, committed, pathcounts, shortpaths
 from attnverify.experiments.engine import weights
-from attnverify.experiments.engine.agreement import share
 from attnverify.experiments.engine.ensemble import Ensemble
 from attnverify.experiments.engine.model import Settings
-from attnverify.experiments.engine.train import Plan, stream
+from attnverify.experiments.engine.train import stream
 from attnverify.experiments.shortpaths import lengths, tasks
 from attnverify.mathematics import paths
 from attnverify.support.seeds import generator, seed_for
@@ -239,29 +238,6 @@ def test_networks_with_biases_are_refused():
             lengths.measure(nets(1, **options)[0], X, readout, labels, 1, draws(0))
 
 
-def test_a_trainee_is_its_networks():
-    """The logits that are trained are those of the networks that are measured.
-
-    Up to the share of float32's own error that attnverify.experiments.engine.agreement derives. A
-    layer's chain has inner products over width (queries or keys, values), key width, tokens and
-    heads * value width = width, a softmax of tokens + 9 roundings, and 3 more; a readout follows.
-    """
-    task = tasks.sorting(2, 0, 3)
-    trainee = shortpaths.Trainee(task, 2, 0)
-    narrow = trainee.logits(trainee.weights, task.test[0])
-    weights = {name: w.double() for name, w in trainee.weights.items()}
-    trainee.ensemble._template.double()  # else float32 biases, zero as they are, meet float64
-    X = trainee.embed(weights, task.test[0])
-    attention = {n: w for n, w in weights.items() if n.startswith("weights.")}
-    together = trainee.logits(weights, task.test[0])
-    chain = 3 * task.width + task.width // task.heads + 2 * task.tokens + 12
-    limit = share(shortpaths.DEPTH * chain + task.width) * float((narrow - together).abs().max())
-    for index in range(2):
-        net = trainee.ensemble.network(attention, index)
-        logits = net(X[index]) @ weights["readout"][index]
-        assert (together[index] - logits).abs().max() <= limit < 1e-9
-
-
 def test_every_step_of_training_has_its_own_sequences():
     """The loss of a step is the cross entropy of the sequences that its own random numbers draw."""
     task = tasks.sorting(2, 0, 3)
@@ -437,47 +413,6 @@ def test_the_threshold_of_a_layer_is_that_of_its_products():
     expected = (4 * 7**0.5 * math.atanh(1 / value) / qk) ** 0.5
     found = circle.effective(net, "attention")["threshold"]
     assert value > 1 and found == pytest.approx(expected, rel=100 * 2.0**-53)
-
-
-@pytest.mark.parametrize("variant", list(circle.VARIANTS))
-def test_how_the_layers_of_the_circle_are_trained(variant, tmp_path, monkeypatch):
-    """The plan, the first weights, the loss and where things go; the training itself is left out.
-
-    Sums of 200 squares in another order: 200 roundings.
-    """
-    told = {}
-
-    def train(parameters, loss, measure, plan, **options):
-        start = {name: value.clone() for name, value in parameters.items()}
-        figures = float(loss(start, 0)), measure(start, 0)
-        told.update(options, start=start, figures=figures, plan=plan)
-        return []
-
-    def progress(what: str, done: float) -> None:
-        raise AssertionError("nothing is trained here")
-
-    monkeypatch.setattr(circle, "train", train)
-    settings = Settings(seed=6, folder=tmp_path, progress=progress)
-    kept, errors = circle.layers(variant, circle.Size(seeds=2, restarts=2, steps=70), settings)
-    assert told["plan"] == Plan(70, learning_rate=0.01, warmup=7, measure_every=70)
-    assert told["folder"] == tmp_path / variant.replace(" + ", "-")
-    assert told["configuration"] == {"variant": variant, "seed": 6}
-    assert told["progress"] is progress and told["what"] == variant
-    seeds = [seed_for(6, "circle", variant, str(k)) % 2147483648 for k in range(4)]
-    width = 32 if "MLP" in variant else None
-    parts = {"skip": "skip" in variant, "mlp_width": width}
-    own = [av.SelfAttentionNetwork.random(1, 1, 2, 32, 32, seed=s, **parts) for s in seeds]
-    for name, value in told["start"].items():
-        assert torch.equal(value, torch.stack([net.get_parameter(name) for net in own])), name
-    here, there = circle.arcs()[:-1], circle.arcs()[1:]
-    off = [float((net(here) - there).square().mean()) for net in own]
-    rel = 200 * 2.0**-53
-    assert told["figures"] == (pytest.approx(sum(off), rel=rel), {"loss": pytest.approx(off, rel)})
-    least = [min(range(2 * k, 2 * k + 2), key=off.__getitem__) for k in (0, 1)]
-    assert errors == pytest.approx([off[k] ** 0.5 for k in least], rel=rel)
-    for net, k in zip(kept, least, strict=True):
-        assert torch.equal(net.get_parameter("weights.W_Q"), own[k].get_parameter("weights.W_Q"))
-    assert not list(tmp_path.iterdir())
 
 
 def test_rows_are_compared_where_more_than_one_path_was_drawn():

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import io
-import json
 import math
 import pickle
 from pathlib import Path
 
 import pytest
 import torch
-from tokenizers import Tokenizer
 
 from attnverify import InputError, inspect
 from attnverify.experiments import committed
 from attnverify.experiments.engine import weights
-from attnverify.experiments.engine.model import Settings
 from attnverify.experiments.engine.train import Plan
 from attnverify.experiments.trained_models import decoder, folders, looked, training
 from attnverify.inspection.load import Folder
@@ -150,15 +147,6 @@ def test_a_byte_is_scored_once_with_half_a_context_before_it():
     assert int(flat[-1]) + 1 == (length - decoder.CONTEXT - 1) // half * half + decoder.CONTEXT + 1
 
 
-def test_scores_are_bits_of_the_second_half_of_each_window(monkeypatch):
-    """The loss of a byte is made the byte itself; 40 windows are more than one batch of them."""
-    monkeypatch.setattr(decoder, "losses", lambda module, parameters, part: part[:, 1:].float())
-    found = decoder.scored(decoder.model(), {}, pieces=40)
-    half = decoder.CONTEXT // 2
-    every = decoder.windows(decoder.corpus().held_out, decoder.CONTEXT, half)[:40]
-    assert torch.equal(found, every[:, half + 1 :].double() / math.log(2))
-
-
 def test_metrics_of_the_training_are_of_text_that_is_held_out():
     goals = decoder.Goals(3, batch=2, context=64, unseen=5)
     held_out = decoder.corpus().held_out
@@ -215,25 +203,6 @@ def test_texts_of_the_decoder_begin_every_1024_bytes():
         assert looked.documentation(index) == piece.decode("ascii", "replace")
 
 
-def test_the_baseline_counts_at_the_bytes_that_the_decoder_is_scored_on(monkeypatch):
-    seen = {}
-
-    def bits_per_byte(tables, text, skip):
-        seen.update(tables=len(tables), places=range(skip, len(text)), text=text)
-        return [2.12345678, 3.0]
-
-    monkeypatch.setattr(training, "bits_per_byte", bits_per_byte)
-    rows = training.baseline(2)
-    assert rows == [
-        {"kind": "n-gram", "order": 1, "bits": 2.12346},
-        {"kind": "n-gram", "order": 2, "bits": 3.0},
-    ]
-    held_out = decoder.corpus().held_out
-    places = decoder.windows(torch.arange(held_out.numel()), decoder.CONTEXT, 64)[:, 65:]
-    assert list(seen["places"]) == places.flatten().tolist() and seen["tables"] == 2
-    assert seen["text"] == bytes(held_out[: len(seen["text"])].tolist())
-
-
 def scores(own, *others):
     """The decoder's bits per byte, and those after 0, 1, .. bytes."""
     rows = [{"kind": "n-gram", "order": n, "bits": bits} for n, bits in enumerate(others, 1)]
@@ -253,35 +222,6 @@ def test_the_decoder_is_compared_with_counting_after_one_byte():
 
 
 # ---------------------------------------------------------------- what is looked at
-
-
-def test_stored_figures_are_compared_one_by_one():
-    """Six digits: 5e-6 of the stored figure, and 10^-9; another word or a missing one differs."""
-    found = [
-        (r.stored, r.again, r.tolerance)
-        for r in looked._pairs("x", [-2.0, 0.0, None, "a", None, 1.0], [-3, 1, None, "b", 1.0, 1.0])
-    ]
-    assert found == [
-        (-2.0, -3, pytest.approx(1.0001e-5, rel=1e-12)),
-        (0.0, 1, 1e-9),
-        (0.0, 1.0, 0.0),
-        (0.0, 1.0, 0.0),
-        (1.0, 1.0, pytest.approx(5.001e-6, rel=1e-12)),
-    ]
-    assert [(r.stored, r.again) for r in looked._pairs("x", 4, 5)] == [(4, 5)]
-
-
-@pytest.mark.parametrize(("quick", "count"), [(True, 1), (False, 5)])
-def test_every_model_is_looked_at_with_its_texts(monkeypatch, quick, count):
-    told = []
-    monkeypatch.setattr(looked, "report", lambda subject, index: (subject.name, index))
-    monkeypatch.setattr(looked, "rows_of", lambda name, reports: [{name: reports}])
-    settings = Settings(quick=quick, seed=4, progress=lambda what, done: told.append((what, done)))
-    names = ["encoder", "ALBERT", "decoder"]
-    expected = [{name: [(name, 4 + i) for i in range(count)]} for name in names]
-    assert looked.run(settings) == expected
-    assert [done for _, done in told] == pytest.approx([k / (3 * count) for k in range(3 * count)])
-    assert told[0][0] == "encoder, text 1"
 
 
 def test_boundaries_of_the_criterion_on_three_models():
@@ -325,11 +265,3 @@ def test_folders_are_kept_in_the_checkout_or_in_the_cache_of_the_user(monkeypatc
     assert folders.root() == Path("/cache/attnverify/models")
     (tmp_path / "pyproject.toml").touch()
     assert folders.root() == tmp_path / "_build" / "models"
-
-
-def test_a_reaction_is_read_between_its_two_marks_as_one_kind_of_token():
-    """The model has a second kind, for a second text, which no reaction is."""
-    words = ["[UNK]", "[CLS]", "[SEP]", "C", "Br", ">>"]
-    read = Tokenizer.from_str(json.dumps(folders._smiles(words))).encode("CBr>>C")
-    assert read.tokens == ["[CLS]", "C", "Br", ">>", "C", "[SEP]"]
-    assert read.ids == [1, 3, 4, 5, 3, 2] and read.type_ids == [0] * 6
