@@ -77,8 +77,7 @@ verify: $(STAMP)  ## check every claim and write _build/evidence.json
 	@mkdir -p _build
 	$(BIN)/attnverify verify --json _build/evidence.json $(if $(FRESH),--fresh)
 
-bench: $(STAMP)  ## run the benchmarks (half an hour); ARGS='package commands' narrows it
-	@$(BIN)/python -m attnverify.book.build.browser
+bench: $(STAMP)  ## measure memory of path sums and a model of 24 layers; ARGS=memory narrows it
 	cd maintenance && ../$(BIN)/python -m benchmarks $(ARGS)
 
 pdf: $(STAMP)  ## print the book to _build/attention-verified.pdf (several minutes)

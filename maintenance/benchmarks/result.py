@@ -23,13 +23,6 @@ class Result:
     met: bool
 
 
-def judge(name: str, seconds: float, bar: float, note: str = "") -> Result:
-    """One line about a time: what was measured beside it, the most it may take."""
-    digits = 1 if bar >= 1 else 2
-    measured = f"{seconds:.{digits}f} s{note}"
-    return Result(name, measured, f"<= {bar:.{digits}f} s", seconds <= bar)
-
-
 def show(results: list[Result]) -> int:
     """Print the table; exit code 0 if every bar is met."""
     table = Table(
