@@ -101,7 +101,7 @@ def _of_derivations(notebook: str) -> str:
     done = run_cells.run(notebook_sources.load(notebook))
     for claim in registry.values():
         if claim.derived and claim.notebook == notebook:
-            (record,), _ = derived_evidence.records(claim.id, done)
+            (record,), _ = derived_evidence.records(claim, done)
             if record.outcome != "pass":
                 return f"derivations of {notebook}: {record.detail[:160]}"
     return ""

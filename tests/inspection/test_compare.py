@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import csv
 import json
 import resource
 
@@ -55,34 +54,6 @@ def ran(*arguments) -> tuple[int, str]:
     return result.exit_code, result.output + str(result.exception or "")
 
 
-def test_changes_are_differences_of_the_reports(folders):
-    """Every value, change and spread, from the files; the largest spread of a figure first."""
-    found = av.compare([folders / f"step{n}" for n in (0, 2, 9)])
-    assert found.labels == ["step0", "step2", "step9"]
-    assert [line[:40] for line in found.apart] == ["Not every report has the words of its te"]
-    files = bodies(folders)
-    count = 0
-    for name, (table, column, _) in compare.FIGURES.items():
-        rows = found.of(name)
-        spreads = [row["spread"] for row in rows]
-        assert spreads == sorted(spreads, reverse=True) and spreads[0] > 0
-        for row in rows:
-            place = {k: row[k] for k in ("length", "layer", "head") if row[k] is not None}
-            values = [
-                next(r[column] for r in body[table] if place.items() <= r.items()) for body in files
-            ]
-            assert row["values"] == values and row["change"] == values[2] - values[0]
-            assert row["spread"] == max(values) - min(values)
-        expected = len(files[0][table]) - (name == "share")  # rounding is no finding
-        assert len(rows) == expected
-        count += expected
-    assert len(found.rows) == count
-    first = found.of("entropy")[0]
-    place = f"layer {first['layer']}, head {first['head']}: {first['values'][0]:.3g} to"
-    assert place in str(found)
-    assert f"{files[2]['scalar']['value']:.4g} at token 7 in step9" in str(found)
-
-
 def test_reports_in_memory_and_files_are_read_alike(folders, tmp_path):
     """Two texts of one length: layers are means over texts."""
     reports = [av.inspect(trained(n), modelzoo.inputs("gpt2", batch=2)) for n in (0, 9)]
@@ -94,27 +65,6 @@ def test_reports_in_memory_and_files_are_read_alike(folders, tmp_path):
     row = next(row for row in own.of("residual") if row["layer"] == 2)
     texts = [each["residual"] for each in reports[0].layers if each["layer"] == 2]
     assert len(texts) == 2 and row["values"][0] == sum(texts) / 2
-
-
-def test_page_and_table(folders, tmp_path):
-    out = tmp_path / "out"
-    steps = [folders / "step0", folders / "step2" / "inspect.json", folders / "step9"]
-    code, said = ran(*steps, "--out", out, "--labels", "=1+1, <b>mid</b>,layer")
-    assert code == 0 and "page in" in said
-    html = (out / "compare.html").read_text()
-    assert "&lt;b&gt;mid&lt;/b&gt;" in html and "<b>mid" not in html
-    assert "http://" not in html.replace("http://www.w3.org", "")
-    assert html.count("<svg") == 2 * len(compare.FIGURES)
-    table = list(csv.DictReader((out / "compare.csv").read_text().splitlines()))
-    found = av.compare(steps)
-    assert [row["figure"] for row in table] == [row["figure"] for row in found.rows]
-    assert float(table[0]["in =1+1"]) == found.rows[0]["values"][0]
-    assert ran(*steps, "--out", out)[0] == 0  # its own files are replaced
-    assert ran(*steps[:2], "--out", out)[0] == 0
-    assert (out / "compare.html").read_text().count("<svg") == len(compare.FIGURES)
-    (out / "compare.csv").write_text("figure,length,mine\n")
-    code, said = ran(*steps, "--out", out)
-    assert code != 0 and "compare.csv, which was not written by this program" in said
 
 
 def test_a_page_is_not_left_without_its_table(tmp_path):

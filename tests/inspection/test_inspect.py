@@ -21,7 +21,6 @@ from typer.testing import CliRunner
 import attnverify as av
 import modelzoo
 from attnverify import cli
-from attnverify.experiments.trained_encoder import spectra
 from attnverify.experiments.trained_models import folders
 from attnverify.inspection import absent, command, load, page, patterns
 from attnverify.inspection import layers as measured_layers
@@ -33,9 +32,7 @@ from attnverify.inspection.inputs import Inputs
 from attnverify.inspection.reconstruction import reconstruct
 from attnverify.inspection.report import Report
 from attnverify.inspection.shares import Rollout
-from attnverify.mathematics.depth_bounds import layer_threshold
 from attnverify.support.errors import InputError
-from attnverify.topics import registry
 from benchmarks.memory import peak_bytes
 from places import ROOT
 
@@ -70,55 +67,6 @@ def test_shares_add_up_to_one(case):
         assert abs(sum(shares) - 1) <= limit
     assert [row["length"] for row in found.lengths] == [0, 1, 2, "biases", "rounding"]
     assert sum(row["paths"] for row in found.lengths[:3]) == (1 + found.model["heads"]) ** 2
-
-
-def test_shares_are_those_of_the_frozen_encoder(folder):
-    """The book's own reader of BERT, the other way to the same sums."""
-    own = av.encoder.Encoder.from_directory(folder)
-    X = own.embed("the path s are short .")
-    lengths, bias = av.frozen.by_length(own.network, X)
-    output = own.network(X)
-    found = av.inspect(folder, text="the path s are short .")
-    centered = av.norms.mean_centered(output)
-    parts = [*lengths, bias]
-    for row, part in zip(found.lengths, parts, strict=False):
-        expected = float((part * centered).sum() / centered.square().sum())
-        # Two forward passes of 2 layers, 120 roundings each as in test_models_trace, of numbers
-        # up to 10 times the part; its norm adds half of a sum of 8 * 12 squares on either side.
-        assert abs(row["share"] - expected) <= 8 * 240 * 2.0**-53 * 10
-        norm = (2 * 240 * 10 + 8 * 12) * 2.0**-53
-        assert row["norm"] == pytest.approx(float(part.norm()), rel=norm, abs=0)
-
-
-def norm_of(A):
-    return torch.linalg.matrix_norm(A, ord=2)
-
-
-def test_layers_are_those_of_the_margins(bert, report):
-    """Threshold and factor as the experiment of the book computes them, at equal tokens.
-
-    Largest singular values come by other matrices: two products A B of 12 x 4 and 4 x 12 entries
-    and the QR and singular value decompositions of these, five steps, each backward stable to
-    10 * 12 u |A| |B| (LAPACK Users' Guide, section 4.9): ``near`` relative. Where F = 1, the
-    threshold moves by half of what c does, and by what v does over the slope of log F; F moves by
-    what v does and at most what c does. Distances of 12 entries have 12/2 + 3 roundings each.
-    """
-    found = trace(bert, modelzoo.inputs("bert")[0])
-    for layer, row in zip(found.layers, report.layers, strict=True):
-        h = layer.heads
-        v, c = norm_of(h.W_V @ h.W_O), norm_of(h.W_Q @ h.W_K.mT) / (4 * 4**0.5)
-        size = float(torch.cdist(h.input[0], h.input[0]).max())
-        pairs = (h.W_Q, h.W_K.mT), (h.W_V, h.W_O)
-        larger = max(float((norm_of(A) * norm_of(B) / norm_of(A @ B)).max()) for A, B in pairs)
-        near = 5 * 10 * 12 * 2.0**-53 * larger
-        star = layer_threshold(c, v)
-        y = c * star**2
-        slope = float((v * 2 * y / torch.cosh(y) ** 2).sum())
-        assert row["threshold"] == pytest.approx(star, rel=near * (1 / 2 + 1 / slope), abs=0)
-        assert row["diameter"] == pytest.approx(size, rel=2 * 9 * 2.0**-53, abs=0)
-        bound = float((v * torch.tanh(c * size**2)).sum())
-        assert row["bound"] == pytest.approx(bound, rel=2 * near, abs=0)
-        assert row["factor"] <= row["bound"] * (1 + 1e-9) and row["why_no_threshold"] is None
 
 
 @pytest.mark.parametrize(
@@ -160,31 +108,6 @@ def test_one_token_sees_all_but_positions_are_in_the_scores(case, more):
     assert {row["why_no_threshold"] for row in found.layers} == {reason}
     assert found.layers[0]["nearest"] is None and found.heads[0]["entropy"] is None
     dumps(found)
-
-
-def test_heads_by_definition(bert, report):
-    found = trace(bert, modelzoo.inputs("bert")[0])
-    for layer in found.layers:
-        rows = [row for row in report.heads if row["layer"] == layer.number]
-        h = layer.heads
-        own = spectra.measures(h.W_Q, h.W_K)
-        for i, row in enumerate(rows):
-            W, P = h.W_Q[i] @ h.W_K[i].T, h.P[0, i]
-            for name, other in (
-                ("xi", "xi"),
-                ("xi_frobenius", "xi_frobenius"),
-                ("asymmetry", "skew_share"),
-            ):
-                value = float(own[other][i])
-                assert row[name] == (pytest.approx(value, rel=1e-9) if value == value else None)
-            assert row["symmetry"] == pytest.approx(float((W @ W).trace() / W.norm() ** 2))
-            assert row["rank"] == torch.linalg.matrix_rank(W) == 4
-            entropy = -(P * P.log()).sum(-1) / torch.tensor(7.0).log()
-            assert row["entropy"] == pytest.approx(float(entropy.mean()))
-            assert 0 <= row["entropy_floor"] <= row["entropy"] <= 1
-            assert row["sink"] == pytest.approx(float(P[1:, 0].mean()))
-            assert row["itself"] == pytest.approx(float(P.diagonal().mean()))
-        assert sum(row["part"] for row in rows) == pytest.approx(1.0)
 
 
 def test_causal_rows_count_their_own_keys():
@@ -321,13 +244,6 @@ def test_float32_is_kept_if_asked(bert):
 
 
 # ---------------------------------------------------------------- the report's forms
-
-
-def test_columns_are_explained(report):
-    for name, columns in TABLES.items():
-        assert all(set(row) == set(columns) for row in getattr(report, name))
-        for column in columns.values():
-            assert column.title and column.meaning and column.claim in {"", *registry}
 
 
 def test_page_stands_alone(report):

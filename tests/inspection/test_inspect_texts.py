@@ -6,7 +6,6 @@ import io
 import json
 import re
 import shutil
-from statistics import median
 
 import numpy as np
 import pytest
@@ -26,7 +25,6 @@ from attnverify.support.errors import InputError, RunError
 from attnverify.support.threads import one_thread
 from visits import STICKING_OUT
 
-RANKED = {"rank_correlation": 0.5}
 TEXTS = ["the path s are short .", "word0 word1 the the the", "path", "the word2 path . ."]
 
 
@@ -105,56 +103,6 @@ def test_forged_reports_are_done_again(folder, found, tmp_path):
     assert path.read_bytes() == honest and written(tmp_path / "out") == before
 
 
-def test_figures_are_the_spread_over_texts(folder, found):
-    reports = [av.inspect(folder, text) for text in TEXTS]
-    for row in found[0]["figures"]:
-        place = {key: row[key] for key in texts.PLACE if row[key] is not None}
-        tables = [getattr(report, row["table"], None) or found[0]["texts"] for report in reports]
-        tables = tables[:1] if row["table"] == "texts" else tables
-        values = [
-            each[row["figure"]]
-            for table in tables
-            for each in table
-            if all(each[key] == value for key, value in place.items())
-            and each[row["figure"]] is not None
-        ]
-        three = [row["smallest"], row["median"], row["largest"]]
-        assert three == pytest.approx(
-            [min(values), median(values), max(values)], rel=1e-9, abs=1e-12
-        )
-        assert row["texts"] == len(values) <= 4
-    heads = [r for r in found[0]["figures"] if r["table"] == "heads" and r["figure"] == "sink"]
-    assert [(r["layer"], r["head"]) for r in heads] == [(i, k) for i in (1, 2) for k in (1, 2, 3)]
-    worst = max(report.proof["largest_error_over_bound"] for report in reports)
-    assert 0 < found[0]["proof"]["largest_error_over_bound"] <= 1 and worst > 0
-    rows = {row["text"]: row for row in found[0]["texts"]}
-    assert found[0]["proof"]["largest_error_over_bound"] == max(
-        row["largest_error_over_bound"] for row in rows.values()
-    )
-    assert found[0]["proof"]["steps"] == sum(report.proof["steps"] for report in reports)
-    assert [row["tokens"] for row in rows.values()] == [r.inputs["tokens"] for r in reports]
-
-
-def test_a_row_has_the_largest_share_and_the_least_residual():
-    """On a made-up report: signs count, and the smallest of the residuals that are defined."""
-    lengths = [{"length": i, "share": s, "paths": 1} for i, s in enumerate((0.3, -0.9, 0.4))]
-    lengths += [{"length": name, "share": 0.6, "paths": None} for name in ("biases", "rounding")]
-    residuals = [0.5, None, 0.25, 0.75]
-    layers = [{"layer": i, "residual": r} for i, r in enumerate(residuals, 1)]
-    made = {"lengths": lengths, "layers": layers, "rollout": None, "inputs": {"tokens": 5}}
-    row = texts._row(made | {"proof": {"rounding_of_shares": 0.1}})
-    assert (row["top_length"], row["top_share"], row["biases_share"]) == (2, 0.4, 0.6)
-    assert (row["least_residual"], row["least_residual_layer"]) == (0.25, 3)
-    assert row["rollout_rank_correlation"] is None and row["tokens"] == 5
-    row = texts._row(made | {"proof": {"rounding_of_shares": 0.4}, "rollout": RANKED})
-    assert (row["top_length"], row["top_share"]) == (None, None), "no more than its rounding"
-    assert row["rollout_rank_correlation"] == 0.5
-    for layer in layers:
-        layer["residual"] = None
-    row = texts._row(made | {"proof": {"rounding_of_shares": None}})
-    assert (row["least_residual"], row["least_residual_layer"]) == (None, None)
-
-
 def test_no_cell_is_a_formula(folder, tmp_path):
     """A file's name is a cell of texts.csv; numbers stay numbers, and JSON has the name itself."""
     for start in "=+-@":
@@ -172,12 +120,6 @@ def test_notes_of_every_text_are_kept(folder):
     reports[0]["notes"] = ["one", "both"]
     reports[1]["notes"] = ["both"]
     assert texts.merged(made, reports)["notes"] == ["one", "both"]
-
-
-def test_columns_of_the_tables_are_the_stated_ones(found):
-    for name, columns in texts.COLUMNS.items():
-        head = (found[1] / name).read_text().splitlines()[0]
-        assert head.split(",") == [name for name in columns if name not in texts.NUMBER]
 
 
 @pytest.mark.parametrize("name", [texts.REPORT, *texts.COLUMNS])
@@ -299,15 +241,6 @@ def test_every_text_leads_to_its_report(found):
         assert f'"name": "{name}"' in (place / path).read_text(encoding="utf-8")
     for line in texts.lines(report):
         assert escape(line) in html
-
-
-def test_strokes_and_extremes_are_those_of_the_texts(found):
-    report, place = found
-    html = (place / texts.HTML).read_text(encoding="utf-8")
-    for row in report["figures"]:
-        if (row["table"], row["figure"]) == ("layers", "residual"):
-            told = f"{row['smallest']:.4g} to {row['largest']:.4g}, median {row['median']:.4g}"
-            assert f"<title>{row['layer']}: {told}</title>" in html
 
 
 NUMBER = {"logit": "path", "against": "#7", "at": 3}

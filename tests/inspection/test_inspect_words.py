@@ -1,14 +1,12 @@
 """Every sentence and cell of a report, on made-up reports at both sides of each condition."""
 
 import dataclasses
-import re
 
 import pytest
 
-from attnverify.inspection import drawings, page, words
+from attnverify.inspection import drawings, words
 from attnverify.inspection.columns import HEADS, LAYERS
 from attnverify.inspection.report import Report
-from attnverify.inspection.texts import lines
 
 PROOF = {
     "steps": 33,
@@ -210,56 +208,6 @@ def test_rollout():
     ]
 
 
-def test_what_stands_on_the_page():
-    model = MODEL | {"key_heads": 2}
-    inputs = {"texts": 2, "tokens": 5, "padding": 0, "words": ["a", "b", "c", "<d>", "e"]}
-    rows = [layer(1, nearest=[2, 4], residual=0.123456), layer(2, nearest_distance=0.5)]
-    rows[0] |= {"why_no_threshold": "w" * 25, "bound": 2.0}
-    body = page.body(made(model=model, inputs=inputs, layers=rows, notes=("a <note>",)))
-    assert (
-        "<p>bert, 12,345 parameters, 3 layers, 4 heads (2 of keys and values), width 8; 2 texts of "
-        "5 tokens; run in float64 (weights in float32), attention: eager.</p>"
-    ) in body
-    assert "1 text of 5 tokens; run" in page.body(made()) and "(4 of keys" not in page.body(made())
-    assert "<li>a &lt;note&gt;</li>" in body
-    assert "<h2>Head by head</h2><p>There is no such table here: a brief report has none" in body
-    assert "<td>2 b, 4 &lt;d&gt;</td>" in body and '<td data-n="0.123456">0.1235</td>' in body
-    assert f'<td class="words">{"w" * 25}</td>' in body
-    table = body[body.index("Layer by layer") :]
-    head = table[: table.index("</thead>")]
-    shown = [f">{column.title}<" in head for column in LAYERS.values()]
-    assert shown == [any(row[name] is not None for row in rows) for name in LAYERS]
-    unbounded = page.body(made(layers=[layer(1)]))
-    assert f">{LAYERS['bound'].title}<" in unbounded, "an empty bound is shown as such"
-    assert page._cell("w" * 24) == f"<td>{'w' * 24}</td>" and page._cell(1234) == (
-        '<td data-n="1234">1,234</td>'
-    )
-    meant = LAYERS["residual"]
-    assert (
-        f"<dt>{meant.title}</dt><dd>{meant.meaning}. Rests on <code>{meant.claim}</code>. Does not "
-        f"show: {meant.limit}.</dd>"
-    ) in body
-
-
-def test_bars_and_cells_are_as_high_and_dark_as_their_values():
-    """The scale from the least to the largest value, zero between: 186 points."""
-    drawn = drawings.bars("title", ["0", "1", "biases"], [1.5, 0.0, -0.5])
-    tops, heights = (re.findall(rf'<rect [^>]*\b{n}="([0-9.]+)"', drawn) for n in ("y", "height"))
-    assert heights == ["139.5", "0.0", "46.5"] and tops == ["34.0", "173.5", "173.5"]
-    rows = [head(1, sink=0.5), head(2, sink=0.25), head(1, 2), head(2, 2, sink=0.0)]
-    shown = [part.split('"')[1] for part in drawings.grid("t", rows, "sink").split("opacity=")[1:]]
-    assert shown == ["1.000", "0.525", "0.050", "0.050"]
-    drawn = drawings.grid("t", rows, "sink")  # 24 points a layer, from 34 on, and 30 below
-    assert 'viewBox="0 0 640 112"' in drawn
-    places = re.findall(r'<text x="([0-9.]+)" y="([0-9.]+)"[^>]*>([^<]*)', drawn)
-    assert places[-1][0] == "356.0", "in the middle of the cells"
-    assert [(float(y), text) for _, y, text in places[1:]] == [
-        (50.0, "1"),
-        (74.0, "2"),
-        (102.0, "heads 1 to 2; layers down; full color: 0.5"),
-    ]
-
-
 def test_figures_are_of_the_first_text_and_of_what_is_defined():
     rows = [layer(1, residual=0.5), layer(1, 2, residual=0.25), layer(2, residual=0.75)]
     drawn = drawings.figures(made(layers=rows, lengths=lengths(0.5, 0.25, biases=0.0)))
@@ -270,25 +218,3 @@ def test_figures_are_of_the_first_text_and_of_what_is_defined():
     assert "biases" in drawings.figures(made())["lengths.svg"]
     nothing = dataclasses.replace(made(), lengths=lengths(None, biases=None))
     assert drawings.figures(nothing) == {}
-
-
-def test_lines_over_many_texts():
-    proof = {"steps": 88, "texts": 4, "deciding_nothing": 0, "text": "b", "at": "layer 1, scores"}
-    proof |= {"largest_error_over_bound": 0.5}
-    figure = {"smallest": -0.25, "median": 0.125, "largest": 0.5, "texts": 3}
-    rows = [
-        {"table": "lengths", "length": 2, "figure": "share", **figure},
-        {"table": "lengths", "length": "biases", "figure": "share", **figure},
-        {"table": "lengths", "length": 2, "figure": "norm", **figure},
-        {"table": "heads", "length": None, "figure": "sink", **figure},
-    ]
-    report = {"proof": proof, "model": MODEL, "figures": rows, "notes": ["a note"]}
-    spread = "-0.250 to 0.500, median 0.125 in 3 texts"
-    assert lines(report) == [
-        "Reconstruction: 88 steps over 4 texts compared with the model's own forward pass in "
-        "float64, largest error over its derived bound 0.5 (at most 1), in b at layer 1, scores.",
-        f"share of length 2: {spread}",
-        f"share of biases: {spread}",
-        "a note",
-    ]
-    assert "But 5 of the steps" in lines(report | {"proof": proof | {"deciding_nothing": 5}})[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import importlib
-import json
 import sys
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
@@ -13,12 +12,11 @@ from types import ModuleType
 
 import pytest
 import torch
-from markupsafe import escape
 
 import attnverify as av
 import modelzoo
 from attnverify import InputError
-from attnverify.inspection import chosen, command, page, scalar
+from attnverify.inspection import chosen, scalar
 from attnverify.inspection.columns import TABLES
 from attnverify.inspection.findings import Findings
 from attnverify.inspection.forward import trace
@@ -463,29 +461,6 @@ def test_folders_know_their_tokens_and_classes(folders, tmp_path):
     ):
         with pytest.raises(InputError, match=message):
             av.inspect(folders / name, text=text, scalar=choice)
-
-
-def test_the_page_and_the_files_have_the_number(folders, tmp_path):
-    report = av.inspect(folders / "causal", text="the paths are short", scalar={"logit": "path"})
-    paths = command.write(report, tmp_path)
-    names = {path.name for path in paths}
-    assert {
-        "scalar_tokens.csv",
-        "scalar_heads.csv",
-        "scalar_heads.svg",
-        "scalar_tokens.svg",
-    } <= names
-    html = (tmp_path / "inspect.html").read_text()
-    for words in ("One number in parts", "logit of token 'path' (#6)", "of next tokens"):
-        assert escape(words) in html
-    assert len(html) < 3_000_000
-    body = json.loads((tmp_path / "inspect.json").read_text())
-    for name in ("scalar_lengths", "scalar_layers", "scalar_heads", "scalar_tokens"):
-        assert all(set(row) == set(body["columns"][name]) for row in body[name])
-    bare = av.inspect(folders / "causal", text="the paths are short")
-    command.write(bare, tmp_path)  # the files of the number are gone with it
-    assert not [path for path in tmp_path.iterdir() if path.name.startswith("scalar")]
-    assert page.NONE in (tmp_path / "inspect.html").read_text()
 
 
 def test_the_command_takes_a_number_apart(folders, tmp_path):

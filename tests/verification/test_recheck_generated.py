@@ -10,7 +10,6 @@ import functools
 import hashlib
 import json
 import random
-import shutil
 from collections import Counter
 from fractions import Fraction
 
@@ -25,7 +24,7 @@ from attnverify.arithmetic import ops
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.errors import InputError
 from attnverify.topics import registry
-from attnverify.verification import formal, replay
+from attnverify.verification import replay
 
 SEEDS = st.integers(0, 2**64).map(random.Random)
 #: What stands in the place of anything: other types, huge and tiny numbers, hostile texts.
@@ -280,41 +279,6 @@ def test_no_changed_replay_file_ends_otherwise_than_it_should(tmp_path):
     assert found["fail"] == 0 and min(found["refused"], found["pass"] + found["unknown"]) > 20, (
         found
     )
-
-
-def test_no_changed_record_of_proofs_is_evidence(tmp_path):
-    """500 records with a digest that fits or not: refused, or no evidence for what was changed."""
-    folder = tmp_path / "formal"
-    shutil.copytree(formal.registered().folder, folder)
-    path = folder / formal.RECORD
-    whole = json.loads(path.read_text(encoding="utf-8"))
-    first = formal.registered().theorems[0]
-    own = {first.name, *(n.name for n in formal.beside(first, formal.registered()))}
-    for part in ("theorems", "neighbors"):
-        whole[part] = [e for e in whole[part] if (e.get("name") or e["script"]) in own]
-    found = Counter()
-
-    @cases(500)
-    @given(SEEDS)
-    def run(draw):
-        body, fits = mutated(whole, draw), draw.random() < 0.7
-        if fits and isinstance(body, dict):
-            body["sha256"] = formal.seal(body)
-        path.write_text(json.dumps(body))
-        try:
-            known = formal.read(folder)
-            reason = formal.unfit(first, known)
-        except InputError:
-            found["refused"] += 1
-            return
-        assert fits
-        found["no evidence" if reason else "evidence"] += 1
-        if not reason:
-            (theorem,) = [e for e in body["theorems"] if e["name"] == first.name]
-            assert f"{formal.module(first.name)}.v" in theorem["sources"]
-
-    run()
-    assert all(found[each] for each in ("refused", "no evidence", "evidence")), found
 
 
 @pytest.mark.parametrize("values", ["1234", {"0x1p0": 1}, [1.0], ["0x1p0", None]])
