@@ -241,36 +241,12 @@ def test_rollout_has_no_unit():
     assert av.inspect(model, ids).rollout == before
 
 
-def test_a_rank_has_no_unit():
-    """A singular value below width u times the largest is rounding, whatever their size."""
-    for size in (2.0**-20, 1.0, 2.0**20):
-        values = size * torch.tensor([1.0, 2.0**-48, 2.0**-50]).double()
-        assert layers._rank(torch.diag(values), width=8).tolist() == 2
-
-
 @pytest.mark.parametrize("power", [-40, -1, 40])
 def test_the_relative_residual_has_no_unit(power):
     """Tokens times a power of two have the same one, to the last bit; only zeros have none."""
     X = tokens()
     assert layers.relative_residual(X * 2.0**power) == layers.relative_residual(X)
     assert layers.relative_residual(0 * X) is None
-
-
-def test_equal_numbers_have_one_rank():
-    """Their order in memory is none: with values of zero all true parts but one are equal."""
-    a = torch.tensor([0.5, 0.1, 0.3, 0.1 * (1 + 1e-15)], dtype=torch.float64)
-    b = torch.tensor([2.0, 0.0, 0.0, 0.0], dtype=torch.float64)
-    assert shares._ranks(a, HERE).tolist() == [1.5, -1.0, 0.5, -1.0]
-    assert shares._ranks(b, HERE).tolist() == [1.5, -0.5, -0.5, -0.5]
-    # (2.25 + 0.5 - 0.25 + 0.5) / sqrt(4.5 * 3)
-    assert shares._rank_correlation(a, b, HERE) == pytest.approx(3 / 13.5**0.5)
-    assert shares._rank_correlation(torch.ones(4).double(), b, HERE) is None
-    for order in ([3, 1, 0, 2], [2, 3, 1, 0]):
-        assert shares._rank_correlation(a[order], b[order], HERE) == pytest.approx(3 / 13.5**0.5)
-    # The roundings of a run in float32 give no order to numbers that are equal in it.
-    a[3] = 0.1 * (1 + 2.0**-20)
-    assert shares._ranks(a, HERE).tolist() == [1.5, -1.5, 0.5, -0.5]
-    assert shares._ranks(a, SINGLE).tolist() == [1.5, -1.0, 0.5, -1.0]
 
 
 def test_a_figure_that_is_defined_nowhere_is_not_drawn():

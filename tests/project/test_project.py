@@ -244,15 +244,6 @@ def test_a_failed_stage_repeats_its_warnings(capfd):
     assert "other" in capfd.readouterr().err
 
 
-def test_a_good_build_replaces_the_previous_one(small_root, monkeypatch, capfd):
-    """The new pages are in place, with the page to open and the verdict as the last lines."""
-    monkeypatch.setattr(build_book, "build_html", new_pages)
-    assert build_book.main([]) == 0
-    assert (small_root / "_build" / "html" / "index.html").read_text() == "new"
-    lines = capfd.readouterr().out.strip().splitlines()
-    assert "index.html" in lines[-2] and lines[-1] == "1 claims: 1 verified"
-
-
 def test_nothing_is_done_if_nothing_changed(small_root, monkeypatch, capfd):
     """The page to open and the verdict all the same; CI and --fresh build whatever is there."""
     monkeypatch.setattr(build_book, "build_html", new_pages)
@@ -744,35 +735,6 @@ def test_outputs_that_an_edit_overtook_are_not_kept(tmp_path, monkeypatch, edit)
         with monkeypatch.context() as context:
             assert execute_notebooks.fill(tmp_path, cache, store=store) == []
         assert len(ran) == times and (cache / execute_notebooks.WHOLE).is_file() == whole
-
-
-def test_a_key_is_kept_by_all_that_it_follows_from(tmp_path, monkeypatch):
-    """Made once for a package and its cells; not kept if the package changed on the way."""
-    store, page, made = build_book.Store(tmp_path / "s"), tmp_path / "a.md", []
-    monkeypatch.setattr(execute_notebooks, "ProcessPoolExecutor", Inline)
-
-    def key(notebook: str, code: list) -> dict:
-        made.append(notebook)
-        return {"key": [notebook, code, len(made)]}
-
-    monkeypatch.setattr(execute_notebooks, "_key", key)
-
-    def keys(text: str, *digests: str) -> int:
-        page.write_text(text)
-        left = iter(digests)
-        execute_notebooks._keys([page], Inline(), store, lambda: next(left))
-        return len(made)
-
-    one, two = HEAD + CELL % "1", HEAD + CELL % "2"
-    assert [keys(one, "a", "a"), keys(one, "a"), keys(HEAD + "Words.\n" + CELL % "1", "a")] == [
-        1
-    ] * 3
-    assert [keys(two, "a", "a"), keys(one, "b", "c"), keys(one, "b", "b"), keys(one, "b")] == [
-        2,
-        3,
-        4,
-        4,
-    ]
 
 
 class Inline(Executor):

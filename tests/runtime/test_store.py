@@ -102,53 +102,6 @@ def filled(folder: Path, entries: int) -> tuple[Store, list[Path], int]:
     return store, paths, paths[0].stat().st_size
 
 
-def refusing(real, refused: Path):
-    """A method of paths, or a function of one, that is refused for one path."""
-
-    def call(path, *given, **named):
-        if path == refused:
-            raise PermissionError(13, "refused", str(path))
-        return real(path, *given, **named)
-
-    return call
-
-
-def test_a_store_that_is_read_only_is_used(tmp_path, monkeypatch):
-    store, (path,), _ = filled(tmp_path, 1)
-    monkeypatch.setattr(os, "utime", refusing(os.utime, path))
-    assert store.get({"k": 0}) == "x" * 100
-
-
-def test_two_processes_prune_at_the_same_time(tmp_path, monkeypatch):
-    """What another one has removed since the folder was listed is gone and not counted."""
-    store, paths, size = filled(tmp_path, 3)
-    real = Path.glob
-    gone = tmp_path / "gone.json"
-    monkeypatch.setattr(Path, "glob", lambda self, pattern: [gone, *real(self, pattern)])
-    store.prune(2 * size)
-    assert [path.exists() for path in paths] == [False, True, True]
-
-
-def test_a_link_to_nothing_is_no_entry(tmp_path):
-    """In place of an entry it is made anew; elsewhere it is in nobody's way."""
-    store, paths, size = filled(tmp_path, 3)
-    paths[2].unlink()
-    for link in (paths[2], tmp_path / "a.json", tmp_path / f".{paths[2].name}.0123456789abcdef"):
-        link.symlink_to(tmp_path / "nothing")
-    assert store.get({"k": 2}) is None
-    store.prune(size)
-    assert [path.exists() for path in paths] == [False, True, False]
-    store.put({"k": 2}, "y")
-    assert store.get({"k": 2}) == "y" and not (tmp_path / "nothing").exists()
-
-
-def test_an_entry_that_cannot_be_removed_stays_and_counts(tmp_path, monkeypatch):
-    store, paths, size = filled(tmp_path, 3)
-    monkeypatch.setattr(Path, "unlink", refusing(Path.unlink, paths[0]))
-    store.prune(2 * size)
-    assert [path.exists() for path in paths] == [True, False, True]
-
-
 @pytest.mark.parametrize(("days", "kept"), [(0.9, True), (1.1, False)])
 def test_what_a_killed_writer_left_is_removed_after_a_day(tmp_path, days, kept):
     """Until then it may become an entry, and counts as one."""

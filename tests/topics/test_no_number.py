@@ -14,7 +14,7 @@ from flint import arb
 
 from attnverify.mathematics.softmax import critical_oscillation
 from attnverify.topics.localization.checks import exact_law, inversion, softmax_row
-from attnverify.topics.modern.checks import heads, position_orbits, rotary, windows
+from attnverify.topics.modern.checks import heads, position_orbits, windows
 from attnverify.topics.shared.simulation_cases import within
 from attnverify.topics.softmax import checks as softmax_checks
 from attnverify.topics.walk import checks as walk_checks
@@ -56,18 +56,6 @@ def test_a_probability_that_is_no_number(monkeypatch, place):
     monkeypatch.setattr(exact_law.localization, "between", between)
     verdict = exact_law._simulated(lambda case: case.weights, 200)
     assert verdict.holds is None and verdict.ratio is None
-
-
-@pytest.mark.parametrize("place", [0, 1, 7])
-@pytest.mark.parametrize("moment", [0, 1])
-def test_a_moment_that_is_no_number(monkeypatch, place, moment):
-    """The mean or the variance of one of eight scores."""
-    monkeypatch.setattr(rotary, "SAMPLES", 2000)
-    nothing = [torch.tensor(0.0, dtype=torch.float64)] * 2
-    nothing[moment] = torch.tensor(NAN, dtype=torch.float64)
-    moments = only_once(rotary.rotary.score_moments, nothing, place)
-    monkeypatch.setattr(rotary.rotary, "score_moments", moments)
-    assert rotary._law(True).holds is None
 
 
 @pytest.mark.parametrize("place", range(4))
