@@ -11,7 +11,7 @@ from torch import nn
 import attnverify as av
 import modelzoo
 from attnverify.arithmetic import ops
-from attnverify.inspection import command, layers, shares, texts, words
+from attnverify.inspection import command, layers, shares, words
 from attnverify.inspection import trace as trace_module
 from attnverify.inspection.drawings import figures, grid
 from attnverify.inspection.findings import dumps
@@ -96,15 +96,6 @@ def test_steps_that_decide_nothing_are_counted_and_said(name, dtype, some):
     count = report.proof["deciding_nothing"]
     assert (0 < count < report.proof["steps"]) if some else count == 0
     assert (f"But {count} of the steps decide nothing" in words.proved(report)) is some
-
-
-def test_they_are_added_up_over_texts():
-    reports = [av.inspect(*CASES[name]) for name in ("weights all zero", "one token")]
-    rows = [{"text": str(i), **texts._row(r.as_json())} for i, r in enumerate(reports)]
-    assert [*rows[0]] == [name for name in texts.COLUMNS["texts.csv"] if name != "sha256"]
-    whole = texts._proof(rows)
-    assert whole["deciding_nothing"] == reports[0].proof["deciding_nothing"] > 0
-    assert whole["steps"] == sum(report.proof["steps"] for report in reports)
 
 
 @pytest.mark.parametrize("size", [1e-40, 1e-250])
