@@ -48,6 +48,7 @@ ALLOWED_SKIPS: frozenset[str] = frozenset()
 BOOK_TESTS = (
     "test_book_evidence.py",
     "test_downloads.py",
+    "test_figures.py",
     "test_folding.py",
     "test_one_page.py",
     "test_pages.py",
