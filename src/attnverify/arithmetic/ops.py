@@ -235,7 +235,7 @@ def pi(like: Array) -> Any:
 def normal_cdf(x: Array) -> Array:
     """Standard normal distribution function Phi(x)."""
     if is_torch(x):
-        return torch.special.ndtr(x)
+        return torch.erfc(-x / 2**0.5) / 2  # ndtr loses its digits where Phi is small
     return _entrywise(lambda v: (1 + (v / constant(2, v).sqrt()).erf()) / 2, x)
 
 

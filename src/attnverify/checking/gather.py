@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -101,7 +102,8 @@ def _shortly(instance: Instance) -> str:
 
 def _twin(claim: str, name: str, twin: Twin, settings: Settings) -> TwinRecord:
     rejected, ratio, detail = reject(twin.check, settings, f"{claim}/{name}/{twin.title}")
-    return TwinRecord(name, twin.title, rejected, ratio, detail, twin.factor)
+    known = ratio if ratio is not None and math.isfinite(ratio) else None  # right may be 0
+    return TwinRecord(name, twin.title, rejected, known, detail, twin.factor)
 
 
 @singledispatch
