@@ -11,8 +11,8 @@ def entropy(t):  # of a softmax row with two scores that lie t apart, in nats
 
 def floor(percent=58):
     ends = flint.arb(0), flint.arb(1)
-    holds, balls = positive(lambda t: 100 * entropy(t) - percent, *ends)
-    return av.Verdict(holds, "balls that cover all t from 0 to 1", cases=balls)
+    found = positive(lambda t: 100 * entropy(t) - percent, *ends)
+    return av.Verdict(found.holds, "balls that cover all t from 0 to 1", cases=found.cases)
 
 
 FLOOR = av.Decision(floor, limits="no t above 1").but("0.59", run=lambda: floor(59))

@@ -485,8 +485,6 @@ def test_the_command_takes_a_number_apart(folders, tmp_path):
     ):
         found = CliRunner().invoke(app, [*call, *more])
         assert message in str(found.exception), found.exception
-    many = ["inspect", str(folders / "class"), "--texts", str(tmp_path), "--out", str(tmp_path)]
-    assert CliRunner().invoke(app, [*many, "--class", "bright"]).exit_code != 0
 
 
 def test_frames(monkeypatch):

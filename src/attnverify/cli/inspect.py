@@ -186,7 +186,8 @@ def inspect_model(
             device,
             brief,
             number or None,
-            {"paths": paths, "nodes": nodes, "ablate": ablate, "seed": seed, "patterns": patterns},
+            {"paths": paths, "nodes": nodes, "seed": seed, "patterns": patterns}
+            | {"ablate": ablate and ablate.value},
             advance,
             _essay,
         )

@@ -391,7 +391,7 @@ def trace(
 
     model: a module of ``transformers``, a ``torch.nn.TransformerEncoder`` or a folder; inputs:
     token ids, embeddings, pixels, the keyword arguments of its forward pass, or a text for a folder
-    with a tokenizer; dtype: as of :func:`attnverify.inspect`. Raises InputError.
+    with a tokenizer; dtype: as of ``attnverify.inspect``. Raises InputError.
 
     >>> import torch
     >>> import attnverify as av

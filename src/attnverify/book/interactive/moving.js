@@ -21,7 +21,7 @@ function significant(v) {
   if (v < 1e-300 || v === Infinity) return v < 1 ? "< 10⁻³⁰⁰" : "∞";
   return Math.abs(v) >= 1e-3 && Math.abs(v) < 1e4 ? String(+v.toPrecision(3))
     : v.toExponential(2).replace(/e\+?(.*)/, (_, k) => "·10" + k.replace(/./g, (c) =>
-      "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)]));
+      "⁰¹²³⁴⁵⁶⁷⁸⁹"[c] ?? "⁻"));
 }
 
 function drawLine(element, points) {
