@@ -94,8 +94,8 @@ def variation_figure(**logits: float) -> Figure:
     return Figure(
         name="variation",
         label="total variation of two softmax rows",
-        description="Above, logits of four tokens before and after a change, bars that "
-        "can be moved. Below, tanh(D/4) and a dot for the rows.",
+        description="Above, logits of four tokens before and after a change, bars "
+        "to move. Below, tanh(D/4) and a dot for the rows.",
         caption=CAPTION,
         plots=(LOGITS, VARIATION),
         marks={
