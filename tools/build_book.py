@@ -45,7 +45,7 @@ from attnverify.runtime.cache import Store, default
 from attnverify.runtime.source_dependencies import Sources
 from attnverify.support.environment import installed, kind_of_machine
 from attnverify.support.files import write_text
-from attnverify.support.vocabulary import tally
+from attnverify.support.vocabulary import counted, tally
 
 ROOT = Path(__file__).resolve().parents[1]
 #: What a built page depends on; book/generated follows from these. The license is beside the
@@ -388,7 +388,7 @@ def swap(new: Path, current: Path) -> None:
 def verdict(evidence: Path) -> str:
     """The closing line: how many claims have which status."""
     claims = json.loads(evidence.read_text(encoding="utf-8"))["claims"]
-    return f"{len(claims)} claims: {tally(claim['status'] for claim in claims)}"
+    return f"{counted(len(claims), 'claim')}: {tally(claim['status'] for claim in claims)}"
 
 
 def timed(name: str, stage, *arguments):

@@ -43,7 +43,8 @@ def test_nothing_is_left_raw(built_book, name):
     """Each cell of words by itself: no directive, role, label or broken mark is shown."""
     for cell in notebook(built_book, name).cells:
         if cell.cell_type == "markdown":
-            assert raw(cell.source) == [], cell.source
+            # a raised or lowered part of a docstring has no mark that all notebook programs know
+            assert raw(re.sub(r"[_^]\(", "(", cell.source)) == [], cell.source
 
 
 @pytest.mark.parametrize("name", docnames())
@@ -73,7 +74,7 @@ def test_claims_are_written_out(built_book, name):
     plain = squashed(text)
     for claim in claims_of(name):
         title = re.escape(claim.title)
-        assert re.search(rf"\*\*{claim.kind.capitalize()} \d+\.\d+ \({title}\)\*\*", _plain(text))
+        assert re.search(rf"\*\*{claim.label} \d+\.\d+ \({title}\)\*\*", _plain(text))
         assert f"`{claim.id}`" in text
         for part in ROLE.split(claim.statement):
             assert squashed(part) in plain, part

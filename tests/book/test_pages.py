@@ -162,8 +162,8 @@ def test_links_inside_the_book_exist(built_book):
 
 #: One of what the book counts, in the plural; "n - 1 tokens" are as many as n says.
 ONE_OF_MANY = re.compile(
-    r"(?<![\w.,·−^/-])(?<![-−+] )1 (?:layer|token|head|step|claim|text|network|seed|case|instance|"
-    r"pair|row|column|check|twin|paper|word|line|path|run|model|input)s\b"
+    r"(?<![\w.,·−^/-])(?<![-−+] )(?<!of )1 (?:layer|token|head|step|claim|text|network|seed|case|"
+    r"instance|pair|row|column|check|twin|paper|word|line|path|run|model|input)s\b"
 )
 
 

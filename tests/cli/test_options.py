@@ -290,7 +290,7 @@ OUTCOMES = [
     ("list", ["path.*"], None, 2, "expected a claim id or a glob"),
     ("show", [TV], None, 0, "the statement holds"),
     ("show", ["paths.cuont"], None, 2, "did you mean 'paths.count'?"),
-    ("verify", [COMPLETE], verified(), 0, "1 claims: 1 partial; 1 of 1 twins rejected"),
+    ("verify", [COMPLETE], verified(), 0, "1 claim: 1 partial; 1 of 1 twins rejected"),
     ("verify", [COMPLETE], verified("fail"), 1, "fail: paths.count, certified (n)"),
     ("verify", [COMPLETE], verified("unknown"), 1, "unknown: paths.count, certified (n)"),
     ("verify", [COMPLETE], verified(rejected=False), 1, "0 of 1 twins rejected"),

@@ -252,7 +252,7 @@ def test_nothing_is_done_if_nothing_changed(small_root, monkeypatch, capfd):
     capfd.readouterr()
     assert build_book.main([]) == 0
     lines = capfd.readouterr().out.strip().splitlines()
-    assert lines[0].startswith("Up to date. Open file:") and lines[1] == "1 claims: 1 verified"
+    assert lines[0].startswith("Up to date. Open file:") and lines[1] == "1 claim: 1 verified"
     assert build_book.main(["--fresh"]) == 1
     monkeypatch.setenv("CI", "true")
     assert build_book.main([]) == 1 and build_book.main(["--if-changed"]) == 0

@@ -62,7 +62,7 @@ def test_a_report_shows_itself(tmp_path, in_this_process):
     report = av.verify([written(tmp_path)], QUICK, ["sampled"], jobs=1)
     shown, lines = report._repr_html_(), str(report).splitlines()
     assert '<th scope="row">mine.lipschitz</th><td>partial</td><td>sam</td>' in shown
-    assert "1 claims: 1 partial" in lines[0] and lines[-1].startswith("mine.lipschitz  partial")
+    assert "1 claim: 1 partial" in lines[0] and lines[-1].startswith("mine.lipschitz  partial")
     claim = report.claims[0]
     assert "**Softmax is 1/2-Lipschitz** (`mine.lipschitz`, lemma)" in claim._repr_markdown_()
     assert claim.statement in claim._repr_markdown_()

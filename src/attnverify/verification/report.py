@@ -11,7 +11,7 @@ from attnverify.checking.search import Settings
 from attnverify.derivation.notebook_sources import Source
 from attnverify.support.environment import machine, versions
 from attnverify.support.tables import Table
-from attnverify.support.vocabulary import REPORT_VERSION, tally
+from attnverify.support.vocabulary import REPORT_VERSION, counted, tally
 from attnverify.verification.claim import Claim, Registry
 from attnverify.verification.claim_files import file_of
 from attnverify.verification.margins import best_ratio, false_at
@@ -73,7 +73,7 @@ class Report:
         statuses = [self.standing[c.id].status for c in self.claims]
         twins = [t for twins in self.twins.values() for t in twins]
         rejected = f"{sum(t.rejected for t in twins)} of {len(twins)} twins rejected"
-        return f"{len(statuses)} claims: {tally(statuses)}; {rejected}"
+        return f"{counted(len(statuses), 'claim')}: {tally(statuses)}; {rejected}"
 
     def as_json(self) -> dict[str, Any]:
         return {
