@@ -44,7 +44,7 @@ def summary(known: Registered) -> str:
         "",
     ]
     rows = [row for claim in claims for row in _rows(claim, known)]
-    table = scrolling("Machine-checked claims", pipe_table(rows), "38% 24%")
+    table = scrolling("Machine-checked claims", pipe_table(rows), "30% 24%")
     return "\n".join([*lines, *table])
 
 
