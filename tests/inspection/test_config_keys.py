@@ -130,7 +130,7 @@ def auto_of(config):
 def own_number(place: Path, body) -> tuple[dict, float] | None:
     """The folder written with weights, a number of its model, and that number by transformers.
 
-    None where transformers has no such model.
+    None where transformers has no such model, or one of its default size, many billions of numbers.
     """
     import transformers
 
@@ -138,6 +138,8 @@ def own_number(place: Path, body) -> tuple[dict, float] | None:
     file.write_text(json.dumps(body))
     try:
         config = transformers.AutoConfig.from_pretrained(place)
+        if config.hidden_size > 100:
+            return None
         torch.manual_seed(0)
         auto = auto_of(config)
         modelzoo.shaken(auto.from_config(config)).float().save_pretrained(place)
