@@ -277,11 +277,6 @@ def address(variable: str) -> str:
     return url
 
 
-def one_file(published: str) -> str:
-    """A link to the PDF, which the workflow puts beside the published pages."""
-    return f"The whole book in one file: [PDF]({published}/{ONE_FILE}.pdf)."
-
-
 def build_config(folder: Path, cache: Path, evidence: Path | None = None) -> Path:
     """`_config.yml` with this build's cache and evidence (by default that of the last good build),
     and with what the addresses that are set bring."""
@@ -290,7 +285,8 @@ def build_config(folder: Path, cache: Path, evidence: Path | None = None) -> Pat
     if published := address(ADDRESS_VARIABLE):
         config["html"]["baseurl"] = f"{published}/"
         options = config["sphinx"]["config"]
-        options["myst_substitutions"] = {"one_file": one_file(published)}
+        pdf = f"The whole book in one file: [PDF]({published}/{ONE_FILE}.pdf)."
+        options["myst_substitutions"] = {"one_file": pdf}  # the workflow puts it beside the pages
     if url := address(URL_VARIABLE):
         config["repository"] = {
             "url": url,
@@ -364,12 +360,6 @@ def build_html(
     return html
 
 
-def copied(folder: Path, target: Path) -> Path:
-    """A copy of a folder, in the place of what was there."""
-    shutil.rmtree(target, ignore_errors=True)
-    return Path(shutil.copytree(folder, target))
-
-
 def swap(new: Path, current: Path) -> None:
     """Put the new folder in the place of the current one; both are on one file system."""
     old = current.with_name(current.name + ".old")
@@ -423,7 +413,8 @@ def build(fresh: bool = False) -> Path:
             # Pages are built by one process; the other core compiles what they load.
             python = beside.submit(timed, "compile Python for the pages", compile_python)
             made = timed("build the pages", build_html, pages, pages / "executed", evidence)
-            html = copied(made, pages / "trimmed")
+            shutil.rmtree(html := pages / "trimmed", ignore_errors=True)
+            shutil.copytree(made, html)
             timed("finish the pages", finish, html)
             python.result()
         timed("add Python for the pages", add_python, html)

@@ -153,7 +153,7 @@ def test_a_digest_is_of_parts_with_their_lengths():
 
 def run(folder: Path, name: str = "toy") -> tuple[bool, str]:
     out = Console(file=io.StringIO(), width=100)
-    agrees = command.run(name, Settings(), folder, out, Console(file=io.StringIO()), registry)
+    agrees = command.run(name, Settings(), folder, out, registry)
     return agrees, out.file.getvalue()  # type: ignore[attr-defined]
 
 
@@ -168,15 +168,15 @@ def test_a_bad_folder_is_refused_before_the_run(monkeypatch, tmp_path):
         with pytest.raises(InputError, match="^folder: got .*cannot be written"):
             run(bad)
     (tmp_path / "a" / "toy.json").mkdir(parents=True)
-    with pytest.raises(InputError, match="^folder: got .*no plain file"):
+    with pytest.raises(InputError, match="^out: got .*which is a folder"):
         run(tmp_path / "a")
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "toy.json").write_text("somebody's notes")
-    with pytest.raises(InputError, match="^folder: got .*no table of results and would be"):
+    with pytest.raises(InputError, match="^out: got .*which was not written by this"):
         run(tmp_path / "b")
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "toy.json").symlink_to(tmp_path / "b" / "toy.json")
-    with pytest.raises(InputError, match="^folder: got .*no plain file"):
+    with pytest.raises(InputError, match="^out: got .*which was not written by this"):
         run(tmp_path / "c")
     with stored.own(tmp_path / "d"), pytest.raises(InputError, match="another run is using"):
         run(tmp_path / "d")
@@ -212,7 +212,7 @@ def test_wrong_settings_leave_no_folder_behind(monkeypatch, tmp_path):
     register(monkeypatch)
     settings = Settings(model=tmp_path)
     with pytest.raises(InputError, match="expected no model"):
-        command.run("toy", settings, tmp_path / "new", Console(), Console(), registry)
+        command.run("toy", settings, tmp_path / "new", Console(), registry)
     assert not (tmp_path / "new").exists()
 
 
@@ -225,7 +225,7 @@ def test_the_table_is_printed_although_it_cannot_be_written(monkeypatch, tmp_pat
     monkeypatch.setattr(results, "write_text", full)
     out = Console(file=io.StringIO(), width=100)
     with pytest.raises(InputError, match="toy.json cannot be written .No space left"):
-        command.run("toy", Settings(), tmp_path, out, Console(file=io.StringIO()), registry)
+        command.run("toy", Settings(), tmp_path, out, registry)
     assert "criterion met: largest value 3" in out.file.getvalue()  # type: ignore[attr-defined]
 
 

@@ -180,7 +180,7 @@ def test_a_result_says_how_to_measure_it_again(tmp_path):
         (json.dumps({"format": results.FORMAT, "rows": [1]}), "truncated or no table"),
         (json.dumps({"format": results.FORMAT, "rows": []}), "truncated or no table"),
         (" " * (results.LARGEST + 1), "expected at most"),
-        (None, "expected an existing table"),
+        (None, "does not exist, expected an existing table"),
     ],
 )
 def test_spoiled_tables_are_refused(tmp_path, text, message):

@@ -22,7 +22,7 @@ import attnverify as av
 import modelzoo
 from attnverify import cli
 from attnverify.experiments.trained_models import folders
-from attnverify.inspection import absent, command, load, page, patterns
+from attnverify.inspection import absent, command, inspect_model, load, page, patterns
 from attnverify.inspection import layers as measured_layers
 from attnverify.inspection.columns import TABLES
 from attnverify.inspection.command import ids_from
@@ -347,7 +347,6 @@ def test_every_file_of_a_report_is_known_as_ours(bert, tmp_path):
     report = av.inspect(bert, modelzoo.inputs("bert")[0], scalar=number, paths=2, ablate="mean")
     paths = command.write(report, tmp_path)
     assert {path.name for path in paths} == set(command.OWN)
-    assert all(command.OWN[path.name](path) for path in paths)
     assert set(command.write(report, tmp_path)) == set(paths), "and is replaced"
 
 
@@ -366,7 +365,7 @@ def test_a_file_of_somebody_else_is_kept(bert, report, tmp_path, name):
 def test_the_command_looks_at_all_names_before_the_run(folder, tmp_path, monkeypatch):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "layers.csv").write_text("my own measurements")
-    monkeypatch.setattr(command, "inspect_folder", lambda *a: pytest.fail("the run started"))
+    monkeypatch.setattr(inspect_model, "inspect", lambda *a, **b: pytest.fail("the run started"))
     done = CliRunner().invoke(cli.app, ["inspect", str(folder), "--out", str(tmp_path / "out")])
     assert str(done.exception).startswith(f"out: got {tmp_path / 'out' / 'layers.csv'}, which was")
     assert (tmp_path / "out" / "layers.csv").read_text() == "my own measurements"

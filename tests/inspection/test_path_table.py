@@ -157,9 +157,8 @@ def test_what_is_too_large_is_refused_before_the_search(monkeypatch):
             av.inspect(model, ids, scalar=NUMBER, paths=3)
     with monkeypatch.context() as patch:
         patch.setattr("attnverify.support.memory.available", lambda device: 2.0**20)
-        asked = path_table.Asked(3)
         with pytest.raises(InputError, match=r"paths: got .* of bounds of paths, expected at most"):
-            asked.require_fits(torch.zeros(1, 100, 384), 6)
+            path_table.require_fits(torch.zeros(1, 100, 384), 6, path_table.NODES)
     torch.nn.init.constant_(model.encoder.layer[0].attention.output.LayerNorm.weight, 2.0**25)
     with pytest.raises(InputError, match=r"paths: got a factor of 3\.36e\+07"):
         av.inspect(model, ids, scalar=NUMBER, paths=3)

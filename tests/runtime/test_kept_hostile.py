@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from attnverify.runtime import campaign
 from attnverify.runtime.cache import opened, sealed
 from attnverify.runtime.tasks import Task
-from attnverify.support.errors import InputError, RunError
+from attnverify.support.errors import InputError
 
 QUIET = settings(max_examples=400, derandomize=True, database=None, deadline=None)
 
 
-def toy(possible: campaign.Possible = lambda number, found: True) -> campaign.Campaign:
+def toy() -> campaign.Campaign:
     result = {"outcome": "pass", "ratio": 0.9, "notes": ["a", "b"]}
-    return campaign.Campaign("toy", {}, [Task("a", dict, (result,))], possible)
+    return campaign.Campaign("toy", {}, [Task("a", dict, (result,))])
 
 
 def test_a_damaged_piece_is_none_and_raises_nothing(tmp_path):
@@ -37,13 +37,6 @@ def test_a_damaged_piece_is_none_and_raises_nothing(tmp_path):
         assert found is None or found == valid
 
     test()
-
-
-def test_a_result_that_its_piece_cannot_have_ends_the_run(tmp_path):
-    with pytest.raises(RunError, match="^a: got a result that this piece cannot have$"):
-        with campaign.ran(toy(lambda k, found: found == "y"), tmp_path, jobs=1):
-            pass
-    assert not (tmp_path / "000000.json").exists()
 
 
 DEEP = "[" * 200_000 + "]" * 200_000

@@ -278,37 +278,6 @@ def test_a_record_that_was_edited_by_hand_is_refused(sample, part):
         formal.read(sample)
 
 
-def test_sources_without_the_theory_or_its_imports_are_told(sample):
-    """Also of a negation and of a script; imports in comments do not count."""
-    base = sample / "Base.v"
-    base.write_text("(* From AttnVerify Require Import One. (* x *) *)\nDefinition one := 1.\n")
-    (sample / "Tiny.v").write_text(f"From AttnVerify Require Import\n  Base.\n{TINY}")
-    assert formal.compiled_from(sample, "neighbors/one.v") == {
-        "neighbors/one.v", "Tiny.v", "Base.v"
-    }  # fmt: skip
-    path = sample / "checked.json"
-    body = json.loads(path.read_text())
-    entries = [*body["theorems"], *body["neighbors"]]
-    whole = [["Base.v", "Tiny.v"]] * 2 + [["Base.v", "Tiny.v", "neighbors/one.v"]]
-
-    def given(sources: list[list[str]]) -> list[str]:
-        for entry, own in zip(entries, sources, strict=True):
-            entry |= {"sources": own, "sha256": formal.digest(sample, own)}
-        forge(path, body)
-        known = formal.read(sample)
-        return [formal.trouble(name, known) for name in (ZERO, *(n.name for n in known.neighbors))]
-
-    assert given(whole) == ["", "", ""]
-    for k, own in enumerate(whole):
-        for lacking in own:
-            rest = [name for name in own if name != lacking]
-            said = given([*whole[:k], rest, *whole[k + 1 :]])
-            assert [bool(words) for words in said] == [n == k for n in range(3)]
-            assert f"{lacking}: its sources are not what it is compiled from" in said[k]
-    assert given([["Base.v", "Tiny.v", "registered.toml"], *whole[1:]])[0] != ""
-    assert given([[], *whole[1:]])[0] != ""
-
-
 def test_a_foreign_axiom_is_told_before_anything_is_recorded():
     """Of a theorem, and of the negations together."""
     found = {"theorems": [{"name": "t", "axioms": ["a", "b"]}], "negations use": ["a", "c"]}

@@ -198,12 +198,9 @@ def summary(text: str, allowed: tuple[str, ...]) -> list[str]:
     if "Axioms" not in parts:
         return [f"a summary without a list of axioms: {text[:200]!r}"]
     axioms = [name for name in parts.pop("Axioms") if name != "<none>"]
-    found = [f"axiom {name}" for name in axioms if not f".{name}".endswith(_ends(allowed))]
+    ends = tuple(f".{name}" for name in allowed)
+    found = [f"axiom {name}" for name in axioms if not f".{name}".endswith(ends)]
     for title, body in parts.items():
         if title != "Theory" and body != ["<none>"]:
             found.append(f"{title}: {' '.join(body)}")
     return found
-
-
-def _ends(allowed: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f".{name}" for name in allowed)

@@ -169,7 +169,8 @@ def make(known: Registered, copy: Path) -> Entry:
     """What the prover says of everything that is registered; the theories are compiled already."""
     files = [n.script.removeprefix(f"{formal.FOLDER}/") for n in known.neighbors if n.script]
     needs = prover.needs(copy, *files)
-    theories = [name for name in _in_order(needs) if name not in files]
+    each = dict.fromkeys(name for own in needs.values() for name in own)  # after what it needs
+    theories = [name for name in each if name not in files]
     theorems = [t.name for t in known.theorems]
     negations = [n.negation for n in known.neighbors if n.negation]
     _require_theories([*theorems, *negations], theories)
@@ -202,11 +203,6 @@ def _axioms(
     names = [*theorems, NEGATIONS]
     answers = prover.ask(copy, start, (f"Print Assumptions {name}." for name in names))
     return dict(zip(names, map(prover.axioms, answers), strict=True))
-
-
-def _in_order(needs: Mapping[str, Sequence[str]]) -> list[str]:
-    """All theories, each after what it needs."""
-    return list(dict.fromkeys(name for own in needs.values() for name in own))
 
 
 def _require_theories(names: Iterable[str], theories: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from attnverify.cli.options import Json
-from attnverify.cli.progress import console
+from attnverify.cli.progress import tell
 
 
 def compare(
@@ -28,16 +28,12 @@ def compare(
     Reports are those of attnverify inspect --out, in the order of the run.
     """
     from attnverify.inspection import compare as comparing
-    from attnverify.verification import printing
 
     if out is not None:
-        comparing.require_own(out)
+        comparing.require_own(out, comparing.OWN)
     names = None if labels is None else [name.strip() for name in labels.split(",")]
     found = comparing.compare(reports, names)
     if out is not None:
         comparing.write(found, out)
-    if as_json:
-        print(printing.as_json(found.as_json()))
-    to = console(as_json)
-    for line in [*found.lines(), *([] if out is None else [f"page in {out / comparing.HTML}"])]:
-        to.print(line, markup=False, highlight=False, soft_wrap=True)
+    written = [] if out is None else [f"page in {out / comparing.HTML}"]
+    tell(found.as_json(), [*found.lines(), *written], as_json)

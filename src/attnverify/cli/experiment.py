@@ -52,5 +52,5 @@ def experiment(
     folder = folder or Path(f"attnverify-{find(name).name}")
     files.require_writable("out", folder / f"{name}.json")
     settings = Settings(quick=quick, seed=seed, device=str(device), model=model, text=text)
-    agrees = command.run(name, settings, folder, printing.out, printing.errors, registry)
+    agrees = command.run(name, settings, folder, printing.out, registry)
     raise typer.Exit(0 if agrees else 1)

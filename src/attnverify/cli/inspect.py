@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attnverify.cli.options import Device, Jobs, Json, OnDevice, Seed, require_device
-from attnverify.cli.progress import console, pieces_bar
+from attnverify.cli.progress import pieces_bar, tell
 from attnverify.support.errors import InputError, require
 from attnverify.verification import printing
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from attnverify.inspection.texts import Look
 
 
@@ -37,6 +35,7 @@ class Stand(StrEnum):
     resample = "resample"
 
 
+WORDS = 96  # of the shipped essay
 NUMBER = "One number in parts"
 _WITH = "a number: --logit, --class or --coordinate"
 
@@ -157,7 +156,7 @@ def inspect_model(
     from attnverify.inspection import command
     from attnverify.inspection.words import summary
 
-    place = command.address(book)
+    place, shown = command.address(book), None if layers is None else command.numbers(layers)
     if texts:
         if folder is None:
             raise InputError("out: got none, expected a folder, which --texts needs")
@@ -166,36 +165,42 @@ def inspect_model(
         others["patterns"] = patterns
         asked = [name for name, value in others.items() if value is not None]
         require(not asked, "texts", f"{', '.join(asked)} too", "--text with one text, for these")
-        from attnverify.inspection.texts import look_of
+        from attnverify.inspection.texts import Look
 
-        look = look_of(model, layers, dtype, device, brief, number)
+        taken = None if shown is None else tuple(shown)
+        parts = str(dtype), str(device), taken, brief, tuple(number.items())
+        look = Look(model.absolute(), *parts)
         with _named(number):
             _inspect_texts(look, texts, folder, jobs, as_json, place)
         return
     require(jobs is None, "jobs", jobs, "it with --texts alone")
 
+    require(text is None or tokens is None, "text", "both text and tokens", "one of them")
     if folder is not None:
         command.require_own(folder)
+    from attnverify.inspection.inspect_model import inspect
+
     with _layers_bar() as advance, _named(number):
-        report = command.inspect_folder(
+        report = inspect(
             model,
-            text,
-            tokens,
-            layers,
-            dtype,
-            device,
-            brief,
-            number or None,
-            {"paths": paths, "nodes": nodes, "seed": seed, "patterns": patterns}
-            | {"ablate": ablate and ablate.value},
-            advance,
-            _essay,
+            None if tokens is None else command.ids_from(tokens),
+            text=None if tokens is not None else _text(text),
+            dtype=dtype.value,
+            device=device.value,
+            layers=shown,
+            brief=brief,
+            scalar=number or None,
+            paths=paths,
+            nodes=nodes,
+            ablate=ablate and ablate.value,
+            seed=seed,
+            patterns=patterns,
+            progress=advance,
         )
     if folder is not None:
         command.write(report, folder, place)
-    to = _print_report(report.as_json(), summary(report), as_json)
-    if folder is not None:
-        to.print(f"page in {folder / command.HTML}", markup=False, highlight=False)
+    written = [] if folder is None else [f"page in {folder / command.HTML}"]
+    tell(report.as_json(), [*summary(report), *written], as_json)
 
 
 def _number(kinds: dict[str, Any], against: str | None, at: int | None) -> dict[str, Any]:
@@ -224,11 +229,12 @@ def _named(number: dict[str, Any]) -> Iterator[None]:
         raise InputError(f"{next(iter(number))}:{rest}") from error
 
 
-def _essay(words: int) -> str:
-    """The first words of the essay that comes with the experiments."""
+def _text(file: Path | None) -> str:
+    """The text of a file, or the first words of the essay that comes with the experiments."""
     from attnverify.experiments.texts import passage
+    from attnverify.inspection.load import LARGEST_TEXTS, text_of
 
-    return passage(0, words)
+    return passage(0, WORDS) if file is None else text_of(file, "text", LARGEST_TEXTS)
 
 
 @contextmanager
@@ -245,16 +251,6 @@ def _layers_bar() -> Iterator[Callable[[str, float], None]]:
         yield advance
 
 
-def _print_report(found: dict[str, Any], lines: list[str], as_json: bool) -> Console:
-    """Print the JSON of a report if asked, then its lines; returns where more lines go."""
-    to = console(as_json)
-    if as_json:
-        print(printing.as_json(found))
-    for line in lines:
-        to.print(line, markup=False, highlight=False, soft_wrap=True)
-    return to
-
-
 def _inspect_texts(
     look: Look,
     paths: list[Path],
@@ -263,11 +259,10 @@ def _inspect_texts(
     as_json: bool,
     book: str,
 ) -> None:
-    from attnverify.inspection import texts
+    from attnverify.inspection import command, texts
 
-    texts.require_own(folder)
+    command.require_own(folder, texts.OWN)
     campaign = texts.campaign(look, texts.read(paths))
     with pieces_bar(len(campaign.tasks)) as finished:
         report = texts.inspect_texts(campaign, folder, jobs=jobs, finished=finished, book=book)
-    to = _print_report(report, texts.lines(report), as_json)
-    to.print(f"page in {folder / texts.HTML}", markup=False, highlight=False)
+    tell(report, [*texts.lines(report), f"page in {folder / texts.HTML}"], as_json)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -31,3 +31,11 @@ def pieces_bar(total: int) -> Iterator[Callable[[str, Any], None]]:
 def console(as_json: bool) -> Console:
     """Where words go: to standard error if standard output gets JSON."""
     return printing.errors if as_json else printing.out
+
+
+def tell(found: Any, lines: Iterable[str], as_json: bool) -> None:
+    """Print the JSON of what was found, if asked, then these lines."""
+    if as_json:
+        print(printing.as_json(found))
+    for line in lines:
+        console(as_json).print(line, markup=False, highlight=False, soft_wrap=True)

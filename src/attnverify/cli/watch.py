@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from attnverify.cli.options import Json
-from attnverify.cli.progress import console
+from attnverify.cli.progress import tell
 
 
 def watch(
@@ -22,15 +22,11 @@ def watch(
     from attnverify.inspection import watch_page
     from attnverify.inspection.watch_log import Log, plain
     from attnverify.support import files
-    from attnverify.verification import printing
 
     read = Log.of(log)
     place = log.with_suffix(".html") if out is None else out
     files.require_writable("out", place, watch_page.is_ours)
     files.write_text(place, watch_page.html(read))
-    if as_json:
-        records = [plain(record.scalars()) for record in read.records]
-        print(printing.as_json(read.words | {"records": records}))
-    to = console(as_json)
-    for line in [*watch_page.summary(read), f"page in {place}"]:
-        to.print(line, markup=False, highlight=False, soft_wrap=True)
+    records = [plain(record.scalars()) for record in read.records]
+    lines = [*watch_page.summary(read), f"page in {place}"]
+    tell(read.words | {"records": records}, lines, as_json)

@@ -49,7 +49,8 @@ def of_claim(claim: Any, entries: Sequence[Entry]) -> Line:
     if not own:
         return {STATEMENT: claim.digest}
     sides = [step.sides for entry in entries for step in entry.steps]
-    made = f"{_sympy()} {_digest(sides)}"
+    sympy = ".".join(version("sympy").split(".")[:2])  # as 1.14, which decides how it writes
+    made = f"{sympy} {_digest(sides)}"
     return {STATEMENT: claim.digest, DERIVATION: _digest(own), SIDES: made}
 
 
@@ -103,8 +104,3 @@ def write(notebook: str, entries: Sequence[Entry], claims: Claims) -> Path:
     write_text(FILE, "{\n" + ",\n".join(kept) + "\n}\n")
     _load.cache_clear()
     return FILE
-
-
-def _sympy() -> str:
-    """The part of sympy's version that decides how it writes expressions, as 1.14."""
-    return ".".join(version("sympy").split(".")[:2])

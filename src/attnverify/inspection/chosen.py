@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from attnverify.inspection.ablate import Ablation
 from attnverify.inspection.families import architecture_of
+from attnverify.inspection.path_table import NODES, require_paths
 from attnverify.inspection.record import Calls, affine, quotient
 from attnverify.inspection.scalar import Number
 from attnverify.inspection.trace import Step, double, unit_roundoff
@@ -36,17 +37,47 @@ EXPECTED = (
 )
 
 
+Names = Callable[[Sequence[int]], list[str | None]]
+
+
 @dataclass(frozen=True)
 class Choice:
-    """kind: of KINDS; of, against: a token, a class, a coordinate; at: a position, from 1."""
+    """kind: of KINDS; of, against: a token, a class, a coordinate; at: a position, from 1.
+
+    paths: how many of the largest, from a search that opens at most so many nodes; ablation: how
+    heads are removed. :meth:`of_model` adds the entries of logits, or of the last hidden state,
+    that it stands for, and what entries are called.
+    """
 
     kind: str
     of: int | str
     against: int | str | None = None
     at: int | None = None
+    paths: int | None = None
+    nodes: int = NODES
+    ablation: Ablation | None = None
+    indices: list[int] = field(default_factory=list)
+    names: Names = lambda ids: [None] * len(ids)
 
     @classmethod
-    def of_options(cls, scalar: Any) -> Choice:
+    def of_options(
+        cls,
+        scalar: Any,
+        paths: Any = None,
+        nodes: Any = None,
+        ablate: Any = None,
+        seed: Any = 0,
+    ) -> Choice | None:
+        """What the options of ``av.inspect`` ask for, checked; None without ``scalar``."""
+        choice = None if scalar is None else cls._of_scalar(scalar)
+        require_paths(paths, nodes, choice is not None)
+        ablation = None if ablate is None else Ablation.of(ablate, seed)
+        numbered = "a number beside it: scalar, in the command --logit, --class or --coordinate"
+        require(ablation is None or choice is not None, "ablate", f"{ablate!r} alone", numbered)
+        return choice and replace(choice, paths=paths, nodes=nodes or NODES, ablation=ablation)
+
+    @classmethod
+    def _of_scalar(cls, scalar: Any) -> Choice:
         """The choice that a mapping states; raises InputError (argument ``scalar``)."""
         require(isinstance(scalar, Mapping), "scalar", shown(scalar), EXPECTED)
         for name in scalar:
@@ -66,21 +97,19 @@ class Choice:
         require(place, "scalar", f"at {shown(at)}", "a position from 1")
         return cls(kind, of, against, at)
 
-    @property
-    def names(self) -> list[int | str]:
-        return [self.of] if self.against is None else [self.of, self.against]
+    def of_model(self, model: Any, folder: Any = None) -> Choice:
+        """The choice for a model; folder: where it was read from, whose tokenizer names tokens."""
+        self._require_head(model)
+        found = replace(self, indices=self.entries(model, folder and folder.tokens))
+        if self.kind == "class":
+            labels: Mapping[int, str] = model.config.id2label
+            return replace(found, names=lambda ids: [labels.get(index) for index in ids])
+        return replace(found, names=folder.names) if folder and self.kind == "logit" else found
 
-    @property
-    def headed(self) -> bool:
-        """Whether the number is behind the model's head."""
-        return self.kind != "coordinate"
-
-    def indices(self, model: Any, tokens: Callable[[Sequence[str]], list[int]] | None) -> list[int]:
-        """The entries of the logits, or of the last hidden state, that the names stand for.
-
-        model: whose configuration names classes; tokens: the tokenizer, if there is one.
-        """
-        return [self._index(name, model, tokens) for name in self.names]
+    def entries(self, model: Any, tokens: Callable[[Sequence[str]], list[int]] | None) -> list[int]:
+        """The entries that the names stand for; tokens: the tokenizer, if there is one."""
+        names = [self.of] if self.against is None else [self.of, self.against]
+        return [self._index(name, model, tokens) for name in names]
 
     def _index(
         self, name: int | str, model: Any, tokens: Callable[[Sequence[str]], list[int]] | None
@@ -99,11 +128,11 @@ class Choice:
             raise InputError(f"scalar: got {given}, expected its number (a folder reads tokens)")
         return tokens([name])[0]
 
-    def require_head(self, model: Any) -> None:
+    def _require_head(self, model: Any) -> None:
         """Raise InputError unless the model has a head of the kind, where one is needed."""
-        name = type(model).__name__
-        if not self.headed:
+        if self.kind == "coordinate":
             return
+        name = type(model).__name__
         words = getattr(model, "get_output_embeddings", lambda: None)() is not None
         bare = getattr(model, "base_model", model) is model
         of = {"logit": "tokens, as AutoModelForCausalLM", "class": "classes"}[self.kind]
@@ -111,75 +140,32 @@ class Choice:
         instead = f"a model with a head over {of}; a coordinate needs no head"
         require(good, "scalar", f"{self.kind} for {name}, which has no such head", instead)
 
-
-Names = Callable[[Sequence[int]], list[str | None]]
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """A choice for one model: the entries it stands for, and what entries are called.
-
-    ablation: how heads are removed, where they are.
-    """
-
-    choice: Choice
-    indices: list[int]
-    names: Names
-    ablation: Ablation | None = None
-
-    def facts(self, found: Chosen, causal: bool) -> dict[str, Any]:
+    def facts(self, number: Number, scores: Tensor, causal: bool) -> dict[str, Any]:
         """The number in words, its value and place, and the largest logits beside it.
 
-        causal: whether logits are those of the next token.
+        scores: all logits at the token, none for a coordinate; causal: whether they are those of
+        the next token.
         """
-        kind = self.choice.kind
         said = [self._said(index) for index in self.indices]
-        name = f"{kind} {' minus '.join(said)}"
-        name = f"{name} of the last hidden state" if kind == "coordinate" else f"logit of {name}"
-        top = found.top
-        named = self.names([index for index, _ in top]) if top else []
+        name = f"{self.kind} {' minus '.join(said)}"
+        where = f"{name} of the last hidden state"
+        name = where if self.kind == "coordinate" else f"logit of {name}"
+        top = scores.topk(min(TOP, len(scores))).indices.tolist()
+        behind = {"logit": "next tokens" if causal else "tokens", "class": "classes"}
         return {
             "name": name.replace("logit of logit", "logit of token"),
-            "value": found.number.value,
-            "position": found.number.token + 1,
-            "of": {"logit": "next tokens" if causal else "tokens", "class": "classes"}.get(kind),
+            "value": number.value,
+            "position": number.token + 1,
+            "of": behind.get(self.kind),
             "top": [
-                {"index": index, "name": word, "logit": value}
-                for (index, value), word in zip(top, named, strict=True)
+                {"index": index, "name": word, "logit": float(scores[index])}
+                for index, word in zip(top, self.names(top) if top else [], strict=True)
             ],
         }
 
     def _said(self, index: int) -> str:
-        (name,) = self.names([index]) if self.choice.headed else (None,)
+        (name,) = (None,) if self.kind == "coordinate" else self.names([index])
         return str(index) if name is None else f"{name!r} (#{index})"
-
-
-def wanted(choice: Choice, model: Any, folder: Any = None) -> Wanted:
-    """The choice for a model; folder: where it was read from, whose tokenizer names tokens."""
-    choice.require_head(model)
-    indices = choice.indices(model, None if folder is None else folder.tokens)
-    if choice.kind == "class":
-        labels: Mapping[int, str] = model.config.id2label
-        return Wanted(choice, indices, lambda ids: [labels.get(index) for index in ids])
-    if choice.kind == "coordinate" or folder is None:
-        return Wanted(choice, indices, lambda ids: [None] * len(ids))
-    return Wanted(choice, indices, folder.names)
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """The number in a run; scores: all logits at the token, None for a coordinate."""
-
-    number: Number
-    scores: Tensor | None
-
-    @property
-    def top(self) -> list[tuple[int, float]]:
-        """The largest logits, with their indices."""
-        if self.scores is None:
-            return []
-        found = self.scores.topk(min(TOP, len(self.scores)))
-        return list(zip(found.indices.tolist(), found.values.tolist(), strict=True))
 
 
 def read_by(model: Any, arguments: Mapping[str, Any], tokens: int) -> int | None:
@@ -200,27 +186,27 @@ def read_by(model: Any, arguments: Mapping[str, Any], tokens: int) -> int | None
 
 
 def chosen(
-    wanted: Wanted,
+    choice: Choice,
     hidden: Tensor,
     valid: Tensor,
     calls: Calls,
     logits: Tensor | None,
     reads: int | None = None,
     cap: float | None = None,
-) -> Chosen:
-    """The number that is chosen, in a run whose last hidden state is ``hidden``.
+) -> tuple[Number, Tensor]:
+    """The number in a run whose last hidden state is ``hidden``, and all logits at its token.
 
     hidden (1, tokens, width), valid (1, tokens); calls: of the linear maps and norms behind the
     last layer; logits: what the model returned; reads: the token that its head reads, where its
     class tells; cap: of logits. Raises InputError (argument ``scalar``).
     """
-    choice, indices = wanted.choice, wanted.indices
+    indices = choice.indices
     weights = torch.tensor([1.0, -1.0][: len(indices)], dtype=torch.float64, device=hidden.device)
     if choice.kind == "coordinate":
         _require_indices(choice, indices, hidden.shape[-1])
         token, columns = position(choice, valid), hidden.new_zeros(hidden.shape[-1])
         columns[indices] = weights
-        return Chosen(Number(hidden, token, [], columns), None)
+        return Number(hidden, token, [], columns), hidden.new_zeros(0)
     if logits is None or not calls:
         raise InputError("scalar: got a model that returns no logits, expected one that does")
     _require_indices(choice, indices, logits.shape[-1])
@@ -241,7 +227,7 @@ def chosen(
         seen = double(scores[..., indices])
         gate = Gate(quotient(seen, steps[-1].seen))
         steps.append(Step("soft cap", [gate], seen, steps[-1].unit))
-    return Chosen(Number(hidden, token, steps, weights), double(scores[0, 0]))
+    return Number(hidden, token, steps, weights), double(scores[0, 0])
 
 
 def _require_indices(choice: Choice, indices: list[int], size: int) -> None:

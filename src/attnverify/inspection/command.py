@@ -1,8 +1,8 @@
-"""What ``attnverify inspect`` does with one text, and the files of a report in a folder.
+"""What ``attnverify inspect`` reads beside a model, and the files of a report in a folder.
 
 The name of a file does not tell whose it is: ``layers.csv`` may hold measurements of somebody else.
-So what is replaced or removed is known by its content: a table by its columns, a figure by its
-style, a page by how it begins, a JSON file by its format.
+So what is replaced or removed is known by its content: a table by its columns, a figure and a page
+by how they begin, a JSON file by its format.
 """
 
 from __future__ import annotations
@@ -11,30 +11,55 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from attnverify.inspection import drawings, page
 from attnverify.inspection.columns import LOST, TABLES
 from attnverify.inspection.findings import dumps
-from attnverify.inspection.inspect_model import inspect
-from attnverify.inspection.load import LARGEST_TEXTS, reading, text_of
+from attnverify.inspection.load import reading, text_of
 from attnverify.inspection.report import Report
 from attnverify.support import files
 from attnverify.support.errors import require, shown
 
 JSON, HTML = "inspect.json", "inspect.html"
+REPORT = "in "  # how a column that has the values of one report begins
+OPTIONAL = {LOST, "number", "position"}  # columns that a table may lack
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # how a cell begins that a spreadsheet computes
 
 
-def require_own(folder: Path) -> None:
-    """Before a run: no file that a report may write or remove there is somebody else's.
+def is_ours(columns: Collection[str], path: Path) -> bool:
+    """Whether a file is one of ours; columns: of a table with that name, in any order."""
+    if path.suffix == ".json":
+        return files.own_json(path)
+    start = files.start(path)
+    if path.suffix != ".csv":
+        return page.begins(start) or drawings.is_ours(start)
+    try:
+        head = set(next(csv.reader([start.split("\n", 1)[0]]), []))
+    except csv.Error:  # a line that ends with a carriage return alone, a file that is no text
+        return False
+    head = {name for name in head if not name.startswith(REPORT)}
+    return set(columns) - OPTIONAL <= head <= set(columns)
 
-    Raises InputError (argument ``out``), also for a folder where nothing can be written.
+
+#: Every file that a report may write, with the columns of tables.
+OWN: Mapping[str, Collection[str]] = {
+    **dict.fromkeys((JSON, HTML, *drawings.NAMES), ()),
+    **{f"{name}.csv": columns for name, columns in TABLES.items()},
+}
+
+
+def require_own(folder: Path, own: Mapping[str, Collection[str]] = OWN) -> None:
+    """Before a run: no file that it may write or remove there is somebody else's.
+
+    own: names of the files, each with its columns where it is a table. Raises InputError (argument
+    ``out``), also for a folder where nothing can be written.
     """
-    for name, own in OWN.items():
-        files.require_writable("out", folder / name, own)
+    for name, columns in own.items():
+        files.require_writable("out", folder / name, partial(is_ours, columns))
 
 
 def remove(folder: Path, keep: Collection[str]) -> None:
@@ -62,79 +87,8 @@ def _cell(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
-def table_of(columns: Collection[str], more: Collection[str] = (LOST,)) -> Callable[[Path], bool]:
-    """Whether a file is a CSV table of these columns, in any order, with or without ``more``."""
-    known = sorted(columns), sorted(set(columns) - set(more))
-
-    def own(path: Path) -> bool:
-        return sorted(head_of(path)) in known
-
-    return own
-
-
-def head_of(path: Path) -> list[str]:
-    """The names of a CSV file's columns; none of a file that is no such table."""
-    first = files.start(path).split("\n", 1)[0]
-    try:
-        return next(csv.reader([first]), [])
-    except csv.Error:  # a line that ends with a carriage return alone, a file that is no text
-        return []
-
-
-def _figure(path: Path) -> bool:
-    return drawings.is_ours(files.start(path))
-
-
-def _page(path: Path) -> bool:
-    return page.is_ours(files.start(path))
-
-
-#: Every file that a report may write, and what tells that one is ours.
-OWN: Mapping[str, Callable[[Path], bool]] = {
-    JSON: files.own_json,
-    HTML: _page,
-    **dict.fromkeys(drawings.NAMES, _figure),
-    **{f"{name}.csv": table_of(columns) for name, columns in TABLES.items()},
-}
-
-
 LARGEST_IDS = 16 << 20  # bytes of a file of token ids
 NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
-WORDS = 96  # of the shipped essay, where no text is given
-
-
-def inspect_folder(
-    model: Path,
-    text: Path | None,
-    tokens: Path | None,
-    layers: str | None,
-    dtype: str,
-    device: str,
-    brief: bool,
-    scalar: Mapping[str, Any] | None,
-    more: Mapping[str, Any],
-    progress: Callable[[str, float], None],
-    shipped: Callable[[int], str],
-) -> Report:
-    """The report on a folder's model at a text's or a file's tokens.
-
-    shipped: so many words of the text that is read where none is given.
-    """
-    require(text is None or tokens is None, "text", "both text and tokens", "one of them")
-    chosen = None if layers is None else numbers(layers)
-    options: dict[str, Any] = {
-        "dtype": dtype,
-        "device": device,
-        "layers": chosen,
-        "brief": brief,
-        "scalar": scalar,
-        **more,
-        "progress": progress,
-    }
-    if tokens is not None:
-        return inspect(model, ids_from(tokens), **options)
-    given = shipped(WORDS) if text is None else text_of(text, "text", LARGEST_TEXTS)
-    return inspect(model, text=given, **options)
 
 
 def ids_from(file: Path) -> list[int]:

@@ -16,12 +16,11 @@ from markupsafe import Markup
 
 from attnverify.inspection import drawings, page
 from attnverify.inspection.columns import TABLES, Column
-from attnverify.inspection.command import JSON, as_csv, head_of
+from attnverify.inspection.command import JSON, REPORT, as_csv, require_own
 from attnverify.inspection.findings import FORMAT, Findings
 from attnverify.support import files
 from attnverify.support.errors import InputError, require, shown
 
-KIND = ": comparison"  # how the title of the page ends
 HTML, CSV = "compare.html", "compare.csv"
 EXPECTED = "inspect.json of attnverify inspect, or a folder with one"
 NAMED = 3  # changes of a figure that are told
@@ -160,13 +159,13 @@ class Comparison:
 
     def csv(self) -> str:
         """A row for each figure and place, a column for each report."""
-        rows = [_flat(row, [f"in {label}" for label in self.labels]) for row in self.rows]
+        rows = [_flat(row, [f"{REPORT}{label}" for label in self.labels]) for row in self.rows]
         return as_csv(rows) if rows else ",".join(["figure", *PLACES, *ENDS]) + "\n"
 
     def html(self) -> Markup:
         """The whole page."""
         kinds = ", ".join(dict.fromkeys(facts["class"] for facts in self.models))
-        return page.whole(f"{kinds}, {len(self.labels)} reports{KIND}", self.body())
+        return page.whole(f"{kinds}, {len(self.labels)} reports: comparison", self.body())
 
     def body(self) -> Markup:
         """Sentences, then curves and a table for each figure."""
@@ -400,18 +399,11 @@ def _figure(name: str, values: Sequence[Values]) -> list[dict[str, Any]]:
     return sorted(rows, key=size, reverse=True)
 
 
-def require_own(folder: Path) -> None:
-    """Raise InputError (argument ``out``) unless the files there are ours to replace."""
-    files.require_writable("out", folder / HTML, lambda path: page.begins(files.start(path), KIND))
-    files.require_writable("out", folder / CSV, _own_csv)
-
-
-def _own_csv(path: Path) -> bool:
-    head = head_of(path)
-    return head[:4] == ["figure", *PLACES] and head[-2:] == [*ENDS]
+#: The files in a folder, with the columns of the table but those of reports.
+OWN = {HTML: (), CSV: ("figure", *PLACES, *ENDS)}
 
 
 def write(found: Comparison, folder: Path) -> None:
     """The page and the table; raises InputError where a file there is none of ours."""
-    require_own(folder)
+    require_own(folder, OWN)
     files.write_all({folder / HTML: found.html(), folder / CSV: found.csv()})

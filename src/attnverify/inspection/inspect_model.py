@@ -12,13 +12,13 @@ from torch import Tensor
 
 from attnverify.inspection import ablate as ablating
 from attnverify.inspection import layers, shares
-from attnverify.inspection.chosen import Choice, Wanted, chosen, position, read_by, wanted
+from attnverify.inspection.chosen import Choice, chosen, position, read_by
 from attnverify.inspection.columns import LOST
 from attnverify.inspection.forward import Subject
 from attnverify.inspection.inputs import Inputs
 from attnverify.inspection.load import Folder
 from attnverify.inspection.modules import KINDS
-from attnverify.inspection.path_table import Asked, path_table
+from attnverify.inspection.path_table import path_table, require_fits
 from attnverify.inspection.patterns import Patterns, places
 from attnverify.inspection.reconstruction import Streams
 from attnverify.inspection.record import Calls
@@ -111,11 +111,7 @@ def inspect(
     >>> sorted(cut.scalar_heads[0])
     ['direct', 'head', 'layer', 'lost', 'through']
     """
-    choice = None if scalar is None else Choice.of_options(scalar)
-    asked = Asked.of(paths, nodes, choice)
-    ablation = None if ablate is None else ablating.Ablation.of(ablate, seed)
-    numbered = "a number beside it: scalar, in the command --logit, --class or --coordinate"
-    require(ablation is None or choice is not None, "ablate", f"{ablate!r} alone", numbered)
+    choice = Choice.of_options(scalar, paths, nodes, ablate, seed)
     words: list[str] | None = None
     folder = Folder.of(model) if isinstance(model, str | Path) else None
     if folder is not None:
@@ -127,10 +123,9 @@ def inspect(
     require(shown_heads is None or not brief, "patterns", given, "one of the two")
     subject = Subject.of(folder or model, dtype, device, choice.kind if choice else "")
     ready = subject.model if subject.whole is None else subject.whole
-    number = None if choice is None else replace(wanted(choice, ready, folder), ablation=ablation)
+    number = choice and choice.of_model(ready, folder)
     numbers = [layers] if isinstance(layers, int) else layers
-    more = number, asked, shown_heads
-    return inspect_subject(subject, inputs, words, numbers, brief, progress, *more)
+    return inspect_subject(subject, inputs, words, numbers, brief, progress, number, shown_heads)
 
 
 def inspect_subject(
@@ -140,14 +135,13 @@ def inspect_subject(
     layers: Sequence[int] | None = None,
     brief: bool = False,
     progress: Progress | None = None,
-    number: Wanted | None = None,
-    asked: Asked | None = None,
+    number: Choice | None = None,
     patterns: Chosen = None,
 ) -> Report:
     """:func:`inspect` of a model that is ready, which may be looked at again; words: its tokens."""
     given = Inputs.of(subject.model, subject.architecture, inputs)
     told = progress or (lambda what, share: None)
-    return _Run(subject, given, words, layers, brief, told, number, asked, patterns).report()
+    return _Run(subject, given, words, layers, brief, told, number, patterns).report()
 
 
 def _ids(folder: Folder, inputs: Any, text: str | None) -> tuple[Any, list[str] | None]:
@@ -175,15 +169,14 @@ class _Run:
         chosen: Sequence[int] | None,
         brief: bool,
         progress: Progress,
-        number: Wanted | None,
-        asked: Asked | None,
+        number: Choice | None,
         shown_heads: Chosen,
     ) -> None:
-        self.brief, self.number, self.asked = brief, number, asked
+        self.brief, self.number = brief, number
         many = inputs.shape[0]
         require(number is None or many == 1, "inputs", f"{many} texts", "one, for a number of it")
         if number is not None:
-            position(number.choice, inputs.valid(*inputs.shape))  # before the run
+            position(number, inputs.valid(*inputs.shape))  # before the run
             if number.ablation is not None:
                 number.ablation.order(inputs)
         self.kept: list[Layer] = []
@@ -255,24 +248,24 @@ class _Run:
         whole, seen = self.subject.whole, self.streams.seen
         reads = None if whole is None else read_by(whole, self.inputs.arguments, seen.shape[1])
         cap = getattr(getattr(whole, "config", None), "final_logit_softcapping", None)
-        found = chosen(self.number, seen, self._valid(), *self.head, reads, cap)
-        parts = decompose(self.kept, final, found.number)
+        number, scores = chosen(self.number, seen, self._valid(), *self.head, reads, cap)
+        parts = decompose(self.kept, final, number)
         self.streams.checks += parts.checks
         if self.patterns is not None:
             self.patterns.read(parts.keys)
-        effects = self._effects(self.number, found.number)
+        effects = self._effects(self.number, number)
         if effects is not None:
             for row in (*parts.heads, *parts.layers):
                 row[LOST] = effects.of.get((row["layer"], row.get("head")))
         causal = self.subject.architecture.causal
-        facts, rows = self._paths(final, found.number, parts.lengths)
+        facts, rows = self._paths(final, number, parts.lengths)
         for row in parts.tokens:
             row["word"] = self._word(row["token"])
         return {
             "scalar": {
-                **self.number.facts(found, causal),
-                "as_given": self._as_given(found.number),
-                "word": self._word(found.number.token + 1),
+                **self.number.facts(number, scores, causal),
+                "as_given": self._as_given(number),
+                "word": self._word(number.token + 1),
                 "bound": parts.bound,
                 **facts,
                 **({"ablation": effects.facts} if effects else {}),
@@ -312,13 +305,14 @@ class _Run:
         self, final: Sequence[Step], number: Number, lengths: list[dict[str, Any]]
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """The largest paths to the number, if they were asked for."""
-        if self.asked is None:
+        if self.number is None or self.number.paths is None:
             return {}, []
         self.progress("the largest paths", 1.0)
-        facts, rows = path_table(self.kept, final, number, self.asked, lengths, self.words)
+        asked = self.number.paths, self.number.nodes
+        facts, rows = path_table(self.kept, final, number, *asked, lengths, self.words)
         return {"paths": facts}, rows
 
-    def _effects(self, wanted: Wanted, number: Number) -> ablating.Effects | None:
+    def _effects(self, wanted: Choice, number: Number) -> ablating.Effects | None:
         """The number without each head, if that was asked for."""
         if wanted.ablation is None:
             return None
@@ -383,8 +377,8 @@ class _Run:
 
     def _start(self, layer: Layer) -> None:
         X, heads = layer.input, layer.heads
-        if self.asked is not None:
-            self.asked.require_fits(X, self.depth)
+        if self.number is not None and self.number.paths is not None:
+            require_fits(X, self.depth, self.number.nodes)
         self.streams = Streams.of(X, self.inputs.valid(*X.shape[:2]).to(X.device))
         self.sunk = heads.sinks is not None
         rolled = not (self.brief or self.sunk)

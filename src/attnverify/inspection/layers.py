@@ -80,16 +80,6 @@ def unmet(heads: Heads, text: int, keep: Tensor) -> str | None:
     return "; ".join(reason for reason, fails in failed.items() if fails) or None
 
 
-def any_attention(v: Tensor) -> float:
-    """sum_h v_h, what attention multiplies the diameter by at most, with any mask and any scores.
-
-    Rows of P_h differ by at most 1 in total variation: claim modern.positions-layer for scores
-    without limits, and masked ones are limits of those. Not with sinks or gates: rows of different
-    sums move values that are all alike, and so do different gates.
-    """
-    return float(v.sum())
-
-
 def _row(
     layer: Layer, text: int, keep: Tensor, c: Tensor, v: Tensor, threshold: float, unit: float
 ) -> Row:
@@ -98,6 +88,9 @@ def _row(
     size, out = float(norms.diameter(X)), float(norms.diameter(after))
     apart = differ(size**2, float(X.square().sum(-1).max()), unit)
     reason = unmet(layer.heads, text, keep)
+    # Rows of P_h differ by at most 1 in total variation, so any attention multiplies the diameter
+    # by sum_h v_h at most: claim modern.positions-layer for scores without limits, and masked ones
+    # are limits of those. Rows of different sums (sinks), and gates, move values that are alike.
     bounded = layer.heads.sinks is layer.heads.gates is None
     row: Row = {
         "text": text + 1,
@@ -107,7 +100,7 @@ def _row(
         "diameter": size,
         "attention_diameter": out,
         "factor": out / size if apart else None,
-        "bound": any_attention(v) if bounded else None,
+        "bound": float(v.sum()) if bounded else None,
         "threshold": None,
         "over_threshold": None,
         "why_no_threshold": reason,

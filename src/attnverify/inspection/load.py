@@ -352,7 +352,10 @@ class Folder:
 
         Raises InputError (argument ``scalar``) for one that is not.
         """
-        found = self._asked(self._vocabulary(), {"names": list(names)})
+        files = _tokenizer_files(self.path, self.config["model_type"])
+        given = f"the name of a token, and no tokenizer in {self.path}"
+        require(bool(files), "scalar", given, "its number, as #7")
+        found = self._asked(files, {"names": list(names)})
         for name, index in zip(names, found, strict=True):
             expected = "one token of the tokenizer of the folder, or its number as #7"
             require(type(index) is int, "scalar", f"{shown(name)}, which is no token", expected)
@@ -364,12 +367,6 @@ class Folder:
         if not files or importlib.util.find_spec("tokenizers") is None:
             return [None] * len(ids)
         return self._asked(files, {"ids": list(ids)})
-
-    def _vocabulary(self) -> tuple[str, ...]:
-        files = _tokenizer_files(self.path, self.config["model_type"])
-        given = f"the name of a token, and no tokenizer in {self.path}"
-        require(bool(files), "scalar", given, "its number, as #7")
-        return files
 
     def _require_readable(self, name: str, ids: list[int], words: list[str]) -> None:
         require(bool(ids), name, "no token", "a text of at least one token")

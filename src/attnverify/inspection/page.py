@@ -38,8 +38,8 @@ MOST = 300  # rows of such a table on the page: those with the largest parts
 HEAD = Markup(
     '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
     '<meta name="viewport" content="width=device-width,initial-scale=1">'
+    '<meta name="generator" content="attnverify">'
 )
-KIND = ": inspection"  # how the title ends
 EMPTY = "\u2013"
 #: A cell of more letters than this has its lines broken.
 WORDS = 24
@@ -54,7 +54,7 @@ class Link(NamedTuple):
 
 def page(report: Findings, book: str = "") -> Markup:
     """The whole page; book: address of the published book, which claims then link to."""
-    title = f"{report.model['class']}, {counted(report.model['layers'], 'layer')}{KIND}"
+    title = f"{report.model['class']}, {counted(report.model['layers'], 'layer')}: inspection"
     return whole(title, body(report, True, book))
 
 
@@ -81,14 +81,9 @@ def drawn(figures: Iterable[Markup]) -> Markup:
     return Markup('<div class="figures">{}</div>').format(Markup().join(figures))
 
 
-def is_ours(start: str) -> bool:
-    """Whether a file that starts so is such a page."""
-    return begins(start, KIND)
-
-
-def begins(start: str, kind: str) -> bool:
-    """Whether a file that starts so is a page of this package with such a title."""
-    return start.startswith(HEAD + Markup("<title>")) and f"{kind}</title>" in start
+def begins(start: str, kind: str = "") -> bool:
+    """Whether a file that starts so is a page of this package with a title that ends so."""
+    return start.startswith(HEAD) and f"{kind}</title>" in start
 
 
 def _own(name: str) -> Markup:

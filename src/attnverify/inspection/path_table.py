@@ -10,7 +10,7 @@ how far it comes does not depend on the machine.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import fsum
 from typing import Any
 
@@ -31,50 +31,43 @@ NUMBER = "a number to take apart: scalar, or --logit, --class or --coordinate"
 FEWER = "fewer tokens, or a smaller model"
 
 
-@dataclass(frozen=True)
-class Asked:
-    """How many paths, and how many nodes may be opened for them."""
+def require_paths(paths: Any, nodes: Any, numbered: bool) -> None:
+    """Raise InputError unless so many paths, and nodes for them, or neither can be asked for.
 
-    paths: int
-    nodes: int = NODES
+    numbered: whether a number is taken apart.
+    """
+    if paths is None:
+        require(nodes is None, "nodes", f"{nodes!r} without paths", "it with paths alone")
+        return
+    good = type(paths) is int and 1 <= paths <= MOST
+    require(good, "paths", repr(paths), f"a whole number from 1 to {MOST:,}")
+    require(numbered, "paths", f"{paths} without a number", NUMBER)
+    good = nodes is None or (type(nodes) is int and nodes >= 1)
+    require(good, "nodes", repr(nodes), "a positive whole number")
 
-    @classmethod
-    def of(cls, paths: Any, nodes: Any, number: Any) -> Asked | None:
-        """What was asked for, None where nothing was; raises InputError.
 
-        number: the number that was chosen, None if none was.
-        """
-        if paths is None:
-            require(nodes is None, "nodes", f"{nodes!r} without paths", "it with paths alone")
-            return None
-        good = type(paths) is int and 1 <= paths <= MOST
-        require(good, "paths", repr(paths), f"a whole number from 1 to {MOST:,}")
-        require(number is not None, "paths", f"{paths} without a number", NUMBER)
-        good = nodes is None or (type(nodes) is int and nodes >= 1)
-        require(good, "nodes", repr(nodes), "a positive whole number")
-        return cls(paths, NODES if nodes is None else nodes)
+def require_fits(X: Tensor, depth: int, nodes: int) -> None:
+    """Raise InputError where the bounds of X (1, tokens, width) are too large to be made.
 
-    def require_fits(self, X: Tensor, depth: int) -> None:
-        """Raise InputError where the bounds of X (1, tokens, width) are too large to be made.
-
-        A layer has 8 tokens width (columns + width) bytes of bounds, and six more are made on the
-        way; a node keeps a covector as large as X. A GPU makes 12 layers of 128 tokens of width 768
-        in seconds, so only processors have a limit of work.
-        """
-        _, tokens, width = X.shape
-        work = float(tokens) * width**3 * depth
-        given = f"{tokens} tokens of width {width} in {depth} layers, {work:.2g} of tokens width^3"
-        fits = work <= WORK or X.device.type == "cuda"
-        require(fits, "paths", f"{given} layers", f"at most {WORK:.2g} ({FEWER}, or a GPU)")
-        entries = tokens * width * ((depth + 6) * (COLUMNS + width) + self.nodes)
-        require_bytes("paths", 8.0 * entries, X.device, "bounds of paths", FEWER)
+    A layer has 8 tokens width (columns + width) bytes of bounds, and six more are made on the
+    way; a node keeps a covector as large as X. A GPU makes 12 layers of 128 tokens of width 768
+    in seconds, so only processors have a limit of work.
+    """
+    _, tokens, width = X.shape
+    work = float(tokens) * width**3 * depth
+    given = f"{tokens} tokens of width {width} in {depth} layers, {work:.2g} of tokens width^3"
+    fits = work <= WORK or X.device.type == "cuda"
+    require(fits, "paths", f"{given} layers", f"at most {WORK:.2g} ({FEWER}, or a GPU)")
+    entries = tokens * width * ((depth + 6) * (COLUMNS + width) + nodes)
+    require_bytes("paths", 8.0 * entries, X.device, "bounds of paths", FEWER)
 
 
 def path_table(
     layers: Sequence[Layer],
     final: Sequence[Step],
     number: Number,
-    asked: Asked,
+    paths: int,
+    nodes: int,
     lengths: Sequence[Row],
     words: Sequence[str] | None,
 ) -> tuple[dict[str, Any], list[Row]]:
@@ -84,12 +77,12 @@ def path_table(
     they add up to the number within its bound and the paths' errors. Raises InputError.
     """
     X = layers[0].input
-    asked.require_fits(X, len(layers))
+    require_fits(X, len(layers), nodes)
     trace = _with_head(layers, final, number)
     covector = X.new_zeros(trace.output.shape[1:])
     covector[number.token] = number.weights
     try:
-        found = largest(trace, covector, asked.paths, None, asked.nodes, None)
+        found = largest(trace, covector, paths, None, nodes, None)
     except InputError as error:
         argument, rest = str(error).split(":", 1)
         raise InputError(f"{'nodes' if argument == 'nodes' else 'paths'}:{rest}") from error
@@ -100,7 +93,7 @@ def path_table(
             zip(found.paths, found.contributions, sources, strict=True), 1
         )
     ]
-    return _facts(found, asked), rows + _rest(rows, lengths, found, number.value)
+    return _facts(found, paths, nodes), rows + _rest(rows, lengths, found, number.value)
 
 
 def _with_head(layers: Sequence[Layer], final: Sequence[Step], number: Number) -> Trace:
@@ -182,13 +175,13 @@ def _rest(
     ]
 
 
-def _facts(found: LargestPaths, asked: Asked) -> dict[str, Any]:
+def _facts(found: LargestPaths, paths: int, nodes: int) -> dict[str, Any]:
     return {
-        "asked": asked.paths,
+        "asked": paths,
         "listed": len(found.paths),
         "number": found.number,
         "nodes": found.nodes,
-        "budget": asked.nodes,
+        "budget": nodes,
         "certified": found.certified,
         "unseen": found.unseen,
         "error": found.error,

@@ -215,9 +215,6 @@ class Record:
         z = None if body.gate is None else self.result(body.gate)
         return None if z is None else double(z).sigmoid()
 
-    def _bias(self, body: named.Attention) -> Tensor | None:
-        return None if body.bias is None else double(body.bias(self.of(body.module)))
-
     def _mlp(self, body: named.MLP) -> list[tuple[str, Map, Tensor | None]]:
         if body.up.module is None or body.down.module is None:
             raise InputError("model: got an MLP without modules, expected ones to look at")
@@ -278,7 +275,7 @@ class Record:
             softmax_unit=rounded_to(P),
             rotation=self._rotation(body),
             norms=(_head_norm(body, 0), _head_norm(body, 1)) if body.norms else None,
-            bias=self._bias(body),
+            bias=None if body.bias is None else double(body.bias(self.of(body.module))),
             sinks=body.sinks,
             gates=None if gate is None else gate.unflatten(-1, (body.heads, -1)).transpose(1, 2),
             b_V=None if body.sinks is gate is None else V[1],

@@ -6,16 +6,15 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
 
 from attnverify.inspection import texts_page
-from attnverify.inspection.chosen import Choice, Wanted, wanted
-from attnverify.inspection.command import as_csv, numbers, table_of
-from attnverify.inspection.findings import Findings
+from attnverify.inspection.chosen import Choice
+from attnverify.inspection.command import as_csv
 from attnverify.inspection.forward import Subject
 from attnverify.inspection.inspect_model import inspect_subject
 from attnverify.inspection.load import LARGEST_TEXTS, Folder, text_of
@@ -51,34 +50,22 @@ MAIN = {
     "scalar_heads": (("layer", "head"), ("direct", "through")),
 }
 PLACE = ("length", "layer", "head")
-NUMBER = ("number", "position")  # where one was chosen: its value, and the token that it is read at
 
-#: Columns of the two tables, by which those of an earlier run are known.
-COLUMNS = {
+#: The files beside the pieces, with the columns of the two tables.
+OWN = {
+    REPORT: (),
+    HTML: (),
     TEXTS: (
         *("text", "sha256", "tokens", "steps", "deciding_nothing", "largest_error_over_bound"),
         *("at", "rounding_of_output", "rounding_of_shares"),
-        *("top_length", "top_share", "biases_share"),
-        *("least_residual", "least_residual_layer", "rollout_rank_correlation"),
-        *NUMBER,
+        *("top_length", "top_share", "biases_share", "least_residual", "least_residual_layer"),
+        *("rollout_rank_correlation", "number", "position"),
     ),
     FIGURES: (
         *("table", *PLACE, "figure", "mean", "deviation", "smallest", "median", "largest"),
         "texts",
     ),
 }
-
-
-def require_own(folder: Path) -> None:
-    """Check before a run that its files replace none but those of an earlier run.
-
-    Raises InputError (argument ``out``), also for a folder where nothing can be written.
-    """
-    files.require_writable("out", folder / REPORT)
-    ours = texts_page.is_ours
-    files.require_writable("out", folder / HTML, lambda path: ours(files.start(path)))
-    for name, columns in COLUMNS.items():
-        files.require_writable("out", folder / name, table_of(columns, NUMBER))
 
 
 def inspect_texts(
@@ -127,11 +114,6 @@ def merged(campaign: Campaign, reports: Iterable[Mapping[str, Any]]) -> dict[str
         "notes": list(notes),
         **({"number": said} if said else {}),
     }
-
-
-def taken(report: Mapping[str, Any]) -> list[tuple[tuple[Any, ...], float]]:
-    """The values that :func:`merged` takes of a report: the proof's largest error, then figures."""
-    return [(("proof",), _row(report)["largest_error_over_bound"]), *_figures(report)]
 
 
 def _row(report: Mapping[str, Any]) -> Row:
@@ -244,20 +226,6 @@ class Look:
         return Choice.of_options(dict(self.scalar)) if self.scalar else None
 
 
-def look_of(
-    model: Path,
-    layers: str | None,
-    dtype: str,
-    device: str,
-    brief: bool,
-    scalar: Mapping[str, Any] | None = None,
-) -> Look:
-    """The options of the command as a Look."""
-    chosen = None if layers is None else tuple(numbers(layers))
-    number = tuple((scalar or {}).items())
-    return Look(model.absolute(), str(dtype), str(device), chosen, brief, number)
-
-
 def read(paths: Sequence[Path]) -> dict[str, str]:
     """Texts by name, in order: "a.txt" of a folder, "lines.txt:3" for a line that is not blank.
 
@@ -266,6 +234,8 @@ def read(paths: Sequence[Path]) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in paths:
         for name, text in (_files if path.is_dir() else _lines)(path):
+            odd = f"the file name {name!r}"
+            require(name.isprintable(), "texts", odd, "a name that can be printed")
             require(name not in found, "texts", f"two texts {name}", "texts of different names")
             found[name] = text
     return found
@@ -275,21 +245,13 @@ def _files(folder: Path) -> list[tuple[str, str]]:
     files = sorted(file for file in folder.glob("*.txt") if file.is_file())
     require(bool(files), "texts", f"{folder}, which holds no .txt file", EXPECTED)
     total = sum(file.stat().st_size for file in files)
-    require(
-        total <= LARGEST_TEXTS,
-        "texts",
-        f"{total:,} bytes in {folder}",
-        f"at most {LARGEST_TEXTS:,}",
-    )
-    odd = [file.name for file in files if not file.name.isprintable()]
-    require(not odd, "texts", f"the file name {odd[:1]}", "a name that can be printed")
+    given = f"{total:,} bytes in {folder}"
+    require(total <= LARGEST_TEXTS, "texts", given, f"at most {LARGEST_TEXTS:,}")
     return [(file.name, text_of(file, "texts", LARGEST_TEXTS)) for file in files]
 
 
 def _lines(file: Path) -> list[tuple[str, str]]:
     require(file.is_file(), "texts", f"{file}, which is not there", EXPECTED)
-    odd = f"the file name {file.name!r}"
-    require(file.name.isprintable(), "texts", odd, "a name that can be printed")
     lines = enumerate(text_of(file, "texts", LARGEST_TEXTS).splitlines(), 1)
     found = [(f"{file.name}:{number}", line) for number, line in lines if line.strip()]
     require(bool(found), "texts", f"{file}, which is empty", EXPECTED)
@@ -312,12 +274,7 @@ def campaign(look: Look, texts: dict[str, str]) -> Campaign:
         "texts": {name: sha256(text) for name, text in texts.items()},
     }
     tasks = [Task(n, piece, (look, own, *e)) for n, e in zip(texts, encoded, strict=True)]
-
-    def as_planned(number: int, found: Any) -> bool:
-        one = (found.get("scalar") is not None) == bool(look.scalar)
-        return one and possible(found, encoded[number][1])
-
-    return Campaign("inspect texts", settings, tasks, as_planned)
+    return Campaign("inspect texts", settings, tasks)
 
 
 def _require_everywhere(choice: Choice, folder: Folder, texts: Mapping[str, Any]) -> None:
@@ -326,7 +283,7 @@ def _require_everywhere(choice: Choice, folder: Folder, texts: Mapping[str, Any]
     texts: name to ids and tokens.
     """
     if choice.kind == "logit":
-        choice.indices(None, folder.tokens)
+        choice.entries(None, folder.tokens)
     for name, (ids, _) in texts.items():
         given = f"at {choice.at} for {name}, a text of {len(ids)} tokens"
         require((choice.at or 1) <= len(ids), "scalar", given, "a position that all texts have")
@@ -344,21 +301,8 @@ def piece(look: Look, own: str, ids: list[int], words: list[str]) -> dict[str, A
     return found.as_json()
 
 
-def possible(found: Any, words: list[str]) -> bool:
-    """Whether a report can be that on a text of these tokens: whole, proved, of finite numbers."""
-    parts = {each.name: found[each.name] for each in fields(Findings) if each.name in found}
-    made = Findings(**{**parts, "notes": tuple(parts["notes"])})
-    same = json.loads(json.dumps(made.as_json(), allow_nan=False)) == found
-    inputs = found["inputs"]
-    same = same and (inputs["texts"], inputs["tokens"], inputs["words"]) == (1, len(words), words)
-    numbers = taken(found)
-    places = [place for place, _ in numbers]
-    plain = all(type(value) in (int, float) for _, value in numbers)
-    return same and plain and len(set(places)) == len(places) and 0 <= numbers[0][1] <= 1
-
-
 @lru_cache(maxsize=1)
-def _loaded(look: Look, own: str) -> tuple[Subject, Wanted | None]:
+def _loaded(look: Look, own: str) -> tuple[Subject, Choice | None]:
     """The model that the campaign is about, and the number of it, read once a process."""
     folder = Folder.of(look.model)
     same = folder.digest() == own
@@ -366,4 +310,4 @@ def _loaded(look: Look, own: str) -> tuple[Subject, Wanted | None]:
     choice = look.choice
     subject = Subject.of(folder, look.dtype, look.device, choice.kind if choice else "")
     ready = subject.model if subject.whole is None else subject.whole
-    return subject, None if choice is None else wanted(choice, ready, folder)
+    return subject, choice and choice.of_model(ready, folder)

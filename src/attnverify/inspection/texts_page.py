@@ -10,7 +10,6 @@ from markupsafe import Markup
 from attnverify.inspection import columns, drawings, page
 from attnverify.inspection.columns import Column
 
-KIND = ": inspection of texts"  # how the title ends
 _NONE = "", ""
 #: Figures of a text whose spread is told.
 FIGURES = {
@@ -75,13 +74,8 @@ def html(report: Mapping[str, Any], said: Sequence[str], pieces: str, book: str 
         *(_table("The number by head", heads, HEAD | SPREAD, book) if heads else []),
         *_table("Text by text", links, TEXTS, book),
     ]
-    title = f"{report['model']['class']}, {report['proof']['texts']} texts{KIND}"
+    title = f"{report['model']['class']}, {report['proof']['texts']} texts: inspection of texts"
     return page.whole(title, Markup().join(parts))
-
-
-def is_ours(start: str) -> bool:
-    """Whether a file that starts so is such a page."""
-    return page.begins(start, KIND)
 
 
 def _table(

@@ -105,7 +105,7 @@ def opened(path: Path, head: Mapping[str, Any], name: str, largest: int) -> Any 
     """The value of a file that holds what :func:`sealed` makes of it and nothing else, or None.
 
     None too for what is no regular file, JSON that is too deep to be read, and text that cannot be
-    written again. The digest finds damage and no forgery: who reads a value looks at its parts.
+    written again. The digest finds damage and no forgery.
     """
     try:
         with read_json(path, "file", "kept work", largest) as body:

@@ -1,10 +1,9 @@
 """Long runs in pieces, each kept as soon as it is done: a run that was ended goes on where it was.
 
 The folder of a campaign holds ``campaign.json``, which says what it is, and a file a piece. All
-files are written by the process that started the run, whole or not at all; a file that is damaged,
-of another campaign or with a result that its piece cannot have is as good as none. What is made of
-the pieces reads them in their order, so it is the same wherever and in whatever order they were
-computed.
+files are written by the process that started the run, whole or not at all; a file that is damaged
+or of another campaign is as good as none. What is made of the pieces reads them in their order, so
+it is the same wherever and in whatever order they were computed.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ MOST = 100_000  # pieces, a file each
 MISSING = object()  # what stands under a key that is not there; None is a value of JSON
 
 Finished = Callable[[str, Any], None]
-Possible = Callable[[int, Any], bool]
 
 
 @dataclass(frozen=True)
@@ -39,14 +37,12 @@ class Campaign:
     """What is to be done, in pieces whose results are JSON.
 
     what: kind of campaign; settings: JSON, all that the results follow from besides versions, code
-    and machine; tasks: the pieces, of different names, whose results are not null; possible:
-    whether a result can be that of the piece of this number, from 0. What it raises means no.
+    and machine; tasks: the pieces, of different names, whose results are not null.
     """
 
     what: str
     settings: Mapping[str, Any]
     tasks: Sequence[Task]
-    possible: Possible = lambda number, result: True
 
     def __post_init__(self) -> None:
         names = [task.name for task in self.tasks]
@@ -97,7 +93,7 @@ class _Pieces:
     """The files of a campaign in its folder."""
 
     def __init__(self, campaign: Campaign, folder: Path) -> None:
-        self.folder, self.tasks, self.possible = folder, campaign.tasks, campaign.possible
+        self.folder, self.tasks = folder, campaign.tasks
         self.identity = json.loads(json.dumps(campaign.identity()))
         self.digest = digest(self.identity)
 
@@ -119,24 +115,14 @@ class _Pieces:
         return (self.get(index) for index in range(len(self.tasks)))
 
     def get(self, index: int) -> Any | None:
-        found = opened(self.path(index), self._head(index), "result", LARGEST)
-        return found if found is not None and self._possible(index, found) else None
-
-    def _possible(self, index: int, result: Any) -> bool:
-        try:
-            return self.possible(index, result)
-        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError):
-            return False  # parts that are not what they should be
+        return opened(self.path(index), self._head(index), "result", LARGEST)
 
     def _head(self, index: int) -> dict[str, str]:
         return {"format": PIECE, "campaign": self.digest, "name": self.tasks[index].name}
 
     def put(self, index: int, result: Any) -> None:
-        """Keep a result, as JSON gives it back; RunError for one that the piece cannot have."""
         body = sealed(self._head(index), "result", result)
         text = json.dumps(body, indent=1, ensure_ascii=False)
-        if not self._possible(index, json.loads(text)["result"]):
-            raise RunError(f"{self.tasks[index].name}: got a result that this piece cannot have")
         with run_folder.told(self.path(index)):
             write_text(self.path(index), text + "\n")
 

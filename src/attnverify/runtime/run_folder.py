@@ -45,22 +45,12 @@ def own(folder: Path) -> Iterator[None]:
                 f"folder: got {folder}, which another run is using, expected a folder of its own"
             ) from error
     try:
-        _try_to_write(folder)
-        _sweep(folder)
+        with told(folder / PROBE):
+            write_bytes(folder / PROBE, bytes(4096))  # a full disk still makes empty files
+            os.unlink(folder / PROBE)
+        for name in WRITTEN:  # under the lock nobody can be writing them
+            for left in half_written(folder, name):
+                os.unlink(left)
         yield
     finally:
         lock.release()
-
-
-def _try_to_write(folder: Path) -> None:
-    """Some bytes, since a full disk still makes empty files."""
-    with told(folder / PROBE):
-        write_bytes(folder / PROBE, bytes(4096))
-        os.unlink(folder / PROBE)
-
-
-def _sweep(folder: Path) -> None:
-    """Remove temporary files; under the lock nobody can be writing them."""
-    for name in WRITTEN:
-        for left in half_written(folder, name):
-            os.unlink(left)

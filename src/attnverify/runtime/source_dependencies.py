@@ -204,7 +204,8 @@ def _parsed(content: bytes) -> ast.Module:
     """The syntax tree of a source file, without what only type checkers and editors see."""
     tree = parse(content)
     for node in tree.body:
-        if isinstance(node, ast.If) and _for_types(node.test):
+        names = "TYPE_CHECKING", "typing.TYPE_CHECKING"
+        if isinstance(node, ast.If) and ast.unparse(node.test) in names:
             node.body = []
     return tree
 
@@ -219,10 +220,6 @@ def _texts(content: bytes) -> frozenset[str]:
     """The strings of one line in a source file."""
     constants = (n.value for n in ast.walk(_parsed(content)) if isinstance(n, ast.Constant))
     return frozenset(t for t in constants if isinstance(t, str) and "\n" not in t)
-
-
-def _for_types(test: ast.expr) -> bool:
-    return "TYPE_CHECKING" in (getattr(test, "id", ""), getattr(test, "attr", ""))
 
 
 def _module(path: Path) -> str:

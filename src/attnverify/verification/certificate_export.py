@@ -33,7 +33,7 @@ from attnverify.checking.search import Settings
 from attnverify.support.errors import require
 from attnverify.support.files import require_writable, write_text
 from attnverify.verification.claim import Registry
-from attnverify.verification.replay import inequality, load, require_size
+from attnverify.verification.replay import exact, inequality, load, require_size
 
 FORMAT, INDEX_FORMAT = "attnverify program 1", "attnverify index 2"
 MOST_LINES = 200_000  # of one program; the second program evaluates some 10^5 lines a second
@@ -101,7 +101,7 @@ def program_of(statement: str, certificate: Certificate, expected: str) -> dict[
         "statement": statement.strip(),
         "expected": expected,
         "meaning": MEANING[expected],
-        "inputs": {name: _numbers(v) for name, v in certificate.instance.items()},
+        "inputs": {name: exact(v) for name, v in certificate.instance.items()},
         "program": program.lines,
         "left": left,
         "right": right,
@@ -113,14 +113,9 @@ def _inputs(program: Program, name: str, value: Any) -> np.ndarray:
     """A line for every number of the array; equal numbers share the line of the first."""
     out = np.empty(tuple(value.shape), dtype=object)
     first: dict[str, int] = {}
-    for place, number in enumerate(_numbers(value)["values"]):
+    for place, number in enumerate(exact(value)["values"]):
         out.flat[place] = program.node("input", name, first.setdefault(number, place))
     return out[None]
-
-
-def _numbers(value: Any) -> dict[str, Any]:
-    values = value.flatten().tolist()
-    return {"shape": list(value.shape), "values": [float(v).hex() for v in values]}
 
 
 def _ids(x: Any) -> list[int]:

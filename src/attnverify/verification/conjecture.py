@@ -28,6 +28,7 @@ from attnverify.checking.search import Settings, attack
 from attnverify.support.errors import InputError, require
 from attnverify.support.seeds import generator
 from attnverify.support.tables import Table
+from attnverify.verification.replay import exact
 
 BITS = 256  # for what is done with certified ratios: more than they have
 FIRST = 1 << 10  # instances whose ratios say about how large C is
@@ -98,13 +99,7 @@ class Constant:
             "growth": self.growth,
             "instances": self.instances,
             "seconds": round(self.seconds, 3),
-            "instance": {
-                name: {
-                    "shape": list(value.shape),
-                    "values": [float(v).hex() for v in value.flatten()],
-                }
-                for name, value in self.instance.items()
-            },
+            "instance": {name: exact(value) for name, value in self.instance.items()},
         }
 
 

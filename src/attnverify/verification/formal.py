@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -32,9 +31,6 @@ LOGICAL = "AttnVerify"  # the name under which the prover knows the theories
 EXACT = ("Exactly as registered", "The negation of the registered statement")
 #: The same, or the same spelled out in other words, which are told.
 SAME = (*EXACT, "As registered")
-# How a theory names those of the project that it is compiled from.
-_IMPORT = re.compile(rf"From\s+{LOGICAL}\s+Require\s+(?:Import\s+|Export\s+)?([\w\s]+)\.(?=\s|$)")
-_COMMENT = re.compile(r"\(\*(?:[^*(]|\*(?!\))|\((?!\*))*\*\)")  # one that holds no other
 AGAIN = "run `make proofs ARGS=--write`, read what differs and commit the record"
 
 
@@ -195,21 +191,6 @@ def digest(folder: Path, names: Iterable[str]) -> str:
     return total.hexdigest()
 
 
-def compiled_from(folder: Path, file: str) -> set[str]:
-    """A theory or script with every theory that it imports, in one step or more."""
-    found, left = set(), {file}
-    while left:
-        name = left.pop()
-        found.add(name)
-        path = folder / name
-        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-        while (plain := _COMMENT.sub(" ", text)) != text:
-            text = plain
-        stems = [stem for words in _IMPORT.findall(text) for stem in words.split()]
-        left |= {f"{stem}.v" for stem in stems} - found
-    return found
-
-
 def theorems_of(claim: str) -> list[Theorem]:
     """The formal theorems that are registered for a claim."""
     return [t for t in registered().theorems if t.claim == claim]
@@ -275,14 +256,8 @@ def trouble(name: str, known: Registered, claim: str = "") -> str:
     if claim and entry.get("claim") != claim:
         return f"{RECORD} has {name} for {entry.get('claim')}: {AGAIN}"
     sources = entry.get("sources") or ["none"]
-    file = name.removeprefix(f"{FOLDER}/") if "script" in entry else f"{module(name)}.v"
-    lacking = sorted(compiled_from(known.folder, file) ^ set(sources))
     if entry["sha256"] != digest(known.folder, sources):
         return f"{name}: one of {', '.join(sources)} is not what was checked: {AGAIN}"
-    if lacking:
-        return (
-            f"{name}: {', '.join(lacking)}: its sources are not what it is compiled from: {AGAIN}"
-        )
     used = known.record["negations use"] if "theorem" in entry else entry["axioms"]
     foreign = [] if "error" in entry else [axiom for axiom in used if axiom not in known.axioms]
     return f"{name}: {ALLOWED} does not list {', '.join(foreign)}" if foreign else ""

@@ -32,15 +32,17 @@ LARGER, SMALL = 4, 256  # an instance has at most so many times the numbers of t
 
 def save(origin: Origin, path: Path, claim: str, check: str, instance: Instance) -> None:
     """Save one instance (float64 tensors without batch axis)."""
-    arrays = {
-        name: {"shape": list(value.shape), "values": [float(v).hex() for v in value.flatten()]}
-        for name, value in sorted(instance.items())
-    }
+    arrays = {name: exact(value) for name, value in sorted(instance.items())}
     body: dict[str, Any] = {"format": FORMAT, "claim": claim, "check": check, "arrays": arrays}
     if isinstance(origin, ClaimFile):
         body["stated in"] = {"file": origin.name, "sha256": origin.sha256}
     body["sha256"] = _digest(body)
     write_text(path, json.dumps(body, indent=1) + "\n")
+
+
+def exact(value: Any) -> dict[str, Any]:
+    """The shape and the numbers of an array, as JSON that keeps every bit."""
+    return {"shape": list(value.shape), "values": [v.hex() for v in value.flatten().tolist()]}
 
 
 def _digest(body: dict[str, Any]) -> str:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from attnverify.experiments import EXPERIMENTS, Settings, find
 from attnverify.experiments.engine import results, stored
 from attnverify.experiments.engine.model import Experiment, Row
+from attnverify.support.files import require_writable
+from attnverify.verification import printing
 from attnverify.verification.claim import Registry
 
 MOST_ROWS = 60  # printed; the file has all
@@ -20,9 +21,7 @@ MOST_ROWS = 60  # printed; the file has all
 
 def show_all(out: Console, claims: Registry) -> None:
     """The experiments with the title and the notebook of their claims."""
-    table = Table(box=box.SIMPLE, padding=(0, 1), pad_edge=False)
-    for name in ("name", "measures", "book says", "notebook"):
-        table.add_column(name, overflow="fold", no_wrap=name == "name")
+    table = printing.table("name", "measures", "book says", "notebook")
     for name, experiment in EXPERIMENTS.items():
         claim = claims[experiment.claim]
         says = "the criterion " + ("is met" if claim.asserts == "holds" else "is not met")
@@ -33,25 +32,23 @@ def show_all(out: Console, claims: Registry) -> None:
 def run(
     name: str,
     settings: Settings,
-    folder: Path | None,
+    folder: Path,
     out: Console,
-    err: Console,
     claims: Registry,
 ) -> bool:
     """Run, print, save; whether the criterion came out as the book says, or nothing is judged.
 
-    folder: where the table, checkpoints and metrics go; None means ./attnverify-NAME. Raises
+    folder: where the table, checkpoints and metrics go. Raises
     InputError before the run for a folder that cannot be written to, that another run is using, or
     that holds something else under the table's name; and after it, with everything printed, if the
     table cannot be written.
     """
     experiment = find(name)
     results.require_fit(experiment, settings)
-    folder = folder or Path(f"attnverify-{name}")
     with stored.own(folder):
         path = folder / f"{name}.json"
-        results.require_own(path)
-        result = _measure(experiment, replace(settings, folder=folder), err)
+        require_writable("out", path)
+        result = _measure(experiment, replace(settings, folder=folder))
         agrees = _tell(experiment, result, out, claims[experiment.claim].asserts)
         with stored.told(path):
             results.save(path, result)
@@ -59,12 +56,12 @@ def run(
     return agrees
 
 
-def _measure(experiment: Experiment, settings: Settings, err: Console) -> results.Result:
-    with _progress(err) as bar:
-        task = bar.add_task(experiment.name, total=1.0)
+def _measure(experiment: Experiment, settings: Settings) -> results.Result:
+    with printing.progress_bar() as bar:
+        task = bar.add_task(experiment.name, total=100)
 
         def advance(what: str, done: float) -> None:
-            bar.update(task, completed=done, description=what)
+            bar.update(task, completed=round(100 * done), description=what)
 
         return results.run(experiment, replace(settings, progress=advance))
 
@@ -85,16 +82,6 @@ def _tell(experiment: Experiment, result: results.Result, out: Console, asserts:
     for line in (f"{words}: {argument}", f"{end}; {result.seconds} s"):
         out.print(line, markup=False, highlight=False)
     return agrees
-
-
-def _progress(err: Console) -> Progress:
-    columns = (
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    return Progress(*columns, console=err, transient=True)
 
 
 def _table(rows: list[Row]) -> Table:

@@ -13,8 +13,8 @@ from typing import Any
 
 from attnverify.experiments.engine.model import Experiment, Row, Settings
 from attnverify.support.environment import machine, versions
-from attnverify.support.errors import InputError, require
-from attnverify.support.files import write_text
+from attnverify.support.errors import require
+from attnverify.support.files import read_json, write_text
 from attnverify.support.tables import Table as Table
 from attnverify.support.threads import one_thread
 
@@ -134,33 +134,10 @@ def save(path: Path, result: Result) -> None:
 
 def load(path: Path) -> Result:
     """Read a result; raises InputError that says what is wrong with the file."""
-    require(path.is_file(), "file", path, "an existing table of results")
-    size = path.stat().st_size
-    require(size <= LARGEST, "file", f"{size} bytes", f"at most {LARGEST}")
-    try:
-        body = json.loads(path.read_text(encoding="utf-8"))
+    with read_json(path, "file", "table of results", LARGEST) as body:
         if body.pop("format") != FORMAT or not all(isinstance(r, dict) for r in body["rows"]):
             raise ValueError(f"no {FORMAT!r}")
         return Result(**body)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"file: got {path.name}, which is truncated or no table of results "
-            f"({type(error).__name__}: {error})"
-        ) from error
-
-
-def require_own(path: Path) -> None:
-    """Raise InputError unless the path is free or has a table that a new one may replace."""
-    if path.exists() or path.is_symlink():
-        plain = path.is_file() and not path.is_symlink()
-        require(plain, "folder", f"{path}, which is no plain file", "a folder without it")
-        try:
-            load(path)
-        except InputError as error:
-            raise InputError(
-                f"folder: got {path}, which is no table of results and would be replaced, "
-                "expected a folder without it"
-            ) from error
 
 
 def seed(name: str) -> int:

@@ -128,7 +128,9 @@ def _train(
         if plan.measured_at(done) and (not rows or rows[-1]["step"] < done):
             with torch.no_grad():
                 rows.append({"step": done, **measure(parameters, done)})
-            _write_metrics(folder, rows)
+            if folder is not None:
+                with stored.told(folder / METRICS):
+                    write_text(folder / METRICS, "\n".join(_lines(rows)) + "\n")
         if plan.saved_at(done) and done > 0:
             _write_checkpoint(folder, parameters, optimizer, done, digests, rows)
         if done == plan.steps:
@@ -173,12 +175,6 @@ def code_of(*functions: Callable[..., Any]) -> str:
 
 def _lines(rows: list[Row]) -> list[str]:
     return [json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows]
-
-
-def _write_metrics(folder: Path | None, rows: list[Row]) -> None:
-    if folder is not None:
-        with stored.told(folder / METRICS):
-            write_text(folder / METRICS, "\n".join(_lines(rows)) + "\n")
 
 
 def _digest_of(lines: list[str]) -> str:

@@ -110,13 +110,9 @@ class HiddenMarkov:
         for _ in range(length):
             emitted = joint[:, None] * self.emission.T[None, :, None, :]
             emitted = emitted.reshape(-1, *joint.shape[1:])
-            entropies.append(_entropy(emitted.sum(-1)))
+            entropies.append(torch.special.entr(emitted.sum(-1)).sum())
             joint = emitted @ self.transition
         return float(entropies[-1] - entropies[-2])
-
-
-def _entropy(weights: Tensor) -> Tensor:
-    return torch.special.entr(weights).sum()
 
 
 def _choose(cumulative: Tensor, uniform: Tensor) -> Tensor:

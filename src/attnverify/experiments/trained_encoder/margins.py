@@ -59,7 +59,8 @@ def _row(encoder: Encoder, index: int, inputs: list[Tensor]) -> Row:
         collapse.threshold(float(a), float(b), net.key_width) for a, b in zip(qk, v, strict=True)
     )
     sizes = [float(norms.diameter(X)) for X in inputs]
-    after = [_attention_diameter(encoder, index, X) for X in inputs]
+    attention = encoder.attention_stack(skip=False)  # alone, without layer norm
+    after = [float(norms.diameter(attention.layer(index, X))) for X in inputs]
     factors = [float(collapse.sharp_factor(c.new_tensor(s), c, v)) for s in sizes]
     return {
         "layer": index + 1,
@@ -73,11 +74,6 @@ def _row(encoder: Encoder, index: int, inputs: list[Tensor]) -> Row:
         "factor": [significant(f, DIGITS) for f in factors],
         "measured_factor": [significant(a / s, DIGITS) for a, s in zip(after, sizes, strict=True)],
     }
-
-
-def _attention_diameter(encoder: Encoder, index: int, X: Tensor) -> float:
-    """Diameter of the attention's own output, without skip connection and layer norm."""
-    return float(norms.diameter(encoder.attention_stack(skip=False).layer(index, X)))
 
 
 # ---------------------------------------------------------------- the criterion
