@@ -3,6 +3,7 @@
 import dataclasses
 from dataclasses import replace
 from itertools import pairwise
+from math import inf
 
 import flint
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from attnverify.arithmetic import interval_cover, ops
 from attnverify.checking.ball_comparison import compare
 from attnverify.checking.check import Decision, Inequality, Twin
+from attnverify.checking.definition_agreement import LIMITS
 from attnverify.checking.gather import evidence, gather_from, reject
 from attnverify.checking.records import Record, TwinRecord
 from attnverify.checking.search import Settings, attack, sample
@@ -48,6 +50,10 @@ def test_every_kind_of_evidence_is_gathered(id):
     assert {(r.kind, r.check) for r in found.records} == {
         (kind, name) for name, check in CHECKS[id].items() for kind in check.kinds
     }
+    for record in found.records:  # drawn instances and covers promise no number
+        check = CHECKS[id][record.check]
+        if isinstance(check, Decision) and not check.over and check.limits != LIMITS:
+            assert record.instances == check.cases, record.check
 
 
 def test_the_first_tier_gathers_every_form_and_kind():
@@ -196,13 +202,52 @@ def test_a_violation_anywhere_in_a_range_is_seen(place, width, cuts):
     ]
     parts = [interval_cover.positive(lambda x: 1 + x, *side) for side in pairwise(ends)]
     parts.append(interval_cover.beyond(lambda x: x, ends[-1]))
-    over = ((flint.arb(0), flint.arb.pos_inf()),)
-    assert interval_cover.both(*dips)[0] is False
-    assert interval_cover.both(*parts, over=over)[0] is True
+    assert interval_cover.joined(*dips)[0] is False
+    assert outcome(*parts) == "pass"
     for k in range(len(parts)):
-        assert interval_cover.both(*parts[:k], *parts[k + 1 :], over=over)[0] is None
+        assert outcome(*parts[:k], *parts[k + 1 :]) == "unknown"
     late = interval_cover.beyond(lambda x: x, ends[-1] * 10)
-    assert interval_cover.both(*parts[:-1], late, over=over)[0] is None
+    assert outcome(*parts[:-1], late) == "unknown"
+
+
+def outcome(*parts):
+    """Of a decision that says that it covers x >= 0."""
+    holds, cases, boxes = interval_cover.joined(*parts)
+    over = (((flint.arb(0), flint.arb.pos_inf()),),)
+    check = Decision(lambda: Verdict(holds, "x", cases, over=boxes), "x", over=over)
+    ((_, (step, limits)),) = evidence(check, FEW, "t").items()
+    assert limits == "x; it covers [0, inf]"
+    return step().outcome
+
+
+#: What the covers of the book are to cover, by the statement or the argument of each.
+SAID = {
+    "collapse.row-and-column": [[0.69314718, 1.25643121]],  # log 2 to x*, for two inequalities
+    "collapse.signed-columns": [[0.125, 1, 0, 1], [0, 1, 0, 1]],  # m (one of each: m >= 1/8) and V
+    "heads.truncation": [[0, 1]],
+    "modern.gated-mlp": [[-inf, inf]],
+    "skip.polynomial-rate": [[0, inf]],
+    "skip.polynomial-rate-heads": [[0, inf]],
+    "softmax.perturbation": [[0, 1.25643121]],
+}
+
+
+def test_covers_are_of_what_is_said_and_of_no_less():
+    """And what is covered is not said to end earlier: 1/1000 more is unknown."""
+    found = [(id, c) for id, checks in CHECKS.items() for c in checks.values() if says(c)]
+    assert sorted(id for id, _ in found) == list(SAID)
+    for id, check in found:
+        boxes = [[float(end) for side in box for end in side] for box in check.over]
+        assert all(any(box == pytest.approx(said) for said in SAID[id]) for box in boxes)
+        more = tuple(((low, high + 0.001), *others) for (low, high), *others in check.over)
+        verdict = check.run()
+        assert interval_cover.cover(verdict.over, check.over)
+        assert not interval_cover.cover(verdict.over, more) or "inf" in str(more)
+        assert not interval_cover.cover(verdict.over, (*check.over, check.over[0]))
+
+
+def says(check):
+    return isinstance(check, Decision) and bool(check.over)
 
 
 def test_fewer_cases_than_a_decision_says_are_unknown():

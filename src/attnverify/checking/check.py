@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 from attnverify.arithmetic import ops
+from attnverify.arithmetic.interval_cover import Box
 from attnverify.support.errors import require
 from attnverify.support.verdict import Verdict
 
@@ -176,8 +177,8 @@ class Decision(Form):
 
     kind "decided": all reals in a range, by an argument that run() carries out; "certified":
     finitely many exact cases; "sampled": a simulation, whose agreement is statistical. limits:
-    what it does not show. cases: how many cases these words say that it covers, where they say so;
-    fewer are unknown.
+    what it does not show. cases: how many it is said to look at; over: the boxes that it is said to
+    cover (:mod:`attnverify.arithmetic.interval_cover`). Fewer are unknown.
 
     ``run`` takes no argument and returns a :class:`~attnverify.support.verdict.Verdict`.
 
@@ -195,6 +196,7 @@ class Decision(Form):
     limits: str
     kind: Literal["decided", "certified", "sampled"] = "decided"
     cases: int = 1
+    over: tuple[Box, ...] = ()
 
     @property
     def kinds(self) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "arithmetic": (lambda v: v in ("rational", "ball"), "'rational' or 'ball'"),
     "exact_draws": (lambda v: type(v) is int and 1 <= v <= 1000, "a whole number from 1 to 1000"),
     "cases": (lambda v: type(v) is int and v > 0, "how many cases it covers at least"),
+    "over": (lambda v: v == (), "nothing: only covers of the book say theirs"),
     "limits": (lambda v: isinstance(v, str) and bool(v.strip()), "what it does not show, in words"),
     "kind": (lambda v: v in ("decided", "certified", "sampled"), "a kind of evidence it gives"),
     "twins": (lambda v: type(v) is tuple and all(type(t) is Twin for t in v), "a tuple of av.Twin"),

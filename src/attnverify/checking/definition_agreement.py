@@ -48,13 +48,17 @@ def agree(pairs: Callable[[], Iterable[Pair]]) -> Verdict:
 
 
 def by_definition(
-    pairs: Callable[..., Iterable[Pair]], title: str, limits: str = LIMITS, **wrong: Any
+    pairs: Callable[..., Iterable[Pair]],
+    title: str,
+    limits: str = LIMITS,
+    cases: int = 1,
+    **wrong: Any,
 ) -> Decision:
     """The check that formulas are what their definitions say; its twin has a wrong definition.
 
     title, wrong: the twin in words, and the arguments of ``pairs`` that make it.
     """
-    check = Decision(partial(agree, pairs), limits, "certified")
+    check = Decision(partial(agree, pairs), limits, "certified", cases)
     return check.but(title, run=partial(agree, partial(pairs, **wrong)))
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache, singledispatch
 from typing import Protocol, runtime_checkable
 
+from attnverify.arithmetic import interval_cover
 from attnverify.checking.ball_comparison import compare
 from attnverify.checking.certify import certify, certify_identity
 from attnverify.checking.check import (
@@ -179,7 +180,8 @@ def _(check: Identity, settings: Settings, label: str) -> tuple[bool, float | No
 
 @evidence.register(Decision)
 def _(check: Decision, settings: Settings, label: str) -> dict[Kind, Step]:
-    return {check.kind: (lambda: _found(_decided(check)), check.limits)}
+    limits = check.limits + interval_cover.in_words(check.over)
+    return {check.kind: (lambda: _found(_decided(check)), limits)}
 
 
 @reject.register(Decision)
@@ -201,8 +203,10 @@ def _decided(check: Decision) -> Verdict:
     require(some, "run: cases", as_given(verdict.cases), expected)
     ratio = verdict.ratio is None or isinstance(verdict.ratio, float | int)
     require(ratio, "run: ratio", as_given(verdict.ratio), "a number or None")
-    if verdict.holds and verdict.cases < check.cases:
-        words = f"{verdict.argument}: {verdict.cases} cases, {check.cases} are said to be covered"
+    covered = interval_cover.cover(verdict.over, check.over)
+    if verdict.holds and not (covered and verdict.cases >= check.cases):
+        said = f"{check.cases} are said to be covered{interval_cover.in_words(check.over)}"
+        words = f"{verdict.argument}: {verdict.cases} cases, {said}"
         return replace(verdict, holds=None, argument=words)
     return verdict
 

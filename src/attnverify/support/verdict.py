@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
 class Verdict:
     """Outcome of a decision: holds is None where it stayed unknown.
 
-    argument: in words, what was computed; cases: how many; ratio: the largest left/right, if any.
+    argument: in words, what was computed; cases: how many; ratio: the largest left/right, if any;
+    over: the boxes that were covered (:mod:`attnverify.arithmetic.interval_cover`).
 
     >>> import attnverify as av
     >>> av.Verdict(True, "all pairs of digits, in whole numbers", cases=100).holds
@@ -20,3 +22,4 @@ class Verdict:
     argument: str
     cases: int = 1
     ratio: float | None = None
+    over: tuple[Any, ...] = ()

@@ -328,7 +328,7 @@ SURE = (
     ("at least", 1.5, 2, 0.28125, 0.99, 1_000_000),
 )
 NUMBERS = (
-    Decision(partial(_sure, SURE), "these lengths and two standard deviations", "certified")
+    Decision(partial(_sure, SURE), "these lengths and two standard deviations", "certified", 4)
     .but(
         "0.16 at half the length",
         run=partial(_sure, (("at most", 1.0, 1, 0.03515625, 0.16, 10**5),)),
@@ -357,11 +357,11 @@ def _simulated(mean: float = 1.0, places: float = 1.0) -> Verdict:
         high = places * float(gap.at_most(one, theta * one, 0.4 * one, LENGTH))
         room = FALSE_ALARM * 0.5 / RUNS**0.5
         apart += [low - share - room, share - min(high, 1.0) - room]
-    return Verdict(max(apart) <= 0, f"{RUNS} matrices of {LENGTH} tokens", RUNS)
+    return Verdict(max(apart) <= 0, f"{RUNS} matrices of {LENGTH} tokens", len(large))
 
 
 SIMULATED = (
-    Decision(_simulated, "one length, sigma = 1", "sampled")
+    Decision(_simulated, "one length, sigma = 1", "sampled", 200)
     .but("the mean of e^s taken as 1", run=partial(_simulated, mean=0.60653))
     .but("one row in place of n", run=partial(_simulated, places=1 / LENGTH))
 )

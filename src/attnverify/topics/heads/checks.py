@@ -333,9 +333,7 @@ def _tuned(most: arb) -> Verdict:
         terms = ((j - u - most) * (-TUNED * (j - u) ** 2 / 2).exp() for j in range(LAST + 1))
         return -sum(terms, rest)
 
-    whole = (arb(0), arb(1))
-    holds, used = both(positive(slack, *whole), over=(whole,))
-    return Verdict(holds, f"below {most.str(5, radius=False)} on [0, 1]", cases=used)
+    return positive(slack, arb(0), arb(1)).verdict(f"below {most.str(5, radius=False)}")
 
 
 def _floor(least: arb) -> Verdict:
@@ -346,16 +344,15 @@ def _floor(least: arb) -> Verdict:
     root = (1 - 4 / BALANCE).sqrt()
     end, inner = 1 / (1 + (BALANCE / 2).exp()), root / 2 - 2 / BALANCE * root.atanh()
     parts = [(certain(side > least, side < least), 1) for side in (end, inner)]
-    holds, used = both(*parts)
     text = f"{end.str(5, radius=False)} at an end, {inner.str(5, radius=False)} inside"
-    return Verdict(holds, text, cases=used)
+    return both(*parts).verdict(text)
 
 
-ALL_GRIDS = Decision(partial(_tuned, arb(619) / 10000), "only t = 5.44").but(
-    "0.0618 in place of 0.0619", run=partial(_tuned, arb(618) / 10000)
-)
+ALL_GRIDS = Decision(
+    partial(_tuned, arb(619) / 10000), "only t = 5.44", over=(((arb(0), arb(1)),),)
+).but("0.0618 in place of 0.0619", run=partial(_tuned, arb(618) / 10000))
 NO_BETTER = Decision(
-    partial(_floor, arb(56) / 1000), "p = 2, which the derivation shows to be the least"
+    partial(_floor, arb(56) / 1000), "p = 2, which the derivation shows to be the least", cases=2
 ).but("0.0562 in place of 0.056", run=partial(_floor, arb(562) / 10000))
 
 # ----------------------------------------------------------------------------- mixtures

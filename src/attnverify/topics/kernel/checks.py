@@ -94,7 +94,7 @@ def _sphere(keys: int) -> Verdict:
     return Verdict(len(far) == 1, words, keys)
 
 
-SPHERE = Decision(partial(_sphere, 3), "no other points", "certified").but(
+SPHERE = Decision(partial(_sphere, 3), "no other points", "certified", 3).but(
     "four points in the plane", run=partial(_sphere, 4)
 )
 
@@ -129,7 +129,10 @@ FULL, RING = np.ones((3, 3), dtype=bool), (np.eye(4) + np.eye(4, k=1) + np.eye(4
 STAR, CAUSAL = FULL * (np.eye(3) > 0) | (np.arange(3) == 0), np.tri(4) > 0
 ORDERS = (
     Decision(
-        partial(_orders, [FULL, RING, STAR, CAUSAL]), "no other masks and weights", "certified"
+        partial(_orders, [FULL, RING, STAR, CAUSAL]),
+        "no other masks and weights",
+        "certified",
+        6 + 24 + 6 + 24,
     )
     .but("every order under a causal mask", run=partial(_orders, [CAUSAL], every=True))
     .but("every order with positions", run=partial(_orders, [FULL], place=1))

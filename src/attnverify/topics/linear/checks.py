@@ -287,7 +287,7 @@ def _even(degrees: tuple[int, ...]) -> Verdict:
     return Verdict(all(v.holds for v in found), "; ".join(v.argument for v in found), len(found))
 
 
-SIGN = Decision(partial(_even, (2, 4, 6, 8, 10)), "no other degrees", "certified").but(
+SIGN = Decision(partial(_even, (2, 4, 6, 8, 10)), "no other degrees", "certified", 5).but(
     "the degree 5", run=partial(_even, (2, 5))
 )
 
@@ -393,7 +393,7 @@ def _rank(count: Callable[[int, int], int]) -> Verdict:
 
 
 FEATURES = Decision(
-    partial(_rank, kernels.features), "no other widths and degrees", "certified"
+    partial(_rank, kernels.features), "no other widths and degrees", "certified", 3
 ).but("monomials of degree p alone", run=partial(_rank, lambda d, p: kernels.features(d - 1, p)))
 
 CHECKS: dict[str, dict[str, Check]] = {

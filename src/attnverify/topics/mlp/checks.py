@@ -177,10 +177,8 @@ def _violates(d: int, n: int, w: float, lipschitz: float = 1.0) -> Verdict:
 
 
 def _certified(title: str, first: tuple, second: tuple) -> Decision:
-    run = partial(_violates, *first)
-    return Decision(run, distinct_entries.LIMITS, "certified").but(
-        title, run=partial(_violates, *second)
-    )
+    run, other = partial(_violates, *first), partial(_violates, *second)
+    return distinct_entries.certified(run, title, other)
 
 
 LARGE = (20_000, 10_000, 2.0**-6)

@@ -88,10 +88,8 @@ def _upper_lemma(end: Callable[[], flint.arb]) -> Verdict:
         last = f(right)
         zero = last.contains(0) and last.rad() < arb(2) ** -200
         at_end = (interval_cover.certain(last >= 0 or zero, last < 0), 1)
-        holds, cases = interval_cover.both(rises, inside, falls, at_end, over=((arb(0), right),))
-    return Verdict(
-        holds, f"concave; rises, positive cover, falls to {last.str(3)} at the end", cases
-    )
+        found = interval_cover.both(interval_cover.joined(rises, inside, falls), at_end)
+    return found.verdict(f"concave; rises, positive cover, falls to {last.str(3)} at the end")
 
 
 def _lower_lemma(slope: int, denominator: int = 1) -> Verdict:
@@ -106,9 +104,11 @@ def _lower_lemma(slope: int, denominator: int = 1) -> Verdict:
 
 LEMMA_LIMITS = "the scalar lemma; the step from rows to scalars is derived in the notebook"
 
-SCALAR_UPPER = Decision(partial(_upper_lemma, softmax.critical_oscillation), LEMMA_LIMITS).but(
-    "up to 1.257 in place of x*", run=partial(_upper_lemma, lambda: arb("1.257"))
-)
+SCALAR_UPPER = Decision(
+    partial(_upper_lemma, softmax.critical_oscillation),
+    LEMMA_LIMITS,
+    over=(((arb(0), softmax.critical_oscillation()),),),
+).but("up to 1.257 in place of x*", run=partial(_upper_lemma, lambda: arb("1.257")))
 SCALAR_LOWER = Decision(partial(_lower_lemma, 1), LEMMA_LIMITS).but(
     "1 - 0.999 x", run=partial(_lower_lemma, 999, 1000)
 )

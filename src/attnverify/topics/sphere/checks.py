@@ -358,7 +358,7 @@ def _falls(acute: bool = False) -> Verdict:
     return Verdict(certain(fell, rose), words, len(found))
 
 
-FALL = Decision(_falls, "four numbers of tokens", "certified").but(
+FALL = Decision(_falls, "four numbers of tokens", "certified", 4).but(
     "inner products that are not negative (rho^2 = 2/n)", run=partial(_falls, acute=True)
 )
 

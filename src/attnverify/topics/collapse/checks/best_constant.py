@@ -117,9 +117,8 @@ def _large_columns(D: arb) -> Verdict:
 
         near = [interval_cover.positive(f, start, end) for f in (lambda B: B / 2 - tau, room)]
         far = interval_cover.positive(lambda B: B - tau * (1 + B.expm1() / B), end, D)
-        parts = [interval_cover.both(part, far, over=((start, D),)) for part in near]
-    holds, cases = interval_cover.both(*parts)
-    return Verdict(holds, f"covers of [log 2, 0.77] and [0.77, {D.str(6)}]", cases)
+        found = interval_cover.both(*(interval_cover.joined(part, far) for part in near))
+    return found.verdict(f"covers of [log 2, 0.77] and [0.77, {D.str(6)}]")
 
 
 def _critical() -> Verdict:
@@ -127,9 +126,11 @@ def _critical() -> Verdict:
     return _large_columns(arb("1.25644"))
 
 
-LARGE = Decision(_critical, "the scalar estimates; the rest is derived in the notebook").but(
-    "the same proof up to oscillations of 1.45", run=partial(_large_columns, arb("1.45"))
-)
+LARGE = Decision(
+    _critical,
+    "the scalar estimates; the rest is derived in the notebook",
+    over=(((arb(2).log(), softmax.critical_oscillation()),),) * 2,
+).but("the same proof up to oscillations of 1.45", run=partial(_large_columns, arb("1.45")))
 
 
 def _layer(name: str, extremal: Callable[[], Instance]) -> Inequality:

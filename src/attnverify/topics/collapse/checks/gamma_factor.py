@@ -10,7 +10,7 @@ from flint import arb
 
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import both, certain
-from attnverify.checking.check import Check, Decision
+from attnverify.checking.check import Check
 from attnverify.mathematics import collapse, heads
 from attnverify.mathematics.softmax import critical_oscillation, oscillation
 from attnverify.support.verdict import Verdict
@@ -84,7 +84,7 @@ def _bounded(factor: Callable[[arb], arb]) -> Verdict:
     with ops.precision(distinct_entries.BITS):
         layers = [(d * n, family(d, n, 2.0**-20)) for d, n in SIZES]
         ratios = [layer.left / (factor(arb(m)) * layer.total) for m, layer in layers]
-        holds, cases = both(*((certain(r <= 1, r > 1), 1) for r in ratios))
+        holds, cases, _ = both(*((certain(r <= 1, r > 1), 1) for r in ratios))
         worst = max(ratios, key=lambda r: float(r.mid()))
         words = f"largest ratio of {cases} sizes {worst.str(9)}"
         return Verdict(holds, words, cases=cases, ratio=float(worst.mid()))
@@ -98,31 +98,28 @@ def _allowed(entries: int) -> Verdict:
         return Verdict(certain(value <= 4, value > 4), words, ratio=float((value / 4).mid()))
 
 
-def _certified(run: Callable[[], Verdict], twin: str, other: Callable[[], Verdict]) -> Decision:
-    return Decision(run, distinct_entries.LIMITS, "certified").but(twin, run=other)
-
-
-NARROWEST = _certified(
+NARROWEST = distinct_entries.certified(
     partial(_violates, 179, 178, 2.0**-14),
     "d = n = 178 does it too",
     partial(_violates, 178, 178, 2.0**-14),
 )
-FEWEST = _certified(
+FEWEST = distinct_entries.certified(
     partial(_violates, 7937, 4, distinct_entries.TINY),
     "n d = 31744 does it too",
     partial(_violates, 7936, 4, distinct_entries.TINY),
 )
-TWO_TOKENS = _certified(
+TWO_TOKENS = distinct_entries.certified(
     partial(_two_tokens, 15_874), "d = 15873 does it too", partial(_two_tokens, 15_873)
 )
 PRINTED: dict[str, Check] = {"layer with gamma, d = 179": NARROWEST}
 CERTIFIED: dict[str, Check] = {
-    "family": _certified(
+    "family": distinct_entries.certified(
         partial(_bounded, heads.gamma_factor),
         "n d / 2 in place of n d, times 0.999",
         partial(_bounded, lambda m: heads.gamma_factor(m / 2) * 0.999),
+        5,
     ),
-    "n d = 15873": _certified(
+    "n d = 15873": distinct_entries.certified(
         partial(_allowed, 15_873), "n d = 15874 by the same bound", partial(_allowed, 15_874)
     ),
     "n d = 31748": TWO_TOKENS,

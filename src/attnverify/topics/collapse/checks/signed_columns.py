@@ -148,7 +148,7 @@ ROW = (
 )
 
 
-def _parts(D: arb, share: float) -> Iterator[tuple[bool | None, int]]:
+def _parts(D: arb, share: float) -> Iterator[interval_cover.Part]:
     """Covers of [0, 1] x [0, 1], for each number of plus and minus tokens, on both sides of edge.
 
     For one of each, m < 1/8 is left out: there the notebook derives the bound, which is attained.
@@ -168,14 +168,14 @@ def _parts(D: arb, share: float) -> Iterator[tuple[bool | None, int]]:
                     return arb(2 * k).sqrt() * share - weight
 
                 parts.append(interval_cover.positive_on(room, m_side, whole))
-            yield interval_cover.both(*parts, over=((start, arb(1)), whole))
+            yield interval_cover.joined(*parts)
 
 
 def _weights(D: arb, share: float = 1.0) -> Verdict:
     """Whether twice the sum of the weights is at most ``share`` sqrt(2 k), oscillations up to D."""
     with ops.precision(128):
-        holds, cases = interval_cover.both(*_parts(D, share))
-        return Verdict(holds, f"covers of the square, 2 <= k <= 7, D = {D.str(6)}", cases)
+        words = f"covers of the square, 2 <= k <= 7, D = {D.str(6)}"
+        return interval_cover.both(*_parts(D, share)).verdict(words)
 
 
 def _critical(share: float = 1.0) -> Verdict:
@@ -183,8 +183,13 @@ def _critical(share: float = 1.0) -> Verdict:
     return _weights(arb("1.25644"), share)
 
 
+LIMITS, UNIT = (
+    "the estimates in two variables; the rest is derived in the notebook",
+    (arb(0), arb(1)),
+)
+OVER = (((arb(1) / 8, arb(1)), UNIT), *[(UNIT, UNIT)] * (2 + 3 + 4 + 5 + 6))  # k - 1 for each k
 WEIGHTS = (
-    Decision(_critical, "the estimates in two variables; the rest is derived in the notebook")
+    Decision(_critical, LIMITS, over=OVER)
     .but("0.995 times the bound", run=partial(_critical, 0.995))
     .but(
         "the sum of the weights below sqrt(2k) up to oscillations of 1.27",
@@ -229,7 +234,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "columns": COLUMNS,
         "one row": ROW,
         "sum of the weights": by_definition(
-            definitions.weights, "a minus token more", more=1, limits=EQUAL
+            definitions.weights, "a minus token more", more=1, limits=EQUAL, cases=5
         ),
         "weights": WEIGHTS,
         "entry by entry": by_definition(definitions.bounds, "1/sqrt(3) for 1/sqrt(2)", least=3),

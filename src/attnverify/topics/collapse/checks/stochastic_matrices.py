@@ -140,7 +140,7 @@ def _deep_triangle(power: int = 2) -> Verdict:
 
 
 DEEP_TRIANGLE = Decision(
-    _deep_triangle, "these three triangles; all layers are derived in the notebook", "certified"
+    _deep_triangle, "these three triangles; all layers are derived in the notebook", "certified", 21
 ).but("a_(l+1) = s(a_l) a_l", run=partial(_deep_triangle, 1))
 
 

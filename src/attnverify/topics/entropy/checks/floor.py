@@ -101,9 +101,9 @@ def _smallest_at(best: int) -> Verdict:
 
 
 CRITICAL_LIMITS = "these T and sigma; all of them are derived in the notebook"
-CRITICAL = Decision(partial(_smallest_at, 1), CRITICAL_LIMITS, "certified").but(
-    "two large logits", run=partial(_smallest_at, 2)
-)
+CRITICAL = Decision(
+    partial(_smallest_at, 1), CRITICAL_LIMITS, "certified", 4 * (1 + 2 + 6 + 31 + 126)
+).but("two large logits", run=partial(_smallest_at, 2))
 
 LOGIT_NORM = 4.0
 

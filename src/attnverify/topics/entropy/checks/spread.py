@@ -158,7 +158,7 @@ def _best_count(nearest: bool) -> Verdict:
 
 
 COUNT_LIMITS = "these T and D; all of them are derived in the notebook"
-COUNT = Decision(partial(_best_count, False), COUNT_LIMITS, "certified").but(
+COUNT = Decision(partial(_best_count, False), COUNT_LIMITS, "certified", 6 * 4).but(
     "the whole number nearest to T s*", run=partial(_best_count, True)
 )
 

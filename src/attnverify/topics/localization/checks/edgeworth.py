@@ -114,7 +114,7 @@ CHI_SCORES = {
     1 << 18: (0.0, 1.5),
 }
 CHI_LIMITS = "an even number of equal weights, at some scores"
-CHI_SQUARE = Decision(partial(_chi_square, 1.0), CHI_LIMITS, "certified").but(
+CHI_SQUARE = Decision(partial(_chi_square, 1.0), CHI_LIMITS, "certified", 16).but(
     "the skewness less one percent", run=partial(_chi_square, 0.99)
 )
 

@@ -66,7 +66,7 @@ SIMULATION_LIMITS = "these spectra, as many walks as stated; agreement is statis
 
 def _law(weights: Callable = lambda case: case.weights, twins=(), samples=1_000_000) -> Decision:
     return Decision(
-        partial(_simulated, weights, samples), SIMULATION_LIMITS, "sampled", twins=twins
+        partial(_simulated, weights, samples), SIMULATION_LIMITS, "sampled", 40, twins=twins
     )
 
 
@@ -110,7 +110,7 @@ def _stated(W, T: int, i: int):
 
 
 POWER_LIMITS = "these walks; the law for all of them is derived in the notebook"
-POWERS = Decision(_power_sums, POWER_LIMITS, "certified").but(
+POWERS = Decision(_power_sums, POWER_LIMITS, "certified", 2 * 2 + 3 * 4 + 4 * 4).but(
     "weights larger by 1/1000", run=partial(_power_sums, flint.fmpq(1001, 1000))
 )
 
@@ -139,7 +139,7 @@ def _square_of_symmetric_part(W):
 
 
 SINGULAR = (
-    Decision(_singular_values, POWER_LIMITS, "certified")
+    Decision(_singular_values, POWER_LIMITS, "certified", 4 + 6 + 4)
     .but(
         "the symmetric part of W in place of its singular values",
         run=partial(_singular_values, _square_of_symmetric_part),

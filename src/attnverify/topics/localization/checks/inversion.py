@@ -42,7 +42,7 @@ def _inverted(change: Callable = lambda value: value, accuracy: float = 1e-8) ->
 
 
 INVERSION_LIMITS = "these spectra and thresholds, against a quadrature in ball arithmetic"
-INVERTED = Decision(_inverted, INVERSION_LIMITS, "certified").but(
+INVERTED = Decision(_inverted, INVERSION_LIMITS, "certified", 30).but(
     "1.1e-8 added to the result", run=partial(_inverted, lambda value: value + 1.1e-8)
 )
 
@@ -68,7 +68,7 @@ def _enclosed(bounds: Callable[[arb], arb]) -> Verdict:
     return Verdict(True, "the error bounds cover the quadrature's value", cases)
 
 
-BOUNDS = Decision(partial(_enclosed, lambda ball: ball), INVERSION_LIMITS, "certified").but(
+BOUNDS = Decision(partial(_enclosed, lambda ball: ball), INVERSION_LIMITS, "certified", 15).but(
     "the sum alone, without its error bounds", run=partial(_enclosed, lambda ball: arb(ball.mid()))
 )
 
@@ -162,7 +162,7 @@ def _tails(linear: str) -> Verdict:
 
 
 TAIL_LIMITS = "these laws with closed tails; the bound for all weights is derived in the notebook"
-TAILS = Decision(partial(_tails, "2"), TAIL_LIMITS, "certified").but(
+TAILS = Decision(partial(_tails, "2"), TAIL_LIMITS, "certified", 3 * 5).but(
     "1.99 y m in place of 2 y m", run=partial(_tails, "1.99")
 )
 

@@ -139,7 +139,7 @@ def _signs(tokens: int, position: int) -> Verdict:
 
 
 SIGN_LIMITS = "these eigenvalues; all of them are derived in the notebook"
-SIGNS = Decision(partial(_signs, 7, 4), SIGN_LIMITS, "certified").but(
+SIGNS = Decision(partial(_signs, 7, 4), SIGN_LIMITS, "certified", 12).but(
     "the token after the middle", run=partial(_signs, 7, 5)
 )
 

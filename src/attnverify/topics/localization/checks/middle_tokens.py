@@ -75,7 +75,7 @@ def _third_power(quarter: int = 3) -> Verdict:
     return Verdict(True, "equal rationals at every token", cases)
 
 
-THIRD = Decision(_third_power, POWER_LIMITS, "certified").but(
+THIRD = Decision(_third_power, POWER_LIMITS, "certified", 3 + 4 + 5).but(
     "1/2 in place of 3/4", run=partial(_third_power, 2)
 )
 

@@ -93,13 +93,13 @@ def _at_the_mean(extra: tuple[int, int]) -> Verdict:
             b = arb(r) / 2
             gap = arb(1) / 2 - b.gamma_upper(b, regularized=True)
             ratios.append((arb(flint.fmpq(*extra)) / r).exp() / (3 * (arb.pi() * r).sqrt()) / gap)
-    holds, cases = both(*((certain(x <= 1, x > 1), 1) for x in ratios))
+    holds, cases, _ = both(*((certain(x <= 1, x > 1), 1) for x in ratios))
     worst = max(ratios, key=lambda x: float(x.mid()))
     return Verdict(holds, f"largest ratio {worst.str(12)}", cases, float(worst.mid()))
 
 
 EQUAL_LIMITS = "these numbers of weights; all of them are derived in the notebook"
-EQUAL = Decision(partial(_at_the_mean, (-1, 6)), EQUAL_LIMITS, "certified").but(
+EQUAL = Decision(partial(_at_the_mean, (-1, 6)), EQUAL_LIMITS, "certified", 8).but(
     "e^(1/(60 r)) in place of e^(-1/(6 r))", run=partial(_at_the_mean, (1, 60))
 )
 

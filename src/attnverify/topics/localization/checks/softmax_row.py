@@ -105,7 +105,7 @@ NEAR_LIMITS = "these matrices, tokens and eta; the means are simulated, by the l
 
 
 def _bound(name: str, title: str, change: Callable) -> Decision:
-    return Decision(partial(_below, name), NEAR_LIMITS, "sampled").but(
+    return Decision(partial(_below, name), NEAR_LIMITS, "sampled", 4).but(
         title, run=partial(_below, name, change)
     )
 

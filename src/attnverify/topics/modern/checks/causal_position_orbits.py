@@ -116,7 +116,7 @@ def _binomial(P, m: int):
 
 
 LIMIT = (
-    Decision(partial(in_the_limit, CASES), LIMITS, "certified")
+    Decision(partial(in_the_limit, CASES), LIMITS, "certified", 6)
     .but(
         "the rate 1/(m + 1), whatever the positions are",
         run=partial(in_the_limit, CASES, rate=lambda own, m: arb(1) / (m + 1)),
@@ -175,7 +175,7 @@ def _decides(which: Callable, layers: int = 240) -> Verdict:
 
 
 LATER = Decision(
-    partial(_decides, lambda own: largest(own[1:])), "three tokens, two heads", "certified"
+    partial(_decides, lambda own: largest(own[1:])), "three tokens, two heads", "certified", 2
 ).but(
     "the first token that differs, whatever the later ones are",
     run=partial(_decides, lambda p: p[1]),
@@ -191,12 +191,12 @@ def _settles(head: Head, layers: int = 120) -> Verdict:
     with ops.precision(3000):
         n = len(head(_column(0.0)))
         X = _column(0.0, *(0.5,) * (n - 1))
-        p, places = formulas.own(formulas.weights(head(0 * X)))[1], []
+        p, places, layer = formulas.own(formulas.weights(head(0 * X)))[1], [], 0
         for layer in range(1, 2 * layers + 1):
             X = formulas.weights(head(X)) @ X
             places += [X / p**layer] if layer % layers == 0 else []
         off = norms.diameter(places[1] - places[0])
-    return Verdict(certain(off < NEAR, off > NEAR), f"moves by {off.str(3)}", 2 * layers)
+    return Verdict(certain(off < NEAR, off > NEAR), f"moves by {off.str(3)}", layer)
 
 
 def _slow(X):
@@ -212,7 +212,7 @@ def _slow(X):
 SETTLED = by_weights((1,), (1, 2), (1, 2, 4))  # ALiBi with slope log 2: p_2 = 2/3, p_3 = 4/7
 TIE = by_weights((1,), (1, 1), (1, 1, 2))  # p_2 = p_3 = 1/2
 SETTLES = (
-    Decision(partial(_settles, with_scores(SETTLED)), "three tokens, one head", "certified")
+    Decision(partial(_settles, with_scores(SETTLED)), "three tokens, one head", "certified", 240)
     .but("a later token that gives itself as much", run=partial(_settles, with_scores(TIE)))
     .but("logits that are continuous, but not Lipschitz", run=partial(_settles, _slow))
 )
@@ -220,15 +220,15 @@ SETTLES = (
 
 def _tie(power: int = 1, layers: int = 60) -> Verdict:
     """Whether 2^l (x_3 - x_1) = 1 + l/2 for tokens 0, 1, 1 under a tie; power: of l, for a twin."""
-    worst, X = arb(0), _column(0.0, 1.0, 1.0)
+    worst, layer, X = arb(0), 0, _column(0.0, 1.0, 1.0)
     with ops.precision(1000):
         for layer in range(1, layers + 1):
             X = formulas.weights(TIE(X)) @ X
             worst = worst.max(abs(arb(2) ** layer * X[2, 0] - 1 - arb(layer) ** power / 2))
-    return Verdict(certain(worst < NEAR, worst > NEAR), f"off by at most {worst.str(3)}", layers)
+    return Verdict(certain(worst < NEAR, worst > NEAR), f"off by at most {worst.str(3)}", layer)
 
 
-TIES = Decision(_tie, "three tokens, one head", "certified").but(
+TIES = Decision(_tie, "three tokens, one head", "certified", 60).but(
     "a constant in place of l", run=partial(_tie, 0)
 )
 

@@ -42,20 +42,20 @@ def _constant(shift: float = 0.0) -> Verdict:
         tail = interval_cover.beyond(
             lambda s: high**2 - (1 + s * (-s).exp()) ** 2 / w - 1 / (1 - w), end
         )
-        ((low_end, high_end),) = tail.box
-        mirrored = tail._replace(cases=0, box=((-high_end, -low_end),))
+        (((low_end, high_end),),) = tail.boxes
+        mirrored = tail._replace(cases=0, boxes=(((-high_end, -low_end),),))
         inner = interval_cover.positive(lambda a: high**2 - _form(a), -end, end)
-        every = (arb.neg_inf(), arb.pos_inf())
-        parts = [interval_cover.both(inner, tail, mirrored, over=(every,))]
         alpha, beta = _slopes(arb(gated_mlp.GATE_AT[0]))
-        parts.append((interval_cover.certain(alpha + beta > low, alpha + beta < low), 1))
-    holds, cases = interval_cover.both(*parts)
-    return Verdict(holds, f"K between {low.str(9)} and {high.str(9)}", cases)
+        above = (interval_cover.certain(alpha + beta > low, alpha + beta < low), 1)
+        found = interval_cover.both(interval_cover.joined(inner, tail, mirrored), above)
+    return found.verdict(f"K between {low.str(9)} and {high.str(9)}")
 
 
-CONSTANT = Decision(_constant, "the scalar function; the step to matrices is derived").but(
-    "both decimals 10^-6 lower", run=partial(_constant, 1e-6)
-)
+CONSTANT = Decision(
+    _constant,
+    "the scalar function; the step to matrices is derived",
+    over=(((arb.neg_inf(), arb.pos_inf()),),),
+).but("both decimals 10^-6 lower", run=partial(_constant, 1e-6))
 
 SIZES = (
     {"X": (2, 1), "W_G": (1, 1), "W_U": (1, 1), "W_D": (1, 1)},

@@ -318,7 +318,7 @@ DEPTH = (
 
 PAIR_LIMITS = "these layers; the limit is derived in the notebook"
 PAIRS = (
-    Decision(partial(pairs_near_bound, 40.0), PAIR_LIMITS, "certified")
+    Decision(partial(pairs_near_bound, 40.0), PAIR_LIMITS, "certified", 3)
     .but("without the query biases", run=partial(pairs_near_bound, 0.0))
     .but("labels in the plane of u_1 and u_2", run=partial(pairs_near_bound, 40.0, first=0))
 )

@@ -140,7 +140,9 @@ def _agrees(drop: str = "") -> Verdict:
 
 
 LAYERS = (
-    Decision(_agrees, "these networks; any network is derived in the notebook", "certified")
+    Decision(
+        _agrees, "these networks; any network is derived in the notebook", "certified", 3 + 3 + 2
+    )
     .but("padding that is seen", run=partial(_agrees, "mask"))
     .but("30 subtracted in place of the mask", run=partial(_agrees, "30"))
     .but("padding on the right unmasked, whatever the mask", run=partial(_agrees, "right"))
@@ -241,7 +243,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "attention": _matrix(None),
         "attention, causal": _matrix(64),
         "all layers": LAYERS,
-        "on the right": Decision(_right_alone, "these networks", "certified"),
+        "on the right": Decision(_right_alone, "these networks", "certified", 3),
         "bound of the real tokens": BOUND,
         "finite mask": WEIGHT,
     },

@@ -70,7 +70,7 @@ def _attained(stretch: float) -> Verdict:
         for before, after in zip(sizes, sizes[1:], strict=False):
             worst = worst.max(abs(after / before - factor(arb(stretch) * before)))
         near = certain(worst < arb(2) ** -200, worst > arb(2) ** -200)
-    return Verdict(near, f"ratios off by at most {worst.str(3)}", ORBIT_LAYERS)
+    return Verdict(near, f"ratios off by at most {worst.str(3)}", len(sizes) - 1)
 
 
 def _stays_geometric(middle: float) -> Verdict:
@@ -84,10 +84,10 @@ def _stays_geometric(middle: float) -> Verdict:
     return Verdict(holds, f"least ratio {least.str(6)}, limit {limit.str(6)}", len(sizes) - 1)
 
 
-ATTAINED = Decision(partial(_attained, 1.0), LIMITS, kind="certified").but(
+ATTAINED = Decision(partial(_attained, 1.0), LIMITS, "certified", 60).but(
     "1.001 delta in place of delta", run=partial(_attained, 1.001)
 )
-GEOMETRIC = Decision(partial(_stays_geometric, 1.0), LIMITS, kind="certified").but(
+GEOMETRIC = Decision(partial(_stays_geometric, 1.0), LIMITS, "certified", 6).but(
     "with the common token 0, which rotations leave where it is", run=partial(_stays_geometric, 0.0)
 )
 
@@ -121,10 +121,10 @@ def _unseen(step: Callable) -> Verdict:
         for before, after in zip(sizes, sizes[1:], strict=False):
             worst = worst.max(abs(after / step(before, factor) - 1))
         near = certain(worst < arb(2) ** -200, worst > arb(2) ** -200)
-    return Verdict(near, f"off by at most {worst.str(3)} of the distance", UNSEEN_LAYERS)
+    return Verdict(near, f"off by at most {worst.str(3)} of the distance", len(sizes) - 1)
 
 
-UNSEEN = Decision(partial(_unseen, _keeps), LIMITS, kind="certified").but(
+UNSEEN = Decision(partial(_unseen, _keeps), LIMITS, "certified", 200).but(
     "the step of the sharp theorem", run=partial(_unseen, _cubes)
 )
 
@@ -149,11 +149,12 @@ def _fastest(of: Callable, layers: int = UNSEEN_LAYERS) -> Verdict:
         for before, after in zip(sizes, sizes[1:], strict=False):
             worst = worst.max(abs(after / before - wanted))
         near = certain(worst < arb(2) ** -200, worst > arb(2) ** -200)
-    return Verdict(near, f"ratio {(sizes[1] / sizes[0]).str(6)}, off by {worst.str(3)}", layers)
+    words = f"ratio {(sizes[1] / sizes[0]).str(6)}, off by {worst.str(3)}"
+    return Verdict(near, words, len(sizes) - 1)
 
 
 FASTEST = Decision(
-    partial(_fastest, lambda P: position_bounds.moduli(P)[-1]), LIMITS, kind="certified"
+    partial(_fastest, lambda P: position_bounds.moduli(P)[-1]), LIMITS, "certified", 200
 ).but("|lambda_2| from every input", run=partial(_fastest, lambda P: position_bounds.moduli(P)[0]))
 
 RATE_LAYERS = 400
@@ -170,17 +171,17 @@ def _rate(of: Callable) -> Verdict:
     plane = flat(in_plane(1.0, 1.0, angle=0.8))
     maps = {name: plane[name] for name in ("W_Q", "W_K", "b_Q", "b_K", "angles")}
     with ops.precision(2000):
-        *_, before, last = _orbit(RATE_LAYERS, X, **maps)
+        *earlier, before, last = _orbit(RATE_LAYERS, X, **maps)
         ratio, c = norms.diameter(last) / norms.diameter(before), ops.sum(last, -2) / arb(4)
         exact = {name: ops.balls(value) for name, value in maps.items()}
         P = ops.softmax(position_bounds.logits(position_bounds.alone(last, c), **exact))[0]
         off = abs(ratio - of(P))
         near = certain(off < arb(2) ** -100, off > arb(2) ** -100)
-    return Verdict(near, f"ratio {ratio.str(8)}, off by {off.str(3)}", RATE_LAYERS)
+    return Verdict(near, f"ratio {ratio.str(8)}, off by {off.str(3)}", len(earlier) + 1)
 
 
 RATE = Decision(
-    partial(_rate, lambda P: position_bounds.moduli(P)[0]), LIMITS, kind="certified"
+    partial(_rate, lambda P: position_bounds.moduli(P)[0]), LIMITS, "certified", 400
 ).but(
     "the contraction coefficient of P_c in place of |lambda_2|",
     run=partial(_rate, lambda P: norms.contraction(P[None])[0]),

@@ -27,16 +27,16 @@ def _norm_stays(orthonormal: bool) -> Verdict:
         Q, K = ops.balls(draw), ops.balls(np.eye(5)[:, :4])
         if not orthonormal:
             K[0, 0] = arb(1.001)
-        angles, worst = ops.balls(np.array([1.0, 0.25])), arb(0)
+        angles, worst, m = ops.balls(np.array([1.0, 0.25])), arb(0), 0
         first = ops.sum(ops.square(rotary.at_distance(Q, K, angles, 0)), (-2, -1))
         for m in range(1, 21):
             norm = ops.sum(ops.square(rotary.at_distance(Q, K, angles, m)), (-2, -1))
             worst = worst.max(abs(norm - first))
         same = certain(worst < arb(2) ** -80, worst > arb(2) ** -80)
-    return Verdict(same, f"off by at most {worst.str(3)}", 20)
+    return Verdict(same, f"off by at most {worst.str(3)}", m)
 
 
-NORM = Decision(partial(_norm_stays, True), LIMITS, kind="certified").but(
+NORM = Decision(partial(_norm_stays, True), LIMITS, "certified", 20).but(
     "one column longer by 0.1 percent", run=partial(_norm_stays, False)
 )
 
@@ -64,10 +64,10 @@ def _law(turns: bool) -> Verdict:
         spread = (variance - stated[1]).abs() / ((fourth - variance**2) / SAMPLES).sqrt()
         deviations += [float(off), float(spread)]
     holds, worst = within(deviations, 4.5)
-    return Verdict(holds, f"largest deviation {worst:.2f} standard errors", SAMPLES)
+    return Verdict(holds, f"largest deviation {worst:.2f} standard errors", len(deviations))
 
 
-LAW = Decision(partial(_law, True), "a simulation of these walks", kind="sampled").but(
+LAW = Decision(partial(_law, True), "a simulation of these walks", "sampled", 2 * 8).but(
     "the matrix at distance 0 for all tokens", run=partial(_law, False)
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -157,16 +158,16 @@ def _quotient(columns: str) -> Verdict:
     room = room / norms[0]
     off = abs(over) if columns == "own" else over
     words = f"mean of the square {(over + 1).str(5)}, error at most {room.str(3)}"
-    return Verdict(certain(off < room, off > room), words, DISTANCES)
+    return Verdict(certain(off < room, off > room), words, len(norms))
 
 
 def _quotients() -> Verdict:
     """Verdict on :func:`_quotient` in two cases with orthonormal columns of K."""
     own, drawn = _quotient("own"), _quotient("any")
-    return drawn if own.holds else own
+    return replace(drawn, cases=own.cases + drawn.cases) if own.holds else own
 
 
-QUOTIENT = Decision(_quotients, LIMITS, kind="certified").but(
+QUOTIENT = Decision(_quotients, LIMITS, "certified", 2 * 200).but(
     "columns of different lengths in both", run=partial(_quotient, "long")
 )
 

@@ -76,7 +76,7 @@ DEPTH = Inequality(
 # (tokens, m, width, w)
 WIDE = ((6, 1, 2, 3), (8, 1, 2, 5), (6, 2, 2, 4))
 LIMIT = (
-    Decision(partial(in_the_limit, WIDE), LIMITS, "certified")
+    Decision(partial(in_the_limit, WIDE), LIMITS, "certified", 3)
     .but(
         "1/w in place of 1/(m + 1)",
         run=partial(in_the_limit, ((8, 1, 2, 5),), rate=lambda m: arb(1) / 5),
@@ -107,7 +107,7 @@ def _narrow(rate: Callable = lambda m, w: w, power: int = 0, layers: int = 400) 
 
 
 NARROW = (
-    Decision(_narrow, LIMITS, "certified")
+    Decision(_narrow, LIMITS, "certified", 4)
     .but("1/(m + 1) in place of 1/w", run=partial(_narrow, lambda m, w: m + 1))
     .but("the power n - m of l in place of n - m - 1", run=partial(_narrow, power=1))
 )
@@ -140,9 +140,12 @@ def _every_place(more: int = 0, layers: int = 200) -> Verdict:
     return Verdict(near, f"off by at most {off.str(3)}", len(NARROW_CASES))
 
 
-PLACES = Decision(_every_place, LIMITS, "certified").but(
+PLACES = Decision(_every_place, LIMITS, "certified", 4).but(
     "(i - m)! in place of (i - m - 1)!", run=partial(_every_place, 1)
 )
+
+
+BRACKETED = ((3, 1), (4, 1), (9, 1), (32, 1), (4, 2), (12, 3))  # (w, m)
 
 
 def _bracket(low: float = 1.0, high: float = 1.0) -> Verdict:
@@ -153,7 +156,7 @@ def _bracket(low: float = 1.0, high: float = 1.0) -> Verdict:
     """
     cases = 0
     with ops.precision(2000):
-        for w, m in ((3, 1), (4, 1), (9, 1), (32, 1), (4, 2), (12, 3)):
+        for w, m in BRACKETED:
             g = mask_bounds.growth(w, m, arb(1))
             u = mask_bounds.shape(400, m, g, w)
             for n in range(w + m, 401):
@@ -169,7 +172,10 @@ def _bracket(low: float = 1.0, high: float = 1.0) -> Verdict:
 
 BRACKET = (
     Decision(
-        _bracket, "these windows, up to 400 tokens; all are derived in the notebook", "certified"
+        _bracket,
+        "these windows, up to 400 tokens; all are derived in the notebook",
+        "certified",
+        sum(401 - w - m for w, m in BRACKETED),
     )
     .but("g 1 % larger in the lower bound", run=partial(_bracket, 1.01))
     .but("g 1 % smaller in the upper bound", run=partial(_bracket, high=0.99))
@@ -195,7 +201,7 @@ def _approach(factor: float = 1.0) -> Verdict:
     return Verdict(True, "theta < w log g < f^-1(1/(m + 1) - 1/w)", cases)
 
 
-APPROACH = Decision(_approach, "these windows", "certified").but(
+APPROACH = Decision(_approach, "these windows", "certified", 3 * 4).but(
     "a theta 0.1 % larger", run=partial(_approach, 1.001)
 )
 
@@ -219,9 +225,9 @@ def _horizon(more: int = 0) -> Verdict:
     return Verdict(True, "the diameter is 1 up to the horizon and below 1 after it", cases)
 
 
-HORIZON = Decision(_horizon, "these numbers; all are derived in the notebook", "certified").but(
-    "one layer longer", run=partial(_horizon, 1)
-)
+HORIZON = Decision(
+    _horizon, "these numbers; all are derived in the notebook", "certified", 4 + 3 + 3 + 1 + 4
+).but("one layer longer", run=partial(_horizon, 1))
 
 CHECKS: dict[str, dict[str, Check]] = {
     "modern.window-rate": {

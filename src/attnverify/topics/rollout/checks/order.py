@@ -181,7 +181,7 @@ def _crossed(times: fmpq = ONE) -> Verdict:
     return Verdict(wrong == 0, f"{len(CROSSED)} networks, {wrong} otherwise", len(CROSSED))
 
 
-NO_SMALLER = Decision(_crossed, "five lists of gains; the derivation has all", "certified").but(
+NO_SMALLER = Decision(_crossed, "five lists of gains; the derivation has all", "certified", 5).but(
     "1.0001 times the factor", run=partial(_crossed, fmpq(10001, 10000))
 )
 
@@ -191,17 +191,17 @@ def _signs(scale: fmpq = ONE) -> Verdict:
 
     The values of the two tokens are 1 and -1.
     """
-    wrong = 0
+    wrong, k = 0, 0
     for k in range(1, 20):
         e = fmpq(k, 20)
         A = np.array([[[1 - e, e], [fmpq(0), fmpq(1)]]], dtype=object)
         own, w = rollout.product(A, np.array([fmpq(1, 2)]))[0, 0], np.array([-scale / (1 - e)])
         T = rollout.held(A, w)[0]
         wrong += not (own == 1 - e / 2 and T[0] == 0 and -T[1] > 0)
-    return Verdict(wrong == 0, f"19 layers, {wrong} otherwise", 19)
+    return Verdict(wrong == 0, f"{k} layers, {wrong} otherwise", k)
 
 
-SIGNS = Decision(_signs, "19 shares; the derivation has all", "certified").but(
+SIGNS = Decision(_signs, "19 shares; the derivation has all", "certified", 19).but(
     "half the value", run=partial(_signs, fmpq(1, 2))
 )
 

@@ -403,7 +403,7 @@ def _separates(
 
 
 SEPARATES = (
-    Decision(_separates, "these tokens; the limit is derived", "certified")
+    Decision(_separates, "these tokens; the limit is derived", "certified", 10)
     .but("5 percent more growth", run=partial(_separates, 1.05))
     .but("without the constant", run=partial(_separates, constant=lambda c: None))
     .but("the constant larger by 2", run=partial(_separates, constant=lambda c: c + 2))

@@ -61,16 +61,17 @@ def _constants(shift: float = 0.0) -> Verdict:
             most = (2 - arb(V)) / (1 - arb(V)) ** 2
             below = interval_cover.positive(lambda y, t=top, f=cost: t - f(y), arb(0), arb(20))
             tail = interval_cover.beyond(lambda y, t=top, m=most: t - m / y, arb(20))
-            above_zero = (arb(0), arb.pos_inf())
-            parts.append(interval_cover.both(below, tail, over=(above_zero,)))
+            parts.append(interval_cover.joined(below, tail))
             best = max((cost(arb(k) / 64) - arb(low) for k in range(1, 320)), key=float)
             parts.append((interval_cover.certain(best > 0, best < 0), 1))
-    holds, cases = interval_cover.both(*parts)
-    return Verdict(holds, f"K(V) at V = {', '.join(CONSTANTS)}", cases)
+    return interval_cover.both(*parts).verdict(f"K(V) at V = {', '.join(CONSTANTS)}")
 
 
 SCALAR = "the scalar function; the step to networks is derived in the notebook"
-DECIMALS = Decision(_constants, SCALAR).but("K(1/2) < 3.2381", run=partial(_constants, 1e-4))
+POSITIVE = ((arb(0), arb.pos_inf()),)
+DECIMALS = Decision(_constants, SCALAR, over=(POSITIVE,) * 3).but(
+    "K(1/2) < 3.2381", run=partial(_constants, 1e-4)
+)
 
 
 def _growth(X, W_QK, b_QK, W):
@@ -176,15 +177,16 @@ def _equal_rates(slope: float = 2.0) -> Verdict:
     with ops.precision(192):
         m, start = arb(1) / 8, arb(1)
         for V in (arb(1) / 8, arb(1) / 2):
-            size = np.array([1 / start.sqrt()])
+            size, layers = np.array([1 / start.sqrt()]), 0
             for _ in range(MANY):
-                size = size - size * depth_bounds.saturating(m * size * size, V)
+                size, layers = size - size * depth_bounds.saturating(m * size * size, V), layers + 1
             found = 1 / (size * size)
             one = ops.full((1,), 1, size)
             bound = depth_bounds.equal_rates(one * start, one * m, one * V, MANY, slope)
-            parts.append((interval_cover.certain(found[0] <= bound[0], found[0] > bound[0]), MANY))
-    holds, cases = interval_cover.both(*parts)
-    return Verdict(holds, f"two tokens, {MANY:,} layers, V = 1/8 and 1/2", cases)
+            parts.append(
+                (interval_cover.certain(found[0] <= bound[0], found[0] > bound[0]), layers)
+            )
+    return interval_cover.both(*parts).verdict(f"two tokens, {MANY:,} layers, V = 1/8 and 1/2")
 
 
 def _inverse(X, W_QK, b_QK, W):
@@ -206,44 +208,45 @@ EQUAL = Inequality(
     hypotheses=_values_below(0.5),
     extremal=(lambda: extremal_network(2.0**-10, 2, -0.25),),
 ).times(0.9999)
-ORBIT = Decision(_equal_rates, "two tokens, these V, m and this depth", "certified").but(
-    "1.99 m L in place of 2 m L", run=partial(_equal_rates, 1.99)
-)
+ORBIT = Decision(
+    _equal_rates, "two tokens, these V, m and this depth", "certified", 2 * 20_000
+).but("1.99 m L in place of 2 m L", run=partial(_equal_rates, 1.99))
 
 ORBIT_LIMITS = "these orbits of two tokens, for this depth"
 
 
-def _inverse_square(exponent: int) -> arb:
-    """Value of 1/diam^2 after 2,000 layers with m_l = l^-exponent, for two tokens at distance 1."""
-    V, size = arb(1) / 2, arb(1)
+def _inverse_square(exponent: int) -> tuple[arb, int]:
+    """Value of 1/diam^2 after 2,000 layers with m_l = l^-exponent, and how many layers those were.
+
+    The two tokens start at distance 1.
+    """
+    V, size, layer = arb(1) / 2, arb(1), 0
     for layer in range(1, 2001):
         size = size - size * depth_bounds.saturating(arb(layer) ** -exponent * size * size, V)
-    return 1 / (size * size)
+    return 1 / (size * size), layer
 
 
 def _stays(exponent: int) -> Verdict:
     """Whether 1/diam^2 stays below 1 + K(1/2) pi^2/6, as sum l^-2 = pi^2/6; K(1/2) < 3.2382."""
     with ops.precision(256):
-        found, most = _inverse_square(exponent), 1 + arb("3.2382") * arb.pi() ** 2 / 6
-    return Verdict(
-        interval_cover.certain(found < most, found > most), f"1/diam^2 = {found.str(6)}", 2000
-    )
+        (found, layers), most = _inverse_square(exponent), 1 + arb("3.2382") * arb.pi() ** 2 / 6
+    holds = interval_cover.certain(found < most, found > most)
+    return Verdict(holds, f"1/diam^2 = {found.str(6)}", layers)
 
 
 def _falls(exponent: int) -> Verdict:
     """Whether 1/diam^2 exceeds 1 + sum 2 m_l/(1 + 2 m_l), as derived with tanh z >= z/(1 + z)."""
     with ops.precision(256):
-        found = _inverse_square(exponent)
+        found, layers = _inverse_square(exponent)
         least = sum((2 / arb(layer + 2) for layer in range(1, 2001)), arb(1))
-    return Verdict(
-        interval_cover.certain(found > least, found < least), f"1/diam^2 = {found.str(6)}", 2000
-    )
+    holds = interval_cover.certain(found > least, found < least)
+    return Verdict(holds, f"1/diam^2 = {found.str(6)}", layers)
 
 
-FINITE = Decision(partial(_stays, 2), ORBIT_LIMITS, "certified").but(
+FINITE = Decision(partial(_stays, 2), ORBIT_LIMITS, "certified", 2000).but(
     "m_l = 1/l in place of 1/l^2", run=partial(_stays, 1)
 )
-INFINITE = Decision(partial(_falls, 1), ORBIT_LIMITS, "certified").but(
+INFINITE = Decision(partial(_falls, 1), ORBIT_LIMITS, "certified", 2000).but(
     "m_l = 1/l^2 in place of 1/l", run=partial(_falls, 2)
 )
 

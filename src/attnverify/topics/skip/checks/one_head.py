@@ -140,9 +140,8 @@ def _slope_maximum(low: str, high: str) -> Verdict:
         tail = interval_cover.beyond(lambda y: top - 1 - 8 * y * (-2 * y).exp(), arb(4))
         at = critical_value_slope(arb("0.9902")) - 1 / arb(high)
         reached = (interval_cover.certain(at > 0, at < 0), 1)
-        above_zero = (arb(0), arb.pos_inf())
-        holds, cases = interval_cover.both(below, tail, reached, over=(above_zero,))
-    return Verdict(holds, f"{low} < v* < {high}, cover of [0, 4] and a tail bound", cases)
+        found = interval_cover.both(interval_cover.joined(below, tail), reached)
+    return found.verdict(f"{low} < v* < {high}, cover of [0, 4] and a tail bound")
 
 
 def _square_lemma(slope: flint.fmpq) -> Verdict:
@@ -161,9 +160,9 @@ def _square_lemma(slope: flint.fmpq) -> Verdict:
 
 
 LEMMA = "the scalar lemma; the step to networks is derived in the notebook"
-V_STAR_CHECK = Decision(partial(_slope_maximum, "0.62436", "0.62437"), LEMMA).but(
-    "0.62437 < v*", run=partial(_slope_maximum, "0.62437", "0.62438")
-)
+V_STAR_CHECK = Decision(
+    partial(_slope_maximum, "0.62436", "0.62437"), LEMMA, over=(((arb(0), arb.pos_inf()),),)
+).but("0.62437 < v*", run=partial(_slope_maximum, "0.62437", "0.62438"))
 SQUARE = Decision(partial(_square_lemma, flint.fmpq(6)), LEMMA).but(
     "5.99 in place of 6", run=partial(_square_lemma, flint.fmpq(599, 100))
 )
@@ -239,18 +238,18 @@ RATE = Inequality(
 def _orbit_rate(rate: str) -> Verdict:
     """Whether 0.999 < delta_L^2 rate v c L < 1 for the extremal orbit at L = 100,000, in balls."""
     with ops.precision(256):
-        size, c, v, L = arb(1) / 2, arb(1) / 8, arb(1) / 2, 100_000
+        size, c, v, L, cases = arb(1) / 2, arb(1) / 8, arb(1) / 2, 100_000, 0
         for _ in range(L):
-            size = size * (1 - v * (c * size * size).tanh())
+            size, cases = size * (1 - v * (c * size * size).tanh()), cases + 1
         value = size * size * arb(rate) * v * c * L
         inside = value > arb("0.999") and value < 1
         outside = value < arb("0.999") or value > 1
     holds = interval_cover.certain(inside, outside)
-    return Verdict(holds, f"delta_L^2 {rate} v c L = {value.str(8)}", L)
+    return Verdict(holds, f"delta_L^2 {rate} v c L = {value.str(8)}", cases)
 
 
 ORBIT_LIMITS = "this orbit of two tokens, for this depth"
-ORBIT = Decision(partial(_orbit_rate, "2"), ORBIT_LIMITS, kind="certified").but(
+ORBIT = Decision(partial(_orbit_rate, "2"), ORBIT_LIMITS, "certified", 100_000).but(
     "the constant 2.002 in place of 2", run=partial(_orbit_rate, "2.002")
 )
 
