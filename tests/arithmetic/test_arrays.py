@@ -108,9 +108,9 @@ def test_arrays_of_balls_and_rationals_pass_as_they_are():
 
 
 WRONG = {
-    "rows of two lengths": ([[1, 2], [3]], r"1 entries at \[1\] and 2 entries at \[0\]"),
+    "rows of two lengths": ([[1, 2], [3]], r"1 entry at \[1\] and 2 entries at \[0\]"),
     "a number among rows": ([[1, 2], 3], r"a number at \[1\] and 2 entries at \[0\]"),
-    "deep inside": ([[[1, 2], [3, 4]], [[1, 2], [3]]], r"1 entries at \[1\]\[1\]"),
+    "deep inside": ([[[1, 2], [3, 4]], [[1, 2], [3]]], r"1 entry at \[1\]\[1\]"),
     "text in it": ([[1, "2"]], r"'2' at \[0\]\[1\]"),
     "nothing in it": ([[1, None]], r"None at \[0\]\[1\]"),
     "a text": ("1 2", "got str, expected a tensor, a numpy array"),

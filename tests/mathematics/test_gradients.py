@@ -45,7 +45,7 @@ def test_v_at_its_ends():
 
 
 def test_v_refuses_a_negative_entropy():
-    with pytest.raises(InputError, match=r"H: got 1 entries, the least -0.5, expected entropies"):
+    with pytest.raises(InputError, match=r"H: got 1 entry, the least -0.5, expected entropies"):
         gradients.entropy_variance(torch.tensor([0.1, -0.5], dtype=torch.float64))
 
 

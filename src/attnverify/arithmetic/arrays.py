@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from attnverify.support.errors import InputError, require
+from attnverify.support.vocabulary import counted
 
 F = TypeVar("F", bound=Callable[..., Any])
 EXPECTED = "a tensor, a numpy array or nested lists of numbers"
@@ -127,7 +128,7 @@ def _require_even(argument: str, value: Any, at: str) -> None:
 
 
 def _words(size: int | None) -> str:
-    return "a number" if size is None else f"{size} entries"
+    return "a number" if size is None else counted(size, "entry")
 
 
 def _say(argument: str, given: Any, taken: torch.dtype) -> None:

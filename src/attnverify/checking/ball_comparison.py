@@ -13,6 +13,7 @@ from attnverify.checking.check import Identity, Inequality, Instance
 from attnverify.checking.instance_shapes import require_instance
 from attnverify.checking.records import Outcome
 from attnverify.support.errors import require
+from attnverify.support.vocabulary import counted
 
 PRECISIONS = (128, 256, 512, 1024)
 ATTAINED = 2.0**-40  # an extremal instance attains equality if its ratio is enclosed this near to 1
@@ -129,7 +130,7 @@ def compare_identity(check: Identity, instance: Instance) -> tuple[Outcome, str]
         return (
             ("pass", "equal rationals")
             if differing == 0
-            else ("fail", f"{differing} entries differ")
+            else ("fail", f"{counted(differing, 'differing entry')}")
         )
     difference = _flat(left - right)
     if any(d != 0 for d in difference):

@@ -31,6 +31,7 @@ from attnverify.arithmetic import ops
 from attnverify.arithmetic.arrays import takes
 from attnverify.mathematics import entropy, norms
 from attnverify.support.errors import require
+from attnverify.support.vocabulary import counted
 
 # ------------------------------------------------------------------ the covariance under a row
 
@@ -101,8 +102,9 @@ def entropy_variance(H):
     """
     if ops.is_torch(H):
         bad = H[H < -1e-9].detach()
-        given = f"{bad.numel()} entries, the least {float(bad.min())}" if bad.numel() else ""
-        require(not bad.numel(), "H", given, "entropies in nats, numbers >= 0")
+        many = bad.numel()
+        given = f"{counted(many, 'entry')}, the least {float(bad.min())}" if many else ""
+        require(not many, "H", given, "entropies in nats, numbers >= 0")
     H = -ops.maximum(-H, 0 * H - ops.log(ops.constant(2, H)))
     y = _gap(H) + 0 * H
     # To first order in floats. In balls an enclosure, because 0 <= v' <= 1/2.

@@ -136,5 +136,6 @@ def _origins(sources: Sequence[Source]) -> list[str]:
 #: What stands in the column of the factors.
 FALSE_AT = (
     "false at: factors of the right sides with which the inequalities are certainly false, one "
-    "each;\nthe best constant lies between this share of the stated one and the stated one"
+    "each;\nthe best constant is above this share of the stated one, and at most the stated one if "
+    "verified"
 )

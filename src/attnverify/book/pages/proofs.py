@@ -54,7 +54,8 @@ def _rows(claim: Claim, known: Registered) -> Iterable[dict[str, str]]:
         beside = formal.beside(theorem, known)
         negated = sum(bool(n.negation) for n in beside)
         likeness = f"{{formal}}`{_likeness(theorem)} <{claim.id}>`"
-        by = f"{negated} of {len(beside)} by their negation" if beside else "none"
+        ways = {"by negation": negated, "by a proof that fails": len(beside) - negated}
+        by = ", ".join(f"{number} {way}" for way, number in ways.items() if number) or "none"
         yield {
             "Claim": f"{{claim}}`{claim.title} <{claim.id}>`",
             "Registered as": f"`{claim.id}`",

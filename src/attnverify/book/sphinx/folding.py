@@ -39,17 +39,19 @@ NAMED = 160  # characters of names in the line of a box; further steps are count
 
 
 def fold(app: Sphinx, doctree: nodes.document) -> None:
-    """Mark every cell that a notebook does not hide by itself; myst-nb folds what is marked.
+    """Mark every cell whose output a notebook does not hide; myst-nb folds what is marked.
 
-    The code of a tutorial, with the tag ``show-code``, stays in view.
+    A cell that hides its input, with the tag ``hide-input``, draws a figure to move. The code of a
+    tutorial, with the tag ``show-code``, stays in view.
     """
     computes = False
     for cell in doctree.findall(nodes.container):
-        if cell.get("nb_element") != "cell_code" or cell.get("hide_mode"):
+        hidden = cell.get("hide_mode")
+        if cell.get("nb_element") != "cell_code" or hidden not in (None, "input"):
             continue
         if "tag_show-code" in cell["classes"]:
             continue
-        draws = next(cell.findall(nodes.image), None) is not None
+        draws = bool(hidden) or next(cell.findall(nodes.image), None) is not None
         cell["hide_mode"] = "input"
         cell["prompt_show"] = cell["prompt_hide"] = FIGURE if draws else COMPUTATION
         if draws:

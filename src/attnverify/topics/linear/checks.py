@@ -18,6 +18,7 @@ from attnverify.mathematics import collapse, kernels, norms
 from attnverify.mathematics.softmax import variation_bound
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
+from attnverify.support.vocabulary import counted
 from attnverify.topics.linear import definitions
 from attnverify.topics.shared.layer_instances import (
     INSIDE,
@@ -278,8 +279,8 @@ def _roots(degree: int) -> Verdict:
     """Whether Taylor's polynomial has no real root if the degree is even, and one if it is odd."""
     x = sp.Symbol("x")
     polynomial = sp.Poly(sum(x**k / sp.factorial(k) for k in range(degree + 1)), x)
-    roots = polynomial.count_roots()
-    return Verdict(bool(roots == 0), f"{roots} real roots at degree {degree}", 1)
+    roots = int(polynomial.count_roots())
+    return Verdict(bool(roots == 0), f"{counted(roots, 'real root')} at degree {degree}", 1)
 
 
 def _even(degrees: tuple[int, ...]) -> Verdict:
