@@ -52,9 +52,10 @@ def _full_attention(X, W_Q, b_Q, W_K, b_K):
     return ops.softmax(attention.logits(X, W_Q, b_Q, W_K, b_K))
 
 
-def _reduced_attention(X, W_Q, b_Q, W_K, b_K, bias=lambda W_Q, b_Q, W_K, b_K: W_K @ b_Q[0]):
-    left = X @ (W_Q[0] @ ops.transpose(W_K[0])) + bias(W_Q[0], b_Q, W_K[0], b_K)
-    return ops.softmax((left @ ops.transpose(X))[None] / ops.root(W_Q.shape[-1], X))
+def _reduced_attention(X, W_Q, b_Q, W_K, b_K, bias=lambda q, b, k, c: k @ b):
+    maps, Y = zip(W_Q, b_Q, W_K, b_K, strict=True), ops.transpose(X)
+    scores = [(X @ (q @ ops.transpose(k)) + bias(q, b, k, c)) @ Y for q, b, k, c in maps]
+    return ops.softmax(ops.stack(scores, 0) / ops.root(W_Q.shape[-1], X))
 
 
 def _qk_bound(X, W_Q, b_Q, W_K, b_K):
@@ -75,8 +76,8 @@ def _qk(right: Callable, twins: tuple[Twin, ...] = ()) -> Identity:
         right=right,
         bound=_qk_bound,
         sizes=tuple(
-            {"X": (n, d), "W_Q": (1, d, k), "b_Q": (1, k), "W_K": (1, d, k), "b_K": (1, k)}
-            for n, d, k in ((2, 1, 1), (3, 4, 2), (6, 5, 3))
+            {"X": (n, d), "W_Q": (H, d, k), "b_Q": (H, k), "W_K": (H, d, k), "b_K": (H, k)}
+            for n, d, k, H in ((2, 1, 1, 1), (3, 4, 2, 2), (6, 5, 3, 1))
         ),
         shared=QK_NAMES,
         arithmetic="ball",
@@ -84,20 +85,16 @@ def _qk(right: Callable, twins: tuple[Twin, ...] = ()) -> Identity:
     )
 
 
-def _wrong_bias(W_Q, b_Q, W_K, b_K):
-    return W_Q @ b_K[0]
-
-
 QK_REDUCTION = _qk(
     _reduced_attention,
     (
         Twin(
             "the key bias kept in place of the query bias",
-            _qk(lambda **i: _reduced_attention(**i, bias=_wrong_bias)),
+            _qk(lambda **i: _reduced_attention(**i, bias=lambda q, b, k, c: q @ c)),
         ),
         Twin(
             "all bias terms dropped",
-            _qk(lambda **i: _reduced_attention(**i, bias=lambda *a: 0 * a[1][0] @ a[2].T)),
+            _qk(lambda **i: _reduced_attention(**i, bias=lambda q, b, k, c: 0 * (k @ b))),
         ),
     ),
 )

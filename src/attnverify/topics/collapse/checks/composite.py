@@ -157,10 +157,10 @@ BEST_GAMMA = refuted_at(_unconditional(_best_gamma, small_scores), 0.9999, 0.999
 
 
 def pulled_apart_twice() -> dict[str, torch.Tensor]:
-    """Layer of two equal heads on :func:`pulled_apart`, where the proof's center is best."""
+    """Layer of :func:`pulled_apart` and a head of 1/2 its scores and 1/4 of its value map."""
     one = pulled_apart()
-    heads = {k: one[k].repeat(2, *[1] * (one[k].ndim - 1)) for k in ("W_QK", "b_QK", "W")}
-    return {**one, **heads}
+    heads = {"W_QK": 0.5, "b_QK": 1.0, "W": 0.25}
+    return {**one, **{k: torch.cat([one[k], size * one[k]]) for k, size in heads.items()}}
 
 
 def _two_heads(constant: Callable) -> dict[str, Inequality]:
