@@ -6,6 +6,7 @@ they are.
 
 import hashlib
 import json
+import re
 from pathlib import Path
 
 from setuptools import setup
@@ -18,10 +19,12 @@ class BuildWithEvidence(build_py):
     """Copy notebooks/*.md (with digests.json beside them) and formal/ into the package."""
 
     def notebooks(self):
-        found = sorted((ROOT / "notebooks").glob("*.md"))
-        if not found:
-            raise FileNotFoundError("notebooks/*.md: found none, expected those of the book")
-        return found
+        """Those of the book, in its order."""
+        toc = (ROOT / "_toc.yml").read_text("utf-8")
+        names = re.findall(r"^ *- file: (notebooks/\S+)$", toc, re.M)
+        if not names:
+            raise FileNotFoundError("_toc.yml: found no notebooks, expected those of the book")
+        return [ROOT / f"{name}.md" for name in names]
 
     def theories(self):
         """The theories and what is recorded of them; none of what a prover wrote beside them."""
@@ -50,7 +53,7 @@ class BuildWithEvidence(build_py):
 
     def get_source_files(self):
         """Files that a source distribution needs besides the package's own."""
-        own = [*self.notebooks(), *self.theories()]
+        own = [ROOT / "_toc.yml", *self.notebooks(), *self.theories()]
         return super().get_source_files() + [p.relative_to(ROOT).as_posix() for p in own]
 
 

@@ -128,7 +128,7 @@ def test_a_cell_inside_another_block_is_text():
     [
         ("```{code-cell}\n:tags: derivation\n1\n```\n", "line 2, expected :tags:"),
         ("```{code-cell}\n---\ntags: [derivation]\n---\n1\n```\n", "got tags in a block"),
-        ("\n```{code-cell}\n1\n", "a code cell in line 2 without end"),
+        ("\n```{code-cell}\n1\n", "{code-cell} in line 2 without end"),
     ],
 )
 def test_a_cell_that_cannot_be_read_is_refused(text, message):

@@ -14,7 +14,6 @@ import modelzoo
 from attnverify.book.pages import errata
 from attnverify.book.pages.__main__ import main, write
 from attnverify.book.pages.common import (
-    by_part,
     escape,
     number,
     read_evidence,
@@ -109,12 +108,6 @@ def test_only_published_claims_are_sharpened_or_refuted_and_it_is_said_by_what()
             assert claim.fails_because and claim.corrected_by, claim.id
     with pytest.raises(InputError, match="one.b: uses unknown claim 'one.a'"):
         Registry([Claim("one.b", "t", "lemma", "x", "norms", sharpens="one.a")])
-
-
-def test_claims_are_grouped_by_the_module_that_states_them():
-    groups = by_part(registry.values())
-    assert [c for members in groups.values() for c in members] == list(registry.values())
-    assert len(groups) == len({id.partition(".")[0] for id in registry})  # no two share a line
 
 
 def test_margins_are_those_of_inequalities():

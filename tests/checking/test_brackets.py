@@ -18,6 +18,7 @@ from attnverify.checking.records import Record
 from attnverify.checking.search import Settings
 from attnverify.support.errors import InputError
 from attnverify.topics import registry
+from places import ROOT
 from attnverify.verification.margins import best_ratio, false_at
 
 CHECKS = {id: registry.checks_of(id) for id in registry}
@@ -124,5 +125,5 @@ def test_the_pages_show_the_factors(tmp_path):
     evidence = read_evidence(file)
     assert isinstance(evidence, Evidence)
     assert false_at(evidence.records("norms.diameter")) == ["0.9999", "0.35"]
-    rows = status.text(evidence).splitlines()
+    rows = status.text(evidence, ROOT).splitlines()
     assert " | 0.9999, 0.35 | " in next(r for r in rows if "status-norms-diameter" in r)

@@ -418,9 +418,9 @@ def test_an_edit_of_the_engine_reaches_every_claim(tmp_path, sources):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", ["attnverify.topics.norms.claims", "attnverify.cli"])
+@pytest.mark.parametrize("name", ["attnverify.verification.statements", "attnverify.cli"])
 def test_statements_and_commands_are_no_input(tmp_path, sources, name):
-    """What a claim says in words, and how it is shown, changes no evidence and no chapter's run."""
+    """How a statement is read, and how it is shown, changes no evidence and no chapter's run."""
     ids, chapters = dependents(sources, edited(tmp_path, name))
     assert not ids and chapters <= {"path-accuracy"}  # which looks experiments up by a variable
 
@@ -589,7 +589,7 @@ def copied(tmp_path) -> Path:
     """The package's source and the notebooks, to be edited."""
     shutil.copytree(source_dependencies.SOURCE / "attnverify", tmp_path / "src" / "attnverify")
     shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
-    (tmp_path / "pyproject.toml").write_text("")  # or it is no checkout, with notebooks of its own
+    shutil.copy(ROOT / "_toc.yml", tmp_path)  # or it is no checkout, with notebooks of its own
     return tmp_path
 
 
@@ -631,7 +631,6 @@ def test_the_command_runs_again_exactly_what_an_edit_reaches(copied):
         ("derivations", "path-theorem"),
     }
     append(copied / "notebooks" / "entropy.md", "\nMore words.\n")
-    append(copied / "src/attnverify/topics/entropy/claims.py", "\n# edited\n")
     assert run_in(copied) == set()
     append(copied / "src/attnverify/mathematics/entropy.py", "\n# edited\n")
     assert run_in(copied) == {("claim", "entropy.lower-bound")}

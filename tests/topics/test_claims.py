@@ -6,7 +6,7 @@ import re
 import pytest
 
 from attnverify import InputError
-from attnverify.topics import PREFIXES, Claim, Registry, lookup, registry
+from attnverify.topics import Claim, Registry, lookup, registry
 from places import ROOT
 
 
@@ -108,13 +108,10 @@ def test_an_id_may_not_come_twice():
         Registry([claim("a"), claim("a")])
 
 
-def test_a_topic_states_and_checks_the_claims_of_its_prefix():
-    """``softmax.*`` is stated in topics/softmax/claims and checked in its checks, each id once."""
-    assert set(PREFIXES) == registry.prefixes
-    for prefix in PREFIXES:
+def test_a_topic_checks_the_claims_of_its_prefix():
+    """``softmax.*`` is checked in topics/softmax/checks, each id once."""
+    for prefix in registry.prefixes:
         expected = sorted(id for id in registry if id.split(".")[0] == prefix)
-        claims = importlib.import_module(f"attnverify.topics.{prefix}.claims").CLAIMS
-        assert sorted(claim.id for claim in claims) == expected
         modules = {name: importlib.import_module(name) for name in lookup.modules(prefix)}
         found = {n: list(m.CHECKS) for n, m in modules.items() if hasattr(m, "CHECKS")}
         assert sorted(id for ids in found.values() for id in ids) == expected

@@ -8,6 +8,7 @@ every notebook with what jupytext reads.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from attnverify.support.errors import InputError
@@ -32,25 +33,28 @@ def escape(text: str) -> str:
     return PUNCTUATION.sub(r"\\\1", text)
 
 
-def code_cells(text: str) -> list[Cell]:
-    """The code cells, in order; raises InputError for a cell without end or tags it cannot read."""
-    cells, fence, start, lines = [], "", 0, text.splitlines()
+def fences(text: str) -> Iterator[tuple[str, int, list[str]]]:
+    """The fences: what is behind the opening, its line (1..), and the lines inside.
+
+    Raises InputError for a directive without end.
+    """
+    fence, info, start, lines = "", "", 0, text.splitlines()
     for number, line in enumerate(lines):
         if fence:
             if line.rstrip().startswith(fence) and not line.strip().strip(fence[0]):
-                if fence_info(lines[start]).startswith(CELL):
-                    cells.append(_cell(lines, start + 1, number))
+                yield info, start + 1, lines[start + 1 : number]
                 fence = ""
         elif found := FENCE.fullmatch(line):
-            fence, start = found[1], number
-    if fence and fence_info(lines[start]).startswith(CELL):
-        raise InputError(f"notebook: got a code cell in line {start + 1} without end, expected one")
-    return cells
+            fence, info, start = found[1], found[2].strip(), number
+    if fence and info.startswith("{"):
+        raise InputError(f"notebook: got {info} in line {start + 1} without end, expected one")
 
 
-def fence_info(line: str) -> str:
-    """Text behind the opening of a fence."""
-    return line.lstrip("`~").strip()
+def code_cells(text: str) -> list[Cell]:
+    """The code cells, in order; raises InputError for a cell without end or tags it cannot read."""
+    lines = text.splitlines()
+    found = [(at, at + len(own)) for info, at, own in fences(text) if info.startswith(CELL)]
+    return [_cell(lines, start, end) for start, end in found]
 
 
 def _cell(lines: list[str], start: int, end: int) -> Cell:

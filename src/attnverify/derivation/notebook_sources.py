@@ -10,7 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from attnverify.derivation.myst import code_cells
@@ -19,7 +23,8 @@ from attnverify.support.errors import InputError
 TAG = "derivation"
 NOTEBOOKS = "ATTNVERIFY_NOTEBOOKS"  # environment variable: folder of the notebooks
 PACKAGE = Path(__file__).resolve().parents[1]
-DIGESTS = "digests.json"  # file name -> SHA-256, written into a wheel by setup.py
+DIGESTS = "digests.json"  # file name -> SHA-256 in the order of the book, written by setup.py
+TOC = "_toc.yml"
 
 
 @dataclass(frozen=True)
@@ -56,15 +61,46 @@ def place(asked: Path | None = None) -> Place | None:
             if not Path(value).is_dir():
                 raise InputError(f"{name}: got {value}, expected a folder of notebooks")
             return Place(Path(value), f"the folder asked for by {name}: {value}")
-    shipped, checkout = PACKAGE / "notebooks", PACKAGE.parents[1]
+    shipped = PACKAGE / "notebooks"
     if (shipped / DIGESTS).is_file():
         return Place(shipped, "shipped with the installed package", _digests(shipped / DIGESTS))
-    if PACKAGE.parent.name == "src" and (checkout / "pyproject.toml").is_file():
+    if checkout := _checkout():
         return Place(checkout / "notebooks", "the notebooks beside the package's source")
     return None
 
 
-def _digests(path: Path) -> dict[str, str]:
+def _checkout() -> Path | None:
+    """The folder of the source that this package runs from, if it is not installed."""
+    found = PACKAGE.parents[1]
+    return found if PACKAGE.parent.name == "src" and (found / TOC).is_file() else None
+
+
+def chapters() -> Iterator[tuple[str, str]]:
+    """The book's own notebooks in its order, each a stem with its text.
+
+    A wheel, or a zip of this package, has them beside their digests, in this order; a checkout
+    has the table of contents. No other folder is asked: the claims are those of the package.
+    """
+    shipped = files(__package__.partition(".")[0]).joinpath("notebooks")
+    listing = shipped.joinpath(DIGESTS)
+    if listing.is_file():
+        for name, digest in _digests(listing).items():
+            content = shipped.joinpath(name).read_bytes()
+            _require_shipped(name, hashlib.sha256(content).hexdigest(), digest)
+            yield Path(name).stem, content.decode("utf-8")
+    elif checkout := _checkout():
+        for name in in_order((checkout / TOC).read_text(encoding="utf-8")):
+            yield name, (checkout / "notebooks" / f"{name}.md").read_text(encoding="utf-8")
+    else:
+        raise InputError(f"notebooks: got none beside the package, expected {REINSTALL}")
+
+
+def in_order(toc: str) -> list[str]:
+    """The stems of the notebooks that a table of contents of Jupyter Book names."""
+    return re.findall(r"^ *- file: notebooks/(\S+)$", toc, re.M)
+
+
+def _digests(path: Traversable) -> dict[str, str]:
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
@@ -86,12 +122,17 @@ def load(name: str, asked: Path | None = None) -> Source:
         return Source(name, (), f"no derivations found ({reason})", "")
     content = path.read_bytes()
     sha256 = hashlib.sha256(content).hexdigest()
-    if where.digests is not None and where.digests.get(path.name) != sha256:
-        raise InputError(
-            f"notebooks: got {path.name} with SHA-256 {sha256}, which is not the one shipped "
-            f"({where.digests.get(path.name)}), expected {REINSTALL}"
-        )
+    if where.digests is not None:
+        _require_shipped(path.name, sha256, where.digests.get(path.name))
     return Source(name, _derivations(content, path.name), where.origin, sha256)
+
+
+def _require_shipped(name: str, sha256: str, digest: str | None) -> None:
+    if sha256 != digest:
+        raise InputError(
+            f"notebooks: got {name} with SHA-256 {sha256}, which is not the one shipped "
+            f"({digest}), expected {REINSTALL}"
+        )
 
 
 def _derivations(content: bytes, name: str) -> tuple[str, ...]:

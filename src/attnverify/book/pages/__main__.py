@@ -19,7 +19,7 @@ def write(evidence_file: Path, out: Path, root: Path = Path()) -> list[Path]:
     """
     evidence = read_evidence(evidence_file)
     pages = {
-        "status.md": status.text(evidence),
+        "status.md": status.text(evidence, root),
         "errata.md": errata.text(evidence),
         "map.md": claim_map.text(evidence, root),
         "practice.md": practice.text(root),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,20 +80,6 @@ def read_evidence(path: Path) -> Evidence:
 def anchor(id: str, page: str = "claim") -> str:
     """The id of a claim's place in a page: its box ("claim"), or its entry in another page."""
     return f"{page}-{id.replace('.', '-')}"
-
-
-def part(id: str) -> str:
-    """The part of the book a claim belongs to: the first line of the file that states its topic."""
-    topic = importlib.import_module(f"attnverify.topics.{id.partition('.')[0]}.claims")
-    return (topic.__doc__ or "").splitlines()[0].rstrip(".")
-
-
-def by_part(selected: Iterable[Claim]) -> dict[str, list[Claim]]:
-    """Claims grouped by part, both in the order of the book."""
-    groups: dict[str, list[Claim]] = {}
-    for claim in selected:
-        groups.setdefault(part(claim.id), []).append(claim)
-    return groups
 
 
 def number(value: float | None) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from itertools import groupby
+from pathlib import Path
 from typing import Any
 
+from attnverify.book.pages import papers
 from attnverify.book.pages.common import (
     Evidence,
     anchor,
     badge,
-    by_part,
     escape,
     number,
     pipe_table,
@@ -54,10 +56,12 @@ time that each check takes.
 """
 
 
-def text(evidence: Evidence) -> str:
-    """The page as MyST."""
+def text(evidence: Evidence, root: Path) -> str:
+    """The page as MyST, by parts of the book; root: the folder with ``_toc.yml``."""
+    chapters = papers.chapters(root)
     lines = [INTRO, summary(evidence), "", IN_WORDS, LEGEND]
-    for title, members in by_part(registry.values()).items():
+    for title, group in groupby(registry.values(), lambda claim: chapters[claim.notebook].part):
+        members = list(group)
         lines += [f"### {escape(title)}", ""]
         rows = [_row(claim, evidence) for claim in members]
         lines += scrolling(f"Evidence for: {title}", pipe_table(rows))

@@ -1,6 +1,6 @@
 """Sphinx extension: the registry's claims and their evidence in the pages of the book.
 
-Directives ``{claim} ID``, ``{evidence} ID...`` and ``{verdict}``; roles ``{claim}`` (a link to the
+Directives ``{claim} ID``, ``{reading} ID``, ``{evidence} ID...`` and ``{verdict}``; roles ``{claim}`` (a link to the
 box of a claim), ``{formal}`` (to its formal statement) and ``{status}`` (its badge). What they
 print comes from the registry and from the evidence file named by the configuration value
 ``attnverify_evidence`` (relative to the source folder). Unknown ids and a missing or broken
@@ -52,9 +52,13 @@ PARTS += ("inpage.buttons",)
 
 
 class ClaimDirective(SphinxDirective):
-    """``{claim} ID``: the box of a claim, numbered as a theorem, with its status and its links."""
+    """``{claim} ID``: the box of a claim, numbered as a theorem, with its status and its links.
+
+    Its fields and its statement are the registry's, which has read them from the same fence.
+    """
 
     required_arguments = 1
+    has_content = True
 
     def run(self) -> list[nodes.Node]:
         try:
@@ -150,6 +154,16 @@ class ClaimDirective(SphinxDirective):
         return link
 
 
+class ReadingDirective(SphinxDirective):
+    """``{reading} ID``: a common reading that a claim refutes; the page of errata shows it."""
+
+    required_arguments = 1
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        return []
+
+
 class VerdictDirective(SphinxDirective):
     """``{verdict}``: how many claims have which status, in one line."""
 
@@ -200,6 +214,7 @@ def setup(app: Sphinx) -> dict:
         app.setup_extension(f"attnverify.book.{part}")
     app.add_config_value("attnverify_evidence", "_build/evidence.json", "env")
     app.add_directive("claim", ClaimDirective)
+    app.add_directive("reading", ReadingDirective)
     app.add_directive("verdict", VerdictDirective)
     app.add_role("claim", ClaimRole())
     app.add_role("status", StatusRole())
