@@ -252,7 +252,9 @@ def test_pages_and_commands_show_what_was_found(book, evidence, folder, monkeypa
     marks = [f"{id}: {claim_map.verdict(registry[id], evidence.status(id))}" for id in registry]
     links = [f"{id}: {claim_map.concerned(c, {s: x})}" for id, c, s, x in _places(folder)]
     pages = {
-        "status": status.text(evidence, folder).replace(status.INTRO, "").replace(status.LEGEND, ""),
+        "status": status.text(evidence, folder)
+        .replace(status.INTRO, "")
+        .replace(status.LEGEND, ""),
         "errata": _without(errata.text(evidence), errata),
         "map": "\n".join([*marks, *links, map_page.split(claim_map.TABLE)[1]]),
         "practice": practice.text(folder),

@@ -18,8 +18,8 @@ from attnverify.checking.records import Record
 from attnverify.checking.search import Settings
 from attnverify.support.errors import InputError
 from attnverify.topics import registry
-from places import ROOT
 from attnverify.verification.margins import best_ratio, false_at
+from places import ROOT
 
 CHECKS = {id: registry.checks_of(id) for id in registry}
 

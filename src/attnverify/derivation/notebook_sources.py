@@ -81,7 +81,7 @@ def chapters() -> Iterator[tuple[str, str]]:
     A wheel, or a zip of this package, has them beside their digests, in this order; a checkout
     has the table of contents. No other folder is asked: the claims are those of the package.
     """
-    shipped = files(__package__.partition(".")[0]).joinpath("notebooks")
+    shipped = files("attnverify").joinpath("notebooks")
     listing = shipped.joinpath(DIGESTS)
     if listing.is_file():
         for name, digest in _digests(listing).items():

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 #: (:mod:`attnverify.runtime.source_dependencies`).
 LOOKED_UP_BY_NAME = True
 
+
 class Book(Origin):
     """The topics of this package, from which the claims of the book come."""
 
@@ -56,10 +57,6 @@ class Book(Origin):
 
 
 registry = Registry(
-    [
-        claim
-        for name, text in notebook_sources.chapters()
-        for claim in statements.read(text, name)
-    ],
+    [claim for name, text in notebook_sources.chapters() for claim in statements.read(text, name)],
     Book(),
 )

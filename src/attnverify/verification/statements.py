@@ -45,8 +45,8 @@ def read(text: str, chapter: str) -> list[Claim]:
     text: of the notebook, as MyST; chapter: its stem.
 
     >>> from attnverify.verification.statements import read
-    >>> fence = "```{claim} mine.squares\\n:title: Squares\\n:kind: lemma\\n\\n$x^2 \\\\ge 0$.\\n```\\n"
-    >>> [claim.title for claim in read(fence, "mine")]
+    >>> lines = ["```{claim} mine.squares", ":title: Squares", ":kind: lemma", "", "$x^2 > -1$."]
+    >>> [claim.title for claim in read("\\n".join([*lines, "```"]), "mine")]
     ['Squares']
     """
     found = list(_fences(text, chapter))
@@ -74,23 +74,31 @@ def only(text: str) -> str:
 def _fences(text: str, chapter: str) -> Iterator[Fence]:
     for info, line, lines in fences(text):
         what, _, id = info.partition(" ")
-        if what not in ("{claim}", "{reading}"):
-            continue
-        what = what.strip("{}")
-        where, fields, number = f"{chapter}.md, line {line}: {what} {id.strip()}", {}, 0
-        allowed, last = CLAIM if what == "claim" else READING, ""
-        for number, each in enumerate([*lines, ""]):
-            if field := FIELD.match(each):
-                last = field[1]
-                if last not in allowed:
-                    words = f"one of {', '.join(allowed)}{nearest(last, allowed)}"
-                    require(False, where, f":{last}:", words)
-                fields.setdefault(last, []).append(field[2].strip())
-            elif last and each[:1].isspace() and each.strip():
-                fields[last][-1] += f" {each.strip()}"
-            else:
-                break
-        yield Fence(what, id.strip(), fields, "\n".join(lines[number:]).strip("\n"), where)
+        if what in ("{claim}", "{reading}"):
+            what, id = what.strip("{}"), id.strip()
+            where = f"{chapter}.md, line {line}: {what} {id}"
+            fields, text = _split(lines, CLAIM if what == "claim" else READING, where)
+            yield Fence(what, id, fields, text, where)
+
+
+def _split(
+    lines: list[str], allowed: tuple[str, ...], where: str
+) -> tuple[dict[str, list[str]], str]:
+    """The fields at the top of a fence, and the text behind them."""
+    fields: dict[str, list[str]] = {}
+    last = ""
+    for number, line in enumerate(lines):
+        if field := FIELD.match(line):
+            last = field[1]
+            if last not in allowed:
+                words = f"one of {', '.join(allowed)}{nearest(last, allowed)}"
+                require(False, where, f":{last}:", words)
+            fields.setdefault(last, []).append(field[2].strip())
+        elif last and line[:1].isspace() and line.strip():
+            fields[last][-1] += f" {line.strip()}"
+        else:
+            return fields, "\n".join(lines[number:]).strip("\n")
+    return fields, ""
 
 
 def _claim(fence: Fence, chapter: str, refutes: tuple[Reading, ...]) -> Claim:

@@ -19,7 +19,6 @@ from attnverify.support.vocabulary import (
     UNCHECKED,
 )
 from attnverify.topics import registry
-from attnverify.verification.claim import Claim
 from attnverify.verification.status import derived
 
 FIXED = "\N{NO-BREAK SPACE}"

@@ -1,10 +1,10 @@
 """Sphinx extension: the registry's claims and their evidence in the pages of the book.
 
-Directives ``{claim} ID``, ``{reading} ID``, ``{evidence} ID...`` and ``{verdict}``; roles ``{claim}`` (a link to the
-box of a claim), ``{formal}`` (to its formal statement) and ``{status}`` (its badge). What they
-print comes from the registry and from the evidence file named by the configuration value
-``attnverify_evidence`` (relative to the source folder). Unknown ids and a missing or broken
-evidence file are warnings, so that a strict build fails.
+Directives ``{claim} ID``, ``{reading} ID``, ``{evidence} ID...`` and ``{verdict}``; roles
+``{claim}`` (a link to the box of a claim), ``{formal}`` (to its formal statement) and ``{status}``
+(its badge). What they print comes from the registry and from the evidence file named by the
+configuration value ``attnverify_evidence`` (relative to the source folder). Unknown ids and a
+missing or broken evidence file are warnings, so that a strict build fails.
 """
 
 from __future__ import annotations
