@@ -89,8 +89,8 @@ def test_a_failing_reading_without_its_evidence_is_not_called_certified(tmp_path
     part = errata.text(read_evidence(file)).split("## Neighboring papers")[1]
     bare = [line for line in part.splitlines() if errata.NOT_CERTIFIED in line]
     assert [re.findall(r"<([\w.-]+)>`", line)[0] for line in bare] == [
-        "entropy.selection",
         "sphere.hemisphere",
+        "entropy.selection",
         "gap.perron",
     ]
 
