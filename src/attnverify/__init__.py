@@ -27,6 +27,11 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from attnverify.checking.check import Identity as Identity
     from attnverify.checking.check import Inequality as Inequality
     from attnverify.checking.check import Twin as Twin
+    from attnverify.checking.declare import decision as decision
+    from attnverify.checking.declare import definition as definition
+    from attnverify.checking.declare import identity as identity
+    from attnverify.checking.declare import inequality as inequality
+    from attnverify.checking.declare import measured as measured
     from attnverify.checking.closed_forms import number as number
     from attnverify.derivation import ledger as ledger
     from attnverify.derivation import noncommuting as symbolic  # noqa: F401
@@ -92,6 +97,8 @@ PUBLIC = {
     "clip_scores": "attnverify.inspection.clip_scores:clip_scores",
     "collapse": "attnverify.mathematics.collapse",
     "compare": "attnverify.inspection.compare:compare",
+    "decision": "attnverify.checking.declare:decision",
+    "definition": "attnverify.checking.declare:definition",
     "deviations": "attnverify.mathematics.deviations",
     "encoder": "attnverify.mathematics.encoder",
     "entropy": "attnverify.mathematics.entropy",
@@ -101,12 +108,15 @@ PUBLIC = {
     "frozen": "attnverify.mathematics.frozen",
     "gradients": "attnverify.mathematics.gradients",
     "heads": "attnverify.mathematics.heads",
+    "identity": "attnverify.checking.declare:identity",
+    "inequality": "attnverify.checking.declare:inequality",
     "initialization": "attnverify.mathematics.initialization",
     "inspect": "attnverify.inspection.inspect_model:inspect",
     "interactive": "attnverify.book.interactive",
     "layernorm": "attnverify.mathematics.layernorm",
     "ledger": "attnverify.derivation.ledger",
     "localization": "attnverify.mathematics.localization",
+    "measured": "attnverify.checking.declare:measured",
     "norms": "attnverify.mathematics.norms",
     "number": "attnverify.checking.closed_forms:number",
     "ops": "attnverify.arithmetic.ops",
