@@ -23,16 +23,20 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from attnverify.arithmetic import ops as ops
     from attnverify.book import figures as figures
     from attnverify.book import interactive as interactive
+    from attnverify.arithmetic.interval_cover import certain as certain
     from attnverify.checking.check import Decision as Decision
     from attnverify.checking.check import Identity as Identity
     from attnverify.checking.check import Inequality as Inequality
     from attnverify.checking.check import Twin as Twin
+    from attnverify.checking.closed_forms import number as number
     from attnverify.checking.declare import decision as decision
     from attnverify.checking.declare import definition as definition
     from attnverify.checking.declare import identity as identity
     from attnverify.checking.declare import inequality as inequality
     from attnverify.checking.declare import measured as measured
-    from attnverify.checking.closed_forms import number as number
+    from attnverify.checking.definition_agreement import drawn as drawn
+    from attnverify.checking.definition_agreement import largest as largest
+    from attnverify.checking.definition_agreement import table as table
     from attnverify.derivation import ledger as ledger
     from attnverify.derivation import noncommuting as symbolic  # noqa: F401
     from attnverify.inspection.clip_scores import clip_scores as clip_scores
@@ -92,6 +96,7 @@ PUBLIC = {
     "adapter": "attnverify.inspection.families:adapter",
     "best_constant": "attnverify.verification.conjecture:best_constant",
     "centerbounds": "attnverify.mathematics.centerbounds",
+    "certain": "attnverify.arithmetic.interval_cover:certain",
     "chisquare": "attnverify.mathematics.chisquare",
     "claims": "attnverify.topics",
     "clip_scores": "attnverify.inspection.clip_scores:clip_scores",
@@ -100,6 +105,7 @@ PUBLIC = {
     "decision": "attnverify.checking.declare:decision",
     "definition": "attnverify.checking.declare:definition",
     "deviations": "attnverify.mathematics.deviations",
+    "drawn": "attnverify.checking.definition_agreement:drawn",
     "encoder": "attnverify.mathematics.encoder",
     "entropy": "attnverify.mathematics.entropy",
     "evidence": "attnverify.verification",
@@ -113,6 +119,7 @@ PUBLIC = {
     "initialization": "attnverify.mathematics.initialization",
     "inspect": "attnverify.inspection.inspect_model:inspect",
     "interactive": "attnverify.book.interactive",
+    "largest": "attnverify.checking.definition_agreement:largest",
     "layernorm": "attnverify.mathematics.layernorm",
     "ledger": "attnverify.derivation.ledger",
     "localization": "attnverify.mathematics.localization",
@@ -125,6 +132,7 @@ PUBLIC = {
     "spectrum": "attnverify.mathematics.eigenspectrum",
     "stacks": "attnverify.mathematics.stacks",
     "symbolic": "attnverify.derivation.noncommuting",
+    "table": "attnverify.checking.definition_agreement:table",
     "trace": "attnverify.inspection.forward:trace",
     "verify": "attnverify.topics.verify:verify",
     "walk": "attnverify.mathematics.walk",

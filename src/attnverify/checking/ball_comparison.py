@@ -76,7 +76,7 @@ def _compare_at(check: Inequality, instance: Instance, bits: int) -> Comparison:
 
 
 def _compare_once(check: Inequality, exact: Instance, bits: int) -> Comparison:
-    left, right = _flat(check.left(**exact)), _flat(check.right(**exact))
+    left, right = (_flat(side) for side in check.sides(**exact))
     require(bool(left), "left", "no entries", "one value or more to compare")
     given = check.hypotheses(**exact) if check.hypotheses else ()
     sides = [(_flat(smaller), _flat(larger)) for smaller, larger in given]
@@ -123,7 +123,7 @@ def _largest_ratio(left: list[flint.arb], right: list[flint.arb]) -> flint.arb:
 
 def compare_identity(check: Identity, instance: Instance) -> tuple[Outcome, str]:
     """left == right at one exact instance, with the reason in words."""
-    left, right = check.left(**instance), check.right(**instance)
+    left, right = check.sides(**instance)
     require(np.size(left) > 0 and np.size(right) > 0, "left", "no entries", "one value or more")
     if check.arithmetic == "rational":
         differing = int(np.sum(np.asarray(left != right)))

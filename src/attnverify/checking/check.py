@@ -27,6 +27,24 @@ def unchanged(**parameters: Any) -> Instance:
     return parameters
 
 
+class Sides:
+    """The two sides of a statement, from one function that returns both."""
+
+    def __init__(self, function: Callable[..., tuple[Any, Any]]) -> None:
+        self.function = function
+
+    def __call__(self, **instance: Any) -> tuple[Any, Any]:
+        return self.function(**instance)
+
+    def left(self, **instance: Any) -> Any:
+        """The first one."""
+        return self(**instance)[0]
+
+    def right(self, **instance: Any) -> Any:
+        """The second one."""
+        return self(**instance)[1]
+
+
 @dataclass(frozen=True)
 class Twin:
     """A false neighbor of a claim, with the check that must reject it.
@@ -116,6 +134,10 @@ class Inequality(Form):
     def tight(self) -> Inequality:
         return replace(self, left=self.lower, lower=None) if self.lower else self
 
+    def sides(self, **instance: Any) -> tuple[Any, Any]:
+        """left and right of an instance; what gives both is asked once."""
+        return _sides(self, instance)
+
     def times(self, factor: float) -> Inequality:
         """This check with one more twin: the right side times a factor below 1.
 
@@ -128,11 +150,12 @@ class Inequality(Form):
     def scaled(self, factor: float) -> Inequality:
         """The statement with ``factor`` times its right side, without twins."""
 
-        def right(**instance: Any) -> Any:
-            value = self.right(**instance)
-            return ops.constant(factor, value) * value
+        def scaled(**instance: Any) -> tuple[Any, Any]:
+            left, right = self.sides(**instance)
+            return left, ops.constant(factor, right) * right
 
-        return replace(self, right=right, twins=())
+        both = Sides(scaled)
+        return replace(self, left=both.left, right=both.right, twins=())
 
 
 @dataclass(frozen=True)
@@ -169,6 +192,17 @@ class Identity(Form):
     exact_draws: int = 2
 
     kinds = ("sampled", "certified")
+
+    def sides(self, **instance: Any) -> tuple[Any, Any]:
+        """left and right of an instance; what gives both is asked once."""
+        return _sides(self, instance)
+
+
+def _sides(check: Inequality | Identity, instance: Instance) -> tuple[Any, Any]:
+    both = getattr(check.left, "__self__", None)
+    if isinstance(both, Sides) and getattr(check.right, "__self__", None) is both:
+        return both(**instance)
+    return check.left(**instance), check.right(**instance)
 
 
 @dataclass(frozen=True)

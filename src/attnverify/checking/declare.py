@@ -35,6 +35,7 @@ from attnverify.checking.check import (
     Inequality,
     Instance,
     Measured,
+    Sides,
     Sizes,
     Twin,
     unchanged,
@@ -49,26 +50,6 @@ ARRAY = re.compile(r"(\w+)\[([\w\s,]*)\]")
 OWN = ("draw", "where", "sizes")
 
 Build = Callable[..., Form]
-
-
-class Sides:
-    """The two sides of a statement, from one function that returns both."""
-
-    def __init__(self, function: Callable[..., Any], where: str) -> None:
-        self.function, self.where = function, where
-
-    def __call__(self, **instance: Any) -> tuple[Any, Any]:
-        found = self.function(**instance)
-        two = isinstance(found, tuple) and len(found) == 2
-        given = f"{len(found)} values" if isinstance(found, tuple) else type(found).__name__
-        require(two, f"{self.where}: what it returns", given, "left, right")
-        return found
-
-    def left(self, **instance: Any) -> Any:
-        return self(**instance)[0]
-
-    def right(self, **instance: Any) -> Any:
-        return self(**instance)[1]
 
 
 @dataclass(frozen=True)
@@ -114,7 +95,7 @@ class Declared:
         self,
         title: str,
         *,
-        at: Mapping[str, Any] | Iterable[Mapping[str, Any]] | None = None,
+        at: dict[str, Any] | list[dict[str, Any]] | None = None,
         **changes: Any,
     ) -> Declared:
         """One more false neighbor, which must be rejected: this check with some knobs turned.
@@ -126,7 +107,7 @@ class Declared:
         if "sizes" in other:
             other["sizes"] = _sizes(self._where(title), self._arrays, other["sizes"])
         if at is not None:
-            several = [at] if isinstance(at, Mapping) else at
+            several = [at] if isinstance(at, dict) else at
             other["at"] = [self._instance(one) for one in several]
         require(bool(changes or other), self._where(title), "no change", "a knob to turn")
         self._require_knobs(title, changes)
@@ -230,8 +211,8 @@ def inequality(
     """
 
     def build(f: partial, at: Iterable[Instance], **other: Any) -> Inequality:
-        sides = Sides(f, _place(f.func, claim))
-        below = Sides(partial(f, **lower), sides.where) if lower else None
+        sides = _both(f, claim)
+        below = _both(partial(f, **lower), claim) if lower else None
         return Inequality(
             left=sides.left,
             right=sides.right,
@@ -266,7 +247,7 @@ def identity(
     :class:`~attnverify.checking.check.Identity`; the others as of :func:`inequality`.
 
     >>> import attnverify as av
-    >>> @av.identity("mine.squares", "x[n] y[n]", 3, rounding=lambda x, y: 2.0**-50 * (x * x + y * y))
+    >>> @av.identity("mine.sum", "x[n] y[n]", 3, rounding=lambda x, y: 2.0**-50 * (x * x + y * y))
     ... def squares(x, y, sign=1):
     ...     return (x + y) * (x - y), x * x - sign * y * y
     >>> squares.false("the sum of the squares", sign=-1).check.kinds
@@ -274,7 +255,7 @@ def identity(
     """
 
     def build(f: partial, at: object, **other: Any) -> Identity:
-        sides = Sides(f, _place(f.func, claim))
+        sides = _both(f, claim)
         fixed = {"arithmetic": exact, "shared": shared, "exact_draws": draws}
         made = (sides.left, sides.right, rounding, other["sizes"], other["draw"])
         return Identity(*made, **fixed)  # type: ignore[arg-type]
@@ -364,6 +345,19 @@ def _declare(
     if sizes:
         other = {**other, "sizes": _sizes(where, found, sizes)}
     return Declared(claim, name, function, found, build, tight, {}, other)
+
+
+def _both(f: partial, claim: str) -> Sides:
+    """The sides that a function returns, which are two."""
+
+    def sides(**instance: Any) -> tuple[Any, Any]:
+        found = f(**instance)
+        if not isinstance(found, tuple) or len(found) != 2:
+            given = f"{len(found)} values" if isinstance(found, tuple) else type(found).__name__
+            require(False, f"{_place(f.func, claim)}: what it returns", given, "left, right")
+        return found
+
+    return Sides(sides)
 
 
 def _place(function: Callable[..., Any], claim: str) -> str:

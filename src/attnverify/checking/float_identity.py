@@ -89,7 +89,7 @@ def _sample(check: Identity, settings: Settings, name: str, index: int, share: i
 
 
 def _look(check: Identity, instance: Instance, batch: int) -> _Seen:
-    left, right, bound = (f(**instance) for f in (check.left, check.right, check.bound))
+    (left, right), bound = check.sides(**instance), check.bound(**instance)
     sides = torch.broadcast_tensors(abs(left - right), right, bound)
     axes = [axis for axis, size in enumerate(sides[0].shape) if size == batch]
     alone = axes[:1] == [0] or len(axes) == 1  # a network for all inputs may have other axes first

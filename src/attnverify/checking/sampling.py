@@ -99,7 +99,7 @@ def ratios(check: Inequality, instance: Instance) -> Ratios:
     over the whole range of ratios (:mod:`attnverify.checking.search`).
     """
     batch = next(iter(instance.values())).shape[0]
-    left, right = (f(**instance).reshape(batch, -1) for f in (check.left, check.right))
+    left, right = (side.reshape(batch, -1) for side in check.sides(**instance))
     positive = torch.isfinite(left) & torch.isfinite(right) & (right > UNDERFLOW)
     ratio = left / torch.where(positive, right, 1.0)
     decided = positive & torch.isfinite(ratio)

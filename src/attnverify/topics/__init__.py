@@ -44,6 +44,11 @@ class Book(Origin):
 
         return lookup.starts(id)
 
+    def cells(self, id: str) -> tuple[str, ...]:
+        from attnverify.topics import chapters
+
+        return chapters.sources(id)
+
     def changed(self, claim: Claim) -> str:
         from attnverify.derivation import reviewed_record
 

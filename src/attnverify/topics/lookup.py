@@ -13,13 +13,15 @@ from typing import Any
 
 from attnverify.checking.check import Check, Measured
 from attnverify.support.errors import require
-from attnverify.topics import registry
+from attnverify.topics import chapters, registry
 
 TOPICS, EXPERIMENTS = "attnverify.topics", "attnverify.experiments"
 
 
 def checks_of(claim: str) -> Mapping[str, Check]:
     """The checks of a claim by name; raises InputError for an unknown id."""
+    if chapters.sources(registry[claim].id):
+        return chapters.checks_of(claim)
     return import_module(module_of(registry[claim].id)).CHECKS[claim]
 
 
@@ -53,9 +55,11 @@ def _text(module: str) -> str:
 def starts(id: str) -> frozenset[str]:
     """The module of a claim's checks, how it is found, and the experiment that is judged, if any.
 
+    What a chapter checks starts from its cells, besides (``Origin.cells``).
+
     The way to find it is part of the evidence, too: another one might find another check.
     """
-    found = {module_of(id), __name__}
+    found = {__name__} if chapters.sources(id) else {module_of(id), __name__}
     if any(isinstance(check, Measured) for check in checks_of(id).values()):
         for experiment in _experiments().values():
             found |= _experiment(experiment.name) if experiment.claim == id else set()

@@ -29,15 +29,17 @@ def of_claim(
 
     None where its origin does not know what it depends on.
     """
-    starts = starts_of_claim(registry, id)
+    starts, cells = starts_of_claim(registry, id), registry.origin_of(id).cells(id)
     if starts is None:
         return None
+    starts |= starts_of_cells(cells, sources, registry.home.lookups)
     return _key(
         "claim",
         claim=id,
         settings=asdict(settings),
         kinds=sorted(kinds),
         asserts=registry[id].asserts,
+        cells=cells,
         sources=sources.digest(starts),
     )
 

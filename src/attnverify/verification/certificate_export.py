@@ -87,7 +87,7 @@ def program_of(statement: str, certificate: Certificate, expected: str) -> dict[
     """The contents of a file. Raises UntraceableError where a formula cannot be written down."""
     program, check = Program(), certificate.check
     traced = {name: _inputs(program, name, v) for name, v in certificate.instance.items()}
-    left, right = _ids(check.left(**traced)), _ids(check.right(**traced))
+    left, right = (_ids(side) for side in check.sides(**traced))
     given = check.hypotheses(**traced) if check.hypotheses else ()
     pairs = [pair for x, y in given for pair in zip(_ids(x), _ids(y), strict=True)]
     if len(program.lines) > MOST_LINES:

@@ -159,6 +159,10 @@ class Origin:
         """
         return None
 
+    def cells(self, id: str) -> tuple[str, ...]:
+        """The source of cells that the checks of a claim come from, if they stand in some."""
+        return ()
+
     def changed(self, claim: Claim) -> str:
         """Why the statement of a claim is not the one that was read; "" if it is.
 
