@@ -21,9 +21,9 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from attnverify import topics as claims  # noqa: F401
     from attnverify import verification as evidence  # noqa: F401
     from attnverify.arithmetic import ops as ops
+    from attnverify.arithmetic.interval_cover import certain as certain
     from attnverify.book import figures as figures
     from attnverify.book import interactive as interactive
-    from attnverify.arithmetic.interval_cover import certain as certain
     from attnverify.checking.check import Decision as Decision
     from attnverify.checking.check import Identity as Identity
     from attnverify.checking.check import Inequality as Inequality

@@ -18,7 +18,6 @@ from attnverify.topics import registry
 from attnverify.topics.attention import definitions as attention
 from attnverify.topics.collapse.definitions import layers
 from attnverify.topics.localization.definitions import scores
-from attnverify.topics.norms import definitions as entries
 from attnverify.topics.softmax import definitions as rows
 
 CHECKS = {id: registry.checks_of(id) for id in registry}
@@ -83,15 +82,24 @@ def largest_difference(p, q):
     return ops.amax(abs(p - q), -1)
 
 
+def in_chapter(claim):
+    return CHECKS[f"norms.{claim}"]["entry by entry"].run.args[0]
+
+
 SKIP = partial(attention.layers, True)
 #: (owner of a formula, its name, a wrong formula, the comparison that must see it)
 ERRORS = {
     "the closing bias": (network, "layer_bias", lambda b_V, W_O, b_O: b_O, SKIP),
     "the order of layers in a path": (FixedAttention, "term", reversed_term, SKIP),
     "the mask turned round": (ops, "causal", turned_round, layers.masked),
-    "no total variation": (norms, "total_variation", largest_difference, entries.distances),
+    "no total variation": (norms, "total_variation", largest_difference, in_chapter("diameter")),
     "no root": (eigenspectrum, "covariance_root", lambda S, width: S, scores.roots),
-    "columns for rows": (norms, "max_row_sum", norms.max_column_sum, entries.sizes),
+    "columns for rows": (
+        norms,
+        "max_row_sum",
+        norms.max_column_sum,
+        in_chapter("submultiplicative"),
+    ),
     "the key width": (ops, "root", lambda value, like: value, layers.published),
     "no clipping": (softmax, "piecewise_linear", softmax.linearized, rows.linear),
 }

@@ -139,6 +139,9 @@ class Declared:
         require(bool(twins), self._where(), "no false neighbor", f"{self.name}.false(...)")
         return replace(made, twins=tuple(twins))  # type: ignore
 
+    def _ipython_display_(self) -> None:
+        """Nothing: below the cell, the chapter says what its evidence is."""
+
     def _bound(self, knobs: Mapping[str, Any]) -> partial:
         return partial(self.function, **{**self._knobs, **knobs})
 

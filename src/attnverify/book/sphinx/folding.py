@@ -23,6 +23,11 @@ from attnverify.support.vocabulary import counted
 
 COMPUTATION = "The computation"
 FIGURE = "The code of the figure"
+CHECK = "The check"
+DECLARED = re.compile(
+    r"^@av\.\w+\((.*?)\)\ndef (\w+)\(|^\w+ = \w+\.also\(\"([^\"]+)\"", re.M | re.S
+)
+NAMED_SO = re.compile(r'name="([^"]+)"')
 DRAWS = "attnverify-draws"
 SWITCH = (
     '<button type="button" class="attnverify-code-switch" aria-pressed="false">'
@@ -53,7 +58,8 @@ def fold(app: Sphinx, doctree: nodes.document) -> None:
             continue
         draws = bool(hidden) or next(cell.findall(nodes.image), None) is not None
         cell["hide_mode"] = "input"
-        cell["prompt_show"] = cell["prompt_hide"] = FIGURE if draws else COMPUTATION
+        words = _check(cell) if "tag_check" in cell["classes"] else COMPUTATION
+        cell["prompt_show"] = cell["prompt_hide"] = FIGURE if draws else words
         if draws:
             cell["classes"].append(DRAWS)
         computes |= not draws
@@ -61,6 +67,16 @@ def fold(app: Sphinx, doctree: nodes.document) -> None:
     if computes and title is not None:
         place = title.parent.index(title) + 1
         title.parent.insert(place, nodes.raw("", SWITCH, format="html"))
+
+
+def _check(cell: nodes.container) -> str:
+    """The line of a cell of checks, with their names."""
+    source = next(cell.findall(nodes.literal_block)).astext()
+    names = []
+    for given, function, also in DECLARED.findall(source):
+        named = NAMED_SO.search(given)
+        names.append(also or (named[1] if named else function.replace("_", " ")))
+    return f"{CHECK}: {', '.join(names)}" if names else CHECK
 
 
 def fold_steps(body: str, file: str) -> tuple[str, str]:

@@ -1,1 +1,0 @@
-"""Topic: the composite value, the residual and the diameter."""
