@@ -82,8 +82,11 @@ def largest_difference(p, q):
     return ops.amax(abs(p - q), -1)
 
 
-def in_chapter(claim):
-    return CHECKS[f"norms.{claim}"]["entry by entry"].run.args[0]
+def in_chapter(id):
+    return CHECKS[id]["entry by entry"].run.args[0]
+
+
+SIZES, DISTANCES = map(in_chapter, ("norms.submultiplicative", "norms.diameter"))
 
 
 SKIP = partial(attention.layers, True)
@@ -92,13 +95,13 @@ ERRORS = {
     "the closing bias": (network, "layer_bias", lambda b_V, W_O, b_O: b_O, SKIP),
     "the order of layers in a path": (FixedAttention, "term", reversed_term, SKIP),
     "the mask turned round": (ops, "causal", turned_round, layers.masked),
-    "no total variation": (norms, "total_variation", largest_difference, in_chapter("diameter")),
+    "no total variation": (norms, "total_variation", largest_difference, DISTANCES),
     "no root": (eigenspectrum, "covariance_root", lambda S, width: S, scores.roots),
     "columns for rows": (
         norms,
         "max_row_sum",
         norms.max_column_sum,
-        in_chapter("submultiplicative"),
+        SIZES,
     ),
     "the key width": (ops, "root", lambda value, like: value, layers.published),
     "no clipping": (softmax, "piecewise_linear", softmax.linearized, rows.linear),

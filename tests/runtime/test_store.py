@@ -597,7 +597,7 @@ def run_in(folder: Path) -> set[tuple[str, str]]:
     """What a run of the command adds to the store: (claim or derivations, which)."""
     before = set((folder / "store").glob("*.json"))
     command = [sys.executable, "-m", "attnverify", "verify", "--jobs", "1"]
-    command += ["entropy.lower-bound", "paths.stochastic-product"]
+    command += ["entropy.lower-bound", "paths.stochastic-product", "norms.not-subadditive"]
     command += ["--samples", "20", "--restarts", "2", "--steps", "5"]
     own = {"PYTHONPATH": str(folder / "src"), "ATTNVERIFY_STORE": str(folder / "store")}
     done = subprocess.run(
@@ -622,16 +622,21 @@ def append(path: Path, text: str) -> None:
 
 @pytest.mark.slow
 def test_the_command_runs_again_exactly_what_an_edit_reaches(copied):
-    """Nothing after an edit of prose or of a statement; one claim after an edit of its formula:
-    its derivation is symbolic and does not reach the formula, the other claim rests on others."""
+    """Nothing after an edit of prose; the claim after one of its check or of its formula:
+    its derivation is symbolic and reaches neither, the other claims rest on others."""
     assert run_in(copied) == {
         ("claim", "entropy.lower-bound"),
         ("claim", "paths.stochastic-product"),
+        ("claim", "norms.not-subadditive"),
         ("derivations", "entropy"),
+        ("derivations", "norms"),
         ("derivations", "path-theorem"),
     }
     append(copied / "notebooks" / "entropy.md", "\nMore words.\n")
     assert run_in(copied) == set()
+    chapter = copied / "notebooks" / "norms.md"
+    chapter.write_text(chapter.read_text().replace("factor=1.061)", "factor=1.062)"))
+    assert run_in(copied) == {("claim", "norms.not-subadditive")}
     append(copied / "src/attnverify/mathematics/entropy.py", "\n# edited\n")
     assert run_in(copied) == {("claim", "entropy.lower-bound")}
 
