@@ -16,7 +16,7 @@ from attnverify import InputError, cli
 from attnverify.checking.search import Settings
 from attnverify.derivation import notebook_sources, run_cells
 from attnverify.derivation.myst import Cell, code_cells
-from attnverify.topics import registry
+from attnverify.topics import chapters, registry
 from attnverify.topics.verify import verify
 from attnverify.verification import derived_evidence
 from attnverify.verification.report import Report
@@ -59,26 +59,34 @@ def names(table: symtable.SymbolTable) -> tuple[set[str], set[str]]:
     return bound, read
 
 
-def bound_anew(cells: list[Cell]) -> list[str]:
-    """Names that a derivation reads and that an ordinary cell bound last, in the order of the book.
+def bound_anew(cells: list[Cell], tag: str = notebook_sources.TAG) -> list[str]:
+    """Names that a tagged cell reads and that another cell bound last, in the order of the book.
 
-    Derivations run alone and among all cells; such a name would stand for two things.
+    Derivations, and checks, run alone and among all cells; such a name would stand for two things.
     """
-    ordinary: set[str] = set()
-    found = []
+    others: set[str] = set()
+    found, kept = [], set()
     for cell in cells:
         bound, read = names(symtable.symtable(cell.source, "cell", "exec"))
-        if notebook_sources.TAG in cell.tags:
-            found += sorted(ordinary & read - bound)
-            ordinary -= bound
+        if tag in cell.tags:
+            found += sorted(others & read - bound)
+            others -= bound
+            kept |= read if tag == chapters.TAG else set()  # functions, which may run later
         else:
-            ordinary |= bound
-    return found
+            others |= bound - imported(cell)
+    return sorted({*found, *(others & kept)})
 
 
+def imported(cell: Cell) -> set[str]:
+    """What a cell imports is the same thing in every cell."""
+    found = symtable.symtable(cell.source, "cell", "exec").get_symbols()
+    return {s.get_name() for s in found if s.is_imported()}
+
+
+@pytest.mark.parametrize("tag", [notebook_sources.TAG, chapters.TAG])
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
-def test_derivations_use_no_name_of_ordinary_cells(path):
-    assert bound_anew(code_cells(path.read_text())) == []
+def test_derivations_and_checks_use_no_name_of_other_cells(path, tag):
+    assert bound_anew(code_cells(path.read_text()), tag) == []
 
 
 def test_a_name_bound_anew_is_seen():
@@ -88,6 +96,8 @@ def test_a_name_bound_anew_is_seen():
     )
     assert bound_anew([first, Cell("x = 2", (), 2), last]) == ["x"]
     assert bound_anew([first, Cell("y = 2", (), 2), last]) == []
+    checks = [Cell("def f(): return z", ("check",), 1), Cell("z = 1", (), 3)]
+    assert bound_anew(checks, "check") == ["z"] and bound_anew(checks[:1], "check") == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
