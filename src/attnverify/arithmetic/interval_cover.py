@@ -70,7 +70,13 @@ def positive_on(f: Callable[..., flint.arb], *sides: Side) -> Part:
 
 
 def certain(yes: object, no: object) -> bool | None:
-    """Truth value from two comparisons of balls, each true only if certain; None if unknown."""
+    """Truth value from two comparisons of balls, each true only if certain; None if unknown.
+
+    >>> import attnverify as av
+    >>> one, near = av.ops.balls([1, 2])
+    >>> av.certain(one < near, one >= near)
+    True
+    """
     return True if yes else False if no else None
 
 

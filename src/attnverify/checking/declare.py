@@ -3,16 +3,6 @@
 A function returns the two sides of a statement. Its parameters without a default are the arrays of
 an instance; those with one are *knobs*, and a false neighbor turns some. Its name, with blanks in
 the place of underscores, is the name of the check.
-
->>> import torch
->>> import attnverify as av
->>> @av.inequality("norms.submultiplicative", "A[n,k] B[k,m]", (2, 2, 2), (3, 2, 4))
-... def product(A, B, first=av.norms.composite):
-...     return av.norms.composite(A @ B), first(A) * av.norms.composite(B)
->>> product = product.equal(A=torch.eye(2), B=torch.eye(2))
->>> product = product.false("the first factor by its columns", first=av.norms.max_column_sum)
->>> [twin.title for twin in product.check.twins]
-['0.9999 times the right side', 'the first factor by its columns']
 """
 
 from __future__ import annotations
@@ -209,8 +199,18 @@ def inequality(
     instance that meets the hypotheses; where: the hypotheses, pairs (smaller, larger); both get
     the knobs that they have parameters for. lower: knobs with which the left side, an upper bound
     of what is meant, is a lower one. divides, accuracy: as of
-    :class:`~attnverify.checking.check.Inequality`. The example stands in
-    :mod:`attnverify.checking.declare`. Raises InputError that names file, line, claim and check.
+    :class:`~attnverify.checking.check.Inequality`. Raises InputError that names file, line, claim
+    and check.
+
+    >>> import torch
+    >>> import attnverify as av
+    >>> @av.inequality("norms.submultiplicative", "A[n,k] B[k,m]", (2, 2, 2), (3, 2, 4))
+    ... def product(A, B, first=av.norms.composite):
+    ...     return av.norms.composite(A @ B), first(A) * av.norms.composite(B)
+    >>> product = product.equal(A=torch.eye(2), B=torch.eye(2))
+    >>> product = product.false("the first factor by its columns", first=av.norms.max_column_sum)
+    >>> [twin.title for twin in product.check.twins]
+    ['0.9999 times the right side', 'the first factor by its columns']
     """
 
     def build(f: partial, at: Iterable[Instance], **other: Any) -> Inequality:
@@ -299,6 +299,14 @@ def definition(
     """Formulas against their definitions: the function yields (name, formula, entry by entry).
 
     It takes knobs alone; a false neighbor turns one of the definition.
+
+    >>> import attnverify as av
+    >>> @av.definition("mine.square")
+    ... def square(power=2):
+    ...     (x,) = av.drawn(0, (3,))
+    ...     yield "square", av.ops.square(x), av.table(lambda i: x[i] ** power, 3)
+    >>> square.false("the cube", power=3).check.run().holds
+    True
     """
 
     def build(f: partial, at: object) -> Decision:
@@ -319,6 +327,13 @@ def measured(
     """The criterion of an experiment: a function of the rows of its table and of knobs.
 
     rows, run, limits, expected: as of :class:`~attnverify.checking.check.Measured`.
+
+    >>> import attnverify as av
+    >>> @av.measured("mine.falls", lambda: [{"loss": 1.5}], print, limits="one run")
+    ... def falls(rows, below=2):
+    ...     return av.Verdict(rows[0]["loss"] < below, "the last loss")
+    >>> falls.false("below 1", below=1).check.kinds
+    ('measured',)
     """
 
     def build(f: partial, at: object) -> Measured:

@@ -63,7 +63,12 @@ def by_definition(
 
 
 def drawn(seed: int, *shapes: tuple[int, ...]) -> Iterator[np.ndarray]:
-    """Arrays of balls k/8 with whole k other than 0 between -24 and 24."""
+    """Arrays of balls k/8 with whole k other than 0 between -24 and 24.
+
+    >>> import attnverify as av
+    >>> [array.shape for array in av.drawn(0, (2, 3), (4,))]
+    [(2, 3), (4,)]
+    """
     random = np.random.default_rng(seed)
     for shape in shapes:
         sizes = random.integers(1, 25, shape) * random.choice([-1, 1], shape)
@@ -71,7 +76,12 @@ def drawn(seed: int, *shapes: tuple[int, ...]) -> Iterator[np.ndarray]:
 
 
 def largest(values: Iterable[arb]) -> arb:
-    """An enclosure of the largest value."""
+    """An enclosure of the largest value.
+
+    >>> import attnverify as av
+    >>> print(av.largest(av.ops.balls([1, 3, 2])))
+    3.00000000000000
+    """
     return reduce(lambda a, b: a.max(b), values)
 
 
@@ -81,7 +91,12 @@ def total(values: Iterable[Any]) -> Any:
 
 
 def table(function: Callable[..., Any], *shape: int) -> np.ndarray:
-    """The array whose entry at (i, j, ...) is function(i, j, ...)."""
+    """The array whose entry at (i, j, ...) is function(i, j, ...).
+
+    >>> import attnverify as av
+    >>> av.table(lambda i, j: 10 * i + j, 2, 2).tolist()
+    [[0, 1], [10, 11]]
+    """
     out = np.empty(shape, dtype=object)
     for index in np.ndindex(*shape):
         out[index] = function(*index)
