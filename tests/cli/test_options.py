@@ -5,6 +5,7 @@ The functions that do the work are replaced at the border of the command, which 
 
 import inspect
 import sys
+from collections import defaultdict
 from dataclasses import fields, is_dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -56,13 +57,14 @@ def replayed(outcome="pass", ratio="0.5", hypotheses="pass"):
 
 
 V, N = "attnverify.verification", "attnverify.inspection"
+ASK = {f"{V}.claim_files.ask": ["norms.diameter"]}
 #: For each command what does its work, with what it answers here.
 ENGINE = {
     "list": {},
-    "show": {},
-    "verify": {f"{V}.verify.verify": verified()},
-    "attack": {"attnverify.checking.search.attack": searched()},
-    "replay": {f"{V}.replay.replay": replayed(), f"{V}.certificate_export.write_saved": None},
+    "show": ASK,
+    "verify": {f"{V}.verify.verify": verified()} | ASK,
+    "attack": {"attnverify.checking.search.attack": searched()} | ASK,
+    "replay": {f"{V}.replay.replay": replayed(), f"{V}.certificate_export.write_saved": None} | ASK,
     "conjecture": {f"{V}.conjecture_file.answer": Answer(CONSTANT, "CLAIMS = []\n")},
     "derivations": {"attnverify.derivation.record_review.run": True},
     "certificates": {f"{V}.certificate_export.write": {"files": [], "not exported": []}},
@@ -101,19 +103,21 @@ PLAIN = {
 }
 OTHER = Path("other")
 LOG = '{"format": "attnverify watch 1", "class": "M", "parameters": 1, "layers": 1, "heads": [1]}\n'
-NUMBER = ["--logit", "a"]
-MANY = ["--texts", "t", "--out", "new"]
+OUT, NUMBER = ["--out", "new"], ["--logit", "a"]
+#: What an option of inspect needs beside it.
+NEEDED = dict.fromkeys(("against", "at", "paths", "nodes", "ablate", "seed"), NUMBER)
+NEEDED |= {"book": OUT, "texts": OUT, "jobs": [*OUT, "--texts", "t"]}
 #: For each option what is added, for an argument what is written in place of the plain ones; and
 #: where it arrives: as an argument of the engine, or as words in a file or in what is printed.
 OPTIONS = {
     "list": {
         "ids": (["norms.*"], "out", "norms.diameter"),
-        "as_json": (["--json"], "out", '"id": "paths.count"'),
+        "as_json": (["--json"], "out", '"id": "paths.'),
     },
     "show": {
         "id": (["paths.count"], "out", "paths.count"),
         "checks": (["--checks"], "out", "0.9999 times the right side"),
-        "claims": (["--claims", "mine.py"], "err", "mine.py"),
+        "claims": (["--claims", "mine.py"], "argument", "mine.py"),
     },
     "verify": {
         "ids": (["norms.diameter"], "patterns", ["norms.diameter"]),
@@ -137,12 +141,12 @@ OPTIONS = {
         "seed": (["--seed", "44"], "seed", 44),
         "device": (["--device", "cuda"], "device", "cuda"),
         "save": (["--save", "worst.json"], "worst.json", '"arrays"'),
-        "claims": (["--claims", "mine.py"], "err", "mine.py"),
+        "claims": (["--claims", "mine.py"], "argument", "mine.py"),
     },
     "replay": {
         "file": (["b.json"], "path", Path("b.json")),
         "export": (["--export", "c.json"], "target", Path("c.json")),
-        "claims": (["--claims", "mine.py"], "err", "mine.py"),
+        "claims": (["--claims", "mine.py"], "argument", "mine.py"),
     },
     "conjecture": {
         "file": (["b.py"], "path", Path("b.py")),
@@ -174,7 +178,7 @@ OPTIONS = {
         "model": (["other"], "model", OTHER),
         "text": (["--text", "other"], "file", OTHER),
         "tokens": (["--tokens", "other"], "file", OTHER),
-        "texts": ([*MANY, "--texts", "other"], "paths", [Path("t"), OTHER]),
+        "texts": (["--texts", "other"], "paths", [OTHER]),
         "folder": (["--out", "other"], "folder", OTHER),
         "as_json": (["--json"], "out", '"found": 1'),
         "layers": (["--layers", "1,3-5"], "layers", [1, 3, 4, 5]),
@@ -184,15 +188,15 @@ OPTIONS = {
         "logit": (["--logit", "a"], "logit", "a"),
         "label": (["--class", "a"], "class", "a"),
         "coordinate": (["--coordinate", "2"], "coordinate", 2),
-        "against": ([*NUMBER, "--against", "b"], "against", "b"),
-        "at": ([*NUMBER, "--at", "3"], "at", 3),
-        "paths": ([*NUMBER, "--paths", "4"], "paths", 4),
-        "nodes": ([*NUMBER, "--nodes", "5"], "nodes", 5),
-        "ablate": ([*NUMBER, "--ablate", "mean"], "ablate", "mean"),
-        "seed": ([*NUMBER, "--seed", "44"], "seed", 44),
+        "against": (["--against", "5"], "against", "5"),
+        "at": (["--at", "3"], "at", 3),
+        "paths": (["--paths", "4"], "paths", 4),
+        "nodes": (["--nodes", "5"], "nodes", 5),
+        "ablate": (["--ablate", "mean"], "ablate", "mean"),
+        "seed": (["--seed", "44"], "seed", 44),
         "patterns": (["--patterns", "3,5.2"], "patterns", "3,5.2"),
-        "jobs": ([*MANY, "--jobs", "3"], "jobs", 3),
-        "book": (["--out", "new", "--book", "https://b.org"], "book", "https://b.org"),
+        "jobs": (["--jobs", "3"], "jobs", 3),
+        "book": (["--book", "https://b.org"], "book", "https://b.org"),
     },
     "compare": {
         "reports": (["c", "d"], "reports", [Path("c"), Path("d")]),
@@ -206,6 +210,23 @@ OPTIONS = {
         "as_json": (["--json"], "out", '"records"'),
     },
 }
+
+#: The modes of each command: its arguments, the options that it refuses there, and how one arrives
+#: in another form. All other options are given at once.
+ONE, MANY_TEXTS = (
+    {"texts", "jobs"},
+    {"text", "tokens", "paths", "nodes", "ablate", "seed", "patterns"},
+)
+OF_TEXTS = {"layers": (1, 3, 4, 5)}
+MODES = [
+    *((command, plain, set(), {}) for command, plain in PLAIN.items() if command != "inspect"),
+    ("verify", ["mine.py"], set(), {}),
+    ("inspect", ["model"], ONE | {"tokens", "label", "coordinate"}, {}),
+    ("inspect", ["model"], ONE | {"text", "logit", "coordinate"}, {}),
+    ("inspect", ["model"], ONE | {"tokens", "logit", "label"}, {"against": 5}),
+    ("inspect", ["model"], MANY_TEXTS | {"label", "coordinate"}, OF_TEXTS),
+    ("inspect", ["model"], MANY_TEXTS | {"logit", "label"}, OF_TEXTS | {"against": 5}),
+]
 
 
 def options(command: str) -> dict[str, bool]:
@@ -227,12 +248,12 @@ def by_name(found: inspect.BoundArguments) -> dict:
         if is_dataclass(value) and not isinstance(value, type):
             parts |= {field.name: getattr(value, field.name) for field in fields(value)}
         parts |= value if isinstance(value, dict) else {name: value}
-    return parts
+    return parts | dict(parts.get("scalar") or {})  # over texts a tuple of pairs
 
 
 @pytest.fixture
 def run(capsys, monkeypatch, tmp_path):
-    """Run a command with its engine replaced: exit code, what arrived, both outputs."""
+    """Run a command with its engine replaced: exit code, all that arrived by name, both outputs."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setenv("ATTNVERIFY_STORE", str(tmp_path / "store"))
@@ -240,13 +261,14 @@ def run(capsys, monkeypatch, tmp_path):
         (tmp_path / name).write_text(LOG)
 
     def command(name: str, *arguments: str, **answers) -> tuple[int, dict, str, str]:
-        arrived = {}
+        arrived = defaultdict(list)
         for place, answer in (ENGINE[name] | answers).items():
             module, _, function = place.rpartition(".")
             signature = inspect.signature(getattr(import_module(module), function))
 
             def engine(*given, _signature=signature, _answer=answer, **named):
-                arrived.update(by_name(_signature.bind(*given, **named)))
+                for key, value in by_name(_signature.bind(*given, **named)).items():
+                    arrived[key].append(value)
                 if isinstance(_answer, BaseException):
                     raise _answer
                 return _answer
@@ -262,26 +284,55 @@ def run(capsys, monkeypatch, tmp_path):
     return command
 
 
-@pytest.mark.parametrize(("command", "option"), [(c, o) for c in OPTIONS for o in OPTIONS[c]])
-def test_an_option_arrives(run, monkeypatch, tmp_path, command, option):
+@pytest.fixture
+def seen(run, monkeypatch, tmp_path):
+    """Run a command; what is seen at a place of OPTIONS, all at once where it arrives often."""
     register(monkeypatch)
-    given, place, value = OPTIONS[command][option]
 
-    def seen(arguments: list[str]):
-        (tmp_path / "watch.html").unlink(missing_ok=True)
+    def found(command: str, *arguments: str):
+        for page in tmp_path.glob("*.html"):
+            page.unlink()
         code, arrived, out, err = run(command, *arguments)
-        assert code in (0, 1, 2) if place == "err" else code in (0, 1), err
-        if "." in place:
-            return (tmp_path / place).read_text() if (tmp_path / place).is_file() else ""
-        return {"out": out, "err": " ".join(err.split())}.get(place, arrived.get(place))
+        assert code in (0, 1), err
 
-    before = seen(PLAIN[command])
-    after = seen(given if options(command)[option] else [*PLAIN[command], *given])
-    if place in ("out", "err") or "." in place:
-        assert value not in before and value in after
-    else:
-        assert before != value and after == value
-        assert option != "fresh" or isinstance(before, Store)
+        def at(place: str) -> list:
+            if "." in place:
+                return [file.read_text() for file in tmp_path.glob(place)]
+            return {"out": [out]}.get(place) or arrived[place]
+
+        return at
+
+    return found
+
+
+def arrives(place: str, value: object, values: list) -> bool:
+    if place == "out" or "." in place:
+        return any(value in text for text in values)
+    return bool(values) and all(each == value for each in values)
+
+
+@pytest.mark.parametrize(("command", "option"), [(c, o) for c in OPTIONS for o in OPTIONS[c]])
+def test_an_option_arrives(seen, command, option):
+    given, place, value = OPTIONS[command][option]
+    before = seen(command, *PLAIN[command])(place)
+    plain = [] if options(command)[option] else PLAIN[command]
+    needed = NEEDED.get(option, []) if command == "inspect" else []
+    after = seen(command, *plain, *needed, *given)(place)
+    assert not arrives(place, value, before) and arrives(place, value, after)
+    assert option != "fresh" or isinstance(before[0], Store)
+
+
+@pytest.mark.parametrize(("command", "plain", "refused", "otherwise"), MODES)
+def test_options_arrive_in_every_mode(run, seen, command, plain, refused, otherwise):
+    mine = {name: OPTIONS[command][name] for name, fixed in options(command).items() if not fixed}
+    given = [each for name in mine.keys() - refused for each in mine[name][0]]
+    at = seen(command, *plain, *given)
+    for name in mine.keys() - refused:
+        _, place, value = mine[name]
+        assert arrives(place, otherwise.get(name, value), at(place)), name
+    for name in refused:
+        code, _, _, err = run(command, *plain, *given, *mine[name][0])
+        assert code == 2 and "got" in err, name
 
 
 WRONG, STOPPED = InputError("x: got y, expected z"), RunError("workers: one ended")

@@ -98,7 +98,7 @@ def _gather(asked: list[str], settings: Settings, kinds: list[Kind], **options: 
     from attnverify.verification.verify import verify as run
 
     with printing.progress_bar() as bar:
-        task = bar.add_task("checking", total=tasks_in(registry, asked, kinds))
+        task = bar.add_task("checking", total=tasks_in(registry, asked, kinds, options["limit"]))
 
         def advance(name: str) -> None:
             bar.update(task, advance=1, description=name)
