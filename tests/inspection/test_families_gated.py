@@ -55,6 +55,7 @@ def test_rounding_of_a_gate(dtype):
     float32 is compared with float64. There z = k log 2 has two roundings, so that exp(-z) is 2^-k
     up to a relative 2^-52 |z|, and a gate 1 / (1 + 2^-k) up to no more.
     """
+    assert GATED == 4 + 1 + 1 + 1, "exponential, sum, quotient, product"
     unit, tiny = torch.finfo(dtype).eps / 2, torch.finfo(dtype).tiny
     powers = torch.arange(-1000.0 if dtype == torch.float64 else -150.0, 150.0).double()
     z = (powers * torch.tensor(2.0).double().log()).to(dtype)

@@ -1,5 +1,6 @@
 """Models of every family as traces: proved by reconstruction, and refused where they are wrong."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -742,21 +743,69 @@ def test_the_bound_of_a_sum_is_no_wider_than_derived(unit):
             arrived.through_block(Block([branch], seen, unit), "layer 1")
 
 
+def accepted(heads) -> bool:
+    """Whether attention matrices are taken for the model's."""
+    try:
+        reconstruction.check_scores(heads, torch.ones(1, N, dtype=torch.bool), "here")
+    except ReconstructionError as error:
+        assert "here: the adapter is not this model there" in str(error)
+        return False
+    return True
+
+
 def test_the_bound_of_a_probability_is_no_wider_than_derived():
     """Scores of zero: 2 gamma_(n + 6) of the float32 softmax is all that is left of the bound."""
-    ids, valid = modelzoo.inputs("bert", batch=1, tokens=N), torch.ones(1, N, dtype=torch.bool)
-    found = trace(modelzoo.model("bert"), ids).layers[0].heads
+    found = (
+        trace(modelzoo.model("bert"), modelzoo.inputs("bert", batch=1, tokens=N)).layers[0].heads
+    )
     bound = 2 * (N + 6) * SINGLE
     for relative in (0.0, 0.95 * bound, 1.05 * bound):
         P = torch.full_like(found.P, 1 / N)
         P[0, 1, 2, 3] *= 1 + relative
         zero = {name: torch.zeros_like(getattr(found, name)) for name in ("W_Q", "b_Q")}
-        heads = replace(found, P=P, **zero)
-        if relative < bound:
-            reconstruction.check_scores(heads, valid, "layer 1, scores")
-            continue
-        with pytest.raises(ReconstructionError, match="^layer 1, scores: the adapter is not this"):
-            reconstruction.check_scores(heads, valid, "layer 1, scores")
+        assert accepted(replace(found, P=P, **zero)) is (relative < bound)
+
+
+#: What a score's queries and keys pass, with its roundings to bfloat16, those of either twice.
+ROTATION = POSITIVE[..., :2] * 0 + 1, POSITIVE[..., :2] * 0
+HEAD_NORM = trace_module.HeadNorm(0.0, False, 1.0, 0.0)
+STORED = [
+    ({}, 2 * 2 + 3),
+    ({"rotation": ROTATION}, 2 * (2 + 3) + 3),
+    ({"norms": (HEAD_NORM, HEAD_NORM)}, 2 * (2 * 2 + 3) + 3),
+    ({"cap": 1e9}, 2 * 2 + 3 + 3),
+]
+
+
+@pytest.mark.parametrize(("more", "roundings"), STORED)
+def test_the_bound_of_a_probability_in_bfloat16_counts_what_is_stored(more, roundings):
+    """Scores of size 1: e^E - 1 twice, E = 2 gamma_R(2^-8) + gamma_1(2^-8), and float32's part."""
+    one = torch.ones(1, 1, 2).double()
+    names = dict.fromkeys(("W_Q", "W_K", "W_V"), one) | dict.fromkeys(("b_Q", "b_K"), 0 * one[0])
+    more = {"scale": 0.5, "key_heads": 1, "unit": 2.0**-8, "softmax_unit": SINGLE} | names | more
+    gammas = [r * 2.0**-8 / (1 - r * 2.0**-8) for r in (roundings, 1)]
+    bound = 2 * math.expm1(2 * gammas[0] + gammas[1]) / N
+    for part in (0.97, 1.03):
+        P = torch.full((1, 1, N, N), 1 / N).double()
+        P[0, 0, 1, 2] += part * bound
+        heads = trace_module.Heads(input=POSITIVE[..., :1] * 0 + 1, P=P, W_O=one.mT, **more)
+        assert accepted(heads) is (part < 1)
+
+
+def test_the_least_that_a_bound_is():
+    """Twice the least normal number for a probability of 0, 2^20 of it for a step."""
+    assert reconstruction.underflow(SINGLE) == 2.0 ** (20 - 126)
+    assert reconstruction.underflow(reconstruction.HERE) == 2.0 ** (20 - 1022)
+    found = (
+        trace(modelzoo.model("bert"), modelzoo.inputs("bert", batch=1, tokens=N)).layers[0].heads
+    )
+    bias = torch.zeros(1, 1, N, N).double()
+    bias[..., 0, 1:] = -200
+    zero = {name: torch.zeros_like(getattr(found, name)) for name in ("W_Q", "b_Q")}
+    P = torch.softmax(bias, -1).expand_as(found.P).clone()
+    for part in (1.9, 2.1):
+        P[0, 1, 0, 3] = part * 2.0**-126
+        assert accepted(replace(found, P=P, bias=bias, **zero)) is (part < 2)
 
 
 def test_what_rounding_has_left_counts_in_the_bound_of_a_step():

@@ -2,7 +2,9 @@
 
 import copy
 import inspect
+import pkgutil
 import re
+from importlib import import_module
 
 import flint
 import numpy as np
@@ -10,9 +12,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import gelu, layer_norm, linear, scaled_dot_product_attention
 
 import attnverify as av
+from attnverify import mathematics
 from attnverify.arithmetic import ops
 from attnverify.mathematics import attention, random_weights
 from attnverify.support.errors import InputError, require_stochastic, require_tokens
@@ -88,6 +91,22 @@ def test_agrees_with_torch_attention(mask, batch, skip):
     assert (difference <= layer_bound(net, X) + extra).all()
 
 
+@pytest.mark.parametrize("skip", [False, True])
+@pytest.mark.parametrize("norm", [False, True])
+def test_mlp_and_norms_stand_where_torch_puts_them(skip, norm):
+    """Norms behind each sum; without skip connections nothing is added to either sublayer."""
+    net, X = network(skip=skip, norm=norm, mlp_width=7), tokens(2, 5, 6)
+    mlp = net.mlp.at(0)
+
+    def normed(x, k):
+        at = net.norm.at(0, k) if norm else None
+        return layer_norm(x, (6,), at.scale, at.shift, at.epsilon) if norm else x
+
+    Y = normed(torch_layer(net, X), 0)
+    Z = linear(gelu(linear(Y, mlp.W_1.mT, mlp.b_1)), mlp.W_2.mT, mlp.b_2)
+    assert torch.allclose(net(X), normed(Z + Y * skip, 1), rtol=1e-12, atol=1e-12)
+
+
 def test_bound_rejects_a_network_without_key_bias():
     """Query biases matter; if the bound let them go it would be no test."""
     net, X = network(), tokens(5, 6)
@@ -127,9 +146,38 @@ def test_a_batch_is_its_parts():
     assert ((net(X) - parts).abs() <= layer_bound(net, X)).all()
 
 
-def test_dtype_is_kept():
-    net, X = network(dtype=torch.float32, mlp_width=7, norm=True), tokens(5, 6, dtype=torch.float32)
-    assert net(X).dtype == net.attention(X).dtype == torch.float32
+def drawn():
+    """Of every module of mathematics what draws random weights, and what takes a dtype."""
+    found, take = {}, set()
+    for each in pkgutil.iter_modules(mathematics.__path__):
+        module = import_module(f"{mathematics.__name__}.{each.name}")
+        for name, value in vars(module).items():
+            if getattr(value, "__module__", "") == module.__name__ and name[0] != "_":
+                public = {name: value, f"{name}.random": getattr(value, "random", None)}
+                found |= {k: v for k, v in public.items() if k.endswith(".random") and v}
+                take |= {k for k, v in public.items() if v and "dtype" in parameters(v)}
+    return found, take
+
+
+def parameters(value):
+    known = inspect.isfunction(value) or inspect.ismethod(value)
+    return inspect.signature(value).parameters if known else {}
+
+
+def test_every_random_network_has_the_dtype_that_was_asked_for():
+    """All its parts: the numbers of float64, rounded; and it runs."""
+    found, take = drawn()
+    assert take <= set(found) and {"SelfAttentionNetwork.random"} < set(found)
+    sizes = {"depth": 2, "heads": 2, "width": 4, "hidden": 3, "mlp_width": 3, "norm": True}
+    for random in found.values():
+        given = {name: size for name, size in sizes.items() if name in parameters(random)}
+        fine, coarse = (random(**given, dtype=t) for t in (torch.float64, torch.float32))
+        X = tokens(5, 4, dtype=torch.float32)
+        assert coarse(X).dtype == torch.float32 and fine(X.double()).dtype == torch.float64
+        rounded = {name: value.float() for name, value in fine.state_dict().items()}
+        assert rounded and rounded.keys() == coarse.state_dict().keys()
+        for name, value in coarse.state_dict().items():
+            assert value.dtype == torch.float32 and torch.equal(value, rounded[name]), name
 
 
 def test_one_seed_one_network():
