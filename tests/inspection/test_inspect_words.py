@@ -65,8 +65,8 @@ def test_what_was_proved():
     )
     assert words.proved(made()) == first
     more = (
-        " But 2 of the steps decide nothing: the model's own values vanish there, or are no larger "
-        "than what rounding and underflow may change."
+        " But nothing is decided by 2 of the steps: the model's own values vanish there, or are no "
+        "larger than what rounding and underflow may change."
     )
     proof = PROOF | {"deciding_nothing": 2}
     assert words.proved(made(proof=proof)) == first + more
@@ -136,15 +136,15 @@ def test_layers_over_and_under_their_threshold():
     rows = [layer(1, over_threshold=3.0), layer(2, over_threshold=1.0), layer(3, residual=0.5)]
     rows[0]["residual"] = 0.25
     assert said(layers=rows)[1:] == [
-        "The sharp theorem applies to 2 of 3 inputs of layers; 0 are below the threshold of "
-        "collapse, the nearest is 1 times it (layer 2).",
+        "The sharp theorem applies to 2 of 3 inputs of layers, with 0 inputs below the threshold "
+        "of collapse; the nearest is 1 times it (layer 2).",
         "Tokens are nearest to collapse where layer 1 begins: relative residual 0.25.",
     ]
     rows[0]["residual_of_rest"] = 0.125
     assert said(layers=rows)[2].endswith("relative residual 0.25 (0.125 without the first token).")
     rows[1]["over_threshold"] = 0.5
     assert said(layers=rows)[1].endswith(
-        "; 1 are below the threshold of collapse, the nearest is 0.5 times it (layer 2)."
+        ", with 1 input below the threshold of collapse; the nearest is 0.5 times it (layer 2)."
     )
     assert len(said(layers=[layer(1)])) == 1, "nothing of what is measured nowhere"
 
@@ -188,7 +188,7 @@ def test_silent_heads(moves, sentence):
 def test_heads_on_the_first_token():
     rows = [head(1, sink=0.5), head(2, sink=0.625), head(3), head(1, 2, sink=0.75)]
     assert said(heads=rows)[2:] == [
-        "2 of 3 heads give more than half of their attention to the first token; the most is 0.750 "
+        "More than half of the attention is to the first token in 2 of 3 heads; the most is 0.750 "
         "(layer 2, head 1)."
     ]
     assert len(said(heads=[head(1)])) == 2, "nothing where no token sees the first"

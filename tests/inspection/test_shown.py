@@ -13,6 +13,8 @@ import csv
 import hashlib
 import io
 import json
+import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import count, cycle
 from pathlib import Path
@@ -20,12 +22,14 @@ from statistics import fmean, stdev
 
 import pytest
 
-from attnverify.inspection import command, compare, page, texts, texts_page
+from attnverify.inspection import command, compare, page, texts, texts_page, watch_page
 from attnverify.inspection.columns import TABLES
 from attnverify.inspection.findings import dumps
 from attnverify.inspection.report import Report
+from attnverify.inspection.watch_log import HEAD, Head, Layer, Log, Measured
 from attnverify.runtime.campaign import Campaign
 from attnverify.runtime.tasks import Task
+from attnverify.support.typeset import numbers
 
 RECORD = Path(__file__).with_name("shown.txt")
 WORDS = ["the", " ", "cat", "\n", "sat"]
@@ -120,6 +124,7 @@ class Seen(HTMLParser):
         self.lines: list[str] = []
         self.tables: list[tuple[str, list[str], list[list[str | None]]]] = []
         self.text, self.marks, self.legend, self.kind, self.inside = "", "", "", "", []
+        self.cells = ""
         self.feed(str(html))  # a part of markup is markup, and escapes what is added to it
 
     def handle_starttag(self, tag, attrs):
@@ -146,6 +151,7 @@ class Seen(HTMLParser):
             pass
         if tag == "td":
             self.tables[-1][2][-1].append(self.text if self.number is None else self.number)
+            self.cells += f" {self.text}"
         elif tag == "th":
             self.tables[-1][1].append(self.text.strip())
         elif tag == "thead":
@@ -180,9 +186,27 @@ def reports():
 
 
 def over_texts(reports) -> dict:
-    names = {f"{name}.txt": "0" * 64 for name in "abc"}
+    names = {f"{name}.txt": "0" * 64 for name in "abc"[: len(reports)]}
     made = Campaign("inspect texts", {"texts": names, "model": "1" * 64}, [Task("a", print, ())])
     return texts.merged(made, [report.as_json() for report in reports])
+
+
+def watched() -> Log:
+    """Three records of three layers, all values apart; the worst layer is never the first."""
+    values = ((33 * i) % 127 / 64 + 2**-7 for i in count(1))
+    records = []
+    for step in (5, 10, 35):
+        layers = []
+        for _ in range(3):
+            own = [Head(*(next(values) for _ in HEAD)) for _ in range(2)]
+            layers.append(Layer(next(values), next(values), tuple(own)))
+        records.append(Measured(step, tuple(layers)))
+    log = Log.__new__(Log)
+    log.words, log.records = (
+        {"class": "Toy", "parameters": 9, "layers": 3, "heads": [2] * 3},
+        records,
+    )
+    return log
 
 
 def everything(reports) -> dict[str, Seen]:
@@ -192,6 +216,7 @@ def everything(reports) -> dict[str, Seen]:
         "inspect": Seen(page.page(reports[0], "https://book")),
         "compare": Seen(compare.compare(reports, ["first", "second", "third"]).html()),
         "texts": Seen(texts_page.html(many, texts.lines(many), "pieces")),
+        "watch": Seen(watch_page.html(watched())),
     }
 
 
@@ -200,7 +225,10 @@ def recorded(found: dict[str, Seen]) -> str:
 
 
 def test_what_is_seen_is_what_was_read(reports):
-    found = recorded(everything(reports)).splitlines()
+    pages = everything(reports)
+    found = recorded(pages).splitlines()
+    for text in [*found, *(each.cells for each in pages.values())]:
+        assert not re.search(r"\d[eE][-+]\d", text), "powers of ten"
     for line, wanted in zip(found, RECORD.read_text(encoding="utf-8").splitlines(), strict=True):
         assert line == wanted
 
@@ -249,7 +277,7 @@ def test_cells_stand_under_their_headers(reports, name):
 
 
 def test_a_terminal_has_the_sentences_of_the_page(reports):
-    said = str(reports[0]).splitlines()
+    said = numbers(str(reports[0])).splitlines()
     lines = Seen(page.page(reports[0])).lines
     assert [line for line in lines if line in said] == [*said[:8], said[-1], *said[8:-1]]
     found = compare.compare(reports, ["first", "second", "third"])
@@ -321,6 +349,49 @@ def test_cells_of_many_texts_are_those_of_the_reports(reports):
         for each in places
     ]
     agrees(heads, rows, {title: title for title in rows[0]})
+
+
+def test_cells_of_a_watch_are_those_of_its_log():
+    log = watched()
+    rows = [
+        {
+            "layer": number,
+            "relative residual": layer.residual,
+            "least entropy (nats)": min(head.entropy for head in layer.heads),
+            "least gauge": min(head.gauge for head in layer.heads),
+            "of its first value": min(
+                head.gauge / then.gauge for head, then in zip(layer.heads, first.heads, strict=True)
+            ),
+        }
+        for number, (layer, first) in enumerate(
+            zip(log.records[-1].layers, log.records[0].layers, strict=True), 1
+        )
+    ]
+    (table,) = Seen(watch_page.html(log)).tables
+    agrees(table, rows, {title: title for title in rows[0]})
+
+
+ONE = re.compile(r"(?<![\d.,^])(?<!of )\b1 (\w+ )?[a-z]*[^s\W]s\b|\b1 (of \w+ )*are\b")
+
+
+def test_one_of_everything_is_singular():
+    """Pages of one layer, head, token, text and path, and of one of all else that is counted."""
+    names = "layers heads key_heads parameters steps tokens texts deciding_nothing listed number"
+    one = dict.fromkeys([*names.split(), "nodes", "budget", "asked", "rows", "passes"], 1)
+    report = toy()
+    facts = [report.model, report.inputs, report.proof]
+    for each in [*facts, report.scalar["paths"], report.scalar["ablation"]]:
+        each |= {name: 1 for name in one if name in each}
+    report = replace(report, layers=report.layers[1:2], heads=report.heads[2:3])
+    many, log = over_texts([report]), watched()
+    log.words, log.records = log.words | {"layers": 1}, log.records[:1]
+    for html in (
+        page.page(report),
+        texts_page.html(many, texts.lines(many), ""),
+        watch_page.html(log),
+    ):
+        for line in Seen(html).lines:
+            assert not ONE.search(line), line
 
 
 if __name__ == "__main__":

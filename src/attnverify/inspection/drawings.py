@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from attnverify.inspection.columns import visible
 from attnverify.inspection.findings import Findings
+from attnverify.support.typeset import numbers
 
 STYLE = Markup("""<style>
 svg{color-scheme:light dark;font:12px system-ui,sans-serif}
@@ -104,14 +105,14 @@ def _frame(title: str, inside: Sequence[Markup], height: float = HEIGHT) -> Mark
 
 def _text(x: float, y: float, text: str, anchor: str = "middle") -> Markup:
     return Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(
-        x, y, anchor, text
+        x, y, anchor, numbers(text)
     )
 
 
 def _dot(kind: str, x: float, y: float, radius: int, hint: str) -> Markup:
     return Markup(
         '<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="{}"><title>{}</title></circle>'
-    ).format(kind, x, y, radius, hint)
+    ).format(kind, x, y, radius, numbers(hint))
 
 
 def _path(kind: str, points: str) -> Markup:
@@ -169,8 +170,8 @@ def bars(
         parts.append(
             Markup(
                 '<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}">'
-                "<title>{}: {:.4g}</title></rect>"
-            ).format(kind, place - width / 2, top, width, height, hint, value)
+                "<title>{}: {}</title></rect>"
+            ).format(kind, place - width / 2, top, width, height, hint, numbers(f"{value:.4g}"))
         )
     return _frame(title, parts)
 
@@ -273,7 +274,7 @@ def grid(
     for row in rows:
         x, y = LEFT + step * (row["head"] - 1), TOP + high * layers.index(row["layer"])
         value = row[name] or 0.0
-        shown = "not defined" if row[name] is None else f"{value:.4g}"
+        shown = "not defined" if row[name] is None else numbers(f"{value:.4g}")
         hint = f"{down} {row['layer']}, {unit} {row['head']}: {shown}"
         kind, full = "b" if value >= 0 else "n", 0.05 + 0.95 * abs(value) / largest
         cells.append(
@@ -315,7 +316,7 @@ def threads(title: str, rows: Sequence[dict[str, Any]], heads: int) -> Markup:
         parts.append(
             Markup(
                 '<path class="{}" style="stroke-width:{:.2f};fill:none;stroke-opacity:.7" '
-                'd="M{}"><title>{}: {:.4g}</title></path>'
-            ).format(kind, width, points, row["path"], row["value"])
+                'd="M{}"><title>{}: {}</title></path>'
+            ).format(kind, width, points, row["path"], numbers(f"{row['value']:.4g}"))
         )
     return _frame(title, parts)

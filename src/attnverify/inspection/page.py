@@ -14,6 +14,7 @@ from attnverify.inspection.drawings import figures, scalar_figures
 from attnverify.inspection.findings import Findings
 from attnverify.inspection.patterns import section as patterns
 from attnverify.inspection.words import found, proved, scalar_sentences
+from attnverify.support.typeset import numbers
 from attnverify.support.vocabulary import counted
 
 FOLDER = Path(__file__).parent
@@ -66,14 +67,17 @@ def whole(title: str, inside: Markup) -> Markup:
     ).format(HEAD, title, _own("page.css"), title, inside, _own("page.js"))
 
 
-def paragraph(text: str) -> Markup:
-    """A paragraph of plain text."""
-    return Markup("<p>{}</p>").format(text)
+def paragraph(text: str, kind: str = "") -> Markup:
+    """A paragraph of plain text, whose floats become powers of ten; kind: its class."""
+    return Markup("<p{}>{}</p>").format(
+        Markup(' class="{}"').format(kind) if kind else "", numbers(text)
+    )
 
 
 def bullets(lines: Iterable[str]) -> Markup:
-    """A list of lines of plain text."""
-    return Markup("<ul>{}</ul>").format(Markup().join(map(Markup("<li>{}</li>").format, lines)))
+    """A list of lines of plain text, whose floats become powers of ten."""
+    items = (Markup("<li>{}</li>").format(numbers(line)) for line in lines)
+    return Markup("<ul>{}</ul>").format(Markup().join(items))
 
 
 def drawn(figures: Iterable[Markup]) -> Markup:
@@ -98,7 +102,7 @@ def body(report: Findings, whole: bool = False, book: str = "") -> Markup:
     sentences = [*found(report), *absent.rollout(report), *report.notes]
     parts = [
         paragraph(_facts(report)),
-        Markup('<p class="proof">{}</p>').format(proved(report)),
+        paragraph(proved(report), "proof"),
         bullets(sentences),
         drawn(figures(report).values()),
         patterns(report, whole),
@@ -181,9 +185,9 @@ def _facts(report: Findings) -> str:
     came = m["attention_as_given"]
     came = "" if came == m["attention"] else f" (the model came with {came})"
     return (
-        f"{m['family']}, {m['parameters']:,} parameters, {m['layers']} layers, {m['heads']} "
-        f"heads{grouped}, width {m['width']}; {words}; run in {m['dtype']} (weights in "
-        f"{m['stored']}), attention: {m['attention']}{came}."
+        f"{m['family']}, {counted(m['parameters'], 'parameter')}, {counted(m['layers'], 'layer')}, "
+        f"{counted(m['heads'], 'head')}{grouped}, width {m['width']}; {words}; run in "
+        f"{m['dtype']} (weights in {m['stored']}), attention: {m['attention']}{came}."
     )
 
 
@@ -203,7 +207,7 @@ def _cell(value: Any) -> Markup:
     if value is None:
         return Markup("<td>{}</td>").format(EMPTY)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        text = f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+        text = f"{value:,}" if isinstance(value, int) else numbers(f"{value:.4g}")
         return Markup('<td data-n="{!r}">{}</td>').format(value, text)
     if isinstance(value, Link):
         return Markup('<td><a href="{}">{}</a></td>').format(value.address, value.text)

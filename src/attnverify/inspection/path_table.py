@@ -23,6 +23,7 @@ from attnverify.mathematics.held import Held, back
 from attnverify.mathematics.largest_paths import COLUMNS, PRECISE, LargestPaths, Path, largest
 from attnverify.support.errors import InputError, require
 from attnverify.support.memory import require_bytes
+from attnverify.support.vocabulary import counted
 
 NODES = 2000  # opened at most, unless another number is asked for
 MOST = 1000  # paths: the list is sorted anew for each
@@ -200,7 +201,7 @@ def sentences(scalar: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[str]:
     low, high = p["share_of_energy"]
     least, most = p["effective"]
     yield (
-        f"The largest paths: {p['listed']} of {p['number']:,} are listed. No other contributes "
+        f"The largest paths: {p['listed']} of {p['number']:,} listed. No other contributes "
         f"more than {p['unseen']:.3g}, up or down; each is off by at most {p['error']:.1g} "
         "(rounding). "
         f"{_certified(p, listed)}"
@@ -211,15 +212,22 @@ def sentences(scalar: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[str]:
         f"effective number of paths is {least:.3g} to {most:.3g}."
     )
     first = listed[0]
-    place = first["token"] if first["word"] is None else f"{first['token']} {first['word']!r}"
     yield (
         f"The largest is {first['path']}, {first['value']:+.4g}, of which "
-        f"{first['token_value']:+.4g} is from token {place}."
+        f"{first['token_value']:+.4g} is from token {placed(first['token'], first['word'])}."
     )
 
 
+def placed(token: int, word: str | None) -> str:
+    """A token by its place, from 1, and its word where that is known."""
+    return str(token) if word is None else f"{token} {word!r}"
+
+
 def _certified(p: Mapping[str, Any], listed: Sequence[Row]) -> str:
-    nodes, certain = f"{p['nodes']:,} nodes opened", sum(row["certified"] for row in listed)
+    nodes, certain = (
+        f"{counted(p['nodes'], 'node')} opened",
+        sum(row["certified"] for row in listed),
+    )
     if p["certified"]:
         return f"So the list is certified ({nodes})."
     smallest = abs(listed[-1]["value"])
@@ -230,6 +238,6 @@ def _certified(p: Mapping[str, Any], listed: Sequence[Row]) -> str:
     else:
         reason = f"Fewer are listed than the {p['asked']} asked for"
     return (
-        f"{reason}: {certain} of them are certified ({nodes} of at most {p['budget']:,}; a larger "
-        "budget of nodes may help)."
+        f"{reason}: the proof certifies {certain} of them ({nodes} of at most {p['budget']:,}; a "
+        "larger budget of nodes may help)."
     )

@@ -9,6 +9,8 @@
     const off = e * (2 * s + e), digits = Math.ceil(-Math.log10(off)), one = 10 ** digits;
     // The last digit of the weight is rounded, too.
     return `${(s * s).toFixed(digits)} \u00b1 ${(Math.ceil(off * one + .5) / one).toFixed(digits)}`; };
+  const shown = v => `${v}`.replace(/e\+?(.*)/, (_, k) =>
+    "\u00b710" + k.replace(/./g, c => "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"[c] ?? "\u207b"));
   const make = (tag, kind, text = "") => { const made = document.createElement(tag);
     made.className = kind; made.textContent = text; return made; };
   const fill = (box, labels) => box.append(...labels.map((text, i) => new Option(text, i)));
@@ -110,10 +112,10 @@
         hidden ? `${hidden} get less than 0.000004 each, or are masked.` : ""].join(" ").trim()));
     if (!data.keys) return;
     const keys = data.keys[place].map((value, j) =>
-      [name(j), value, `${value > 0 ? "+" : ""}${value}`]);
+      [name(j), value, `${value > 0 ? "+" : ""}${shown(value)}`]);
     keys.sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
     given.replaceChildren(...bars(`What ${where} gives to ${data.number[0]}, by the token it reads:`,
-      keys.slice(0, MOST), `All ${n} tokens together give ${data.direct[place]}, the head's ` +
+      keys.slice(0, MOST), `All ${n} tokens together give ${shown(data.direct[place])}, the head's ` +
       `direct part: what it writes at token ${data.number[1]}, through no later head.` +
       (n > MOST ? ` The other ${n - MOST} give less each.` : "")));
   }

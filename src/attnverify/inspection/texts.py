@@ -25,6 +25,7 @@ from attnverify.support import files
 from attnverify.support.environment import versions
 from attnverify.support.errors import require
 from attnverify.support.threads import one_thread
+from attnverify.support.vocabulary import counted
 
 FORMAT = "attnverify inspect texts 1"
 REPORT, TEXTS, FIGURES, PIECES = "texts.json", "texts.csv", "figures.csv", "pieces"
@@ -177,16 +178,17 @@ def lines(report: Mapping[str, Any]) -> list[str]:
     proof, model = report["proof"], report["model"]
     largest = proof["largest_error_over_bound"]
     first = (
-        f"Reconstruction: {proof['steps']} steps over {proof['texts']} texts compared with the "
-        f"model's own forward pass in {model['dtype']}, largest error over its derived bound "
-        f"{largest:.3g} (at most 1), in {proof['text']} at {proof['at']}.{undecided(proof)}"
+        f"Reconstruction: {counted(proof['steps'], 'step')} over "
+        f"{counted(proof['texts'], 'text')} compared with the model's own forward pass in "
+        f"{model['dtype']}, largest error over its derived bound {largest:.3g} "
+        f"(at most 1), in {proof['text']} at {proof['at']}.{undecided(proof)}"
     )
     found = [first]
     for row in report["figures"]:
         if row["table"] == "lengths" and row["figure"] == "share":
             spread = f"{row['smallest']:.3f} to {row['largest']:.3f}, median {row['median']:.3f}"
             what = row["length"] if isinstance(row["length"], str) else f"length {row['length']}"
-            found.append(f"share of {what}: {spread} in {row['texts']} texts")
+            found.append(f"share of {what}: {spread} in {counted(row['texts'], 'text')}")
     return [*found, *_number_lines(report), *report["notes"]]
 
 
@@ -194,7 +196,8 @@ def _number_lines(report: Mapping[str, Any]) -> Iterable[str]:
     """The number over the texts, and the heads that give most of it in the mean."""
     for row in report["figures"]:
         if row["figure"] == "number":
-            yield f"The number: {report['number']}, {_mean(row)} in {row['texts']} texts."
+            texts = counted(row["texts"], "text")
+            yield f"The number: {report['number']}, {_mean(row)} in {texts}."
     heads = [row for row in report["figures"] if row["figure"] == "direct"]
     if listed := sorted(heads, key=lambda row: -abs(row["mean"]))[:NAMED]:
         told = (f"{row['layer']}.{row['head']} ({_mean(row)})" for row in listed)

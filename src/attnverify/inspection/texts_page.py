@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from attnverify.inspection import columns, drawings, page
 from attnverify.inspection.columns import Column
+from attnverify.support.vocabulary import counted
 
 _NONE = "", ""
 #: Figures of a text whose spread is told.
@@ -62,7 +63,7 @@ def html(report: Mapping[str, Any], said: Sequence[str], pieces: str, book: str 
         row | {"figure": FIGURES[row["figure"]].title} for row in rows if row["table"] == "texts"
     ]
     parts = [
-        Markup('<p class="proof">{}</p>').format(first),
+        page.paragraph(first, "proof"),
         page.bullets(rest),
         page.paragraph(
             "A stroke goes from the smallest to the largest value over the texts, with a dot at "
@@ -74,7 +75,8 @@ def html(report: Mapping[str, Any], said: Sequence[str], pieces: str, book: str 
         *(_table("The number by head", heads, HEAD | SPREAD, book) if heads else []),
         *_table("Text by text", links, TEXTS, book),
     ]
-    title = f"{report['model']['class']}, {report['proof']['texts']} texts: inspection of texts"
+    told = counted(report["proof"]["texts"], "text")
+    title = f"{report['model']['class']}, {told}: inspection of texts"
     return page.whole(title, Markup().join(parts))
 
 

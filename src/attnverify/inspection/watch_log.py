@@ -78,8 +78,9 @@ class Measured:
         return found
 
     def gauges(self) -> Tensor:
-        """The gauges, (layers, heads)."""
-        return torch.tensor([[head.gauge for head in layer.heads] for layer in self.layers])
+        """The gauges, (layers, heads), float64."""
+        gauges = [[head.gauge for head in layer.heads] for layer in self.layers]
+        return torch.tensor(gauges, dtype=torch.float64)
 
 
 class Log:

@@ -96,7 +96,8 @@ def figures(records: Sequence[Measured]) -> list[Markup]:
 def summary(log: Log) -> list[str]:
     """Lines for a terminal: what was measured, and the worst layer now."""
     records, words = log.records, log.words
-    lines = [f"{words['class']}, {counted(words['layers'], 'layer')}; {len(records)} measurements"]
+    lines = [f"{words['class']}, {counted(words['layers'], 'layer')}"]
+    lines[0] += f"; {counted(len(records), 'measurement')}"
     if not records:
         return [*lines, "nothing is measured yet"]
     lines[0] += f", steps {records[0].step} to {records[-1].step}"

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from attnverify.inspection.findings import Findings
-from attnverify.inspection.path_table import sentences
+from attnverify.inspection.path_table import placed, sentences
+from attnverify.support.vocabulary import counted
 
 Row = dict[str, Any]
 
@@ -22,11 +23,11 @@ def summary(report: Findings) -> list[str]:
 def proved(report: Findings) -> str:
     p, m = report.proof, report.model
     return (
-        f"Reconstruction: {p['steps']} steps of {m['layers']} layers and {m['heads']} heads "
-        f"compared with the model's own forward pass in {m['dtype']}, largest error over its "
-        f"derived bound {p['largest_error_over_bound']:.3g} (at most 1), at {p['at']}. All paths "
-        f"and biases together are the output up to {p['rounding_of_output']:.1e} of it, the "
-        f"model's own rounding.{undecided(p)}"
+        f"Reconstruction: {counted(p['steps'], 'step')} of {counted(m['layers'], 'layer')} and "
+        f"{counted(m['heads'], 'head')} compared with the model's own forward pass in "
+        f"{m['dtype']}, largest error over its derived bound {p['largest_error_over_bound']:.3g} "
+        f"(at most 1), at {p['at']}. All paths and biases together are the output up to "
+        f"{p['rounding_of_output']:.1e} of it, the model's own rounding.{undecided(p)}"
     )
 
 
@@ -36,8 +37,8 @@ def undecided(proof: Mapping[str, Any]) -> str:
     if not count:
         return ""
     return (
-        f" But {count} of the steps decide nothing: the model's own values vanish there, or are no "
-        "larger than what rounding and underflow may change."
+        f" But nothing is decided by {count} of the steps: the model's own values vanish there, or "
+        "are no larger than what rounding and underflow may change."
     )
 
 
@@ -125,12 +126,12 @@ def _layers(rows: list[dict[str, Any]]) -> Iterator[str]:
     for low in _end(bounded, "over_threshold"):
         below = sum(row["over_threshold"] < 1 for row in bounded)
         yield (
-            f"The sharp theorem applies to {len(bounded)} of {len(rows)} inputs of layers; "
-            f"{below} are below the threshold of collapse, the nearest is "
+            f"The sharp theorem applies to {len(bounded)} of {len(rows)} inputs of layers, with "
+            f"{counted(below, 'input')} below the threshold of collapse; the nearest is "
             f"{low['over_threshold']:.3g} times it (layer {low['layer']})."
         )
     for reason, where in _unbounded(rows).items():
-        inputs = f"{len(where)} input{'s' * (len(where) > 1)} of layers: {reason}"
+        inputs = f"{counted(len(where), 'input')} of layers: {reason}"
         if where[0]["bound"] is None:
             yield f"No threshold and no bound at {inputs}."
         for most in _end(where, "bound", max):
@@ -165,8 +166,8 @@ def _heads(rows: list[dict[str, Any]]) -> Iterator[str]:
     for most in _end(sinks, "sink", max):
         half = sum(row["sink"] > 0.5 for row in sinks)
         yield (
-            f"{half} of {len(sinks)} heads give more than half of their attention to the first "
-            f"token; the most is {most['sink']:.3f} (layer {most['layer']}, head {most['head']})."
+            f"More than half of the attention is to the first token in {half} of {len(sinks)} "
+            f"heads; the most is {most['sink']:.3f} (layer {most['layer']}, head {most['head']})."
         )
 
 
@@ -180,10 +181,10 @@ def scalar_sentences(report: Findings) -> Iterator[str]:
         return
     rounding = next(row["value"] for row in report.scalar_lengths if row["length"] == "rounding")
     yield (
-        f"The number: {s['name']}, at token {_at(s['position'], s['word'])}, is {s['value']:.4g} "
-        "in the model. Its parts by path length, by head, by layer and by input token, with "
-        f"{rounding:+.1e} of the model's own rounding, add up to it within a derived bound of "
-        f"{s['bound']:.1e}."
+        f"The number: {s['name']}, at token {placed(s['position'], s['word'])}, is "
+        f"{s['value']:.4g} in the model. Its parts by path length, by head, by layer and by "
+        f"input token, with {rounding:+.1e} of the model's own rounding, add up to it within a "
+        f"derived bound of {s['bound']:.1e}."
     )
     if s["top"]:
         listed = (f"{_called(each)} {each['logit']:.4g}" for each in s["top"])
@@ -193,7 +194,8 @@ def scalar_sentences(report: Findings) -> Iterator[str]:
     tokens = [row for row in report.scalar_tokens if isinstance(row["token"], int)]
     biases = next(row["value"] for row in report.scalar_tokens if row["token"] == "biases")
     listed = (
-        f"{_at(row['token'], row['word'])} {row['value']:+.4g}" for row in _largest(tokens, "value")
+        f"{placed(row['token'], row['word'])} {row['value']:+.4g}"
+        for row in _largest(tokens, "value")
     )
     yield f"Of the input tokens most comes from {', '.join(listed)}; from biases {biases:+.4g}."
     listed = (
@@ -224,11 +226,11 @@ def _ablated(rows: list[dict[str, Any]], facts: Mapping[str, Any], rounding: flo
     )
     flips = sum(each * share < 0 for each, share in zip(lost, through, strict=True))
     ranks = f"{_ranked(lost, through)} with the share through, {_ranked(lost, direct)} with direct"
-    passes = f"{facts['passes']} forward pass{'es' * (facts['passes'] > 1)}"
     return (
-        f"Each head removed ({facts['kind']}) and the model run again, {facts['rows']} texts in "
-        f"{passes}: rank correlation of what is lost {ranks}. Lost and share have opposite signs "
-        f"at {flips} of {len(rows)} heads; they differ most at {', '.join(listed)}. A share holds "
+        f"Each head removed ({facts['kind']}) and the model run again, "
+        f"{counted(facts['rows'], 'text')} in {counted(facts['passes'], 'forward pass')}: rank "
+        f"correlation of what is lost {ranks}. Lost and share have opposite signs at {flips} of "
+        f"{len(rows)} heads; they differ most at {', '.join(listed)}. A share holds "
         "later attention, gates and norms and counts from 0; here they move, and what is lost "
         "counts from what stands in the head's place."
     )
@@ -242,10 +244,6 @@ def _ranked(a: list[float], b: list[float]) -> str:
 
     found: Any = spearmanr(a, b)
     return f"{found.statistic:.2f}"
-
-
-def _at(token: int, word: str | None) -> str:
-    return str(token) if word is None else f"{token} {word!r}"
 
 
 def _called(entry: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-POWER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)[eE]([-+]?\d+)(?!\w|\.\d)")
+POWER = re.compile(r"(?<![\w.'])(\d+(?:\.\d+)?)[eE]([-+]?\d+)(?!\w|\.\w|')")
 NAMES = "alpha beta gamma delta epsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau phi"
 NAMES += " chi psi omega Gamma Delta Theta Lambda Xi Sigma Phi Psi Omega"
 GREEK: dict[str, str] = dict(zip(NAMES.split(), "αβγδεζηθκλμνξπρστφχψωΓΔΘΛΞΣΦΨΩ", strict=True))
@@ -26,7 +26,7 @@ SCRIPT = re.compile(
 
 
 def numbers(text: str) -> str:
-    """A text with its floats as powers of ten.
+    """A text with its floats as powers of ten, but for words in quotes and names of files.
 
     >>> numbers("2.99e-398, at most 1e+05; 1.5e+00")
     '2.99·10⁻³⁹⁸, at most 10⁵; 1.5'

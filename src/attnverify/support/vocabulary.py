@@ -68,8 +68,8 @@ COLORS: dict[str, str] = {
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun: "1 step", "2,000 steps", "3 entries"."""
-    plural = noun[:-1] + "ies" if noun.endswith("y") else f"{noun}s"
+    """A number with its noun: "1 step", "2,000 steps", "3 entries", "2 passes"."""
+    plural = noun[:-1] + "ies" if noun.endswith("y") else f"{noun}{'e' * noun.endswith('s')}s"
     return f"{number:,} {noun if number == 1 else plural}"
 
 
