@@ -17,8 +17,7 @@ from attnverify.checking.records import Record
 from attnverify.support.errors import InputError
 from attnverify.topics import registry
 from attnverify.verification import formal
-from attnverify.verification.formal import Theorem
-from attnverify.verification.formal_words import CHECKED, DIFFERS, checked
+from attnverify.verification.formal import CHECKED, DIFFERS, Theorem, checked
 from rocq import prover, record, scan
 from rocq.prover import ProofError
 

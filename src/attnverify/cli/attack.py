@@ -10,7 +10,6 @@ import typer
 
 from attnverify.cli.options import (
     Claims,
-    Device,
     Id,
     OnDevice,
     Restarts,
@@ -36,7 +35,7 @@ def attack(
     restarts: Restarts = 64,
     steps: Steps = 500,
     seed: Seed = 0,
-    device: OnDevice = Device.cpu,
+    device: OnDevice = "cpu",
     save: Annotated[
         Path | None,
         typer.Option(
@@ -55,7 +54,7 @@ def attack(
 
     require_device(device)
     name, inequality = _inequality(select_one(id, claims), check)
-    settings = Settings(restarts=restarts, steps=steps, seed=seed, device=str(device))
+    settings = Settings(restarts=restarts, steps=steps, seed=seed, device=device)
     with printing.progress_bar() as bar:
         task = bar.add_task(f"attacking {id}", total=(steps + 1) * len(inequality.sizes))
         found = search(inequality, settings, f"{id}/{name}", lambda n: bar.update(task, advance=n))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from attnverify.cli.options import Device, OnDevice, Seed, require_device
+from attnverify.cli.options import OnDevice, Seed, require_device
 from attnverify.support import files
 from attnverify.verification import printing
 
@@ -23,7 +23,7 @@ def experiment(
             help="Use the setting of the chapters, in which some criteria are not judged.",
         ),
     ] = False,
-    device: OnDevice = Device.cpu,
+    device: OnDevice = "cpu",
     seed: Seed = 0,
     folder: Annotated[
         Path | None, typer.Option("--out", help="Folder to write to (default attnverify-NAME).")
@@ -51,6 +51,6 @@ def experiment(
     require_device(device)
     folder = folder or Path(f"attnverify-{find(name).name}")
     files.require_writable("out", folder / f"{name}.json")
-    settings = Settings(quick=quick, seed=seed, device=str(device), model=model, text=text)
+    settings = Settings(quick=quick, seed=seed, device=device, model=model, text=text)
     agrees = command.run(name, settings, folder, printing.out, registry)
     raise typer.Exit(0 if agrees else 1)

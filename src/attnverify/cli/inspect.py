@@ -4,35 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from attnverify.cli.options import Device, Jobs, Json, OnDevice, Seed, require_device
+from attnverify.cli.options import Jobs, Json, OnDevice, Seed, require_device
 from attnverify.cli.progress import pieces_bar, tell
 from attnverify.support.errors import InputError, require
 from attnverify.verification import printing
 
 if TYPE_CHECKING:
     from attnverify.inspection.texts import Look
-
-
-class Precision(StrEnum):
-    """The floats that a model may run in."""
-
-    float32 = "float32"
-    float64 = "float64"
-    bfloat16 = "bfloat16"
-
-
-class Stand(StrEnum):
-    """What stands in the place of a head that is removed."""
-
-    zero = "zero"
-    mean = "mean"
-    resample = "resample"
 
 
 WORDS = 96  # of the shipped essay
@@ -63,10 +46,10 @@ def inspect_model(
     as_json: Json = False,
     layers: Annotated[str | None, typer.Option(help='Layers to report, as "1,3-5".')] = None,
     dtype: Annotated[
-        Precision,
+        Literal["float32", "float64", "bfloat16"],
         typer.Option(help="Floats that the model runs in; bfloat16 for such weights alone."),
-    ] = Precision.float64,
-    device: OnDevice = Device.cpu,
+    ] = "float64",
+    device: OnDevice = "cpu",
     brief: Annotated[
         bool, typer.Option("--brief", help="Report only shares, residuals and a number: faster.")
     ] = False,
@@ -117,7 +100,7 @@ def inspect_model(
         typer.Option(help="Most steps of the search for these, 2,000.", rich_help_panel=NUMBER),
     ] = None,
     ablate: Annotated[
-        Stand | None,
+        Literal["zero", "mean", "resample"] | None,
         typer.Option(
             help="Give the number also without each head: its output 0, its mean over tokens, or "
             "what it is with the tokens in another order.",
@@ -168,7 +151,7 @@ def inspect_model(
         from attnverify.inspection.texts import Look
 
         taken = None if shown is None else tuple(shown)
-        parts = str(dtype), str(device), taken, brief, tuple(number.items())
+        parts = dtype, device, taken, brief, tuple(number.items())
         look = Look(model.absolute(), *parts)
         with _named(number):
             _inspect_texts(look, texts, folder, jobs, as_json, place)
@@ -185,14 +168,14 @@ def inspect_model(
             model,
             None if tokens is None else command.ids_from(tokens),
             text=None if tokens is not None else _text(text),
-            dtype=dtype.value,
-            device=device.value,
+            dtype=dtype,
+            device=device,
             layers=shown,
             brief=brief,
             scalar=number or None,
             paths=paths,
             nodes=nodes,
-            ablate=ablate and ablate.value,
+            ablate=ablate,
             seed=seed,
             patterns=patterns,
             progress=advance,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,13 +11,6 @@ from attnverify.support.errors import InputError
 
 #: Exit code of a run that Ctrl-C ended.
 INTERRUPTED = 130
-
-
-class Device(StrEnum):
-    """The devices that a computation may run on."""
-
-    cpu = "cpu"
-    cuda = "cuda"
 
 
 Id = Annotated[str, typer.Argument(help="Id of a claim.")]
@@ -40,12 +32,12 @@ Seed = Annotated[int, typer.Option(help="Equal seeds give equal results.", min=0
 Restarts = Annotated[int, typer.Option(help="Starting points of every search.", min=1)]
 Steps = Annotated[int, typer.Option(help="Gradient steps from every starting point.", min=1)]
 Samples = Annotated[int, typer.Option(help="Random instances of every check.", min=1)]
-OnDevice = Annotated[Device, typer.Option("--device", help="Device to compute on.")]
+OnDevice = Annotated[Literal["cpu", "cuda"], typer.Option("--device", help="Device to compute on.")]
 
 
-def require_device(device: Device) -> None:
+def require_device(device: str) -> None:
     """Raise ``InputError`` if this machine lacks the device."""
-    if device is Device.cuda:
+    if device == "cuda":
         import torch
 
         if not torch.cuda.is_available():

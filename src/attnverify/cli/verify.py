@@ -11,7 +11,6 @@ import typer
 
 from attnverify.cli.options import (
     INTERRUPTED,
-    Device,
     Ids,
     Jobs,
     OnDevice,
@@ -45,7 +44,7 @@ def verify(
     restarts: Restarts = 24,
     steps: Steps = 300,
     seed: Seed = 0,
-    device: OnDevice = Device.cpu,
+    device: OnDevice = "cpu",
     jobs: Jobs = None,
     json_file: Annotated[
         Path | None,
@@ -79,7 +78,7 @@ def verify(
     asked = select_ids(ids or [], limit)
     report = _gather(
         asked,
-        Settings(samples, restarts, steps, seed, str(device)),
+        Settings(samples, restarts, steps, seed, device),
         [kind for kind in KINDS if not evidence or kind in evidence],
         jobs=jobs,
         notebooks_folder=notebooks,

@@ -146,11 +146,6 @@ class MLP:
     behind: Norm | None = None
 
 
-def _second_and_third(call: Any) -> tuple[Tensor, Tensor]:
-    """Of the outputs of a router: logits, weights, numbers of experts."""
-    return call.outputs[1], call.outputs[2]
-
-
 @dataclass(frozen=True)
 class Experts:
     """Routed experts: sum over the experts e chosen for a token of weight_e down_e(gates * up_e x).
@@ -170,7 +165,8 @@ class Experts:
     up: tuple[Tensor, Tensor | None]
     down: tuple[Tensor, Tensor | None]
     held: Callable[[Any], tuple[Tensor, Tensor | float]]
-    routed: Callable[[Any], tuple[Tensor, Tensor]] = _second_and_third
+    #: A router gives logits, weights, numbers of experts.
+    routed: Callable[[Any], tuple[Tensor, Tensor]] = lambda call: (call.outputs[1], call.outputs[2])
     shared: nn.Module | None = None
     behind: Norm | None = None
 

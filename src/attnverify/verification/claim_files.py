@@ -240,31 +240,34 @@ def _at(error: BaseException, file: ClaimFile) -> str:
     return in_words(error) + (f" (line {line})" if line else "")
 
 
+def _tuple_of(kind: type) -> Callable[[Any], bool]:
+    return lambda value: type(value) is tuple and all(type(each) is kind for each in value)
+
+
+_TEXT = (lambda value: type(value) is str), "a text"
+_ID = (lambda value: value is None or type(value) is str), "an id or None"
+#: What the fields of a claim may be, and the words for it.
+FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(("title", "statement", "here"), _TEXT),
+    "uses": (_tuple_of(str), "a tuple of ids, as ('norms.diameter',)"),
+    "sources": (_tuple_of(Source), "a tuple of Source"),
+    "refutes": (_tuple_of(Reading), "a tuple of Reading"),
+    **dict.fromkeys(("corrected_by", "sharpens", "reads"), _ID),
+    "kind": (KINDS.__contains__, f"one of {', '.join(KINDS)}"),
+    "asserts": (("holds", "fails").__contains__, "'holds' or 'fails'"),
+}
+
+
 def _claim(file: ClaimFile, claim: Any) -> Claim:
     """The claim as the engine needs it, with the file in the place of a notebook."""
     where = f"{file.name}: CLAIMS"
     require(type(claim) is Claim, where, type(claim).__name__, "av.Claim")
     given = isinstance(claim.id, str) and bool(ID.fullmatch(claim.id))
     require(given, where, as_given(claim.id), "an id as 'mine.lipschitz'")
-    for name in ("title", "statement", "here"):
+    for name, (fits, expected) in FIELDS.items():
         value = getattr(claim, name)
-        require(type(value) is str, f"{claim.id}: {name}", as_given(value), "a text")
-    for name, kind in (("uses", str), ("sources", Source), ("refutes", Reading)):
-        value = getattr(claim, name)
-        each = type(value) is tuple and all(type(entry) is kind for entry in value)
-        expected = "a tuple of "
-        expected += "ids, as ('norms.diameter',)" if kind is str else kind.__name__
-        require(each, f"{claim.id}: {name}", as_given(value), expected)
-    for name in ("corrected_by", "sharpens", "reads"):
-        value = getattr(claim, name)
-        known = value is None or type(value) is str
-        require(known, f"{claim.id}: {name}", as_given(value), "an id or None")
-    among = claim.kind in KINDS
-    require(among, f"{claim.id}: kind", as_given(claim.kind), f"one of {', '.join(KINDS)}")
+        require(fits(value), f"{claim.id}: {name}", as_given(value), expected)
     require(bool(claim.statement.strip()), f"{claim.id}: statement", "nothing", "what is claimed")
-    asserts = claim.asserts in ("holds", "fails")
-    words = "'holds' or 'fails'"
-    require(asserts, f"{claim.id}: asserts", as_given(claim.asserts), words)
     return replace(claim, notebook=file.name)
 
 

@@ -31,6 +31,7 @@ LOGICAL = "AttnVerify"  # the name under which the prover knows the theories
 EXACT = ("Exactly as registered", "The negation of the registered statement")
 #: The same, or the same spelled out in other words, which are told.
 SAME = (*EXACT, "As registered")
+CHECKED, DIFFERS = "machine-checked", "machine-checked with a difference"
 AGAIN = "run `make proofs ARGS=--write`, read what differs and commit the record"
 
 
@@ -271,3 +272,14 @@ def statement(name: str) -> str:
 def prover() -> str:
     """The proof assistant of the record, with its version."""
     return str(registered().record.get("prover", ""))
+
+
+def checked(records: Iterable[Mapping[str, Any]]) -> str:
+    """The mark of a claim with these records; "" unless all of its formal evidence passed.
+
+    "with a difference" where no theorem is said to be as registered, or the negation of that.
+    """
+    own = [r for r in records if r["kind"] == "formal"]
+    if not own or any(r["outcome"] != "pass" for r in own):
+        return ""
+    return CHECKED if any(r["limits"].startswith(SAME) for r in own) else DIFFERS

@@ -242,11 +242,12 @@ def _rows(book: Book) -> Iterable[dict[str, str]]:
         pages = {registry[id].notebook for id, kind in how.items() if kind != "context"}
         found = ((s, c) for s, c in book.chapters.items() if key in c.cites or s in pages)
         back = f'<a href="#map-{key}">{counted(len(how), "claim")}</a>' if how else "no claim"
+        wrong = f"; {{ref}}`possible misreadings: {near[key]} <neighboring-papers>`"
         links = (f"{{doc}}`{chapter.title} </notebooks/{stem}>`" for stem, chapter in found)
         yield {
             "Paper": f"[]{{#paper-{key}}}{{cite}}`{key}`: {back}",
             "What it claims": book.works[key].claims,
-            "Verdict here": _judged(how, book.verdicts) + _failing(near[key]),
+            "Verdict here": _judged(how, book.verdicts) + wrong * bool(near[key]),
             "Chapters": ", ".join(links),
         }
 
@@ -260,8 +261,3 @@ def _judged(how: Mapping[str, str], verdicts: Mapping[str, str]) -> str:
     counts = taken or related
     words = "; ".join(f"{v}: {counts[v]}" for v in VERDICTS if counts[v])
     return words if taken else f"not settled (on its subject: {words})" if related else "cited"
-
-
-def _failing(number: int) -> str:
-    """How many possible misreadings of a paper are listed, with a link to them; empty for none."""
-    return f"; {{ref}}`possible misreadings: {number} <neighboring-papers>`" if number else ""

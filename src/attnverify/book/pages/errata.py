@@ -86,13 +86,17 @@ Row = Callable[[Claim, Evidence], dict[str, str]]  # the last cells of a line
 def text(evidence: Evidence) -> str:
     """The page as MyST."""
     unmet = "Findings whose criterion was not met here"
+    failing = [
+        c for c in registry.values() if c.published and c.asserts == "fails" and not c.derived
+    ]
+    plain = [c for c in _holding() if not c.here]
     parts: list[tuple[str, str, list[Claim], Row]] = [
         (REFUTED, "Refuted statements", refuted(), _refuted),
         (SHARPENED, "Sharpened statements", sharpened(), _sharper),
         (COMPLETED, "Completed statements", completed(), _completed),
-        (AS_PUBLISHED, "Statements that hold as published", as_published(), _nothing),
+        (AS_PUBLISHED, "Statements that hold as published", plain, _nothing),
         (REPRODUCED, "Findings whose criterion was met here", reproduced(), _nothing),
-        (NOT_REPRODUCED, unmet, not_reproduced(), _not_reproduced),
+        (NOT_REPRODUCED, unmet, failing, _not_reproduced),
     ]
     lines = [INTRO]
     for intro, label, claims, row in parts:
@@ -118,11 +122,6 @@ def readings(id: str) -> list[Claim]:
     return [c for c in registry.values() if c.reads == id]
 
 
-def not_reproduced() -> list[Claim]:
-    """Published findings that an experiment of the book did not show."""
-    return [c for c in registry.values() if c.published and c.asserts == "fails" and not c.derived]
-
-
 def sharper(id: str) -> list[Claim]:
     """The statements that sharpen a claim."""
     return [c for c in registry.values() if c.sharpens == id]
@@ -136,11 +135,6 @@ def sharpened() -> list[Claim]:
 def completed() -> list[Claim]:
     """Published statements that hold and of which a part is proved here, but the sharpened ones."""
     return [c for c in _holding() if c.here]
-
-
-def as_published() -> list[Claim]:
-    """Published statements that hold, with nothing added here."""
-    return [c for c in _holding() if not c.here]
 
 
 def reproduced() -> list[Claim]:

@@ -9,7 +9,7 @@ from attnverify.book.pages.common import Evidence, number
 from attnverify.checking.definition_agreement import LIMITS as BY_DEFINITION
 from attnverify.support.vocabulary import counted
 from attnverify.topics import Claim, registry
-from attnverify.verification.formal_words import checked
+from attnverify.verification.formal import checked
 from attnverify.verification.margins import at_equality, best_ratio, measure
 from attnverify.verification.status import required
 
@@ -35,12 +35,9 @@ def text(claim: Claim, evidence: Evidence) -> str:
     groups += [_twins(claim, twins)]
     groups += [[r] for r in evidence.reasons(claim.id) if r.startswith("rests on ")]
     line = "; ".join(", ".join(clauses) for clauses in groups if clauses)
-    return _bearing(claim, evidence.status(claim.id)) + line
-
-
-def _bearing(claim: Claim, status: str) -> str:
-    """What the evidence of a refuted statement shows; experiments say it by their criterion."""
-    return "shown to be false: " if claim.derived and status in ("refuted", "corrected") else ""
+    # Experiments say it by their criterion.
+    false = claim.derived and evidence.status(claim.id) in ("refuted", "corrected")
+    return f"shown to be false: {line}" if false else line
 
 
 def _kind(claim: Claim, kind: str, records: Iterable[Record]) -> list[str]:
@@ -60,11 +57,6 @@ def _kind(claim: Claim, kind: str, records: Iterable[Record]) -> list[str]:
     return clauses
 
 
-def _formal(claim: Claim, passed: Sequence[Record]) -> list[str]:
-    """Whether the formal statement is the registered one, or the details say how it differs."""
-    return [checked(passed)]
-
-
 def _derived(claim: Claim, passed: Sequence[Record]) -> list[str]:
     return [f"derived in {counted(sum(r['instances'] for r in passed), 'step')}"]
 
@@ -80,10 +72,6 @@ def _sampled(claim: Claim, passed: Sequence[Record]) -> list[str]:
     worst = max((e for e in errors if e is not None), default=None)
     told = [] if worst is None else [f"largest error/bound {number(worst)}"]
     return [_looked_at(passed, "instances sampled"), *told]
-
-
-def _attacked(claim: Claim, passed: Sequence[Record]) -> list[str]:
-    return [_looked_at(passed, "attacked")]
 
 
 def _certified(claim: Claim, passed: Sequence[Record]) -> list[str]:
@@ -106,11 +94,11 @@ def _measured(claim: Claim, passed: Sequence[Record]) -> list[str]:
 
 #: What the passing records of each kind are told as.
 FOUND: dict[str, Callable[[Claim, Sequence[Record]], list[str]]] = {
-    "formal": _formal,
+    "formal": lambda claim, passed: [checked(passed)],
     "derived": _derived,
     "decided": _decided,
     "sampled": _sampled,
-    "attacked": _attacked,
+    "attacked": lambda claim, passed: [_looked_at(passed, "attacked")],
     "certified": _certified,
     "measured": _measured,
 }

@@ -21,7 +21,7 @@ from attnverify.book.pages.common import (
 from attnverify.support.vocabulary import KINDS, tally
 from attnverify.topics import Claim, registry
 from attnverify.verification import formal
-from attnverify.verification.formal_words import checked
+from attnverify.verification.formal import checked
 from attnverify.verification.margins import best_ratio, false_at
 from attnverify.verification.status import required
 

@@ -10,8 +10,7 @@ from sphinx import addnodes
 from attnverify.book.pages.common import Evidence
 from attnverify.topics import Claim
 from attnverify.verification import formal
-from attnverify.verification.formal import Theorem
-from attnverify.verification.formal_words import checked
+from attnverify.verification.formal import Theorem, checked
 
 SIGN = "\N{RIGHT TACK}"
 COLOR = "#0072B2"  # of the same eight as the statuses' colors, and none of theirs

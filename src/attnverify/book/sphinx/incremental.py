@@ -71,11 +71,6 @@ def forget(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> None:
         env.clear_doc(page)
 
 
-def forget_shown(app: Sphinx, env: BuildEnvironment, docname: str) -> None:
-    """Forget which claims a page shows."""
-    shown(env).pop(docname, None)
-
-
 def note(app: Sphinx, env: BuildEnvironment) -> list[str]:
     """Write down the keys; then one process a core writes pages, as Sphinx takes one fewer."""
     env.attnverify_keys = _keys(env)  # type: ignore
@@ -114,7 +109,7 @@ def setup(app: Sphinx) -> dict:
     """Connect the hooks."""
     app.connect("env-get-outdated", outdated)
     app.connect("env-before-read-docs", forget)
-    app.connect("env-purge-doc", forget_shown)
+    app.connect("env-purge-doc", lambda app, env, page: shown(env).pop(page, None))
     app.connect("env-updated", note)
     app.connect("env-get-updated", to_write, priority=900)  # after numbers are given
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
