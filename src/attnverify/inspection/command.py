@@ -36,7 +36,8 @@ def is_ours(columns: Collection[str], path: Path) -> bool:
         return files.own_json(path)
     start = files.start(path)
     if path.suffix != ".csv":
-        return page.begins(start) or drawings.is_ours(start)
+        figure = start.startswith(f"<svg {drawings.FRAME}") and drawings.STYLE in start
+        return figure or page.begins(start)
     try:
         head = set(next(csv.reader([start.split("\n", 1)[0]]), []))
     except csv.Error:  # a line that ends with a carriage return alone, a file that is no text
@@ -60,12 +61,6 @@ def require_own(folder: Path, own: Mapping[str, Collection[str]] = OWN) -> None:
     """
     for name, columns in own.items():
         files.require_writable("out", folder / name, partial(is_ours, columns))
-
-
-def remove(folder: Path, keep: Collection[str]) -> None:
-    """Remove the files of a report but those to keep; they were looked at by require_own."""
-    for name in OWN.keys() - set(keep):
-        (folder / name).unlink(missing_ok=True)
 
 
 def as_csv(rows: list[dict[str, Any]]) -> str:
@@ -142,5 +137,6 @@ def write(report: Report, folder: Path, book: str = "") -> list[Path]:
             made[f"{name}.csv"] = as_csv(rows)
     require_own(folder)
     files.write_all({folder / name: content for name, content in made.items()})
-    remove(folder, keep=made)
+    for name in OWN.keys() - made.keys():
+        (folder / name).unlink(missing_ok=True)
     return [folder / name for name in made]

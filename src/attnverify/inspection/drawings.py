@@ -85,11 +85,6 @@ def scalar_figures(report: Findings) -> dict[str, Markup]:
     return made
 
 
-def is_ours(start: str) -> bool:
-    """Whether a file that starts so is one of these figures."""
-    return start.startswith(f"<svg {FRAME}") and STYLE in start
-
-
 def _drawn(row: dict[str, Any]) -> bool:
     """Whether a row gets a bar: every length does, and biases if the model has some."""
     return row["paths"] is not None or row["share"] != 0.0

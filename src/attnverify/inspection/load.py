@@ -78,11 +78,6 @@ def regular(folder: Path, name: str) -> Path:
     return file
 
 
-def there(folder: Path, name: str) -> bool:
-    """Whether there is anything of this name, be it a file or not."""
-    return os.path.lexists(folder / name)
-
-
 def content(folder: Path, name: str) -> str:
     """The text of a file of a folder, which must not be larger than LARGEST allows."""
     return text_of(regular(folder, name), "model", LARGEST.get(name, OTHERS))
@@ -123,12 +118,6 @@ def import_transformers() -> ModuleType:
         warnings.filterwarnings("ignore", "IProgress not found")
         import transformers
     return transformers
-
-
-def require_tokenizers() -> None:
-    """Raises InputError where the package that tokenizes is not installed."""
-    found = importlib.util.find_spec("tokenizers")
-    require(found is not None, "text", "no package tokenizers", f"it ({hint(EXTRA)})")
 
 
 PICKLES = (".bin", ".pt", ".pth", ".ckpt")
@@ -194,10 +183,10 @@ class Folder:
         require(str(real).isprintable(), "model", shown(str(real)), "a name that can be printed")
         given = f"{ADAPTER} in {real}, weights that transformers adds to those of a model"
         merged = "the merged model: merge_and_unload() and save_pretrained(...) of the PEFT model"
-        require(not there(real, ADAPTER), "model", given, merged)
+        require(not os.path.lexists(real / ADAPTER), "model", given, merged)
         for snapshot in real.glob("snapshots/*"):  # of the root of a hub's cache
             expected = f"its snapshot {snapshot}"
-        require(there(real, CONFIG), "model", f"{real} without {CONFIG}", expected)
+        require(os.path.lexists(real / CONFIG), "model", f"{real} without {CONFIG}", expected)
         config = configuration.checked(parsed(real, CONFIG))
         weights, index = _weights(real)
         words = _tokenizer_files(real, config["model_type"])
@@ -383,7 +372,8 @@ class Folder:
 
         questions: as :mod:`attnverify.inspection.tokenization` reads them.
         """
-        require_tokenizers()
+        found: Any = importlib.util.find_spec("tokenizers")
+        require(found is not None, "text", "no package tokenizers", f"it ({hint(EXTRA)})")
         letters = sum(len(str(each)) for row in questions.values() for each in row)
         seconds = SECONDS + letters // BYTES_A_SECOND
         options = parsed(self.path, OPTIONS) if OPTIONS in files else {}
@@ -404,7 +394,7 @@ class Folder:
                 timeout=60 * seconds,
                 env={**os.environ, "RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
             )
-            found: Any = json.loads(done.stdout)
+            found = json.loads(done.stdout)
         except (subprocess.TimeoutExpired, ValueError):
             found = f"no end within {seconds} s of a processor, or too much memory"
         given = f"{files[0]}, which does not work on this text ({str(found)[:300]})"
@@ -414,10 +404,10 @@ class Folder:
 
 def _weights(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names of the files of weights, and of their index if they have one."""
-    if there(folder, WEIGHTS):
+    if os.path.lexists(folder / WEIGHTS):
         regular(folder, WEIGHTS)
         return (WEIGHTS,), ()
-    if not there(folder, INDEX):
+    if not os.path.lexists(folder / INDEX):
         raise InputError(_no_weights(folder))
     body = parsed(folder, INDEX)
     places = body.get("weight_map") if isinstance(body, dict) else None
@@ -435,8 +425,10 @@ def _weights(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _tokenizer_files(folder: Path, family: str) -> tuple[str, ...]:
     """Names of the files of the first tokenizer that is there; none if there is none."""
     for names, own in TOKENIZERS:
-        if own in (None, family) and all(there(folder, name) for name in names):
-            options = (OPTIONS,) if names[0] == "vocab.txt" and there(folder, OPTIONS) else ()
+        if own in (None, family) and all(os.path.lexists(folder / name) for name in names):
+            options = (
+                (OPTIONS,) if names[0] == "vocab.txt" and os.path.lexists(folder / OPTIONS) else ()
+            )
             for name in (*names, *options):
                 regular(folder, name)
             return (*names, *options)

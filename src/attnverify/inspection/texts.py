@@ -274,7 +274,7 @@ def campaign(look: Look, texts: dict[str, str]) -> Campaign:
         "layers": look.layers,
         "brief": look.brief,
         "scalar": dict(look.scalar),
-        "texts": {name: sha256(text) for name, text in texts.items()},
+        "texts": {n: hashlib.sha256(t.encode()).hexdigest() for n, t in texts.items()},
     }
     tasks = [Task(n, piece, (look, own, *e)) for n, e in zip(texts, encoded, strict=True)]
     return Campaign("inspect texts", settings, tasks)
@@ -290,10 +290,6 @@ def _require_everywhere(choice: Choice, folder: Folder, texts: Mapping[str, Any]
     for name, (ids, _) in texts.items():
         given = f"at {choice.at} for {name}, a text of {len(ids)} tokens"
         require((choice.at or 1) <= len(ids), "scalar", given, "a position that all texts have")
-
-
-def sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def piece(look: Look, own: str, ids: list[int], words: list[str]) -> dict[str, Any]:
