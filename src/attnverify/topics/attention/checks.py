@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 import torch
 
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.rounding import gamma, softmax_error, unit
-from attnverify.checking.check import Check, Identity, Twin
+from attnverify.checking.check import Check, Identity
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import attention
 from attnverify.topics.attention import definitions as definitions
@@ -26,23 +26,16 @@ def _shift_all_but_last(z, c):
     return ops.softmax(z + c * first)
 
 
-def _shift(left: Callable, twins: tuple[Twin, ...] = ()) -> Identity:
-    return Identity(
-        left=left,
+SHIFT = (
+    Identity(
+        left=lambda z, c: ops.softmax(z + c),
         right=lambda z, c: ops.softmax(z),
         bound=_shift_bound,
         sizes=tuple({"z": (n,), "c": (1,)} for n in (2, 5, 17)),
         arithmetic="ball",
-        twins=twins,
     )
-
-
-SHIFT = _shift(
-    lambda z, c: ops.softmax(z + c),
-    (
-        Twin("a constant added to all tokens but one", _shift(_shift_all_but_last)),
-        Twin("a constant factor instead of a summand", _shift(lambda z, c: ops.softmax(c * z))),
-    ),
+    .but("a constant added to all tokens but one", left=_shift_all_but_last)
+    .but("a constant factor instead of a summand", left=lambda z, c: ops.softmax(c * z))
 )
 
 QK_NAMES = ("W_Q", "b_Q", "W_K", "b_K")
@@ -70,10 +63,10 @@ def _qk_bound(X, W_Q, b_Q, W_K, b_K):
     return softmax_error(P, gamma(m, X) * size.amax(-1), size.amax(-1))
 
 
-def _qk(right: Callable, twins: tuple[Twin, ...] = ()) -> Identity:
-    return Identity(
+QK_REDUCTION = (
+    Identity(
         left=_full_attention,
-        right=right,
+        right=_reduced_attention,
         bound=_qk_bound,
         sizes=tuple(
             {"X": (n, d), "W_Q": (H, d, k), "b_Q": (H, k), "W_K": (H, d, k), "b_K": (H, k)}
@@ -81,22 +74,15 @@ def _qk(right: Callable, twins: tuple[Twin, ...] = ()) -> Identity:
         ),
         shared=QK_NAMES,
         arithmetic="ball",
-        twins=twins,
     )
-
-
-QK_REDUCTION = _qk(
-    _reduced_attention,
-    (
-        Twin(
-            "the key bias kept in place of the query bias",
-            _qk(lambda **i: _reduced_attention(**i, bias=lambda q, b, k, c: q @ c)),
-        ),
-        Twin(
-            "all bias terms dropped",
-            _qk(lambda **i: _reduced_attention(**i, bias=lambda q, b, k, c: 0 * (k @ b))),
-        ),
-    ),
+    .but(
+        "the key bias kept in place of the query bias",
+        right=partial(_reduced_attention, bias=lambda q, b, k, c: q @ c),
+    )
+    .but(
+        "all bias terms dropped",
+        right=partial(_reduced_attention, bias=lambda q, b, k, c: 0 * (k @ b)),
+    )
 )
 
 CHECKS: dict[str, dict[str, Check]] = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 from flint import arb
@@ -20,9 +19,7 @@ from attnverify.topics.shared.layer_instances import KEY_WIDTH
 
 softplus = torch.nn.functional.softplus
 
-
-def _tensor(rows: Any) -> torch.Tensor:
-    return torch.tensor(rows, dtype=torch.float64)
+_tensor = partial(torch.tensor, dtype=torch.float64)
 
 
 def _length(x):

@@ -185,12 +185,7 @@ def _two_tokens(second: tuple[int, int, int]) -> Verdict:
 
 def _refutation(run: Callable, twin: tuple[str, Callable]) -> Decision:
     limits = "these tokens, which refute the statement"
-    return Decision(
-        run,
-        limits,
-        kind="certified",
-        twins=(Twin(twin[0], Decision(twin[1], limits, kind="certified")),),
-    )
+    return Decision(run, limits, "certified").but(twin[0], run=twin[1])
 
 
 ANY_MATRIX = _refutation(

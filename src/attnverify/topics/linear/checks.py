@@ -28,10 +28,7 @@ from attnverify.topics.shared.layer_instances import (
     unit_value_map,
 )
 
-
-def _tensor(values: list | float) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.float64)
-
+_tensor = partial(torch.tensor, dtype=torch.float64)
 
 # -------------------------------------------------------------------------------------------- rows
 

@@ -244,18 +244,15 @@ def _count(formula: Callable[[int, int, int], int]) -> Verdict:
     return Verdict(wrong == 0, f"{cases} counts by enumeration, {wrong} differ", cases)
 
 
-def _counting(formula: Callable[[int, int, int], int], twins=()) -> Decision:
-    limits = "depth up to 5 and up to 3 heads; the derivation covers the rest"
-    cases = sum(L + 1 for L in range(1, 6)) * 3  # lengths from 0 to L
-    return Decision(partial(_count, formula), limits, "certified", cases, twins=twins)
-
-
-COUNT = _counting(
-    paths.count,
-    (
-        Twin("H^L in place of H^l", _counting(lambda L, H, k: paths.count(L, 1, k) * H**L)),
-        Twin("the heads not counted", _counting(lambda L, H, k: paths.count(L, 1, k))),
-    ),
+COUNT = (
+    Decision(
+        partial(_count, paths.count),
+        "depth up to 5 and up to 3 heads; the derivation covers the rest",
+        "certified",
+        sum(L + 1 for L in range(1, 6)) * 3,  # lengths from 0 to L
+    )
+    .but("H^L in place of H^l", run=partial(_count, lambda L, H, k: paths.count(L, 1, k) * H**L))
+    .but("the heads not counted", run=partial(_count, lambda L, H, k: paths.count(L, 1, k)))
 )
 
 

@@ -121,13 +121,8 @@ def _large_columns(D: arb) -> Verdict:
     return found.verdict(f"covers of [log 2, 0.77] and [0.77, {D.str(6)}]")
 
 
-def _critical() -> Verdict:
-    """Verdict at x* rounded up, which covers every D <= x*."""
-    return _large_columns(arb("1.25644"))
-
-
 LARGE = Decision(
-    _critical,
+    partial(_large_columns, arb("1.25644")),  # x* rounded up, which covers every D <= x*
     "the scalar estimates; the rest is derived in the notebook",
     over=(((arb(2).log(), softmax.critical_oscillation()),),) * 2,
 ).but("the same proof up to oscillations of 1.45", run=partial(_large_columns, arb("1.45")))

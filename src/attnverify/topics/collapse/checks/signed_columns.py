@@ -178,19 +178,15 @@ def _weights(D: arb, share: float = 1.0) -> Verdict:
         return interval_cover.both(*_parts(D, share)).verdict(words)
 
 
-def _critical(share: float = 1.0) -> Verdict:
-    """Verdict at x* rounded up, which covers every D <= x*, since the weights increase with D."""
-    return _weights(arb("1.25644"), share)
-
-
+CRITICAL = arb("1.25644")  # x* rounded up: the weights increase with D
 LIMITS, UNIT = (
     "the estimates in two variables; the rest is derived in the notebook",
     (arb(0), arb(1)),
 )
 OVER = (((arb(1) / 8, arb(1)), UNIT), *[(UNIT, UNIT)] * (2 + 3 + 4 + 5 + 6))  # k - 1 for each k
 WEIGHTS = (
-    Decision(_critical, LIMITS, over=OVER)
-    .but("0.995 times the bound", run=partial(_critical, 0.995))
+    Decision(partial(_weights, CRITICAL), LIMITS, over=OVER)
+    .but("0.995 times the bound", run=partial(_weights, CRITICAL, 0.995))
     .but(
         "the sum of the weights below sqrt(2k) up to oscillations of 1.27",
         run=partial(_weights, arb("1.27")),

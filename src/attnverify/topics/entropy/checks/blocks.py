@@ -17,9 +17,7 @@ from attnverify.mathematics import blocks
 from attnverify.support.verdict import Verdict
 from attnverify.topics.softmax.definitions import softmax_row
 
-
-def _tensor(rows: list[list[float]]) -> torch.Tensor:
-    return torch.tensor(rows, dtype=torch.float64)
+_tensor = partial(torch.tensor, dtype=torch.float64)
 
 
 def chain(more: int = 1) -> Iterator[Pair]:

@@ -24,10 +24,7 @@ from attnverify.topics.sinks import definitions
 
 LEAST = 2.0**-6  # floor of a and of a + b in built instances
 
-
-def _tensor(rows: Any) -> torch.Tensor:
-    return torch.tensor(rows, dtype=torch.float64)
-
+_tensor = partial(torch.tensor, dtype=torch.float64)
 
 # ------------------------------------------------------------------ the weight of a sink
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import torch
 
@@ -14,10 +13,7 @@ from attnverify.mathematics.softmax import oscillation
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.topics.training.checks.gradient import two_tokens
 
-
-def _tensor(rows: Any) -> torch.Tensor:
-    return torch.tensor(rows, dtype=torch.float64)
-
+_tensor = partial(torch.tensor, dtype=torch.float64)
 
 LIMIT = 2.0  # of the scores
 

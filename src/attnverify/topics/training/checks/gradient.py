@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 
@@ -21,10 +20,7 @@ from attnverify.topics.shared.layer_instances import (
 )
 from attnverify.topics.training import definitions
 
-
-def _tensor(rows: Any) -> torch.Tensor:
-    return torch.tensor(rows, dtype=torch.float64)
-
+_tensor = partial(torch.tensor, dtype=torch.float64)
 
 # ------------------------------------------------------------------ the covariance under a row
 
