@@ -33,7 +33,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeGuard
 
 import flint
@@ -70,8 +70,8 @@ def _entrywise(function: Callable[[Any], Any], x: Array) -> Array:
     return np.frompyfunc(function, 1, 1)(np.asarray(x, dtype=object))
 
 
-def balls(x: torch.Tensor | np.ndarray) -> Array:
-    """Floats (dyadic rationals), integers or rationals as exact balls; same shape."""
+def balls(x: torch.Tensor | np.ndarray | Sequence[Any]) -> Array:
+    """Floats (dyadic rationals), integers, rationals, or lists of them as balls; same shape."""
     values = x.detach().cpu().double().numpy() if is_torch(x) else np.asarray(x, dtype=object)
     return _entrywise(lambda v: flint.arb(v if isinstance(v, flint.fmpq) else float(v)), values)
 
