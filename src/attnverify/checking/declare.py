@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import torch
 
+from attnverify.arithmetic.interval_cover import Box
 from attnverify.checking.check import (
     Check,
     Decision,
@@ -272,11 +273,12 @@ def decision(
     *,
     limits: str,
     cases: int = 1,
+    over: tuple[Box, ...] = (),
     name: str = "",
 ) -> Callable[[Callable[..., Verdict]], Declared]:
     """What the function finds: it takes knobs alone and returns an ``av.Verdict``.
 
-    kind, limits, cases: as of :class:`~attnverify.checking.check.Decision`.
+    kind, limits, cases, over: as of :class:`~attnverify.checking.check.Decision`.
 
     >>> import attnverify as av
     >>> @av.decision("mine.odd", "certified", limits="no n above 100", cases=100)
@@ -288,7 +290,7 @@ def decision(
     """
 
     def build(f: partial, at: object) -> Decision:
-        return Decision(f, limits, kind, cases)
+        return Decision(f, limits, kind, cases, over)
 
     return partial(_declare, claim, name, "", (), build, None, {})
 
