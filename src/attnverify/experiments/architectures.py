@@ -379,6 +379,11 @@ def rows_of(rows: list[Row], model: str, variant: str) -> list[Row]:
     return [row for row in rows if row["model"] == model and row["variant"] == variant]
 
 
+def models_in(rows: list[Row]) -> list[str]:
+    """The models in the order of the table."""
+    return list(dict.fromkeys(row["model"] for row in rows))
+
+
 def curve(
     rows: list[Row], model: str, variant: str, key: str = "mean"
 ) -> tuple[list[int], list[float], list[float]]:
@@ -411,7 +416,7 @@ def _number(value: float) -> str:
 
 def last_layers(rows: list[Row]) -> list[list[str]]:
     """Relative residuals after the last layer of every model: a header, then a row a variant."""
-    names = dict.fromkeys(row["model"] for row in rows)
+    names = models_in(rows)
     lines = [["variant", *(name.replace(", deviation", " σ =") for name in names)]]
     for variant in ALL_PARTS:
         found = [rows_of(rows, name, variant) for name in names]
