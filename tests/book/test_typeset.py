@@ -76,6 +76,7 @@ def test_a_number_keeps_its_value_and_its_digits(value, form):
         ("e^(kappa/2) - sqrt 2", "e<sup>κ/2</sup> − √2"),
         ("a_(l+1) <= C_l a_l^3", "a<sub>l+1</sub> ≤ C<sub>l</sub> a<sub>l</sub><sup>3</sup>"),
         ("||v||_inf, key_width, eta -> oo", "||v||<sub>∞</sub>, key_width, η → ∞"),
+        ("1/v = [0.5 +/- 2.1e-09]", "1/v = [0.5 ± 2.1·10⁻⁹]"),
         ("the gamma integral at x*", "the gamma integral at x*"),
         ("w = e^{-z_j}, <b> & c", "w = e<sup>−z<sub>j</sub></sup>, &lt;b&gt; &amp; c"),
     ],

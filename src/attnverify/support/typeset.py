@@ -14,8 +14,9 @@ GREEK: dict[str, str] = dict(zip(NAMES.split(), "αβγδεζηθκλμνξπρ�
 LETTER = re.compile(rf"(?<![A-Za-z])({'|'.join(GREEK)})(?![A-Za-z]| function| integral| variable)")
 #: Relations, arrows, the root, a product, a difference, a sign, a sum with an index, infinity.
 PATTERNS = r"<= >= != -> <-(?=\s) \bsqrt\s?(?=[\w(]) (?<=\S\s)\*(?=\s\S) (?<=\S\s)-(?=\s\S)".split()
+PATTERNS = [r"\+/?-", *PATTERNS]  # what is more or less, before its minus
 PATTERNS += r"(?<![\w)\]|'])-(?=[\w(|√]) \bsum(?=_) (?<=[_(,])inf\b|\boo\b".split()
-SIGNS = [(re.compile(p), s) for p, s in zip(PATTERNS, "≤≥≠→←√·−−Σ∞", strict=True)]
+SIGNS = [(re.compile(p), s) for p, s in zip(PATTERNS, "±≤≥≠→←√·−−Σ∞", strict=True)]
 INNER = r"\((?:[^()]|\([^()]*\))*\)|\{[^{}]*\}"  # in brackets, with brackets in them
 #: An index of a letter or a bracket; one of a word, as in osc_k, has one character.
 SCRIPT = re.compile(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from attnverify.checking.records import Record, TwinRecord, read
 from attnverify.derivation.myst import escape as escape
 from attnverify.support.errors import InputError
 from attnverify.support.files import read_json
-from attnverify.support.typeset import numbers
+from attnverify.support.typeset import as_html, numbers
 from attnverify.support.vocabulary import (
     MARKS,
     REPORT_VERSION,
@@ -22,6 +23,8 @@ from attnverify.topics import registry
 from attnverify.verification.status import derived
 
 FIXED = "\N{NO-BREAK SPACE}"
+#: What is no mathematics: code, a dotted name of a claim or a theorem, and a_name of words.
+NAME = re.compile(r"(`[^`]*`|\b[A-Za-z]+\.[A-Za-z][\w.-]*|\b[a-z]{2,}_[a-z]{4,}\w*)")
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,12 @@ def read_evidence(path: Path) -> Evidence:
             for each in (*entry["evidence"], *entry["twins"]):
                 each.update({k: numbers(each[k]) for k in ("detail", "limits") if k in each})
         return Evidence(dict(body["environment"]), dict(body["settings"]), claims)
+
+
+def told(text: str, plain: Callable[[str], str] = escape) -> str:
+    """Mathematics in the text of a record, such as x^2 <= 4, as a page shows it; names stay."""
+    parts = enumerate(NAME.split(text))
+    return "".join(plain(part) if k % 2 else as_html(part, plain) for k, part in parts)
 
 
 def anchor(id: str, page: str = "claim") -> str:

@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attnverify.book.pages.common import Evidence, badge, escape, number, pipe_table, scrolling
+from attnverify.book.pages.common import (
+    Evidence,
+    badge,
+    escape,
+    number,
+    pipe_table,
+    scrolling,
+    told,
+)
 from attnverify.topics import Claim, registry
 from attnverify.verification.claim import Reading
 from attnverify.verification.margins import best_ratio
@@ -171,7 +179,7 @@ def _completed(claim: Claim, evidence: Evidence) -> dict[str, str]:
 
 
 def _not_reproduced(claim: Claim, evidence: Evidence) -> dict[str, str]:
-    limits = "; ".join(escape(r["limits"]) for r in evidence.records(claim.id)) or "–"
+    limits = "; ".join(told(r["limits"]) for r in evidence.records(claim.id)) or "–"
     return {"Measured": _measured(claim, evidence), "Limits": limits}
 
 
@@ -199,7 +207,7 @@ def _certified(claim: Claim, reading: Reading, evidence: Evidence) -> str:
         records = (r for r in evidence.records(claim.id) if r["check"] == reading.check)
         exact = (r for r in records if r["kind"] in ("certified", "decided"))
         found = [r["detail"] for r in exact if r["outcome"] == "pass"]
-    return escape("; ".join(found)) or NOT_CERTIFIED
+    return told("; ".join(found)) or NOT_CERTIFIED
 
 
 def _published(claim: Claim, evidence: Evidence) -> dict[str, str]:
@@ -222,6 +230,6 @@ def _measured(claim: Claim, evidence: Evidence) -> str:
     """What the measured records of a claim found, check by check."""
     records = [r for r in evidence.records(claim.id) if r["kind"] == "measured"]
     failed = [r for r in records if r["outcome"] != "pass"]
-    shown = "; ".join(f"*{escape(r['check'])}*: {escape(r['detail'])}" for r in records)
+    shown = "; ".join(f"*{escape(r['check'])}*: {told(r['detail'])}" for r in records)
     warning = f" ({len(failed)} not passed)" if failed else ""
     return (shown or NOTHING) + warning

@@ -99,7 +99,7 @@ def above_a_width() -> Figure:
     axes.fill_between(d, 1, quotient, where=broken, alpha=0.25, color=COLORS["published"])
     axes.set_yticks([0.25, 0.5, 1, 2, 4, 8], ["0.25", "0.5", "1", "2", "4", "8"])
     axes.minorticks_off()
-    _note(axes, "false", (2.0**11, 1.0), (0, -11))
+    _note(axes, "false", (2.0**11, 1.0), (0, 5))
     return figure
 
 

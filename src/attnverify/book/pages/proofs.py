@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from attnverify.book.pages.common import anchor, escape, pipe_table, scrolling
+from attnverify.book.pages.common import anchor, escape, pipe_table, scrolling, told
 from attnverify.topics import Claim, registry
 from attnverify.verification import formal
 from attnverify.verification.formal import Neighbor, Registered, Theorem
@@ -86,7 +86,7 @@ def _theorem(theorem: Theorem, known: Registered) -> list[str]:
     entry = known.recorded(theorem.name) or {}
     file = f"{formal.FOLDER}/{formal.module(theorem.name)}.v"
     wrong = formal.unfit(theorem, known, registry[theorem.claim].digest)
-    lines = [f"`{theorem.name}` in `{file}`. {escape(theorem.says)}", ""]
+    lines = [f"`{theorem.name}` in `{file}`. {told(theorem.says)}", ""]
     lines += [f"**Not checked:** {escape(wrong)}.", ""] if wrong else []
     lines += [*_code(entry.get("statement", "")), *_used(entry.get("axioms", ()), known)]
     return [*lines, *(_neighbor(n, known) for n in formal.beside(theorem, known)), ""]
@@ -109,7 +109,7 @@ def _neighbor(neighbor: Neighbor, known: Registered) -> str:
     else:
         error = escape(str(entry.get("error", "not run")))
         how = f"the proof script fails on it (`{neighbor.script}`, {error})"
-    return f"- False neighbor: {escape(neighbor.says)}; {how}."
+    return f"- False neighbor: {told(neighbor.says)}; {how}."
 
 
 def words(known: Registered) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from html import escape as html_escape
 from typing import Any
 
 from docutils import nodes
 
-from attnverify.book.pages.common import FIXED, Evidence, anchor, number
+from attnverify.book.pages.common import FIXED, Evidence, anchor, number, told
 from attnverify.checking.definition_agreement import LIMITS as BY_DEFINITION
 from attnverify.checking.gather import ATTACKED, CERTIFIED, SAMPLED
 from attnverify.topics import Claim, registry
@@ -17,6 +18,9 @@ from attnverify.verification.margins import false_at, measure
 OUTCOMES = {"pass": f"✓{FIXED}pass", "fail": f"✗{FIXED}fail", "unknown": f"?{FIXED}unknown"}
 #: Limits that the page on evidence states once for every claim.
 GENERAL = {SAMPLED, ATTACKED, CERTIFIED, BY_DEFINITION}
+
+#: Columns of sentences; what is in the others is a name or a number.
+TOLD = ("Found", "Twin", "How")
 
 Row = Mapping[str, str]  # cells by their header
 
@@ -108,14 +112,24 @@ def _body(caption: str, rows: list[Row]) -> nodes.table:
     table, group = nodes.table(classes=["colwidths-auto"]), nodes.tgroup(cols=len(header))
     group += [nodes.colspec(colwidth=1) for _ in header]
     head, body = nodes.thead(), nodes.tbody()
-    head += _row(header)
-    body += [_row(row[name] for name in header) for row in rows]
+    head += _row(map(nodes.Text, header))
+    body += [_row(_cell(name, row[name]) for name in header) for row in rows]
     group += [head, body]
     table += [Caption("", caption), group]
     return table
 
 
-def _row(cells: Iterable[str]) -> nodes.row:
+def _cell(name: str, text: str) -> nodes.Node:
+    return typeset(text) if name in TOLD else nodes.Text(text)
+
+
+def typeset(text: str) -> nodes.Node:
+    """Mathematics in the text of a record, such as x^2 <= 4, as the page shows it."""
+    plain = partial(html_escape, quote=False)
+    return nodes.raw("", told(text, plain), format="html")
+
+
+def _row(cells: Iterable[nodes.Node]) -> nodes.row:
     row = nodes.row()
-    row += [nodes.entry("", nodes.paragraph("", text)) for text in cells]
+    row += [nodes.entry("", nodes.paragraph("", "", node)) for node in cells]
     return row
