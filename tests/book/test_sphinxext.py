@@ -261,7 +261,7 @@ def test_evidence_tables_show_records_and_twins_without_times(book):
     records = page.find(id=anchor(TOUCHED, "records"))
     twins = page.find(id=anchor(TOUCHED, "twins"))
     text = records.get_text(" ")
-    assert "|x| <= *1* at `n` = 2" in text and "these | instances" not in text
+    assert "|x| ≤ *1* at `n` = 2" in text and "these | instances" not in text
     assert "1\N{NO-BREAK SPACE}−\N{NO-BREAK SPACE}3.0·10⁻⁸" in text
     assert "?\N{NO-BREAK SPACE}unknown" in text and "0.25" not in text
     assert "Seconds" not in text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,7 +45,7 @@ def test_the_committed_table_is_of_the_full_setting(name):
 def test_the_criterion_comes_out_as_the_book_says(name):
     result, experiment = committed(name), find(name)
     verdict = experiment.judge(result.rows)
-    assert asdict(verdict) == result.verdict
+    assert verdict.as_json() == result.verdict
     assert verdict.holds is (registry[experiment.claim].asserts == "holds")
     assert experiment.twins
     for title, judge in experiment.twins:

@@ -150,11 +150,17 @@ class Inequality(Form):
     def scaled(self, factor: float) -> Inequality:
         """The statement with ``factor`` times its right side, without twins."""
 
-        def scaled(**instance: Any) -> tuple[Any, Any]:
+        def right(**instance: Any) -> Any:
+            value = self.right(**instance)
+            return ops.constant(factor, value) * value
+
+        def sides(**instance: Any) -> tuple[Any, Any]:
             left, right = self.sides(**instance)
             return left, ops.constant(factor, right) * right
 
-        both = Sides(scaled)
+        if _both(self) is None:
+            return replace(self, right=right, twins=())
+        both = Sides(sides)
         return replace(self, left=both.left, right=both.right, twins=())
 
 
@@ -199,10 +205,15 @@ class Identity(Form):
 
 
 def _sides(check: Inequality | Identity, instance: Instance) -> tuple[Any, Any]:
+    both = _both(check)
+    return both(**instance) if both else (check.left(**instance), check.right(**instance))
+
+
+def _both(check: Inequality | Identity) -> Sides | None:
+    """What gives both sides of a check, if one function does."""
     both = getattr(check.left, "__self__", None)
-    if isinstance(both, Sides) and getattr(check.right, "__self__", None) is both:
-        return both(**instance)
-    return check.left(**instance), check.right(**instance)
+    same = isinstance(both, Sides) and getattr(check.right, "__self__", None) is both
+    return both if same else None
 
 
 @dataclass(frozen=True)

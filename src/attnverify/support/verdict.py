@@ -23,3 +23,7 @@ class Verdict:
     cases: int = 1
     ratio: float | None = None
     over: tuple[Any, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """What a file of results says of it."""
+        return {k: getattr(self, k) for k in ("holds", "argument", "cases", "ratio")}

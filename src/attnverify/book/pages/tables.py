@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import partial
 from html import escape as html_escape
+from html import unescape
 from typing import Any
 
 from docutils import nodes
@@ -21,6 +23,8 @@ GENERAL = {SAMPLED, ATTACKED, CERTIFIED, BY_DEFINITION}
 
 #: Columns of sentences; what is in the others is a name or a number.
 TOLD = ("Found", "Twin", "How")
+SCRIPT = re.compile("(</?su[bp]>)")
+SCRIPTS = {"<sup>": nodes.superscript, "<sub>": nodes.subscript}
 
 Row = Mapping[str, str]  # cells by their header
 
@@ -112,24 +116,32 @@ def _body(caption: str, rows: list[Row]) -> nodes.table:
     table, group = nodes.table(classes=["colwidths-auto"]), nodes.tgroup(cols=len(header))
     group += [nodes.colspec(colwidth=1) for _ in header]
     head, body = nodes.thead(), nodes.tbody()
-    head += _row(map(nodes.Text, header))
+    head += _row([nodes.Text(name)] for name in header)
     body += [_row(_cell(name, row[name]) for name in header) for row in rows]
     group += [head, body]
     table += [Caption("", caption), group]
     return table
 
 
-def _cell(name: str, text: str) -> nodes.Node:
-    return typeset(text) if name in TOLD else nodes.Text(text)
+def _cell(name: str, text: str) -> list[nodes.Node]:
+    return typeset(text) if name in TOLD else [nodes.Text(text)]
 
 
-def typeset(text: str) -> nodes.Node:
+def typeset(text: str) -> list[nodes.Node]:
     """Mathematics in the text of a record, such as x^2 <= 4, as the page shows it."""
-    plain = partial(html_escape, quote=False)
-    return nodes.raw("", told(text, plain), format="html")
+    inside: list[nodes.Element] = [nodes.inline()]
+    for part in SCRIPT.split(told(text, partial(html_escape, quote=False))):
+        if part in SCRIPTS:
+            inside[-1] += SCRIPTS[part]()
+            inside.append(inside[-1][-1])  # type: ignore
+        elif SCRIPT.fullmatch(part):
+            inside.pop()
+        elif part:
+            inside[-1] += nodes.Text(unescape(part))
+    return inside[0].children
 
 
-def _row(cells: Iterable[nodes.Node]) -> nodes.row:
+def _row(cells: Iterable[list[nodes.Node]]) -> nodes.row:
     row = nodes.row()
-    row += [nodes.entry("", nodes.paragraph("", "", node)) for node in cells]
+    row += [nodes.entry("", nodes.paragraph("", "", *found)) for found in cells]
     return row

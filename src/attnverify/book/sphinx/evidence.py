@@ -70,7 +70,7 @@ class EvidenceDirective(SphinxDirective):
         note += nodes.strong("", "Limits. ")
         for who, limit in tables.limits(claim, evidence):
             mark = "," if limit.startswith("given") else ":"
-            note += [nodes.emphasis("", who), tables.typeset(f"{mark} {limit.rstrip('.')}. ")]
+            note += [nodes.emphasis("", who), *tables.typeset(f"{mark} {limit.rstrip('.')}. ")]
         guide = self._link("std", "doc", f"/{GUIDE}", "What no evidence of a kind shows")
         note += [guide, nodes.Text(".")]
         return [note]

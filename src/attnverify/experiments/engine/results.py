@@ -63,7 +63,7 @@ def run(experiment: Experiment, settings: Settings | None = None) -> Result:
         rows = experiment.run(settings)
     seconds = round(time.perf_counter() - start, 1)
     _require_finite(rows)
-    verdict = asdict(experiment.judge(rows))
+    verdict = experiment.judge(rows).as_json()
     if not judged(experiment, settings):
         verdict["holds"] = None
     return Result(
