@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 from pybtex.database import parse_file
@@ -32,7 +33,7 @@ def markdown(html: Path, name: str) -> str:
 
 def squashed(text: str) -> str:
     """Letters and digits alone: what is left of a text whatever marks it up."""
-    return re.sub(r"[\W_]", "", LABEL.sub("", text)).lower()
+    return re.sub(r"[\W_]", "", normalize("NFKC", LABEL.sub("", text))).lower()
 
 
 def claims_of(name: str) -> list[Claim]:
