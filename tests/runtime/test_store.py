@@ -384,9 +384,8 @@ def test_an_edit_deep_in_the_package_reaches_what_depends_on_it(tmp_path, source
     claims = {"lower-bound", "eigenspectrum", "spread", "spectral", "blocks", "selection"}
     rows = {"walk.row", "localization.softmax-row", "localization.both-collapses"}
     rows |= {"walk.moments", "walk.limit"}  # whose checks are in the file of walk.row's
-    # Reports tell how far an entropy is from its floor; trainings have their text from there.
-    models = {"experiment.three-models", "experiment.training-failures"}
-    models |= {"experiment.rollout-lengths", "experiment.parallel-contexts"}
+    # Reports tell how far an entropy is from its floor.
+    models = {f"experiment.{n}" for n in ("three-models", "rollout-lengths", "parallel-contexts")}
     names = ("covariance", "covariance-trace", "softmax-jacobian", "query-key-gradient")
     names += ("loss-gradient", "queries-and-keys", "gradient-over-depth", "clipped-scores")
     training = {f"training.{name}" for name in names}  # in the file of v(H)
@@ -403,7 +402,6 @@ def test_an_edit_deep_in_the_package_reaches_what_depends_on_it(tmp_path, source
         "spectral-gap",
         "trained-models",
         "query-key-gradient",
-        "watch-training",
     }
     ids, _ = dependents(sources, edited(tmp_path / "norms", "attnverify.mathematics.norms"))
     assert {id for id in registry if id.startswith("norms.")} <= ids
