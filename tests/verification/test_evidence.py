@@ -30,7 +30,7 @@ from tiers import in_tiers
 CHECKS = {id: registry.checks_of(id) for id in registry}
 
 QUICK = Settings(samples=400, restarts=12, steps=200)
-FEW = Settings(samples=100, restarts=4, steps=10)
+FEW = Settings(samples=100, restarts=24, steps=10)
 #: Quick claims that have every form of check and every kind of evidence.
 GATHERED = (
     "eigenspectrum.xi-bound",
