@@ -21,16 +21,20 @@ TAG = "check"
 
 
 @cache
-def cells() -> Mapping[str, tuple[Cell, ...]]:
-    """The check cells of each chapter that has some, by the stem of its notebook."""
-    found = {name: code_cells(text) for name, text in notebook_sources.chapters()}
-    tagged = {name: tuple(c for c in own if TAG in c.tags) for name, own in found.items()}
-    return {name: own for name, own in tagged.items() if own}
+def texts() -> Mapping[str, str]:
+    """Each chapter by the stem of its notebook, read once."""
+    return dict(notebook_sources.chapters())
+
+
+@cache
+def cells(chapter: str) -> tuple[Cell, ...]:
+    """The check cells of a chapter; () where there is no such chapter."""
+    return tuple(cell for cell in code_cells(texts().get(chapter, "")) if TAG in cell.tags)
 
 
 def sources(id: str) -> tuple[str, ...]:
     """The check cells of the chapter of a claim, () where none of them has its id."""
-    own = tuple(cell.source for cell in cells().get(registry[id].notebook, ()))
+    own = tuple(cell.source for cell in cells(registry[id].notebook))
     return own if any(f'"{id}"' in source for source in own) else ()
 
 
@@ -45,11 +49,11 @@ def declared(chapter: str) -> Mapping[str, Mapping[str, declare.Declared]]:
 
     Raises InputError that names the line of the file.
     """
-    file, text = f"notebooks/{chapter}.md", dict(notebook_sources.chapters())[chapter]
+    file, text = f"notebooks/{chapter}.md", texts()[chapter]
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     namespace: dict[str, object] = {"__name__": f"attnverify chapter {chapter}"}
     with declare.collecting() as found:
-        for cell in cells()[chapter]:
+        for cell in cells(chapter):
             code = ast.increment_lineno(ast.parse(cell.source, file), cell.line - 1)
             try:
                 exec(compile(code, file, "exec"), namespace)  # a chapter of this package

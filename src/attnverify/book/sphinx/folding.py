@@ -27,7 +27,7 @@ CHECK = "The check"
 DECLARED = re.compile(
     r"^@av\.\w+\((.*?)\)\ndef (\w+)\(|^\w+ = \w+\.also\(\"([^\"]+)\"", re.M | re.S
 )
-NAMED_SO = re.compile(r'name="([^"]+)"')
+OWN_NAME = re.compile(r'name="([^"]+)"')
 DRAWS = "attnverify-draws"
 SWITCH = (
     '<button type="button" class="attnverify-code-switch" aria-pressed="false">'
@@ -74,7 +74,7 @@ def _check(cell: nodes.container) -> str:
     source = next(cell.findall(nodes.literal_block)).astext()
     names = []
     for given, function, also in DECLARED.findall(source):
-        named = NAMED_SO.search(given)
+        named = OWN_NAME.search(given)
         names.append(also or (named[1] if named else function.replace("_", " ")))
     return f"{CHECK}: {', '.join(names)}" if names else CHECK
 
