@@ -35,7 +35,8 @@ if ONE_THREAD:
 if "attnverify" in sys.modules:
     raise RuntimeError("attnverify was imported before its shape checks could be installed")
 CHECKED = ("arithmetic", "mathematics", "checking", "derivation", "runtime", "verification")
-CHECKED += ("inspection", "topics", "experiments", "support", "cli", "book.figures", "book.inpage")
+CHECKED += ("inspection", "chapters", "topics", "experiments", "support", "cli")
+CHECKED += ("book.figures", "book.inpage")
 CHECKED += ("book.interactive", "book.pages")  # not what Sphinx calls with its own objects
 install_import_hook([f"attnverify.{part}" for part in CHECKED], "beartype.beartype")
 
@@ -77,7 +78,7 @@ def _fail_skip(report) -> None:
 @pytest.fixture
 def nothing_stays(monkeypatch):
     """What a test brings in from outside is gone after it."""
-    from attnverify.topics import registry
+    from attnverify.chapters import registry
     from attnverify.verification import claim_files
 
     monkeypatch.setattr(registry, "_entries", dict(registry._entries))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from attnverify.chapters import registry
 from attnverify.checking.records import KINDS, Record, TwinRecord
 from attnverify.checking.search import Settings
-from attnverify.topics import registry
 from attnverify.verification.report import Report
 from attnverify.verification.status import own, required, standings
 

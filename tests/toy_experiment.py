@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from attnverify.chapters import Claim, measured, registry
 from attnverify.experiments import EXPERIMENTS
 from attnverify.experiments.engine import results
 from attnverify.experiments.engine.model import Experiment, Rerun, Row, Settings
 from attnverify.support.verdict import Verdict
-from attnverify.topics import Claim, registry
-from attnverify.topics.shared import measured
 from attnverify.verification.claim import Origin
 
 

@@ -19,9 +19,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tools")]
 
+from attnverify.chapters import registry  # noqa: E402
 from attnverify.support.errors import InputError  # noqa: E402
 from attnverify.support.files import write_text  # noqa: E402
-from attnverify.topics import registry  # noqa: E402
 from attnverify.verification import formal  # noqa: E402
 from rocq import prover, record, scan  # noqa: E402
 from rocq.prover import ProofError  # noqa: E402

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from attnverify.chapters import registry
 from attnverify.checking.check import Measured
 from attnverify.checking.gather import evidence, reject
 from attnverify.checking.search import Settings
 from attnverify.derivation import notebook_sources, run_cells
 from attnverify.runtime.source_dependencies import Sources, names
-from attnverify.topics import registry
 from attnverify.verification import derived_evidence
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -17,13 +17,14 @@ from attnverify.derivation import assumptions
 from attnverify.support.lazy import attributes
 
 if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with PUBLIC
+    from attnverify import chapters as claims  # noqa: F401
     from attnverify import experiments as experiments
-    from attnverify import topics as claims  # noqa: F401
     from attnverify import verification as evidence  # noqa: F401
     from attnverify.arithmetic import ops as ops
     from attnverify.arithmetic.interval_cover import certain as certain
     from attnverify.book import figures as figures
     from attnverify.book import interactive as interactive
+    from attnverify.chapters.verify import verify as verify
     from attnverify.checking.check import Decision as Decision
     from attnverify.checking.check import Identity as Identity
     from attnverify.checking.check import Inequality as Inequality
@@ -70,7 +71,6 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from attnverify.mathematics.weights import LayerNorm as LayerNorm
     from attnverify.support.errors import InputError as InputError
     from attnverify.support.verdict import Verdict as Verdict
-    from attnverify.topics.verify import verify as verify
     from attnverify.verification.claim import Claim as Claim
     from attnverify.verification.claim import Source as Source
     from attnverify.verification.conjecture import best_constant as best_constant
@@ -98,7 +98,7 @@ PUBLIC = {
     "centerbounds": "attnverify.mathematics.centerbounds",
     "certain": "attnverify.arithmetic.interval_cover:certain",
     "chisquare": "attnverify.mathematics.chisquare",
-    "claims": "attnverify.topics",
+    "claims": "attnverify.chapters",
     "clip_scores": "attnverify.inspection.clip_scores:clip_scores",
     "collapse": "attnverify.mathematics.collapse",
     "compare": "attnverify.inspection.compare:compare",
@@ -134,7 +134,7 @@ PUBLIC = {
     "symbolic": "attnverify.derivation.noncommuting",
     "table": "attnverify.checking.definition_agreement:table",
     "trace": "attnverify.inspection.forward:trace",
-    "verify": "attnverify.topics.verify:verify",
+    "verify": "attnverify.chapters.verify:verify",
     "walk": "attnverify.mathematics.walk",
 }
 
@@ -143,7 +143,7 @@ __getattr__, __dir__ = attributes(__name__, PUBLIC)
 
 def _claims_of_the_book():
     """The claims that a derivation may name unless it is told others."""
-    from attnverify.topics import registry
+    from attnverify.chapters import registry
 
     return registry
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from attnverify.chapters import registry
 from attnverify.checking.search import Settings
-from attnverify.topics import registry
 from attnverify.verification import formal
 
 CHECKS = {id: registry.checks_of(id) for id in registry}

@@ -10,7 +10,7 @@ from pybtex.database import parse_string
 
 from attnverify.book.pages.common import anchor
 from attnverify.book.sphinx import citing, previews, search_page
-from attnverify.topics import registry
+from attnverify.chapters import registry
 
 BASE = "https://x.invalid/book/"
 

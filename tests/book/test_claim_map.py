@@ -12,7 +12,7 @@ from bs4 import BeautifulSoup
 import evidence_files
 from attnverify.book.pages import claim_map, errata, papers
 from attnverify.book.pages.common import anchor, read_evidence
-from attnverify.topics import Claim, registry
+from attnverify.chapters import Claim, registry
 from attnverify.verification.claim import Source
 from places import ROOT
 from visits import FAINT, PHONE, SMALLEST_CONTRAST, STICKING_OUT, serve, visiting

@@ -13,8 +13,8 @@ from pybtex.richtext import Text
 
 import evidence_files
 from attnverify.book.pages.common import told
+from attnverify.chapters import Claim, registry
 from attnverify.derivation.myst import code_cells
-from attnverify.topics import Claim, registry
 from notebookreading import formulas, notebook, raw, tokens
 from pagechecks import docnames
 from places import ROOT

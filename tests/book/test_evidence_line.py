@@ -10,10 +10,10 @@ import pytest
 import evidence_files
 from attnverify.book.pages import evidence_line, tables
 from attnverify.book.pages.common import Evidence
+from attnverify.chapters import registry
 from attnverify.checking.definition_agreement import LIMITS as BY_DEFINITION
 from attnverify.checking.gather import SAMPLED
 from attnverify.checking.records import Record, TwinRecord
-from attnverify.topics import registry
 from attnverify.verification import formal
 from attnverify.verification.margins import at_equality
 from attnverify.verification.report import Report

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from attnverify.book.pages import findings
-from attnverify.topics import registry
+from attnverify.chapters import registry
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -13,11 +13,11 @@ import jupytext
 import pytest
 
 from attnverify import InputError, cli
+from attnverify.chapters import cells, registry
+from attnverify.chapters.verify import verify
 from attnverify.checking.search import Settings
 from attnverify.derivation import notebook_sources, run_cells
 from attnverify.derivation.myst import Cell, code_cells
-from attnverify.topics import chapters, registry
-from attnverify.topics.verify import verify
 from attnverify.verification import derived_evidence
 from attnverify.verification.report import Report
 from places import ROOT
@@ -71,7 +71,7 @@ def bound_anew(cells: list[Cell], tag: str = notebook_sources.TAG) -> list[str]:
         if tag in cell.tags:
             found += sorted(others & read - bound)
             others -= bound
-            kept |= read if tag == chapters.TAG else set()  # functions, which may run later
+            kept |= read if tag == cells.TAG else set()  # functions, which may run later
         else:
             others |= bound - imported(cell)
     return sorted({*found, *(others & kept)})
@@ -83,7 +83,7 @@ def imported(cell: Cell) -> set[str]:
     return {s.get_name() for s in found if s.is_imported()}
 
 
-@pytest.mark.parametrize("tag", [notebook_sources.TAG, chapters.TAG])
+@pytest.mark.parametrize("tag", [notebook_sources.TAG, cells.TAG])
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_derivations_and_checks_use_no_name_of_other_cells(path, tag):
     assert bound_anew(code_cells(path.read_text()), tag) == []

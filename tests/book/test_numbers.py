@@ -11,13 +11,13 @@ from flint import arb
 
 from attnverify.arithmetic import ops
 from attnverify.book.pages import errata, findings
+from attnverify.chapters import registry
 from attnverify.experiments import committed
 from attnverify.experiments.trained_models import looked
 from attnverify.mathematics import heads, signed_columns
 from attnverify.mathematics.attention import SelfAttentionNetwork
 from attnverify.mathematics.softmax import critical_oscillation
 from attnverify.support.typeset import RAISED
-from attnverify.topics import registry
 from attnverify.topics.collapse.checks import distinct_entries
 from attnverify.verification import formal
 from places import ROOT

@@ -7,7 +7,7 @@ from statistics import NormalDist
 
 import pytest
 
-from attnverify.topics import registry
+from attnverify.chapters import registry
 from places import ROOT
 
 FILES = sorted((ROOT / "notebooks").glob("*.md"))

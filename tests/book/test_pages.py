@@ -15,7 +15,7 @@ from bs4 import BeautifulSoup
 
 import build_book
 from attnverify.book.sphinx.build_hooks import COLAB_BRANCH
-from attnverify.topics import registry
+from attnverify.chapters import registry
 from pagechecks import (
     TEMPLATES,
     bad_alt,

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from attnverify.book.pages.common import anchor
-from attnverify.topics import registry
+from attnverify.chapters import registry
 from pagechecks import soup
 from visits import DESK, PHONE, serve, visiting
 

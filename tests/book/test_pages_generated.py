@@ -18,10 +18,10 @@ from attnverify.book.pages.common import (
     number,
     read_evidence,
 )
+from attnverify.chapters import registry
+from attnverify.chapters.lookup import checks_of
 from attnverify.checking.check import Inequality
 from attnverify.support.errors import InputError
-from attnverify.topics import registry
-from attnverify.topics.lookup import checks_of
 from attnverify.verification.claim import Claim, Registry
 from attnverify.verification.margins import best_ratio, measure
 from places import ROOT

@@ -8,7 +8,7 @@ import pytest
 
 from attnverify.book.pages.common import anchor
 from attnverify.book.sphinx.search_page import SUBJECTS
-from attnverify.topics import registry
+from attnverify.chapters import registry
 from pagechecks import soup
 from visits import FAINT, PHONE, SMALLEST_CONTRAST, visiting
 

@@ -14,7 +14,7 @@ import evidence_files
 from attnverify.book.figures import COLORS
 from attnverify.book.pages.__main__ import write
 from attnverify.book.pages.common import anchor
-from attnverify.topics import registry
+from attnverify.chapters import registry
 from attnverify.verification import formal
 from pagechecks import broken_links, soup
 

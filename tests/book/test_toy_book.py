@@ -19,12 +19,12 @@ from rich.console import Console
 from attnverify import cli
 from attnverify.book.pages import claim_map, errata, evidence_line, practice, status, tables
 from attnverify.book.pages.common import Evidence, read_evidence
+from attnverify.chapters import Claim, Source, registry
 from attnverify.checking.check import Described
 from attnverify.checking.definition_agreement import LIMITS as BY_DEFINITION
 from attnverify.checking.records import Record, TwinRecord
 from attnverify.checking.search import Settings
 from attnverify.derivation.notebook_sources import Source as Notebook
-from attnverify.topics import Claim, Source, registry
 from attnverify.verification import formal, printing
 from attnverify.verification.claim import Origin, Reading
 from attnverify.verification.formal import Registered, Theorem

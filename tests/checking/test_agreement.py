@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from attnverify.arithmetic import ops
+from attnverify.chapters import registry
 from attnverify.checking.check import Identity, Inequality
 from attnverify.checking.formula_agreement import require_agreement
 from attnverify.checking.gather import gather
 from attnverify.checking.search import Settings
 from attnverify.support.errors import InputError
-from attnverify.topics import registry
 
 FEW = Settings(samples=8, restarts=2, steps=2)
 

@@ -10,6 +10,7 @@ import torch
 import evidence_files
 from attnverify.book.pages import status
 from attnverify.book.pages.common import Evidence, read_evidence
+from attnverify.chapters import registry
 from attnverify.checking.ball_comparison import compare
 from attnverify.checking.certify import certify
 from attnverify.checking.check import Inequality
@@ -17,7 +18,6 @@ from attnverify.checking.gather import reject
 from attnverify.checking.records import Record
 from attnverify.checking.search import Settings
 from attnverify.support.errors import InputError
-from attnverify.topics import registry
 from attnverify.verification.margins import best_ratio, false_at
 from places import ROOT
 

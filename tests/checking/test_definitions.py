@@ -8,13 +8,13 @@ import torch
 from flint import arb
 
 from attnverify.arithmetic import ops
+from attnverify.chapters import registry
 from attnverify.checking.check import Decision
 from attnverify.checking.definition_agreement import agree, by_definition, drawn, within
 from attnverify.mathematics import attention as network
 from attnverify.mathematics import collapse as formulas
 from attnverify.mathematics import eigenspectrum, norms, softmax
 from attnverify.mathematics.paths import FixedAttention
-from attnverify.topics import registry
 from attnverify.topics.attention import definitions as attention
 from attnverify.topics.collapse.definitions import layers
 from attnverify.topics.localization.definitions import scores

@@ -12,10 +12,10 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
 )
 
+from attnverify.chapters import registry
 from attnverify.checking import sampling
 from attnverify.checking.ascent import _set_gradients
 from attnverify.checking.check import Identity, Inequality
-from attnverify.topics import registry
 
 ELSEWHERE = "meta"  # any device other than the processor
 #: They look at numbers, which fake tensors lack; by hand they ran on a CUDA device.

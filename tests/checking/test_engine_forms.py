@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from attnverify.chapters import registry
 from attnverify.checking import sampling
 from attnverify.checking.check import Decision, Identity, Inequality
 from attnverify.checking.preflight import asking, asking_identity
 from attnverify.support.errors import InputError
 from attnverify.support.seeds import generator
 from attnverify.support.verdict import Verdict
-from attnverify.topics import registry
 
 CHECKS = {id: registry.checks_of(id) for id in registry}
 

@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 
+from attnverify.chapters import registry
 from attnverify.checking import sampling
 from attnverify.checking.ball_comparison import compare
 from attnverify.checking.certify import certify
@@ -13,7 +14,6 @@ from attnverify.checking.instance_shapes import require_instance, signature
 from attnverify.checking.search import Settings
 from attnverify.support.errors import InputError
 from attnverify.support.seeds import generator
-from attnverify.topics import registry
 from attnverify.verification import certificate_export, replay
 
 CHECKS = {id: registry.checks_of(id) for id in registry}

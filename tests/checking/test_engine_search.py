@@ -9,6 +9,7 @@ import torch
 from flint import arb
 
 from attnverify.arithmetic import ops
+from attnverify.chapters import registry
 from attnverify.checking import sampling
 from attnverify.checking.ascent import ascend, farther
 from attnverify.checking.check import Identity, Inequality
@@ -18,7 +19,6 @@ from attnverify.checking.records import KINDS, Record, require_kinds
 from attnverify.checking.search import BEST, SPREAD, Settings, attack, sample
 from attnverify.support.errors import InputError
 from attnverify.support.seeds import generator
-from attnverify.topics import registry
 from attnverify.verification.verify import verify
 
 QUICK = Settings(samples=200, restarts=12, steps=200)

@@ -7,10 +7,10 @@ import pytest
 import torch
 from flint import arb
 
+from attnverify.chapters import registry
 from attnverify.checking import sampling
 from attnverify.checking.check import Identity, Inequality
 from attnverify.support.seeds import generator
-from attnverify.topics import registry
 
 #: Checks of one head, or of one layer: the axis of length 1. Their statements or titles say so.
 ALONE = {

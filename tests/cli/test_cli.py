@@ -12,10 +12,10 @@ import torch
 
 import attnverify
 from attnverify import cli
+from attnverify.chapters import registry
 from attnverify.experiments import EXPERIMENTS, committed
 from attnverify.experiments.engine import results
 from attnverify.support.verdict import Verdict
-from attnverify.topics import registry
 from attnverify.verification import replay
 from toy_experiment import TOY, at_most, register
 

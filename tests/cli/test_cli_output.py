@@ -9,6 +9,8 @@ import sys
 import pytest
 
 from attnverify import cli
+from attnverify.chapters import registry
+from attnverify.chapters.verify import verify
 from attnverify.checking.search import Settings
 from attnverify.cli.verify import Kinds
 from attnverify.support import files
@@ -21,8 +23,6 @@ from attnverify.support.vocabulary import (
     STATUSES,
     tally,
 )
-from attnverify.topics import registry
-from attnverify.topics.verify import verify
 from attnverify.verification import verify as running
 
 QUICK = ["--samples", "40", "--restarts", "2", "--steps", "5", "--jobs", "1"]

@@ -18,13 +18,13 @@ import torch
 import typer
 
 from attnverify import cli
+from attnverify.chapters import registry
 from attnverify.checking.ball_comparison import Comparison
 from attnverify.checking.records import Record, TwinRecord
 from attnverify.checking.search import Found
 from attnverify.checking.search import Settings as Search
 from attnverify.runtime.cache import Store
 from attnverify.support.errors import InputError, RunError
-from attnverify.topics import registry
 from attnverify.verification.conjecture import Constant, Proposal
 from attnverify.verification.conjecture_file import Answer
 from attnverify.verification.report import Interrupted, Report

@@ -11,11 +11,11 @@ import pytest
 
 import evidence_files
 from attnverify import InputError, cli
+from attnverify.chapters import Claim, registry
+from attnverify.chapters.verify import verify
 from attnverify.checking.search import Settings
 from attnverify.derivation import notebook_sources, reviewed_record, run_cells
 from attnverify.runtime.source_dependencies import SOURCE
-from attnverify.topics import Claim, registry
-from attnverify.topics.verify import verify
 from attnverify.verification import derived_evidence, formal
 from attnverify.verification.status import own
 
@@ -169,7 +169,7 @@ RECORD = """
 import sys
 from attnverify.derivation import notebook_sources, reviewed_record, run_cells
 from pathlib import Path
-from attnverify.topics import registry
+from attnverify.chapters import registry
 reviewed_record.FILE = Path(sys.argv[1])
 done = run_cells.run(notebook_sources.load("mlp"))
 reviewed_record.write("mlp", done.entries, registry)

@@ -13,12 +13,12 @@ from rich.console import Console
 from scipy.stats import ttest_ind
 
 from attnverify import InputError
+from attnverify.chapters import registry
 from attnverify.experiments import EXPERIMENTS, committed
 from attnverify.experiments.engine import agreement, command, results, stored, weights
 from attnverify.experiments.engine.model import Settings
 from attnverify.experiments.shortpaths import KEPT, Watch, near_ties
 from attnverify.runtime import run_folder
-from attnverify.topics import registry
 from toy_experiment import TOY, register
 
 # ---------------------------------------------------------------- chance and rounding

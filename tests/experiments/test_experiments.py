@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from attnverify import InputError
+from attnverify.chapters import registry
 from attnverify.checking.gather import gather_from
 from attnverify.checking.search import Settings as Search
 from attnverify.experiments import EXPERIMENTS, committed, find
@@ -16,7 +17,6 @@ from attnverify.experiments.engine import agreement, results
 from attnverify.experiments.engine.model import Settings
 from attnverify.experiments.engine.results import Table, plus_minus
 from attnverify.support.threads import one_thread
-from attnverify.topics import registry
 from attnverify.verification.status import own, required
 from toy_experiment import TOY, register
 

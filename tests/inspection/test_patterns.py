@@ -11,13 +11,13 @@ import accessibility
 import attnverify as av
 import modelzoo
 from attnverify.book.sphinx import citing
+from attnverify.chapters import registry
 from attnverify.inspection import absent, command, page, patterns, scalar, words
 from attnverify.inspection.columns import TABLES, visible
 from attnverify.inspection.patterns import Patterns
 from attnverify.inspection.reconstruction import ReconstructionError
 from attnverify.mathematics.maps import Mix
 from attnverify.support.errors import InputError
-from attnverify.topics import registry
 from visits import STICKING_OUT
 
 SIZES = [(1280, 900), (390, 844)]

@@ -3,8 +3,8 @@
 import torch
 
 from attnverify import SelfAttentionNetwork
+from attnverify.chapters import full_layer
 from attnverify.checking.ball_comparison import compare
-from attnverify.topics.shared import full_layer
 
 NAMES = ("W_Q", "b_Q", "W_K", "b_K", "W_V", "b_V", "W_O", "b_O")
 

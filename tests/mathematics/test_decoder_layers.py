@@ -11,6 +11,7 @@ from torch.nn import functional
 import attnverify as av
 from attnverify import InputError
 from attnverify.arithmetic import ops
+from attnverify.chapters.layer_instances import INSIDE
 from attnverify.checking import sampling
 from attnverify.checking.ball_comparison import compare
 from attnverify.experiments.engine.agreement import share
@@ -18,7 +19,6 @@ from attnverify.mathematics import gated_mlp, layernorm
 from attnverify.mathematics.decoder import Decoder, RMSNorm
 from attnverify.support.seeds import generator
 from attnverify.topics.modern.checks import layer_share, layers, pre_norm
-from attnverify.topics.shared.layer_instances import INSIDE
 
 
 def gaussian(*shape: int, seed: int = 0) -> torch.Tensor:

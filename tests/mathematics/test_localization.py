@@ -12,9 +12,9 @@ from flint import arb
 import attnverify as av
 from attnverify import InputError
 from attnverify.arithmetic import ops
+from attnverify.chapters.simulation_cases import CASES
 from attnverify.mathematics import chisquare, localization, walk
 from attnverify.mathematics.quadrature import reference
-from attnverify.topics.shared.simulation_cases import CASES
 
 WALKS, BATCH = 10_000_000, 100_000
 IDENTITY = torch.eye(4, dtype=torch.float64)

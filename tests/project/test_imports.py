@@ -25,7 +25,7 @@ COMMAND = "import sys; from attnverify import cli; sys.argv = ['attnverify', {}]
         ("from attnverify import ledger; ledger.derived", HEAVY),
         ("import attnverify; attnverify.symbolic.equal; attnverify.ledger", HEAVY),
         ("from attnverify.runtime import workers", [*HEAVY, *EXACT]),
-        (COMMAND.format("'--help'"), [*HEAVY, *EXACT, "attnverify.topics"]),
+        (COMMAND.format("'--help'"), [*HEAVY, *EXACT, "attnverify.chapters"]),
         (COMMAND.format("'list', 'paths.*'"), [*HEAVY, *EXACT]),
         (COMMAND.format("'show', 'paths.count'"), [*HEAVY, *EXACT]),
     ],

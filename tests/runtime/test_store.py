@@ -15,6 +15,9 @@ from pathlib import Path
 import pytest
 
 import machines
+from attnverify.chapters import Claim, Registry, lookup, registry
+from attnverify.chapters.lookup import checks_of
+from attnverify.chapters.verify import verify
 from attnverify.checking.check import Measured
 from attnverify.checking.gather import ClaimEvidence, gather_from
 from attnverify.checking.records import Record, TwinRecord
@@ -28,9 +31,6 @@ from attnverify.runtime.cache import Store
 from attnverify.runtime.source_dependencies import Sources
 from attnverify.runtime.tasks import Task
 from attnverify.support import environment
-from attnverify.topics import Claim, Registry, lookup, registry
-from attnverify.topics.lookup import checks_of
-from attnverify.topics.verify import verify
 from attnverify.verification import cache_keys, reuse
 from places import ROOT
 
@@ -217,7 +217,7 @@ def test_imports_are_followed_as_python_runs_them(sources):
     apart from what only the tables load."""
     script = (
         "import sys, importlib.util, types\n"
-        "for name in ('attnverify', 'attnverify.topics', 'attnverify.experiments'):\n"
+        "for name in ('attnverify', 'attnverify.chapters', 'attnverify.experiments'):\n"
         "    spec = importlib.util.find_spec(name) if name == 'attnverify' else None\n"
         "    module = types.ModuleType(name)\n"
         "    top = spec.submodule_search_locations[0] if spec else None\n"
@@ -242,7 +242,7 @@ def test_checks_are_made_in_modules_that_are_followed(sources):
     for id in registry:
         assert not any(map(sources.is_table, lookup.starts(id) & sources.modules)), id
         if any(isinstance(c, Measured) for c in checks_of(id).values()):
-            assert "attnverify.topics.shared.measured" in sources.reached(starts_of_claim(id)), id
+            assert "attnverify.chapters.measured" in sources.reached(starts_of_claim(id)), id
 
 
 def test_data_files_count(sources):
@@ -297,16 +297,16 @@ def test_only_the_engine_looks_up_by_id(sources):
     users = {m for m in sources.modules if wanted & set(map(sources.defined_as, sources.named(m)))}
     claims = {m for id in registry for m in sources.reached(starts_of_claim(id))}
     found = {module for module in users & claims if not sources.is_table(module)}
-    assert found == {"attnverify.topics.shared.measured"}
+    assert found == {"attnverify.chapters.measured"}
 
 
 @pytest.mark.parametrize(
     ("cell", "reached"),
     [
         ("import attnverify as av\nav.verify('walk.row')", "walk.checks"),
-        ("from attnverify.topics.verify import verify\nverify('walk.row')", "walk.checks"),
-        ("from attnverify.topics.lookup import checks_of\nchecks_of('walk.row')", "walk.checks"),
-        ("from attnverify.topics import registry\nregistry.checks_of('walk.row')", "walk.checks"),
+        ("from attnverify.chapters.verify import verify\nverify('walk.row')", "walk.checks"),
+        ("from attnverify.chapters.lookup import checks_of\nchecks_of('walk.row')", "walk.checks"),
+        ("from attnverify.chapters import registry\nregistry.checks_of('walk.row')", "walk.checks"),
         ("import attnverify as av\nav.claims.registry['walk.row']", "walk.checks"),
         ("from attnverify import experiments\nexperiments.run('circle')", "circle"),
         ("from attnverify import experiments\nexperiments.find('circle')", "circle"),

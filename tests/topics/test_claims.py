@@ -6,7 +6,7 @@ import re
 import pytest
 
 from attnverify import InputError
-from attnverify.topics import Claim, Registry, chapters, lookup, registry
+from attnverify.chapters import Claim, Registry, cells, lookup, registry
 from places import ROOT
 
 
@@ -110,7 +110,7 @@ def test_an_id_may_not_come_twice():
 
 def test_a_topic_checks_the_claims_of_its_prefix():
     """``softmax.*`` is checked in topics/softmax/checks or in its chapter, each id once."""
-    left = {id for id in registry if not chapters.sources(id)}
+    left = {id for id in registry if not cells.sources(id)}
     for prefix in {id.split(".")[0] for id in left}:
         expected = sorted(id for id in left if id.split(".")[0] == prefix)
         modules = {name: importlib.import_module(name) for name in lookup.modules(prefix)}

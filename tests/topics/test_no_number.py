@@ -12,10 +12,10 @@ import pytest
 import torch
 from flint import arb
 
+from attnverify.chapters.simulation_cases import within
 from attnverify.mathematics.softmax import critical_oscillation
 from attnverify.topics.localization.checks import exact_law, inversion, softmax_row
 from attnverify.topics.modern.checks import heads, position_orbits, windows
-from attnverify.topics.shared.simulation_cases import within
 from attnverify.topics.softmax import checks as softmax_checks
 from attnverify.topics.walk import checks as walk_checks
 

@@ -15,13 +15,13 @@ from typer.testing import CliRunner
 import attnverify as av
 from attnverify import InputError, cli
 from attnverify.arithmetic import ops
+from attnverify.chapters import registry
 from attnverify.checking import closed_forms
 from attnverify.checking.check import Inequality
 from attnverify.checking.closed_forms import number, propose
 from attnverify.checking.search import Settings
 from attnverify.support.errors import RunError
 from attnverify.support.typeset import numbers
-from attnverify.topics import registry
 from attnverify.verification import claim_files, conjecture_file
 from attnverify.verification.conjecture import best_constant, certified
 from places import ROOT

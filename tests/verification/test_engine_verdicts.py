@@ -2,12 +2,12 @@
 
 import pytest
 
+from attnverify.chapters import registry
 from attnverify.checking.check import Decision, Measured
 from attnverify.checking.gather import evidence, reject
 from attnverify.checking.records import Record, TwinRecord
 from attnverify.checking.search import Settings
 from attnverify.support.verdict import Verdict
-from attnverify.topics import registry
 from attnverify.verification.status import own, required, standings
 from evidence_files import report
 

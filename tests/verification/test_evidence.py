@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnverify.arithmetic import interval_cover, ops
+from attnverify.chapters import registry
 from attnverify.checking import sampling
 from attnverify.checking.ball_comparison import compare
 from attnverify.checking.check import Decision, Inequality, Twin
@@ -22,7 +23,6 @@ from attnverify.checking.records import Record, TwinRecord
 from attnverify.checking.search import Settings, attack, sample
 from attnverify.support.seeds import generator
 from attnverify.support.verdict import Verdict
-from attnverify.topics import registry
 from attnverify.verification import formal
 from attnverify.verification.status import Standing, own, standings
 from tiers import in_tiers

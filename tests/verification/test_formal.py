@@ -13,9 +13,9 @@ import pytest
 
 import proofs
 from attnverify.book.pages import proofs as pages
+from attnverify.chapters import registry
 from attnverify.checking.records import Record
 from attnverify.support.errors import InputError
-from attnverify.topics import registry
 from attnverify.verification import formal
 from attnverify.verification.formal import CHECKED, DIFFERS, Theorem, checked
 from rocq import prover, record, scan
@@ -462,8 +462,8 @@ def test_show_prints_the_formal_statement(capsys, monkeypatch):
 
 def test_a_run_of_formal_evidence_alone():
     """It takes no task of its own, and it is told in the report with its twins."""
+    from attnverify.chapters.verify import verify
     from attnverify.checking.search import Settings
-    from attnverify.topics.verify import verify
     from attnverify.verification.verify import tasks_in
 
     first = KNOWN.theorems[0]

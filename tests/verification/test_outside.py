@@ -16,12 +16,12 @@ import pytest
 import attnverify as av
 from attnverify import InputError, cli
 from attnverify.arithmetic import ops
+from attnverify.chapters import Registry, registry
+from attnverify.chapters.verify import verify
 from attnverify.checking.check_fields import require_sizes
 from attnverify.checking.search import Settings, attack
 from attnverify.runtime.workers import Task, run_all
 from attnverify.support.errors import RunError
-from attnverify.topics import Registry, registry
-from attnverify.topics.verify import verify
 from attnverify.verification import claim_files, replay
 from attnverify.verification import verify as running
 from places import ROOT

@@ -14,12 +14,12 @@ import recheck
 from attnverify import cli
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.tracing import Program, UntraceableError
+from attnverify.chapters import registry
 from attnverify.checking.check import Inequality
 from attnverify.checking.search import Settings, attack
 from attnverify.mathematics import softmax
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.errors import InputError
-from attnverify.topics import registry
 from attnverify.verification import certificate_export, replay
 from places import ROOT
 

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 
 import recheck
 from attnverify.arithmetic import ops
+from attnverify.chapters import registry
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.errors import InputError
-from attnverify.topics import registry
 from attnverify.verification import replay
 
 SEEDS = st.integers(0, 2**64).map(random.Random)

@@ -21,7 +21,7 @@ import pytest
 
 import recheck
 from attnverify.arithmetic import ops
-from attnverify.topics import Registry, registry
+from attnverify.chapters import Registry, registry
 from attnverify.verification import certificate_export
 
 TOOL = Path(recheck.__file__)

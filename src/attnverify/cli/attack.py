@@ -47,9 +47,9 @@ def attack(
     """Search for a counterexample to a claim; the worst instance can be saved and replayed."""
     if save is not None:
         files.require_writable("save", save)
+    from attnverify.chapters import registry
     from attnverify.checking.search import Settings
     from attnverify.checking.search import attack as search
-    from attnverify.topics import registry
     from attnverify.verification import replay as instances
 
     require_device(device)
@@ -77,8 +77,8 @@ def attack(
 
 def _inequality(id: str, name: str | None) -> tuple[str, Inequality]:
     """The inequality of that name among a claim's checks, or its first one; raises InputError."""
+    from attnverify.chapters import registry
     from attnverify.checking.check import Inequality
-    from attnverify.topics import registry
 
     found = {n: c for n, c in registry.checks_of(id).items() if isinstance(c, Inequality)}
     if not found:

@@ -17,7 +17,7 @@ def certificates(
     ids: Ids = None,
 ) -> None:
     """Write certificates as files that tools/recheck.py evaluates in another arithmetic."""
-    from attnverify.topics import registry
+    from attnverify.chapters import registry
     from attnverify.verification import certificate_export
 
     gc.disable()  # a program has 10^5 tuples and no cycle: looking for one takes a quarter

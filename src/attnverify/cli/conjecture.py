@@ -30,8 +30,8 @@ def conjecture(
     if save is not None:
         require(not save.exists(), "out", f"{save}, which is there", "a new file")
         files.require_writable("out", save)
+    from attnverify.chapters import registry
     from attnverify.checking.search import Settings
-    from attnverify.topics import registry
     from attnverify.verification import conjecture_file
 
     with printing.progress_bar() as bar:

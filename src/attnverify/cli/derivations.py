@@ -16,8 +16,8 @@ def derivations(
     ] = False,
 ) -> None:
     """Compare statements and derivations with the record of those that somebody has read."""
+    from attnverify.chapters import registry
     from attnverify.derivation import record_review
-    from attnverify.topics import registry
 
     same = record_review.run(names or [], write, lambda line: print(line, flush=True), registry)
     raise typer.Exit(0 if same else 1)

@@ -41,9 +41,9 @@ def experiment(
     The exit code is 1 if the criterion comes out otherwise than the book says, or stays undecided.
     It is 0 for a quick run of an experiment that is judged in the full setting only, which says so.
     """
+    from attnverify.chapters import registry
     from attnverify.experiments import Settings, find
     from attnverify.experiments.engine import command
-    from attnverify.topics import registry
 
     if name is None:
         command.show_all(printing.out, registry)

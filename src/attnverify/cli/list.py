@@ -9,7 +9,7 @@ from attnverify.verification import printing
 
 def list_claims(ids: Ids = None, as_json: Json = False) -> None:
     """List the claims with their kinds, titles and sources."""
-    from attnverify.topics import registry
+    from attnverify.chapters import registry
 
     claims = registry.select(select_ids(ids or []))
     if as_json:

@@ -22,7 +22,7 @@ def replay(
 ) -> None:
     """Recheck a saved instance from scratch in ball arithmetic."""
     select_ids(claims or [])
-    from attnverify.topics import registry
+    from attnverify.chapters import registry
     from attnverify.verification import certificate_export as certificates
     from attnverify.verification import replay as instances
 

@@ -13,7 +13,7 @@ def select_ids(arguments: Iterable[str | Path], limit: float | None = None) -> l
 
     limit: seconds that reading one file may take.
     """
-    from attnverify.topics import registry
+    from attnverify.chapters import registry
 
     names = [str(argument) for argument in arguments]
     if all(name.split(".")[0] in registry.prefixes and not name.endswith(".py") for name in names):
@@ -26,7 +26,7 @@ def select_ids(arguments: Iterable[str | Path], limit: float | None = None) -> l
 
 def select_one(id: str, files: Iterable[Path] | None) -> str:
     """The id of one claim, after the files of claims were read."""
-    from attnverify.topics import registry
+    from attnverify.chapters import registry
 
     select_ids(files or [])
     select_ids([id])

@@ -22,7 +22,7 @@ def show(
     claims: Claims = None,
 ) -> None:
     """Show one claim: its statement, its source, what it rests on, its notebook."""
-    from attnverify.topics import registry
+    from attnverify.chapters import registry
 
     claim = registry[select_one(id, claims)]
     out.print(f"[bold]{claim.id}[/bold]  ({claim.kind})\n{claim.title}\n")
@@ -61,7 +61,7 @@ def _show_proofs(claim: Claim) -> None:
 
 def _show_checks(id: str, derived: bool) -> None:
     """Print the checks of a claim, which imports what they compute with."""
-    from attnverify.topics import registry
+    from attnverify.chapters import registry
 
     table = printing.table("check", "form", "evidence", "false twins that it must reject")
     for name, check in registry.described(id).items():

@@ -71,9 +71,9 @@ def verify(
     if json_file is not None and json_file != STDOUT:
         files.require_writable("json", json_file)
     require_device(device)
+    from attnverify.chapters import registry
     from attnverify.checking.search import Settings
     from attnverify.runtime.cache import default
-    from attnverify.topics import registry
 
     asked = select_ids(ids or [], limit)
     report = _gather(
@@ -91,7 +91,7 @@ def verify(
 
 def _gather(asked: list[str], settings: Settings, kinds: list[Kind], **options: Any) -> Report:
     """The report of a run under a progress bar; an interrupted run reports what it has."""
-    from attnverify.topics import registry
+    from attnverify.chapters import registry
     from attnverify.verification.report import Interrupted
     from attnverify.verification.verify import tasks_in
     from attnverify.verification.verify import verify as run

@@ -247,7 +247,7 @@ def _keys(
 
 def _key(notebook: str, code: list[tuple[str, list[str]]]) -> dict[str, Any]:
     """The key of a notebook; runs in a process that has imported the checks."""
-    from attnverify.topics import registry
+    from attnverify.chapters import registry
     from attnverify.verification import cache_keys
 
     return cache_keys.of_chapter(notebook, code, _sources(), registry)

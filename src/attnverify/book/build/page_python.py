@@ -61,7 +61,7 @@ UNUSED += tuple(  # simplify() asks for units
 #: Parts of this package that one may need.
 PACKAGE = ("*.py", "support/*.py", "arithmetic/*.py", "mathematics/*.py", "derivation/*.py")
 PACKAGE += ("verification/__init__.py", "verification/claim.py", "verification/statements.py")
-PACKAGE += ("topics/__init__.py", "book/__init__.py", "book/inpage/*.py")
+PACKAGE += ("chapters/__init__.py", "book/__init__.py", "book/inpage/*.py")
 #: Of these what walks through torch's networks and is no part of a formula.
 NATIVE = {f"mathematics/{name}.py" for name in ("decoder", "deviations", "encoder", "frozen")}
 NATIVE |= {"mathematics/stacks.py"}

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from attnverify.book.pages import errata, papers
 from attnverify.book.pages.common import Evidence, anchor, pipe_table, scrolling
 from attnverify.book.pages.papers import Chapter, Paper
+from attnverify.chapters import Claim, registry
 from attnverify.support.vocabulary import MARKS, STATUS_COLORS, counted
-from attnverify.topics import Claim, registry
 
 #: What became of a statement, with its mark and color; green holds, as on all pages.
 VERDICTS = {

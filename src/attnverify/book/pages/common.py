@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from attnverify.chapters import registry
 from attnverify.checking.records import Record, TwinRecord, read
 from attnverify.derivation.myst import escape as escape
 from attnverify.support.errors import InputError
@@ -19,7 +20,6 @@ from attnverify.support.vocabulary import (
     STATUS_COLORS,
     UNCHECKED,
 )
-from attnverify.topics import registry
 from attnverify.verification.status import derived
 
 FIXED = "\N{NO-BREAK SPACE}"

@@ -16,7 +16,7 @@ from attnverify.book.pages.common import (
     scrolling,
     told,
 )
-from attnverify.topics import Claim, registry
+from attnverify.chapters import Claim, registry
 from attnverify.verification.claim import Reading
 from attnverify.verification.margins import best_ratio
 

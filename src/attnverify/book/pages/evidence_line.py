@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from attnverify.book.pages.common import Evidence, number
+from attnverify.chapters import Claim, registry
 from attnverify.checking.definition_agreement import LIMITS as BY_DEFINITION
 from attnverify.support.vocabulary import counted
-from attnverify.topics import Claim, registry
 from attnverify.verification.formal import checked
 from attnverify.verification.margins import at_equality, best_ratio, measure
 from attnverify.verification.status import required

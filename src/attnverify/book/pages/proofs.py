@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attnverify.book.pages.common import anchor, escape, pipe_table, scrolling, told
-from attnverify.topics import Claim, registry
+from attnverify.chapters import Claim, registry
 from attnverify.verification import formal
 from attnverify.verification.formal import Neighbor, Registered, Theorem
 

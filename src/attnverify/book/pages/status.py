@@ -18,8 +18,8 @@ from attnverify.book.pages.common import (
     pipe_table,
     scrolling,
 )
+from attnverify.chapters import Claim, registry
 from attnverify.support.vocabulary import KINDS, tally
-from attnverify.topics import Claim, registry
 from attnverify.verification import formal
 from attnverify.verification.formal import checked
 from attnverify.verification.margins import best_ratio, false_at

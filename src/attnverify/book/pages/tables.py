@@ -12,9 +12,9 @@ from typing import Any
 from docutils import nodes
 
 from attnverify.book.pages.common import FIXED, Evidence, anchor, number, told
+from attnverify.chapters import Claim, registry
 from attnverify.checking.definition_agreement import LIMITS as BY_DEFINITION
 from attnverify.checking.gather import ATTACKED, CERTIFIED, SAMPLED
-from attnverify.topics import Claim, registry
 from attnverify.verification.margins import false_at, measure
 
 OUTCOMES = {"pass": f"✓{FIXED}pass", "fail": f"✗{FIXED}fail", "unknown": f"?{FIXED}unknown"}

@@ -17,8 +17,8 @@ from sphinx.util.docutils import SphinxDirective
 from attnverify import __version__
 from attnverify.book.pages.common import anchor
 from attnverify.book.sphinx.private_interfaces import boxes
+from attnverify.chapters import Claim, registry
 from attnverify.support.files import write_text
-from attnverify.topics import Claim, registry
 
 FOLDER = "claims"
 REDIRECT = """<!DOCTYPE html>

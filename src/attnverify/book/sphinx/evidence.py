@@ -11,8 +11,8 @@ from sphinx.util.docutils import SphinxDirective
 from attnverify.book.pages import evidence_line, tables
 from attnverify.book.pages.common import Evidence, anchor
 from attnverify.book.sphinx.links import ALL, ClaimRole, evidence_of, show, status_badge
+from attnverify.chapters import Claim, registry
 from attnverify.support.errors import InputError
-from attnverify.topics import Claim, registry
 
 LOG = logging.getLogger(__name__)
 #: The page that says what no evidence of a kind shows.

@@ -35,10 +35,10 @@ from attnverify.book.sphinx.links import (
     status_badge,
 )
 from attnverify.book.sphinx.private_interfaces import boxes
+from attnverify.chapters import Claim, registry
 from attnverify.support.errors import InputError
 from attnverify.support.typeset import scripts, symbols
 from attnverify.support.vocabulary import STATUSES
-from attnverify.topics import Claim, registry
 
 LOG = logging.getLogger(__name__)
 STATIC = Path(__file__).parent / "static"

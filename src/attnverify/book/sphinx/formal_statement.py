@@ -8,7 +8,7 @@ from docutils import nodes
 from sphinx import addnodes
 
 from attnverify.book.pages.common import Evidence
-from attnverify.topics import Claim
+from attnverify.chapters import Claim
 from attnverify.verification import formal
 from attnverify.verification.formal import Theorem, checked
 

@@ -21,7 +21,7 @@ from sphinx.environment import BuildEnvironment
 
 from attnverify.book.sphinx.links import ALL, evidence_of, shown
 from attnverify.book.sphinx.private_interfaces import boxes, citations
-from attnverify.topics import registry
+from attnverify.chapters import registry
 from attnverify.verification import formal
 
 

@@ -15,8 +15,8 @@ from sphinx.util.nodes import make_refnode
 
 from attnverify.book.pages.common import Evidence, anchor, badge, read_evidence
 from attnverify.book.sphinx.private_interfaces import boxes
+from attnverify.chapters import Claim, registry
 from attnverify.support.errors import InputError
-from attnverify.topics import Claim, registry
 
 LOG = logging.getLogger(__name__)
 #: The pages that a claim's box links to.

@@ -20,7 +20,7 @@ from sphinx.environment import BuildEnvironment
 
 from attnverify.book.pages.common import anchor
 from attnverify.book.sphinx.links import box_of
-from attnverify.topics import registry
+from attnverify.chapters import registry
 
 DATA = "claims.js"
 PRACTICE = ("book/generated/practice", "book/inspect")

@@ -10,14 +10,14 @@ import torch
 
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.rounding import gamma
+from attnverify.chapters.layer_instances import KEY_WIDTH, along_first_axis, two_tokens
+from attnverify.chapters.permutations import mixture, second
 from attnverify.checking.check import Check, Identity, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import collapse, doubly, norms, smoothing
 from attnverify.mathematics.softmax import oscillation, variation_bound
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.topics.doubly import definitions as definitions
-from attnverify.topics.shared.layer_instances import KEY_WIDTH, along_first_axis, two_tokens
-from attnverify.topics.shared.permutations import mixture, second
 
 # ----------------------------------------------------------------------------------------- totals
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from attnverify.arithmetic import ops
+from attnverify.chapters.layer_instances import KEY_WIDTH, along_first_axis, two_tokens
 from attnverify.checking.check import Check, Decision, Identity, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import collapse, doubly, norms, smoothing
@@ -16,7 +17,6 @@ from attnverify.mathematics import spectral_gap as gap
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
 from attnverify.topics.gap import definitions as definitions
-from attnverify.topics.shared.layer_instances import KEY_WIDTH, along_first_axis, two_tokens
 
 U = 2.0**-53
 SQUARES = tuple({"S": (n, n)} for n in (2, 3, 4))

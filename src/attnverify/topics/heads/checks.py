@@ -10,12 +10,12 @@ from flint import arb
 
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import both, certain, positive
+from attnverify.chapters.layer_instances import KEY_WIDTH
 from attnverify.checking.check import Check, Decision, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import copying, layernorm, sphere
 from attnverify.support.verdict import Verdict
 from attnverify.topics.heads import definitions
-from attnverify.topics.shared.layer_instances import KEY_WIDTH
 
 softplus = torch.nn.functional.softplus
 

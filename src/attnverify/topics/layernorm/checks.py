@@ -12,10 +12,10 @@ import torch
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import certain
 from attnverify.arithmetic.rounding import gamma, softmax_error, unit
+from attnverify.chapters.layer_instances import KEY_WIDTH
 from attnverify.checking.check import Check, Decision, Identity, Twin
 from attnverify.mathematics import collapse, layernorm
 from attnverify.support.verdict import Verdict
-from attnverify.topics.shared.layer_instances import KEY_WIDTH
 
 arb = flint.arb
 

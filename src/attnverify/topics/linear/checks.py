@@ -12,6 +12,13 @@ import torch
 from flint import fmpq_mat
 
 from attnverify.arithmetic import ops
+from attnverify.chapters.layer_instances import (
+    INSIDE,
+    KEY_WIDTH,
+    along_first_axis,
+    two_tokens,
+    unit_value_map,
+)
 from attnverify.checking.check import Check, Decision, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import collapse, kernels, norms
@@ -20,13 +27,6 @@ from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
 from attnverify.support.vocabulary import counted
 from attnverify.topics.linear import definitions
-from attnverify.topics.shared.layer_instances import (
-    INSIDE,
-    KEY_WIDTH,
-    along_first_axis,
-    two_tokens,
-    unit_value_map,
-)
 
 _tensor = partial(torch.tensor, dtype=torch.float64)
 

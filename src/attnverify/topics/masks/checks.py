@@ -12,13 +12,13 @@ import torch
 
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.rounding import gamma
+from attnverify.chapters.layer_instances import INSIDE, KEY_WIDTH, unit_value_map
 from attnverify.checking.check import Check, Identity, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import collapse, mask_graphs, norms
 from attnverify.mathematics.softmax import oscillation
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.topics.masks import definitions as definitions
-from attnverify.topics.shared.layer_instances import INSIDE, KEY_WIDTH, unit_value_map
 
 # ------------------------------------------------------------------ contraction of several layers
 

@@ -13,6 +13,7 @@ from flint import arb
 
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import certain
+from attnverify.chapters.layer_instances import KEY_WIDTH, two_token_layer
 from attnverify.checking.check import Check, Decision, Inequality, Instance
 from attnverify.mathematics import collapse, heads, norms
 from attnverify.mathematics.norms import least_composite
@@ -20,7 +21,6 @@ from attnverify.mathematics.softmax import critical_oscillation
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
 from attnverify.topics.collapse.checks import depth, distinct_entries
-from attnverify.topics.shared.layer_instances import KEY_WIDTH, two_token_layer
 
 
 def relu(x):

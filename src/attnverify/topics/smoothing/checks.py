@@ -12,13 +12,13 @@ import torch
 
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import certain
+from attnverify.chapters.layer_instances import KEY_WIDTH
 from attnverify.checking.check import Check, Decision, Identity, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import collapse, norms, smoothing, sphere
 from attnverify.mathematics.softmax import variation_bound
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
-from attnverify.topics.shared.layer_instances import KEY_WIDTH
 from attnverify.topics.smoothing import definitions as definitions
 
 # ------------------------------------------------------------------------------------- one layer

@@ -12,12 +12,12 @@ import torch
 
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import certain
+from attnverify.chapters.layer_instances import KEY_WIDTH
 from attnverify.checking.check import Check, Decision, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import collapse, layernorm, mask_graphs, norms, sphere
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
-from attnverify.topics.shared.layer_instances import KEY_WIDTH
 from attnverify.topics.sphere import definitions as definitions
 from attnverify.topics.sphere import equilibria
 

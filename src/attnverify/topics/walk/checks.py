@@ -12,10 +12,10 @@ from torch import Tensor
 
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.rounding import gamma
+from attnverify.chapters.simulation_cases import CASES, Case, within
 from attnverify.checking.check import Check, Decision, Identity, Twin
 from attnverify.mathematics import entropy, softmax_row, walk
 from attnverify.support.verdict import Verdict
-from attnverify.topics.shared.simulation_cases import CASES, Case, within
 
 # ``tokens`` is an array of which only the length T counts; the covariance is S = R R'
 SIZES = tuple({"W": (d, d), "R": (d, d), "tokens": (T,)} for T, d in ((2, 2), (3, 1), (5, 3)))

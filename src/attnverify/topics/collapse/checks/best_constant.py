@@ -10,6 +10,12 @@ import flint
 import torch
 
 from attnverify.arithmetic import interval_cover, ops
+from attnverify.chapters.layer_instances import (
+    LIMIT,
+    bounded_layer,
+    oscillations_bounded,
+    small_scores,
+)
 from attnverify.checking.check import Check, Decision, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import collapse, norms, softmax
@@ -17,12 +23,6 @@ from attnverify.mathematics.softmax import oscillation
 from attnverify.support.verdict import Verdict
 from attnverify.topics.collapse.checks import composite, depth
 from attnverify.topics.collapse.definitions import depth as definitions
-from attnverify.topics.shared.layer_instances import (
-    LIMIT,
-    bounded_layer,
-    oscillations_bounded,
-    small_scores,
-)
 
 arb = flint.arb
 

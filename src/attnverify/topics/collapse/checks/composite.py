@@ -8,6 +8,13 @@ from dataclasses import replace
 import torch
 
 from attnverify.arithmetic import ops
+from attnverify.chapters.layer_instances import (
+    KEY_WIDTH,
+    bounded_layer,
+    layer_sizes,
+    oscillations_bounded,
+    small_scores,
+)
 from attnverify.checking.check import Check, Inequality
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import collapse, norms
@@ -15,13 +22,6 @@ from attnverify.mathematics.norms import least_composite
 from attnverify.mathematics.softmax import oscillation
 from attnverify.topics.collapse.checks import counterexamples, depth
 from attnverify.topics.collapse.definitions import layers as definitions
-from attnverify.topics.shared.layer_instances import (
-    KEY_WIDTH,
-    bounded_layer,
-    layer_sizes,
-    oscillations_bounded,
-    small_scores,
-)
 
 
 def _residual_two(R, x, W_QK, b_QK, W):

@@ -14,17 +14,17 @@ import torch
 
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import certain
-from attnverify.checking.check import Decision, Inequality, Instance
-from attnverify.mathematics import collapse, heads, norms
-from attnverify.mathematics.softmax import critical_float, oscillation
-from attnverify.support.verdict import Verdict
-from attnverify.topics.shared.layer_instances import (
+from attnverify.chapters.layer_instances import (
     KEY_WIDTH,
     bounded_layer,
     oscillations_bounded,
     power,
     two_token_layer,
 )
+from attnverify.checking.check import Decision, Inequality, Instance
+from attnverify.mathematics import collapse, heads, norms
+from attnverify.mathematics.softmax import critical_float, oscillation
+from attnverify.support.verdict import Verdict
 
 # Rounding in the first layer moves the scores of the second a little: more room below x*.
 LIMIT = critical_float() * (1 - 2.0**-20)

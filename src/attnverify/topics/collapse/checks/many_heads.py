@@ -9,13 +9,13 @@ from functools import partial
 import torch
 
 from attnverify.arithmetic import ops
+from attnverify.chapters.layer_instances import layer_sizes
 from attnverify.checking.check import Check, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import collapse, heads, norms
 from attnverify.mathematics.softmax import oscillation
 from attnverify.topics.collapse.checks import composite, distinct_entries, gamma_factor
 from attnverify.topics.collapse.definitions import layers as definitions
-from attnverify.topics.shared.layer_instances import layer_sizes
 
 # ------------------------------------------------------------------------------- column sums
 

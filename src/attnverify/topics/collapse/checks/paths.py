@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from attnverify.arithmetic import ops
+from attnverify.chapters.layer_instances import KEY_WIDTH, extremal_network
 from attnverify.checking.check import Check, Inequality
 from attnverify.mathematics import collapse, norms
 from attnverify.mathematics.spectral import spectral_norm
-from attnverify.topics.shared.layer_instances import KEY_WIDTH, extremal_network
 
 
 def _layers(X, W_QK, b_QK, W, skip: bool) -> Iterator[tuple]:

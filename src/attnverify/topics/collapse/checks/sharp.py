@@ -11,14 +11,8 @@ import torch
 
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import certain
-from attnverify.checking.check import Check, Decision, Inequality
-from attnverify.checking.definition_agreement import by_definition
-from attnverify.mathematics import collapse, norms
-from attnverify.mathematics.spectral import spectral_norm
-from attnverify.support.verdict import Verdict
-from attnverify.topics.collapse.definitions import layers as definitions
-from attnverify.topics.shared import full_layer
-from attnverify.topics.shared.layer_instances import (
+from attnverify.chapters import full_layer
+from attnverify.chapters.layer_instances import (
     INSIDE,
     KEY_WIDTH,
     extremal_network,
@@ -28,6 +22,12 @@ from attnverify.topics.shared.layer_instances import (
     unit_value_map,
     with_rate,
 )
+from attnverify.checking.check import Check, Decision, Inequality
+from attnverify.checking.definition_agreement import by_definition
+from attnverify.mathematics import collapse, norms
+from attnverify.mathematics.spectral import spectral_norm
+from attnverify.support.verdict import Verdict
+from attnverify.topics.collapse.definitions import layers as definitions
 
 arb = flint.arb
 

@@ -10,6 +10,7 @@ import torch
 from flint import arb
 
 from attnverify.arithmetic import interval_cover, ops
+from attnverify.chapters.layer_instances import bounded_layer, oscillations_bounded
 from attnverify.checking.check import Check, Decision, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import heads, norms, signed_columns
@@ -22,7 +23,6 @@ from attnverify.topics.collapse.checks import (
     many_heads,
 )
 from attnverify.topics.collapse.definitions import signed_columns as definitions
-from attnverify.topics.shared.layer_instances import bounded_layer, oscillations_bounded
 
 # ------------------------------------------------------------------------------- the lemma
 

@@ -12,14 +12,14 @@ import torch
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import certain
 from attnverify.arithmetic.rounding import softmax_error, unit
+from attnverify.chapters import layer_instances
+from attnverify.chapters.layer_instances import KEY_WIDTH, two_tokens
 from attnverify.checking.check import Check, Decision, Identity, Inequality, Twin
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import collapse, heads, norms, softmax
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
 from attnverify.topics.collapse.definitions import layers as definitions
-from attnverify.topics.shared import layer_instances
-from attnverify.topics.shared.layer_instances import KEY_WIDTH, two_tokens
 
 arb = flint.arb
 

@@ -11,13 +11,7 @@ import torch
 
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import certain
-from attnverify.checking.check import Check, Decision, Inequality, Instance
-from attnverify.checking.definition_agreement import by_definition
-from attnverify.mathematics import collapse, depth_bounds, norms
-from attnverify.mathematics.spectral import spectral_norm
-from attnverify.support.verdict import Verdict
-from attnverify.topics.collapse.definitions import depth
-from attnverify.topics.shared.layer_instances import (
+from attnverify.chapters.layer_instances import (
     INSIDE,
     KEY_WIDTH,
     extremal_network,
@@ -26,6 +20,12 @@ from attnverify.topics.shared.layer_instances import (
     unit_value_map,
     with_rates,
 )
+from attnverify.checking.check import Check, Decision, Inequality, Instance
+from attnverify.checking.definition_agreement import by_definition
+from attnverify.mathematics import collapse, depth_bounds, norms
+from attnverify.mathematics.spectral import spectral_norm
+from attnverify.support.verdict import Verdict
+from attnverify.topics.collapse.definitions import depth
 
 arb = flint.arb
 

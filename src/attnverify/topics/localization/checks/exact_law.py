@@ -10,12 +10,12 @@ import numpy as np
 import torch
 
 from attnverify.arithmetic import ops
+from attnverify.chapters.simulation_cases import CASES, Case, within
 from attnverify.checking.check import Check, Decision
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import localization
 from attnverify.support.verdict import Verdict
 from attnverify.topics.localization.definitions import scores
-from attnverify.topics.shared.simulation_cases import CASES, Case, within
 
 arb = flint.arb
 

@@ -11,13 +11,13 @@ import torch
 
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import certain
+from attnverify.chapters.simulation_cases import CASES
 from attnverify.checking.check import Check, Decision
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import chisquare
 from attnverify.mathematics.quadrature import enclosure, reference, scalar
 from attnverify.support.verdict import Verdict
 from attnverify.topics.localization.definitions import scores
-from attnverify.topics.shared.simulation_cases import CASES
 
 arb = flint.arb
 

@@ -1,6 +1,6 @@
 """The measurements of signal propagation, judged by their criteria."""
 
+from attnverify.chapters.measured import of_prefix
 from attnverify.checking.check import Check
-from attnverify.topics.shared.measured import of_prefix
 
 CHECKS: dict[str, dict[str, Check]] = of_prefix("localization")

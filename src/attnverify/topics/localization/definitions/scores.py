@@ -9,10 +9,10 @@ import torch
 from flint import arb, fmpq
 
 from attnverify.arithmetic import ops
+from attnverify.chapters.simulation_cases import CASES, Case
 from attnverify.checking.definition_agreement import Pair, drawn, largest, total, within
 from attnverify.mathematics import chisquare, localization, walk
 from attnverify.mathematics import eigenspectrum as spectrum
-from attnverify.topics.shared.simulation_cases import CASES, Case
 
 FLOATS = 2.0**-36  # some thousand roundings of numbers up to 100, in float64
 ACCURACY = 1e-6  # of the inversion, whose error the package bounds by it

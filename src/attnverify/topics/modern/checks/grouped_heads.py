@@ -9,12 +9,12 @@ from typing import Any
 import torch
 
 from attnverify.arithmetic import ops
+from attnverify.chapters.full_layer import grouped_layer
+from attnverify.chapters.layer_instances import two_tokens
 from attnverify.checking.check import Check, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import collapse, head_bounds, norms
 from attnverify.topics.modern.definitions import heads as definitions
-from attnverify.topics.shared.full_layer import grouped_layer
-from attnverify.topics.shared.layer_instances import two_tokens
 
 
 def _group_sizes(n: int, d: int, k: int, v: int, G: int, m: int) -> dict[str, tuple[int, ...]]:

@@ -14,6 +14,13 @@ from flint import arb
 
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import certain
+from attnverify.chapters.layer_instances import (
+    KEY_WIDTH,
+    along_first_axis,
+    network_sizes,
+    power,
+    two_tokens,
+)
 from attnverify.checking.check import Check, Decision, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition, drawn, largest, table
 from attnverify.mathematics import collapse, head_bounds, norms
@@ -21,13 +28,6 @@ from attnverify.mathematics.softmax import oscillation
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
 from attnverify.topics.modern.definitions import heads as definitions
-from attnverify.topics.shared.layer_instances import (
-    KEY_WIDTH,
-    along_first_axis,
-    network_sizes,
-    power,
-    two_tokens,
-)
 
 NEAR = 2.0**-30
 

@@ -7,11 +7,11 @@ from functools import partial
 import torch
 
 from attnverify.arithmetic import ops
+from attnverify.chapters.layer_instances import KEY_WIDTH, along_first_axis
 from attnverify.checking.check import Check, Inequality, Instance
 from attnverify.mathematics import collapse, gated_mlp, layernorm
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.topics.modern.checks.gated_mlp import SIZES as MLP_SIZES
-from attnverify.topics.shared.layer_instances import KEY_WIDTH, along_first_axis
 
 
 def _length(x):

@@ -12,13 +12,13 @@ from flint import arb
 
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import certain
+from attnverify.chapters.layer_instances import KEY_WIDTH, along_first_axis
 from attnverify.checking.check import Check, Decision, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import collapse, layernorm, norms
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
 from attnverify.topics.modern.definitions import layers as definitions
-from attnverify.topics.shared.layer_instances import KEY_WIDTH, along_first_axis
 
 SIZES = ({"X": (2, 2), "g": (2,), "e": (1, 1)}, {"X": (4, 3), "g": (3,), "e": (1, 1)})
 

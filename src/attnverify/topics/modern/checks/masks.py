@@ -13,13 +13,13 @@ import torch
 
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import certain
+from attnverify.chapters.layer_instances import KEY_WIDTH
 from attnverify.checking.check import Check, Decision, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import collapse, mask_bounds, norms
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
 from attnverify.topics.modern.definitions import masks as definitions
-from attnverify.topics.shared.layer_instances import KEY_WIDTH
 
 arb = flint.arb
 

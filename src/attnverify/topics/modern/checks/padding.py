@@ -13,13 +13,13 @@ import torch
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import certain
 from attnverify.arithmetic.rounding import gamma, softmax_error
+from attnverify.chapters.layer_instances import KEY_WIDTH, extremal_network
 from attnverify.checking.check import Check, Decision, Identity, Inequality, Instance, Twin
 from attnverify.mathematics import attention, collapse, norms
 from attnverify.mathematics.masks import without_padding
 from attnverify.mathematics.softmax import oscillation
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
-from attnverify.topics.shared.layer_instances import KEY_WIDTH, extremal_network
 
 arb = flint.arb
 NONE = arb(2) ** -100  # bound on the radius of a difference of balls of 256 bits that is 0

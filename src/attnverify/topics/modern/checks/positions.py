@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 from attnverify.arithmetic import ops
+from attnverify.chapters.layer_instances import two_tokens
 from attnverify.checking.check import Check, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import norms, position_bounds
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.topics.modern.definitions import positions as definitions
-from attnverify.topics.shared.layer_instances import two_tokens
 
 
 def in_plane(

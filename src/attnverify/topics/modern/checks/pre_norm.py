@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from attnverify.arithmetic import ops
+from attnverify.chapters.layer_instances import INSIDE, KEY_WIDTH, along_first_axis, two_tokens
 from attnverify.checking.check import Check, Inequality, Instance
 from attnverify.mathematics import collapse, layernorm, norms
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.topics.modern.checks.layer_share import normalized
-from attnverify.topics.shared.layer_instances import INSIDE, KEY_WIDTH, along_first_axis, two_tokens
 
 SUMMED_LAYERS = 30
 

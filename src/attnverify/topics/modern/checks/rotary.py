@@ -10,12 +10,12 @@ from flint import arb
 
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import certain
+from attnverify.chapters.simulation_cases import within
 from attnverify.checking.check import Check, Decision
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import rotary
 from attnverify.support.verdict import Verdict
 from attnverify.topics.modern.definitions import rotary as definitions
-from attnverify.topics.shared.simulation_cases import within
 
 LIMITS = "these matrices; generic, so that no two quantities agree by chance"
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import certain
+from attnverify.chapters.layer_instances import KEY_WIDTH
 from attnverify.checking.check import Check, Decision, Inequality
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import mask_bounds, norms
@@ -30,7 +31,6 @@ from attnverify.topics.modern.checks.masks import (
     sizes,
 )
 from attnverify.topics.modern.definitions import masks as definitions
-from attnverify.topics.shared.layer_instances import KEY_WIDTH
 
 arb = flint.arb
 

@@ -10,10 +10,10 @@ import numpy as np
 from flint import arb
 
 from attnverify.arithmetic import ops
+from attnverify.chapters.full_layer import grouped_layer
 from attnverify.checking.definition_agreement import Pair, drawn, largest, table, total
 from attnverify.mathematics import collapse, head_bounds
 from attnverify.mathematics.spectral import spectral_norm
-from attnverify.topics.shared.full_layer import grouped_layer
 
 
 def heads(power: int = 1) -> Iterator[Pair]:

@@ -13,13 +13,13 @@ from flint import arb
 
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import certain
+from attnverify.chapters.layer_instances import KEY_WIDTH
 from attnverify.checking.check import Check, Decision, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import collapse, layernorm, norms, sinks
 from attnverify.mathematics.softmax import oscillation
 from attnverify.mathematics.spectral import spectral_norm
 from attnverify.support.verdict import Verdict
-from attnverify.topics.shared.layer_instances import KEY_WIDTH
 from attnverify.topics.sinks import definitions
 
 LEAST = 2.0**-6  # floor of a and of a + b in built instances

@@ -12,17 +12,17 @@ import torch
 
 from attnverify.arithmetic import interval_cover, ops
 from attnverify.arithmetic.rounding import gamma
-from attnverify.checking.check import Check, Decision, Identity, Inequality, Instance
-from attnverify.mathematics import collapse, depth_bounds, norms
-from attnverify.mathematics.spectral import spectral_norm
-from attnverify.support.verdict import Verdict
-from attnverify.topics.shared.layer_instances import (
+from attnverify.chapters.layer_instances import (
     INSIDE,
     KEY_WIDTH,
     extremal_network,
     network_sizes,
     with_rates,
 )
+from attnverify.checking.check import Check, Decision, Identity, Inequality, Instance
+from attnverify.mathematics import collapse, depth_bounds, norms
+from attnverify.mathematics.spectral import spectral_norm
+from attnverify.support.verdict import Verdict
 
 arb = flint.arb
 

@@ -11,12 +11,8 @@ import torch
 
 from attnverify.arithmetic import interval_cover, ops
 from attnverify.arithmetic.rounding import gamma, softmax_error
-from attnverify.checking.check import Check, Decision, Identity, Inequality, Twin
-from attnverify.mathematics import collapse, norms
-from attnverify.mathematics.spectral import spectral_norm
-from attnverify.support.verdict import Verdict
-from attnverify.topics.shared import full_layer
-from attnverify.topics.shared.layer_instances import (
+from attnverify.chapters import full_layer
+from attnverify.chapters.layer_instances import (
     INSIDE,
     KEY_WIDTH,
     extremal_network,
@@ -24,6 +20,10 @@ from attnverify.topics.shared.layer_instances import (
     unit_value_map,
     with_rate,
 )
+from attnverify.checking.check import Check, Decision, Identity, Inequality, Twin
+from attnverify.mathematics import collapse, norms
+from attnverify.mathematics.spectral import spectral_norm
+from attnverify.support.verdict import Verdict
 
 arb = flint.arb
 

@@ -8,16 +8,16 @@ from functools import partial
 import torch
 
 from attnverify.arithmetic import ops
-from attnverify.checking.check import Check, Inequality, Instance
-from attnverify.checking.definition_agreement import by_definition
-from attnverify.mathematics import collapse, entropy, gradients, norms
-from attnverify.mathematics.spectral import spectral_norm
-from attnverify.topics.shared.layer_instances import (
+from attnverify.chapters.layer_instances import (
     KEY_WIDTH,
     extremal_network,
     network_sizes,
     power,
 )
+from attnverify.checking.check import Check, Inequality, Instance
+from attnverify.checking.definition_agreement import by_definition
+from attnverify.mathematics import collapse, entropy, gradients, norms
+from attnverify.mathematics.spectral import spectral_norm
 from attnverify.topics.training import definitions
 
 _tensor = partial(torch.tensor, dtype=torch.float64)

@@ -12,9 +12,9 @@ import torch
 
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.rounding import gamma, unit
+from attnverify.chapters.permutations import mixture, second
 from attnverify.checking.check import Check, Identity, Inequality, Instance
 from attnverify.mathematics import initialization
-from attnverify.topics.shared.permutations import mixture, second
 
 # ------------------------------------------------------------------ one layer
 #

@@ -10,12 +10,12 @@ import linecache
 from collections.abc import Mapping
 from functools import cache
 
+from attnverify.chapters import registry
 from attnverify.checking import declare
 from attnverify.checking.check import Check
 from attnverify.derivation import notebook_sources
 from attnverify.derivation.myst import Cell, code_cells
 from attnverify.support.errors import InputError, nearest, require
-from attnverify.topics import registry
 
 TAG = "check"
 

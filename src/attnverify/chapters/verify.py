@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import wraps
 from typing import Any
 
+from attnverify.chapters import registry
 from attnverify.checking.search import Settings
 from attnverify.support.vocabulary import KINDS
-from attnverify.topics import registry
 from attnverify.verification import verify as engine
 from attnverify.verification.report import Report
 

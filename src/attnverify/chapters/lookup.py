@@ -11,17 +11,18 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
+from attnverify.chapters import cells, registry
 from attnverify.checking.check import Check, Measured
 from attnverify.support.errors import require
-from attnverify.topics import chapters, registry
 
-TOPICS, EXPERIMENTS = "attnverify.topics", "attnverify.experiments"
+HERE, TOPICS = "attnverify.chapters", "attnverify.topics"
+EXPERIMENTS = "attnverify.experiments"
 
 
 def checks_of(claim: str) -> Mapping[str, Check]:
     """The checks of a claim by name; raises InputError for an unknown id."""
-    if chapters.sources(registry[claim].id):
-        return chapters.checks_of(claim)
+    if cells.sources(registry[claim].id):
+        return cells.checks_of(claim)
     return import_module(module_of(registry[claim].id)).CHECKS[claim]
 
 
@@ -59,7 +60,7 @@ def starts(id: str) -> frozenset[str]:
 
     The way to find it is part of the evidence, too: another one might find another check.
     """
-    found = {__name__} if chapters.sources(id) else {module_of(id), __name__}
+    found = {__name__} if cells.sources(id) else {module_of(id), __name__}
     if any(isinstance(check, Measured) for check in checks_of(id).values()):
         for experiment in _experiments().values():
             found |= _experiment(experiment.name) if experiment.claim == id else set()
@@ -97,8 +98,8 @@ def _of_experiment(name: object) -> frozenset[str] | None:
 
 #: What notebooks look things up in, by the dotted name of its definition.
 LOOKUPS: dict[str, Callable[[object], frozenset[str] | None]] = {
-    **dict.fromkeys((f"{TOPICS}.lookup.checks_of", f"{TOPICS}.verify.verify"), _of_claim),
-    f"{TOPICS}.registry": lambda id: None,
+    **dict.fromkeys((f"{HERE}.lookup.checks_of", f"{HERE}.verify.verify"), _of_claim),
+    f"{HERE}.registry": lambda id: None,
     **dict.fromkeys(
         (f"{EXPERIMENTS}.{name}" for name in ("run", "find", "EXPERIMENTS")), _of_experiment
     ),

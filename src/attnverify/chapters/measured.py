@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
+from attnverify.chapters import registry
 from attnverify.checking.check import Check, Measured, Twin
 from attnverify.experiments import EXPERIMENTS
 from attnverify.experiments.engine import results
 from attnverify.experiments.engine.model import Experiment, Judge, Row
-from attnverify.topics import registry
 
 
 def _rows(name: str) -> list[Row]:

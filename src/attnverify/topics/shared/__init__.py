@@ -1,1 +1,0 @@
-"""Instances, formulas and criteria that the checks of several topics share."""
