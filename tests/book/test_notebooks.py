@@ -13,7 +13,8 @@ import jupytext
 import pytest
 
 from attnverify import InputError, cli
-from attnverify.chapters import cells, registry
+from attnverify.chapters import cells as check_cells
+from attnverify.chapters import registry
 from attnverify.chapters.verify import verify
 from attnverify.checking.search import Settings
 from attnverify.derivation import notebook_sources, run_cells
@@ -71,7 +72,7 @@ def bound_anew(cells: list[Cell], tag: str = notebook_sources.TAG) -> list[str]:
         if tag in cell.tags:
             found += sorted(others & read - bound)
             others -= bound
-            kept |= read if tag == cells.TAG else set()  # functions, which may run later
+            kept |= read if tag == check_cells.TAG else set()  # functions, which may run later
         else:
             others |= bound - imported(cell)
     return sorted({*found, *(others & kept)})
@@ -83,7 +84,7 @@ def imported(cell: Cell) -> set[str]:
     return {s.get_name() for s in found if s.is_imported()}
 
 
-@pytest.mark.parametrize("tag", [notebook_sources.TAG, cells.TAG])
+@pytest.mark.parametrize("tag", [notebook_sources.TAG, check_cells.TAG])
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_derivations_and_checks_use_no_name_of_other_cells(path, tag):
     assert bound_anew(code_cells(path.read_text()), tag) == []
