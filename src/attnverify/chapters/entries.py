@@ -5,10 +5,12 @@ Nothing here shares code with ``attnverify.mathematics``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from flint import arb
+
+from attnverify.checking.definition_agreement import largest, table
 
 
 def softmax(u: Iterable[arb]) -> np.ndarray:
@@ -25,3 +27,40 @@ def entropy(p: Iterable[arb]) -> arb:
 def relative_entropy(p: Iterable[arb], q: Iterable[arb]) -> arb:
     """Relative entropy sum p log(p/q) of positive weights p, q (n,), balls."""
     return sum(a * (a / b).log() for a, b in zip(p, q, strict=True))
+
+
+def scores(X, Q, key_width: int) -> np.ndarray:
+    """Scores x_i' Q_h x_j / sqrt(d_qk) at (h, i, j); X (n, d), Q (heads, d, d), balls."""
+    (n, d), root = X.shape, arb(key_width).sqrt()
+
+    def score(h: int, i: int, j: int) -> arb:
+        return sum(X[i, k] * Q[h, k, m] * X[j, m] for k in range(d) for m in range(d)) / root
+
+    return table(score, len(Q), n, n)
+
+
+def attention(
+    X, Q, b, key_width: int, sees: Callable[[int, int], bool] = lambda i, j: True
+) -> np.ndarray:
+    """Weights P_h,ij over the keys j that token i sees, from (x_i' Q_h x_j + b_h' x_j)/sqrt(d_qk).
+
+    X (n, d), Q (heads, d, d), b (heads, d), balls; (heads, n, n).
+    """
+    E, n, P = scores(X, Q, key_width), len(X), np.full((len(Q), len(X), len(X)), arb(0))
+    for h, i in np.ndindex(len(Q), n):
+        seen = [j for j in range(n) if sees(i, j)]
+        bias = (sum(x * y for x, y in zip(b[h], X[j], strict=True)) for j in seen)
+        P[h, i, seen] = softmax(E[h, i, seen] + [a / arb(key_width).sqrt() for a in bias])
+    return P
+
+
+def layer(X, Q, b, W, key_width: int) -> np.ndarray:
+    """Output sum_h sum_j P_h,ij sum_k X_jk W_h,km (n, d) of a layer; W (heads, d, d)."""
+    P, (n, d) = attention(X, Q, b, key_width), X.shape
+    indices = [(h, j, k) for h in range(len(Q)) for j in range(n) for k in range(d)]
+    return table(lambda i, m: sum(P[h, i, j] * X[j, k] * W[h, k, m] for h, j, k in indices), n, d)
+
+
+def column_sum(A) -> arb:
+    """Largest column sum ||A||_1 of absolute values; that of A.T is ||A||_inf."""
+    return largest(sum(abs(v) for v in column) for column in A.T)
