@@ -18,7 +18,6 @@ from attnverify.mathematics.paths import FixedAttention
 from attnverify.topics.attention import definitions as attention
 from attnverify.topics.collapse.definitions import layers
 from attnverify.topics.localization.definitions import scores
-from attnverify.topics.softmax import definitions as rows
 
 CHECKS = {id: registry.checks_of(id) for id in registry}
 
@@ -87,6 +86,7 @@ def in_chapter(id):
 
 
 SIZES, DISTANCES = map(in_chapter, ("norms.submultiplicative", "norms.diameter"))
+ROWS = in_chapter("softmax.linearization")
 
 
 SKIP = partial(attention.layers, True)
@@ -104,7 +104,7 @@ ERRORS = {
         SIZES,
     ),
     "the key width": (ops, "root", lambda value, like: value, layers.published),
-    "no clipping": (softmax, "piecewise_linear", softmax.linearized, rows.linear),
+    "no clipping": (softmax, "piecewise_linear", softmax.linearized, ROWS),
 }
 
 

@@ -12,11 +12,11 @@ import pytest
 import torch
 from flint import arb
 
+from attnverify.chapters.cells import declared
 from attnverify.chapters.simulation_cases import within
 from attnverify.mathematics.softmax import critical_oscillation
 from attnverify.topics.localization.checks import exact_law, inversion, softmax_row
 from attnverify.topics.modern.checks import heads, position_orbits, windows
-from attnverify.topics.softmax import checks as softmax_checks
 from attnverify.topics.walk import checks as walk_checks
 
 NAN = math.nan
@@ -118,9 +118,9 @@ def test_an_enclosure_that_shows_nothing(ball):
 
 def test_a_wide_zero_is_not_a_zero():
     """An end known to 2^-12 may lie beyond the right one."""
-    exact = critical_oscillation
-    assert softmax_checks._upper_lemma(exact).holds is True
-    assert softmax_checks._upper_lemma(lambda: exact() + arb(0, 2.0**-12)).holds is None
+    exact, lemma = critical_oscillation, declared("softmax")["softmax.perturbation"]["scalar upper"]
+    assert lemma(end=exact).holds is True
+    assert lemma(end=lambda: exact() + arb(0, 2.0**-12)).holds is None
 
 
 def test_a_growth_that_is_no_number(monkeypatch):
