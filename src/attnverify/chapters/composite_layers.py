@@ -18,6 +18,7 @@ import torch
 from attnverify.arithmetic import ops
 from attnverify.chapters.layer_instances import (
     KEY_WIDTH,
+    LIMIT,
     bounded_layer,
     oscillations_bounded,
     power,
@@ -25,7 +26,7 @@ from attnverify.chapters.layer_instances import (
 )
 from attnverify.checking.check import Instance
 from attnverify.mathematics import collapse, norms
-from attnverify.mathematics.softmax import critical_float
+from attnverify.mathematics.softmax import critical_float, critical_oscillation, oscillation
 
 WIDE = 8.0  # oscillations drawn for bounds that need no condition
 #: Draws a layer whose scores have any size up to WIDE.
@@ -162,3 +163,34 @@ def two_layers(value: float = 1.0, heads: int = 1) -> Instance:
     W = torch.stack([one["W"], one["W"].mT]).repeat(1, heads, 1, 1)
     W_QK = torch.stack([one["W_QK"], eye[None]]).repeat(1, heads, 1, 1)
     return {"X": one["R"], "W_QK": W_QK, "b_QK": 0 * W[..., 0], "W": value * W}
+
+
+# ---------------------------------------------------------------- rows of scores with one base
+
+
+def bounded_rows(base, E, s, **others) -> Instance:
+    """Rows E (..., rows, tokens) scaled together: the largest oscillation is a free share of x*."""
+    largest = oscillation(E).amax(-1, keepdim=True).clamp_min(1e-6)
+    return {"base": base, "E": E * (LIMIT * torch.sigmoid(s) / largest)[..., None], **others}
+
+
+def rows_bounded(E, **_) -> list[tuple[Any, Any]]:
+    """Hypothesis that every row of E has an oscillation of at most x*."""
+    D = oscillation(E)
+    return [(D, ops.full(tuple(D.shape), 0, D) + critical_oscillation(D))]
+
+
+def one_row(size: float) -> Instance:
+    """Two tokens of equal weight and one row (size, -size)."""
+    zero = torch.zeros(2, dtype=torch.float64)
+    return {"base": zero, "E": torch.tensor([[size, -size]], dtype=torch.float64)}
+
+
+def one_heavy(light: int, D: float) -> Instance:
+    """Token 1 has half of the weight and each light token is raised once."""
+    base = torch.zeros(light + 1, dtype=torch.float64)
+    base[0] = torch.tensor(float(light)).double().log()
+    E = torch.zeros(2 * light, light + 1, dtype=torch.float64)
+    E[:light, 1:] = D * torch.eye(light, dtype=torch.float64)
+    E[light:, 0] = D / light
+    return {"base": base, "E": E}

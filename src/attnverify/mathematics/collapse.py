@@ -267,12 +267,6 @@ def column_and_row_changes(base, E):
     return norms.max_column_sum(rows - p), ops.amax(norms.total_variation(rows, p), -1)
 
 
-def column_times_row(base, E):
-    """4 times the product of both changes, which claim collapse.row-and-column bounds."""
-    column, row = column_and_row_changes(base, E)
-    return ops.constant(4, E) * column * row
-
-
 def best_constant(R, W_QK, W, key_width: int):
     """Best constant of one head, ||W_QK||_1 ||W_V||_{1,inf} / sqrt(2 d_qk).
 

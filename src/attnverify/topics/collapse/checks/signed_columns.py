@@ -10,6 +10,7 @@ import torch
 from flint import arb
 
 from attnverify.arithmetic import interval_cover, ops
+from attnverify.chapters import composite_layers
 from attnverify.chapters.layer_instances import bounded_layer, oscillations_bounded
 from attnverify.checking.check import Check, Decision, Inequality, Instance
 from attnverify.checking.definition_agreement import by_definition
@@ -17,7 +18,6 @@ from attnverify.mathematics import heads, norms, signed_columns
 from attnverify.mathematics.softmax import critical_oscillation, oscillation
 from attnverify.support.verdict import Verdict
 from attnverify.topics.collapse.checks import (
-    best_constant,
     composite,
     distinct_entries,
     many_heads,
@@ -29,7 +29,7 @@ from attnverify.topics.collapse.definitions import signed_columns as definitions
 
 def two_signs(size: float) -> Instance:
     """Instance of two tokens, v = (1, -1) and the row (size, -size): v moves by tanh(size)."""
-    return {**best_constant.one_row(size), "v": torch.tensor([1.0, -1.0], dtype=torch.float64)}
+    return {**composite_layers.one_row(size), "v": torch.tensor([1.0, -1.0], dtype=torch.float64)}
 
 
 def one_entry(light: int, D: float) -> Instance:
@@ -60,8 +60,8 @@ COLUMNS = (
             {"base": (m,), "E": (n, m), "v": (m,), "s": (1,)}
             for n, m in ((1, 2), (2, 3), (4, 3), (6, 8))
         ),
-        build=best_constant.bounded,
-        hypotheses=best_constant.within,
+        build=composite_layers.bounded_rows,
+        hypotheses=composite_layers.rows_bounded,
         extremal=(lambda: two_signs(2.0**-8), lambda: one_entry(64, 1.25)),
     )
     .times(0.999)
@@ -92,7 +92,7 @@ def _one_row(base, e, s):
     """Instance of one row with v = (1, -1, 0, -1, 1, 0), or its negative if the mean is < 0."""
     v = torch.tensor(SIGNS[: base.shape[-1]], dtype=torch.float64, device=base.device)
     mean = (torch.softmax(base, -1) * v).sum(-1, keepdim=True)
-    scaled = best_constant.bounded(base, e[..., None, :], s)["E"][..., 0, :]
+    scaled = composite_layers.bounded_rows(base, e[..., None, :], s)["E"][..., 0, :]
     return {"base": base, "e": scaled, "v": torch.where(mean < 0, -v, v)}
 
 

@@ -1,4 +1,4 @@
-"""Definitions of many heads over depth, row and column changes, and the two-sided window."""
+"""Definitions of many heads over depth, and of the two-sided window."""
 
 from __future__ import annotations
 
@@ -7,24 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from flint import arb
 
-from attnverify.checking.definition_agreement import Pair, drawn, largest, table, total
-from attnverify.mathematics import collapse, depth_bounds, localization
-
-
-def moved(half: int = 2) -> Iterator[Pair]:
-    """The largest column of |P - 1 p'| and the largest total variation of a row with p."""
-    base, E = drawn(5, (4,), (3, 4))
-    n, m = E.shape
-
-    def weight(row, j: int) -> arb:
-        return 1 / total((row[k] - row[j]).exp() for k in range(m))
-
-    move = table(lambda i, j: abs(weight(base + E[i], j) - weight(base, j)), n, m)
-    columns = (total(move[i, j] for i in range(n)) for j in range(m))
-    rows = (total(move[i, j] for j in range(m)) / half for i in range(n))
-    column, row = collapse.column_and_row_changes(base, E)
-    yield "column", column, largest(columns)
-    yield "row", row, largest(rows)
+from attnverify.checking.definition_agreement import Pair, drawn, total
+from attnverify.mathematics import depth_bounds, localization
 
 
 def _tanh(x: arb) -> arb:
