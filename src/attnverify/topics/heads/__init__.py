@@ -1,1 +1,0 @@
-"""What heads can compute: nearest keys, clipped lines, mixtures of experts, copying."""
