@@ -1,1 +1,0 @@
-"""Topic: tokens on the unit sphere, normalized after attention."""
