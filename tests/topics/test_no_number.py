@@ -15,12 +15,13 @@ from flint import arb
 from attnverify.chapters.cells import declared
 from attnverify.chapters.simulation_cases import within
 from attnverify.mathematics.softmax import critical_oscillation
-from attnverify.topics.localization.checks import exact_law, inversion, softmax_row
+from attnverify.topics.localization.checks import exact_law, inversion
 from attnverify.topics.modern.checks import heads, position_orbits, windows
-from attnverify.topics.walk import checks as walk_checks
 
 NAN = math.nan
 FIGURES = ("divergence", "variation", "entropy", "contrast")
+NEAR = declared("softmax-row")["localization.softmax-row"]
+CELLS = NEAR["divergence"].function.__globals__  # what the check cells of that chapter define
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
@@ -45,7 +46,8 @@ def only_once(real, nothing, place: int):
 def test_a_row_of_scores_that_is_no_number(place):
     """In one of the five cases."""
     no_row = torch.full((64, 8), NAN, dtype=torch.float64)
-    verdict = walk_checks._same_law(only_once(walk_checks._whole, no_row, place), 64)
+    law = declared("softmax-row")["walk.row"]["law"]
+    verdict = law(logits=only_once(CELLS["by_the_law"], no_row, place), samples=64)
     assert verdict.holds is None and "nan" in verdict.argument
 
 
@@ -62,28 +64,27 @@ def test_a_probability_that_is_no_number(monkeypatch, place):
 @pytest.mark.parametrize("found", [(NAN, 0.0), (0.0, NAN)])
 def test_a_mean_or_an_error_that_is_no_number(monkeypatch, place, found):
     """In one of the four cases; the others are far below their bounds."""
-    name = list(softmax_row.ROWS)[place]
+    name = list(CELLS["ROWS"])[place]
     means = lambda case: dict.fromkeys(FIGURES, found if case == name else (0.0, 0.0))  # noqa: E731
-    monkeypatch.setattr(softmax_row, "_means", means)
+    monkeypatch.setitem(CELLS, "means", means)
     for figure in FIGURES:
-        verdict = softmax_row._below(figure)
+        verdict = NEAR[figure]()
         assert verdict.holds is None and verdict.argument.startswith(f"{name}: ")
 
 
 @pytest.mark.parametrize("place", range(4))
 def test_a_bound_that_is_no_number(monkeypatch, place):
-    monkeypatch.setattr(softmax_row, "_means", lambda case: {"variation": (0.0, 0.0)})
-    named = list(softmax_row.ROWS.values())[place]
-    verdict = softmax_row._below("variation", lambda v, case: NAN if case is named else v)
-    assert verdict.holds is None
+    monkeypatch.setitem(CELLS, "means", lambda case: {"divergence": (0.0, 0.0)})
+    bound = only_once(lambda *given: 1.0, NAN, place)
+    assert NEAR["divergence"](bound=bound).holds is None
 
 
 def test_figures_that_are_numbers_are_decided(monkeypatch):
     """Beyond four standard errors above its bound a mean says no, up to that yes."""
     for error, holds in ((0.0, False), (1e9, True)):
         means = lambda case, e=error: {"variation": (1e3, e)}  # noqa: E731
-        monkeypatch.setattr(softmax_row, "_means", means)
-        assert softmax_row._below("variation").holds is holds
+        monkeypatch.setitem(CELLS, "means", means)
+        assert NEAR["variation"]().holds is holds
 
 
 @pytest.mark.parametrize("place", range(3))

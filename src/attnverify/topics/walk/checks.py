@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
 
-import flint
 import numpy as np
-import torch
-from torch import Tensor
 
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.rounding import gamma
-from attnverify.chapters.simulation_cases import CASES, Case, within
-from attnverify.checking.check import Check, Decision, Identity, Twin
-from attnverify.mathematics import entropy, softmax_row, walk
-from attnverify.support.verdict import Verdict
+from attnverify.checking.check import Check, Identity, Twin
+from attnverify.mathematics import walk
 
 # ``tokens`` is an array of which only the length T counts; the covariance is S = R R'
 SIZES = tuple({"W": (d, d), "R": (d, d), "tokens": (T,)} for T, d in ((2, 2), (3, 1), (5, 3)))
@@ -201,105 +195,7 @@ SYMMETRIC = _symmetric(
 )
 
 
-# --------------------------------------------------------------------------------------------- row
-
-ERRORS = 4  # standard errors of a simulated mean
-
-
-def _covariances(bridge: Callable) -> Verdict:
-    """Whether a walk with unit steps has the covariances of sqrt(T) (b(i/T) + i/T z), in rationals.
-
-    x_i - (i/T) x_T has coefficient [s <= i] - i/T at step s. It must be independent of x_T and
-    have T times the covariance of the bridge.
-    """
-    cases = 0
-    for T in (2, 3, 7, 12):
-        rest = [[flint.fmpq(int(s < i)) - flint.fmpq(i, T) for s in range(T)] for i in range(T + 1)]
-        for i in range(1, T + 1):
-            if sum(rest[i]) != 0:
-                return Verdict(False, f"token {i} of {T} is not independent of the last", cases)
-            for j in range(1, T + 1):
-                found = sum(a * b for a, b in zip(rest[i], rest[j], strict=True))
-                if found != T * bridge(flint.fmpq(i, T), flint.fmpq(j, T)):
-                    return Verdict(False, f"covariance of {i} and {j} of {T} differs", cases)
-                cases += 1
-    return Verdict(True, "all covariances are equal rationals", cases)
-
-
-COVARIANCE_LIMITS = "these numbers of tokens; all of them are derived in the notebook"
-COVARIANCES = Decision(
-    partial(_covariances, lambda s, t: min(s, t) - s * t),
-    COVARIANCE_LIMITS,
-    "certified",
-    4 + 9 + 49 + 144,
-).but("a free Brownian motion in place of the bridge", run=partial(_covariances, min))
-
-
-def _statistics(u: Tensor) -> Tensor:
-    """Statistics (n,) of rows of logits (n, T) by which two laws of rows are told apart."""
-    p = torch.softmax(u, -1)
-    contrast = softmax_row.contrast(p, p.shape[-1] // 2)
-    parts = [entropy.entropy(u), contrast, contrast.square(), p[:, 0] * p[:, -1], p.amax(-1)]
-    return torch.stack([*parts, entropy.entropy(u).square()])
-
-
-def _walk_logits(case: Case, samples: int, random: torch.Generator) -> Tensor:
-    x = walk.sample(torch.linalg.cholesky(case.covariance), case.tokens, samples, random)
-    return torch.einsum("nia,ab,nb->ni", x, case.W, x[:, -1]) / (case.tokens * case.temperature)
-
-
-def _whole(product: Tensor, case: Case, samples: int, random: torch.Generator) -> Tensor:
-    return softmax_row.sample_logits(product, case.tokens, case.temperature, samples, random)
-
-
-def _independent(product: Tensor, case: Case, samples: int, random: torch.Generator) -> Tensor:
-    """Logits whose drift and bridge size come from two different z, for a twin."""
-    u, v = (_whole(product, case, samples, random) for _ in range(2))
-    t = walk.indices(case.tokens, u) / case.tokens
-    return u - u[:, -1:] * t + v[:, -1:] * t
-
-
-@cache
-def _of_walks(name: str, seed: int, samples: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Means and variances of the statistics of walks, and the state that the generator is left in.
-
-    A check and its twins compare other laws with the same walks.
-    """
-    random = torch.Generator().manual_seed(seed)
-    found = _statistics(_walk_logits(CASES[name], samples, random))
-    return found.mean(-1), found.var(-1), random.get_state()
-
-
-def _same_law(logits: Callable, samples: int = 1 << 18) -> Verdict:
-    """Whether statistics of simulated walks agree with those of the stated law.
-
-    Two means of n values each differ by at most 4 times the root of the sum of their squared
-    standard errors; 30 comparisons of equal laws all pass but with probability 30 * 6.4e-5.
-    """
-    deviations = []
-    for seed, (name, case) in enumerate(CASES.items()):
-        mean, variance, state = _of_walks(name, seed, samples)
-        random = torch.Generator().set_state(state)
-        found = _statistics(logits(case.product, case, samples, random))
-        errors = variance / samples + found.var(-1) / samples
-        deviations += ((mean - found.mean(-1)).abs() / errors**0.5).tolist()
-    holds, worst = within(deviations, ERRORS)
-    return Verdict(holds, f"largest deviation {worst:.2f} standard errors", len(deviations))
-
-
-LAW_LIMITS = "these matrices, six figures of a row; agreement is statistical"
-LAW = (
-    Decision(partial(_same_law, _whole), LAW_LIMITS, "sampled", 5 * 6)
-    .but("drift and bridge of independent size", run=partial(_same_law, _independent))
-    .but(
-        "the symmetric part of M in place of M",
-        run=partial(_same_law, lambda M, *rest: _whole((M + M.mT) / 2, *rest)),
-    )
-)
-
-
 CHECKS: dict[str, dict[str, Check]] = {
     "walk.moments": {"moments": MOMENTS, "remainder": SAME},
     "walk.limit": {"limit": LIMIT, "symmetric": SYMMETRIC},
-    "walk.row": {"covariances": COVARIANCES, "law": LAW},
 }
