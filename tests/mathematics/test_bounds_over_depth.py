@@ -2,35 +2,41 @@
 
 import torch
 
+from attnverify.chapters import composite_layers as layers
+from attnverify.chapters.layer_instances import KEY_WIDTH
+from attnverify.chapters.lookup import checks_of
 from attnverify.checking.ball_comparison import compare
 from attnverify.mathematics import collapse, norms
-from attnverify.topics.collapse.checks import depth
+
+VERSION_2 = checks_of("collapse.single-head")["depth"]
+NETWORK, WITHOUT_SCORES = (make() for make in VERSION_2.extremal)
 
 
 def test_a_negative_gamma_is_refused_where_no_layer_bounds_it():
     """L = 1, beta = 1 and E = 0: with gamma = -1 the bound would be -4, below the residual 0."""
-    refused = compare(depth.VERSION_2, depth.no_scores(-1.0))
+    negative = {**WITHOUT_SCORES, "gamma": -WITHOUT_SCORES["gamma"]}
+    refused = compare(VERSION_2, negative)
     assert refused.hypotheses == "fail" and refused.outcome == "unknown"
-    assert compare(depth.VERSION_2, depth.no_scores(1.0)).outcome == "pass"
-    (twin,) = [t for t in depth.VERSION_2.twins if "any sign" in t.title]
-    assert compare(twin.check, depth.no_scores(-1.0)).outcome == "fail"
+    assert compare(VERSION_2, WITHOUT_SCORES).outcome == "pass"
+    (twin,) = [t for t in VERSION_2.twins if "any sign" in t.title]
+    assert compare(twin.check, negative).outcome == "fail"
 
 
 def test_gamma_and_beta_below_a_layers_own_are_refused():
-    network = depth.with_sizes()
-    assert compare(depth.VERSION_2, network).outcome == "pass"
+    assert compare(VERSION_2, NETWORK).outcome == "pass"
     for name in ("beta", "gamma"):
-        small = {**network, name: network[name] * 0.99}
-        assert compare(depth.VERSION_2, small).hypotheses == "fail"
+        small = {**NETWORK, name: NETWORK[name] * 0.99}
+        assert compare(VERSION_2, small).hypotheses == "fail"
 
 
 def test_residual_over_depth_is_that_of_the_network():
-    network = depth.two_layers(heads=2)
+    network = layers.two_layers(heads=2)
     network["X"] = network["X"] * 2.0**8
     batch = {k: v[None] for k, v in network.items()}
-    known = norms.composite(norms.residual(collapse.network(**batch, key_width=depth.KEY_WIDTH)))
+    known = norms.composite(norms.residual(collapse.network(**batch, key_width=KEY_WIDTH)))
     # the linear programs leave 1e-9 of a sum
-    assert abs(depth.residual(**batch) / known - 1) < 1e-8
+    found, _ = layers.over_depth(collapse.best_constant, collapse.iterate, **batch)
+    assert abs(found / known - 1) < 1e-8
 
 
 def test_drawn_networks_meet_gamma_with_room():
@@ -38,9 +44,9 @@ def test_drawn_networks_meet_gamma_with_room():
     random = torch.Generator().manual_seed(0)
     drawn = {
         k: torch.randn(8, *s, dtype=torch.float64, generator=random)
-        for k, s in {**depth.sizes(2, 2), "slack": (2,)}.items()
+        for k, s in VERSION_2.sizes[-1].items()
     }
-    made = depth.VERSION_2.build(**drawn)
+    made = VERSION_2.build(**drawn)
     for i in range(8):
         one = {k: v[i] for k, v in made.items()}
-        assert compare(depth.VERSION_2, one).hypotheses == "pass"
+        assert compare(VERSION_2, one).hypotheses == "pass"

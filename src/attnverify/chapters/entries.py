@@ -64,3 +64,9 @@ def layer(X, Q, b, W, key_width: int) -> np.ndarray:
 def column_sum(A) -> arb:
     """Largest column sum ||A||_1 of absolute values; that of A.T is ||A||_inf."""
     return largest(sum(abs(v) for v in column) for column in A.T)
+
+
+def gammas(E) -> list[arb]:
+    """sqrt(sum_i D_i max_i D_i) / (2 ||E_h||_1) of heads, D_i the oscillations; E (heads, n, n)."""
+    D = [[largest(row) + largest(-row) for row in head] for head in E]
+    return [(sum(d) * largest(d)).sqrt() / (2 * column_sum(e)) for d, e in zip(D, E, strict=True)]

@@ -16,12 +16,10 @@ from attnverify.chapters.layer_instances import (
     small_scores,
 )
 from attnverify.checking.check import Check, Inequality
-from attnverify.checking.definition_agreement import by_definition
 from attnverify.mathematics import collapse, norms
 from attnverify.mathematics.norms import least_composite
 from attnverify.mathematics.softmax import oscillation
-from attnverify.topics.collapse.checks import counterexamples, depth
-from attnverify.topics.collapse.definitions import layers as definitions
+from attnverify.topics.collapse.checks import depth
 
 
 def _residual_two(R, x, W_QK, b_QK, W):
@@ -174,27 +172,5 @@ MANY_HEADS_SHARPENED = {
 }
 
 CHECKS: dict[str, dict[str, Check]] = {
-    "collapse.single-layer": {
-        **SINGLE_LAYER,
-        "constants": by_definition(definitions.published, "3 in place of 4", constant=3),
-    },
-    "collapse.single-head": {
-        "depth": depth.VERSION_2,
-        "layers": by_definition(
-            definitions.layers, "the layer subtracted from its input", skip_sign=-1
-        ),
-        "recursion": by_definition(definitions.recursion, "2 in place of 3", power=2),
-    },
-    "collapse.single-head-without-gamma": {
-        **WITHOUT_GAMMA,
-        "depth": depth.WITHOUT_GAMMA,
-        "the condition is needed": counterexamples.CONDITION,
-    },
-    "collapse.single-head-sharpened": {
-        **SHARPENED,
-        "anchor family": counterexamples.ANCHORS,
-        "constant": by_definition(definitions.unconditional, "sqrt 3 in place of sqrt 2", tilt=3),
-    },
-    "collapse.single-layer-sharp": {**BEST_GAMMA},
     "collapse.multi-head-corrected": {**MANY_HEADS, **MANY_HEADS_SHARPENED},
 }

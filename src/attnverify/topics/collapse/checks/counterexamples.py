@@ -106,7 +106,6 @@ SMALLEST = _counterexample(
 )
 
 CHECKS: dict[str, dict[str, Check]] = {
-    "collapse.version-1-proof-gap": {"counterexample": PROOF_GAP},
     "collapse.multi-head-as-printed": {
         "d = 2^20": PRINTED,
         "smallest width of two tokens": SMALLEST,
