@@ -18,9 +18,8 @@ OPTIONAL = (lambda v: v is None or callable(v), "a function of the parameters, o
 NAMES = (lambda v: type(v) is tuple and all(isinstance(n, str) for n in v), "a tuple of names")
 #: What the fields of a form may hold.
 FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    **dict.fromkeys(("left", "right", "bound", "build", "run"), FORMULA),
+    **dict.fromkeys(("left", "right", "build", "run"), FORMULA),
     **dict.fromkeys(("hypotheses", "lower"), OPTIONAL),
-    "shared": NAMES,
     "divides": (
         lambda v: type(v) is tuple and all(NAMES[0](p) and len(p) == 2 for p in v),
         "a tuple of pairs of names",
@@ -30,8 +29,10 @@ FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
         "a tuple of functions, each of which makes an instance",
     ),
     "accuracy": (lambda v: type(v) is float and 0 <= v <= 1e-3, "a number from 0 to 0.001"),
+    "bound": (lambda v: True, "anything"),
+    "shared": NAMES,
+    "exact_draws": (lambda v: type(v) is int, "a whole number"),
     "arithmetic": (lambda v: v in ("rational", "ball"), "'rational' or 'ball'"),
-    "exact_draws": (lambda v: type(v) is int and 1 <= v <= 1000, "a whole number from 1 to 1000"),
     "cases": (lambda v: type(v) is int and v > 0, "how many cases it covers at least"),
     "over": (lambda v: v == (), "nothing: only covers of the book say theirs"),
     "limits": (lambda v: isinstance(v, str) and bool(v.strip()), "what it does not show, in words"),

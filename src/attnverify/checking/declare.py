@@ -237,32 +237,26 @@ def identity(
     claim: str,
     arrays: str,
     *sizes: tuple[int, ...] | int,
-    rounding: Callable[..., Any],
     exact: Literal["rational", "ball"] = "rational",
     draw: Callable[..., Instance] = unchanged,
-    shared: tuple[str, ...] = (),
-    draws: int = 2,
     name: str = "",
 ) -> Callable[[Callable[..., Any]], Declared]:
-    """left == right, for the two sides that the function returns.
+    """left == right, for the two sides that the function returns, at random rational points.
 
-    exact: "rational", or "ball" where a formula takes roots or exponentials; rounding: a bound of
-    |left - right| in floats, a function of the arrays; shared, draws: as of
-    :class:`~attnverify.checking.check.Identity`; the others as of :func:`inequality`.
+    The arrays come without a batch axis. exact: "rational", or "ball" where a formula takes roots
+    or exponentials; the others as of :func:`inequality`.
 
     >>> import attnverify as av
-    >>> @av.identity("mine.sum", "x[n] y[n]", 3, rounding=lambda x, y: 2.0**-50 * (x * x + y * y))
+    >>> @av.identity("mine.sum", "x[n] y[n]", 3)
     ... def squares(x, y, sign=1):
     ...     return (x + y) * (x - y), x * x - sign * y * y
     >>> squares.false("the sum of the squares", sign=-1).check.kinds
-    ('sampled', 'certified')
+    ('certified',)
     """
 
     def build(f: partial, at: object, **other: Any) -> Identity:
         sides = _both(f, claim)
-        fixed = {"arithmetic": exact, "shared": shared, "exact_draws": draws}
-        made = (sides.left, sides.right, rounding, other["sizes"], other["draw"])
-        return Identity(*made, **fixed)  # type: ignore[arg-type]
+        return Identity(sides.left, sides.right, None, other["sizes"], other["draw"], (), exact)
 
     return partial(_declare, claim, name, arrays, sizes, build, None, {"draw": draw})
 

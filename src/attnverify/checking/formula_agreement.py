@@ -89,17 +89,13 @@ def _require_identity(where: str, check: Identity, sizes: Sizes) -> None:
     """Both sides at an exact instance of the certificate, which floats hold without rounding."""
     exact = sampling.exact_parameters(check, sizes, seed_for(0, "agreement"))
     floats = {name: _as_floats(value) for name, value in exact.items()}
-    count = 1 if check.shared else 2  # where the batch axis is, only the formula knows then
-    batch = {
-        n: v if n in check.shared else torch.stack([v, v + 1][:count]) for n, v in floats.items()
-    }
     for name in ("left", "right"):
         own = f"{where}{name}"
         side = partial(_built_side, check, name)
         with torch.no_grad():
-            found = side(**batch)
+            found = side(**floats)
         balls = _in_balls(own, side, floats)
-        _require_near(own, [(found if check.shared else found[0]).reshape(-1)], balls)
+        _require_near(own, [found.reshape(-1)], balls)
         if check.arithmetic == "rational":
             _require_overlap(own, _numbers(own, side(**exact)), balls)
 

@@ -22,7 +22,6 @@ from attnverify.checking.check import (
     Measured,
     Twin,
 )
-from attnverify.checking.float_identity import sample_identity
 from attnverify.checking.formula_agreement import require_agreement
 from attnverify.checking.records import KINDS, Kind, Outcome, Record, TwinRecord, require_kinds
 from attnverify.checking.search import Found, Settings, attack, sample
@@ -164,11 +163,10 @@ def _(check: Inequality, settings: Settings, label: str) -> tuple[bool, float | 
 @evidence.register(Identity)
 def _(check: Identity, settings: Settings, label: str) -> dict[Kind, Step]:
     return {
-        "sampled": (
-            lambda: _differing(check) or sample_identity(check, settings, label),
-            SAMPLED,
-        ),
-        "certified": (lambda: certify_identity(check, settings, label), CERTIFIED),
+        "certified": (
+            lambda: _differing(check) or certify_identity(check, settings, label),
+            CERTIFIED,
+        )
     }
 
 

@@ -62,16 +62,11 @@ def _require_inequality(where: str, check: Inequality) -> None:
     _tried(where, lambda: formula_agreement.require_agreement(where, check))
 
 
-def _free(sizes: Sizes, shared: tuple[str, ...] = ()) -> Instance:
+def _free(sizes: Sizes) -> Instance:
     """TRIED free parameters, half of them with scales of their own."""
     random = generator(0, "tried")
-    halves = [
-        sampling.parameters(sizes, TRIED // 2, random, spread, shared) for spread in (False, True)
-    ]
-    return {
-        name: halves[0][name] if name in shared else torch.cat([half[name] for half in halves])
-        for name in sizes
-    }
+    halves = [sampling.parameters(sizes, TRIED // 2, random, spread) for spread in (False, True)]
+    return {name: torch.cat([half[name] for half in halves]) for name in sizes}
 
 
 def _built(found: Any) -> Instance:
@@ -88,15 +83,13 @@ def _built(found: Any) -> Instance:
 
 def _require_identity(where: str, check: Identity) -> None:
     for sizes in check.sizes:
-        free = _free(sizes, check.shared)
+        free = sampling.parameters(sizes, 1, generator(0, "tried"), spread=False)
+        free = sampling.single(free, 0)
         instance = _tried(f"{where}build", lambda free=free: check.build(**free))
-        left, right, bound = (
-            _floats(where, name, check, instance) for name in ("left", "right", "bound")
-        )
+        left, right = (_floats(where, name, check, instance) for name in ("left", "right"))
         shape = tuple(left.shape)
         same = tuple(right.shape) == shape
         require(same, f"{where}right", f"shape {tuple(right.shape)}", f"shape {shape}, as of left")
-        _tried(f"{where}bound", lambda b=bound, s=shape: b.broadcast_to(s))
         exact = sampling.exact_parameters(check, sizes, 0)
         words = f"{where}both sides"
         _tried(words, lambda exact=exact: compare_identity(check, check.build(**exact)))
@@ -164,7 +157,7 @@ def _side(where: str, name: str, check: Inequality, instance: Instance) -> torch
 
 
 def _floats(where: str, name: str, check: Identity, instance: Instance) -> torch.Tensor:
-    """A side of an identity, or its bound, in floats: a tensor with entries."""
+    """A side of an identity in floats: a tensor with entries."""
     value = _tried(f"{where}{name}", lambda: getattr(check, name)(**instance))
     tensor = isinstance(value, torch.Tensor) and value.numel() > 0
     require(tensor, f"{where}{name}", type(value).__name__, "a tensor of one value or more")

@@ -28,13 +28,13 @@ def require_kinds(kinds: Iterable[str]) -> None:
 class Record:
     """One piece of evidence for one claim.
 
-    ratio: the largest left/right (inequalities) or error/rounding bound (identities) seen, None
-    where there is none; instances: how many instances or cases were looked at; seconds: wall
-    time; limits: what this evidence does not show; check: which of the claim's checks; detail:
-    the figures behind the outcome in words; decided: how many of the instances were decided, all
-    of them unless told otherwise; refuted_at: for a certified inequality, a factor of the right
-    side with which it is certainly false at one of these instances. So the best constant lies
-    between this share of the stated one and the stated one.
+    ratio: the largest left/right of an inequality seen, None where there is none; instances: how
+    many instances or cases were looked at; seconds: wall time; limits: what this evidence does not
+    show; check: which of the claim's checks; detail: the figures behind the outcome in words;
+    decided: how many of the instances were decided, all of them unless told otherwise; refuted_at:
+    for a certified inequality, a factor of the right side with which it is certainly false at one
+    of these instances. So the best constant lies between this share of the stated one and the
+    stated one.
     """
 
     kind: Kind

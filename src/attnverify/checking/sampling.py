@@ -22,18 +22,13 @@ def parameters(
     batch: int,
     random: torch.Generator,
     spread: bool,
-    shared: tuple[str, ...] = (),
 ) -> Instance:
     """Gaussian parameters (batch, *size), drawn on the CPU so that every device sees the same.
 
     With ``spread``, each parameter of each instance has its own scale, log-uniform in 0.01..10.
-    Parameters named in ``shared`` have no batch axis.
     """
     out = {}
     for name, size in sizes.items():
-        if name in shared:
-            out[name] = parameters({name: size}, 1, random, spread)[name][0]
-            continue
         draw = torch.randn(batch, *size, generator=random, dtype=torch.float64)
         out[name] = draw * torch.exp(log_scale(batch, len(size), random)) if spread else draw
     return out

@@ -11,11 +11,11 @@ from typing import Any
 from attnverify.checking.ball_comparison import ATTAINED
 from attnverify.verification.claim import Registry
 
-MEASURES = {"Inequality": "left/right", "Identity": "error/bound"}
+MEASURES = {"Inequality": "left/right"}
 
 
 def measure(registry: Registry, id: str, check: str) -> str:
-    """What the ratio of a check's records is: left/right, error/rounding bound, or a ratio.
+    """What the ratio of a check's records is: left/right, or a ratio.
 
     Also for a check that is none of the claim's, as the notebook of a derivation.
     """

@@ -72,8 +72,7 @@ def limits(claim: Claim, evidence: Evidence) -> list[tuple[str, str]]:
 
 def _record(id: str, record: Mapping[str, Any]) -> Row:
     ratio, what = record["ratio"], measure(registry, id, record["check"])
-    exact = what == "error/bound" and record["kind"] == "certified"  # no rounding to measure
-    shown = "–" if ratio is None or exact else f"{what} {number(ratio)}"
+    shown = "–" if ratio is None else f"{what} {number(ratio)}"
     shown += "".join(f"; false at {factor}" for factor in false_at([record]))
     return {
         "Kind": record["kind"],
