@@ -1,1 +1,0 @@
-"""Topic: the entropy of an attention row."""
