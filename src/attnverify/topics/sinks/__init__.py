@@ -1,1 +1,0 @@
-"""Attention sinks, gates, softmax-plus-one and massive activations."""

@@ -1,1 +1,0 @@
-"""Checks of sinks, softmax-plus-one and massive activations."""
