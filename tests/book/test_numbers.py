@@ -11,14 +11,13 @@ from flint import arb
 
 from attnverify.arithmetic import ops
 from attnverify.book.pages import errata, findings
-from attnverify.chapters import registry
+from attnverify.chapters import distinct_layers, registry
 from attnverify.experiments import committed
 from attnverify.experiments.trained_models import looked
 from attnverify.mathematics import heads, signed_columns
 from attnverify.mathematics.attention import SelfAttentionNetwork
 from attnverify.mathematics.softmax import critical_oscillation
 from attnverify.support.typeset import RAISED
-from attnverify.topics.collapse.checks import distinct_entries
 from attnverify.verification import formal
 from places import ROOT
 
@@ -60,7 +59,7 @@ def limit(entries: arb) -> arb:
 def widths() -> list[int]:
     """Up to and from where the printed bound holds or fails, without gamma and then with it."""
     wide = last(true_at(lambda d: signed_columns.width_factor(critical_oscillation(), d)))
-    first = next(d for d in range(14_300, 14_400) if distinct_entries.large(d)[0] > 1)
+    first = next(d for d in range(14_300, 14_400) if distinct_layers.large(d)[0] > 1)
     family = last(true_at(limit)) + 1
     # the largest n d of the family at width d: n even, n <= d
     narrowest = next(d for d in range(4, 1000) if (d - d % 2) * d >= family)

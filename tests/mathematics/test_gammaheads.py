@@ -6,8 +6,8 @@ import torch
 from flint import arb
 
 from attnverify.arithmetic import ops
+from attnverify.chapters import distinct_layers
 from attnverify.mathematics import collapse, heads, norms
-from attnverify.topics.collapse.checks import gamma_factor
 
 KEY = heads.GAMMA_KEY_WIDTH
 TYPES = [0, 1, 2, 3, 4, 3, 4, 3]  # of up to 8 tokens: signs +, -, +, -, +, -, +, -
@@ -44,12 +44,12 @@ def test_four_tokens_have_four_types():
 
 def test_sizes_and_gamma_are_those_of_the_dense_layer():
     d, n, w = 16, 8, 0.125
-    dense, found = _balls(d, n, w, 128.0), gamma_factor.family(d, n, w)
+    dense, found = _balls(d, n, w, 128.0), distinct_layers.gamma_family(d, n, w)
     gamma = collapse.gamma(dense["X"], dense["W_QK"], KEY)
     sizes = norms.max_column_sum(dense["W_QK"]) * norms.composite(dense["W"]) / 2
-    assert all(abs(g - arb(n) ** -0.5) < 2.0**-200 for g in (*gamma, found.gamma))
-    assert abs(found.beta - ops.amax(sizes, -1)) < 2.0**-200
-    assert abs(found.total - ops.sum(gamma * sizes, -1)) < 2.0**-200
+    assert all(abs(g - arb(n) ** -0.5) < 2.0**-200 for g in (*gamma, ops.amax(found.gammas, -1)))
+    assert abs(ops.amax(found.heads, -1) - ops.amax(sizes, -1)) < 2.0**-200
+    assert abs(ops.sum(found.gammas * found.heads, -1) - ops.sum(gamma * sizes, -1)) < 2.0**-200
 
 
 @pytest.mark.parametrize(("d", "n"), [(8, 8), (12, 12), (13, 6), (9, 4)])
@@ -57,7 +57,9 @@ def test_enclosed_residual_is_that_of_the_best_center(d, n):
     """By linear programs, which leave 1e-9 of a sum; the output is about 2^-6 of one."""
     i = heads.gamma_family(d, n, 2.0**-4)
     best = float(norms.composite(norms.residual(_layer(i))))
-    assert best == pytest.approx(float(gamma_factor.family(d, n, 2.0**-4).left.mid()), rel=1e-6)
+    assert best == pytest.approx(
+        float(distinct_layers.gamma_family(d, n, 2.0**-4).left.mid()), rel=1e-6
+    )
     assert float(norms.composite(norms.residual(i["X"]))) == pytest.approx(1, abs=1e-8)
 
 
@@ -83,7 +85,7 @@ def test_quotient_tends_to_its_limit():
     """Half differences of scores are at most x = w sqrt(n/8), and 1 - x^2/3 <= tanh(x)/x <= 1."""
     d, n, w = 179, 178, 2.0**-14
     y = (arb(n * d) / 2).root(4)
-    ratio = gamma_factor.family(d, n, w).printed * (8 * arb(2).sqrt()) / (y + 1 / y)
+    ratio = distinct_layers.gamma_family(d, n, w).with_gamma * (8 * arb(2).sqrt()) / (y + 1 / y)
     assert 1 - arb(w) ** 2 * n / 24 <= ratio <= 1 + arb(2) ** -90
 
 

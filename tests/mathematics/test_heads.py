@@ -8,8 +8,8 @@ import torch
 from flint import arb
 
 from attnverify.arithmetic import ops
+from attnverify.chapters import distinct_layers
 from attnverify.mathematics import collapse, heads, norms
-from attnverify.topics.collapse.checks import distinct_entries
 
 KEY = heads.WIDE_KEY_WIDTH
 
@@ -56,7 +56,7 @@ def test_closed_form_of_the_center_is_the_optimum(d, n):
     i = heads.wide_family(d, n, 0.25)
     Y = collapse.layer(i["X"], i["W_QK"], i["b_QK"], i["W"], KEY)
     best = float(norms.composite(norms.residual(Y)))
-    layer = distinct_entries.family(d, n, 0.25, bias=64.0)
+    layer = distinct_layers.family(d, n, 0.25, bias=64.0)
     assert best == pytest.approx(float(layer.left.mid()), rel=1e-8)
     formula = heads.wide_family_ratio(_ball(d), _ball(n), _ball(0.25), _ball(64))[0]
     assert (formula - layer.printed).contains(0)
@@ -64,7 +64,7 @@ def test_closed_form_of_the_center_is_the_optimum(d, n):
 
 def test_below_the_hypothesis_the_closed_form_is_refused():
     with pytest.raises(ArithmeticError, match="outside the closed form"):
-        distinct_entries.family(16, 12, 0.25)
+        distinct_layers.family(16, 12, 0.25)
 
 
 @pytest.mark.parametrize(("d", "n"), [(4, 7), (16, 40)])
@@ -86,7 +86,7 @@ def test_residual_of_large_scores_is_enclosed(d, zeros):
     right = collapse.cubic(
         collapse.published_constant(i["X"], i["W_QK"], i["W"], 64), norms.composite(i["X"])
     )
-    ratio, D = distinct_entries.large(d, zeros, 64, bias=64.0, **SCORES)
+    ratio, D = distinct_layers.large(d, zeros, 64, bias=64.0, **SCORES)
     low, high = float(ratio.lower()), float(ratio.upper())
     assert low * (1 - 1e-8) <= best / float(right) <= high * (1 + 1e-8)
     assert (D - 1.25).contains(0)
@@ -96,7 +96,7 @@ def test_residual_of_large_scores_is_enclosed(d, zeros):
 @pytest.mark.parametrize(("d", "zeros", "key"), [(18, 17, 64), (18, 40, 17)])
 def test_outside_its_hypotheses_the_lower_bound_is_refused(d, zeros, key):
     with pytest.raises(ArithmeticError, match="outside the residual"):
-        distinct_entries.large(d, zeros, key, **SCORES)
+        distinct_layers.large(d, zeros, key, **SCORES)
 
 
 @pytest.mark.parametrize("d", [16, 64])
@@ -109,7 +109,7 @@ def test_pair_is_the_dense_layer(d):
     dense = float(norms.composite(norms.mean_centered(Y)) / right)
     # sums of d terms, and two weights that nearly cancel: as in the notebook
     error = (2 * d + 32 / math.tanh(0.25**2 / 4)) * 2.0**-53
-    assert dense == pytest.approx(float(distinct_entries.pair(d, 0.25).printed.mid()), rel=error)
+    assert dense == pytest.approx(float(distinct_layers.pair(d, 0.25).printed.mid()), rel=error)
 
 
 def test_factor_grows_with_width_and_oscillation():

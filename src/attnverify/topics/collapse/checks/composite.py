@@ -15,7 +15,7 @@ from attnverify.chapters.layer_instances import (
     oscillations_bounded,
     small_scores,
 )
-from attnverify.checking.check import Check, Inequality
+from attnverify.checking.check import Inequality
 from attnverify.mathematics import collapse, norms
 from attnverify.mathematics.norms import least_composite
 from attnverify.mathematics.softmax import oscillation
@@ -169,8 +169,4 @@ MANY_HEADS = refuted_at(_two_heads(collapse.corrected_constant), 0.1249, 0.1767)
 MANY_HEADS_SHARPENED = {
     f"{name}, constant sqrt 2": check
     for name, check in refuted_at(_two_heads(_root_two), 0.3535, 0.4999).items()
-}
-
-CHECKS: dict[str, dict[str, Check]] = {
-    "collapse.multi-head-corrected": {**MANY_HEADS, **MANY_HEADS_SHARPENED},
 }

@@ -279,11 +279,3 @@ SHARPENED = _many_heads(
 SIX = Decision(partial(pulled_apart, 1.0), "this instance, one layer", "certified").but(
     "0.99 times the constant", run=partial(pulled_apart, 0.99)
 )
-
-CHECKS = {
-    "collapse.multi-head-depth": {
-        "corrected": CORRECTED,
-        "no condition": SHARPENED,
-        "one layer of six tokens": SIX,
-    },
-}
