@@ -16,7 +16,7 @@ from attnverify.chapters.cells import declared
 from attnverify.chapters.simulation_cases import within
 from attnverify.mathematics.softmax import critical_oscillation
 from attnverify.topics.localization.checks import exact_law, inversion
-from attnverify.topics.modern.checks import heads, position_orbits, windows
+from attnverify.topics.modern.checks import heads, windows
 
 NAN = math.nan
 FIGURES = ("divergence", "variation", "entropy", "contrast")
@@ -99,16 +99,16 @@ def test_a_share_that_is_not_known(monkeypatch, place, ball):
 
 @pytest.mark.parametrize("place", [1, 3, 6])
 def test_a_ratio_of_distances_that_is_not_known(monkeypatch, place):
-    real = position_orbits._plane_orbit
+    check = declared("decoder-positions")["modern.positions-end-cubic"]["not below the limit"]
+    real = check.function.__globals__["plane_orbit"]
 
     def broken(middle, layers):
-        states, factor = real(middle, layers)
-        if layers:
-            states[place] = states[place] + arb("nan")
-        return states, factor
+        states = real(middle, layers)
+        states[place] = states[place] + arb("nan")
+        return states
 
-    monkeypatch.setattr(position_orbits, "_plane_orbit", broken)
-    assert position_orbits._stays_geometric(1.0).holds is None
+    monkeypatch.setitem(check.function.__globals__, "plane_orbit", broken)
+    assert check().holds is None
 
 
 @pytest.mark.parametrize("ball", [arb("nan"), arb(0.5, 0.5)])

@@ -5,7 +5,7 @@ Nothing here shares code with ``attnverify.mathematics``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from flint import arb
@@ -37,6 +37,27 @@ def scores(X, Q, key_width: int) -> np.ndarray:
         return sum(X[i, k] * Q[h, k, m] * X[j, m] for k in range(d) for m in range(d)) / root
 
     return table(score, len(Q), n, n)
+
+
+def logits(X, W_Q, W_K, b_Q, b_K, angles, bias, sign: int = 1) -> np.ndarray:
+    """Logits with positions at (h, i, j), plane by plane, balls.
+
+    X (n, d), W_Q, W_K (heads, d, d_qk), b_Q, b_K (heads, d_qk), angles (heads, d_qk/2) and bias
+    (heads, 2 reach - 1), whose entry reach - 1 + i - j is added; sign: of the distance i - j by
+    which a query is turned against a key.
+    """
+    n, planes, reach = len(X), angles.shape[1], (bias.shape[1] + 1) // 2
+
+    def products(h: int, i: int, j: int) -> Iterator[arb]:
+        query, key = X[i] @ W_Q[h] + b_Q[h], X[j] @ W_K[h] + b_K[h]
+        for p in range(planes):
+            (a, b), (c, e), turn = query[p::planes], key[p::planes], sign * (i - j) * angles[h, p]
+            yield (a * c + b * e) * turn.cos() - (b * c - a * e) * turn.sin()
+
+    def logit(h: int, i: int, j: int) -> arb:
+        return sum(products(h, i, j)) / arb(2 * planes).sqrt() + bias[h, reach - 1 + i - j]
+
+    return table(logit, len(W_Q), n, n)
 
 
 def attention(
