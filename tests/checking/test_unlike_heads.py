@@ -25,7 +25,6 @@ ALONE = {
     "skip.polynomial-rate/*": 1,
     "modern.positions-end-cubic/*": 0,
     "modern.causal-positions-rate/*": 0,
-    "modern.concatenated-heads/[!o]*": 0,
     "masks.local-slows/all keys": 0,
 }
 #: Bounds by the largest of all layers (axis 0), or of all experts, as their statements say.

@@ -13,10 +13,12 @@ import torch
 from flint import arb
 
 from attnverify.chapters.cells import declared
+from attnverify.chapters.lookup import checks_of
 from attnverify.chapters.simulation_cases import within
+from attnverify.mathematics import head_bounds
 from attnverify.mathematics.softmax import critical_oscillation
 from attnverify.topics.localization.checks import exact_law, inversion
-from attnverify.topics.modern.checks import heads, windows
+from attnverify.topics.modern.checks import windows
 
 NAN = math.nan
 FIGURES = ("divergence", "variation", "entropy", "contrast")
@@ -92,9 +94,9 @@ def test_figures_that_are_numbers_are_decided(monkeypatch):
 def test_a_share_that_is_not_known(monkeypatch, place, ball):
     """Of one of three layers; a wide ball around 1, too, says nothing."""
     size = np.array([ball], dtype=object)
-    along = only_once(heads.head_bounds.along, size, place)
-    monkeypatch.setattr(heads.head_bounds, "along", along)
-    assert heads.pairs_near_bound(40.0).holds is None
+    nothing_smaller = checks_of("modern.concatenated-heads")["nothing smaller"]
+    monkeypatch.setattr(head_bounds, "along", only_once(head_bounds.along, size, place))
+    assert nothing_smaller.run().holds is None
 
 
 @pytest.mark.parametrize("place", [1, 3, 6])
