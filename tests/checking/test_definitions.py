@@ -1,7 +1,5 @@
 """The comparison of formulas with their definitions: what it accepts, and what errors it sees."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 import torch
@@ -15,7 +13,6 @@ from attnverify.mathematics import attention as network
 from attnverify.mathematics import collapse as formulas
 from attnverify.mathematics import eigenspectrum, norms, softmax
 from attnverify.mathematics.paths import FixedAttention
-from attnverify.topics.attention import definitions as attention
 from attnverify.topics.collapse.definitions import layers
 from attnverify.topics.localization.definitions import scores
 
@@ -81,15 +78,15 @@ def largest_difference(p, q):
     return ops.amax(abs(p - q), -1)
 
 
-def in_chapter(id):
-    return CHECKS[id]["entry by entry"].run.args[0]
+def in_chapter(id, name="entry by entry"):
+    return CHECKS[id][name].run.args[0]
 
 
 SIZES, DISTANCES = map(in_chapter, ("norms.submultiplicative", "norms.diameter"))
 ROWS = in_chapter("softmax.linearization")
 
 
-SKIP = partial(attention.layers, True)
+SKIP = in_chapter("paths.skip-decomposition", "token by token")
 #: (owner of a formula, its name, a wrong formula, the comparison that must see it)
 ERRORS = {
     "the closing bias": (network, "layer_bias", lambda b_V, W_O, b_O: b_O, SKIP),

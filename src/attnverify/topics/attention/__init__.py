@@ -1,1 +1,0 @@
-"""Topic: one attention layer as the papers write it."""

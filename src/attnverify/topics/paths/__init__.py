@@ -1,1 +1,0 @@
-"""Topic: a network is a sum over paths."""
