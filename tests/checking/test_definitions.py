@@ -14,7 +14,6 @@ from attnverify.mathematics import collapse as formulas
 from attnverify.mathematics import eigenspectrum, norms, softmax
 from attnverify.mathematics.paths import FixedAttention
 from attnverify.topics.collapse.definitions import layers
-from attnverify.topics.localization.definitions import scores
 
 CHECKS = {id: registry.checks_of(id) for id in registry}
 
@@ -83,7 +82,7 @@ def in_chapter(id, name="entry by entry"):
 
 
 SIZES, DISTANCES = map(in_chapter, ("norms.submultiplicative", "norms.diameter"))
-ROWS = in_chapter("softmax.linearization")
+ROWS, ROOT = in_chapter("softmax.linearization"), in_chapter("localization.exact", "root")
 
 
 SKIP = in_chapter("paths.skip-decomposition", "token by token")
@@ -93,7 +92,7 @@ ERRORS = {
     "the order of layers in a path": (FixedAttention, "term", reversed_term, SKIP),
     "the mask turned round": (ops, "causal", turned_round, layers.masked),
     "no total variation": (norms, "total_variation", largest_difference, DISTANCES),
-    "no root": (eigenspectrum, "covariance_root", lambda S, width: S, scores.roots),
+    "no root": (eigenspectrum, "covariance_root", lambda S, width: S, ROOT),
     "columns for rows": (
         norms,
         "max_row_sum",

@@ -15,9 +15,8 @@ from flint import arb
 from attnverify.chapters.cells import declared
 from attnverify.chapters.lookup import checks_of
 from attnverify.chapters.simulation_cases import within
-from attnverify.mathematics import head_bounds
+from attnverify.mathematics import head_bounds, localization
 from attnverify.mathematics.softmax import critical_oscillation
-from attnverify.topics.localization.checks import exact_law, inversion
 from attnverify.topics.modern.checks import windows
 
 NAN = math.nan
@@ -56,9 +55,9 @@ def test_a_row_of_scores_that_is_no_number(place):
 @pytest.mark.parametrize("place", [0, 1, 4])
 def test_a_probability_that_is_no_number(monkeypatch, place):
     nothing = torch.full((8,), NAN, dtype=torch.float64)
-    between = only_once(exact_law.localization.between, nothing, place)
-    monkeypatch.setattr(exact_law.localization, "between", between)
-    verdict = exact_law._simulated(lambda case: case.weights, 200)
+    between = only_once(localization.between, nothing, place)
+    monkeypatch.setattr(localization, "between", between)
+    verdict = declared("localization")["localization.exact"]["simulation"](samples=200)
     assert verdict.holds is None and verdict.ratio is None
 
 
@@ -116,7 +115,8 @@ def test_a_ratio_of_distances_that_is_not_known(monkeypatch, place):
 @pytest.mark.parametrize("ball", [arb("nan"), arb(0.5, 0.5)])
 def test_an_enclosure_that_shows_nothing(ball):
     """It holds every probability, and so the right one."""
-    assert inversion._enclosed(lambda found: ball).holds is None
+    bounds = declared("localization")["localization.inversion"]["bounds"]
+    assert bounds(ball=lambda found: ball).holds is None
 
 
 def test_a_wide_zero_is_not_a_zero():

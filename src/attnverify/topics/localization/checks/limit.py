@@ -261,14 +261,6 @@ def _change(T, t, xi, eta, asymmetry):
 
 
 CHECKS: dict[str, dict[str, Check]] = {
-    "localization.limit": {
-        "rate": NEAR,
-        "method": by_definition(
-            partial(scores.many_tokens, True), "without the finite-size term", finite=0
-        ),
-    },
-    "localization.midpoint": {"value and slope": MIDPOINT, "signs": SIGNS},
-    "localization.contrast": {"derivative": CONTRAST},
     "localization.asymmetric": {
         "rate": GENERAL,
         "steeper": STEEPER,
