@@ -1,1 +1,0 @@
-"""Topic: masks as graphs."""

@@ -1,1 +1,0 @@
-"""Topic: over-smoothing with skip connections and fusion."""
