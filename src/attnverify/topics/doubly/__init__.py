@@ -1,1 +1,0 @@
-"""Topic: attention normalized over queries and keys."""
