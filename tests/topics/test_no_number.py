@@ -15,9 +15,8 @@ from flint import arb
 from attnverify.chapters.cells import declared
 from attnverify.chapters.lookup import checks_of
 from attnverify.chapters.simulation_cases import within
-from attnverify.mathematics import head_bounds, localization
+from attnverify.mathematics import head_bounds, localization, mask_bounds
 from attnverify.mathematics.softmax import critical_oscillation
-from attnverify.topics.modern.checks import windows
 
 NAN = math.nan
 FIGURES = ("divergence", "variation", "entropy", "contrast")
@@ -127,5 +126,5 @@ def test_a_wide_zero_is_not_a_zero():
 
 
 def test_a_growth_that_is_no_number(monkeypatch):
-    monkeypatch.setattr(windows.mask_bounds, "growth", lambda *given: arb("nan"))
-    assert windows._bracket().holds is None
+    monkeypatch.setattr(mask_bounds, "growth", lambda *given: arb("nan"))
+    assert declared("decoder-masks")["modern.window-rate"]["what it costs"]().holds is None

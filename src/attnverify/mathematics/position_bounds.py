@@ -19,7 +19,6 @@ import torch
 
 from attnverify.arithmetic import ops
 from attnverify.mathematics import norms
-from attnverify.mathematics.collapse import rate, sharp_factor
 from attnverify.mathematics.positions import scores
 from attnverify.mathematics.softmax import oscillation, variation_bound
 from attnverify.mathematics.spectral import spectral_norm
@@ -78,12 +77,6 @@ def layer_factor(X, A, W, **maps):
 def score_map(W_Q, W_K):
     """Query-key matrix W_Q W_K^T, the reference A of the sharp theorem."""
     return W_Q @ ops.transpose(W_K)
-
-
-def sharp_layer_factor(X, W, W_Q, W_K):
-    """Factor of the sharp theorem, which holds without positions only."""
-    c = rate(score_map(W_Q, W_K), W_Q.shape[-1])
-    return sharp_factor(norms.diameter(X), c, spectral_norm(W))
 
 
 def moved(X, c, **maps):
