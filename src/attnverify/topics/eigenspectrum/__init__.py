@@ -1,1 +1,0 @@
-"""Topic: the eigenspectrum of the query-key matrix."""

@@ -1,1 +1,0 @@
-"""Definitions that formulas of localization are compared with, entry by entry."""
