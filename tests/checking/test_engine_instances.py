@@ -155,7 +155,7 @@ def test_only_finite_floats_are_compared(value, message):
 FORGED = {
     "softmax.total-variation/variation": {"u": torch.tensor(0.0), "e": torch.tensor([2.0, -2.0])},
     "norms.diameter/triangle inequality": {"X": torch.ones(2), "Y": torch.ones(3, 3, 1)},
-    "localization.asymmetric/xi": {"W": torch.ones(2)},
+    "localization.asymmetric/xi": {"M": torch.ones(2)},
     "softmax.piecewise-linear/error": {"u": torch.ones(3, 3)},
     "softmax.piecewise-linear/largest mass": {"u": torch.zeros(1)},
 }
