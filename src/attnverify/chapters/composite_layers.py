@@ -25,7 +25,7 @@ from attnverify.chapters.layer_instances import (
     two_token_layer,
 )
 from attnverify.checking.check import Instance
-from attnverify.mathematics import collapse, norms
+from attnverify.mathematics import collapse, heads, norms
 from attnverify.mathematics.softmax import critical_float, critical_oscillation, oscillation
 
 WIDE = 8.0  # oscillations drawn for bounds that need no condition
@@ -76,9 +76,8 @@ def pulled_apart(tokens: int = 4, exponent: int = 10) -> Instance:
 
 def pulled_apart_twice() -> Instance:
     """Layer of :func:`pulled_apart` and a head of 1/2 its scores and 1/4 of its value map."""
-    one = pulled_apart()
-    heads = {"W_QK": 0.5, "b_QK": 1.0, "W": 0.25}
-    return {**one, **{k: torch.cat([one[k], size * one[k]]) for k, size in heads.items()}}
+    one, sizes = pulled_apart(), {"W_QK": 0.5, "b_QK": 1.0, "W": 0.25}
+    return {**one, **{k: torch.cat([one[k], size * one[k]]) for k, size in sizes.items()}}
 
 
 def with_key_width(layer: Instance, key_width: int) -> Instance:
@@ -86,6 +85,16 @@ def with_key_width(layer: Instance, key_width: int) -> Instance:
     factor, X = (KEY_WIDTH / key_width) ** 0.5, layer["X"]
     maps = {"W_QK": factor * layer["W_QK"], "b_QK": factor * layer["b_QK"], "W": layer["W"]}
     return {"R": X, "x": 0 * X[:1], **maps}
+
+
+def two_wide(width: int) -> Instance:
+    """Two tokens and two heads of unlike shape, W_1 = sqrt(d) e_1 e_1^T and W_2 = e_1 1^T."""
+    return with_key_width(collapse.many_heads_counterexample(width, 2.0**-4), 1)
+
+
+def many_wide(width: int, tokens: int) -> Instance:
+    """The layer of small scores on which two such heads reach the bound by the width."""
+    return with_key_width(heads.wide_family(width, tokens, 2.0**-10), heads.WIDE_KEY_WIDTH)
 
 
 # ---------------------------------------------------------------- depth

@@ -2,8 +2,8 @@
 
 With g = max(1/sqrt 2, (1 + kappa)/4) the deviations of
 :func:`attnverify.mathematics.heads.deviations` are at most g sqrt(||v||_1 ||v||_inf) ||E||_1 while
-D = max_i osc(E_i) <= x*. This module holds that bound, the constant of many heads that follows from
-it, and the quantities of the proof. It serves the claims collapse.signed-columns and
+D = max_i osc(E_i) <= x*. This module holds the factor g, the constant of many heads that follows
+from it, and the quantities of the proof. It serves the claims collapse.signed-columns and
 collapse.multi-head-width.
 
 Bounds work in any arithmetic of :mod:`attnverify.arithmetic.ops`, with arrays as in
@@ -20,22 +20,12 @@ from __future__ import annotations
 
 from attnverify.arithmetic import ops
 from attnverify.mathematics import heads, norms
-from attnverify.mathematics.softmax import oscillation
 
 
 def factor(D):
     """Factor g(D) = max(1/sqrt 2, (1 + kappa(D))/4), D > 0."""
     c = heads.single_factor(heads.kappa(D))
     return ops.maximum(c, 0 * c + ops.constant(1, c) / ops.root(2, c))
-
-
-def bound(E, v):
-    """Bound g(D) sqrt(||v||_1 ||v||_inf) ||E||_1, D = max_i osc(E_i) > 0, on the deviations.
-
-    E: (..., rows, tokens), v: (..., tokens); shape (...).
-    """
-    size = ops.sqrt(ops.sum(abs(v), -1) * ops.amax(abs(v), -1))
-    return factor(ops.amax(oscillation(E), -1)) * size * norms.max_column_sum(E)
 
 
 def width_factor(D, d):
