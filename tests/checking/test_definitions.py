@@ -85,12 +85,13 @@ SIZES, DISTANCES = map(in_chapter, ("norms.submultiplicative", "norms.diameter")
 ROWS, ROOT = in_chapter("softmax.linearization"), in_chapter("localization.exact", "root")
 
 
+MASKED = in_chapter("collapse.causal-mask", "token by token")
 SKIP = in_chapter("paths.skip-decomposition", "token by token")
 #: (owner of a formula, its name, a wrong formula, the comparison that must see it)
 ERRORS = {
     "the closing bias": (network, "layer_bias", lambda b_V, W_O, b_O: b_O, SKIP),
     "the order of layers in a path": (FixedAttention, "term", reversed_term, SKIP),
-    "the mask turned round": (ops, "causal", turned_round, layers.masked),
+    "the mask turned round": (ops, "causal", turned_round, MASKED),
     "no total variation": (norms, "total_variation", largest_difference, DISTANCES),
     "no root": (eigenspectrum, "covariance_root", lambda S, width: S, ROOT),
     "columns for rows": (

@@ -4,6 +4,7 @@ import torch
 
 from attnverify import SelfAttentionNetwork
 from attnverify.chapters import full_layer
+from attnverify.chapters.lookup import checks_of
 from attnverify.checking.ball_comparison import compare
 
 NAMES = ("W_Q", "b_Q", "W_K", "b_K", "W_V", "b_V", "W_O", "b_O")
@@ -24,10 +25,10 @@ def test_full_layer_is_a_layer_of_the_network():
 
 def test_every_bias_is_there():
     """A query bias spoils the extremal instance; the other biases do not."""
-    equal = full_layer.two_tokens(0.75)
-    assert compare(full_layer.LAYER, equal).attained
+    check, equal = checks_of("collapse.sharp-layer")["all biases"], full_layer.two_tokens(0.75)
+    assert compare(check, equal).attained
     for name in ("b_K", "b_V", "b_O"):
         assert equal[name].abs().min() > 0
-        assert compare(full_layer.LAYER, {**equal, name: 3 * equal[name]}).attained
-    seen = compare(full_layer.LAYER, {**equal, "b_Q": equal["b_Q"] + 1})
+        assert compare(check, {**equal, name: 3 * equal[name]}).attained
+    seen = compare(check, {**equal, "b_Q": equal["b_Q"] + 1})
     assert seen.outcome == "pass" and seen.ratio < 0.999

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 
 from attnverify.arithmetic import ops
-from attnverify.checking.check import Inequality, Instance
+from attnverify.checking.check import Instance
 from attnverify.mathematics import collapse, norms
 from attnverify.mathematics.head_bounds import repeat
 from attnverify.mathematics.spectral import spectral_norm
@@ -38,29 +38,13 @@ def grouped_layer(X, W_Q, b_Q, W_K, b_K, W_V, b_V, W_O, b_O):
     return full_layer(X, W_Q, b_Q, W_K, b_K, W_V, b_V, W_O, b_O)
 
 
-def _left(X, W_Q, W_K, W_V, W_O):
-    """Factor sum_h ||W_V,h W_O,h||_2 tanh(c_h diam(X)^2), c_h the rate of W_Q,h W_K,h'."""
+def share(X, W_Q, W_K, W_V, W_O):
+    """Share sum_h ||W_V,h W_O,h||_2 tanh(c_h diam(X)^2) of the diameter, shape (...).
+
+    c_h is the rate of W_Q,h W_K,h'; arrays as in :func:`full_layer`.
+    """
     c = collapse.rate(W_Q @ ops.transpose(W_K), W_Q.shape[-1])
     return collapse.sharp_factor(norms.diameter(X), c, spectral_norm(W_V @ W_O))
-
-
-def _bound(X, W_Q, b_Q, W_K, b_K, W_V, b_V, W_O, b_O):
-    return norms.diameter(X) * _left(X, W_Q, W_K, W_V, W_O)
-
-
-def _lowest(X, W_Q, b_Q, W_K, b_K, W_V, b_V, W_O, b_O):
-    return norms.diameter(X) * (1 - _left(X, W_Q, W_K, W_V, W_O))
-
-
-def _sizes(n: int, d: int, k: int, v: int, H: int) -> dict[str, tuple[int, ...]]:
-    query, value = {"W": (H, d, k), "b": (H, k)}, {"W": (H, d, v), "b": (H, v)}
-    return {
-        "X": (n, d),
-        **{f"{part}_{name}": size for name in "QK" for part, size in query.items()},
-        **{f"{part}_V": size for part, size in value.items()},
-        "W_O": (H, v, d),
-        "b_O": (d,),
-    }
 
 
 def two_tokens(value: float) -> Instance:
@@ -81,18 +65,6 @@ def two_tokens(value: float) -> Instance:
     }
 
 
-SIZES = (_sizes(2, 2, 1, 2, 1), _sizes(3, 2, 2, 1, 2), _sizes(4, 3, 2, 2, 2))
-
-LAYER = Inequality(
-    left=lambda **i: norms.diameter(full_layer(**i)),
-    right=_bound,
-    sizes=SIZES,
-    extremal=(lambda: two_tokens(0.75),),
-).times(0.9999)
-
-LOWER = Inequality(
-    left=_lowest,
-    right=lambda **i: norms.diameter(i["X"] + full_layer(**i)),
-    sizes=SIZES,
-    extremal=(lambda: two_tokens(-0.75),),
-).times(0.9999)
+#: The arrays of :func:`full_layer` as checks declare them, and their lengths n, d, H, k, v.
+ARRAYS = "X[n,d] W_Q[H,d,k] b_Q[H,k] W_K[H,d,k] b_K[H,k] W_V[H,d,v] b_V[H,v] W_O[H,v,d] b_O[d]"
+LENGTHS = ((2, 2, 1, 1, 2), (3, 2, 2, 2, 1), (4, 3, 2, 2, 2))

@@ -32,9 +32,9 @@ def network_sizes(
     return {"X": (n, d), "W_QK": (L, H, d, d), "b_QK": (L, H, d), "W": (L, H, d, d), **more}
 
 
-def output_diameter(X, W_QK, b_QK, W):
-    """Diameter of the output of a network without skip connections."""
-    return norms.diameter(collapse.network(X, W_QK, b_QK, W, KEY_WIDTH))
+def output_diameter(X, W_QK, b_QK, W, skip: bool = False):
+    """Diameter (...) of the output of a network, with skip connections or without."""
+    return norms.diameter(collapse.network(X, W_QK, b_QK, W, KEY_WIDTH, skip=skip))
 
 
 def bounded_layer(
@@ -135,3 +135,9 @@ def extremal_network(
         "b_QK": zero,
         "W": along_first_axis(2, depth, heads, value) / number * layer,
     }
+
+
+def extremal_layer(size: float, value: float, heads: int = 1) -> Instance:
+    """The one layer of :func:`extremal_network`: X (2, 2), W_QK and W (H, 2, 2), b_QK (H, 2)."""
+    made = extremal_network(size, 1, value, heads)
+    return {name: array if name == "X" else array[0] for name, array in made.items()}

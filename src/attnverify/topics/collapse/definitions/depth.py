@@ -7,24 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from flint import arb
 
-from attnverify.checking.definition_agreement import Pair, drawn, total
-from attnverify.mathematics import depth_bounds, localization
-
-
-def _tanh(x: arb) -> arb:
-    return ((2 * x).exp() - 1) / ((2 * x).exp() + 1)
-
-
-def recursion(power: int = 2) -> Iterator[Pair]:
-    """Two steps of a -> a sum_h v_h tanh(c_h a^2), and V tanh(m a^2/V) with the sums V and m."""
-    c, v, size = (abs(a) for a in drawn(6, (3,), (3,), (1,)))
-    known = size[0]
-    for _ in range(2):
-        known = known * total(v[h] * _tanh(c[h] * known**power) for h in range(3))
-    yield "two layers", depth_bounds.recursion(size, c, v, 2), np.array([known], dtype=object)
-    V, m = total(v), total(a * b for a, b in zip(c, v, strict=True))
-    of_mean = V * _tanh(m * size[0] ** power / V)
-    yield "mean", depth_bounds.mean_factor(size, c, v), np.array([of_mean], dtype=object)
+from attnverify.checking.definition_agreement import Pair, drawn
+from attnverify.mathematics import localization
 
 
 def window(least: int = 12) -> Iterator[Pair]:

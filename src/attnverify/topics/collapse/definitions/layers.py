@@ -140,39 +140,6 @@ def unconditional(tilt: int = 2) -> Iterator[Pair]:
         yield f"D = {value}", found, least
 
 
-def sharp(quarter: int = 4) -> Iterator[Pair]:
-    """Rate c_h of a rank-one matrix, sum_h v_h tanh(c_h a^2), and the step of two tokens."""
-    u, w, v, (a,) = drawn(4, (2, 3), (2, 3), (2,), (1,))
-    lengths = [
-        (total(x * x for x in u[h]) * total(y * y for y in w[h])).sqrt() for h in range(HEADS)
-    ]
-    c = np.array([x / (quarter * arb(KEY_WIDTH).sqrt()) for x in lengths], dtype=object)
-    found = collapse.rate(u[:, :, None] * w[:, None, :], KEY_WIDTH)
-    yield "rate", found, c
-    v, a = abs(v), abs(a) / 4
-    known = [total(v[h] * (c[h] * a * a).tanh() for h in range(HEADS))]
-    yield "heads", collapse.sharp_factor(np.array([a], dtype=object), c[None], v[None]), known
-    step = v[0] * a * (c[0] * a * a).tanh()
-    yield "two tokens", collapse.two_token_step(a, c[0], v[0]), step
-
-
-def threshold(quarter: int = 4) -> Iterator[Pair]:
-    """Step of two tokens at the threshold, which returns it; 2^-48 covers its 8 roundings."""
-    for qk, value, key_width in ((0.75, 1.25, 3), (3.0, 2.0, 4), (1.5, 5.0, 64)):
-        star = arb(collapse.threshold(qk, value, key_width)) * (1 + arb(0, 2.0**-48))
-        c = arb(qk) / (quarter * arb(key_width).sqrt())
-        yield f"norm {value}", star * value * (c * star * star).tanh() / star, arb(1)
-
-
-def masked(sees=lambda i, j: j <= i) -> Iterator[Pair]:
-    """One masked head with W_V = I, token by token: token i averages the tokens it sees."""
-    X, (Q,), b, _ = _layer_instance(seed=6)
-    P = attention_by_entries(X, Q[:1], 0 * b[0, :1], sees)[0]
-    n, d = X.shape
-    known = table(lambda i, m: total(P[i, j] * X[j, m] for j in range(n)), n, d)
-    yield "tokens", collapse.masked_layer(X, Q[0], KEY_WIDTH), known
-
-
 def counterexamples(factor: int = 4) -> Iterator[Pair]:
     """Closed forms of the counterexamples, and their layers with the printed bound."""
     many = {k: ops.balls(v) for k, v in collapse.many_heads_counterexample(4, 0.5).items()}
@@ -195,15 +162,3 @@ def _anchor_ratio(k: int, factor: int) -> arb:
     middle = (largest(column) - largest(-column)) / 2
     apart = [abs(v - middle) for v in column]
     return (total(apart) * largest(apart)).sqrt() / (factor * M)
-
-
-def triangle(third: int = 3) -> Iterator[Pair]:
-    """Three tokens at equal distances around the origin, and the weights they give each other."""
-    (rho,) = (abs(ball) for ball in drawn(7, (1,)))
-    X = heads.triangle(rho)
-    yield "middle", [total(X[i, k] for i in range(3)) for k in range(2)], [arb(0), arb(0)]
-    apart = [total((X[i, k] - X[j, k]) ** 2 for k in range(2)) for i, j in ((0, 1), (1, 2), (2, 0))]
-    yield "sides", apart, [third * rho[0] ** 2] * 3
-    a = rho / 4
-    up, down = a[0].exp(), (-a[0] / 2).exp()
-    yield "factor", heads.triangle_factor(a), [(up - down) / (up + 2 * down)]

@@ -1,1 +1,0 @@
-"""Checks of skip connections, one head and several."""
