@@ -1,1 +1,0 @@
-"""Topic: the spectral gap of attention."""

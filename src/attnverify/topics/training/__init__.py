@@ -1,1 +1,0 @@
-"""Topic: what the two collapses mean for training."""
