@@ -21,12 +21,12 @@ def softmax(u: Iterable[arb]) -> np.ndarray:
 
 def entropy(p: Iterable[arb]) -> arb:
     """Entropy -sum p log p of positive weights p (n,), balls."""
-    return -sum(a * a.log() for a in p)
+    return -sum((a * a.log() for a in p), arb(0))
 
 
 def relative_entropy(p: Iterable[arb], q: Iterable[arb]) -> arb:
     """Relative entropy sum p log(p/q) of positive weights p, q (n,), balls."""
-    return sum(a * (a / b).log() for a, b in zip(p, q, strict=True))
+    return sum((a * (a / b).log() for a, b in zip(p, q, strict=True)), arb(0))
 
 
 def scores(X, Q, key_width: int) -> np.ndarray:
@@ -84,7 +84,7 @@ def layer(X, Q, b, W, key_width: int) -> np.ndarray:
 
 def column_sum(A) -> arb:
     """Largest column sum ||A||_1 of absolute values; that of A.T is ||A||_inf."""
-    return largest(sum(abs(v) for v in column) for column in A.T)
+    return largest(sum((abs(v) for v in column), arb(0)) for column in A.T)
 
 
 def gammas(E) -> list[arb]:
