@@ -224,14 +224,14 @@ def test_imports_are_followed_as_python_runs_them(sources):
         "    base = top or sys.modules['attnverify'].__path__[0]\n"
         "    module.__path__ = [base + name.removeprefix('attnverify').replace('.', '/')]\n"
         "    sys.modules[name] = module\n"
-        "import attnverify.topics.walk.checks, attnverify.chapters.full_layer\n"
+        "import attnverify.chapters.simulation_cases, attnverify.chapters.full_layer\n"
         "import attnverify.mathematics.encoder\n"
         "print(*(n for n in sys.modules if n.startswith('attnverify')))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     ).stdout.split()
-    starts = [f"attnverify.{name}" for name in ("topics.walk.checks", "chapters.full_layer")]
+    starts = [f"attnverify.chapters.{name}" for name in ("simulation_cases", "full_layer")]
     starts.append("attnverify.mathematics.encoder")
     loaded = {n for n in done if not (n in sources.modules and sources.is_table(n))}
     assert len(loaded) > 20 and loaded <= sources.reached(starts)

@@ -1,1 +1,0 @@
-"""Topic: attention as the posterior mean of a mixture."""

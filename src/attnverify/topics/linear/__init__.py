@@ -1,1 +1,0 @@
-"""Topic: attention whose exponential is replaced, as in linear attention."""

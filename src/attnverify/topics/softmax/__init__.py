@@ -1,1 +1,0 @@
-"""Topic: how far a softmax row moves."""

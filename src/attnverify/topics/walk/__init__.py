@@ -1,1 +1,0 @@
-"""Topic: random walks and the score of a token."""
