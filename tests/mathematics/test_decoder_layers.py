@@ -12,13 +12,13 @@ import attnverify as av
 from attnverify import InputError
 from attnverify.arithmetic import ops
 from attnverify.chapters.layer_instances import INSIDE
+from attnverify.chapters.lookup import checks_of
 from attnverify.checking import sampling
 from attnverify.checking.ball_comparison import compare
 from attnverify.experiments.engine.agreement import share
 from attnverify.mathematics import gated_mlp, layernorm
 from attnverify.mathematics.decoder import Decoder, RMSNorm
 from attnverify.support.seeds import generator
-from attnverify.topics.modern.checks import layer_share, layers, pre_norm
 
 
 def gaussian(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -60,8 +60,10 @@ def test_the_scale_behind_the_mean_counts_on_the_rest_only():
 
 
 def test_streams_are_moved_until_the_updates_do_not_point_against_them():
+    check = checks_of("modern.layer-share")["share above"]
+    along = lambda x, F: check.hypotheses(x=x, F=F)[0][1]  # noqa: E731
     x, F = gaussian(200, 3), gaussian(200, 4, 3, seed=1)
-    before, after = layer_share.along(x, F), layer_share.along(**layer_share.not_against(x, F))
+    before, after = along(x, F), along(**check.build(x=x, F=F))
     assert (before < 0).any()
     assert (after > 0).all()
     assert torch.equal(after[before > 0], before[before > 0]), "nothing is to be moved there"
@@ -69,7 +71,7 @@ def test_streams_are_moved_until_the_updates_do_not_point_against_them():
     for i in range(3):
         known, at = known + (F[:, i] * at).sum(-1), at + F[:, i]
     # a summand has 2 roundings of the stream, 1 of the product, 2 of its own sum, 3 of the whole
-    assert ((before - known).abs() <= 2 * 8 * 2.0**-53 * layer_share.along(abs(x), abs(F))).all()
+    assert ((before - known).abs() <= 2 * 8 * 2.0**-53 * along(abs(x), abs(F))).all()
 
 
 def test_value_maps_are_scaled_layer_by_layer():
@@ -77,9 +79,9 @@ def test_value_maps_are_scaled_layer_by_layer():
     (LAPACK Users' Guide, section 4.9), and 10 roundings of sum, lambda and scaling."""
     shapes = {"X": (5, 3, 4), "W_QK": (5, 3, 2, 4, 4), "b_QK": (5, 3, 2, 4), "W": (5, 3, 2, 4, 4)}
     i = {name: gaussian(*shape, seed=k) for k, (name, shape) in enumerate(shapes.items())}
-    made = pre_norm.small_values(**i, g=gaussian(5, 4, seed=9))
-    for value in pre_norm.layers(**made)[1]:
-        assert ((value / (INSIDE * pre_norm.V) - 1).abs() <= (2 * 40 + 10) * 2.0**-53).all()
+    check = checks_of("modern.pre-norm-depth")["no collapse"]
+    for value, most in check.hypotheses(**check.build(**i, g=gaussian(5, 4, seed=9))):
+        assert ((value / (INSIDE * most) - 1).abs() <= (2 * 40 + 10) * 2.0**-53).all()
 
 
 @pytest.mark.parametrize("norms", ["before", "after"])
@@ -157,7 +159,7 @@ def test_the_stream_of_a_decoder_stays_between_its_bounds():
 
 def test_an_instance_with_a_negative_epsilon_refutes_nothing():
     """RMS norm with it has no bound on sizes; the claim supposes epsilon >= 0."""
-    check = layers.RMS
+    check = checks_of("modern.rms-lipschitz")["RMS norm"]
     X = torch.tensor([[-1.5, -0.75], [-1.25, -0.875]], dtype=torch.float64)
     g = torch.tensor([1.0, 0.875], dtype=torch.float64)
     e = torch.full((1, 1), -0.9375, dtype=torch.float64)
@@ -168,8 +170,9 @@ def test_an_instance_with_a_negative_epsilon_refutes_nothing():
     assert compare(check, {"X": X, "g": g, "e": abs(e)}).outcome == "pass"
 
 
-@pytest.mark.parametrize("check", [layers.RMS, layers.LAYER_NORM, layers.ATTENTION])
-def test_the_bounds_of_norms_suppose_epsilon(check):
+@pytest.mark.parametrize("name", ["RMS norm", "layer norm", "before attention"])
+def test_the_bounds_of_norms_suppose_epsilon(name):
+    check = checks_of("modern.rms-lipschitz")[name]
     free = sampling.parameters(check.sizes[0], 1, generator(0, "t"), spread=False)
     (one,) = (sampling.single(check.build(**free), 0),)
     assert compare(check, {**one, "e": -one["e"]}).hypotheses == "fail"

@@ -1,1 +1,0 @@
-"""Topic: what modern decoders change: masks, positions, shared heads, norms, gates."""

@@ -1,1 +1,0 @@
-"""Definitions that formulas of modern layers are compared with, entry by entry."""
