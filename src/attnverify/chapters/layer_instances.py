@@ -24,14 +24,6 @@ def layer_sizes(tokens: int, width: int, heads: int) -> dict[str, tuple[int, ...
     return {**shape, "x": (1, d), "W_QK": (H, d, d), "b_QK": (H, d), "W": (H, d, d), "s": (H,)}
 
 
-def network_sizes(
-    tokens: int, width: int, depth: int, heads: int, **more: tuple[int, ...]
-) -> dict[str, tuple[int, ...]]:
-    """Shapes of tokens, of a network's weights and of further free parameters."""
-    n, d, L, H = tokens, width, depth, heads
-    return {"X": (n, d), "W_QK": (L, H, d, d), "b_QK": (L, H, d), "W": (L, H, d, d), **more}
-
-
 def output_diameter(X, W_QK, b_QK, W, skip: bool = False):
     """Diameter (...) of the output of a network, with skip connections or without."""
     return norms.diameter(collapse.network(X, W_QK, b_QK, W, KEY_WIDTH, skip=skip))
