@@ -13,7 +13,6 @@ from attnverify.mathematics import attention as network
 from attnverify.mathematics import collapse as formulas
 from attnverify.mathematics import eigenspectrum, norms, softmax
 from attnverify.mathematics.paths import FixedAttention
-from attnverify.topics.collapse.definitions import layers
 
 CHECKS = {id: registry.checks_of(id) for id in registry}
 
@@ -61,7 +60,8 @@ def test_every_comparison_has_a_twin():
 
 def test_a_twin_that_is_right_is_not_rejected():
     """by_definition makes its twin by changing the definition; no change, no rejection."""
-    check = by_definition(layers.recursion, "nothing changed", power=3)
+    recursion = in_chapter("collapse.single-head", "recursion")
+    check = by_definition(recursion, "nothing changed", three=3)
     assert check.twins[0].check.run().holds is True
 
 
@@ -87,6 +87,7 @@ ROWS, ROOT = in_chapter("softmax.linearization"), in_chapter("localization.exact
 
 MASKED = in_chapter("collapse.causal-mask", "token by token")
 SKIP = in_chapter("paths.skip-decomposition", "token by token")
+CONSTANTS = in_chapter("collapse.single-layer", "constants")
 #: (owner of a formula, its name, a wrong formula, the comparison that must see it)
 ERRORS = {
     "the closing bias": (network, "layer_bias", lambda b_V, W_O, b_O: b_O, SKIP),
@@ -100,7 +101,7 @@ ERRORS = {
         norms.max_column_sum,
         SIZES,
     ),
-    "the key width": (ops, "root", lambda value, like: value, layers.published),
+    "the key width": (ops, "root", lambda value, like: value, CONSTANTS),
     "no clipping": (softmax, "piecewise_linear", softmax.linearized, ROWS),
 }
 

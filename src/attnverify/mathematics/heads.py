@@ -47,13 +47,8 @@ def deviations(base, E, v):
     return ops.sum(abs(ops.sum(moved * v[..., None, :], -1)), -1)
 
 
-def oscillation_factor(k):
-    """Factor k/2, k = kappa(D), D = max_i osc(E_i): times ||E||_1 osc(v) it bounds deviations."""
-    return k / ops.constant(2, k)
-
-
 def single_factor(k):
-    """Factor (1 + k)/4 with the same k: times ||E||_1 it bounds deviations for a unit vector v."""
+    """Factor (1 + k)/4 of ||E||_1 that bounds deviations for a unit vector v; k = kappa(D)."""
     return (1 + k) / ops.constant(4, k)
 
 

@@ -1,1 +1,0 @@
-"""Topic: rank collapse, as published, as repaired, and sharp."""

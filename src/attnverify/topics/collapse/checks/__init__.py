@@ -1,1 +1,0 @@
-"""Checks of rank collapse, in the composite value and in the diameter."""

@@ -1,1 +1,0 @@
-"""Definitions that formulas of rank collapse are compared with, entry by entry."""
