@@ -1,1 +1,0 @@
-"""Attention rollout and relevance propagation against the linear operator of a network."""

@@ -1,1 +1,0 @@
-"""Checks of the operator, of rollout's lengths and order, and of relevance propagation."""
