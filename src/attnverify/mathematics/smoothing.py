@@ -28,11 +28,6 @@ def mixing(P):
     return spectral_norm(centered - ops.sum(centered, -1, keepdims=True) / P.shape[-1])
 
 
-def largest_mixing(tokens: int, like):
-    """Largest s(P)/tau(P), the root of 2 floor(n/2) ceil(n/2)/n."""
-    return ops.sqrt(ops.full((), 2 * (tokens // 2) * (tokens - tokens // 2), like) / tokens)
-
-
 def layer(X, P, W):
     """Layer X + sum_h P_h X W_h with a skip connection."""
     return X + ops.sum(P @ X[..., None, :, :] @ W, -3)
