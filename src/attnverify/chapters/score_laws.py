@@ -127,9 +127,9 @@ def normal_density(x) -> sp.Expr:
     return sp.exp(-(x**2) / 2) / sp.sqrt(2 * sp.pi)
 
 
-def symbolic_limit(t, xi, eta, asymmetry: int = 1) -> Any:
-    """Limit rho(t) in sympy, from the package's own formula."""
-    return normal_law(localization.limit_argument(t, xi, eta, asymmetry, sp.sqrt))
+def symbolic_limit(t, xi, eta) -> Any:
+    """Limit rho(t) for symmetric W in sympy, from the package's own formula."""
+    return normal_law(localization.limit_argument(t, xi, eta, sqrt=sp.sqrt))
 
 
 def positive(slope: Any, stated: Any, point: dict) -> Verdict:
