@@ -190,6 +190,14 @@ def test_definiteness_is_not_claimed_for_a_singular_matrix():
     assert spectral.positive_definite(ops.balls(np.array([[2, 1], [1, 2]])))
 
 
+def test_balls_of_balls_and_of_whole_numbers_lose_nothing():
+    with ops.precision(256):
+        third = flint.arb(1) / 3
+    kept, large = ops.balls([third, 2**80 + 1])
+    assert kept.mid() == third.mid() and kept.rad() == third.rad() > 0
+    assert large.contains(2**80 + 1)
+
+
 def test_balls_in_falling_order_enclose_the_numbers_in_falling_order():
     """However they overlap: of every choice of numbers in the balls, the k-th largest is inside."""
     random = np.random.default_rng(0)

@@ -116,6 +116,40 @@ def test_identities_decisions_definitions_and_criteria():
     assert len(seen.twins) == 4 and all(twin.rejected for twin in seen.twins)
 
 
+def test_an_identity_draws_with_its_knobs_and_takes_scalars():
+    @av.identity(
+        "mine.b", "x[n] c[]", 3, exact="ball", draw=lambda x, c, sign: {"x": sign * abs(x), "c": c}
+    )
+    def length(x, c, sign=1, times=1):
+        return av.ops.sqrt(av.ops.square(c * x)), times * abs(c) * sign * x
+
+    below = length.false("twice", times=2).also("below", sign=-1).false("twice", times=2)
+    seen = gather("mine.b", {"above": length.check, "below": below.check}, QUICK)
+    assert [record.outcome for record in seen.records] == ["pass", "pass"]
+    assert all(twin.rejected for twin in seen.twins)
+
+
+def test_fewer_cases_than_said_are_unknown():
+    @av.decision("mine.c", "certified", limits="two cases", cases=2)
+    def two(yes=True):
+        return av.Verdict(yes, "two cases", cases=2)
+
+    @av.definition("mine.c", cases=3)
+    def square(power=2):
+        (x,) = av.drawn(0, (2,))
+        yield "square", av.ops.square(x), av.table(lambda i: x[i] ** power, 2)
+
+    three = two.false("no", yes=False).also("three", cases=3, limits="three cases")
+    checks = {each.name: each for each in (two, three.false("no", yes=False), square)}
+    square.false("cube", power=3)
+    seen = gather("mine.c", {name: each.check for name, each in checks.items()}, QUICK)
+    assert [(r.outcome, r.limits.split(",")[0]) for r in seen.records] == [
+        ("pass", "two cases"),
+        ("unknown", "three cases"),
+        ("unknown", "these instances"),
+    ]
+
+
 def no_knob(x, y):
     return x, y
 

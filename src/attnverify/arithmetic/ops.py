@@ -44,6 +44,7 @@ from attnverify.arithmetic.tracing import Node
 from attnverify.support.errors import InputError
 
 Array = Any  # torch.Tensor | numpy.ndarray of flint.arb | numpy.ndarray of flint.fmpq
+EXACT = (int, flint.fmpz, flint.fmpq, flint.arb)  # what flint takes as it is
 
 
 def is_torch(x: Array) -> TypeGuard[torch.Tensor]:
@@ -70,10 +71,13 @@ def _entrywise(function: Callable[[Any], Any], x: Array) -> Array:
     return np.frompyfunc(function, 1, 1)(np.asarray(x, dtype=object))
 
 
-def balls(x: torch.Tensor | np.ndarray | Sequence[Any]) -> Array:
-    """Floats (dyadic rationals), integers, rationals, or lists of them as balls; same shape."""
+def balls(x: torch.Tensor | np.ndarray | Sequence[Any] | flint.fmpq | flint.arb) -> Array:
+    """Floats (dyadic rationals), integers, rationals or lists of them as balls, of the same shape.
+
+    Balls stay as they are.
+    """
     values = x.detach().cpu().double().numpy() if is_torch(x) else np.asarray(x, dtype=object)
-    return _entrywise(lambda v: flint.arb(v if isinstance(v, flint.fmpq) else float(v)), values)
+    return _entrywise(lambda v: flint.arb(v if isinstance(v, EXACT) else float(v)), values)
 
 
 def rationals(x: np.ndarray | torch.Tensor) -> Array:

@@ -108,9 +108,11 @@ class Declared:
     def also(self, name: str, *sizes: Any, **knobs: Any) -> Declared:
         """The same check with some knobs turned for good, under another name.
 
-        sizes, draw, where, tight: as of the check, where they differ.
+        sizes, tight and what else is said of the form (draw, where; limits, cases, over): as of
+        the check, where they differ.
         """
-        other = {key: knobs.pop(key) for key in ("draw", "where") if key in knobs}
+        own = self._other.keys() - _knobs(self.function).keys()
+        other = {key: knobs.pop(key) for key in own if key in knobs}
         tight = knobs.pop("tight", self._tight)
         if sizes:
             other["sizes"] = _sizes(self._where(name), self._arrays, sizes)
@@ -255,8 +257,8 @@ def identity(
     """
 
     def build(f: partial, at: object, **other: Any) -> Identity:
-        sides = _both(f, claim)
-        return Identity(sides.left, sides.right, None, other["sizes"], other["draw"], (), exact)
+        sides, draw = _both(f, claim), _with_knobs(other["draw"], f)
+        return Identity(sides.left, sides.right, None, other["sizes"], draw, (), exact)
 
     return partial(_declare, claim, name, arrays, sizes, build, None, {"draw": draw})
 
@@ -283,18 +285,20 @@ def decision(
     'odd numbers'
     """
 
-    def build(f: partial, at: object) -> Decision:
-        return Decision(f, limits, kind, cases, over)
+    def build(f: partial, at: object, **other: Any) -> Decision:
+        return Decision(f, **other)
 
-    return partial(_declare, claim, name, "", (), build, None, {})
+    other = {"limits": limits, "kind": kind, "cases": cases, "over": over}
+    return partial(_declare, claim, name, "", (), build, None, other)
 
 
 def definition(
-    claim: str, *, limits: str = LIMITS, name: str = ""
+    claim: str, *, limits: str = LIMITS, cases: int = 1, name: str = ""
 ) -> Callable[[Callable[..., Any]], Declared]:
     """Formulas against their definitions: the function yields (name, formula, entry by entry).
 
-    It takes knobs alone; a false neighbor turns one of the definition.
+    It takes knobs alone; a false neighbor turns one of the definition. cases: how many entries are
+    compared at least, apart from the loop.
 
     >>> import attnverify as av
     >>> @av.definition("mine.square")
@@ -305,10 +309,11 @@ def definition(
     True
     """
 
-    def build(f: partial, at: object) -> Decision:
-        return Decision(partial(agree, f), limits, "certified")
+    def build(f: partial, at: object, **other: Any) -> Decision:
+        return Decision(partial(agree, f), kind="certified", **other)
 
-    return partial(_declare, claim, name, "", (), build, None, {})
+    other = {"limits": limits, "cases": cases}
+    return partial(_declare, claim, name, "", (), build, None, other)
 
 
 def measured(
