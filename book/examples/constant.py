@@ -1,20 +1,17 @@
+r"""```{claim} mine.lin
+:title: Lin
+:kind: lemma
+
+$\mathrm{JS}(p, q) \le \log 2 \cdot \mathrm{TV}(p, q)$.
+```"""
+
 import attnverify as av
-from attnverify.arithmetic import ops
+from attnverify import ops
 
 
-def divergence(u, e):  # Jensen-Shannon divergence of two softmax rows, in nats
+@av.inequality("mine.lin", "u[n] e[n]", 2, 5, tight=0.99)
+def lin(u, e):
     p, q = ops.softmax(u), ops.softmax(u + e)
-    middle = (p + q) / 2
-    return ops.sum(p * ops.log(p / middle) + q * ops.log(q / middle), -1) / 2
-
-
-def bound(u, e):  # log 2 times their total variation
-    moved = ops.sum(abs(ops.softmax(u + e) - ops.softmax(u)), -1) / 2
-    return av.number("log(2)", moved) * moved
-
-
-LIN = av.Inequality(divergence, bound, sizes=({"u": (2,), "e": (2,)}, {"u": (5,), "e": (5,)}))
-CLAIMS = [
-    av.Claim("mine.lin", "Lin", "lemma", r"$\mathrm{JS}(p, q) \le \log 2 \cdot \mathrm{TV}(p, q)$.")
-]
-CHECKS = {"mine.lin": {"lin": LIN.times(0.99)}}
+    middle, moved = (p + q) / 2, ops.sum(abs(p - q), -1) / 2
+    divergence = ops.sum(p * ops.log(p / middle) + q * ops.log(q / middle), -1) / 2
+    return divergence, av.number("log(2)", moved) * moved

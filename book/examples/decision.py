@@ -1,3 +1,10 @@
+r"""```{claim} mine.floor
+:title: Floor
+:kind: lemma
+
+$H(\mathrm{softmax}(0, t)) > 0.58$, $t \in [0, 1]$.
+```"""
+
 import flint
 
 import attnverify as av
@@ -9,14 +16,10 @@ def entropy(t):  # of a softmax row with two scores that lie t apart, in nats
     return -p * p.log() - (1 - p) * (1 - p).log()
 
 
+@av.decision("mine.floor", limits="no t above 1")
 def floor(percent=58):
-    ends = flint.arb(0), flint.arb(1)
-    found = positive(lambda t: 100 * entropy(t) - percent, *ends)
+    found = positive(lambda t: 100 * entropy(t) - percent, flint.arb(0), flint.arb(1))
     return av.Verdict(found.holds, "balls that cover all t from 0 to 1", cases=found.cases)
 
 
-FLOOR = av.Decision(floor, limits="no t above 1").but("0.59", run=lambda: floor(59))
-CLAIMS = [
-    av.Claim("mine.floor", "Floor", "lemma", r"$H(\mathrm{softmax}(0, t)) > 0.58$, $t \in [0, 1]$.")
-]
-CHECKS = {"mine.floor": {"floor": FLOOR}}
+floor.false("0.59", percent=59)

@@ -1,17 +1,21 @@
+r"""```{claim} mine.tokens
+:title: Tokens
+:kind: lemma
+
+$4 \langle x, y \rangle \le \|x + y\|_2^2$.
+```"""
+
 import sympy as sp
 
 import attnverify as av
-from attnverify.arithmetic import ops
 
-BOUND = av.Inequality(
-    lambda x, y: 4 * ops.sum(x * y, -1),
-    lambda x, y: ops.sum(ops.square(x + y), -1),
-    sizes=({"x": (2,), "y": (2,)}, {"x": (5,), "y": (5,)}),
-).times(0.99)
-CLAIMS = [
-    av.Claim("mine.tokens", "Tokens", "lemma", r"$4 \langle x, y \rangle \le \|x + y\|_2^2$.")
-]
-CHECKS = {"mine.tokens": {"bound": BOUND}}
+
+@av.inequality("mine.tokens", "x[n] y[n]", 2, 5)
+def bound(x, y):
+    return 4 * av.ops.sum(x * y, -1), av.ops.sum(av.ops.square(x + y), -1)
+
+
+bound.equal(x=[1, 2], y=[1, 2])
 
 
 def derive():

@@ -1,23 +1,18 @@
+r"""```{claim} mine.spread
+:title: Spread
+:kind: lemma
+
+$\sum (x_i - m)^2 = \sum x_i^2 - (\sum x_i)^2/n$.
+```"""
+
 import attnverify as av
-from attnverify.arithmetic import ops
 
 
-def squares(x):
-    return ops.sum(x * x, -1)
+@av.identity("mine.spread", "x[n]", 3, 6)
+def spread(x, centered=True):
+    n, total = x.shape[-1], av.ops.sum(x, -1)
+    deviations = x - centered * total / n
+    return av.ops.sum(deviations**2, -1), av.ops.sum(x * x, -1) - total * total / n
 
 
-def spread(x):
-    return squares(x - ops.sum(x, -1, keepdims=True) / x.shape[-1])
-
-
-SPREAD = av.Identity(
-    spread,
-    lambda x: squares(x) - ops.square(ops.sum(x, -1)) / x.shape[-1],
-    bound=None,
-    sizes=({"x": (3,)}, {"x": (6,)}),
-).but("the mean is left out", right=squares)
-
-CLAIMS = [
-    av.Claim("mine.spread", "Spread", "lemma", r"$\sum (x_i - m)^2 = \sum x_i^2 - (\sum x_i)^2/n$.")
-]
-CHECKS = {"mine.spread": {"spread": SPREAD}}
+spread.false("the mean is left out", centered=False)

@@ -1,23 +1,17 @@
+r"""```{claim} mine.lipschitz
+:title: Softmax is 1/2-Lipschitz
+:kind: lemma
+
+$\|\mathrm{softmax}(u + e) - \mathrm{softmax}(u)\|_2 \le \|e\|_2 / 2$.
+```"""
+
 import attnverify as av
-from attnverify.arithmetic import ops
 
 
 def length(x):
-    return ops.sqrt(ops.sum(ops.square(x), -1))
+    return av.ops.sqrt(av.ops.sum(av.ops.square(x), -1))
 
 
-def moved(u, e):
-    return length(ops.softmax(u + e) - ops.softmax(u))
-
-
-CLAIM = av.Claim(
-    id="mine.lipschitz",
-    title="Softmax is 1/2-Lipschitz",
-    kind="lemma",
-    statement=r"$\|\mathrm{softmax}(u + e) - \mathrm{softmax}(u)\|_2 \le \|e\|_2 / 2$.",
-)
-HALF = av.Inequality(
-    moved, lambda u, e: length(e) / 2, sizes=({"u": (2,), "e": (2,)}, {"u": (5,), "e": (5,)})
-)
-CLAIMS = [CLAIM]
-CHECKS = {CLAIM.id: {"lipschitz": HALF.times(0.99)}}
+@av.inequality("mine.lipschitz", "u[n] e[n]", 2, 5, tight=0.99)
+def lipschitz(u, e):
+    return length(av.ops.softmax(u + e) - av.ops.softmax(u)), length(e) / 2

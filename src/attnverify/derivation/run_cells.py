@@ -64,7 +64,8 @@ def _with_codes(source: Source, entries: Iterable[Entry]) -> Iterable[Entry]:
 
 def _file(source: Source, number: int) -> str:
     """Name of a cell in tracebacks."""
-    return f"{source.notebook}.md, derivation cell {number}"
+    name = source.notebook if "." in source.notebook else f"{source.notebook}.md"
+    return f"{name}, derivation cell {number}"
 
 
 def execute(source: Source) -> None:

@@ -1,57 +1,56 @@
-"""Claims from outside the book: in a Python file, or in a module of an installed package.
+"""Claims from outside the book: in a file, or in a module of an installed package.
 
-The file is an origin of claims, as the topics of the book are, and states what they state, under
-the same names: ``CLAIMS``, a list of ``av.Claim``; ``CHECKS``, the checks of each by id and name;
-and, if there are derivations, a function ``derive`` that hands them to the ledger. Its claims are
-checked like the book's own. It is code and runs with the rights of whoever starts it; every process
-that checks it gets the text that was read first, so all of them check the same.
+A file is an origin of claims, as the chapters of the book are, and is written as they are
+(:mod:`attnverify.verification.claim_text`): statements in fences, checks by ``av.inequality`` and
+its kin, derivations in cells tagged ``derivation``, or in a Python file in a function ``derive``.
+Its claims are checked like the book's own. It is code and runs with the rights of whoever starts
+it; every process that checks it gets the text that was read first, so all of them check the same.
 """
 
 from __future__ import annotations
 
 import hashlib
-import linecache
 import re
-import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from attnverify.checking import gather as run
 from attnverify.checking.check import Check, Described, Identity, Inequality, described
 from attnverify.checking.check_fields import in_sizes, require_form
+from attnverify.checking.declare import Declared
 from attnverify.checking.preflight import require_formulas
 from attnverify.checking.records import Record
 from attnverify.checking.search import Settings
-from attnverify.derivation import ledger
+from attnverify.derivation import ledger, notebook_sources
 from attnverify.derivation import run_cells as derivations
+from attnverify.derivation.myst import Cell
 from attnverify.derivation.notebook_sources import Source as Derivation
 from attnverify.runtime.tasks import Task
 from attnverify.runtime.workers import run_all
 from attnverify.support.errors import InputError, as_given, in_words, require
-from attnverify.verification.claim import Claim, Origin, Reading, Registry, Source
+from attnverify.verification import check_cells, claim_text, statements
+from attnverify.verification.claim import Claim, Origin, Registry
 
 GROUP = "attnverify.topics"  # of entry points; the name of one is the prefix of its ids
 ID = re.compile(r"[a-z][a-z0-9-]*(\.[a-z0-9-]+)+")
 LIMIT = 600.0  # seconds for a piece
 LARGEST = 1 << 20  # bytes of a file
 KINDS = ("theorem", "lemma", "proposition", "counterexample", "conjecture")
-TWIN = "a false neighbor that the check must reject, as check.times(0.99) or check.but(...)"
+WORDS = "a file of claims, .py, .md or .ipynb"
 
 
 @dataclass(frozen=True)
 class ClaimFile(Origin):
     """Where claims come from: name of the file or module, its text, and the text's SHA-256.
 
-    name: ends in ".py" or begins with "module ", so that no notebook has it; module: what to
+    name: ends in a suffix or begins with "module ", so that no notebook has it; module: what to
     import, "" for a file, whose text is run; place: its path, which tells an edited file from
     another one of the same name; derives: whether it is known to have derivations.
     """
@@ -63,6 +62,11 @@ class ClaimFile(Origin):
     place: str = field(default="", compare=False, repr=False)
     derives: bool = field(default=False, compare=False)
 
+    @property
+    def source(self) -> str:
+        """The name, with the suffix of what it is written as."""
+        return f"{self.name}.py" if self.module else self.name
+
     def checks_of(self, id: str) -> Mapping[str, Check]:
         """The checks of one of its claims; the file runs in this process, if it has not yet."""
         return stated(self).checks[id]
@@ -70,27 +74,27 @@ class ClaimFile(Origin):
 
 @dataclass(frozen=True)
 class Stated:
-    """What a file states: its claims, their checks, and its derivations if it has any."""
+    """What a file states: its claims, their checks, and its derivations, as function or cells."""
 
     claims: list[Claim]
     checks: dict[str, Mapping[str, Check]]
     derive: Callable[[], Any] | None
+    cells: tuple[Cell, ...]
 
 
-#: What the files state that ran in this process, and, by module, the SHA-256 of what was imported.
+#: What the files state that ran in this process.
 _RAN: dict[ClaimFile, Stated] = {}
-_IMPORTED: dict[str, str] = {}
 
 
 def read(path: Path, argument: str = "claims") -> ClaimFile:
     """A file of claims; nothing is executed. Raises InputError if it cannot be one."""
-    require(path.suffix == ".py", argument, str(path), "a Python file, its name ending in .py")
-    require(path.is_file(), argument, f"{path}, which is not there", "a Python file")
+    require(path.suffix in claim_text.SUFFIXES, argument, str(path), WORDS)
+    require(path.is_file(), argument, f"{path}, which is not there", WORDS)
     try:
         with path.open("rb") as stream:
             content = stream.read(LARGEST + 1)
     except OSError as error:
-        raise InputError(f"{argument}: got {in_words(error)}, expected a Python file") from error
+        raise InputError(f"{argument}: got {in_words(error)}, expected {WORDS}") from error
     require(len(content) <= LARGEST, argument, f"{path}, of more", f"at most {LARGEST} bytes")
     try:
         text = content.decode("utf-8")
@@ -157,7 +161,7 @@ def join(registry: Registry, file: ClaimFile, limit: int | float = LIMIT) -> lis
     for claim in claims:
         prefix = claim.id.split(".")[0]
         words = f"a prefix other than {prefix!r}, a book's"
-        require(prefix not in registry.prefixes, f"{file.name}: CLAIMS", repr(claim.id), words)
+        require(prefix not in registry.prefixes, f"{file.name}: id", repr(claim.id), words)
     registry.join(claims, replace(file, derives=derives), checks, instead_of=before)
     return claims
 
@@ -176,61 +180,40 @@ def examine(file: ClaimFile) -> tuple[list[Claim], dict[str, dict[str, Described
         id: {name: described(check) for name, check in checks.items()}
         for id, checks in own.checks.items()
     }
-    return own.claims, checks, own.derive is not None
+    return own.claims, checks, bool(own.derive or own.cells)
 
 
 def stated(file: ClaimFile) -> Stated:
     """Run a file in this process, once; raises InputError with what is wrong in it."""
     if file not in _RAN:
-        _RAN[file] = _read(file, executed(file))
+        _RAN[file] = _read(file)
     return _RAN[file]
 
 
-def _read(file: ClaimFile, names: dict[str, Any]) -> Stated:
-    stated, checks = names.get("CLAIMS"), names.get("CHECKS")
-    if not isinstance(stated, list | tuple) or not stated:
-        raise InputError(f"{file.name}: got no claims, expected a list CLAIMS of av.Claim")
-    if not isinstance(checks, dict):
-        raise InputError(f"{file.name}: got no checks, expected a dict CHECKS: id to checks")
-    claims = [_claim(file, claim) for claim in stated]
-    for claim in claims:
-        _require_checks(file, claim, checks)
-    strange = [id for id in checks if id not in [claim.id for claim in claims]]
-    require(not strange, f"{file.name}: CHECKS", as_given(strange), "ids of the file's own claims")
-    derive = names.get("derive")
-    return Stated(
-        claims,
-        {claim.id: dict(checks[claim.id]) for claim in claims},
-        derive if callable(derive) else None,
-    )
+def _read(file: ClaimFile) -> Stated:
+    parts = claim_text.parts(file.source, file.text)
+    claims = [_claim(file, claim) for claim in statements.read(parts.markdown, file.name)]
+    require(bool(claims), file.name, "no claims", "statements in fences ```{claim} ID")
+    known = [claim.id for claim in claims]
+    ran = executed(file, parts.tagged(check_cells.TAG), known)
+    checks = {claim.id: _checks(file, claim.id, ran.declared.get(claim.id, {})) for claim in claims}
+    derive = ran.names.get("derive") if file.source.endswith(".py") else None
+    cells = parts.tagged(notebook_sources.TAG)
+    return Stated(claims, checks, derive if callable(derive) else None, cells)
 
 
-def executed(file: ClaimFile) -> dict[str, Any]:
-    """The names of a file after it ran; its lines are at hand for the ledger and tracebacks."""
+def executed(file: ClaimFile, cells: Sequence[Cell], known: Sequence[str] = ()) -> check_cells.Ran:
+    """Run cells of a file; its lines are at hand for the ledger and tracebacks."""
     try:
-        if file.module:
-            return vars(_imported(file))
-        lines = file.text.splitlines(keepends=True)
-        linecache.cache[file.name] = (len(file.text), None, lines, file.name)
-        module = ModuleType(f"attnverify claims of {Path(file.name).stem}")
-        sys.modules[module.__name__] = module  # where dataclasses look for names
-        exec(compile(file.text, file.name, "exec"), vars(module))  # asked for by path
-        return vars(module)
+        text = claim_text.parts(file.source, file.text).text
+        package = file.module.rpartition(".")[0]
+        return check_cells.run(file.name, text, cells, known, package)
     except InputError:
         raise
     except (Exception, SystemExit) as error:  # whatever a file raises is what is wrong with it
         raise InputError(
             f"{file.name}: got {_at(error, file)}, expected a file that runs"
         ) from error
-
-
-def _imported(file: ClaimFile) -> ModuleType:
-    """The module, if its text is what was read, and was when this process imported it."""
-    spec = find_spec(file.module)
-    here = read(Path(str(spec and spec.origin))).sha256
-    same = _IMPORTED.setdefault(file.module, here) == here == file.sha256
-    require(same, "claims", f"{file.name}, edited since", "it as read (in a new session)")
-    return import_module(file.module)
 
 
 def _at(error: BaseException, file: ClaimFile) -> str:
@@ -240,47 +223,22 @@ def _at(error: BaseException, file: ClaimFile) -> str:
     return in_words(error) + (f" (line {line})" if line else "")
 
 
-def _tuple_of(kind: type) -> Callable[[Any], bool]:
-    return lambda value: type(value) is tuple and all(type(each) is kind for each in value)
-
-
-_TEXT = (lambda value: type(value) is str), "a text"
-_ID = (lambda value: value is None or type(value) is str), "an id or None"
-#: What the fields of a claim may be, and the words for it.
-FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    **dict.fromkeys(("title", "statement", "here"), _TEXT),
-    "uses": (_tuple_of(str), "a tuple of ids, as ('norms.diameter',)"),
-    "sources": (_tuple_of(Source), "a tuple of Source"),
-    "refutes": (_tuple_of(Reading), "a tuple of Reading"),
-    **dict.fromkeys(("corrected_by", "sharpens", "reads"), _ID),
-    "kind": (KINDS.__contains__, f"one of {', '.join(KINDS)}"),
-    "asserts": (("holds", "fails").__contains__, "'holds' or 'fails'"),
-}
-
-
-def _claim(file: ClaimFile, claim: Any) -> Claim:
+def _claim(file: ClaimFile, claim: Claim) -> Claim:
     """The claim as the engine needs it, with the file in the place of a notebook."""
-    where = f"{file.name}: CLAIMS"
-    require(type(claim) is Claim, where, type(claim).__name__, "av.Claim")
-    given = isinstance(claim.id, str) and bool(ID.fullmatch(claim.id))
-    require(given, where, as_given(claim.id), "an id as 'mine.lipschitz'")
-    for name, (fits, expected) in FIELDS.items():
-        value = getattr(claim, name)
-        require(fits(value), f"{claim.id}: {name}", as_given(value), expected)
-    require(bool(claim.statement.strip()), f"{claim.id}: statement", "nothing", "what is claimed")
+    given = bool(ID.fullmatch(claim.id))
+    require(given, f"{file.name}: claim", as_given(claim.id), "an id as 'mine.lipschitz'")
+    words = f"one of {', '.join(KINDS)}"
+    require(claim.kind in KINDS, f"{claim.id}: kind", repr(claim.kind), words)
     return replace(claim, notebook=file.name)
 
 
-def _require_checks(file: ClaimFile, claim: Claim, checks: dict[str, Any]) -> None:
-    """Every claim has a check, and one of them a twin: a check that cannot fail shows nothing."""
-    own = checks.get(claim.id)
-    where = f"{file.name}: CHECKS[{claim.id!r}]"
-    if not isinstance(own, dict) or not own:
-        raise InputError(f"{where}: got no checks, expected a dict: name to check")
-    for name, check in own.items():
-        require(type(name) is str and bool(name), where, as_given(name), "a name of the check")
-        require_form(f"{where}[{name!r}]", check)
-    require(any(check.twins for check in own.values()), where, "no twin", TWIN)
+def _checks(file: ClaimFile, id: str, declared: Mapping[str, Declared]) -> Mapping[str, Check]:
+    """The checks of a claim, each of them of a form that a file may declare."""
+    require(bool(declared), f"{file.name}: {id}", "no check", f'@av.inequality("{id}", ...)')
+    checks = {name: found.check for name, found in declared.items()}
+    for name, check in checks.items():
+        require_form(f"{id}, check {name!r}", check)
+    return checks
 
 
 def gather(
@@ -307,13 +265,15 @@ def _with_sizes(check: Check, record: Record) -> Record:
 
 def derive(file: ClaimFile, claims: Registry | None = None) -> derivations.NotebookRun:
     """Run the derivations of a file, which may name these claims; an error is their outcome."""
-    source = Derivation(file.name, (), f"the file {file.name}", file.sha256)
+    own = stated(file)
+    cells = tuple(cell.source for cell in own.cells)
+    source = Derivation(file.name, cells, f"the file {file.name}", file.sha256)
+    if own.derive is None:
+        return derivations.run(source, claims)
     start, error = time.perf_counter(), ""
     with ledger.recording(claims=claims) as entries:
         try:
-            run_it = stated(file).derive
-            assert run_it is not None
-            run_it()
+            own.derive()
         except (Exception, SystemExit):  # whatever a derivation raises is the outcome
             error = traceback.format_exc().strip()[-2000:]
     return derivations.NotebookRun(source, tuple(entries), error, time.perf_counter() - start)
@@ -322,11 +282,11 @@ def derive(file: ClaimFile, claims: Registry | None = None) -> derivations.Noteb
 def ask(registry: Registry, argument: str, limit: int | float = LIMIT) -> tuple[str, ...]:
     """Join what an argument of a command names; the ids that it stands for.
 
-    A path of a file ("mine.py"), or an id or glob whose prefix an installed package has. For any
+    A path of a file ("mine.md"), or an id or glob whose prefix an installed package has. For any
     other argument, (argument,).
     """
     prefix = argument.split(".")[0]
-    if argument.endswith(".py"):
+    if argument.endswith(claim_text.SUFFIXES):
         return tuple(claim.id for claim in join(registry, read(Path(argument), "id"), limit))
     if prefix not in registry.prefixes and (file := installed(prefix)) is not None:
         join(registry, file, limit)

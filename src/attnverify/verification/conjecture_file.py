@@ -8,64 +8,49 @@ them.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from attnverify.checking.check_fields import require_sizes
 from attnverify.checking.search import Settings
 from attnverify.runtime.tasks import Task
 from attnverify.runtime.workers import run_all
 from attnverify.support.errors import InputError, require
-from attnverify.verification import claim_files
+from attnverify.verification import claim_files, claim_text
 from attnverify.verification.conjecture import Constant, best_constant
 
 NAMES = ("left", "right", "SIZES")
 OPTIONAL = ("build", "hypotheses")
-TAKEN = ("CLAIMS", "CHECKS", "CONSTANT")
-
-CLAIM = """
+#: What the short form calls them.
+FIELDS = {"build": "draw", "hypotheses": "where"}
+CLAIM = '''
 
 # From here on written by `attnverify conjecture`. {found}
+r"""
+```{{claim}} {name}.bound
+:title: A bound with the constant {constant}
+:kind: conjecture
+
+left <= {constant} right, for every instance of every size.
+```
+"""
 import attnverify as av
-import torch
 
 CONSTANT = "{constant}"
-CLAIMS = [
-    av.Claim(
-        id="{name}.bound",
-        title="A bound with the constant {constant}",
-        kind="conjecture",
-        statement="left <= {constant} right, for every instance of every size.",
-    )
-]
 
 
-def _bound(**instance):
-    value = right(**instance)
-    return av.number(CONSTANT, value) * value
+@av.inequality(
+    "{name}.bound", "{arrays}", {sizes}, tight={twin!r}{options}
+)
+def bound({names}):
+    value = right({keywords})
+    return left({keywords}), av.number(CONSTANT, value) * value
 
 
-def _near_equality():
-    return {{
-{arrays}
-    }}
-
-
-CHECKS = {{
-    "{name}.bound": {{
-        "bound": av.Inequality(
-            left=left,
-            right=_bound,
-            sizes=tuple(SIZES),{options}
-            extremal=(_near_equality,),
-        ).times({twin!r})
-    }}
-}}
-"""
+bound.equal({instance})
+'''
 
 
 @dataclass(frozen=True)
@@ -100,13 +85,11 @@ def answer(
 
 
 def _answer(file: claim_files.ClaimFile, settings: Settings, taken: Collection[str] = ()) -> Answer:
-    names = claim_files.executed(file)
+    names = claim_files.executed(file, claim_text.parts(file.source, file.text).cells).names
     for name in NAMES:
         require(name in names, "file", f"{file.name} without {name}", ", ".join(NAMES))
-    stated = [name for name in TAKEN if name in names]
-    require(
-        not stated, "file", f"{file.name} with {', '.join(stated)}", "a file that states nothing"
-    )
+    stated = "CONSTANT" in names
+    require(not stated, "file", f"{file.name} with CONSTANT", "a file that states nothing")
     require_sizes(f"{file.name}: ", names["SIZES"])  # values of a file have no types yet
     options = {name: names[name] for name in OPTIONAL if name in names}
     try:
@@ -115,36 +98,48 @@ def _answer(file: claim_files.ClaimFile, settings: Settings, taken: Collection[s
         )
     except InputError as error:
         raise InputError(f"{file.name}: {error}") from error
-    return Answer(found, as_claim(file, found, options, taken) if found.proposal else "")
+    return Answer(
+        found, as_claim(file, found, names["SIZES"], options, taken) if found.proposal else ""
+    )
 
 
 def as_claim(
     file: claim_files.ClaimFile,
     found: Constant,
+    sizes: Sequence[Mapping[str, Sequence[int]]],
     options: Any = (),
     taken: Collection[str] = (),
 ) -> str:
     """The file with the claim that its constant is the one proposed, and a near twin."""
     assert found.proposal is not None
+    arrays, lengths = _axes(sizes)
+    names = list(found.instance)
     return file.text.rstrip() + CLAIM.format(
         found=str(found),
         constant=found.proposal.constant,
         name=prefix(file.name, taken),
-        arrays="\n".join(_array(key, value) for key, value in found.instance.items()),
-        options="".join(f"\n            {name}={name}," for name in options),
+        arrays=arrays,
+        sizes=", ".join(map(repr, lengths)),
         twin=found.twin,
+        options="".join(f", {FIELDS[name]}={name}" for name in options),
+        names=", ".join(names),
+        keywords=", ".join(f"{name}={name}" for name in names),
+        instance=", ".join(f"{name}={value.tolist()}" for name, value in found.instance.items()),
     )
+
+
+def _axes(sizes: Sequence[Mapping[str, Sequence[int]]]) -> tuple[str, list[tuple[int, ...]]]:
+    """The shapes as a line of arrays with axes; axes of equal lengths in all shapes are one."""
+    axes: dict[tuple[int, ...], str] = {}
+    arrays = []
+    for name, shape in sizes[0].items():
+        lengths = [tuple(int(one[name][k]) for one in sizes) for k in range(len(shape))]
+        own = [axes.setdefault(each, f"n{len(axes)}") for each in lengths]
+        arrays.append(f"{name}[{','.join(own)}]")
+    return " ".join(arrays), list(zip(*axes, strict=True))
 
 
 def prefix(file: str, taken: Collection[str]) -> str:
     """The prefix of ids for a file's name: none that is taken, and one that ids may have."""
     name = re.sub(r"[^a-z0-9]+", "-", Path(file).stem.lower()).strip("-")
     return name if name[:1].isalpha() and name not in taken else f"my-{name}".rstrip("-")
-
-
-def _array(name: str, value: torch.Tensor) -> str:
-    """An array of the instance as exact numbers."""
-    numbers = ", ".join(f'"{float(v).hex()}"' for v in value.flatten())
-    shape: Any = tuple(value.shape)
-    flat = f"torch.tensor([float.fromhex(v) for v in [{numbers}]], dtype=torch.float64)"
-    return f'        "{name}": {flat}.reshape({shape}),'

@@ -42,7 +42,7 @@ class Fence(NamedTuple):
 def read(text: str, chapter: str) -> list[Claim]:
     """The claims that a chapter states; raises InputError that names the line of what is wrong.
 
-    text: of the notebook, as MyST; chapter: its stem.
+    text: of the notebook, as MyST; chapter: its stem, or the name of a file.
 
     >>> from attnverify.verification.statements import read
     >>> lines = ["```{claim} mine.squares", ":title: Squares", ":kind: lemma", "", "$x^2 > -1$."]
@@ -76,7 +76,8 @@ def _fences(text: str, chapter: str) -> Iterator[Fence]:
         what, _, id = info.partition(" ")
         if what in ("{claim}", "{reading}"):
             what, id = what.strip("{}"), id.strip()
-            where = f"{chapter}.md, line {line}: {what} {id}"
+            name = chapter if "." in chapter else f"{chapter}.md"
+            where = f"{name}, line {line}: {what} {id}"
             fields, text = _split(lines, CLAIM if what == "claim" else READING, where)
             yield Fence(what, id, fields, text, where)
 

@@ -70,7 +70,7 @@ def _not_rejected(twin: TwinRecord, records: Iterable[Record]) -> str:
     return (
         f"{words}. The claim itself held, but its constant is loose: no instance has left/right "
         f"above {largest:.4f}, so {largest:.4f} times the right side may be enough. A twin that is "
-        f"rejected: .times({sure:g})"
+        f"rejected: tight={sure:g}"
     )
 
 

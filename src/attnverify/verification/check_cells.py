@@ -1,0 +1,56 @@
+"""Check cells: those tagged ``check`` of a chapter or a file of claims declare how it is checked.
+
+They run in order in a namespace of their own, so a check follows from them and from what they
+import.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import sys
+from collections.abc import Collection, Iterable, Mapping
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from attnverify.checking import declare
+from attnverify.checking.declare import Declared
+from attnverify.derivation.myst import Cell
+from attnverify.support.errors import InputError, nearest, require
+
+TAG = "check"
+
+
+class Ran(NamedTuple):
+    """What cells declared, by claim and name, and the names that they bound."""
+
+    declared: Mapping[str, Mapping[str, Declared]]
+    names: Mapping[str, Any]
+
+
+def run(
+    file: str, text: str, cells: Iterable[Cell], known: Collection[str], package: str = ""
+) -> Ran:
+    """Run cells in this process.
+
+    file: what to call it in messages; text: its lines, in which the cells have their places; known:
+    the ids that it states; package: where relative imports start. Raises InputError for an id that
+    it does not state, and for a name that no check cell defines; what else a cell raises passes.
+    """
+    module = ModuleType(f"attnverify checks of {file}")
+    module.__package__ = package
+    sys.modules[module.__name__] = module  # where dataclasses look for names
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    with declare.collecting() as found:
+        for cell in cells:
+            code = ast.increment_lineno(ast.parse(cell.source, file), cell.line - 1)
+            try:
+                exec(compile(code, file, "exec"), vars(module))  # of this package or asked for
+            except NameError as error:
+                where = f"{file}, line {cell.line}: got {error}"
+                words = "expected what it needs to be defined or imported in a check cell"
+                raise InputError(f"{where}, {words}") from error
+    for id in (id for id in found if id not in known):
+        place = next(iter(found[id].values())).place
+        require(False, place, repr(id), f"the id of a claim of this file{nearest(id, known)}")
+    return Ran(found, vars(module))
