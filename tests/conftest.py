@@ -35,7 +35,7 @@ if ONE_THREAD:
 if "attnverify" in sys.modules:
     raise RuntimeError("attnverify was imported before its shape checks could be installed")
 CHECKED = ("arithmetic", "mathematics", "checking", "derivation", "runtime", "verification")
-CHECKED += ("inspection", "chapters", "topics", "experiments", "support", "cli")
+CHECKED += ("inspection", "chapters", "experiments", "support", "cli")
 CHECKED += ("book.figures", "book.inpage")
 CHECKED += ("book.interactive", "book.pages")  # not what Sphinx calls with its own objects
 install_import_hook([f"attnverify.{part}" for part in CHECKED], "beartype.beartype")

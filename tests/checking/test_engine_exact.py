@@ -257,7 +257,7 @@ def test_the_root_of_a_negative_ball_is_no_number():
 
 
 def identity(right, arithmetic="rational"):
-    return Identity(lambda x: (x + 1) * (x - 1), right, None, ({"x": (3,)},), arithmetic=arithmetic)
+    return Identity(lambda x: (x + 1) * (x - 1), right, ({"x": (3,)},), arithmetic=arithmetic)
 
 
 @pytest.mark.parametrize("arithmetic", ["rational", "ball"])
@@ -372,7 +372,6 @@ def test_nothing_to_compare_is_no_agreement():
         check = Identity(
             lambda x: x[..., 5:],
             lambda x: x[..., 5:],
-            None,
             ({"x": (2,)},),
             arithmetic=arithmetic,
         )

@@ -17,7 +17,7 @@ CHECKS = {id: registry.checks_of(id) for id in registry}
 SIZES = ({"x": (1,)},)
 FORMS = [
     pytest.param(Inequality(abs, lambda x: 2 * abs(x), SIZES), {"right": abs}, id="inequality"),
-    pytest.param(Identity(abs, abs, abs, SIZES), {"right": lambda x: x}, id="identity"),
+    pytest.param(Identity(abs, abs, SIZES), {"right": lambda x: x}, id="identity"),
     pytest.param(
         Decision(lambda: Verdict(True, ""), "these"), {"run": lambda: Verdict(False, "")}, id="run"
     ),

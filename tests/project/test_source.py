@@ -40,7 +40,7 @@ def test_no_two_functions_have_the_same_body():
     assert [names for names in found.values() if len(names) > 1] == []
 
 
-USERS = {"book", "cli", "experiments", "chapters", "topics", "verification"}
+USERS = {"book", "cli", "experiments", "chapters", "verification"}
 ABOVE = {
     "arithmetic": {"checking", "derivation", "inspection", *USERS},
     "mathematics": {"checking", "derivation", "inspection", *USERS},

@@ -44,7 +44,7 @@ KNOWN = {
 
 def asked(name: str) -> Inequality:
     """The question of a file of the page, which names no constant."""
-    names = claim_files.executed(claim_files.read(EXAMPLES / f"{name}.py"))
+    names = claim_files.executed(claim_files.read(EXAMPLES / f"{name}.py")).names
     return Inequality(names["left"], names["right"], tuple(names["SIZES"]))
 
 
@@ -295,8 +295,8 @@ SPOILED = {
     "no sizes": (("SIZES = [", "SIZES = [] and ["), "sizes: got .*expected shapes by name"),
     "no shapes": (("(n,)", "n"), "sizes: got .*expected shapes by name"),
     "states something": (
-        ("SIZES", "CLAIMS = []\nSIZES"),
-        "with CLAIMS, expected a file that states",
+        ("SIZES", "# ```{claim} x.y\nSIZES"),
+        "with a claim, expected a file that states",
     ),
     "another name": (("left(u, e)", "left(u, x)"), "spoiled.py: left: got TypeError.*parameters"),
 }

@@ -2,7 +2,7 @@
 
 Chapters state the claims (:mod:`attnverify.verification.statements`) and check them
 (:mod:`attnverify.chapters.cells`); what the checks of several chapters share is in the modules of
-this package. The checks of claims that no chapter checks yet are in ``attnverify.topics``.
+this package.
 
 ``registry`` maps ids to claims; it is a mapping in the order of the book.
 

@@ -1,4 +1,4 @@
-"""Instances of layers and networks, with bounded scores, that several topics share."""
+"""Instances of layers and networks, with bounded scores, that several chapters share."""
 
 from __future__ import annotations
 

@@ -3,54 +3,24 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any
 
 from attnverify.chapters import cells, registry
-from attnverify.checking.check import Check, Measured
+from attnverify.checking.check import Check
 from attnverify.support.errors import require
 
-HERE, TOPICS = "attnverify.chapters", "attnverify.topics"
+HERE, MEASURED = "attnverify.chapters", "attnverify.chapters.measured"
 EXPERIMENTS = "attnverify.experiments"
 
 
 def checks_of(claim: str) -> Mapping[str, Check]:
-    """The checks of a claim by name; raises InputError for an unknown id."""
-    if cells.sources(registry[claim].id):
-        return cells.checks_of(claim)
-    return import_module(module_of(registry[claim].id)).CHECKS[claim]
-
-
-@cache
-def module_of(id: str) -> str:
-    """The module of the topic whose ``CHECKS`` has a claim; only its own topic is loaded.
-
-    Modules whose text has the id are asked first, so that mostly one is loaded.
-    """
-    names = sorted(modules(id.split(".")[0]), key=lambda name: f'"{id}"' not in _text(name))
-    found = next((n for n in names if id in getattr(import_module(n), "CHECKS", {})), "")
-    require(bool(found), "id", f"{id!r}, which has no checks", f"it in CHECKS of {names}")
-    return found
-
-
-def modules(topic: str) -> Iterator[str]:
-    """The modules that may hold checks of a topic: ``checks``, and what is in it if a folder."""
-    top = f"{TOPICS}.{topic}.checks"
-    yield top
-    spec = find_spec(top)
-    for info in iter_modules(spec and spec.submodule_search_locations or ()):
-        yield f"{top}.{info.name}"
-
-
-def _text(module: str) -> str:
-    spec = find_spec(module)
-    assert spec is not None and spec.origin is not None
-    return Path(spec.origin).read_text(encoding="utf-8")
+    """The checks of a claim by name; raises InputError for an unknown id, and one without any."""
+    if not registry[claim].derived:
+        return import_module(MEASURED).checks_of(claim)
+    require(bool(cells.sources(claim)), "id", f"{claim!r}, which has no checks", "a check cell")
+    return cells.checks_of(claim)
 
 
 def starts(id: str) -> frozenset[str]:
@@ -60,8 +30,8 @@ def starts(id: str) -> frozenset[str]:
 
     The way to find it is part of the evidence, too: another one might find another check.
     """
-    found = {__name__} if cells.sources(id) else {module_of(id), __name__}
-    if any(isinstance(check, Measured) for check in checks_of(id).values()):
+    found = {__name__} if registry[id].derived else {MEASURED, __name__}
+    if not registry[id].derived:
         for experiment in _experiments().values():
             found |= _experiment(experiment.name) if experiment.claim == id else set()
     return frozenset(found)

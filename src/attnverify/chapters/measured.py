@@ -27,10 +27,7 @@ def _check(experiment: Experiment) -> Measured:
     return _measured(experiment, experiment.judge, expected=expected, twins=twins)
 
 
-def of_prefix(prefix: str) -> dict[str, dict[str, Check]]:
-    """Criteria of the experiments whose claims have this prefix."""
-    return {
-        experiment.claim: {"criterion": _check(experiment)}
-        for experiment in EXPERIMENTS.values()
-        if experiment.claim.startswith(f"{prefix}.")
-    }
+def checks_of(id: str) -> dict[str, Check]:
+    """The criterion of the experiment that a claim is the outcome of."""
+    (experiment,) = (e for e in EXPERIMENTS.values() if e.claim == id)
+    return {"criterion": _check(experiment)}

@@ -179,7 +179,6 @@ class Identity(Form):
     >>> check = av.Identity(
     ...     left=lambda x: (x + 1) * (x - 1),
     ...     right=lambda x: x * x - 1,
-    ...     bound=None,
     ...     sizes=({"x": (3,)},),
     ... )
     >>> check.left(x=Fraction(5, 2)) == check.right(x=Fraction(5, 2))
@@ -188,12 +187,9 @@ class Identity(Form):
 
     left: Formula
     right: Formula
-    bound: Any  # this, shared and exact_draws: not looked at, for checks outside of chapters
     sizes: tuple[Sizes, ...]
     build: Callable[..., Instance] = unchanged
-    shared: tuple[str, ...] = ()
     arithmetic: Literal["rational", "ball"] = "rational"
-    exact_draws: int = 2
 
     kinds = ("certified",)
 

@@ -258,7 +258,7 @@ def identity(
 
     def build(f: partial, at: object, **other: Any) -> Identity:
         sides, draw = _both(f, claim), _with_knobs(other["draw"], f)
-        return Identity(sides.left, sides.right, None, other["sizes"], draw, (), exact)
+        return Identity(sides.left, sides.right, other["sizes"], draw, exact)
 
     return partial(_declare, claim, name, arrays, sizes, build, None, {"draw": draw})
 

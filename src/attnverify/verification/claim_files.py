@@ -195,19 +195,20 @@ def _read(file: ClaimFile) -> Stated:
     claims = [_claim(file, claim) for claim in statements.read(parts.markdown, file.name)]
     require(bool(claims), file.name, "no claims", "statements in fences ```{claim} ID")
     known = [claim.id for claim in claims]
-    ran = executed(file, parts.tagged(check_cells.TAG), known)
+    ran = executed(file, known)
     checks = {claim.id: _checks(file, claim.id, ran.declared.get(claim.id, {})) for claim in claims}
     derive = ran.names.get("derive") if file.source.endswith(".py") else None
     cells = parts.tagged(notebook_sources.TAG)
     return Stated(claims, checks, derive if callable(derive) else None, cells)
 
 
-def executed(file: ClaimFile, cells: Sequence[Cell], known: Sequence[str] = ()) -> check_cells.Ran:
-    """Run cells of a file; its lines are at hand for the ledger and tracebacks."""
+def executed(file: ClaimFile, known: Sequence[str] = ()) -> check_cells.Ran:
+    """Run the check cells of a file; its lines are at hand for the ledger and tracebacks."""
+    parts = claim_text.parts(file.source, file.text)
+    package = file.module.rpartition(".")[0]
     try:
-        text = claim_text.parts(file.source, file.text).text
-        package = file.module.rpartition(".")[0]
-        return check_cells.run(file.name, text, cells, known, package)
+        cells = parts.tagged(check_cells.TAG)
+        return check_cells.run(file.name, parts.text, cells, known, package)
     except InputError:
         raise
     except (Exception, SystemExit) as error:  # whatever a file raises is what is wrong with it

@@ -18,7 +18,7 @@ from attnverify.checking.search import Settings
 from attnverify.runtime.tasks import Task
 from attnverify.runtime.workers import run_all
 from attnverify.support.errors import InputError, require
-from attnverify.verification import claim_files, claim_text
+from attnverify.verification import claim_files
 from attnverify.verification.conjecture import Constant, best_constant
 
 NAMES = ("left", "right", "SIZES")
@@ -85,11 +85,11 @@ def answer(
 
 
 def _answer(file: claim_files.ClaimFile, settings: Settings, taken: Collection[str] = ()) -> Answer:
-    names = claim_files.executed(file, claim_text.parts(file.source, file.text).cells).names
+    names = claim_files.executed(file).names
     for name in NAMES:
         require(name in names, "file", f"{file.name} without {name}", ", ".join(NAMES))
-    stated = "CONSTANT" in names
-    require(not stated, "file", f"{file.name} with CONSTANT", "a file that states nothing")
+    states = "```{claim}" in file.text
+    require(not states, "file", f"{file.name} with a claim", "a file that states nothing")
     require_sizes(f"{file.name}: ", names["SIZES"])  # values of a file have no types yet
     options = {name: names[name] for name in OPTIONAL if name in names}
     try:

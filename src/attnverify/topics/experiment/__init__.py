@@ -1,1 +1,0 @@
-"""Topic: claims that are nothing but the outcome of an experiment."""

@@ -1,1 +1,0 @@
-"""Topic: localization under a query-key eigenspectrum."""

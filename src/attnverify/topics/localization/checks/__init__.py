@@ -1,1 +1,0 @@
-"""Checks of signal propagation: its exact law, the normal approximation, the limit."""
