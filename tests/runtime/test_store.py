@@ -292,7 +292,7 @@ def test_only_the_engine_looks_up_by_id(sources):
     """Tables are not followed. So whoever looks something up in one is listed here, and each is
     taken care of: the engine looks up the claim or experiment of the key, the ledger its own id,
     the rest is reached by neither a claim nor a chapter. Weights are found by their names."""
-    wanted = registry.home.lookups.keys() - {f"{lookup.TOPICS}.registry"}
+    wanted = registry.home.lookups.keys() - {f"{lookup.HERE}.registry"}
     wanted -= {f"{lookup.EXPERIMENTS}.engine.weights.committed"}
     users = {m for m in sources.modules if wanted & set(map(sources.defined_as, sources.named(m)))}
     claims = {m for id in registry for m in sources.reached(starts_of_claim(id))}
@@ -303,11 +303,11 @@ def test_only_the_engine_looks_up_by_id(sources):
 @pytest.mark.parametrize(
     ("cell", "reached"),
     [
-        ("import attnverify as av\nav.verify('walk.row')", "walk.checks"),
-        ("from attnverify.chapters.verify import verify\nverify('walk.row')", "walk.checks"),
-        ("from attnverify.chapters.lookup import checks_of\nchecks_of('walk.row')", "walk.checks"),
-        ("from attnverify.chapters import registry\nregistry.checks_of('walk.row')", "walk.checks"),
-        ("import attnverify as av\nav.claims.registry['walk.row']", "walk.checks"),
+        ("import attnverify as av\nav.verify('walk.row')", "chapters.lookup"),
+        ("from attnverify.chapters.verify import verify\nverify('walk.row')", "chapters.lookup"),
+        ("from attnverify.chapters.lookup import checks_of\nchecks_of('walk.row')", "chapters.lookup"),
+        ("from attnverify.chapters import registry\nregistry.checks_of('walk.row')", "chapters.lookup"),
+        ("import attnverify as av\nav.claims.registry['walk.row']", "chapters.lookup"),
         ("from attnverify import experiments\nexperiments.run('circle')", "circle"),
         ("from attnverify import experiments\nexperiments.find('circle')", "circle"),
         ("from attnverify import experiments\nexperiments.committed('circle')", "circle"),
