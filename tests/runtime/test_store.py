@@ -303,10 +303,16 @@ def test_only_the_engine_looks_up_by_id(sources):
 @pytest.mark.parametrize(
     ("cell", "reached"),
     [
-        ("import attnverify as av\nav.verify('walk.row')", "chapters.lookup"),
-        ("from attnverify.chapters.verify import verify\nverify('walk.row')", "chapters.lookup"),
-        ("from attnverify.chapters.lookup import checks_of\nchecks_of('walk.row')", "chapters.lookup"),
-        ("from attnverify.chapters import registry\nregistry.checks_of('walk.row')", "chapters.lookup"),
+        ("import attnverify as av\nav.verify('walk.row')", "s.lookup"),
+        ("from attnverify.chapters.verify import verify\nverify('walk.row')", "s.lookup"),
+        (
+            "from attnverify.chapters.lookup import checks_of\nchecks_of('walk.row')",
+            "chapters.lookup",
+        ),
+        (
+            "from attnverify.chapters import registry\nregistry.checks_of('walk.row')",
+            "chapters.lookup",
+        ),
         ("import attnverify as av\nav.claims.registry['walk.row']", "chapters.lookup"),
         ("from attnverify import experiments\nexperiments.run('circle')", "circle"),
         ("from attnverify import experiments\nexperiments.find('circle')", "circle"),
