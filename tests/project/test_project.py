@@ -610,6 +610,11 @@ HEAD = (
     "display_name: Python 3\n  language: python\n  name: python3\n---\n\n"
 )
 CELL = "```{code-cell} ipython3\n%s\n```\n"
+CHECK = """import attnverify as av
+@av.decision("mine.one", limits="one case")
+def one(is_one=1):
+    return av.Verdict(is_one == 1, "one case")
+one.false("two", is_one=2)"""
 
 
 @pytest.mark.full
@@ -618,7 +623,7 @@ def test_executed_notebooks_are_found_again(tmp_path):
     from jupyter_cache import get_cache
     from myst_nb.core.read import read_myst_markdown_notebook
 
-    (tmp_path / "good.md").write_text(HEAD + CELL % "print(6 * 7)")
+    (tmp_path / "good.md").write_text(HEAD + CELL % "print(6 * 7)" + CELL % CHECK)
     (tmp_path / "bad.md").write_text(HEAD + CELL % "1 / 0")
     failed = execute_notebooks.fill(tmp_path, tmp_path / "cache", jobs=1)
     assert len(failed) == 1 and "bad.md" in failed[0] and "ZeroDivisionError" in failed[0]
@@ -627,7 +632,8 @@ def test_executed_notebooks_are_found_again(tmp_path):
         n: read_myst_markdown_notebook((tmp_path / n).read_text()) for n in ("good.md", "bad.md")
     }
     _, merged = store.merge_match_into_notebook(notebooks["good.md"])
-    assert merged.cells[-1].outputs[0].text == "42\n"
+    shown = [cell.outputs for cell in merged.cells if cell.cell_type == "code"]
+    assert shown[0][0].text == "42\n" and shown[1] == []  # the page says what a check found
     with pytest.raises(KeyError):
         store.match_cache_notebook(notebooks["bad.md"])
 

@@ -32,6 +32,7 @@ from attnverify.checking.check import (
     unchanged,
 )
 from attnverify.checking.definition_agreement import LIMITS, agree
+from attnverify.derivation import step_box
 from attnverify.support.errors import nearest, require
 from attnverify.support.verdict import Verdict
 
@@ -70,6 +71,7 @@ class Declared:
         self._arrays, self._build, self._knobs, self._other = arrays, build, knobs, other
         self._equal: list[Instance] = []
         self._false: list[Neighbor] = []
+        self._cell = step_box.current_cell()
         code = inspect.unwrap(function).__code__
         self.place = f"{code.co_filename}:{code.co_firstlineno}"
         DECLARED.setdefault(claim, {})[name] = self  # a cell that runs again replaces its checks
@@ -80,6 +82,7 @@ class Declared:
     def equal(self, **arrays: Any) -> Declared:
         """One more instance at or near equality: its arrays by name, as tensors or lists."""
         self._equal.append(self._instance(arrays))
+        self._cell = step_box.current_cell()
         return self
 
     def false(
@@ -103,6 +106,7 @@ class Declared:
         require(bool(changes or other), self._where(title), "no change", "a knob to turn")
         self._require_knobs(title, changes)
         self._false.append(Neighbor(title, changes, other))
+        self._cell = step_box.current_cell()
         return self
 
     def also(self, name: str, *sizes: Any, **knobs: Any) -> Declared:
@@ -133,7 +137,12 @@ class Declared:
         return replace(made, twins=tuple(twins))  # type: ignore
 
     def _ipython_display_(self) -> None:
-        """Nothing: below the cell, the chapter says what its evidence is."""
+        """What a quick search finds for the checks that the cell declares or goes on with."""
+        from attnverify.checking import live_table  # for readers alone
+
+        every = [each for checks in DECLARED.values() for each in checks.values()]
+        own = [each for each in every if each._cell == step_box.current_cell()]
+        live_table.show(own if self in own else [self])
 
     def _bound(self, knobs: Mapping[str, Any]) -> partial:
         return partial(self.function, **{**self._knobs, **knobs})

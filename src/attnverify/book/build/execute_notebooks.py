@@ -25,6 +25,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from attnverify.book.build.forked_kernels import CAN_FORK, ForkingKernelManager, context
+from attnverify.checking.live_table import BUILDING
 from attnverify.derivation.notebook_sources import TAG
 from attnverify.runtime.source_dependencies import Sources
 from attnverify.runtime.workers import end_with_parent
@@ -169,6 +170,7 @@ def start_executing() -> None:
     """
     end_with_parent()
     one_thread()
+    os.environ[BUILDING] = "1"
 
 
 def one_thread() -> None:
