@@ -70,6 +70,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from attnverify.mathematics.weights import AttentionWeights as AttentionWeights
     from attnverify.mathematics.weights import LayerNorm as LayerNorm
     from attnverify.support.errors import InputError as InputError
+    from attnverify.support.stated import stated as stated
     from attnverify.support.verdict import Verdict as Verdict
     from attnverify.verification.claim import Claim as Claim
     from attnverify.verification.claim import Source as Source
@@ -131,6 +132,7 @@ PUBLIC = {
     "softmax": "attnverify.mathematics.softmax",
     "spectrum": "attnverify.mathematics.eigenspectrum",
     "stacks": "attnverify.mathematics.stacks",
+    "stated": "attnverify.support.stated:stated",
     "symbolic": "attnverify.derivation.noncommuting",
     "table": "attnverify.checking.definition_agreement:table",
     "trace": "attnverify.inspection.forward:trace",

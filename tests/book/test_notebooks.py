@@ -13,13 +13,12 @@ import jupytext
 import pytest
 
 from attnverify import InputError, cli
-from attnverify.chapters import cells as check_cells
 from attnverify.chapters import registry
 from attnverify.chapters.verify import verify
 from attnverify.checking.search import Settings
 from attnverify.derivation import notebook_sources, run_cells
 from attnverify.derivation.myst import Cell, code_cells
-from attnverify.verification import derived_evidence
+from attnverify.verification import check_cells, derived_evidence
 from attnverify.verification.report import Report
 from places import ROOT
 
@@ -67,9 +66,10 @@ def bound_anew(cells: list[Cell], tag: str = notebook_sources.TAG) -> list[str]:
     """
     others: set[str] = set()
     found, kept = [], set()
+    tags = {tag, check_cells.NUMBERS} if tag == check_cells.TAG else {tag}
     for cell in cells:
         bound, read = names(symtable.symtable(cell.source, "cell", "exec"))
-        if tag in cell.tags:
+        if tags.intersection(cell.tags):
             found += sorted(others & read - bound)
             others -= bound
             kept |= read if tag == check_cells.TAG else set()  # functions, which may run later

@@ -19,6 +19,7 @@ from attnverify.derivation.myst import Cell
 from attnverify.support.errors import InputError, nearest, require
 
 TAG = "check"
+NUMBERS = "numbers"  # of the text (:func:`attnverify.stated`), which a chapter computes after them
 
 
 class Ran(NamedTuple):
@@ -35,7 +36,8 @@ def run(
 
     file: what to call it in messages; text: its lines, in which the cells have their places; known:
     the ids that it states; package: where relative imports start. Raises InputError for an id that
-    it does not state, and for a name that no check cell defines; what else a cell raises passes.
+    it does not state, a name that no check cell defines and a wrong number; what else a cell raises
+    passes.
     """
     module = ModuleType(f"attnverify checks of {file}")
     module.__package__ = package
@@ -50,6 +52,10 @@ def run(
                 where = f"{file}, line {cell.line}: got {error}"
                 words = "expected what it needs to be defined or imported in a check cell"
                 raise InputError(f"{where}, {words}") from error
+            except InputError as error:
+                if NUMBERS not in cell.tags:
+                    raise
+                raise InputError(f"{file}, line {cell.line}: {error}") from error
     for id in (id for id in found if id not in known):
         place = next(iter(found[id].values())).place
         require(False, place, repr(id), f"the id of a claim of this file{nearest(id, known)}")

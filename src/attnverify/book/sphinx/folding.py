@@ -24,6 +24,7 @@ from attnverify.support.vocabulary import counted
 COMPUTATION = "The computation"
 FIGURE = "The code of the figure"
 CHECK = "The check"
+NUMBERS, STATED = "The numbers in the text", "av.stated({"
 DECLARED = re.compile(
     r"^@av\.\w+\((.*?)\)\ndef (\w+)\(|^\w+ = \w+\.also\(\"([^\"]+)\"", re.M | re.S
 )
@@ -59,6 +60,7 @@ def fold(app: Sphinx, doctree: nodes.document) -> None:
         draws = bool(hidden) or next(cell.findall(nodes.image), None) is not None
         cell["hide_mode"] = "input"
         words = _check(cell) if "tag_check" in cell["classes"] else COMPUTATION
+        words = NUMBERS if STATED in cell.astext() else words
         cell["prompt_show"] = cell["prompt_hide"] = FIGURE if draws else words
         if draws:
             cell["classes"].append(DRAWS)
