@@ -17,6 +17,7 @@ from attnverify.experiments import EXPERIMENTS, committed
 from attnverify.experiments.engine import results
 from attnverify.support.verdict import Verdict
 from attnverify.verification import replay
+from places import ROOT
 from toy_experiment import TOY, at_most, register
 
 QUICK = ["--samples", "40", "--restarts", "4", "--steps", "40", "--jobs", "1"]
@@ -65,6 +66,14 @@ def test_list_names_every_claim(run):
     done = run("list", "--json")
     assert [c["id"] for c in json.loads(done.stdout)] == list(registry)
     assert "softmax.linearization-sharp" in run("list").stdout, "ids are never cut"
+
+
+@pytest.mark.parametrize("chapter", ["norms", str(ROOT / "notebooks" / "norms.md")])
+def test_a_chapter_stands_for_its_claims(run, chapter):
+    listed = [claim["id"] for claim in json.loads(run("list", chapter, "--json").stdout)]
+    assert listed == [claim.id for claim in registry.values() if claim.notebook == "norms"]
+    done = run("verify", chapter, "--evidence", "formal", "--jobs", "1")
+    assert all(id in done.stdout for id in listed)
 
 
 def test_show_prints_the_statement_and_on_demand_the_checks_and_twins(run):

@@ -341,7 +341,11 @@ COMPLETE = "paths.count"
 OUTCOMES = [
     ("list", [], None, 0, COMPLETE),
     ("list", ["path.*"], None, 2, "expected a claim id or a glob"),
+    ("list", ["norm"], None, 2, "a chapter or a file (did you mean 'norms'?)"),
+    ("list", ["collapse"], None, 2, "did you mean 'collapse.*'?"),
+    ("list", ["norms.md"], None, 2, "which is not there, expected norms, the chapter"),
     ("show", [TV], None, 0, "the statement holds"),
+    ("show", ["norms"], None, 2, "claims, expected one of norms.submultiplicative, norms."),
     ("show", ["paths.cuont"], None, 2, "did you mean 'paths.count'?"),
     ("verify", [COMPLETE], verified(), 0, "1 claim: 1 partial; 1 of 1 twins rejected"),
     ("verify", [COMPLETE], verified("fail"), 1, "fail: paths.count, certified (n)"),

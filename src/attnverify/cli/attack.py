@@ -53,7 +53,8 @@ def attack(
     from attnverify.verification import replay as instances
 
     require_device(device)
-    name, inequality = _inequality(select_one(id, claims), check)
+    id = select_one(id, claims)
+    name, inequality = _inequality(id, check)
     settings = Settings(restarts=restarts, steps=steps, seed=seed, device=device)
     with printing.progress_bar() as bar:
         task = bar.add_task(f"attacking {id}", total=(steps + 1) * len(inequality.sizes))

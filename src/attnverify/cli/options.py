@@ -17,12 +17,13 @@ Id = Annotated[str, typer.Argument(help="Id of a claim.")]
 Ids = Annotated[
     list[str] | None,
     typer.Argument(
-        help="Claim ids, globs or Python files that state claims; all of the book if omitted."
+        help="Claim ids, globs, chapters (norms or notebooks/norms.md) or files that state claims "
+        "(.md, .ipynb, .py); all of the book if omitted."
     ),
 ]
 Claims = Annotated[
     list[Path] | None,
-    typer.Option("--claims", help="Python file that states claims; may be repeated."),
+    typer.Option("--claims", help="File that states claims (.md, .ipynb, .py); may be repeated."),
 ]
 Jobs = Annotated[
     int | None, typer.Option(help="Number of local processes; one a core if omitted.", min=1)

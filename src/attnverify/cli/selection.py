@@ -1,4 +1,4 @@
-"""Selection of claims by the arguments of a subcommand, which may name files of claims."""
+"""Selection of claims by the arguments of a subcommand: ids, chapters and files of claims."""
 
 from __future__ import annotations
 
@@ -6,22 +6,15 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from attnverify.support.errors import InputError, nearest
+from attnverify.verification.claim_text import SUFFIXES
 
 
 def select_ids(arguments: Iterable[str | Path], limit: float | None = None) -> list[str]:
-    """The ids and globs among the arguments, and the ids of the claims in files and modules.
+    """The ids and globs among the arguments, and the ids of the claims in chapters and files.
 
-    limit: seconds that reading one file may take.
+    limit: seconds that reading one file may take. Raises InputError for what is none of these.
     """
-    from attnverify.chapters import registry
-
-    names = [str(argument) for argument in arguments]
-    if all(name.split(".")[0] in registry.prefixes and not name.endswith(".py") for name in names):
-        return names  # claims of the book, which are in the registry already
-    from attnverify.verification import claim_files
-
-    seconds = claim_files.LIMIT if limit is None else limit
-    return [id for name in names for id in claim_files.ask(registry, name, seconds)]
+    return [id for argument in arguments for id in _ids(str(argument), limit)]
 
 
 def select_one(id: str, files: Iterable[Path] | None) -> str:
@@ -29,10 +22,38 @@ def select_one(id: str, files: Iterable[Path] | None) -> str:
     from attnverify.chapters import registry
 
     select_ids(files or [])
-    select_ids([id])
-    if id not in registry and id.split(".")[0] not in registry.prefixes:
+    one, *others = found = select_ids([id])
+    if others:
+        words = f"which states {len(found)} claims, expected one of {', '.join(found)}"
+        raise InputError(f"id: got {id!r}, {words}")
+    if one not in registry and one.split(".")[0] not in registry.prefixes:
         raise InputError(
             f"id: got {id!r}, expected a claim id{nearest(id, registry)}; the file of a claim from "
             "outside is named by --claims FILE"
         )
-    return id
+    return one
+
+
+def _ids(name: str, limit: float | None) -> Iterable[str]:
+    """What an argument stands for: itself, unless it is a chapter or a file."""
+    from attnverify.chapters import registry
+    from attnverify.derivation import notebook_sources
+
+    path, prefixes = Path(name), registry.prefixes
+    chapters = {id: registry[id].notebook for id in registry if id.split(".")[0] in prefixes}
+    chapter = path.stem if notebook_sources.is_chapter(path) else name
+    if chapter in chapters.values():
+        return [id for id in chapters if chapters[id] == chapter]
+    if name.endswith(SUFFIXES):
+        if not path.is_file() and path.stem in chapters.values():
+            words = f"{path.stem}, the chapter, or a file that is there"
+            raise InputError(f"id: got {name!r}, which is not there, expected {words}")
+    elif not set(name) & set(".*?["):  # no id, and no glob
+        hint = nearest(name, {f"{name}.*"} if name in prefixes else chapters.values())
+        words = f"a claim id, a glob, a chapter or a file{hint}"
+        raise InputError(f"id: got {name!r}, expected {words}")
+    elif name.split(".")[0] in prefixes:
+        return [name]  # claims of the book, which are in the registry already
+    from attnverify.verification import claim_files
+
+    return claim_files.ask(registry, name, claim_files.LIMIT if limit is None else limit)

@@ -41,9 +41,9 @@ def show(
     )
     _show_proofs(claim)
     if checks:
-        _show_checks(id, derived=claim.derived)
+        _show_checks(claim.id, derived=claim.derived)
     else:
-        out.print(f"checks     attnverify show {id} --checks", highlight=False)
+        out.print(f"checks     attnverify show {claim.id} --checks", highlight=False)
 
 
 def _show_proofs(claim: Claim) -> None:

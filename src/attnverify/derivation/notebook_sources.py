@@ -95,6 +95,13 @@ def chapters() -> Iterator[tuple[str, str]]:
         raise InputError(f"notebooks: got none beside the package, expected {REINSTALL}")
 
 
+def is_chapter(path: Path) -> bool:
+    """Whether a file is one of the notebooks that :func:`chapters` reads in a checkout."""
+    checkout, found = _checkout(), path.resolve()
+    own = checkout is not None and found.parent == checkout / "notebooks"
+    return own and found.suffix == ".md" and found.is_file()
+
+
 def in_order(toc: str) -> list[str]:
     """The stems of the notebooks that a table of contents of Jupyter Book names."""
     return re.findall(r"^ *- file: notebooks/(\S+)$", toc, re.M)
