@@ -31,7 +31,6 @@ that cancels (``chisquare``), and some checks.
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeGuard
@@ -149,14 +148,14 @@ def _larger(a: Any, b: Any) -> Any:
     return a.max(b) if isinstance(a, flint.arb | Node) else max(a, b)
 
 
+_LARGER = np.frompyfunc(_larger, 2, 1)
+
+
 def amax(x: Array, axis: int, keepdims: bool = False) -> Array:
     """Largest entry along one axis. For balls: an enclosure of the largest value."""
     if is_torch(x):
         return torch.amax(x, dim=axis, keepdim=keepdims)
-    parts = np.moveaxis(x, axis, 0)
-    larger = np.frompyfunc(_larger, 2, 1)
-    out = np.asarray(functools.reduce(larger, list(parts)), dtype=object)
-    return np.expand_dims(out, axis) if keepdims else out[()]
+    return _LARGER.reduce(x, axis=axis, keepdims=keepdims)
 
 
 def descending(x: Array) -> Array:
@@ -182,7 +181,7 @@ def descending(x: Array) -> Array:
 
 
 def maximum(a: Array, b: Array) -> Array:
-    return torch.maximum(a, b) if is_torch(a) else np.frompyfunc(_larger, 2, 1)(a, b)
+    return torch.maximum(a, b) if is_torch(a) else _LARGER(a, b)
 
 
 def where(keep: Array, a: Array, b: Array) -> Array:

@@ -47,32 +47,27 @@ def ascend(
     largest true one may be another point's. The third holds the first undecided point of every
     restart, and as many at most of a broad screening: no slope leads to where floats fail.
     """
-    moved = {k: v.to(device) for k, v in _starts(sizes, restarts, random).items()}
-    moved = {k: v.requires_grad_() for k, v in moved.items()}
-    optimizer = torch.optim.Adam(moved.values(), lr=STEP, fused=True)
-    kept, largest, at, climbed = _Kept(moved, restarts), [], 0, False
+    moved = _starts(sizes, restarts, random).to(device).requires_grad_()
+    adam, kept, largest, at, climbed = _Adam(moved), _Kept(moved), [], 0, False
     patience, cooled = (math.ceil(share * steps) for share in (PATIENCE, COOLED))
     while at <= steps:
-        seen = sampling.ratios(check, check.build(**_parameters(moved)))
+        seen = sampling.ratios(check, check.build(**_parameters(moved, sizes)))
         kept.look(moved, seen)
-        _set_gradients(moved, seen.value)
-        climbed = climbed or any(bool((v.grad * v).abs().max() > LEVEL) for v in moved.values())
-        optimizer.param_groups[0]["lr"] = STEP * (1 + math.cos(math.pi * at / steps)) / 2
-        optimizer.step()
+        slope = _slope(moved, seen.value)
         with torch.no_grad():
-            for name in sizes:
-                moved[_scale(name)].clamp_(-FARTHEST, FARTHEST)
+            climbed = climbed or bool((slope * moved).abs().max() > LEVEL)
+            adam.move(moved, slope, STEP * (1 + math.cos(math.pi * at / steps)) / 2)
+            moved[:, -len(sizes) :].clamp_(-FARTHEST, FARTHEST)
         largest.append(kept.largest())
         then = at + 1
         if then < cooled and _stalled(largest, patience):
-            then = cooled
+            then, adam = cooled, _Adam(moved)
             kept.best.put_back(moved)
-            optimizer = torch.optim.Adam(moved.values(), fused=True)
         if progress:
             progress(then - at)
         at = then
     screened = _screened(check, sizes, restarts, random, device)
-    best, below, still_open = map(_parameters, kept.points())
+    best, below, still_open = (_parameters(points, sizes) for points in kept.points())
     still_open = {k: torch.cat([v, screened[k]]) for k, v in still_open.items()}
     return best, below, still_open, climbed
 
@@ -138,50 +133,57 @@ def _times(value: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
     return value * factors.to(value.device).reshape(-1, *[1] * value.ndim)
 
 
-def _scale(name: str) -> str:
-    return f"log scale of {name}"
+def _starts(sizes: Sizes, restarts: int, random: torch.Generator) -> torch.Tensor:
+    """A row a restart: Gaussian arrays, and last the logarithm of the scale of each.
 
-
-def _starts(sizes: Sizes, restarts: int, random: torch.Generator) -> Instance:
-    """Gaussian arrays; scale 1 for the first half, for the others log-uniform in 0.01..10."""
-    out = sampling.parameters(sizes, restarts, random, spread=False)
-    for name, size in sizes.items():
-        scale = sampling.log_scale(restarts, len(size), random)
-        scale[: (restarts + 1) // 2] = 0
-        out[_scale(name)] = scale
-    return out
-
-
-def _parameters(moved: Instance) -> Instance:
-    return {k: v * torch.exp(moved[_scale(k)]) for k, v in moved.items() if _scale(k) in moved}
-
-
-def _set_gradients(moved: Instance, ratio: torch.Tensor) -> None:
-    """Gradients of descent for minus the logarithm; 0 where a side does not move or overflows.
-
-    They have the strides of their arrays, as the fused optimizer of CUDA wants it.
+    Scale 1 for the first half, for the others log-uniform in 0.01..10.
     """
+    arrays = sampling.parameters(sizes, restarts, random, spread=False)
+    scales = torch.cat([sampling.log_scale(restarts, 1, random) for _ in sizes], 1)
+    scales[: (restarts + 1) // 2] = 0
+    return torch.cat([*(v.reshape(restarts, -1) for v in arrays.values()), scales], 1)
+
+
+def _parameters(moved: torch.Tensor, sizes: Sizes) -> Instance:
+    """What the rows of :func:`_starts` stand for: the arrays times their scales."""
+    *parts, scales = moved.split([*map(math.prod, sizes.values()), len(sizes)], 1)
+    scaled = zip(sizes.items(), parts, torch.exp(scales).split(1, 1), strict=True)
+    return {k: (part * scale).reshape(-1, *size) for (k, size), part, scale in scaled}
+
+
+def _slope(moved: torch.Tensor, ratio: torch.Tensor) -> torch.Tensor:
+    """The gradient of the logarithm; 0 where a side does not move or overflows."""
     tangent = math.log(STEEP) + (ratio - STEEP) / STEEP
     height = torch.where(ratio > STEEP, torch.log(ratio.clamp_min(STEEP)), tangent)
     height = torch.where(torch.isfinite(height), height, 0.0).sum()
-    if height.requires_grad:
-        grads = torch.autograd.grad(-height, list(moved.values()), allow_unused=True)
-    else:
-        grads = [None] * len(moved)
-    for value, grad in zip(moved.values(), grads, strict=True):
-        value.grad = torch.zeros_like(value)
-        if grad is not None:
-            torch.nan_to_num(grad, 0, 0, 0, out=value.grad)
+    if not height.requires_grad:
+        return torch.zeros_like(moved)
+    (slope,) = torch.autograd.grad(height, moved, materialize_grads=True)
+    return torch.nan_to_num(slope, 0, 0, 0)
+
+
+class _Adam:
+    """Adam's steps uphill (Kingma and Ba 2015, with its constants); torch's takes 2 s to import."""
+
+    def __init__(self, moved: torch.Tensor) -> None:
+        self.steps, self.mean, self.square = 0, torch.zeros_like(moved), torch.zeros_like(moved)
+
+    def move(self, moved: torch.Tensor, slope: torch.Tensor, rate: float) -> None:
+        self.steps += 1
+        self.mean.lerp_(slope, 0.1)
+        self.square.lerp_(slope * slope, 0.001)
+        size = (self.square / (1 - 0.999**self.steps)).sqrt_().add_(1e-8)
+        moved.addcdiv_(self.mean, size, value=rate / (1 - 0.9**self.steps))
 
 
 class _Kept:
     """Of every restart the best point, the best one below NEAR, and the first undecided one."""
 
-    def __init__(self, moved: Instance, restarts: int) -> None:
-        self.best, self.below, self.open = (_Points(moved, restarts) for _ in range(3))
+    def __init__(self, moved: torch.Tensor) -> None:
+        self.best, self.below, self.open = (_Points(moved) for _ in range(3))
 
-    def look(self, moved: Instance, seen: sampling.Ratios) -> None:
-        value = seen.value.detach()
+    def look(self, moved: torch.Tensor, seen: sampling.Ratios) -> None:
+        value, moved = seen.value.detach(), moved.detach()
         self.best.keep(moved, value, seen.decided)
         self.below.keep(moved, value, seen.decided & (value <= NEAR))
         self.open.keep(moved, torch.zeros_like(value), ~seen.decided)
@@ -190,44 +192,31 @@ class _Kept:
         """The largest ratio of all restarts, and the largest below NEAR; -inf if there is none."""
         return torch.stack([self.best.ratio.max(), self.below.ratio.max()])
 
-    def points(self) -> tuple[Instance, Instance, Instance]:
+    def points(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """The best ones, those below NEAR of restarts whose best is above, the undecided ones."""
         hidden = self.below.there & (self.best.ratio > NEAR)
-        return (
-            self.best.points,
-            _at(self.below.points, hidden),
-            _at(self.open.points, self.open.there),
-        )
+        return self.best.points, self.below.points[hidden], self.open.points[self.open.there]
 
 
 class _Points:
     """A point of every restart with its ratio, the larger one of those offered; -inf: none yet."""
 
-    def __init__(self, moved: Instance, restarts: int) -> None:
-        self.points = {k: v.detach().clone() for k, v in moved.items()}
-        device = next(iter(moved.values())).device
-        self.ratio = torch.full((restarts,), -torch.inf, dtype=torch.float64, device=device)
+    def __init__(self, moved: torch.Tensor) -> None:
+        self.points = moved.detach().clone()
+        self.ratio = torch.full_like(self.points[:, 0], -torch.inf)
 
     @property
     def there(self) -> torch.Tensor:
         """Which restarts have a point."""
         return self.ratio > -torch.inf
 
-    def keep(self, moved: Instance, value: torch.Tensor, offered: torch.Tensor) -> None:
+    def keep(self, moved: torch.Tensor, value: torch.Tensor, offered: torch.Tensor) -> None:
         better = offered & (value > self.ratio)
-        if better.any():
-            self.ratio[better] = value[better]
-            for name, entry in moved.items():
-                self.points[name][better] = entry.detach()[better]
+        self.ratio = torch.where(better, value, self.ratio)
+        self.points = torch.where(better[:, None], moved, self.points)
 
-    def put_back(self, moved: Instance) -> None:
+    def put_back(self, moved: torch.Tensor) -> None:
         """Move every restart to its point, unless its ratio is above NEAR, maybe by rounding."""
         back = self.there & (self.ratio <= NEAR)
         with torch.no_grad():
-            for name, entry in moved.items():
-                entry[back] = self.points[name][back]
-
-
-def _at(points: Instance, where: torch.Tensor) -> Instance:
-    """The points of some restarts."""
-    return {k: v[where] for k, v in points.items()}
+            moved[back] = self.points[back]

@@ -152,7 +152,7 @@ def _(check: Inequality, settings: Settings, label: str) -> tuple[bool, float | 
         if seen.outcome == "fail":
             return True, seen.certain_ratio, f"extremal instance, {seen.told(8)}"
     ratio = None
-    for search in (attack, sample):
+    for search in (sample, attack):
         found = search(check, settings, label)
         ratio = found.ratio
         if found.outcome == "fail":
