@@ -73,9 +73,10 @@ lab: $(STAMP)  ## open the notebooks in JupyterLab
 	  set-default-viewer markdown
 	$(BIN)/jupyter lab notebooks
 
-verify: $(STAMP)  ## check every claim and write _build/evidence.json
+verify: $(STAMP)  ## check every claim and write _build/evidence.json; LONG=1 searches longer, LONG=10 ten times that
 	@mkdir -p _build
-	$(BIN)/attnverify verify --json _build/evidence.json $(if $(FRESH),--fresh)
+	$(BIN)/attnverify verify --json _build/$(if $(LONG),long,evidence).json $(ARGS) \
+	  $(if $(LONG),--samples $$((2000 * $(LONG))) --steps $$((300 * $(LONG)))) $(if $(FRESH),--fresh)
 
 bench: $(STAMP)  ## measure memory of path sums and a model of 24 layers; ARGS=memory narrows it
 	cd maintenance && ../$(BIN)/python -m benchmarks $(ARGS)

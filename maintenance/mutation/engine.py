@@ -119,7 +119,7 @@ ERRORS: list[tuple[str, str, str]] = [
         '        if found.outcome == "fail":\n            return True',
         '        if found.outcome != "pass":\n            return True',
     ),
-    ("checking.gather", "for search in (attack, sample)", "for search in ()"),
+    ("checking.gather", "for search in (sample, attack)", "for search in ()"),
     (
         "checking.gather",
         "return verdict.holds is False, verdict.ratio, verdict.argument\n\n\ndef _decided(",
@@ -200,7 +200,7 @@ ERRORS: list[tuple[str, str, str]] = [
         "            continue\n        seen = compare",
         "            pass\n        seen = compare",
     ),
-    ("checking.ascent", "torch.autograd.grad(-height", "torch.autograd.grad(height"),
+    ("checking.ascent", "torch.autograd.grad(height", "torch.autograd.grad(-height"),
     (
         "checking.ascent",
         "torch.where(ratio > STEEP, torch.log(ratio.clamp_min(STEEP)), tangent)",
@@ -215,11 +215,11 @@ ERRORS: list[tuple[str, str, str]] = [
     ("checking.ascent", "seen.decided & (value <= NEAR)", "seen.decided"),
     ("checking.ascent", "kept.best.put_back(moved)", "pass"),
     ("checking.ascent", "now - before <= GROWTH", "now - before <= 1e3"),
-    ("checking.ascent", "then = cooled", "then = steps + 1"),
+    ("checking.ascent", "then, adam = cooled, _Adam(moved)", "then = steps + 1"),
     ("checking.ascent", "clamp_(-FARTHEST, FARTHEST)", "clamp_(-1e9, 1e9)"),
     ("checking.ascent", "clamp_(-FARTHEST, FARTHEST)", "clamp_(0, 0)"),
-    ("checking.ascent", "if grad is not None:", "if True:"),
-    ("checking.ascent", "if height.requires_grad", "if True"),
+    ("checking.ascent", "self.mean.lerp_(slope, 0.1)", "self.mean.sub_(slope)"),
+    ("checking.ascent", "if not height.requires_grad", "if False"),
     ("checking.ascent", "torch.cat([v, screened[k]])", "v"),
     (
         "checking.ascent",

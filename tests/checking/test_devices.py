@@ -14,7 +14,6 @@ from torch._subclasses.fake_tensor import (
 
 from attnverify.chapters import registry
 from attnverify.checking import sampling
-from attnverify.checking.ascent import _set_gradients
 from attnverify.checking.check import Inequality
 
 ELSEWHERE = "meta"  # any device other than the processor
@@ -55,10 +54,3 @@ def test_an_array_made_on_the_processor_is_found():
     mixed = Inequality(lambda x: x * torch.ones(1, 3), lambda x: x, ({"x": (3,)},))
     with pytest.raises(RuntimeError, match="same device"):
         sides(mixed)
-
-
-def test_gradients_have_the_strides_of_their_arrays():
-    """The fused Adam of CUDA refuses others; that of the processor takes them."""
-    moved = {"x": torch.rand(4, 3, 2, dtype=torch.float64).requires_grad_()}
-    _set_gradients(moved, (moved["x"].mT * torch.rand(4, 2, 3)).sum((1, 2)))
-    assert moved["x"].grad.stride() == moved["x"].stride()

@@ -497,6 +497,18 @@ def printed(name: str, monkeypatch, capsys) -> tuple[int | str | None, list[str]
     return code, [line.rstrip() for line in text.splitlines() if line.strip()]
 
 
+@pytest.mark.parametrize(("own", "told"), [("[1, 4]", 1), ("[2, 2]", 0)])
+def test_a_search_that_finds_more_than_the_own_instances_says_so(
+    tmp_path, monkeypatch, capsys, in_this_process, own, told
+):
+    text = (ROOT / "book" / "examples" / "inequality.py").read_text(encoding="utf-8")
+    text = text.replace("draw=", "tight=0.6, draw=").replace("[2, 2]", own)
+    code, lines = printed(written(tmp_path, text, "means.py"), monkeypatch, capsys)
+    found = [line for line in lines if "mine.means (means)" in line]
+    assert code == 0 and len(found) == told
+    assert all(line.endswith("0.64") for line in found)  # 8/5 over 5/2
+
+
 @pytest.mark.full
 def test_an_installed_package_offers_claims(tmp_path):
     """Found by the prefix of their ids, in the processes that check them too.

@@ -13,6 +13,8 @@ from attnverify.checking.search import Found, Settings
 from attnverify.support.seeds import generator, seed_for
 
 TOLD = 1e-4  # step in which refuted factors of a right side are told, for those above 1/10
+NEWS = 0.01  # share by which a search has to find more than an inequality's own instances have
+BEYOND = "its own instances have"
 DRAWS = 32  # random rational instances of an identity a size
 SAMPLED_INSTANCES = 4  # random instances certified a size, beside the extremal and attacked ones
 
@@ -94,6 +96,9 @@ def _words(seen: list[Comparison], best: Comparison, extremal: int) -> str:
     text = f"largest ratio {best.ratio.str(10)}, {bits} bits at most"
     unknown = sum(c.outcome == "unknown" and not c.attained for c in seen)
     text += f", {extremal} extremal, {attained} at equality to within 2^-40"
+    given = max(map(_order, seen[:extremal]), default=math.inf)
+    if given < (1 - NEWS) * best.certain_ratio:
+        text += f"; {BEYOND} {given:.4g}"
     return text + (f", {unknown} unknown" if unknown else "")
 
 

@@ -23,8 +23,8 @@ from attnverify.support.seeds import generator
 
 CHUNK = 1 << 16  # sampled instances a batch
 RECHECKED = 8192  # instances that floats leave open and balls decide, at most, a batch
-BEST = 8  # and so many of the largest and of the smallest ratios of the others,
-SPREAD = 32  # and so many between: where cancellation hides a summand, floats may give any ratio
+BEST = 4  # and so many of the largest and of the smallest ratios of the others,
+SPREAD = 8  # and so many between: where cancellation hides a summand, floats may give any ratio
 
 FLAT = (
     "no attack: left/right stays the same for small changes of the arrays, so nothing climbs (an "
@@ -55,9 +55,9 @@ class Found:
 class Settings:
     """How hard to search. Equal settings give equal results; raises InputError for no search."""
 
-    samples: int = 2000
+    samples: int = 400
     restarts: int = 24
-    steps: int = 300
+    steps: int = 30
     seed: int = 0
     device: str = "cpu"
 

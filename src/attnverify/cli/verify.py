@@ -40,9 +40,9 @@ def verify(
     evidence: Annotated[
         list[Kinds] | None, typer.Option(help="Gather this kind of evidence; may be repeated.")
     ] = None,
-    samples: Samples = 2000,
+    samples: Samples = 400,
     restarts: Restarts = 24,
-    steps: Steps = 300,
+    steps: Steps = 30,
     seed: Seed = 0,
     device: OnDevice = "cpu",
     jobs: Jobs = None,

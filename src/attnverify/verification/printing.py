@@ -88,6 +88,7 @@ def progress_bar() -> Progress:
 
 def print_report(report: Report, to: Console) -> None:
     """The table of the claims, every piece that did not pass, the reasons, the verdict."""
+    from attnverify.checking.certify import BEYOND
     from attnverify.verification.claim_files import file_of
 
     rows = [report.row(claim.id) for claim in report.claims]
@@ -104,6 +105,9 @@ def print_report(report: Report, to: Console) -> None:
                 where = f"{claim.id}, {record.kind} ({record.check})"
                 line = f"{record.outcome}: {where}: {record.detail}"
                 to.print(line, markup=False, style="red")
+            elif BEYOND in record.detail:
+                line = f"a search found more: {claim.id} ({record.check}): {record.detail}"
+                to.print(line, markup=False, highlight=False, soft_wrap=True)
         if any(", at " in r.detail for r in report.records[claim.id] if r.outcome == "fail"):
             file = file_of(report.registry, claim.id)
             command = f"attnverify attack {claim.id} --save FILE"
