@@ -10,8 +10,7 @@ A notebook cell that completes a derivation calls :func:`derived` with its named
 Numbers are exact: a step with a float in it is refused.
 
 A step that sympy cannot decide raises :class:`DerivationError`. So does a step that shows no
-computation: its sides arrive as the same expression and their source
-(``attnverify.derivation.step_source``) computes nothing.
+computation, and a false neighbor that alters no formula (``attnverify.derivation.idle_steps``).
 
 >>> import sympy as sp
 >>> import attnverify as av
@@ -35,7 +34,7 @@ from typing import Any
 import sympy as sp
 
 from attnverify.derivation import assumptions as givens
-from attnverify.derivation import noncommuting, step_box, step_source
+from attnverify.derivation import idle_steps, noncommuting, step_box, step_source
 from attnverify.derivation import typeset_steps as shown
 from attnverify.derivation.entry import Entry, Step
 from attnverify.derivation.noncommuting import Rules
@@ -112,12 +111,8 @@ def _hand_in(claim, role, steps, given, rules, *, expected) -> Entry:
         if verdict is not expected:
             raise _refusal(claim, role, dict(steps), found, verdict, call)
         found.append(_step(name, step, call, rules))
-        why = step_source.idle(call, name) if expected and _same(step) else ""
-        if why:
-            raise DerivationError(
-                f"{claim}, step {name!r}: got sides that are the same, {found[-1].left}, "
-                f"and {why}, expected something to decide"
-            )
+        if stated.notebook not in idle_steps.WAITING:
+            _require_work(claim, found[-1], step, call, expected)
     place = (call.file, call.line) if call else ("", 0)
     entry = Entry(claim, role, tuple(found), givens.read(stated, given), place)
     if _FORMULAS.get():
@@ -148,6 +143,21 @@ def _refusal(claim, role, steps, found, verdict, call) -> DerivationError:
     formula = shown.step(name, step, call, verdict)
     ending = step_box.refusal(claim, before, name, word, formula)
     return DerivationError(message, verdict is not None, ending)
+
+
+def _require_work(claim: str, made: Step, step: Any, call: Any, expected: bool) -> None:
+    """Refuse a step that decides nothing, and a false neighbor that alters no formula."""
+    if not expected and (why := idle_steps.rejected(made.name, step, call)):
+        raise DerivationError(
+            f"{claim}, step {made.name!r}: got a neighbor that {why}, expected one that alters a "
+            "formula of the claim"
+        )
+    if expected and _same(step) and (why := idle_steps.derived(made.name, step, call)):
+        raise DerivationError(
+            f"{claim}, step {made.name!r}: got sides that are the same, {made.left}, and {why}, "
+            "expected something to decide, or a limit, integral, derivative, sum or product of "
+            "matrices that sympy computes"
+        )
 
 
 def _require_exact(claim: str, name: str, step: Any, call: step_source.Call | None) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import FrameType
+from typing import Any
 
 from attnverify.support.parsing import parse
 
@@ -44,6 +45,11 @@ class Call:
         """Syntax tree of a step; None if the step is not written in the same text."""
         return next((node for name, node in self.entries if re.fullmatch(name, step)), None)
 
+    @property
+    def known(self) -> dict[str, Any]:
+        """The names at the call with their values."""
+        return {**self.frame.f_globals, **self.frame.f_locals}
+
     def source(self, step: str) -> str:
         """Source of a step on one line, "" if the step is not written in the same text."""
         node = self.node(step)
@@ -69,24 +75,9 @@ def _call_of(frame: FrameType) -> Call | None:
     for node in _calls_in(text):
         here = (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset)
         if here == (line, end_line, column, end_column):
-            entries = _entries(node, _parsed(text))
+            entries = _entries(node, parsed(text))
             return Call(entries, text, frame.f_code.co_filename, node.lineno, frame)
     return None
-
-
-def idle(call: Call | None, step: str) -> str:
-    """Reason why a step with equal sides shows no computation, "" if its source shows one.
-
-    Both sides are written alike, or with numbers only, or their source is not available.
-    """
-    node = call.node(step) if call else None
-    if call is None or node is None:
-        return "their source is not at hand"
-    if isinstance(node, ast.Tuple) and len(node.elts) == 2:
-        left, right = (one_line(call.text, side) for side in node.elts)
-        if left == right:
-            return "both are written alike"
-    return "" if names(node) - set(LITERAL) else "no symbol and no computation is written"
 
 
 def names(node: ast.AST) -> set[str]:
@@ -101,7 +92,8 @@ def one_line(text: str, node: ast.AST) -> str:
 
 
 @lru_cache(maxsize=64)
-def _parsed(text: str) -> ast.Module:
+def parsed(text: str) -> ast.Module:
+    """Syntax tree of a text, empty if it is none."""
     try:
         return parse(text)
     except (SyntaxError, ValueError):
@@ -110,7 +102,7 @@ def _parsed(text: str) -> ast.Module:
 
 @lru_cache(maxsize=64)
 def _calls_in(text: str) -> list[ast.Call]:
-    return list(_calls(_parsed(text)))
+    return list(_calls(parsed(text)))
 
 
 def _calls(tree: ast.AST) -> Iterator[ast.Call]:
@@ -176,7 +168,7 @@ def codes(cells: Sequence[str]) -> dict[tuple[int, int], Codes]:
     known: dict[str, str] = {}
     found = {}
     for number, cell in enumerate(cells, start=1):
-        tree = _parsed(cell)
+        tree = parsed(cell)
         for statement in tree.body:
             for call in _calls(statement):
                 own = _entries(call, tree)

@@ -126,7 +126,7 @@ def _numbers(handed_in: Any, node: ast.expr, call: step_source.Call, holds: bool
     if len(texts) != 2 or not any(texts) or max(map(len, texts)) > WIDEST_SOURCE:
         return ""
     try:
-        plain = relation(*_values(sources, call), evaluate=False) if relation else handed_in
+        plain = relation(*values(sources, call), evaluate=False) if relation else handed_in
         left, sign, right = _sides(plain)
     except Exception:  # what has no value is shown as it is written
         return ""
@@ -142,11 +142,10 @@ def _computed(call: step_source.Call, node: ast.expr) -> str:
     return step_source.one_line(call.text, node) if step_source.names(node) - set(NUMBERS) else ""
 
 
-def _values(sources: list[ast.expr], call: step_source.Call) -> list[Any]:
-    """Values of the sides of a relation that arrived as true or false."""
-    return [
-        next(_evaluated(ast.Expression(parse(ast.unparse(s), "eval").body), call)) for s in sources
-    ]
+def values(sources: list[ast.expr], call: step_source.Call) -> list[Any]:
+    """Values of the sides of a relation that arrived as true or false, of those that have one."""
+    trees = [ast.Expression(parse(ast.unparse(source), "eval").body) for source in sources]
+    return [value for tree in trees for value in _evaluated(tree, call)]
 
 
 def _is_number(tex: str) -> bool:
@@ -216,7 +215,7 @@ def _is_series(tree: ast.AST) -> bool:
 
 def _evaluated(tree: ast.Expression, call: step_source.Call) -> Iterator[Any]:
     """The value of an expression in the frame of the call; yields nothing if it has none."""
-    names = {**call.frame.f_globals, **call.frame.f_locals, OURS: NAMES}
+    names = {**call.known, OURS: NAMES}
     try:
         value = eval(compile(ast.fix_missing_locations(tree), "<as written>", "eval"), names)
     except Exception:  # an object that stands for a value need not do all that the value does
