@@ -111,7 +111,6 @@ def signs(d: float) -> float:
 
 
 PAIRS = orbit(attend, [2.0, 0.0], 3)
-SKIP = orbit(lambda d: d - layer(d, 0.5), 1.0, 1000)
 MASK = orbit(lambda x: x / (1 + exp(-x * x)), 1.0, 4)
 MEANS = [1.0]  # token 3 of the tokens 0, 1, 1: the mean of what it sees, token 2 at 2^-k
 for halved in (1.0, 0.5, 0.25):
@@ -186,10 +185,6 @@ NUMBERS = {
             signs(13885),
         ],
     ),
-    "best-constant": (
-        "0.5498 0.0498 0.00993 0.0997 0.0199",
-        [(1 + tanh(0.1)) / 2, tanh(0.1) / 2, tanh(0.1) ** 2, tanh(0.1), 2 * tanh(0.1) ** 2],
-    ),
     "collapse-relative": (
         "0.691 0.537 0.082 0.00028 0.153",
         [
@@ -215,27 +210,6 @@ NUMBERS = {
         ],
     ),
     "collapse-summary": ("0.354 0.245 0.84 0.71", [0.5**1.5, tanh(0.25), 2**-0.25, sqrt(0.5)]),
-    "skip": (
-        "0.1225 0.0612 0.8775 0.794 0.732 0.517 0.194 0.063 "
-        "0.756 0.632 0.555 0.343 0.115 0.036 0.00023",
-        [
-            layer(1, 0.5),
-            layer(1, 0.5) / 2,
-            SKIP[1],
-            SKIP[2],
-            SKIP[3],
-            SKIP[10],
-            SKIP[100],
-            SKIP[1000],
-            1.75**-0.5,
-            2.5**-0.5,
-            3.25**-0.5,
-            8.5**-0.5,
-            76**-0.5,
-            751**-0.5,
-            layer(layer(1, 0.5), 0.5),
-        ],
-    ),
     "heads-depth": ("0.454 0.908 1.020", [tanh(0.49), 2 * tanh(0.49), 2 * tanh(0.5625)]),
     "piecewise-softmax": (
         "0.534 0.072 0.092 1.10",
@@ -261,16 +235,6 @@ NUMBERS = {
         ],
     ),
     "eigenspectrum": ("1.886 1.886 0.894", [8 / sqrt(18), sqrt(4 / 1.125), 4 / sqrt(20)]),
-    "entropy": (
-        "0.948 0.262 0.829 0.918 0.2083",
-        [
-            weights(3, -1, -1, -1)[0],
-            entropy(3, -1, -1, -1),
-            entropy(*(sqrt(3) * s for s in (1, 1, -1, -1))),
-            entropy(1.5, -0.5, -0.5, -0.5),
-            12 * exp(-4) / (1 + 3 * exp(-4)),
-        ],
-    ),
     "entropy-spread": (
         "1.135 0.474 0.474 0.206",
         [
