@@ -7,6 +7,7 @@ import re
 import subprocess
 import symtable
 import sys
+from itertools import product
 from pathlib import Path
 
 import jupytext
@@ -148,18 +149,21 @@ def test_a_cell_that_cannot_be_read_is_refused(text, message):
         code_cells(text)
 
 
-#: Cells show formulas: short named functions on one line, imports where the reader needs them.
-IGNORED = "B007,B018,B023,B905,E402,E501,E703,E731,E741,I001"
+#: Cells show formulas: short named functions on one line, imports where the reader needs them,
+#: numbers as the defaults of knobs.
+IGNORED = "B007,B008,B018,B020,B023,B905,E402,E501,E703,E731,E741,I001"
 
 
 def linted(folder: Path, files: list[Path]) -> str:
-    """What ruff says of the code cells, each at the line it has in its notebook."""
-    for path in files:
+    """What ruff says of the check cells, which run alone, and of the others, by their lines."""
+    for path, part in product(files, ("check", "other")):
         lines: list[str] = []
         for cell in code_cells(path.read_text(encoding="utf-8")):
-            lines += [""] * (cell.line - 1 - len(lines)) + cell.source.splitlines()
-        (folder / f"{path.stem}.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
+            if (check_cells.TAG in cell.tags) == (part == "check"):
+                lines += [""] * (cell.line - 1 - len(lines)) + cell.source.splitlines()
+        (folder / f"{path.stem}.{part}.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
     options = ["--config", ROOT / "pyproject.toml", "--extend-ignore", IGNORED, "--no-cache"]
+    options += ["--extend-select", "F821", "--extend-per-file-ignores", "*.other.py:F821"]
     command = [sys.executable, "-m", "ruff", "check", "--output-format", "concise", *options, "."]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     return done.stdout + done.stderr
@@ -170,8 +174,41 @@ def test_code_cells_pass_the_linter(tmp_path):
 
 
 def test_the_linter_names_the_line_of_the_notebook(tmp_path):
-    (tmp_path / "bad.md").write_text("# Bad\n\n```{code-cell} ipython3\n\nimport os\n```\n")
-    assert "bad.py:5:8: F401" in linted(tmp_path, [tmp_path / "bad.md"])
+    cells = "```{code-cell} ipython3\n\nimport os\n```\n```{code-cell}\n:tags: [check]\n\nos\n```\n"
+    (tmp_path / "bad.md").write_text("# Bad\n\n" + cells)
+    said = linted(tmp_path, [tmp_path / "bad.md"])
+    assert "bad.other.py:5:8: F401" in said and "bad.check.py:10:1: F821" in said
+
+
+#: What check cells may import: a module, or what is in it.
+IMPORTED = "attnverify.(mathematics|arithmetic|chapters|checking)|dataclasses|flint|functools|"
+IMPORTED += "itertools|math|numpy|sympy|torch|attnverify$"
+
+
+def not_for_checks(source: str) -> list[str]:
+    """What a check cell imports that it may not, and private names that it takes from others."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            named = [alias.name for alias in node.names]
+            modules = [node.module or "."] if isinstance(node, ast.ImportFrom) else named
+            found += [name for name in modules if not re.match(rf"({IMPORTED})(\.|$)", name)]
+            found += [name for name in [*modules, *named] if re.search(r"(^|\.)_", name)]
+        if isinstance(node, ast.Attribute) and re.match("_(?!_)", node.attr):
+            found.append(node.attr)
+    return found
+
+
+def test_check_cells_import_public_names_of_mathematics_alone():
+    for path in FILES:
+        cells = code_cells(path.read_text(encoding="utf-8"))
+        found = [not_for_checks(cell.source) for cell in cells if check_cells.TAG in cell.tags]
+        assert not any(found), (path.stem, found)
+    wrong = "import os\nfrom attnverify.book import figures\nfrom math import _x\nf = math._y"
+    assert not_for_checks(wrong) == ["os", "attnverify.book", "_x", "_y"]
+    assert (
+        not_for_checks("from attnverify import figures\nimport attnverify.mathematics.norms") == []
+    )
 
 
 TRUE = "import attnverify as av, sympy as sp\nx = sp.Symbol('x')\n" + (
