@@ -25,10 +25,6 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from attnverify.book import figures as figures
     from attnverify.book import interactive as interactive
     from attnverify.chapters.verify import verify as verify
-    from attnverify.checking.check import Decision as Decision
-    from attnverify.checking.check import Identity as Identity
-    from attnverify.checking.check import Inequality as Inequality
-    from attnverify.checking.check import Twin as Twin
     from attnverify.checking.closed_forms import number as number
     from attnverify.checking.declare import decision as decision
     from attnverify.checking.declare import definition as definition
@@ -82,16 +78,12 @@ __version__ = "0.1.0"
 PUBLIC = {
     "AttentionWeights": "attnverify.mathematics.weights:AttentionWeights",
     "Claim": "attnverify.verification.claim:Claim",
-    "Decision": "attnverify.checking.check:Decision",
-    "Identity": "attnverify.checking.check:Identity",
-    "Inequality": "attnverify.checking.check:Inequality",
     "InputError": "attnverify.support.errors:InputError",
     "LayerNorm": "attnverify.mathematics.weights:LayerNorm",
     "MLP": "attnverify.mathematics.weights:MLP",
     "Mask": "attnverify.mathematics.masks:Mask",
     "SelfAttentionNetwork": "attnverify.mathematics.attention:SelfAttentionNetwork",
     "Source": "attnverify.verification.claim:Source",
-    "Twin": "attnverify.checking.check:Twin",
     "Verdict": "attnverify.support.verdict:Verdict",
     "Watch": "attnverify.inspection.watch:Watch",
     "adapter": "attnverify.inspection.families:adapter",

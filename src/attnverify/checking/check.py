@@ -55,7 +55,8 @@ class Twin:
     :meth:`~attnverify.checking.check.Inequality.times` make it.
 
     >>> import attnverify as av
-    >>> check = av.Decision(lambda: av.Verdict(2 + 2 == 4, "one sum"), limits="no other sum")
+    >>> from attnverify.checking.check import Decision
+    >>> check = Decision(lambda: av.Verdict(2 + 2 == 4, "one sum"), limits="no other sum")
     >>> wrong = check.but("five", run=lambda: av.Verdict(2 + 2 == 5, "one sum"))
     >>> [(twin.title, twin.check.run().holds) for twin in wrong.twins]
     [('five', False)]
@@ -108,7 +109,8 @@ class Inequality(Form):
 
     >>> import torch
     >>> import attnverify as av
-    >>> check = av.Inequality(
+    >>> from attnverify.checking.check import Inequality
+    >>> check = Inequality(
     ...     left=lambda x: av.ops.square(av.ops.sum(x, -1)),
     ...     right=lambda x: x.shape[-1] * av.ops.sum(av.ops.square(x), -1),
     ...     sizes=({"x": (2,)}, {"x": (5,)}),
@@ -175,8 +177,8 @@ class Identity(Form):
     equal shape.
 
     >>> from fractions import Fraction
-    >>> import attnverify as av
-    >>> check = av.Identity(
+    >>> from attnverify.checking.check import Identity
+    >>> check = Identity(
     ...     left=lambda x: (x + 1) * (x - 1),
     ...     right=lambda x: x * x - 1,
     ...     sizes=({"x": (3,)},),
@@ -222,11 +224,12 @@ class Decision(Form):
     ``run`` takes no argument and returns a :class:`~attnverify.support.verdict.Verdict`.
 
     >>> import attnverify as av
+    >>> from attnverify.checking.check import Decision
     >>> def odd_numbers():
     ...     right = all(sum(range(1, 2 * n, 2)) == n * n for n in range(1, 101))
     ...     return av.Verdict(right, "n from 1 to 100", cases=100)
     ...
-    >>> check = av.Decision(odd_numbers, limits="no n above 100", kind="certified")
+    >>> check = Decision(odd_numbers, limits="no n above 100", kind="certified")
     >>> check.run().holds, check.kinds
     (True, ('certified',))
     """

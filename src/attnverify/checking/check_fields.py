@@ -34,7 +34,7 @@ FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "over": (lambda v: v == (), "nothing: only covers of the book say theirs"),
     "limits": (lambda v: isinstance(v, str) and bool(v.strip()), "what it does not show, in words"),
     "kind": (lambda v: v in ("decided", "certified", "sampled"), "a kind of evidence it gives"),
-    "twins": (lambda v: type(v) is tuple and all(type(t) is Twin for t in v), "a tuple of av.Twin"),
+    "twins": (lambda v: type(v) is tuple and all(type(t) is Twin for t in v), "a tuple of Twin"),
 }
 
 
@@ -43,7 +43,7 @@ def require_form(where: str, check: Any) -> None:
 
     A class of the file's own could answer otherwise in every call, so there is none.
     """
-    words = "av.Inequality, av.Identity or av.Decision itself, no class of its own"
+    words = "what av.inequality, av.identity, av.decision or av.definition declares"
     require(type(check) in (Inequality, Identity, Decision), where, type(check).__name__, words)
     for field in fields(check):
         value = getattr(check, field.name)

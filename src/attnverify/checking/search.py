@@ -28,7 +28,7 @@ SPREAD = 8  # and so many between: where cancellation hides a summand, floats ma
 
 FLAT = (
     "no attack: left/right stays the same for small changes of the arrays, so nothing climbs (an "
-    "av.Decision over all cases can be evidence here)"
+    "av.decision over all cases can be evidence here)"
 )
 
 
