@@ -3,7 +3,7 @@
 An error is planted in the memory of a forked process; no file is changed, and a run that is killed
 leaves nothing behind. Evidence comes first, at a quick setting and with fixed seeds: the checks and
 derivations that run the changed line, each with the twins that it rejects. Where evidence says
-nothing, the tests run whose imports reach the module; for inspection and experiments, which have no
+nothing, the tests run that name the module; for inspection and experiments, which have no
 evidence, those in their own folder of tests. The rules by which formulas are changed are in
 mutation/rules.py, the errors of the engine in mutation/engine.py, and what is no error though it
 looks like one in mutation/equivalent.py, with a reason each.
@@ -29,8 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / name) for name in ("maintenance", "tools", "src", "tests")]
 
 from attnverify.derivation import notebook_sources  # noqa: E402
-from attnverify.runtime.source_dependencies import Sources  # noqa: E402
-from attnverify.support.environment import installed, kind_of_machine  # noqa: E402
+from attnverify.support.environment import code_digest, installed, kind_of_machine  # noqa: E402
 from attnverify.support.files import write_text  # noqa: E402
 from mutation import engine, pieces, rules  # noqa: E402
 from mutation.equivalent import EQUIVALENT  # noqa: E402
@@ -51,7 +50,7 @@ def mutants(areas: Sequence[str]) -> list[rules.Mutant]:
     return [mutant for mutant in found if mutant.area in areas]
 
 
-def state_of(sources: Sources) -> str:
+def state_of() -> str:
     """Digest of what the baseline follows from: package, notebooks, this tool, versions, machine.
 
     What is no error though it looks like one is named after the fact, so that list is no part.
@@ -61,13 +60,13 @@ def state_of(sources: Sources) -> str:
     files += sorted(where.folder.glob("*.md")) if (where := notebook_sources.place()) else []
     texts = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
     versions = [installed("encoder", "models"), kind_of_machine()]
-    parts = [sources.digest(sources.files), texts, versions, BASELINE_SECONDS]
+    parts = [code_digest(), texts, versions, BASELINE_SECONDS]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def baseline(sources: Sources, claims: Sequence[str] = ()) -> list[pieces.Piece]:
+def baseline(claims: Sequence[str] = ()) -> list[pieces.Piece]:
     """Every piece without an error; kept under ``_build`` until what it follows from changes."""
-    kept = WORK / f"baseline-{state_of(sources)[:16]}.json"
+    kept = WORK / f"baseline-{state_of()[:16]}.json"
     if kept.is_file():
         return [_piece(entry) for entry in json.loads(kept.read_text())]
     found = []
@@ -88,7 +87,7 @@ def _piece(entry: dict) -> pieces.Piece:
 
 
 def trials(
-    planted: Sequence[rules.Mutant], known: Sequence[pieces.Piece], sources: Sources, processes: int
+    planted: Sequence[rules.Mutant], known: Sequence[pieces.Piece], processes: int
 ) -> list[Outcome]:
     """The outcomes, in the order of the mutants; one process forks a child for each mutant."""
     shares = [list(range(k, len(planted), processes)) for k in range(processes)]
@@ -98,7 +97,7 @@ def trials(
     for share, file in zip(shares, files, strict=True):
         pid = os.fork()
         if pid == 0:
-            _be_a_worker(planted, share, known, sources, file)
+            _be_a_worker(planted, share, known, file)
         workers.append(pid)
     codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in workers]
     found = dict(pair for file in files for pair in _outcomes(file))
@@ -121,11 +120,11 @@ def _outcomes(file: Path) -> Iterator[tuple[int, Outcome]]:
             yield place, Outcome(**entry)
 
 
-def _be_a_worker(planted, share, known, sources, file: Path) -> NoReturn:
+def _be_a_worker(planted, share, known, file: Path) -> NoReturn:
     """Work and end the process, whose exit code and traceback tell of an error of the tool."""
     code = 1
     try:
-        _work(planted, share, known, sources, file)
+        _work(planted, share, known, file)
         code = 0
     except BaseException:
         traceback.print_exc()
@@ -133,10 +132,10 @@ def _be_a_worker(planted, share, known, sources, file: Path) -> NoReturn:
         os._exit(code)
 
 
-def _work(planted, share, known, sources, file: Path) -> None:
+def _work(planted, share, known, file: Path) -> None:
     with file.open("w", encoding="utf-8") as stream:
         for place in share:
-            outcome = try_mutant(planted[place], known, sources)
+            outcome = try_mutant(planted[place], known)
             stream.write(json.dumps([place, asdict(outcome)]) + "\n")
             stream.flush()
             print(f"{outcome.caught:9} {outcome.name}  [{outcome.by}]", flush=True)
@@ -179,10 +178,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.sample is not None and asked.sample < len(planted):
         drawn = set(random.Random(asked.seed).sample(range(len(planted)), asked.sample))
         planted = [m for place, m in enumerate(planted) if place in drawn]
-    sources = Sources()
     met = any(mutant.area not in rules.TESTED for mutant in planted)
-    known = baseline(sources, asked.claim) if met else []
-    outcomes = trials(planted, known, sources, asked.processes)
+    known = baseline(asked.claim) if met else []
+    outcomes = trials(planted, known, asked.processes)
     print(table(outcomes))
     if asked.json:
         write_text(asked.json, json.dumps([asdict(o) for o in outcomes], indent=1) + "\n")

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
 import hashlib
 import json
 import os
@@ -42,7 +41,6 @@ from attnverify.book.pages.common import read_evidence
 from attnverify.derivation.notebook_sources import NOTEBOOKS
 from attnverify.runtime.cache import VARIABLE as STORE
 from attnverify.runtime.cache import Store, default
-from attnverify.runtime.source_dependencies import Sources
 from attnverify.support.environment import installed, kind_of_machine
 from attnverify.support.files import write_text
 from attnverify.support.vocabulary import counted, tally
@@ -65,13 +63,8 @@ INPUTS = (
 CLAIMS = ("src", "formal", "constraints.txt")
 #: What the parsed pages depend on beside documents, outputs, claims and evidence.
 MACHINERY = ("_config.yml", "_toc.yml", "constraints.txt", "book/references.bib", "book/_static")
-MACHINERY += ("tools", "src/attnverify/book/sphinx/static", "src/attnverify/book/inpage/static")
-#: What reads pages: the extension names its parts by text, so imports do not tell them.
-EXTENSION = tuple(
-    f"attnverify.book.sphinx.{path.stem}"
-    for path in sorted((ROOT / "src/attnverify/book/sphinx").glob("*.py"))
-    if path.stem != "__init__"
-) + ("attnverify.book.inpage.buttons", "attnverify.book.pages.tables")
+PARTS = ("book", "chapters", "verification", "checking", "derivation", "support")
+MACHINERY += ("tools", *(f"src/attnverify/{part}" for part in PARTS))
 SKIPPED = {"__pycache__", "generated", ".ipynb_checkpoints", ".jupyter_cache"}
 STAMP = ".book-stamp"
 EVIDENCE = "evidence.json"
@@ -235,8 +228,7 @@ def generate_pages(evidence: Path, store: Store | None) -> None:
 
 def execute_notebooks(cache: Path, store: Store | None) -> None:
     """Fill the cache with the outputs of all notebooks; StageError names those that failed."""
-    package = functools.partial(source_hash, ROOT, CLAIMS)
-    failed = fill(ROOT / "notebooks", cache, store=store, package=package)
+    failed = fill(ROOT / "notebooks", cache, store=store)
     if failed:
         raise StageError("notebooks failed: " + "\n".join(failed))
 
@@ -266,7 +258,7 @@ def parsed_pages(folder: Path, fresh: bool) -> Iterator[None]:
 
 def machinery() -> str:
     """Digest of what reads and writes pages."""
-    return source_hash(ROOT, MACHINERY) + Sources().digest(EXTENSION)
+    return source_hash(ROOT, MACHINERY)
 
 
 def address(variable: str) -> str:

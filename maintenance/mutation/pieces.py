@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import ast
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from attnverify.checking.check import Measured
 from attnverify.checking.gather import evidence, reject
 from attnverify.checking.search import Settings
 from attnverify.derivation import notebook_sources, run_cells
-from attnverify.runtime.source_dependencies import Sources, names
 from attnverify.verification import derived_evidence
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -140,13 +140,23 @@ def _file(path: str) -> str:
     return "attnverify/" + path.split("attnverify/")[-1]
 
 
-def tests_of(module: str, sources: Sources) -> list[str]:
-    """The test files whose imports reach a module, those that reach least first."""
+def tests_of(module: str) -> list[str]:
+    """The test files that name a module, its own first, then those that name one which names it.
+
+    The name is its last part, as a word anywhere in the text.
+    """
+    files = [p for p in (ROOT / "src" / "attnverify").rglob("*.py") if p.stem != "__init__"]
+    words = {path: _words(path) for path in [*files, *sorted((ROOT / "tests").rglob("test_*.py"))]}
+    name = module.rpartition(".")[2]
+    near = {path.stem for path in files if name in words[path]}
     found = []
-    for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        if path.stem.removeprefix("test_") not in NOT_RUN:
-            starts = {m for n in names(ast.parse(path.read_text())) for m in sources.resolve(n)}
-            reached = sources.reached(starts)
-            if module in reached:
-                found.append((len(reached), path.relative_to(ROOT).as_posix()))
-    return [name for _, name in sorted(found)]
+    for path in words.keys() - set(files):
+        if path.stem.removeprefix("test_") not in NOT_RUN and words[path] & {name, *near}:
+            order = path.stem != f"test_{name}", name not in words[path], path.stat().st_size
+            found.append((order, path.relative_to(ROOT).as_posix()))
+    return [path for _, path in sorted(found)]
+
+
+@cache
+def _words(path: Path) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", path.read_text("utf-8")))

@@ -18,7 +18,6 @@ import hypothesis  # noqa: F401  # with pytest imported before the fork: every c
 import pytest
 import torch
 
-from attnverify.runtime.source_dependencies import Sources
 from mutation.pieces import ROOT, Piece, notices, tests_of
 from mutation.plant import NOTHING, plant
 from mutation.rules import TESTED, Mutant
@@ -42,12 +41,12 @@ class Outcome:
     by: str = ""
 
 
-def try_mutant(mutant: Mutant, pieces: Sequence[Piece], sources: Sources) -> Outcome:
+def try_mutant(mutant: Mutant, pieces: Sequence[Piece]) -> Outcome:
     """Plant it, gather the evidence that runs it, and run tests if evidence says nothing."""
     seen = in_child(lambda: _evidence(mutant, pieces), EVIDENCE_SECONDS)
     if seen and seen != VOID:
         return Outcome(mutant.area, mutant.name, "evidence", seen)
-    failed = _first_failure(mutant, _tests(mutant, sources))
+    failed = _first_failure(mutant, _tests(mutant))
     if failed and failed != VOID:
         return Outcome(mutant.area, mutant.name, "tests", failed)
     return Outcome(mutant.area, mutant.name, VOID if VOID in (seen, failed) else "survived")
@@ -125,12 +124,12 @@ def _evidence(mutant: Mutant, pieces: Sequence[Piece]) -> str:
     return seen or (VOID if NOTHING else "")
 
 
-def _tests(mutant: Mutant, sources: Sources) -> list[str]:
+def _tests(mutant: Mutant) -> list[str]:
     if mutant.area in TESTED:  # what its own folder of tests does not see counts as not seen
         folder = f"tests/{mutant.area}/"
-        return [name for name in tests_of(mutant.module, sources) if name.startswith(folder)]
+        return [name for name in tests_of(mutant.module) if name.startswith(folder)]
     if mutant.area != "engine":
-        return tests_of(mutant.module, sources)
+        return tests_of(mutant.module)
     own = f"test_engine_{mutant.module.rpartition('.')[2]}.py"
     tests = [p.relative_to(ROOT).as_posix() for p in sorted((ROOT / "tests").rglob("test_*.py"))]
     files = [name for name in tests if name.split("/")[-1].startswith("test_engine_")]

@@ -42,7 +42,7 @@ TEXT = 1e-8
 #: 20 steps add 20 * 8 * 3^20 * 2^-53 < 7e-5.
 RELATIVE = 0.005 + 7e-5
 LARGEST_BYTES = 15_000
-NAMES = tuple(name for name in interactive.__all__)
+NAMES = tuple(interactive.PUBLIC)
 #: The first one that a reader meets, and one with buttons and dots.
 FIRST = ("tokens_figure", "variation_figure")
 CHAPTERS = {

@@ -15,7 +15,7 @@ from attnverify.chapters import Claim, registry
 from attnverify.chapters.verify import verify
 from attnverify.checking.search import Settings
 from attnverify.derivation import notebook_sources, reviewed_record, run_cells
-from attnverify.runtime.source_dependencies import SOURCE
+from attnverify.runtime.kept import SOURCE
 from attnverify.verification import derived_evidence, formal
 from attnverify.verification.status import own
 

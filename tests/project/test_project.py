@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import tomllib
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -29,7 +29,7 @@ import build_book
 from attnverify.book.build import execute_notebooks, page_python
 from attnverify.book.sphinx import build_hooks, downloads
 from attnverify.derivation import notebook_sources as notebooks
-from attnverify.runtime.source_dependencies import Sources
+from attnverify.runtime.kept import SOURCE
 from places import ROOT
 from tiers import in_tiers
 
@@ -676,7 +676,7 @@ def test_an_unchanged_notebook_is_not_executed_again(tmp_path, monkeypatch):
         ran.append(path.stem)
         notebook, output = execute_notebooks.read(path), nbformat.v4.new_output
         notebook.cells[-1].outputs = [output("stream", name="stdout", text="42\n")]
-        return execute_notebooks.Executed(path, notebook, 1.0, "no" if path == bad else "")
+        return execute_notebooks.Executed(path, notebook, 1.0, "no" if path == bad else "", READ)
 
     monkeypatch.setattr(execute_notebooks, "execute", execute)
     monkeypatch.setattr(execute_notebooks, "ProcessPoolExecutor", Inline)
@@ -697,10 +697,7 @@ def test_a_cache_that_has_all_stays_and_another_one_is_emptied(tmp_path, monkeyp
     """Prose is no reason to fill it again; a cell, a kernel or a broken filling is."""
     store, page, cache = build_book.Store(tmp_path / "s"), tmp_path / "a.md", tmp_path / "cache"
     monkeypatch.setattr(execute_notebooks, "ProcessPoolExecutor", Inline)
-    done = execute_notebooks.Executed(page, nbformat.v4.new_notebook(), 1.0, "")
-    monkeypatch.setattr(execute_notebooks, "execute", lambda path: done)
-    monkeypatch.setattr(execute_notebooks, "_outputs", lambda notebook: [])
-    monkeypatch.setattr(execute_notebooks, "_with_outputs", lambda path, _: done.notebook)
+    monkeypatch.setattr(execute_notebooks, "execute", executed)
 
     def stays(text: str) -> bool:
         page.write_text(text)
@@ -723,24 +720,35 @@ def test_a_cache_that_has_all_stays_and_another_one_is_emptied(tmp_path, monkeyp
 def test_outputs_that_an_edit_overtook_are_not_kept(tmp_path, monkeypatch, edit):
     """Neither in the store nor in a cache that counts as whole: nobody knows which text ran."""
     store, page, cache = build_book.Store(tmp_path / "s"), tmp_path / "a.md", tmp_path / "cache"
+    module = tmp_path / "module.py"
     page.write_text(HEAD + CELL % "1")
+    module.write_text("")
+    time.sleep(0.02)  # longer than a clock of files takes to go on
     monkeypatch.setattr(execute_notebooks, "ProcessPoolExecutor", Inline)
-    monkeypatch.setattr(execute_notebooks, "_key", lambda notebook, code: {"what": "chapter"})
     ran = []
 
     def execute(path: Path) -> execute_notebooks.Executed:
         ran.append(path)
-        if len(ran) == 1 and edit == "package":
-            context.setattr(Sources, "unchanged", lambda self: False)
-        elif len(ran) == 1:
-            page.write_text(HEAD + CELL % "2")
-        return execute_notebooks.Executed(path, execute_notebooks.read(path), 1.0, "")
+        done = executed(path, [os.path.relpath(module, SOURCE)])
+        if len(ran) == 1:
+            (module if edit == "package" else page).write_text(HEAD + CELL % "2")
+        return done
 
     monkeypatch.setattr(execute_notebooks, "execute", execute)
-    for times, whole in ((1, False), (2, True), (2, True)):
-        with monkeypatch.context() as context:
-            assert execute_notebooks.fill(tmp_path, cache, store=store) == []
-        assert len(ran) == times and (cache / execute_notebooks.WHOLE).is_file() == whole
+    for times in (1, 2, 2):
+        assert execute_notebooks.fill(tmp_path, cache, store=store) == []
+        assert len(ran) == times
+        time.sleep(0.02)
+    assert (cache / execute_notebooks.WHOLE).is_file()
+
+
+#: The files that a kernel has read.
+READ = ["attnverify/__init__.py"]
+
+
+def executed(path: Path, files: list[str] = READ) -> execute_notebooks.Executed:
+    """A notebook that nobody has executed."""
+    return execute_notebooks.Executed(path, execute_notebooks.read(path), 1.0, "", files)
 
 
 class Inline(Executor):
@@ -758,14 +766,16 @@ class Inline(Executor):
 @pytest.mark.slow
 def test_kernels_share_nothing_but_imports(tmp_path):
     """Forks of one warm process: what one notebook binds or sets, the next does not see."""
+    from jupyter_cache import get_cache
+
     before = "import torch, os, sys; torch.set_num_threads(1); os.environ['SEEN'] = sys.seen = '1'"
     after = "import os, sys; print('x' in globals(), 'SEEN' in os.environ, hasattr(sys, 'seen'))"
     (tmp_path / "a.md").write_text(HEAD + CELL % f"x = 1; {before}")
     (tmp_path / "b.md").write_text(HEAD + CELL % after)
-    paths = sorted(tmp_path.glob("*.md"))
-    context = execute_notebooks.context()
-    with ProcessPoolExecutor(1, context, execute_notebooks.one_thread) as pool:
-        unedited = execute_notebooks.Unedited(paths)
-        done = {d.path.stem: d for d in execute_notebooks._all(paths, {}, pool, None, unedited)}
-    assert done["a"].error == done["b"].error == ""
-    assert done["b"].notebook.cells[-1].outputs[0].text == "False False False\n"
+    store = build_book.Store(tmp_path / "store")
+    assert execute_notebooks.fill(tmp_path, tmp_path / "cache", jobs=1, store=store) == []
+    _, done = get_cache(str(tmp_path / "cache")).merge_match_into_notebook(
+        execute_notebooks.read(tmp_path / "b.md")
+    )
+    assert done.cells[-1].outputs[0].text == "False False False\n"
+    assert len(done.cells) == 1, "the last cell of the build is taken off"

@@ -13,7 +13,7 @@ this package.
 'How many paths of each length'
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from attnverify.derivation import notebook_sources
@@ -26,10 +26,6 @@ from attnverify.verification.claim import Source as Source
 if TYPE_CHECKING:
     from attnverify.checking.check import Check
 
-#: Claims and checks are found by their id, so what is imported here says nothing of one of them
-#: (:mod:`attnverify.runtime.source_dependencies`).
-LOOKED_UP_BY_NAME = True
-
 
 class Book(Origin):
     """The chapters of this package, from which the claims of the book come."""
@@ -38,11 +34,6 @@ class Book(Origin):
         from attnverify.chapters import lookup
 
         return lookup.checks_of(id)
-
-    def starts(self, id: str) -> frozenset[str]:
-        from attnverify.chapters import lookup
-
-        return lookup.starts(id)
 
     def cells(self, id: str) -> tuple[str, ...]:
         from attnverify.chapters import cells
@@ -53,12 +44,6 @@ class Book(Origin):
         from attnverify.derivation import reviewed_record
 
         return reviewed_record.unread(claim)
-
-    @property
-    def lookups(self) -> Mapping[str, Callable[[object], frozenset[str] | None]]:
-        from attnverify.chapters import lookup
-
-        return lookup.LOOKUPS
 
 
 registry = Registry(

@@ -28,10 +28,6 @@ from attnverify.experiments.trained_encoder import margins, silent_heads, spectr
 from attnverify.experiments.trained_models import lengths, looked, parallel, training
 from attnverify.support.errors import InputError, nearest
 
-#: What is imported above says nothing of one experiment
-#: (:mod:`attnverify.runtime.source_dependencies`).
-LOOKED_UP_BY_NAME = True
-
 #: The experiments by name, in the order of the book.
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment

@@ -1,8 +1,8 @@
 """Run the pieces of a verification: in this process or in processes of its own.
 
-Nothing heavy is imported here, so that a process is under control before it loads anything: it
-ends when its parent does, leaves interrupts to its parent, and its death is told by the name of the
-piece it was working on.
+Where the system can fork, these are forks of one warm process, which has imported the engine and no
+formulas. A process ends when its parent does, leaves interrupts to its parent, and its death is
+told by the name of the piece it was working on.
 """
 
 from __future__ import annotations
@@ -10,19 +10,37 @@ from __future__ import annotations
 import math
 import os
 import signal
+import sys
 import threading
 import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from multiprocessing import get_context, parent_process, resource_tracker
+from importlib import import_module
+from multiprocessing import (
+    forkserver,
+    get_all_start_methods,
+    get_context,
+    parent_process,
+    resource_tracker,
+)
 from multiprocessing.connection import Connection, wait
+from types import ModuleType
 from typing import Any
 
 from attnverify.runtime.tasks import Results, Task
 from attnverify.support.errors import RunError
 
-CONTEXT = get_context("spawn")  # a fork of a process with threads may hang
+CAN_FORK = "forkserver" in get_all_start_methods()
+#: A fork of the process at hand, which may have threads, could hang.
+CONTEXT = get_context("forkserver") if CAN_FORK else get_context("spawn")
+#: What the warm process imports: first what records files, then what most pieces need.
+WARM = ["attnverify.runtime.recording", "torch", "sympy", "flint"]
+WARM += [
+    "attnverify.checking.gather",
+    "attnverify.derivation.run_cells",
+    "attnverify.chapters.cells",
+]
 
 
 def run_all(tasks: Sequence[Task], jobs: int | None) -> Results:
@@ -33,7 +51,7 @@ def run_all(tasks: Sequence[Task], jobs: int | None) -> Results:
     the processes at once.
     """
     jobs = min(jobs or os.cpu_count() or 1, len(tasks))
-    if jobs <= 1 and all(task.limit is None for task in tasks):
+    if jobs <= 1 and all(task.limit is None and not task.recorded for task in tasks):
         yield from (task() for task in tasks)
     else:
         yield from _in_processes(tasks, max(jobs, 1))
@@ -53,7 +71,7 @@ def _in_processes(tasks: Sequence[Task], jobs: int) -> Results:
                     continue
                 result = worker.take()
                 busy.remove(worker)
-                if worker.task.limit is not None:
+                if worker.task.limit is not None or (worker.task.recorded and CAN_FORK):
                     worker.end()
                     workers.remove(worker)
                 if (task := next(waiting, None)) is not None:
@@ -74,12 +92,13 @@ def _left(busy: Sequence[_Worker]) -> float | None:
 
 
 class _Worker:
-    """A process that does one task after the other."""
+    """A process that does one task or one after the other."""
 
     def __init__(self) -> None:
         self.connection, far = CONTEXT.Pipe()
-        self.process = CONTEXT.Process(target=_serve, args=(far,), daemon=True)
-        with _interrupts_held():
+        arguments = far, dict(os.environ)  # the warm process may be older than a variable
+        self.process = CONTEXT.Process(target=_serve, args=arguments, daemon=True)
+        with _interrupts_held(), _nothing_of_this_program():
             self.process.start()
         far.close()  # the process alone holds its end, which closes when it dies
 
@@ -148,9 +167,30 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _serve(connection: Connection) -> None:
+@contextmanager
+def _nothing_of_this_program() -> Iterator[None]:
+    """A process started in the block imports neither the main program nor from this folder."""
+    main, safe = sys.modules["__main__"], os.environ.get("PYTHONSAFEPATH")
+    sys.modules["__main__"] = ModuleType("__main__")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        if CAN_FORK:
+            forkserver.set_forkserver_preload(WARM)
+            forkserver.ensure_running()
+        yield
+    finally:
+        sys.modules["__main__"] = main
+        os.environ.pop("PYTHONSAFEPATH")
+        if safe is not None:
+            os.environ["PYTHONSAFEPATH"] = safe
+
+
+def _serve(connection: Connection, environment: dict[str, str]) -> None:
     """Do the tasks that come through the connection until it is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ.clear()
+    os.environ.update(environment)
+    recording = import_module(WARM[0])
     end_with_parent()
     while True:
         try:
@@ -159,7 +199,8 @@ def _serve(connection: Connection) -> None:
             return
         connection.send(None)  # all that the task needs is imported
         try:
-            answer = False, task()
+            found = task()
+            answer = False, (found, recording.files()) if task.recorded else found
         except Exception as error:
             error.add_note(f"in the piece {task.name}:\n{traceback.format_exc()}")
             answer = True, error

@@ -6,7 +6,7 @@ checks are loaded when somebody asks for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from hashlib import sha256
@@ -152,16 +152,12 @@ class Origin:
         """
         raise InputError(f"id: got {id!r}, a claim without checks, expected one with an origin")
 
-    def starts(self, id: str) -> frozenset[str] | None:
-        """Modules and data files that the checks of a claim start from.
+    def cells(self, id: str) -> tuple[str, ...] | None:
+        """The source of the cells that the checks of a claim come from, () if they stand in none.
 
         None where what they depend on is not known; then their evidence is never kept.
         """
         return None
-
-    def cells(self, id: str) -> tuple[str, ...]:
-        """The source of cells that the checks of a claim come from, if they stand in some."""
-        return ()
 
     def changed(self, claim: Claim) -> str:
         """Why the statement of a claim is not the one that was read; "" if it is.
@@ -169,14 +165,6 @@ class Origin:
         Claims from outside have no such record.
         """
         return ""
-
-    @property
-    def lookups(self) -> Mapping[str, Callable[[object], frozenset[str] | None]]:
-        """Functions and tables that notebooks look something up in, by dotted name.
-
-        Each maps what is looked up to where that starts, or to None if it may be anything.
-        """
-        return {}
 
 
 class _Entry(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from attnverify.checking.gather import ClaimEvidence, gather_from
@@ -11,7 +11,7 @@ from attnverify.checking.records import Record, TwinRecord, read
 from attnverify.derivation import run_cells
 from attnverify.derivation.entry import Entry, Step
 from attnverify.runtime.cache import Key, Store
-from attnverify.runtime.source_dependencies import Sources
+from attnverify.runtime.kept import Kept
 from attnverify.runtime.tasks import Task
 from attnverify.support.errors import InputError
 from attnverify.verification import cache_keys
@@ -24,52 +24,43 @@ class Reuse:
     """The pieces that a store has, the tasks that are left, and the keys of these."""
 
     def __init__(self, tasks: Iterable[Task], store: Store | None, registry: Registry) -> None:
-        self.store, self.registry = store, registry
+        self.kept = Kept(store) if store else None
         self.found: list[Piece] = []
         self.missing: list[Task] = []
         self._keys: dict[str, Key] = {}
-        self._sources = Sources() if store else None
         for task in tasks:
-            self._look_up(task)
+            self.missing += self._left(task, key_of(task, registry) if store else None)
 
-    def _look_up(self, task: Task) -> None:
-        key = key_of(task, self._sources, self.registry) if self._sources else None
-        if self.store and key is not None:
-            self._keys[task.name] = key
-            piece = read_piece(task, self.store.get(key))
-            if piece is not None:
-                self.found.append(piece)
-                return
-        self.missing.append(task)
+    def _left(self, task: Task, key: Key | None) -> list[Task]:
+        """The task, recorded where it is to be run; none if it was found."""
+        if self.kept is None or key is None:
+            return [task]
+        piece = read_piece(task, self.kept.get(key))
+        if piece is not None:
+            self.found.append(piece)
+            return []
+        self._keys[task.name] = key
+        return [replace(task, recorded=True)]
 
-    def keep(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
-        """The same pieces; those that are complete are put into the store on the way.
-
-        Not after an edit of the package since the keys were made: nobody knows which text ran.
-        """
-        for piece in pieces:
-            key = self._keys.get(name_of(piece))  # none where it depends on who knows what
-            if (
-                key
-                and self.store
-                and self._sources
-                and complete(piece)
-                and self._sources.unchanged()
-            ):
-                self.store.put(key, _value(piece))
+    def keep(self, results: Iterable[Any]) -> Iterator[Piece]:
+        """The pieces of the results; those that are complete are put into the store on the way."""
+        for result in results:
+            piece, files = result if isinstance(result, tuple) else (result, [])
+            if self.kept and files and complete(piece):
+                self.kept.put(self._keys[name_of(piece)], files, _value(piece))
             yield piece
-        if self.store:
-            self.store.prune()
+        if self.kept:
+            self.kept.store.prune()
 
 
-def key_of(task: Task, sources: Sources, registry: Registry) -> Key | None:
-    """All that a task's outcome depends on; None where that is not known, as of a file's claims."""
+def key_of(task: Task, registry: Registry) -> Key | None:
+    """What a task's outcome depends on; None where that is not known, as of a file's claims."""
     if task.function is gather_from:
         _, claim, settings, kinds = task.arguments
-        return cache_keys.of_claim(claim, settings, kinds, sources, registry)
+        return cache_keys.of_claim(claim, settings, kinds, registry)
     if task.function is run_cells.run:
         source, _ = task.arguments
-        return cache_keys.of_derivations(source.notebook, source.cells, sources, registry)
+        return cache_keys.of_derivations(source.notebook, source.cells, registry)
     return None
 
 
@@ -97,7 +88,7 @@ def _value(piece: Piece) -> dict[str, Any]:
 def read_piece(task: Task, value: Any) -> Piece | None:
     """What a task found, from JSON; None unless it is a complete piece.
 
-    Its key holds all that it follows from, so nothing else is compared.
+    It was found by all that it follows from, so nothing else is compared.
     """
     if value is None:
         return None

@@ -2,21 +2,20 @@
 
 The page builder would execute them one after the other, in kernels that import everything anew.
 Here they run in parallel in forks of one warm process, and only if something that they depend on
-has changed: the outputs are kept under a key of the code cells, the reached modules, the versions
-and the machine (:mod:`attnverify.verification.cache_keys`). All outputs go into a jupyter-cache,
+has changed: the outputs are kept under a key of the code cells, the versions and the machine
+(:mod:`attnverify.verification.cache_keys`) with the files that the kernel has read
+(:mod:`attnverify.runtime.kept`), of which its last cell tells. All outputs go into a jupyter-cache,
 which the builder then reads in place of executing. That cache lives for one build: its own key
 ignores the package, so an older one would hide changes there.
 """
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,9 +26,11 @@ from nbformat import NotebookNode
 from attnverify.book.build.forked_kernels import CAN_FORK, ForkingKernelManager, context
 from attnverify.checking.live_table import BUILDING
 from attnverify.derivation.notebook_sources import TAG
-from attnverify.runtime.source_dependencies import Sources
+from attnverify.runtime.cache import Store, digest
+from attnverify.runtime.kept import Kept
 from attnverify.runtime.workers import end_with_parent
 from attnverify.support.files import write_text
+from attnverify.verification import cache_keys
 
 TIMEOUT = 600  # seconds a cell
 #: Or each kernel warns that its socket, which is local, is not encrypted.
@@ -37,38 +38,25 @@ QUIET = ["--IPKernelApp.log_level=ERROR"]
 
 #: Beside the cache: digest of every notebook's outputs; a page is read again when its own changes.
 OUTPUTS = "outputs.json"
-#: Beside the cache: digest of the keys of all that is in it. It is whole if this is there.
+#: Beside the cache: the files that all that is in it follows from, and the digest of these and of
+#: the keys. It is whole if this is there.
 WHOLE = "whole.json"
+#: The last cell of a notebook, which is taken off again.
+READ = "import json\nfrom attnverify.runtime import recording\nprint(json.dumps(recording.files()))"
 
 
 @dataclass(frozen=True)
 class Executed:
-    """A notebook with outputs; seconds as first measured; error: a traceback, or "" if none."""
+    """A notebook with outputs; seconds as first measured; error: a traceback, or "" if none.
+
+    files: those that the kernel read, by their names; none if that is not known.
+    """
 
     path: Path
     notebook: NotebookNode
     seconds: float
     error: str
-
-
-class Unedited:
-    """Tells whether the package and the notebooks are as they were when this was made.
-
-    It is made before the keys are: after an edit nobody knows which text outputs are of.
-    """
-
-    def __init__(self, paths: list[Path]) -> None:
-        self._sources, self._written = Sources(), {path: _written(path) for path in paths}
-
-    def __call__(self, *paths: Path) -> bool:
-        """Whether neither the package nor one of these notebooks was written since."""
-        same = all(_written(path) == self._written[path] for path in paths)
-        return same and self._sources.unchanged()
-
-
-def _written(path: Path) -> int | None:
-    """When a file was written, in nanoseconds; None if it is gone."""
-    return path.stat().st_mtime_ns if path.is_file() else None
+    files: list[str]
 
 
 def read(path: Path) -> NotebookNode:
@@ -89,6 +77,7 @@ def execute(path: Path) -> Executed:
     from jupyter_cache.executors.utils import single_nb_execution
 
     notebook = read(path)
+    notebook.cells.append(nbformat.v4.new_code_cell(READ))
     manager: dict[str, Any] = {"kernel_manager_class": ForkingKernelManager} if CAN_FORK else {}
     done = single_nb_execution(
         notebook,
@@ -100,63 +89,70 @@ def execute(path: Path) -> Executed:
         coalesce_streams=True,
         **manager,
     )
+    last, error = notebook.cells.pop(), done.exc_string or ""
+    files = (
+        [] if error or not CAN_FORK else json.loads("".join(output.text for output in last.outputs))
+    )
     # What the kernel says of its language is not kept either: pages are equal, executed or reused.
     notebook.metadata.pop("language_info", None)
-    return Executed(path, notebook, done.time or 0.0, done.exc_string or "")
+    return Executed(path, notebook, done.time or 0.0, error, files)
 
 
 def fill(
     folder: Path,
     cache: Path,
     jobs: int | None = None,
-    store: Any = None,
-    package: Callable[[], str] | None = None,
+    store: Store | None = None,
 ) -> list[str]:
     """Execute the notebooks of ``folder`` into ``cache`` and return the tracebacks of failed ones.
 
-    store: an :class:`attnverify.runtime.cache.Store` for what need not be executed again. One
-    that failed is in neither. A cache that has these outputs already stays; another one is emptied.
-    package: gives the digest of all but its cells that a notebook's key follows from, by which keys
-    are kept, too; without it they are made anew. What an edit overtakes is not kept.
+    store: for what need not be executed again. One that failed is in neither. A cache that has
+    these outputs already stays; another one is emptied. What an edit overtakes is not kept.
     """
     from jupyter_cache import get_cache
     from jupyter_cache.base import CacheBundleIn
 
-    paths = sorted(folder.glob("*.md"))
-    unedited = Unedited(paths)
-    # No process is started before something is to be done.
-    with ProcessPoolExecutor(
-        jobs or os.cpu_count(), mp_context=context(), initializer=start_executing
-    ) as pool:
-        known = _keys(paths, pool, store, package) if store else {}
-        whole = _digest({path.stem: [key, read(path).metadata] for path, key in known.items()})
-        if store and _text(cache / WHOLE) == whole:
-            print("    all are unchanged", flush=True)
-            return []
-        shutil.rmtree(cache, ignore_errors=True)
-        bundles, failed, digests = get_cache(str(cache)), [], {}
-        for done in _all(paths, known, pool, store, unedited):
-            if done.error:
-                failed.append(f"{done.path.name}:\n{done.error}")
-                continue
-            digests[done.path.stem] = _digest(_outputs(done.notebook))
-            bundle = CacheBundleIn(
-                done.notebook, str(done.path), data={"execution_seconds": done.seconds}
-            )
-            bundles.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+    kept, asked = Kept(store) if store else None, {}
+    for path in sorted(folder.glob("*.md")):
+        notebook = read(path)
+        asked[path] = [_key(path, notebook), notebook.metadata]
+    if kept and _whole(cache, list(asked.values()), kept):
+        print("    all are unchanged", flush=True)
+        return []
+    shutil.rmtree(cache, ignore_errors=True)
+    bundles, failed, digests, files = get_cache(str(cache)), [], {}, set[str]()
+    for done in _all(asked, kept, jobs):
+        if done.error:
+            failed.append(f"{done.path.name}:\n{done.error}")
+            continue
+        asked[done.path] = [_key(done.path, done.notebook), done.notebook.metadata]
+        files.update(done.files)
+        digests[done.path.stem] = digest(_outputs(done.notebook))
+        data = {"execution_seconds": done.seconds}
+        bundle = CacheBundleIn(done.notebook, str(done.path), data=data)
+        bundles.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
     write_text(cache / OUTPUTS, json.dumps(digests))
-    if store and not failed and unedited(*paths):
-        write_text(cache / WHOLE, whole)
+    if kept and not failed and all(map(kept.unwritten, files)):
+        names, known = sorted(files), list(asked.values())
+        whole = {"files": names, "digest": digest([known, kept.digest(names)])}
+        write_text(cache / WHOLE, json.dumps(whole))
     return failed
 
 
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+def _key(path: Path, notebook: NotebookNode) -> dict[str, Any]:
+    """The key of the outputs of a notebook."""
+    from attnverify.chapters import registry
+
+    return cache_keys.of_chapter(path.stem, cells(notebook), registry)
 
 
-def _text(path: Path) -> str:
-    """What a file holds; "" if there is none."""
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
+def _whole(cache: Path, known: list[Any], kept: Kept) -> bool:
+    """Whether a cache has the outputs of notebooks with these keys, as the files are."""
+    path = cache / WHOLE
+    if not path.is_file():
+        return False
+    whole = json.loads(path.read_text(encoding="utf-8"))
+    return whole["digest"] == digest([known, kept.digest(whole["files"])])
 
 
 #: What the numerical libraries read when they start.
@@ -187,31 +183,39 @@ def one_thread() -> None:
         os.environ[name] = "1"  # for what a notebook starts
 
 
-def _all(
-    paths: list[Path],
-    known: dict[Path, dict[str, Any]],
-    pool: Executor,
-    store: Any,
-    unedited: Unedited,
-) -> Iterator[Executed]:
-    """Yield every notebook, from the store by its key or executed (then stored, unless edited)."""
+def _all(asked: Mapping[Path, Any], kept: Kept | None, jobs: int | None) -> Iterator[Executed]:
+    """Yield every notebook, from the store by its key or executed and then stored.
+
+    The key is that of the text that was executed: it may have been edited since it was asked for.
+    """
     missing = []
-    for path in paths:
-        kept = store.get(known[path]) if store else None
-        if kept is None:
+    for path, (key, _) in asked.items():
+        value = kept.get(key) if kept else None
+        if value is None:
             missing.append(path)
         else:
-            yield Executed(path, _with_outputs(path, kept["outputs"]), kept["seconds"], "")
-    print(f"    {len(paths) - len(missing)} of {len(paths)} are unchanged", flush=True)
-    running = [pool.submit(execute, path) for path in sorted(missing, key=_longest_first)]
-    for task in as_completed(running):
-        done = task.result()
-        mark = " FAILED" if done.error else ""
-        print(f"    {done.path.stem}: {done.seconds:.1f} s{mark}", flush=True)
-        if store and not done.error and unedited(done.path):
+            notebook = _with_outputs(path, value["outputs"])
+            yield Executed(path, notebook, value["seconds"], "", value["files"])
+    print(f"    {len(asked) - len(missing)} of {len(asked)} are unchanged", flush=True)
+    for done in _executed(missing, jobs) if missing else ():
+        if kept and done.files and not done.error:
             value = {"outputs": _outputs(done.notebook), "seconds": done.seconds}
-            store.put(known[done.path], value)
+            key = _key(done.path, done.notebook)
+            kept.put(key, done.files, value | {"files": done.files})
         yield done
+
+
+def _executed(paths: list[Path], jobs: int | None) -> Iterator[Executed]:
+    """Execute notebooks, as many at a time as there are jobs."""
+    with ProcessPoolExecutor(
+        jobs or os.cpu_count(), mp_context=context(), initializer=start_executing
+    ) as pool:
+        running = [pool.submit(execute, path) for path in sorted(paths, key=_longest_first)]
+        for task in as_completed(running):
+            done = task.result()
+            mark = " FAILED" if done.error else ""
+            print(f"    {done.path.stem}: {done.seconds:.1f} s{mark}", flush=True)
+            yield done
 
 
 def _longest_first(path: Path) -> tuple[bool, int]:
@@ -222,45 +226,6 @@ def _longest_first(path: Path) -> tuple[bool, int]:
     code = cells(read(path))
     derives = any(TAG in tags for _, tags in code)
     return derives, -sum(len(source) for source, _ in code)
-
-
-def _keys(
-    paths: list[Path], pool: Executor, store: Any, package: Callable[[], str] | None
-) -> dict[Path, dict[str, Any]]:
-    """The key of each notebook, from the store where the package has not changed."""
-    digest = package() if package else ""
-    asked = {
-        path: {"what": "key", "notebook": path.stem, "cells": cells(read(path)), "package": digest}
-        for path in paths
-    }
-    kept = {path: store.get(question) for path, question in asked.items()} if package else {}
-    known = {path: key for path, key in kept.items() if key is not None}
-    made = {
-        path: pool.submit(_key, path.stem, question["cells"])
-        for path, question in asked.items()
-        if path not in known
-    }
-    known |= {path: task.result() for path, task in made.items()}
-    if made and package and package() == digest:  # or nobody knows which text they are of
-        for path in made:
-            store.put(asked[path], known[path])
-    return known
-
-
-def _key(notebook: str, code: list[tuple[str, list[str]]]) -> dict[str, Any]:
-    """The key of a notebook; runs in a process that has imported the checks."""
-    from attnverify.chapters import registry
-    from attnverify.verification import cache_keys
-
-    return cache_keys.of_chapter(notebook, code, _sources(), registry)
-
-
-@functools.cache
-def _sources() -> Any:
-    """The sources of the package as they were when this process began to make keys."""
-    from attnverify.runtime.source_dependencies import Sources
-
-    return Sources()
 
 
 def _outputs(notebook: NotebookNode) -> list[dict[str, Any]]:

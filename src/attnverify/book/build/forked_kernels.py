@@ -21,10 +21,11 @@ from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
 #: Imported once. None of them starts a thread, which a fork would lose. Not the inline backend of
-#: matplotlib: it connects to the shell that is there when it is imported.
-HEAVY = ["torch", "sympy", "flint", "scipy.stats", "scipy.optimize", "matplotlib.pyplot"]
-HEAVY += ["attnverify.chapters.lookup", "attnverify.experiments", "attnverify.book.interactive"]
-HEAVY += ["ipykernel.kernelapp", "jupyter_cache.executors.utils", "myst_nb.core.read"]
+#: matplotlib: it connects to the shell that is there when it is imported. Nothing of the package,
+#: or every chapter would depend on it, but what records files.
+HEAVY = ["attnverify.runtime.recording", "torch", "sympy", "flint", "scipy.stats", "scipy.optimize"]
+HEAVY += ["matplotlib.pyplot", "ipykernel.kernelapp"]
+HEAVY += ["jupyter_cache.executors.utils", "myst_nb.core.read"]
 INLINE = "module://matplotlib_inline.backend_inline"  # what ipykernel sets before anything else
 CAN_FORK = "forkserver" in multiprocessing.get_all_start_methods()
 

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from attnverify.experiments.engine import stored
 from attnverify.experiments.engine.model import Progress, Row, silent
-from attnverify.runtime.source_dependencies import Sources
+from attnverify.support.environment import code_digest
 from attnverify.support.errors import require
 from attnverify.support.files import write_text
 from attnverify.support.seeds import generator
@@ -96,7 +96,7 @@ def train(
     loss: of the parameters and the number of steps done, which decides the data. configuration:
     JSON values that, together with the plan and the parameters' shapes, must be the same to
     resume. folder: where the checkpoint and the metrics are, None to keep nothing; a folder that
-    holds a checkpoint is resumed from it, by the code that wrote it (``code_of``). A row
+    holds a checkpoint is resumed from it, by the version of the package that wrote it. A row
     gets the number of steps done as "step". Raises InputError for a checkpoint of another
     configuration or other code, for files that are not as they were written, and for a folder that
     another run is using.
@@ -121,7 +121,7 @@ def _train(
     digests, done, rows = {}, 0, []
     if folder is not None:
         digests["configuration"] = _digest(parameters, plan, configuration)
-        digests["code"] = code_of(loss, measure)
+        digests["code"] = code_digest()
         done, rows = _resume(folder, parameters, optimizer, digests, plan)
     while True:
         progress(what, done / plan.steps)
@@ -160,17 +160,6 @@ def _digest(parameters: Parameters, plan: Plan, configuration: Mapping[str, Any]
     shapes = {name: [str(v.dtype), *v.shape] for name, v in parameters.items()}
     body = {"plan": asdict(plan), "shapes": shapes, "configuration": dict(configuration)}
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
-
-
-def code_of(*functions: Callable[..., Any]) -> str:
-    """SHA-256 of the package's files that the trainer and these functions depend on.
-
-    All of them for a function from outside the package: what it uses cannot be told. Its own text
-    is its author's to name, in the configuration.
-    """
-    sources = Sources()
-    starts = {__name__, *(function.__module__ for function in functions)}
-    return sources.digest(starts if starts <= sources.modules else sources.files)
 
 
 def _lines(rows: list[Row]) -> list[str]:
