@@ -186,7 +186,10 @@ IMPORTED += "itertools|math|numpy|sympy|torch|attnverify$"
 
 
 def not_for_checks(source: str) -> list[str]:
-    """What a check cell imports that it may not, and private names that it takes from others."""
+    """What a check cell imports that it may not, and private names that it takes from others.
+
+    ``_replace`` of a named tuple is public.
+    """
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -194,7 +197,7 @@ def not_for_checks(source: str) -> list[str]:
             modules = [node.module or "."] if isinstance(node, ast.ImportFrom) else named
             found += [name for name in modules if not re.match(rf"({IMPORTED})(\.|$)", name)]
             found += [name for name in [*modules, *named] if re.search(r"(^|\.)_", name)]
-        if isinstance(node, ast.Attribute) and re.match("_(?!_)", node.attr):
+        if isinstance(node, ast.Attribute) and re.match("_(?!_|replace$)", node.attr):
             found.append(node.attr)
     return found
 
