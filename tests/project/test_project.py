@@ -355,13 +355,6 @@ def test_notebooks_that_are_named_count(small_root, tmp_path, monkeypatch):
     assert not build_book.is_current(small_root)
 
 
-def test_parsed_pages_depend_on_every_part_of_the_extension():
-    """A part is named by a text, which no import tells."""
-    from attnverify.book.sphinx.extension import PARTS
-
-    assert {f"attnverify.book.{part}" for part in PARTS} <= set(build_book.EXTENSION)
-
-
 def test_parsed_pages_are_those_of_a_good_build(tmp_path, monkeypatch):
     """After a failure, an interrupt or a change of the machinery none are left."""
     monkeypatch.setattr(build_book, "ROOT", tmp_path)
