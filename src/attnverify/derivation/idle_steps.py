@@ -25,7 +25,7 @@ COMPUTES = {"limit", "diff", "integrate", "summation", "product", "doit", "serie
 COMPUTES |= {"eigenvals", "inv", "charpoly", "solve", "trace", "Trace"}
 #: Chapters whose steps are not read for this yet.
 WAITING = """
-path-theorem softmax norms heads-depth layernorm
+path-theorem norms heads-depth layernorm
 decoder-masks decoder-positions decoder-both decoder-heads decoder-layers
 path-lengths walk piecewise-softmax localization edgeworth localization-limit
 fixed-temperature eigenspectrum entropy entropy-spread softmax-row asymmetry
