@@ -22,7 +22,7 @@ def derive():
     x, y = sp.symbols("x y", real=True)
     av.ledger.derived(
         "mine.tokens",
-        {"gap": ((x + y) ** 2 - 4 * x * y, (x - y) ** 2), "sign": (x - y) ** 2 >= 0},
+        {"gap": ((x + y) ** 2 - 4 * x * y, (x - y) ** 2)},
         given={"notation": "x and y are entries at one place; the statement sums over places"},
     )
     av.ledger.rejected("mine.tokens", {"five": ((x + y) ** 2 - 5 * x * y, (x - y) ** 2)})

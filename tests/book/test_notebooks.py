@@ -215,7 +215,7 @@ def test_check_cells_import_public_names_of_mathematics_alone():
 
 
 TRUE = "import attnverify as av, sympy as sp\nx = sp.Symbol('x')\n" + (
-    "av.ledger.derived('paths.count', {'right': (x + x, 2 * x)})"
+    "av.ledger.derived('paths.count', {'right': (sp.diff(x**2, x), 2 * x)})"
 )
 
 
