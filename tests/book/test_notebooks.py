@@ -246,7 +246,7 @@ def test_an_error_after_the_steps_fails_them(tmp_path):
 
 
 def test_a_failing_derivation_is_reported(tmp_path):
-    wrong = TRUE.replace("(x + x, 2 * x)", "(x, x + 1)")
+    wrong = TRUE.replace("(sp.diff(x**2, x), 2 * x)", "(x, x + 1)")
     seen, detail = outcome(notebook(tmp_path, wrong))
     assert seen == "fail" and "step 'right': false" in detail
 

@@ -31,7 +31,7 @@ HOSTILE = """\
 
 import pathlib, sympy as sp, attnverify as av
 pathlib.Path("ran").touch()
-av.ledger.derived("softmax.total-variation", {"hostile": (sp.sqrt(4), 2)})
+av.ledger.derived("softmax.total-variation", {"hostile": (sp.diff(sp.Symbol("x")), 1)})
 ```
 """
 
