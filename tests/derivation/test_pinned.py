@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,12 +12,13 @@ import pytest
 
 import evidence_files
 from attnverify import InputError, cli
-from attnverify.chapters import Claim, registry
+from attnverify.chapters import Claim, cells, registry
 from attnverify.chapters.verify import verify
 from attnverify.checking.search import Settings
 from attnverify.derivation import notebook_sources, reviewed_record, run_cells
+from attnverify.derivation.myst import code_cells
 from attnverify.runtime.kept import SOURCE
-from attnverify.verification import derived_evidence, formal
+from attnverify.verification import derived_evidence, formal, statements
 from attnverify.verification.status import own
 
 CLAIM, NOTEBOOK = "norms.square-variant", "norms"
@@ -100,6 +102,19 @@ def test_a_statement_that_differs_from_the_one_that_was_read_is_told(id):
     assert origin.changed(replace(claim, statement=claim.statement.replace(" ", "\n  "))) == ""
     for other in reworded(claim):
         assert origin.changed(other) == reviewed_record.CHANGED["statement"], other
+    if claim.derived:
+        text = cells.texts()[claim.notebook]
+        (other,) = (c for c in statements.read(_edited(text, id), claim.notebook) if c.id == id)
+        assert origin.changed(other) == reviewed_record.CHANGED["check"]
+
+
+def _edited(text: str, id: str) -> str:
+    """A chapter with another number in the first check cell of a claim."""
+    for cell in code_cells(text):
+        if "check" in cell.tags and f'"{id}"' in cell.source:
+            body = cell.source.split("\n", 1)[1]
+            return text.replace(body, re.sub(r"\d", lambda d: str(9 - int(d[0])), body, count=1))
+    raise AssertionError(f"no check cell of {id}")
 
 
 @pytest.mark.parametrize("id", ["softmax.total-variation", "norms.diameter", "experiment.sorting"])

@@ -1,12 +1,12 @@
 """The reviewed record: what somebody has read of each claim, one line a claim.
 
 A derivation proves what its steps say; that the steps prove the statement, only a reader can judge.
-So ``reviewed.json`` of this folder holds digests of what was read: of the statement, of the
-derivation (its steps with all source that they come from, their false neighbors and the given
-facts) and of the sides that come out. A derivation counts as evidence, and a claim as more than
-partial, only while they equal their line. After a change somebody reads the derivation against the
-statement and records it with ``attnverify derivations --write``; the lines of the record that
-differ say what to read. White space changes nothing.
+So ``reviewed.json`` of this folder holds digests of what was read: of the statement, of the cells
+that check it, of the derivation (its steps with all source that they come from, their false
+neighbors and the given facts) and of the sides that come out. A derivation counts as evidence, and
+a claim as more than partial, only while they equal their line. After a change somebody reads the
+derivation against the statement and records it with ``attnverify derivations --write``; the lines
+of the record that differ say what to read. White space changes nothing.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from attnverify.support.files import read_json, write_text
 
 FILE = Path(__file__).resolve().with_name("reviewed.json")
 #: The parts of a line, and what a difference in them means.
-STATEMENT, DERIVATION, SIDES = "statement", "derivation", "sides"
+STATEMENT, CHECK, DERIVATION, SIDES = "statement", "check", "derivation", "sides"
 CHANGED = {
     STATEMENT: "its statement changed since it was read",
+    CHECK: "the cells that check it changed since they were read",
     DERIVATION: "its steps, their source, their false neighbors or the given facts changed",
     SIDES: "its steps come out as other expressions",
 }
@@ -46,12 +47,13 @@ def of_claim(claim: Any, entries: Sequence[Entry]) -> Line:
     Another version of sympy may write the same expression in another way, so it is named.
     """
     own = [[e.role, e.given, [[s.name, s.source, s.how, s.code] for s in e.steps]] for e in entries]
+    read = {STATEMENT: claim.digest} | ({CHECK: claim.checked} if claim.checked else {})
     if not own:
-        return {STATEMENT: claim.digest}
+        return read
     sides = [step.sides for entry in entries for step in entry.steps]
     sympy = ".".join(version("sympy").split(".")[:2])  # as 1.14, which decides how it writes
     made = f"{sympy} {_digest(sides)}"
-    return {STATEMENT: claim.digest, DERIVATION: _digest(own), SIDES: made}
+    return {**read, DERIVATION: _digest(own), SIDES: made}
 
 
 def _digest(parts: Any) -> str:
@@ -78,14 +80,17 @@ def differences(claim: Any, entries: Sequence[Entry]) -> list[str]:
     if line is None:
         return [UNREAD]
     other = line.get(SIDES, "").split()[:1] != now.get(SIDES, "").split()[:1]
-    parts = [STATEMENT, DERIVATION] + [SIDES] * (not other)
+    parts = [STATEMENT, CHECK, DERIVATION] + [SIDES] * (not other)
     return [CHANGED[part] for part in parts if line.get(part) != now.get(part)]
 
 
 def unread(claim: Any) -> str:
-    """Why the statement of a claim is not the one that was read; "" if it is."""
+    """Why the statement or the check of a claim is not the one that was read; "" if both are."""
     line = load().get(claim.id)
-    return UNREAD if line is None else "" if line[STATEMENT] == claim.digest else CHANGED[STATEMENT]
+    if line is None:
+        return UNREAD
+    now = {STATEMENT: claim.digest, CHECK: claim.checked}
+    return next((CHANGED[part] for part in now if line.get(part, "") != now[part]), "")
 
 
 def in_words(changed: Sequence[str], notebook: str) -> str:

@@ -17,8 +17,9 @@ from attnverify.checking import declare
 from attnverify.checking.declare import Declared
 from attnverify.derivation.myst import Cell
 from attnverify.support.errors import InputError, nearest, require
+from attnverify.verification.statements import CHECK
 
-TAG = "check"
+TAG = CHECK
 NUMBERS = "numbers"  # of the text (:func:`attnverify.stated`), which a chapter computes after them
 
 

@@ -7,7 +7,7 @@ checks are loaded when somebody asks for them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -77,7 +77,8 @@ class Claim:
     corrected_by: the id of the statement that replaces it; sharpens: the id of the published
     claim of which this is a sharper form; reads: the id of a refuted claim whose published
     sentence this one reads in another way; refutes: readings that an instance of this claim, or a
-    twin of its checks, shows false.
+    twin of its checks, shows false; checked: a digest of the check cells of its chapter that name
+    it or no claim, "" if none names it.
 
     A claim holds no numerics; its checks are found by its id.
 
@@ -103,6 +104,7 @@ class Claim:
     sharpens: str | None = None
     reads: str | None = None
     refutes: tuple[Reading, ...] = ()
+    checked: str = field(default="", compare=False)
 
     @property
     def published(self) -> bool:

@@ -7,16 +7,19 @@ A field may go on in an indented line. ``:source:`` and ``:related:`` may come s
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple, get_args
 
-from attnverify.derivation.myst import fences
+from attnverify.derivation.myst import code_cells, fences
 from attnverify.support.errors import nearest, require
 from attnverify.verification.claim import Assertion, Claim, Kind, Reading, Source
 
 FIELD = re.compile(r":([\w-]+):[ \t]*(.*)")
 MANY = ("source", "related")
+CHECK = "check"  # the tag of check cells
 #: The fields of a fence, and the attribute that each is, where it has another name.
 CLAIM = ("title", "kind", *MANY, "here", "uses", "asserts", "because", "corrected-by", "sharpens")
 CLAIM += ("reads",)
@@ -55,11 +58,25 @@ def read(text: str, chapter: str) -> list[Claim]:
         words = f"the id of a claim of this chapter{nearest(fence.id, stated)}"
         require(False, fence.where, repr(fence.id), words)
     readings = [fence for fence in found if fence.what == "reading"]
+    checks = [cell.source for cell in code_cells(text) if CHECK in cell.tags]
     return [
-        _claim(fence, chapter, tuple(_reading(r) for r in readings if r.id == fence.id))
+        replace(
+            _claim(fence, chapter, tuple(_reading(r) for r in readings if r.id == fence.id)),
+            checked=_checked(fence.id, checks, stated),
+        )
         for fence in found
         if fence.what == "claim"
     ]
+
+
+def _checked(id: str, cells: list[str], stated: set[str]) -> str:
+    """A digest of the cells that name a claim, and of those that name none and so help all."""
+    named = {cell: {each for each in stated if f'"{each}"' in cell} for cell in cells}
+    if not any(id in ids for ids in named.values()):
+        return ""
+    own = [cell for cell, ids in named.items() if id in ids or not ids]
+    lines = [line.rstrip() for cell in own for line in cell.splitlines() if line.strip()]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 
 
 def only(text: str) -> str:
