@@ -1,7 +1,7 @@
 """Claims from outside the book: in a file, or in a module of an installed package.
 
 A file is an origin of claims, as the chapters of the book are, and is written as they are
-(:mod:`attnverify.verification.claim_text`): statements in fences, checks by ``av.inequality`` and
+(``claim_text``): statements in fences, checks by ``av.inequality`` and
 its kin, derivations in cells tagged ``derivation``, or in a Python file in a function ``derive``.
 Its claims are checked like the book's own. It is code and runs with the rights of whoever starts
 it; every process that checks it gets the text that was read first, so all of them check the same.
