@@ -6,7 +6,7 @@ Names are imported when they are first used: the ledger of derivations does with
 
 >>> import attnverify as av
 >>> av.evidence.Settings(samples=100, seed=1).steps
-300
+30
 """
 
 from __future__ import annotations
