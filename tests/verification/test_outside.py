@@ -179,8 +179,8 @@ def test_a_loose_constant_is_told_with_the_twin_to_write(
     monkeypatch.chdir(tmp_path)
     written(tmp_path, MINE.replace("length(e) / 2", "length(e)"))
     lines = " ".join(printed("mine.py", monkeypatch, capsys)[1])
-    said = "The claim itself held, but its constant is loose: no instance has left/right above 0.5"
-    assert said in lines and "rejected: tight=0.499" in lines
+    said = "The claim itself held, but its constant is loose: no instance has left/right above 0.49"
+    assert said in lines and "rejected: tight=0.49" in lines
     written(tmp_path, MINE.replace("length(e) / 2", "length(e) / 3"))
     lines = " ".join(printed("mine.py", monkeypatch, capsys)[1])
     assert re.search(r"fail: mine.lipschitz, attacked .*, at u \(\d,\) = .*; e \(\d,\) = ", lines)
