@@ -9,7 +9,7 @@ from attnverify.checking.ball_comparison import compare
 from attnverify.mathematics import collapse, norms
 
 VERSION_2 = checks_of("collapse.single-head")["depth"]
-NETWORK, WITHOUT_SCORES = (make() for make in VERSION_2.extremal)
+NETWORK, *_, WITHOUT_SCORES = (make() for make in VERSION_2.extremal)
 
 
 def test_a_negative_gamma_is_refused_where_no_layer_bounds_it():
