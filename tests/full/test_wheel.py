@@ -168,6 +168,6 @@ def test_a_claim_from_outside_in_a_fresh_environment(fresh, root, tmp_path):
     recheck = [sys.executable, root / "tools" / "recheck.py", "certificate.json"]
     said = run(*recheck, cwd=tmp_path)  # in another interval arithmetic
     assert "1 certificates rechecked, 0 do not come out" in said
-    (tmp_path / "mine.py").write_text(text.replace("length(e) / 2,", "length(e) / 2.1,"))
+    (tmp_path / "mine.py").write_text(text.replace("length(e) / 2", "length(e) / 2.1"))
     assert "failed" in run(fresh, "verify", "mine.py", *few, cwd=tmp_path, code=1)
     assert "claims: got one with SHA-256" in run(*replay, cwd=tmp_path, code=2)
