@@ -17,13 +17,6 @@ INSIDE = 1 - 2.0**-40  # keeps a bound after rounding; the bound itself is check
 LIMIT = softmax.critical_float() * INSIDE
 
 
-def layer_sizes(tokens: int, width: int, heads: int) -> dict[str, tuple[int, ...]]:
-    """Shapes of one layer's free parameters; ``u`` for two tokens, ``R`` for more."""
-    H, d = heads, width
-    shape = {"u": (1, d)} if tokens == 2 else {"R": (tokens, d)}
-    return {**shape, "x": (1, d), "W_QK": (H, d, d), "b_QK": (H, d), "W": (H, d, d), "s": (H,)}
-
-
 def output_diameter(X, W_QK, b_QK, W, skip: bool = False):
     """Diameter (...) of the output of a network, with skip connections or without."""
     return norms.diameter(collapse.network(X, W_QK, b_QK, W, KEY_WIDTH, skip=skip))

@@ -8,14 +8,13 @@ no code with them: sums and maxima over single entries.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial, reduce
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from flint import arb
 
 from attnverify.arithmetic import ops
-from attnverify.checking.check import Decision
 from attnverify.support.verdict import Verdict
 
 NEAR = 2.0**-40  # the width a difference may have, relative to 1 and the value
@@ -47,21 +46,6 @@ def agree(pairs: Callable[[], Iterable[Pair]]) -> Verdict:
     return Verdict(None if wide else True, f"too wide: {wide}" if wide else "all agree", cases)
 
 
-def by_definition(
-    pairs: Callable[..., Iterable[Pair]],
-    title: str,
-    limits: str = LIMITS,
-    cases: int = 1,
-    **wrong: Any,
-) -> Decision:
-    """The check that formulas are what their definitions say; its twin has a wrong definition.
-
-    title, wrong: the twin in words, and the arguments of ``pairs`` that make it.
-    """
-    check = Decision(partial(agree, pairs), limits, "certified", cases)
-    return check.but(title, run=partial(agree, partial(pairs, **wrong)))
-
-
 def drawn(seed: int, *shapes: tuple[int, ...]) -> Iterator[np.ndarray]:
     """Arrays of balls k/8 with whole k other than 0 between -24 and 24.
 
@@ -83,11 +67,6 @@ def largest(values: Iterable[arb]) -> arb:
     3.00000000000000
     """
     return reduce(lambda a, b: a.max(b), values)
-
-
-def total(values: Iterable[Any]) -> Any:
-    """The sum, one summand after the other."""
-    return reduce(lambda a, b: a + b, values)
 
 
 def table(function: Callable[..., Any], *shape: int) -> np.ndarray:

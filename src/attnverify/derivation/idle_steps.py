@@ -25,13 +25,8 @@ COMPUTES = {"limit", "diff", "integrate", "summation", "product", "doit", "serie
 COMPUTES |= {"eigenvals", "inv", "charpoly", "solve", "trace", "Trace"}
 #: Chapters whose steps are not read for this yet.
 WAITING = """
-path-theorem norms heads-depth layernorm
+path-theorem norms heads-depth layernorm path-lengths
 decoder-masks decoder-positions decoder-both decoder-heads decoder-layers
-path-lengths walk piecewise-softmax localization edgeworth localization-limit
-fixed-temperature eigenspectrum entropy entropy-spread softmax-row asymmetry
-collapse-composite collapse-heads collapse-width collapse-signs best-constant
-query-key-gradient initialization masks-graphs doubly-normalized sphere sinks-gates
-parallel-contexts rollout kernels spectral-gap heads-copy
 """.split()
 
 
