@@ -148,14 +148,16 @@ def _larger(a: Any, b: Any) -> Any:
     return a.max(b) if isinstance(a, flint.arb | Node) else max(a, b)
 
 
-_LARGER = np.frompyfunc(_larger, 2, 1)
+def _maxima() -> np.ufunc:
+    """Made at each call, because the page of a chapter imports this module without numpy."""
+    return np.frompyfunc(_larger, 2, 1)
 
 
 def amax(x: Array, axis: int, keepdims: bool = False) -> Array:
     """Largest entry along one axis. For balls: an enclosure of the largest value."""
     if is_torch(x):
         return torch.amax(x, dim=axis, keepdim=keepdims)
-    return _LARGER.reduce(x, axis=axis, keepdims=keepdims)
+    return _maxima().reduce(x, axis=axis, keepdims=keepdims)
 
 
 def descending(x: Array) -> Array:
@@ -181,7 +183,7 @@ def descending(x: Array) -> Array:
 
 
 def maximum(a: Array, b: Array) -> Array:
-    return torch.maximum(a, b) if is_torch(a) else _LARGER(a, b)
+    return torch.maximum(a, b) if is_torch(a) else _maxima()(a, b)
 
 
 def where(keep: Array, a: Array, b: Array) -> Array:
