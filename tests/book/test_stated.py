@@ -17,8 +17,8 @@ LEFT = """
     collapse-width 28 decoder-both 14 decoder-heads 14 decoder-layers 19 decoder-masks 17
     decoder-positions 16 doubly-normalized 19 edgeworth 22 eigenspectrum 13 encoder-paths 26
     entropy-spread 19 fixed-temperature 17 heads-copy 32 heads-depth 12 initialization 11
-    kernels 15 localization-limit 20 locater 23 parallel-contexts 18
-    path-lengths 4 piecewise-softmax 17 query-key-gradient 37 rollout 26 softmax-row 17 sphere
+    kernels 15 localization-limit 20 locater 23
+    path-lengths 4 sphere
     16 start 12 trained-models 44 watch-training 32
 """.split()
 FILES = sorted((ROOT / "notebooks").glob("*.md"))
