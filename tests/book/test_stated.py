@@ -19,7 +19,7 @@ LEFT = """
     entropy-spread 19 fixed-temperature 17 heads-copy 32 heads-depth 12 initialization 11
     kernels 15 localization-limit 20 locater 23
     path-lengths 4 sphere
-    16 start 12 trained-models 44 watch-training 32
+    16 start 12 trained-models 44
 """.split()
 FILES = sorted((ROOT / "notebooks").glob("*.md"))
 NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\da-zA-Z_]|\.\d)")
