@@ -13,7 +13,7 @@ from places import ROOT
 #: How many numbers of each chapter no cell states yet. A chapter that is not here has none.
 LEFT = """
     architectures 42 asymmetry 8 attention 4
-    collapse-relative 17 collapse-signs 13 collapse-summary 18
+    collapse-summary 18
     collapse-width 28 decoder-both 14 decoder-heads 14 decoder-layers 19 decoder-masks 17
     decoder-positions 16 doubly-normalized 19 edgeworth 22 eigenspectrum 13 encoder-paths 26
     entropy-spread 19 fixed-temperature 17 heads-copy 32 heads-depth 12 initialization 11
