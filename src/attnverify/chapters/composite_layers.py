@@ -88,8 +88,8 @@ def with_key_width(layer: Instance, key_width: int) -> Instance:
 
 
 def two_wide(width: int) -> Instance:
-    """Two tokens and two heads of unlike shape, W_1 = sqrt(d) e_1 e_1^T and W_2 = e_1 1^T."""
-    return with_key_width(collapse.many_heads_counterexample(width, 2.0**-4), 1)
+    """Two tokens with tiny scores; two heads, W_1 = sqrt(d) e_1 e_1^T and W_2 = e_1 1^T."""
+    return with_key_width(collapse.many_heads_counterexample(width, 2.0**-10), 1)
 
 
 def many_wide(width: int, tokens: int) -> Instance:
