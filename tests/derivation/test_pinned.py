@@ -22,14 +22,15 @@ from attnverify.verification import derived_evidence, formal, statements
 from attnverify.verification.status import own
 
 CLAIM, NOTEBOOK = "norms.square-variant", "norms"
+STEP = "(root(c**2 * p + c**2), c * root(p + 1))"
 CELL = """\
 import attnverify as av, sympy as sp
 c, p = sp.symbols("c p", positive=True)
 root = lambda x: sp.sqrt(x)
 av.ledger.derived("norms.square-variant", {
-    "degree 1": (root(c**2 * p), c * root(p)),
+    "degree 1": (root(c**2 * p + c**2), c * root(p + 1)),
     "a square": ((c + p)**2 - 4 * c * p, (c - p)**2),
-}, given={"notation": "p is a product of two norms"})
+}, given={"notation": "p + 1 is a product of two norms"})
 av.ledger.rejected("norms.square-variant", {
     "degree 1 without the root": ((c**2 * p).subs({c: 2, p: 1}), (c * p).subs({c: 2, p: 1})),
     "degree 3": (c**3, c),
@@ -58,21 +59,21 @@ def record(cell: str):
 def test_the_recorded_derivation_passes(reviewed):
     found = record(CELL)
     assert (found.outcome, found.detail) == ("pass", "degree 1; a square")
-    assert found.limits == "given: p is a product of two norms (notation)"
+    assert found.limits == "given: p + 1 is a product of two norms (notation)"
 
 
 @pytest.mark.parametrize(
     ("old", "new", "part"),
     [
-        ("(root(c**2 * p), c * root(p))", "(c * root(p) * 1, c * root(p))", "derivation"),
-        # a tautology: it passes the ledger, since something is computed, and meets the record
-        ("(root(c**2 * p), c * root(p))", "(c * root(p), root(p) * c)", "derivation"),
+        (STEP, "(1 * root(c**2 * p + c**2), c * root(p + 1))", "derivation"),
+        # it passes the ledger and says nothing of the degree
+        (STEP, "(c * (root(p) + 1), c * root(p) + c)", "derivation"),
         ("sp.sqrt(x)", "sp.sqrt(x) + 0", "derivation"),
         ('    "a square": ((c + p)**2 - 4 * c * p, (c - p)**2),\n', "", "derivation"),
         ('"a square":', '"two squares":', "derivation"),
         ('    "degree 3": (c**3, c),\n', "", "derivation"),
         ("positive=True", "positive=True, integer=True", "sides"),
-        ("p is a product of two norms", "p is one norm", "derivation"),
+        ("p + 1 is a product of two norms", "p is one norm", "derivation"),
         ('"notation"', '"hypothesis"', "derivation"),
     ],
 )

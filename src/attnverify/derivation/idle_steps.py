@@ -25,7 +25,6 @@ COMPUTES = {"limit", "diff", "integrate", "summation", "product", "doit", "serie
 COMPUTES |= {"eigenvals", "inv", "charpoly", "solve", "trace", "Trace"}
 #: Chapters whose steps are not read for this yet.
 WAITING = """
-path-theorem norms heads-depth layernorm path-lengths
 decoder-masks decoder-positions decoder-both decoder-heads decoder-layers
 """.split()
 
