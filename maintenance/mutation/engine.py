@@ -29,8 +29,8 @@ ERRORS: list[tuple[str, str, str]] = [
         'return "unknown" if "unknown" in outcomes else "pass"',
         'return "pass"',
     ),
-    ("checking.ball_comparison", "ATTAINED = 2.0**-40", "ATTAINED = 2.0**-4"),
-    ("checking.ball_comparison", "ATTAINED = 2.0**-40", "ATTAINED = 2.0**-60"),
+    ("checking.records", "ATTAINED = 2.0**-40", "ATTAINED = 2.0**-4"),
+    ("checking.records", "ATTAINED = 2.0**-40", "ATTAINED = 2.0**-60"),
     (
         "checking.ball_comparison",
         'return bool(near) and self.hypotheses == "pass"',
@@ -194,7 +194,7 @@ ERRORS: list[tuple[str, str, str]] = [
     ("checking.search", 'if far and found.outcome == "unknown":', 'if found.outcome == "unknown":'),
     ("checking.search", "((p, True) for p in beyond)", "((p, False) for p in beyond)"),
     ("checking.search", "near = (found, below, still_open)", "near = (found, still_open)"),
-    ("checking.search", "whole and value >= least", "whole"),
+    ("checking.records", "whole and value >= least", "whole"),
     (
         "checking.search",
         "            continue\n        seen = compare",

@@ -13,7 +13,7 @@ from attnverify.chapters import registry
 from attnverify.checking import sampling
 from attnverify.checking.ascent import ascend, farther
 from attnverify.checking.check import Inequality
-from attnverify.checking.gather import gather_from, reject
+from attnverify.checking.gather import reject
 from attnverify.checking.records import KINDS, Record, require_kinds
 from attnverify.checking.search import BEST, SPREAD, Settings, attack, sample
 from attnverify.support.errors import InputError
@@ -490,7 +490,7 @@ def test_a_missing_device_is_refused(monkeypatch):
 def test_a_misspelled_kind_of_evidence_is_refused(kinds):
     for ask in (
         lambda: require_kinds(kinds),
-        lambda: gather_from(registry.home, "paths.count", QUICK, kinds),
+        lambda: registry.home.gather("paths.count", QUICK, kinds),
         lambda: verify(registry, ["paths.count"], QUICK, kinds),
     ):
         with pytest.raises(InputError, match="^evidence: got .*expected"):
@@ -500,7 +500,7 @@ def test_a_misspelled_kind_of_evidence_is_refused(kinds):
 
 def test_a_record_counts_its_decided_instances():
     """Records of searches carry the number; others have decided all they looked at."""
-    evidence = gather_from(registry.home, "softmax.total-variation", replace(QUICK, steps=5))
+    evidence = registry.home.gather("softmax.total-variation", replace(QUICK, steps=5), KINDS)
     by_kind = {r.kind: r for r in evidence.records}
     assert by_kind["sampled"].decided == by_kind["sampled"].instances > 0
     assert by_kind["sampled"].as_json()["decided"] == by_kind["sampled"].decided

@@ -24,6 +24,7 @@ from attnverify.support.vocabulary import (
     tally,
 )
 from attnverify.verification import verify as running
+from attnverify.verification.claim import Origin
 
 QUICK = ["--samples", "40", "--restarts", "2", "--steps", "5", "--jobs", "1"]
 COUNT = ["verify", "paths.count", "--evidence", "certified", *QUICK]  # 4 claims, no search
@@ -126,14 +127,14 @@ def test_a_report_that_cannot_be_written_is_printed(run, tmp_path, monkeypatch):
 
 
 def test_an_interrupted_run_reports_what_it_has(run, tmp_path, monkeypatch):
-    gather = running.gather_from
+    gather = Origin.gather
 
-    def stop_at_the_second(origin, claim, *arguments):
+    def stop_at_the_last(origin, claim, *arguments):
         if claim == "paths.count":
             raise KeyboardInterrupt
         return gather(origin, claim, *arguments)
 
-    monkeypatch.setattr(running, "gather_from", stop_at_the_second)
+    monkeypatch.setattr(Origin, "gather", stop_at_the_last)
     file = tmp_path / "report.json"
     code, out, _ = run(*COUNT, "--json", str(file))
     assert code == 130 and "interrupted" in out and "3 partial, 1 not checked" in out

@@ -10,7 +10,6 @@ import pytest
 
 from attnverify import InputError
 from attnverify.chapters import registry
-from attnverify.checking.gather import gather_from
 from attnverify.checking.search import Settings as Search
 from attnverify.experiments import EXPERIMENTS, committed, find
 from attnverify.experiments.engine import agreement, results
@@ -104,9 +103,13 @@ def toy(monkeypatch):
     return lambda **options: register(monkeypatch, **options)
 
 
+def gathered(claim):
+    return registry.origin_of(claim.id).gather(claim.id, Search(), ["measured"])
+
+
 def test_measured_evidence_passes_if_the_criterion_is_as_claimed(toy):
     claim = toy()
-    found = gather_from(registry.origin_of(claim.id), claim.id, Search())
+    found = gathered(claim)
     (record,), (twin,) = found.records, found.twins
     assert (record.kind, record.outcome, record.instances) == ("measured", "pass", 3)
     assert record.detail == "largest value 3" and record.limits == TOY.limits
@@ -117,27 +120,24 @@ def test_measured_evidence_passes_if_the_criterion_is_as_claimed(toy):
 
 def test_a_finding_that_does_not_come_out_fails_or_is_reported_as_such(toy):
     claim = toy(judge=TOY.twins[0][1])
-    found = gather_from(registry.origin_of(claim.id), claim.id, Search())
+    found = gathered(claim)
     assert found.records[0].outcome == "fail"
     assert own(registry, claim, found.records, found.twins).status == "failed"
     claim = toy(judge=TOY.twins[0][1], asserts="fails")
-    found = gather_from(registry.origin_of(claim.id), claim.id, Search())
+    found = gathered(claim)
     assert own(registry, claim, found.records, found.twins).status == "criterion not met"
 
 
 def test_a_twin_that_comes_out_true_fails_the_claim(toy):
     claim = toy(twins=(("at most 3", TOY.judge),))
-    found = gather_from(registry.origin_of(claim.id), claim.id, Search())
+    found = gathered(claim)
     assert not found.twins[0].rejected
     assert own(registry, claim, found.records, found.twins).status == "failed"
 
 
 def test_an_undecided_criterion_is_unknown(toy):
     claim = toy(judge=lambda rows: replace(TOY.judge(rows), holds=None))
-    assert (
-        gather_from(registry.origin_of(claim.id), claim.id, Search()).records[0].outcome
-        == "unknown"
-    )
+    assert gathered(claim).records[0].outcome == "unknown"
     checks = registry.origin_of(claim.id).checks_of(claim.id)
     assert checks["criterion"].kinds == ("measured",)
 

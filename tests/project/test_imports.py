@@ -3,6 +3,7 @@
 import ast
 import importlib
 import inspect
+import os
 import subprocess
 import sys
 
@@ -31,12 +32,30 @@ COMMAND = "import sys; from attnverify import cli; sys.argv = ['attnverify', {}]
     ],
 )
 def test_nothing_heavy_is_imported(code, absent):
+    printed(code, absent)
+
+
+def printed(code: str, absent: list[str], **environment: str) -> list[str]:
+    """The lines that code prints in a process that imports none of these."""
     tell = f"print('loaded:', [m for m in {absent} if m in sys.modules], file=sys.stderr)"
     code = f"import sys, atexit\natexit.register(lambda: {tell})\n{code}"
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    command, environment = [sys.executable, "-c", code], {**os.environ, **environment}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[-1] == "loaded: []"
+    return done.stdout.splitlines()
+
+
+def test_finished_work_is_read_without_what_computes(tmp_path):
+    """The same table, and how many pieces were found. What is not there, processes compute."""
+    code = COMMAND.format("'verify', 'paths.count', '--samples', '20', '--steps', '2'")
+    first, second = (
+        printed(code, [*HEAVY, *EXACT], ATTNVERIFY_STORE=str(tmp_path)) for _ in range(2)
+    )
+    (more,) = (line for line in second if line not in first)
+    assert more.startswith("6 pieces of evidence were found before")
+    assert [line for line in second if line != more] == first
+    assert sum("verified" in line for line in first) == 5
 
 
 def stated(package) -> dict[str, str]:

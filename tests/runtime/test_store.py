@@ -17,8 +17,7 @@ import machines
 from attnverify.book.build import execute_notebooks
 from attnverify.chapters import Claim, Registry, registry
 from attnverify.chapters.verify import verify
-from attnverify.checking.gather import ClaimEvidence
-from attnverify.checking.records import Record, TwinRecord
+from attnverify.checking.records import ClaimEvidence, Record, TwinRecord
 from attnverify.checking.search import Settings
 from attnverify.derivation import run_cells
 from attnverify.derivation.entry import Entry
@@ -393,9 +392,11 @@ def test_only_complete_evidence_is_kept():
     good = Record("sampled", "c", "pass", 1.0, 1, 0.0, "")
     bad = [Record("sampled", "c", outcome, 1.0, 1, 0.0, "") for outcome in ("fail", "unknown")]
     twin, kept = (TwinRecord("c", "t", rejected, None, "") for rejected in (True, False))
-    assert reuse.complete(ClaimEvidence("x", (good,), (twin,)))
-    assert not any(reuse.complete(ClaimEvidence("x", (good, record), (twin,))) for record in bad)
-    assert not reuse.complete(ClaimEvidence("x", (good,), (twin, kept)))
+    assert reuse.complete(ClaimEvidence("x", (good,), (twin,), {}))
+    assert not any(
+        reuse.complete(ClaimEvidence("x", (good, record), (twin,), {})) for record in bad
+    )
+    assert not reuse.complete(ClaimEvidence("x", (good,), (twin, kept), {}))
     assert not reuse.complete(run_cells.NotebookRun(Source("n", (), "", "0"), (), "", 0.0))
     entry = Entry("paths.count", "derived", (), ())
     runs = [run_cells.NotebookRun(Source("n", (), "", "0"), (entry,), e, 0.0) for e in ("", "x")]
@@ -458,6 +459,7 @@ def test_the_command_runs_again_exactly_what_an_edit_reaches(copied):
     chapter.write_text(before.replace("factor=1.061)", "factor=1.062)"))
     # Its status is partial, because nobody read the derivation beside this check.
     assert run_in(copied, status=1) == {("claim", "norms.not-subadditive")}
+    assert run_in(copied, status=1) == set()
     chapter.write_text(before)
     assert run_in(copied) == set()
     formula = copied / "src/attnverify/mathematics/entropy.py"

@@ -18,8 +18,8 @@ from attnverify.checking import sampling
 from attnverify.checking.ball_comparison import compare
 from attnverify.checking.check import Decision, Inequality, Twin
 from attnverify.checking.definition_agreement import LIMITS
-from attnverify.checking.gather import evidence, gather_from, reject
-from attnverify.checking.records import Record, TwinRecord
+from attnverify.checking.gather import evidence, reject
+from attnverify.checking.records import KINDS, Record, TwinRecord
 from attnverify.checking.search import Settings, attack, sample
 from attnverify.support.seeds import generator
 from attnverify.support.verdict import Verdict
@@ -47,7 +47,7 @@ GATHERED = (
 @pytest.mark.parametrize("id", in_tiers(registry, GATHERED))
 def test_every_kind_of_evidence_is_gathered(id):
     """With shapes and types enforced, and few instances: test_book_evidence looks at the many."""
-    found = gather_from(registry.home, id, FEW)
+    found = registry.home.gather(id, FEW, KINDS)
     assert [r for r in found.records if r.outcome != "pass"] == []
     assert {(r.kind, r.check) for r in found.records} == {
         (kind, name) for name, check in CHECKS[id].items() for kind in check.kinds

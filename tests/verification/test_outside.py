@@ -406,9 +406,9 @@ def test_a_piece_that_never_ends_is_ended(tmp_path):
     """What is tried before has few instances and ends; the search has more."""
     endless = MINE.replace("(u, e):\n", "(u, e):\n    while len(u) > 10: pass\n")
     file = claim_files.read(Path(written(tmp_path, endless)))
-    given = (file, "mine.lipschitz", QUICK, ["sampled"])
+    given = ("mine.lipschitz", QUICK, ["sampled"])
     with pytest.raises(RunError, match=r"mine.lipschitz: got no end within 1 s.*--limit"):
-        list(run_all([Task("mine.lipschitz", claim_files.gather, given, 1)], 2))
+        list(run_all([Task("mine.lipschitz", file.gather, given, 1)], 2))
 
 
 def test_a_file_changes_nothing_but_its_own_process(tmp_path):
@@ -578,7 +578,7 @@ odd.false("no", yes=False)
 def test_a_decision_says_for_which_cases(tmp_path, verdict, message):
     file = claim_files.read(Path(written(tmp_path, DECISION.format(verdict=verdict))))
     with pytest.raises(InputError, match=f"^mine.odd: {message}.*in a check of mine.py$"):
-        claim_files.gather(file, "mine.odd", QUICK, ["decided"])
+        file.gather("mine.odd", QUICK, ["decided"])
 
 
 PAGE = (ROOT / "book" / "outside.md").read_text(encoding="utf-8")
@@ -614,7 +614,7 @@ def test_there_are_five_recipes():
 
 def test_the_limits_of_evidence_name_the_sizes(tmp_path):
     file = claim_files.read(Path(written(tmp_path)))
-    for record in claim_files.gather(file, "mine.lipschitz", QUICK, ["sampled"]).records:
+    for record in file.gather("mine.lipschitz", QUICK, ["sampled"]).records:
         assert record.limits.endswith("; sizes u (2), e (2); u (5), e (5)")
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from typing import TYPE_CHECKING
 
 from attnverify.chapters import registry
-from attnverify.checking.check import Check
-from attnverify.checking.declare import Declared
 from attnverify.derivation import notebook_sources
 from attnverify.derivation.myst import Cell, code_cells
 from attnverify.verification import check_cells
+
+if TYPE_CHECKING:
+    from attnverify.checking.check import Check
+    from attnverify.checking.declare import Declared
 
 
 @cache

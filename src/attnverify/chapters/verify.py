@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any
 
 from attnverify.chapters import registry
-from attnverify.checking.search import Settings
+from attnverify.checking.records import Settings
 from attnverify.support.vocabulary import KINDS
 from attnverify.verification import verify as engine
 from attnverify.verification.report import Report

@@ -11,12 +11,11 @@ import numpy as np
 from attnverify.arithmetic import ops
 from attnverify.checking.check import Identity, Inequality, Instance
 from attnverify.checking.instance_shapes import require_instance
-from attnverify.checking.records import Outcome
+from attnverify.checking.records import ATTAINED, Outcome
 from attnverify.support.errors import require
 from attnverify.support.vocabulary import counted
 
 PRECISIONS = (128, 256, 512, 1024)
-ATTAINED = 2.0**-40  # an extremal instance attains equality if its ratio is enclosed this near to 1
 
 
 @dataclass(frozen=True)

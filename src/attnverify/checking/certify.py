@@ -9,12 +9,12 @@ from attnverify.arithmetic import ops
 from attnverify.checking import sampling
 from attnverify.checking.ball_comparison import Comparison, compare, compare_identity
 from attnverify.checking.check import Identity, Inequality, Instance
+from attnverify.checking.records import BEYOND
 from attnverify.checking.search import Found, Settings
 from attnverify.support.seeds import generator, seed_for
 
 TOLD = 1e-4  # step in which refuted factors of a right side are told, for those above 1/10
 NEWS = 0.01  # share by which a search has to find more than an inequality's own instances have
-BEYOND = "its own instances have"
 DRAWS = 32  # random rational instances of an identity a size
 SAMPLED_INSTANCES = 4  # random instances certified a size, beside the extremal and attacked ones
 

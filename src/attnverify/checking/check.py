@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.interval_cover import Box
+from attnverify.checking.records import Described
 from attnverify.support.errors import require
 from attnverify.support.verdict import Verdict
 
@@ -264,15 +265,6 @@ class Measured(Form):
 
 
 Check = Inequality | Identity | Decision | Measured
-
-
-@dataclass(frozen=True)
-class Described:
-    """A check without its code: its form, its kinds of evidence, its twins' titles."""
-
-    form: str
-    kinds: tuple[str, ...]
-    twins: tuple[str, ...]
 
 
 def described(check: Check) -> Described:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, singledispatch
-from typing import Protocol, runtime_checkable
 
 from attnverify.arithmetic import interval_cover
 from attnverify.checking.ball_comparison import compare
@@ -21,9 +20,18 @@ from attnverify.checking.check import (
     Instance,
     Measured,
     Twin,
+    described,
 )
 from attnverify.checking.formula_agreement import require_agreement
-from attnverify.checking.records import KINDS, Kind, Outcome, Record, TwinRecord, require_kinds
+from attnverify.checking.records import (
+    KINDS,
+    ClaimEvidence,
+    Kind,
+    Outcome,
+    Record,
+    TwinRecord,
+    require_kinds,
+)
 from attnverify.checking.search import Found, Settings, attack, sample
 from attnverify.support.errors import InputError, as_given, require
 from attnverify.support.threads import one_thread
@@ -37,15 +45,6 @@ SHOWN = 4  # entries of an array in a line
 OUTCOMES: dict[bool | None, Outcome] = {True: "pass", False: "fail", None: "unknown"}
 
 Step = tuple[Callable[[], Found], str]  # what gathers a piece of evidence, and its limits
-
-
-@dataclass(frozen=True)
-class ClaimEvidence:
-    """All numerical evidence gathered for one claim in one run."""
-
-    claim: str
-    records: tuple[Record, ...]
-    twins: tuple[TwinRecord, ...]
 
 
 def gather(
@@ -64,21 +63,8 @@ def gather(
                 if kind in wanted:
                     records.append(_timed(kind, name, step, limits))
             twins += [_twin(claim, name, twin, settings) for twin in check.twins]
-        return ClaimEvidence(claim, tuple(records), tuple(twins))
-
-
-@runtime_checkable
-class Origin(Protocol):
-    """What can give the checks of a claim in any process."""
-
-    def checks_of(self, id: str, /) -> Mapping[str, Check]: ...
-
-
-def gather_from(
-    origin: Origin, claim: str, settings: Settings, kinds: Iterable[str] = KINDS
-) -> ClaimEvidence:
-    """As :func:`gather`, with the checks loaded where it runs: formulas cannot be sent."""
-    return gather(claim, origin.checks_of(claim), settings, kinds)
+        known = {name: described(check) for name, check in checks.items()}
+        return ClaimEvidence(claim, tuple(records), tuple(twins), known)
 
 
 def _timed(kind: Kind, name: str, step: Callable[[], Found], limits: str) -> Record:

@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from attnverify.checking.gather import ClaimEvidence, gather
-from attnverify.checking.records import KINDS
-from attnverify.checking.search import Settings
+from attnverify.checking.records import KINDS, Settings
 from attnverify.support.errors import in_words
 from attnverify.support.tables import Table
 

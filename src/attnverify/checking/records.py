@@ -1,9 +1,9 @@
-"""What a piece of evidence says, in a form that can be printed, stored and compared."""
+"""How hard to search, and what is found, in a form that can be printed, stored and compared."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -12,6 +12,9 @@ from attnverify.support.errors import nearest, require
 from attnverify.support.vocabulary import KINDS as KINDS
 from attnverify.support.vocabulary import Kind as Kind
 from attnverify.support.vocabulary import Outcome as Outcome
+
+ATTAINED = 2.0**-40  # an extremal instance attains equality if its ratio is enclosed this near to 1
+BEYOND = "its own instances have"  # in the detail of what a search found beyond them
 
 T = TypeVar("T")
 
@@ -22,6 +25,38 @@ def require_kinds(kinds: Iterable[str]) -> None:
     require(bool(asked), "evidence", "no kind", f"some of {', '.join(KINDS)}")
     for kind in asked:
         require(kind in KINDS, "evidence", repr(kind) + nearest(kind, KINDS), ", ".join(KINDS))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How hard to search. Equal settings give equal results; raises InputError for no search."""
+
+    samples: int = 400
+    restarts: int = 24
+    steps: int = 30
+    seed: int = 0
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        for name, least in (("samples", 1), ("restarts", 1), ("steps", 1), ("seed", 0)):
+            value = getattr(self, name)
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            require(whole and value >= least, name, repr(value), f"an integer >= {least}")
+        known = self.device in ("cpu", "cuda")
+        require(known, "device", repr(self.device), "'cpu' or 'cuda'")
+        if self.device == "cuda":
+            import torch  # a report is read without it
+
+            there = torch.cuda.is_available()
+            require(there, "device", "'cuda'", "a machine with a CUDA device (or 'cpu')")
+
+    def share(self, sizes: Collection[Any]) -> int:
+        """How many random instances of each size are looked at: their number, rounded up."""
+        return -(-self.samples // len(sizes))
+
+    def cases(self, sizes: Collection[Any]) -> int:
+        """How many random instances of all sizes are looked at."""
+        return self.share(sizes) * len(sizes)
 
 
 @dataclass(frozen=True)
@@ -74,6 +109,25 @@ class TwinRecord:
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+@dataclass(frozen=True)
+class Described:
+    """A check without its code: its form, its kinds of evidence, its twins' titles."""
+
+    form: str
+    kinds: tuple[str, ...]
+    twins: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ClaimEvidence:
+    """All numerical evidence gathered for one claim in one run, and its checks by name."""
+
+    claim: str
+    records: tuple[Record, ...]
+    twins: tuple[TwinRecord, ...]
+    checks: Mapping[str, Described]
 
 
 def read(kind: type[T], value: Any) -> T:

@@ -8,7 +8,6 @@ search speaks of the instances that were decided, and of none if they are fewer 
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import torch
@@ -16,9 +15,9 @@ import torch
 from attnverify.checking import sampling
 from attnverify.checking.ascent import Progress, ascend, farther
 from attnverify.checking.ball_comparison import Comparison, compare
-from attnverify.checking.check import Inequality, Instance, Sizes
+from attnverify.checking.check import Inequality, Instance
 from attnverify.checking.records import Outcome
-from attnverify.support.errors import require
+from attnverify.checking.records import Settings as Settings
 from attnverify.support.seeds import generator
 
 CHUNK = 1 << 16  # sampled instances a batch
@@ -49,35 +48,6 @@ class Found:
     detail: str = ""
     refuted_at: float | None = None
     free: Instance | None = None
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How hard to search. Equal settings give equal results; raises InputError for no search."""
-
-    samples: int = 400
-    restarts: int = 24
-    steps: int = 30
-    seed: int = 0
-    device: str = "cpu"
-
-    def __post_init__(self) -> None:
-        for name, least in (("samples", 1), ("restarts", 1), ("steps", 1), ("seed", 0)):
-            value = getattr(self, name)
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            require(whole and value >= least, name, repr(value), f"an integer >= {least}")
-        known = self.device in ("cpu", "cuda")
-        require(known, "device", repr(self.device), "'cpu' or 'cuda'")
-        there = self.device == "cpu" or torch.cuda.is_available()
-        require(there, "device", "'cuda'", "a machine with a CUDA device (or 'cpu')")
-
-    def share(self, sizes: Collection[Sizes]) -> int:
-        """How many random instances of each size are looked at: their number, rounded up."""
-        return -(-self.samples // len(sizes))
-
-    def cases(self, sizes: Collection[Sizes]) -> int:
-        """How many random instances of all sizes are looked at."""
-        return self.share(sizes) * len(sizes)
 
 
 NOTHING = Found("pass", None, None, 0, 0)

@@ -48,7 +48,7 @@ def attack(
     if save is not None:
         files.require_writable("save", save)
     from attnverify.chapters import registry
-    from attnverify.checking.search import Settings
+    from attnverify.checking.records import Settings
     from attnverify.checking.search import attack as search
     from attnverify.verification import replay as instances
 

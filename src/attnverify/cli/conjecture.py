@@ -31,7 +31,7 @@ def conjecture(
         require(not save.exists(), "out", f"{save}, which is there", "a new file")
         files.require_writable("out", save)
     from attnverify.chapters import registry
-    from attnverify.checking.search import Settings
+    from attnverify.checking.records import Settings
     from attnverify.verification import conjecture_file
 
     with printing.progress_bar() as bar:

@@ -27,7 +27,7 @@ from attnverify.support.vocabulary import KINDS, Kind
 from attnverify.verification import printing
 
 if TYPE_CHECKING:
-    from attnverify.checking.search import Settings
+    from attnverify.checking.records import Settings
     from attnverify.verification.report import Report
 
 #: The name of a file that stands for standard output.
@@ -72,7 +72,7 @@ def verify(
         files.require_writable("json", json_file)
     require_device(device)
     from attnverify.chapters import registry
-    from attnverify.checking.search import Settings
+    from attnverify.checking.records import Settings
     from attnverify.runtime.cache import default
 
     asked = select_ids(ids or [], limit)

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from attnverify.derivation import ledger, step_source
+from attnverify.derivation import step_source
 from attnverify.derivation.assumptions import Claims
 from attnverify.derivation.entry import Entry
 from attnverify.derivation.notebook_sources import Source
@@ -38,6 +38,8 @@ def run(source: Source, claims: Claims | None = None) -> NotebookRun:
 
     claims: those that may be named, by default the book's.
     """
+    from attnverify.derivation import ledger  # with sympy, which reading a finished run needs not
+
     start = time.perf_counter()
     error = ""
     with ledger.recording(claims=claims) as entries:

@@ -17,12 +17,12 @@ from attnverify.support.lazy import attributes
 
 if TYPE_CHECKING:
     from attnverify.checking.records import Record as Record
-    from attnverify.checking.search import Settings as Settings
+    from attnverify.checking.records import Settings as Settings
     from attnverify.derivation import ledger as ledger
 
 PUBLIC = {
     "Record": "attnverify.checking.records:Record",
-    "Settings": "attnverify.checking.search:Settings",
+    "Settings": "attnverify.checking.records:Settings",
     "ledger": "attnverify.derivation.ledger",
 }
 __getattr__, __dir__ = attributes(__name__, PUBLIC)

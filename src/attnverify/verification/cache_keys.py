@@ -16,7 +16,7 @@ from attnverify.support.environment import installed, kind_of_machine
 from attnverify.verification.claim import Registry
 
 if TYPE_CHECKING:
-    from attnverify.checking.search import Settings
+    from attnverify.checking.records import Settings
 
 
 def of_claim(

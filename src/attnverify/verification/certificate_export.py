@@ -29,7 +29,7 @@ from attnverify.arithmetic.tracing import Program, UntraceableError
 from attnverify.checking.ball_comparison import compare
 from attnverify.checking.certify import random_instances
 from attnverify.checking.check import Check, Inequality, Instance
-from attnverify.checking.search import Settings
+from attnverify.checking.records import Settings
 from attnverify.support.errors import require
 from attnverify.support.files import require_writable, write_text
 from attnverify.verification.claim import Registry

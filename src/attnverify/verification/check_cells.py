@@ -11,13 +11,14 @@ import linecache
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from attnverify.checking import declare
-from attnverify.checking.declare import Declared
 from attnverify.derivation.myst import Cell
 from attnverify.support.errors import InputError, nearest, require
 from attnverify.verification.statements import CHECK
+
+if TYPE_CHECKING:
+    from attnverify.checking.declare import Declared
 
 TAG = CHECK
 NUMBERS = "numbers"  # of the text (:func:`attnverify.stated`), which a chapter computes after them
@@ -40,6 +41,8 @@ def run(
     it does not state, a name that no check cell defines and a wrong number; what else a cell raises
     passes.
     """
+    from attnverify.checking import declare
+
     module = ModuleType(f"attnverify checks of {file}")
     module.__package__ = package
     sys.modules[module.__name__] = module  # where dataclasses look for names

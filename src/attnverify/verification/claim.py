@@ -16,7 +16,8 @@ from attnverify.support.errors import InputError, nearest
 from attnverify.support.tables import Table
 
 if TYPE_CHECKING:
-    from attnverify.checking.check import Check, Described
+    from attnverify.checking.check import Check
+    from attnverify.checking.records import ClaimEvidence, Described, Settings
 
 Kind = Literal["theorem", "lemma", "proposition", "counterexample", "experiment", "conjecture"]
 Assertion = Literal["holds", "fails"]
@@ -154,6 +155,12 @@ class Origin:
         """
         raise InputError(f"id: got {id!r}, a claim without checks, expected one with an origin")
 
+    def gather(self, id: str, settings: Settings, kinds: Iterable[str]) -> ClaimEvidence:
+        """The numerical evidence for a claim; its checks run in this process."""
+        from attnverify.checking.gather import gather
+
+        return gather(id, self.checks_of(id), settings, kinds)
+
     def cells(self, id: str) -> tuple[str, ...] | None:
         """The source of the cells that the checks of a claim come from, () if they stand in none.
 
@@ -212,6 +219,10 @@ class Registry(Mapping[str, Claim]):
                     raise InputError(f"{claim.id}: uses unknown claim {other!r}{hint}")
         self._entries = joined
 
+    def tell(self, id: str, described: Mapping[str, Described]) -> None:
+        """Say what the checks of a claim are, which then need not be loaded to be described."""
+        self._entries[id] = self._entry(id)._replace(described=described)
+
     def origin_of(self, id: str) -> Origin:
         """The origin of a claim; raises InputError for an unknown id."""
         return self._entry(id).origin
@@ -222,11 +233,11 @@ class Registry(Mapping[str, Claim]):
 
     def described(self, id: str) -> Mapping[str, Described]:
         """What is said of the checks of a claim, by name; no code of another origin is run."""
-        from attnverify.checking.check import described
-
         known = self._entry(id).described
         if known is not None:
             return known
+        from attnverify.checking.check import described
+
         return {name: described(check) for name, check in self.checks_of(id).items()}
 
     @property

@@ -19,16 +19,10 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from attnverify.checking import gather as run
-from attnverify.checking.check import Check, Described, Identity, Inequality, described
-from attnverify.checking.check_fields import in_sizes, require_form
-from attnverify.checking.declare import Declared
-from attnverify.checking.preflight import require_formulas
-from attnverify.checking.records import Record
-from attnverify.checking.search import Settings
-from attnverify.derivation import ledger, notebook_sources
+from attnverify.checking.records import ClaimEvidence, Described, Record, Settings
+from attnverify.derivation import notebook_sources
 from attnverify.derivation import run_cells as derivations
 from attnverify.derivation.myst import Cell
 from attnverify.derivation.notebook_sources import Source as Derivation
@@ -37,6 +31,10 @@ from attnverify.runtime.workers import run_all
 from attnverify.support.errors import InputError, as_given, in_words, require
 from attnverify.verification import check_cells, claim_text, statements
 from attnverify.verification.claim import Claim, Origin, Registry
+
+if TYPE_CHECKING:
+    from attnverify.checking.check import Check
+    from attnverify.checking.declare import Declared
 
 GROUP = "attnverify.topics"  # of entry points; the name of one is the prefix of its ids
 ID = re.compile(r"[a-z][a-z0-9-]*(\.[a-z0-9-]+)+")
@@ -70,6 +68,17 @@ class ClaimFile(Origin):
     def checks_of(self, id: str) -> Mapping[str, Check]:
         """The checks of one of its claims; the file runs in this process, if it has not yet."""
         return stated(self).checks[id]
+
+    def gather(self, id: str, settings: Settings, kinds: Iterable[str]) -> ClaimEvidence:
+        """As for any claim; the limits name the sizes that were looked at: no reader saw them."""
+        checks = self.checks_of(id)
+        try:
+            found = super().gather(id, settings, kinds)
+        except Exception as error:  # whatever a formula or decision raises is what is wrong with it
+            said = str(error) if isinstance(error, InputError) else f"got {_at(error, self)}"
+            raise InputError(f"{id}: {said}, in a check of {self.name}") from error
+        records = tuple(_with_sizes(checks[r.check], r) for r in found.records)
+        return replace(found, records=records)
 
 
 @dataclass(frozen=True)
@@ -171,6 +180,9 @@ def examine(file: ClaimFile) -> tuple[list[Claim], dict[str, dict[str, Described
 
     The claims, what is said of their checks, and whether there are derivations.
     """
+    from attnverify.checking.check import described
+    from attnverify.checking.preflight import require_formulas
+
     own = stated(file)
     for id, checks in own.checks.items():
         for name, check in checks.items():
@@ -235,6 +247,8 @@ def _claim(file: ClaimFile, claim: Claim) -> Claim:
 
 def _checks(file: ClaimFile, id: str, declared: Mapping[str, Declared]) -> Mapping[str, Check]:
     """The checks of a claim, each of them of a form that a file may declare."""
+    from attnverify.checking.check_fields import require_form
+
     require(bool(declared), f"{file.name}: {id}", "no check", f'@av.inequality("{id}", ...)')
     checks = {name: found.check for name, found in declared.items()}
     for name, check in checks.items():
@@ -242,23 +256,10 @@ def _checks(file: ClaimFile, id: str, declared: Mapping[str, Declared]) -> Mappi
     return checks
 
 
-def gather(
-    file: ClaimFile, claim: str, settings: Settings, kinds: Iterable[str]
-) -> run.ClaimEvidence:
-    """As :func:`attnverify.checking.gather.gather`, for a claim of the file.
-
-    The limits of the evidence name the sizes that were looked at: a reader has not seen them.
-    """
-    checks = file.checks_of(claim)
-    try:
-        found = run.gather(claim, checks, settings, kinds)
-    except Exception as error:  # whatever a formula or decision raises is what is wrong with it
-        said = str(error) if isinstance(error, InputError) else f"got {_at(error, file)}"
-        raise InputError(f"{claim}: {said}, in a check of {file.name}") from error
-    return replace(found, records=tuple(_with_sizes(checks[r.check], r) for r in found.records))
-
-
 def _with_sizes(check: Check, record: Record) -> Record:
+    from attnverify.checking.check import Identity, Inequality
+    from attnverify.checking.check_fields import in_sizes
+
     if not isinstance(check, Inequality | Identity):
         return record
     return replace(record, limits=f"{record.limits}; sizes {in_sizes(check.sizes)}")
@@ -266,6 +267,8 @@ def _with_sizes(check: Check, record: Record) -> Record:
 
 def derive(file: ClaimFile, claims: Registry | None = None) -> derivations.NotebookRun:
     """Run the derivations of a file, which may name these claims; an error is their outcome."""
+    from attnverify.derivation import ledger
+
     own = stated(file)
     cells = tuple(cell.source for cell in own.cells)
     source = Derivation(file.name, cells, f"the file {file.name}", file.sha256)

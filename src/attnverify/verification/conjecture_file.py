@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from attnverify.checking.check_fields import require_sizes
-from attnverify.checking.search import Settings
+from attnverify.checking.records import Settings
 from attnverify.runtime.tasks import Task
 from attnverify.runtime.workers import run_all
 from attnverify.support.errors import InputError, require

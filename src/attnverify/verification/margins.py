@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from attnverify.checking.ball_comparison import ATTAINED
+from attnverify.checking.records import ATTAINED
 from attnverify.verification.claim import Registry
 
 MEASURES = {"Inequality": "left/right"}

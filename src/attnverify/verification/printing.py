@@ -88,7 +88,7 @@ def progress_bar() -> Progress:
 
 def print_report(report: Report, to: Console) -> None:
     """The table of the claims, every piece that did not pass, the reasons, the verdict."""
-    from attnverify.checking.certify import BEYOND
+    from attnverify.checking.records import BEYOND
     from attnverify.verification.claim_files import file_of
 
     rows = [report.row(claim.id) for claim in report.claims]

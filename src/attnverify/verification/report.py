@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from attnverify.checking.records import Record, TwinRecord
-from attnverify.checking.search import Settings
+from attnverify.checking.records import Record, Settings, TwinRecord
 from attnverify.derivation.notebook_sources import Source
 from attnverify.support.environment import machine, versions
 from attnverify.support.tables import Table

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
-from attnverify.checking.gather import ClaimEvidence, gather_from
-from attnverify.checking.records import Record, TwinRecord, read
+from attnverify.checking.records import ClaimEvidence, Described, Record, TwinRecord, read
 from attnverify.derivation import run_cells
 from attnverify.derivation.entry import Entry, Step
+from attnverify.derivation.notebook_sources import Source
 from attnverify.runtime.cache import Key, Store
 from attnverify.runtime.kept import Kept
 from attnverify.runtime.tasks import Task
@@ -55,13 +55,12 @@ class Reuse:
 
 def key_of(task: Task, registry: Registry) -> Key | None:
     """What a task's outcome depends on; None where that is not known, as of a file's claims."""
-    if task.function is gather_from:
-        _, claim, settings, kinds = task.arguments
-        return cache_keys.of_claim(claim, settings, kinds, registry)
-    if task.function is run_cells.run:
-        source, _ = task.arguments
+    if task.limit is not None:
+        return None
+    if isinstance(source := task.arguments[0], Source):
         return cache_keys.of_derivations(source.notebook, source.cells, registry)
-    return None
+    claim, settings, kinds = task.arguments
+    return cache_keys.of_claim(claim, settings, kinds, registry)
 
 
 def complete(piece: Piece) -> bool:
@@ -80,8 +79,8 @@ def name_of(piece: Piece) -> str:
 def _value(piece: Piece) -> dict[str, Any]:
     """A piece as JSON, without what the task says itself."""
     if isinstance(piece, ClaimEvidence):
-        records = [record.as_json() for record in piece.records]
-        return {"records": records, "twins": [twin.as_json() for twin in piece.twins]}
+        value = asdict(piece)
+        return {name: value[name] for name in ("records", "twins", "checks")}
     return {"entries": [asdict(entry) for entry in piece.entries], "seconds": piece.seconds}
 
 
@@ -93,7 +92,7 @@ def read_piece(task: Task, value: Any) -> Piece | None:
     if value is None:
         return None
     try:
-        piece = _evidence(task, value) if task.function is gather_from else _derived(task, value)
+        piece = _evidence(task, value) if "checks" in value else _derived(task, value)
     except (InputError, LookupError, TypeError):
         return None  # an entry that contradicts itself, or of no form
     return piece if complete(piece) else None
@@ -101,9 +100,12 @@ def read_piece(task: Task, value: Any) -> Piece | None:
 
 def _evidence(task: Task, value: Any) -> ClaimEvidence:
     records = tuple(read(Record, each) for each in value["records"])
-    return ClaimEvidence(
-        task.arguments[1], records, tuple(read(TwinRecord, each) for each in value["twins"])
-    )
+    twins = tuple(read(TwinRecord, each) for each in value["twins"])
+    checks = {
+        name: Described(each["form"], tuple(each["kinds"]), tuple(each["twins"]))
+        for name, each in value["checks"].items()
+    }
+    return ClaimEvidence(task.name, records, twins, checks)
 
 
 def _derived(task: Task, value: Any) -> run_cells.NotebookRun:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from attnverify.checking.check import Inequality
-from attnverify.checking.gather import ClaimEvidence, gather_from
-from attnverify.checking.records import Record, require_kinds
-from attnverify.checking.search import Settings
+from attnverify.checking.records import ClaimEvidence, Record, Settings, require_kinds
 from attnverify.derivation import notebook_sources, run_cells
 from attnverify.runtime.cache import Store
 from attnverify.runtime.tasks import Task
@@ -18,7 +16,6 @@ from attnverify.runtime.workers import run_all
 from attnverify.support.vocabulary import KINDS
 from attnverify.verification import claim_files, derived_evidence, formal
 from attnverify.verification.claim import Claim, Registry
-from attnverify.verification.claim_files import ClaimFile
 from attnverify.verification.report import Interrupted, Report
 from attnverify.verification.reuse import Reuse, name_of
 from attnverify.verification.status import derived
@@ -111,7 +108,8 @@ def _pieces(
 ) -> list[Task]:
     """The pieces of a run: one a notebook or file that derives something, then one a claim.
 
-    The longest claims come first, so that no process is left alone with one at the end.
+    Claims with the most code to check them come first: they take longest, so that no process is
+    left alone with one at the end.
     """
     files = {claim.id: claim_files.file_of(registry, claim.id) for claim in claims}
     found: dict[str, Task] = {}  # of the same name: the same notebook
@@ -123,26 +121,16 @@ def _pieces(
         elif file is not None and file.derives:
             found[name] = Task(name, claim_files.derive, (file, registry), limit)
     numerical = [kind for kind in kinds if kind not in ("derived", "formal")]
-    longest_first = sorted(claims, key=lambda claim: _size(registry, claim.id, files), reverse=True)
-    for claim in longest_first if numerical else ():
-        given, file = (claim.id, settings, numerical), files[claim.id]
-        found[claim.id] = (
-            Task(claim.id, gather_from, (registry.origin_of(claim.id), *given))
-            if file is None
-            else Task(claim.id, claim_files.gather, (file, *given), limit)
-        )
+    for claim in sorted(claims, key=partial(_code, registry), reverse=True) if numerical else ():
+        gather, limited = registry.origin_of(claim.id).gather, files[claim.id] is not None
+        asked = claim.id, settings, numerical
+        found[claim.id] = Task(claim.id, gather, asked, limit if limited else None)
     return list(found.values())
 
 
-def _size(registry: Registry, id: str, files: Mapping[str, ClaimFile | None]) -> int:
-    """Number of arrays that the searches of a claim move: an estimate of how long they take.
-
-    The checks of a file of claims are not loaded in this process; it counts as short.
-    """
-    if files[id] is not None:
-        return 0
-    searched = (c for c in registry.checks_of(id).values() if isinstance(c, Inequality))
-    return sum(len(sizes) for check in searched for sizes in check.sizes)
+def _code(registry: Registry, claim: Claim) -> int:
+    """Letters of the cells that check a claim; 0 where they are in a file from outside."""
+    return sum(map(len, registry.origin_of(claim.id).cells(claim.id) or ()))
 
 
 def _judged(report: Report) -> Report:
@@ -168,6 +156,7 @@ def _place(record: Record) -> tuple[int, str]:
 
 def _take(report: Report, result: ClaimEvidence | run_cells.NotebookRun) -> None:
     if isinstance(result, ClaimEvidence):
+        report.registry.tell(result.claim, result.checks)
         report.records[result.claim] += result.records
         report.twins[result.claim] += result.twins
         return
