@@ -12,10 +12,8 @@ from places import ROOT
 
 #: How many numbers of each chapter no cell states yet. A chapter that is not here has none.
 LEFT = """
-    asymmetry 8 attention 4 decoder-both 14 decoder-heads 14
-    decoder-layers 19 decoder-masks 17 decoder-positions 16 doubly-normalized 19 edgeworth 22
-    eigenspectrum 13 heads-depth 12 initialization 11 kernels 15 localization-limit 20 locater 23
-    path-lengths 4 sphere 16 start 12
+    decoder-both 14 decoder-heads 14 decoder-layers 19 decoder-masks 17 decoder-positions 16
+    doubly-normalized 19 edgeworth 22 initialization 11 kernels 15 locater 23 sphere 16 start 12
 """.split()
 FILES = sorted((ROOT / "notebooks").glob("*.md"))
 NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\da-zA-Z_]|\.\d)")
