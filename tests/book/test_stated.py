@@ -13,7 +13,6 @@ from places import ROOT
 #: How many numbers of each chapter no cell states yet. A chapter that is not here has none.
 LEFT = """
     decoder-both 14 decoder-heads 14 decoder-layers 19 decoder-masks 17 decoder-positions 16
-    doubly-normalized 19 edgeworth 22
 """.split()
 FILES = sorted((ROOT / "notebooks").glob("*.md"))
 NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\da-zA-Z_]|\.\d)")
