@@ -24,9 +24,7 @@ from attnverify.derivation.step_source import Call, names
 COMPUTES = {"limit", "diff", "integrate", "summation", "product", "doit", "series", "det"}
 COMPUTES |= {"eigenvals", "inv", "charpoly", "solve", "trace", "Trace"}
 #: Chapters whose steps are not read for this yet.
-WAITING = """
-decoder-masks decoder-positions decoder-both decoder-heads decoder-layers
-""".split()
+WAITING: list[str] = []
 
 
 def derived(name: str, step: Any, call: Call | None) -> str:
