@@ -68,12 +68,6 @@ def orbit(step, start, layers: int) -> list:
     return found
 
 
-def attend(tokens: list[float]) -> list[float]:
-    """Tokens of width 1 after one head whose weights are all 1."""
-    rows = [weights(*(x * y for y in tokens)) for x in tokens]
-    return [sum(p * y for p, y in zip(row, tokens, strict=True)) for row in rows]
-
-
 def weights(*logits: float) -> list[float]:
     """Softmax."""
     parts = [exp(z) for z in logits]
@@ -110,7 +104,6 @@ def signs(d: float) -> float:
     return sqrt(3) / 4 * (root + 1 / root)
 
 
-PAIRS = orbit(attend, [2.0, 0.0], 3)
 MASK = orbit(lambda x: x / (1 + exp(-x * x)), 1.0, 4)
 MEANS = [1.0]  # token 3 of the tokens 0, 1, 1: the mean of what it sees, token 2 at 2^-k
 for halved in (1.0, 0.5, 0.25):
@@ -121,7 +114,6 @@ for step in range(10):
 PAIR = -0.6 * log(0.6) - 0.4 * log(0.4)
 CIRCLE = orbit(lambda r: r * tanh(r * r) / tanh(1), 0.9, 5)
 TURNED = orbit(lambda d: d * tanh((0.5 + d * cos(pi / 6) / 2) ** 2), 1.0, 4)
-CAPS = orbit(lambda t: t * tanh(t * t / (1 + t * t)), 0.8 / 0.6, 3)
 OWN = (weights(4, 2)[0], weights(2, 1)[0])  # two tokens 2 and 1: softmax over the keys
 TWICE = (OWN[0] / sum(OWN), (1 - OWN[0]) / (2 - sum(OWN)))  # and over the queries first
 A2 = 2 / (1 - exp(-2))
@@ -130,10 +122,6 @@ GATE = 1 / (1 + exp(-GATE_AT))
 
 #: What the example of a chapter says, and the same computed here.
 NUMBERS = {
-    "start": (
-        "0.982 0.018 1.964 0.964 0.140 0.00068 1.777",
-        [*weights(4, 0), PAIRS[1][0], *(a - b for a, b in PAIRS[1:]), PAIRS[3][0]],
-    ),
     "attention": ("0.119 0.881 0.269", [weights(0, 2)[0], weights(6, 8)[1], weights(0, 1)[0]]),
     "path-theorem": (
         "2 6 4.5 5.5 9 11 3 5 14 18",
@@ -226,24 +214,7 @@ NUMBERS = {
         "0.635 0.997 0.006 0.552",
         [ends(4, 0.1, 0.5), ends(4, 0.1, 1), ends(4, 0.1, 0), ends(0, 0.1, 1)],
     ),
-    "fixed-temperature": (
-        "0.905 0.4997 0.5213",
-        [
-            PHI(1 / sqrt(7 / 12)),
-            PHI(sqrt(12)) - 0.5,
-            PHI(sqrt(12) / 64) - PHI(sqrt(12) / 64 - sqrt(12)),
-        ],
-    ),
     "eigenspectrum": ("1.886 1.886 0.894", [8 / sqrt(18), sqrt(4 / 1.125), 4 / sqrt(20)]),
-    "entropy-spread": (
-        "1.135 0.474 0.474 0.206",
-        [
-            entropy(2, 0, 0, 0, 0),
-            A2 - 1 - log(A2),
-            log(5) - entropy(2, 0, 0, 0, 0),
-            (A2 - 1) / (e**2 - 1),
-        ],
-    ),
     "both-collapses": (
         "0.993 0.0997 0.999 0.004 0.76 0.53",
         [
@@ -273,7 +244,6 @@ NUMBERS = {
             0.9975 * 0.0025,
         ],
     ),
-    "initialization": ("0.6", [(0.5 + 1) / (1 + 0.5 + 1)]),
     "parallel-contexts": (
         "4.605 6.685 2.079 0.673 3.436",
         [log(100), log(800), log(8), PAIR, PAIR + 0.6 * log(100)],
@@ -282,35 +252,6 @@ NUMBERS = {
         "0.5625 1.5625 0.64 0.36 0.25 0.75",
         [9 / 16, 25 / 16, 16 / 25, 9 / 25, 1 / 4, 3 / 4],
     ),
-    "kernels": (
-        "0.881 0.119 2.5 0.5 0.833 0.167 0.047 0.920 1.359 0.186 0.097 0.321 0.679 0.358",
-        [
-            *weights(1, -1),
-            1 + 1 + 1 / 2,
-            1 - 1 + 1 / 2,
-            2.5 / 3,
-            0.5 / 3,
-            weights(1, -1)[0] - 2.5 / 3,
-            2.5 / e,
-            0.5 * e,
-            (e / 2 - 1) / (1 + sqrt(1 - (e / 2 - 1) ** 2)),
-            tanh(log(e / 2 / (2.5 / e)) / 4),
-            weights(-((0.75 - 2) ** 2) / 2, -((0.75 - 1) ** 2) / 2)[0],
-            weights(2 * 0.75, 0.75)[0],
-            tanh((2**2 - 1**2) / 8),
-        ],
-    ),
-    "heads-copy": (
-        "0.406 0.289 0.0074 0.0524 0.0498",
-        [
-            3 * exp(-2),
-            3 * exp(-2) / (1 + 3 * exp(-2)),
-            3 * exp(-6) / (1 + 3 * exp(-6)),
-            exp(-3) + exp(-6) + exp(-9),
-            1 - 1 / (1 + exp(-3) + exp(-6) + exp(-9)),
-        ],
-    ),
-    "architectures": ("0.095", [sqrt(2 / 220)]),
     "circle": ("0.791 0.577 0.243 0.000009", [CIRCLE[1], CIRCLE[2], CIRCLE[3], CIRCLE[5]]),
     "decoder-positions": (
         "0.245 53.13 113.13 0.491 0.702 0.399 0.169 0.0537",
@@ -379,18 +320,6 @@ NUMBERS = {
             OWN[0] - OWN[1],
             TWICE[0] - TWICE[1],
             tanh(1 / 4),
-        ],
-    ),
-    "sphere": (
-        "1.28 53.1 1.333 37.0 0.753 0.261 0.017 -0.125 -0.189",
-        [
-            2 * 0.8**2,
-            degrees(atan(CAPS[0])),
-            CAPS[0],
-            degrees(atan(CAPS[1])),
-            *CAPS[1:],
-            0.25 - 0.75 / 2,
-            (0.25 - 0.75 / 2) / sqrt(0.25 + 0.75 / 4),
         ],
     ),
 }
