@@ -11,7 +11,7 @@ from IPython.utils.capture import capture_output
 from sympy.core.parameters import global_parameters
 
 from attnverify import InputError, ledger
-from attnverify.derivation import idle_steps, noncommuting
+from attnverify.derivation import noncommuting
 from attnverify.derivation import typeset_steps as shown
 from attnverify.support import parsing
 
@@ -21,11 +21,6 @@ CLAIM = "norms.square-variant"
 
 def square(side):
     return side**2
-
-
-@pytest.fixture(autouse=True)
-def no_chapter_waits(monkeypatch):
-    monkeypatch.setattr(idle_steps, "WAITING", [])
 
 
 def test_a_true_step_is_taken_and_recorded():

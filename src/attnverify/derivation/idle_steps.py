@@ -23,8 +23,6 @@ from attnverify.derivation.step_source import Call, names
 #: Functions and methods of sympy whose calls compute, as a change of form does not.
 COMPUTES = {"limit", "diff", "integrate", "summation", "product", "doit", "series", "det"}
 COMPUTES |= {"eigenvals", "inv", "charpoly", "solve", "trace", "Trace"}
-#: Chapters whose steps are not read for this yet.
-WAITING: list[str] = []
 
 
 def derived(name: str, step: Any, call: Call | None) -> str:
