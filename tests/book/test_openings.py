@@ -2,7 +2,7 @@
 
 import math
 import re
-from math import atan, atanh, cos, cosh, degrees, e, exp, log, pi, sinh, sqrt, tanh
+from math import cosh, e, exp, log, sinh, sqrt, tanh
 from statistics import NormalDist
 
 import pytest
@@ -105,20 +105,11 @@ def signs(d: float) -> float:
 
 
 MASK = orbit(lambda x: x / (1 + exp(-x * x)), 1.0, 4)
-MEANS = [1.0]  # token 3 of the tokens 0, 1, 1: the mean of what it sees, token 2 at 2^-k
-for halved in (1.0, 0.5, 0.25):
-    MEANS.append((halved + MEANS[-1]) / 3)
-SLOPED = [1.0]  # the same under weights that halve with each step back, where token 2 is (2/3)^k
-for step in range(10):
-    SLOPED.append((2 * (2 / 3) ** step + 4 * SLOPED[-1]) / 7)
 PAIR = -0.6 * log(0.6) - 0.4 * log(0.4)
 CIRCLE = orbit(lambda r: r * tanh(r * r) / tanh(1), 0.9, 5)
-TURNED = orbit(lambda d: d * tanh((0.5 + d * cos(pi / 6) / 2) ** 2), 1.0, 4)
 OWN = (weights(4, 2)[0], weights(2, 1)[0])  # two tokens 2 and 1: softmax over the keys
 TWICE = (OWN[0] / sum(OWN), (1 - OWN[0]) / (2 - sum(OWN)))  # and over the queries first
 A2 = 2 / (1 - exp(-2))
-GATE_AT = 3.24364  # a tanh(a/2) = 3
-GATE = 1 / (1 + exp(-GATE_AT))
 
 #: What the example of a chapter says, and the same computed here.
 NUMBERS = {
@@ -184,19 +175,6 @@ NUMBERS = {
         ],
     ),
     "collapse-masks": ("0.461 0.255 0.132 0.631", [MASK[2], MASK[3], MASK[4], MASK[2] / MASK[1]]),
-    "decoder-masks": (
-        "0.125 0.667 0.389 0.213 1.333 1.556 1.704 0.333 0.111 0.75",
-        [
-            0.5**3,
-            MEANS[1],
-            MEANS[2],
-            MEANS[3],
-            *(2**k * MEANS[k] for k in (1, 2, 3)),
-            1 / 3,
-            1 / 9,
-            (0.5 + 1) / 2,
-        ],
-    ),
     "collapse-summary": ("0.354 0.245 0.84 0.71", [0.5**1.5, tanh(0.25), 2**-0.25, sqrt(0.5)]),
     "heads-depth": ("0.454 0.908 1.020", [tanh(0.49), 2 * tanh(0.49), 2 * tanh(0.5625)]),
     "piecewise-softmax": (
@@ -253,59 +231,6 @@ NUMBERS = {
         [9 / 16, 25 / 16, 16 / 25, 9 / 25, 1 / 4, 3 / 4],
     ),
     "circle": ("0.791 0.577 0.243 0.000009", [CIRCLE[1], CIRCLE[2], CIRCLE[3], CIRCLE[5]]),
-    "decoder-positions": (
-        "0.245 53.13 113.13 0.491 0.702 0.399 0.169 0.0537",
-        [
-            tanh(1 / 4),
-            degrees(2 * atan(1 / 2)),
-            degrees(2 * atan(1 / 2) + pi / 3),
-            -1.25 * cos(2 * atan(1 / 2) + pi / 3),
-            TURNED[1],
-            TURNED[2],
-            TURNED[3],
-            TURNED[4],
-        ],
-    ),
-    "decoder-both": (
-        "0.667 0.857 0.444 0.680 0.0173 0.0446 0.00098 1.286 1.531 2.572",
-        [
-            2 / 3,
-            SLOPED[1],
-            4 / 9,
-            SLOPED[2],
-            (2 / 3) ** 10,
-            SLOPED[10],
-            0.5**10,
-            *(SLOPED[k] / (2 / 3) ** k for k in (1, 2, 10)),
-        ],
-    ),
-    "decoder-heads": (
-        "0.245 0.346 0.490 0.424 0.520 0.735 0.250 0.709",
-        [
-            tanh(0.25),
-            sqrt(2) * tanh(0.25),
-            2 * tanh(0.25),
-            sqrt(3) * tanh(0.25),
-            sqrt(4.5) * tanh(0.25),
-            3 * tanh(0.25),
-            2 * sqrt(atanh(1 / 64)),
-            2 * sqrt(atanh(1 / 8)),
-        ],
-    ),
-    "decoder-layers": (
-        "0.283 2.263 2.828 1.080 0.962 2.042 14.14 0.0707 0.00909",
-        [
-            sqrt(2) / 5,
-            8 * sqrt(2) / 5,
-            2 * sqrt(2),
-            GATE + GATE_AT * GATE * (1 - GATE),
-            GATE,
-            1 + GATE_AT / 4 + 3 / (4 * GATE_AT),
-            sqrt(200),
-            1 / sqrt(200),
-            1 / 110,
-        ],
-    ),
     "doubly-normalized": (
         "0.881 0.731 0.388 0.546 0.307 1.146 0.854 0.824 0.150 0.239 0.245",
         [
