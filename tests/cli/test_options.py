@@ -23,7 +23,6 @@ from attnverify.checking.ball_comparison import Comparison
 from attnverify.checking.records import Record, TwinRecord
 from attnverify.checking.search import Found
 from attnverify.checking.search import Settings as Search
-from attnverify.runtime.cache import Store
 from attnverify.support.errors import InputError, RunError
 from attnverify.verification.conjecture import Constant, Proposal
 from attnverify.verification.conjecture_file import Answer
@@ -103,10 +102,6 @@ PLAIN = {
 }
 OTHER = Path("other")
 LOG = '{"format": "attnverify watch 1", "class": "M", "parameters": 1, "layers": 1, "heads": [1]}\n'
-OUT, NUMBER = ["--out", "new"], ["--logit", "a"]
-#: What an option of inspect needs beside it.
-NEEDED = dict.fromkeys(("against", "at", "paths", "nodes", "ablate", "seed"), NUMBER)
-NEEDED |= {"book": OUT, "texts": OUT, "jobs": [*OUT, "--texts", "t"]}
 #: For each option what is added, for an argument what is written in place of the plain ones; and
 #: where it arrives: as an argument of the engine, or as words in a file or in what is printed.
 OPTIONS = {
@@ -311,25 +306,29 @@ def arrives(place: str, value: object, values: list) -> bool:
     return bool(values) and all(each == value for each in values)
 
 
-@pytest.mark.parametrize(("command", "option"), [(c, o) for c in OPTIONS for o in OPTIONS[c]])
-def test_an_option_arrives(seen, command, option):
-    given, place, value = OPTIONS[command][option]
-    before = seen(command, *PLAIN[command])(place)
-    plain = [] if options(command)[option] else PLAIN[command]
-    needed = NEEDED.get(option, []) if command == "inspect" else []
-    after = seen(command, *plain, *needed, *given)(place)
+ARGUMENTS = [(c, name) for c in COMMANDS for name, argument in options(c).items() if argument]
+
+
+@pytest.mark.parametrize(("command", "argument"), ARGUMENTS)
+def test_an_argument_arrives(seen, command, argument):
+    given, place, value = OPTIONS[command][argument]
+    before, after = seen(command, *PLAIN[command])(place), seen(command, *given)(place)
     assert not arrives(place, value, before) and arrives(place, value, after)
-    assert option != "fresh" or isinstance(before[0], Store)
 
 
 @pytest.mark.parametrize(("command", "plain", "refused", "otherwise"), MODES)
 def test_options_arrive_in_every_mode(run, seen, command, plain, refused, otherwise):
+    """All at once, each with a value of its own, and none without it."""
     mine = {name: OPTIONS[command][name] for name, fixed in options(command).items() if not fixed}
-    given = [each for name in mine.keys() - refused for each in mine[name][0]]
+    tried = {name: each[1:] for name, each in mine.items() if name not in refused}
+    given = [each for name in tried for each in mine[name][0]]
+    at = seen(command, *PLAIN[command])
+    before = {name: at(place) for name, (place, _) in tried.items()}
     at = seen(command, *plain, *given)
-    for name in mine.keys() - refused:
-        _, place, value = mine[name]
-        assert arrives(place, otherwise.get(name, value), at(place)), name
+    for name, (place, value) in tried.items():
+        value = otherwise.get(name, value)
+        assert not arrives(place, value, before[name]), name
+        assert arrives(place, value, at(place)), name
     for name in refused:
         code, _, _, err = run(command, *plain, *given, *mine[name][0])
         assert code == 2 and "got" in err, name

@@ -160,12 +160,6 @@ def test_with_a_derivation_it_is_verified_and_says_who_read_it(tmp_path, in_this
     assert any(twin.check == "mine.py" for twin in report.twins["mine.lipschitz"])
 
 
-def test_a_false_derivation_fails(tmp_path, in_this_process):
-    wrong = MINE + DERIVE.replace("2 * p * q", "3 * p * q")
-    report = verify([written(tmp_path, wrong)], QUICK, ["derived"], jobs=1)
-    assert report.standing["mine.lipschitz"].status == "failed"
-
-
 def test_a_false_claim_fails_with_an_instance(tmp_path, in_this_process):
     false = MINE.replace("length(e) / 2", "length(e) / 2.1").replace("tight=0.99", "tight=0.9")
     report = verify([written(tmp_path, false)], QUICK, jobs=1)
@@ -230,10 +224,6 @@ same.false("twice", factor=2)
 '''
 
 
-def test_a_plain_identity_is_accepted(tmp_path):
-    claim_files.examine(claim_files.read(Path(written(tmp_path, IDENTITY))))
-
-
 MOVED, BOUND = "length(av.ops.softmax(u + e) - av.ops.softmax(u))", "length(e) / 2"
 HEAD = '@av.inequality("mine.lipschitz", "u[n] e[n]", 2, 5, tight=0.99'
 SIDES = "left: got .* in floats and .* in balls at one instance"
@@ -245,7 +235,6 @@ def _where(pairs: str) -> str:
 
 SPOILED = {
     "nothing stated": ("x = 1\n", "got no claims, expected statements in fences"),
-    "no text": ("\0", "ValueError|SyntaxError"),
     "no import": (MINE.replace("import attnverify as av\n", ""), "name 'av' is not defined"),
     "a slip": (
         MINE.replace("def lipschitz(u, e):", "def lipschitz((u, e):"),
@@ -274,10 +263,6 @@ SPOILED = {
         MINE.replace(BOUND, "length(e) / 'two'"),
         "'lipschitz': left: got TypeError.*expected a formula of the parameters",
     ),
-    "one number a batch": (
-        MINE.replace(MOVED, f"av.ops.sum({MOVED}, 0)"),
-        r"left: got shape \(\), expected one value or more an instance",
-    ),
     "sides that broadcast": (
         MINE.replace(BOUND, "length(e)[..., None] * e"),
         r"right: got shape \(8, 2\), expected shape \(8,\), as of left",
@@ -285,10 +270,6 @@ SPOILED = {
     "a choice by value": (
         MINE.replace(BOUND, "av.ops.where(length(e) > 0, length(e) / 2, length(u))"),
         "got a formula that asks for the value of a number.*as av.ops.maximum for a choice",
-    ),
-    "a midpoint": (
-        MINE.replace(BOUND, "length(e) * (1 if av.ops.is_torch(e) else float(length(e)[0].mid()))"),
-        "got a formula that asks for the value of a number",
     ),
     "a twin's choice by value": (
         MINE.replace("(u, e):", "(u, e, one=0):").replace(
@@ -325,10 +306,6 @@ SPOILED = {
         MINE.replace(BOUND, "length(e) * (3 if av.ops.is_torch(e) else 0.5)"),
         "right: got .* in floats and .* in balls at one instance",
     ),
-    "another formula in balls": (
-        MINE.replace(BOUND, "length(e) * (0.5 if av.ops.is_torch(e) else 0.5 + 2**-30)"),
-        "right: got .* in floats and .* in balls at one instance",
-    ),
     "a bound from below in floats alone": (
         MINE.replace(HEAD, f"{HEAD}, lower=dict(part=1)")
         .replace("(u, e):", "(u, e, part=0):")
@@ -341,10 +318,6 @@ SPOILED = {
     ),
     "other instances of the batch": (
         MINE.replace(BOUND, f"{BOUND} * (length(e) / length(e)[:1])"),
-        "right: got .* in floats and .* in balls at one instance",
-    ),
-    "a random factor": (
-        "import random\n" + MINE.replace(BOUND, "length(e) * (1 + random.random())"),
         "right: got .* in floats and .* in balls at one instance",
     ),
     "hypotheses that nothing meets": (
@@ -610,16 +583,3 @@ def test_a_recipe_prints_what_the_page_shows(
 
 def test_there_are_five_recipes():
     assert len(RECIPES) == 5 == PAGE.count("```text\n$ attnverify verify")
-
-
-def test_the_limits_of_evidence_name_the_sizes(tmp_path):
-    file = claim_files.read(Path(written(tmp_path)))
-    for record in file.gather("mine.lipschitz", QUICK, ["sampled"]).records:
-        assert record.limits.endswith("; sizes u (2), e (2); u (5), e (5)")
-
-
-def test_the_package_runs_as_a_module():
-    done = subprocess.run(
-        [sys.executable, "-m", "attnverify", "--version"], capture_output=True, text=True
-    )
-    assert done.returncode == 0 and done.stdout.strip() == av.__version__
