@@ -104,13 +104,11 @@ def sealed(head: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:
 def opened(path: Path, head: Mapping[str, Any], name: str, largest: int) -> Any | None:
     """The value of a file that holds what :func:`sealed` makes of it and nothing else, or None.
 
-    None too for what is no regular file, JSON that is too deep to be read, and text that cannot be
-    written again. The digest finds damage and no forgery.
+    The digest finds damage and no forgery.
     """
     try:
         with read_json(path, "file", "kept work", largest) as body:
             if _text(body) == _text(sealed(head, name, body[name])):
-                json.dumps(body[name], ensure_ascii=False).encode()
                 return body[name]
     except (InputError, OSError):
         pass
