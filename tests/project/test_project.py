@@ -31,7 +31,6 @@ from attnverify.book.sphinx import build_hooks, downloads
 from attnverify.derivation import notebook_sources as notebooks
 from attnverify.runtime.kept import SOURCE
 from places import ROOT
-from tiers import in_tiers
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 #: conda-forge's name where it differs from pip's.
@@ -198,10 +197,7 @@ def failing(*arguments) -> None:
     build_book.run_python("-c", "raise SystemExit(3)")
 
 
-STAGES = ["verify", "generate_pages", "execute_notebooks", "build_html", "finish"]
-
-
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", ["verify", "execute_notebooks", "finish"])
 def test_a_failed_build_keeps_the_previous_one(small_root, monkeypatch, capfd, stage):
     """Whichever stage fails: exit code 1, the reason, old pages and evidence untouched."""
     before = (small_root / "_build" / "evidence.json").read_text()
@@ -317,29 +313,19 @@ def test_the_evidence_is_that_of_the_pages(small_root, monkeypatch):
     assert not build_book.is_current(small_root)
 
 
-def test_the_pages_show_the_evidence_of_their_build(tmp_path):
-    """Which is in its place only when they are."""
-    written = build_book.build_config(tmp_path, tmp_path / "cache", tmp_path / "new.json")
-    options = yaml.safe_load(written.read_text(encoding="utf-8"))["sphinx"]["config"]
-    assert options["attnverify_evidence"] == str(tmp_path / "new.json")
-
-
-@pytest.mark.parametrize("undone", [False, True])
-def test_a_book_that_an_edit_overtook_is_not_up_to_date(small_root, monkeypatch, undone):
-    """Whether the edit is undone during the build or after it."""
+def test_a_book_that_an_edit_overtook_is_not_up_to_date(small_root, monkeypatch):
+    """Nor if the edit is undone before the build ends."""
     source = small_root / "src" / "a.py"
     source.parent.mkdir()
     source.write_text("a = 1")
 
     def edited(*arguments: Path) -> Path:
         source.write_text("a = 2")
-        if undone:
-            source.write_text("a = 1")
+        source.write_text("a = 1")
         return new_pages(*arguments)
 
     monkeypatch.setattr(build_book, "build_html", edited)
     assert build_book.main([]) == 0
-    source.write_text("a = 1")
     assert not build_book.is_current(small_root)
 
 
@@ -399,9 +385,8 @@ def test_a_text_is_made_again_when_what_it_depends_on_changes(tmp_path):
     assert text("a", None) == "a" and made == ["a", "b", "a"]
 
 
-@pytest.mark.parametrize("undone", [False, True])
-def test_evidence_that_an_edit_overtook_is_not_kept(tmp_path, monkeypatch, undone):
-    """Whether the edit is undone during the run or after it: it is of the edited source."""
+def test_evidence_that_an_edit_overtook_is_not_kept(tmp_path, monkeypatch):
+    """Nor if the edit is undone before the run ends: it is of the edited source."""
     source, evidence = tmp_path / "src" / "a.py", tmp_path / "_build" / "evidence.json"
     source.parent.mkdir()
     source.write_text("a = 1")
@@ -410,13 +395,11 @@ def test_evidence_that_an_edit_overtook_is_not_kept(tmp_path, monkeypatch, undon
     def edited(*arguments: object) -> None:
         source.write_text("a = 2")
         evidence.write_text("of 2")
-        if undone:
-            source.write_text("a = 1")
+        source.write_text("a = 1")
 
     store = build_book.Store(tmp_path / "store")
     monkeypatch.setattr(build_book, "run_main", edited)
     build_book.verify(evidence, store)
-    source.write_text("a = 1")
     monkeypatch.setattr(build_book, "run_main", lambda *_: evidence.write_text("of 1"))
     for _ in range(2):
         build_book.verify(evidence, store)
@@ -451,8 +434,8 @@ def test_a_command_ends_as_python_would_end_it(tmp_path):
         "def main():\n    print('here', *sys.argv[1:])\n    exec(sys.argv[1])\n    return code\n"
         "code = None\n"
     )
-    ends = {"pass": (0, ""), "global code; code = 3": (3, ""), "sys.exit(4)": (4, "")}
-    ends |= {"sys.exit('words')": (1, "words\n"), "1 / 0": (1, "ZeroDivisionError")}
+    ends = {"global code; code = 3": (3, ""), "sys.exit('words')": (1, "words\n")}
+    ends["1 / 0"] = (1, "ZeroDivisionError")
     for what, (code, said) in ends.items():
         done = subprocess.run(
             [sys.executable, "-m", "attnverify.book.build.run_main", "ends", what],
@@ -466,13 +449,18 @@ def test_a_command_ends_as_python_would_end_it(tmp_path):
 
 
 def test_the_repository_address_is_checked(tmp_path, monkeypatch):
-    """Something that is not an https address is refused by name; none means no buttons."""
+    """Something that is not an https address is refused by name; none means no buttons.
+
+    The pages show the evidence of their own build, which is in its place only when they are.
+    """
     monkeypatch.setenv(build_book.URL_VARIABLE, "example/example")
     with pytest.raises(build_book.StageError, match="BOOK_REPOSITORY_URL.*https"):
         build_book.build_config(tmp_path, tmp_path / "cache")
     monkeypatch.delenv(build_book.URL_VARIABLE)
-    config = build_book.build_config(tmp_path, tmp_path / "cache").read_text(encoding="utf-8")
-    assert "launch_buttons" not in config and str(tmp_path / "cache") in config
+    written = build_book.build_config(tmp_path, tmp_path / "cache", tmp_path / "new.json")
+    config = yaml.safe_load(written.read_text(encoding="utf-8"))
+    assert "launch_buttons" not in config and config["execute"]["cache"] == str(tmp_path / "cache")
+    assert config["sphinx"]["config"]["attnverify_evidence"] == str(tmp_path / "new.json")
 
 
 def test_a_job_that_runs_dependencies_may_write_nothing():
@@ -557,45 +545,32 @@ SKIPPING = {
     "test_one.py": "import pytest\n\n\ndef test_one():\n    pytest.skip('no browser')\n",
     "test_two.py": "import pytest\n\npytest.importorskip('no_such_package_at_all')\n",
 }
+MARKED = "import pytest\n\n\n@pytest.mark.rocq\ndef test_b():\n    pass\n"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", ["0", "1"])
-@pytest.mark.parametrize("name", in_tiers(sorted(SKIPPING), ("test_one.py",)))
-def test_an_unexpected_skip_fails(tmp_path, name, workers):
-    """A test or a file that skips itself fails the run, with or without workers."""
+def test_no_skip_passes_and_what_runs_the_proof_assistant_is_left_out_and_counted(tmp_path):
+    """A test or a file that skips itself fails the run, in workers, too."""
     for file in ("conftest.py", "places.py"):
         shutil.copy(ROOT / "tests" / file, tmp_path)
-    (tmp_path / name).write_text(SKIPPING[name])
-    options = ["-n", workers, "-p", "no:cacheprovider"]
-    command = [sys.executable, "-m", "pytest", *options, str(tmp_path)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode not in (0, 5), done.stdout
-    assert "unexpected skip" in done.stdout
-
-
-MARKED = (
-    "import pytest\n\n\ndef test_a():\n    pass\n\n\n@pytest.mark.rocq\ndef test_b():\n    pass\n"
-)
-
-
-@pytest.mark.slow
-def test_what_runs_the_proof_assistant_is_left_out_and_counted(tmp_path):
-    """Unless it is asked for; so the suite needs no Rocq and skips nothing."""
-    for file in ("conftest.py", "places.py"):
-        shutil.copy(ROOT / "tests" / file, tmp_path)
-    (tmp_path / "test_one.py").write_text(MARKED)
+    (tmp_path / "test_marked.py").write_text(f"def test_a():\n    pass\n\n\n{MARKED}")
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    rocq: runs the prover\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(tmp_path)]
-    for options, words in (
-        ([], "1 passed, 1 deselected"),
-        (["-m", "rocq"], "1 passed, 1 deselected"),
-    ):
-        done = subprocess.run(
-            [*command, "-v", *options], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-        assert words in done.stdout, done.stdout
-        assert ("test_b PASSED" in done.stdout) == bool(options)
+
+    def run(*options: str) -> subprocess.CompletedProcess[str]:
+        done = [*command, "-v", *options]
+        return subprocess.run(done, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    done = run("-m", "rocq")
+    assert done.returncode == 0 and "test_b PASSED" in done.stdout, done.stdout
+    assert "1 passed, 1 deselected" in done.stdout
+    for name, text in SKIPPING.items():
+        (tmp_path / name).write_text(text)
+    done = run("-n", "1", "--continue-on-collection-errors")
+    assert done.returncode == 1, done.stdout
+    for each in ("test_one.py::test_one", "test_two.py"):
+        assert f"{each}: unexpected skip (" in done.stdout
+    assert "1 failed, 1 passed, 1 error" in done.stdout and "test_b" not in done.stdout
 
 
 HEAD = (
@@ -610,27 +585,6 @@ def one(is_one=1):
 one.false("two", is_one=2)"""
 
 
-@pytest.mark.full
-def test_executed_notebooks_are_found_again(tmp_path):
-    """What is executed beforehand is what the page builder takes; a failure is named."""
-    from jupyter_cache import get_cache
-    from myst_nb.core.read import read_myst_markdown_notebook
-
-    (tmp_path / "good.md").write_text(HEAD + CELL % "print(6 * 7)" + CELL % CHECK)
-    (tmp_path / "bad.md").write_text(HEAD + CELL % "1 / 0")
-    failed = execute_notebooks.fill(tmp_path, tmp_path / "cache", jobs=1)
-    assert len(failed) == 1 and "bad.md" in failed[0] and "ZeroDivisionError" in failed[0]
-    store = get_cache(str(tmp_path / "cache"))
-    notebooks = {
-        n: read_myst_markdown_notebook((tmp_path / n).read_text()) for n in ("good.md", "bad.md")
-    }
-    _, merged = store.merge_match_into_notebook(notebooks["good.md"])
-    shown = [cell.outputs for cell in merged.cells if cell.cell_type == "code"]
-    assert shown[0][0].text == "42\n" and shown[1] == []  # the page says what a check found
-    with pytest.raises(KeyError):
-        store.match_cache_notebook(notebooks["bad.md"])
-
-
 FILL = """
 import sys
 from pathlib import Path
@@ -638,12 +592,23 @@ from attnverify.book.build.execute_notebooks import fill
 if __name__ == "__main__":
     sys.exit("\\n".join(fill(Path("."), Path("cache"), jobs=1)) or 0)
 """
+BEFORE = """x = 1
+import os, sys, torch
+assert torch.get_num_threads() == 1
+torch.ones(1 << 20).cos()
+os.environ['SEEN'] = sys.seen = '1'"""
+AFTER = "import os, sys; print('x' in globals(), 'SEEN' in os.environ, hasattr(sys, 'seen'))"
 
 
-def test_kernels_do_not_wait_for_threads_that_a_fork_has_lost(tmp_path):
-    """A user may ask for threads, and the warm process start them before it is forked."""
-    cell = "import torch\nassert torch.get_num_threads() == 1\ntorch.ones(1 << 20).cos()"
-    (tmp_path / "cosine.md").write_text(HEAD + CELL % cell)
+@pytest.mark.slow
+def test_executed_notebooks_are_found_again_and_share_nothing_but_imports(tmp_path):
+    """A failure is named. Kernels are forks of a warm process, which may have started threads."""
+    from jupyter_cache import get_cache
+
+    texts = {"a": CELL % BEFORE, "b": CELL % AFTER + CELL % CHECK, "bad": CELL % "1 / 0"}
+    paths = {name: tmp_path / f"{name}.md" for name in texts}
+    for name, path in paths.items():
+        path.write_text(HEAD + texts[name])
     (tmp_path / "start.py").write_text(FILL)
     done = subprocess.run(
         [sys.executable, "start.py"],
@@ -654,7 +619,15 @@ def test_kernels_do_not_wait_for_threads_that_a_fork_has_lost(tmp_path):
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.startswith("bad.md:") and "ZeroDivisionError" in done.stderr
+    assert ".md:" not in done.stderr.removeprefix("bad.md:"), done.stderr
+    store = get_cache(str(tmp_path / "cache"))
+    _, merged = store.merge_match_into_notebook(execute_notebooks.read(paths["b"]))
+    shown = [cell.outputs for cell in merged.cells]  # the build's own last cell is taken off
+    assert shown[0][0].text == "False False False\n" and shown[1:] == [[]]
+    with pytest.raises(KeyError):
+        store.match_cache_notebook(execute_notebooks.read(paths["bad"]))
 
 
 def test_an_unchanged_notebook_is_not_executed_again(tmp_path, monkeypatch):
@@ -754,21 +727,3 @@ class Inline(Executor):
         done = Future()
         done.set_result(function(*arguments))
         return done
-
-
-@pytest.mark.slow
-def test_kernels_share_nothing_but_imports(tmp_path):
-    """Forks of one warm process: what one notebook binds or sets, the next does not see."""
-    from jupyter_cache import get_cache
-
-    before = "import torch, os, sys; torch.set_num_threads(1); os.environ['SEEN'] = sys.seen = '1'"
-    after = "import os, sys; print('x' in globals(), 'SEEN' in os.environ, hasattr(sys, 'seen'))"
-    (tmp_path / "a.md").write_text(HEAD + CELL % f"x = 1; {before}")
-    (tmp_path / "b.md").write_text(HEAD + CELL % after)
-    store = build_book.Store(tmp_path / "store")
-    assert execute_notebooks.fill(tmp_path, tmp_path / "cache", jobs=1, store=store) == []
-    _, done = get_cache(str(tmp_path / "cache")).merge_match_into_notebook(
-        execute_notebooks.read(tmp_path / "b.md")
-    )
-    assert done.cells[-1].outputs[0].text == "False False False\n"
-    assert len(done.cells) == 1, "the last cell of the build is taken off"
