@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import math
 from pathlib import Path
@@ -17,7 +16,7 @@ from attnverify.chapters import registry
 from attnverify.experiments import EXPERIMENTS, committed
 from attnverify.experiments.engine import agreement, command, results, stored, weights
 from attnverify.experiments.engine.model import Settings
-from attnverify.experiments.shortpaths import KEPT, Watch, near_ties
+from attnverify.experiments.shortpaths import KEPT
 from attnverify.runtime import run_folder
 from toy_experiment import TOY, register
 
@@ -33,20 +32,6 @@ def test_chance_allows_what_students_test_allows():
     p = ttest_ind(before, [value + shift for value in after]).pvalue
     # scipy centers the values anew, and a tail of 10^-3 multiplies an error by some 10
     assert p == pytest.approx(1e-3, rel=1e-9) and found.chance == 1e-3
-
-
-def test_two_groups_of_two_networks_by_hand():
-    """Variances 1/4 and 1/16 with a degree of freedom each, so (1/4 + 1/16)/2 for one network and
-    as much for a difference of two means of two. Student's law with 2 degrees of freedom is
-    1/2 + t/(2 sqrt(2 + t^2)), which at t = a sqrt(2/(1 - a^2)) is (1 + a)/2: here a = 0.9.
-    """
-    groups = agreement.Group(1.0, 0.5, 2), agreement.Group(2.0, 0.25, 2)
-    found = agreement.compared("x", *groups, level=0.1)
-    expected = 0.9 * math.sqrt(2 / (1 - 0.81)) * math.sqrt((1 / 4 + 1 / 16) / 2)
-    assert found.tolerance == pytest.approx(expected, rel=1e-9)  # scipy's quantile
-    assert (found.what, found.stored, found.again, found.chance) == ("x", 1.0, 2.0, 0.1)
-    of = agreement.Group.of([1.0, 2.0, 6.0])
-    assert of == (3.0, pytest.approx(math.sqrt(7), rel=1e-15), 3)
 
 
 def test_all_comparisons_together_raise_a_false_alarm_once_in_ten_thousand_at_most():
@@ -79,15 +64,6 @@ def test_float64_is_within_its_share_of_what_float32_is_off_by():
 def test_figures_of_tables_have_so_many_digits():
     assert [agreement.significant(1234.5678, n) for n in (2, 6)] == [1200.0, 1234.57]
     assert {agreement.significant(x, 3) for x in (None, math.nan, math.inf, -math.inf)} == {None}
-
-
-def test_ties_within_rounding_are_counted():
-    wide, narrow = Watch(), Watch()
-    labels = torch.tensor([0, 0, 1])
-    logits = torch.tensor([[1.0, 1.0], [1.0, 0.999], [1.0, 0.0]], dtype=torch.float64)
-    assert wide(logits, labels) == pytest.approx(2 / 3)
-    narrow((logits + 1e-3).float(), labels)
-    assert near_ties(wide, narrow, 1e-2) == 1 and near_ties(wide, narrow, 1.0) == 2
 
 
 # ---------------------------------------------------------------- weights of the package
@@ -138,16 +114,6 @@ def test_weights_are_written_beside_the_table(tmp_path):
     assert again == "attnverify experiment toy --quick --seed 5 --device cpu"
 
 
-def test_a_digest_is_of_parts_with_their_lengths():
-    """Words first, then names, types and shapes before bits, each after its length in 8 bytes."""
-    tensors = {"b": torch.tensor([[1.0, 2.0]]), "a": torch.tensor([3], dtype=torch.uint8)}
-    parts = [b"x=1", b"y=2", b"a: torch.uint8 (1,)", bytes([3]), b"b: torch.float32 (1, 2)"]
-    parts.append(tensors["b"].numpy().tobytes())
-    content = b"".join(bytes([0] * 7 + [len(part)]) + part for part in parts)
-    expected = hashlib.sha256(content).hexdigest()
-    assert stored.digest(tensors, {"y": "2", "x": "1"}) == expected
-
-
 # ---------------------------------------------------------------- the folder of a run
 
 
@@ -164,9 +130,8 @@ def test_a_bad_folder_is_refused_before_the_run(monkeypatch, tmp_path):
     register(monkeypatch)
     monkeypatch.setitem(EXPERIMENTS, "toy", results.replace(TOY, run=never))
     (tmp_path / "file").write_text("")
-    for bad in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(InputError, match="^folder: got .*cannot be written"):
-            run(bad)
+    with pytest.raises(InputError, match="^folder: got .*cannot be written"):
+        run(tmp_path / "file")
     (tmp_path / "a" / "toy.json").mkdir(parents=True)
     with pytest.raises(InputError, match="^out: got .*which is a folder"):
         run(tmp_path / "a")
@@ -174,10 +139,6 @@ def test_a_bad_folder_is_refused_before_the_run(monkeypatch, tmp_path):
     (tmp_path / "b" / "toy.json").write_text("somebody's notes")
     with pytest.raises(InputError, match="^out: got .*which was not written by this"):
         run(tmp_path / "b")
-    (tmp_path / "c").mkdir()
-    (tmp_path / "c" / "toy.json").symlink_to(tmp_path / "b" / "toy.json")
-    with pytest.raises(InputError, match="^out: got .*which was not written by this"):
-        run(tmp_path / "c")
     with stored.own(tmp_path / "d"), pytest.raises(InputError, match="another run is using"):
         run(tmp_path / "d")
 
@@ -189,23 +150,6 @@ def test_a_bad_folder_is_refused_before_the_run(monkeypatch, tmp_path):
         InputError, match="^folder: got .*/e, where probe .*No space left on device"
     ):
         run(tmp_path / "e")
-
-
-def test_a_folder_is_locked_at_once_and_left_without_the_probe(monkeypatch, tmp_path):
-    asked, locked = [], run_folder.filelock.FileLock
-
-    def lock(path, timeout):
-        asked.append((path, timeout))
-        return locked(path, timeout=timeout)
-
-    monkeypatch.setattr(run_folder.filelock, "FileLock", lock)
-    with stored.own(tmp_path / "a"):
-        assert asked == [(tmp_path / "a" / ".lock", 0)]
-        assert {p.name for p in (tmp_path / "a").iterdir()} <= {".lock"}
-    (tmp_path / "file").write_text("")
-    refused = "^folder: got .*/file, where .lock cannot be written"
-    with pytest.raises(InputError, match=refused), stored.own(tmp_path / "file"):
-        pass
 
 
 def test_wrong_settings_leave_no_folder_behind(monkeypatch, tmp_path):

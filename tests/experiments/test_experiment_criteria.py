@@ -11,7 +11,6 @@ import statistics
 
 import numpy as np
 import pytest
-import torch
 
 from attnverify.experiments import (
     EXPERIMENTS,
@@ -47,8 +46,6 @@ def test_an_empty_table_meets_nothing_and_refutes_nothing(name):
         ([True, False], False, True),
         ([True, None], None, True),
         ([False, None], False, None),
-        ([False, False], False, False),
-        ([None], None, None),
     ],
 )
 def test_answers_that_are_not_known(answers, every, some):
@@ -58,8 +55,8 @@ def test_answers_that_are_not_known(answers, every, some):
 def test_nothing_is_decided_by_what_overflowed():
     for value in (None, math.nan, math.inf, -math.inf):
         assert {test(value, 1.0) for test in (above, below, at_least)} == {None}
-    assert above(2.0, 1.0) and not above(1.0, 1.0) and at_least(1.0, 1.0) and not below(1.0, 1.0)
-    assert below(0.5, 1.0) and not at_least(0.5, 1.0) and above(1.0, math.inf) is None
+    assert at_most(math.nan, 1.0) is above(1.0, math.inf) is None
+    assert at_most(math.inf, 1.0) is False
     around = (0.5, 1.0, 1.5)
     for test, expected in (
         (above, [False, False, True]),
@@ -69,7 +66,6 @@ def test_nothing_is_decided_by_what_overflowed():
     ):
         found = [test(value, 1.0) for value in around]
         assert all(a is b for a, b in zip(found, expected, strict=True)), test.__name__
-    assert at_most(1.0, 1.0) and not at_most(math.inf, 1.0) and at_most(math.nan, 1.0) is None
 
 
 # ---------------------------------------------------------------- accuracy by path length
@@ -109,35 +105,16 @@ def path_rows(gains=(0.2, 0.21, 0.19, 0.2), alone=(0.1, 0.11, 0.09, 0.1), share=
         # mean 0.1 and standard error 0.1: above zero, not by the quantile t_3(0.99) = 4.54
         ({"gains": (-0.1, 0.3, -0.1, 0.3)}, False),
         ({"alone": (-0.1, 0.3, -0.1, 0.3)}, False),
-        ({"gains": (-0.2, -0.21, -0.19, -0.2)}, False),
-        ({"alone": (-0.1, -0.11, -0.09, -0.1)}, False),
         ({"share": 1.01}, False),
         ({"share": math.nan}, None),
         # Bernstein allows (2/3 l + sqrt((2/3 l)^2 + 200 l))/100 = 0.55, l = log(2 * 8/10^-3)
         ({"off": 0.5}, True),
-        ({"off": 0.6}, False),
         ({"off": -0.6}, False),
-        ({"off": math.nan}, None),
         ({"gains": (0.2,), "alone": (0.1,)}, None),
     ],
 )
 def test_short_paths(options, holds):
     assert short.judge(path_rows(**options)).holds is holds
-
-
-def test_a_mean_exceeds_by_the_quantile_and_not_otherwise():
-    """t_15(0.99) = 2.602."""
-    assert short.exceeds(2.61, 1.0, 16) is True and short.exceeds(2.59, 1.0, 16) is False
-    assert short.exceeds(-2.61, 1.0, 16) is False and short.exceeds(1.0, math.nan, 16) is None
-    assert short.exceeds(2.61 + 0.2, 1.0, 16, 0.2) is True
-    assert short.exceeds(2.61, 1.0, 16, 0.2) is False
-
-
-def test_the_advantage_is_of_the_shorter_paths_over_the_longer_ones():
-    rows = path_rows()
-    assert short.advantage(rows, "accuracy", 1, short.DEPTH)[0] == pytest.approx(0.2)
-    # values 0.2, 0.21, 0.19, 0.2: variance 2 * 10^-4/3, over four networks
-    assert short.advantage(rows, "accuracy", 1, 0)[1] == pytest.approx((2e-4 / 3 / 4) ** 0.5)
 
 
 def test_only_the_longest_training_counts():
@@ -157,36 +134,17 @@ def runs(falls=(1e-5, 1e-4), stays=(0.9, 0.8), start=0.9):
     ("rows", "holds"),
     [
         (runs(), True),
-        (runs(falls=(1e-5, 2e-3)), False),
-        (runs(falls=(2e-3, 1e-5)), False),
+        (runs(falls=(1e-3, 1e-5)), False),  # at the boundary neither counts
         (runs(falls=(1e-5, None)), False),
-        (runs(stays=(0.9, 0.49)), False),
-        (runs(stays=(0.49, 0.9)), False),
+        (runs(stays=(0.9, 0.5)), False),
         (runs(stays=(0.9, None)), False),  # a run that left the plane did not stay
-        (runs(falls=(0.0, 0.0)), True),
+        (runs(falls=(0.0, 0.999e-3), stays=(0.501,)), True),
         (runs(falls=()), None),
-        (runs(stays=()), None),
         (runs(start=1.0), None),
     ],
 )
 def test_circle(rows, holds):
     assert circle.EXPERIMENT.judge(rows).holds is holds
-
-
-def test_the_reason_tells_the_worst_runs():
-    verdict = circle.judge(runs(stays=(0.9, 0.8, 0.95)))
-    assert verdict.cases == 5 and verdict.argument == (
-        "after 50 steps from radius 0.9: attention at most 1.0e-04, attention + skip at least "
-        "0.800 of the first diameter, 2 seeds"
-    )
-    assert circle.judge(runs(), start=1.1).cases == 0
-    assert circle.judge(runs(falls=(0.999e-3,))).holds and circle.judge(runs(stays=(0.501,))).holds
-    assert not circle.judge(runs(falls=(1e-3,))).holds  # at the boundary neither counts
-    assert not circle.judge(runs(stays=(0.5,))).holds
-
-
-def test_a_fall_to_equal_floats_is_known_to_their_resolution():
-    assert "at most 9.1e-13" in circle.EXPERIMENT.judge(runs(falls=(0.0,))).argument
 
 
 # ---------------------------------------------------------------- path counts, the phase diagram
@@ -217,23 +175,16 @@ def cells(**last):
         (cells(), True),
         (cells(tight={"entropy": 0.28}), False),  # 0.25 by 3 standard errors, not by 4
         (cells(tight={"residual": 0.28}), False),
-        (cells(wide={"entropy": 0.28}), False),
-        (cells(wide={"residual": 0.2}), False),
+        (cells(wide={"residual": 0.28}), False),
         (cells(tight={"contrast": 0.15}), False),  # above 0.1 by 3.5 standard errors
         (cells(tight={"contrast": -0.4}), True),  # its absolute value counts
-        (cells(wide={"contrast": 0.5}), False),
         (cells(wide={"entropy": 0.55}), False),  # above 0.5 by 3.5 standard errors
-        (cells(wide={"entropy": math.nan}), False),
-        (cells()[:1], False),
         ([cells()[0], cells(wide={"deviation": 3.15})[3]], True),
         ([cells()[0], cells(wide={"deviation": 3.3})[3]], False),  # no two of nearly one radius
-        (cells(tight={"mean": 3.9, "entropy": 0.28}), False),
         (cells(tight={"mean": 4.1, "entropy": 0.28}), True),  # no moderate size
-        (cells(tight={"mean": -1.0, "entropy": 0.28}), False),
         (cells(tight={"mean": -0.9, "entropy": 0.28}), True),
         (cells(tight={"mean": 4.1, "deviation": 1.1, "entropy": 0.28}), True),
         (cells(wide={"deviation": 2.75, "residual": 0.2}), True),  # not spread enough for part 3
-        (cells(tight={"mean": 7.9, "contrast": 0.1}, wide={"deviation": 7.9}), False),
         (cells(tight={"mean": 8.1, "contrast": 0.1}, wide={"deviation": 8.1}), True),
     ],
 )
@@ -267,47 +218,6 @@ def test_a_cell_has_means_and_standard_errors_over_its_sequences():
         assert row[f"{name}_error"] == pytest.approx(error, abs=0.6e-6), name
 
 
-def test_walks_have_unit_steps():
-    """Mean squares of 400 * 31 * 16 normal numbers, off by 4 (2 / 198,400)^(1/2) at most."""
-    X = phase_diagram.walks(400, seed=1)
-    assert X.shape == (400, 32, 16)
-    assert float(X.diff(dim=1).square().mean()) == pytest.approx(1, abs=4 * (2 / 198_400) ** 0.5)
-
-
-def test_a_relative_residual_is_a_share_of_the_tokens():
-    """Tokens (1, 0) and (3, 0): row sums 3 and column sum 4; rests 1 and 2: (2/12)^(1/2)."""
-    X = torch.tensor([[1.0, 0.0], [3.0, 0.0]], dtype=torch.float64)
-    found = phase_diagram.relative_residual(X)
-    assert float(found) == pytest.approx(6**-0.5, rel=8 * 2.0**-53)  # 3 roots, 1 quotient
-
-
-def test_figures_are_sound_from_a_quarter_on():
-    """By four standard errors; numbers that floats hold exactly."""
-    sound = {"entropy": 0.75, "residual": 0.75, "entropy_error": 0.125, "residual_error": 0.125}
-    assert phase_diagram.healthy([sound]) and not phase_diagram.healthy([])
-    for name in ("entropy", "residual"):
-        assert not phase_diagram.healthy([sound, sound | {name: 0.7499}])
-
-
-def test_rows_are_compared_within_a_fortieth_of_the_largest_size():
-    """8/40 = 0.2, either way, and by four times (3^2 + 4^2)^(1/2)."""
-
-    def differ(value, radius):
-        row = {"mean": radius, "deviation": 0.0, "v": value, "v_error": 3.0}
-        other = {"mean": 0.0, "deviation": 4.0, "v": 0.0, "v_error": 4.0}
-        return phase_diagram.larger([row], [other], lambda r: r["v"], "v")
-
-    assert differ(20.1, 4.0) and not differ(20.0, 4.0)
-    assert [differ(21.0, r) for r in (3.79, 3.801, 4.199, 4.21)] == [False, True, True, False]
-
-
-def test_the_neighbor_of_the_contrast_asks_spread_spectra_for_the_larger_one():
-    """Cells at one radius, with either kind's contrast the larger."""
-    swapped = cells(tight={"contrast": 0.1}, wide={"contrast": 0.4})[2:]
-    for rows, holds in ((cells(), False), (swapped, True)):
-        assert phase_diagram.judge(rows, localizing=phase_diagram.spread).holds is holds
-
-
 def test_counts_of_an_architecture():
     """3 layers of 2 heads: (1 + 2)^3 = 27 paths, of lengths 0 to 3: 1, 3 * 2, 3 * 4, 8."""
     row = pathcounts.row("small", "nobody2020", 3, 2)
@@ -321,19 +231,11 @@ def test_counts_of_an_architecture():
         "longest": 8 / 27,
         "counts": [1, 6, 12, 8],
     }
-    four = pathcounts.row("even", "nobody2020", 4, 1)
-    assert four["counts"] == [1, 4, 6, 4, 1] and four["short"] == 5 / 16  # half is not shorter
-
-
-def test_paths_are_most_from_more_than_half_on():
-    """Two layers of 2 heads: 4 of 9 paths; the other shares are made by hand."""
-    small = pathcounts.row("small", "nobody2020", 2, 2)
+    assert pathcounts.row("even", "nobody2020", 4, 1)["short"] == 5 / 16  # half is not shorter
+    wrong = row | {"counts": [1, 6, 12, 9]}
+    assert pathcounts.judge([row], 3).holds and not pathcounts.judge([row, wrong], 3).holds
     half, most = ({"counts": [1, 0, last]} for last in (1, 2))
-    assert pathcounts.half_are_longest([small]).argument == "longest paths: at least 0.444 of all"
     assert [pathcounts.half_are_longest([row]).holds for row in (half, most)] == [False, True]
-    assert not pathcounts.half_are_longest([most, small, most]).holds
-    empty = pathcounts.half_are_longest([])
-    assert empty.holds is None and empty.cases == 0
 
 
 # ---------------------------------------------------------------- LocAteR
@@ -349,22 +251,6 @@ def test_a_difference_of_seeds_has_its_upper_bound_above_its_mean():
     assert mean == 1 and high == pytest.approx(1 + 2.776 * 0.2**0.5, abs=1.4e-3)
     mean, high = locater.bound(other, row, "loss", 2)
     assert mean == -1 and high == pytest.approx(-1 + 2.776 * 0.2**0.5, abs=1.4e-3)
-
-
-def test_a_head_widens_on_every_text_or_not_at_all():
-    """Below 0.1 in the first layer and above 0.25 in the last, on the worst of the texts."""
-
-    def widening(first, last):
-        ends = ((1, first), (2, [0.0, 0.9]), (3, last))
-        rows = [
-            {"model": model, "kind": "head", "layer": layer, "head": 1, "entropy": entropy}
-            for layer, entropy in ends
-            for model in ("ALBERT", "encoder")
-        ]
-        return looked.widening(rows)
-
-    assert widening([0.05, 0.09], [0.3, 0.26]) == [1]
-    assert widening([0.05, 0.11], [0.3, 0.26]) == widening([0.05, 0.09], [0.3, 0.24]) == []
 
 
 def test_long_paths_are_longer_than_half_the_depth():
@@ -397,11 +283,9 @@ def heads(first, second, random=True):
         (heads([2.0, -2.0, 0.0], [0.9, 0.1, 0.7]), True),
         (heads([2.0, 0.0], [0.9, 0.1]), False),  # half is not more than half
         (heads([2.0, -2.0, 0.0], [0.9, 0.7, 0.7]), False),
-        (heads([2.0, 0.0, 0.0], [0.9, 0.1, 0.7]), False),
         (heads([1.0, -1.0], [0.9, 0.1]), False),  # the ends are inside
         (heads([None, None, 2.0], [0.9, 0.1, 0.1]), False),
         (heads([2.0], [0.9], random=False), None),
-        (heads([], []), None),
     ],
 )
 def test_spectra(rows, holds):
@@ -435,9 +319,7 @@ def sink_rows(layer=2, sink=0, length=0.15, quiet=0.5, excess=1.0, bad=0):
         ({"quiet": 0.501}, False),
         ({"excess": 1.01}, False),
         ({"excess": -2e-6}, False),
-        ({"excess": -5e-7}, True),
         ({"layer": 6}, None),
-        ({"quiet": math.nan}, None),
     ],
 )
 def test_sinks_at_the_limits(changed, holds):

@@ -26,7 +26,6 @@ def rows(tokens=500, low=1.0, high=1.06, weight=1.0, centered=1.0):
     ("changed", "holds"),
     [
         ({}, True),
-        ({"low": 1.04}, True),
         ({"low": 1.06}, False),
         ({"low": 0.94}, False),
         ({"high": 1.04}, False),

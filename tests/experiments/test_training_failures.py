@@ -163,13 +163,11 @@ def made(change=lambda kind, rate, seed: {}) -> list[dict]:
 def test_the_criterion_is_met_by_a_table_that_meets_it():
     verdict = tf.judge(made())
     assert verdict.holds and verdict.cases == 115
-    assert "alarm in 20 of 20 failing runs, median 75 steps ahead" in verdict.argument
-    assert "by 0.200 (pre-norm) and 0.000 (post-norm)" in verdict.argument
     for title, judge in tf.EXPERIMENT.twins[:2]:
         assert judge(made()).holds is False, title
     assert tf.judge(made()[:10]).holds is None
     quiet = tf.judge(made(lambda *_: {"entropy": [2.0] * 61, "residual": [0.5] * 61}))
-    assert quiet.holds is False and "alarm in 0 of 20 failing runs;" in quiet.argument
+    assert quiet.holds is False
 
 
 FALSE = {
