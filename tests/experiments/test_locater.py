@@ -220,11 +220,6 @@ def test_the_figures_of_a_case_are_those_of_its_models_alone():
 # ---------------------------------------------------------------- the criterion and the run
 
 
-def row(source, architecture, rate, point, loss, entropy):
-    place = {"source": source, "architecture": architecture, "rate": rate}
-    return place | {**vars(point), "loss": loss, "entropy": entropy}
-
-
 def table(gain: float, scatter: float = 0.01, seeds: int = locater.SEEDS) -> list[dict]:
     """Every regularized point gains so much at the high rate, with so much scatter over seeds."""
     rows = []
@@ -237,7 +232,8 @@ def table(gain: float, scatter: float = 0.01, seeds: int = locater.SEEDS) -> lis
                         2 + k - better + scatter * (-1) ** k * (better != 0) for k in range(seeds)
                     ]
                     entropy = [0.5 + better + 0.001 * k * (better != 0) for k in range(seeds)]
-                    rows.append(row(source, architecture, rate, point, loss, entropy))
+                    place = {"source": source, "architecture": architecture, "rate": rate}
+                    rows.append(place | {**vars(point), "loss": loss, "entropy": entropy})
     return rows
 
 
