@@ -431,3 +431,14 @@ def test_two_infinities_are_equal_and_their_difference_is_not_asked_for():
 def test_matrices_without_entries_are_no_step(hand_in):
     with pytest.raises(ledger.DerivationError, match="expected entries to compare"):
         hand_in(CLAIM, {"nothing": (sp.zeros(0, 2), sp.zeros(0, 2))})
+
+
+def test_a_value_at_a_point_is_one_that_the_assumptions_allow():
+    """Steps that hold for such numbers alone; and some that hold for none of them."""
+    odd, low = sp.Symbol("o", odd=True), sp.Symbol("l", negative=True)
+    root = sp.sqrt(low**4 - 2 * low**3 + low**2)
+    for step in ((sp.floor((odd + 1) / 2), (odd + 1) / 2), (root, low**2 - low)):
+        assert ledger.decide(step) is not False
+    for step in ((odd, 5 - odd), (root, low - low**2)):
+        assert ledger.decide(step) is False
+    assert ledger.decide((sp.sqrt(2 + sp.sqrt(3)), (sp.sqrt(6) + sp.sqrt(2)) / 2)) is True

@@ -32,6 +32,8 @@ from dataclasses import replace
 from typing import Any
 
 import sympy as sp
+from sympy.concrete.expr_with_limits import ExprWithLimits
+from sympy.core.evalf import PrecisionExhausted
 
 from attnverify.derivation import assumptions as givens
 from attnverify.derivation import idle_steps, noncommuting, step_box, step_source
@@ -253,12 +255,42 @@ def _decide_equal(left: Any, right: Any, rules: Rules | None) -> bool | None:
         return noncommuting.equal(left, right, rules)
     if difference.has(sp.Sum) and noncommuting.equal(left, right, rules):
         return True
-    if sp.expand(difference) == 0 or sp.simplify(difference) == 0:
+    if sp.expand(difference) == 0 or sp.expand(sp.numer(sp.together(difference))) == 0:
+        return True
+    if _differs(difference):
+        return False
+    if sp.simplify(difference) == 0:
         return True
     verdict = difference.equals(0)  # False if a numeric value differs from 0, else None
     # Sums over symbolic ranges have no numeric value, and sympy has called true identities of them
     # false.
     return None if verdict is False and difference.has(sp.Sum) else verdict
+
+
+def _differs(difference: Any) -> bool:
+    """Whether a closed form has a value other than 0 at one point that the assumptions allow.
+
+    sympy follows the error of the value, and raises where none of its digits is sure.
+    """
+    if difference.has(ExprWithLimits, sp.Limit, sp.Derivative):
+        return False
+    symbols = sorted(difference.free_symbols, key=str)
+    point = {symbol: _allowed(symbol, place) for place, symbol in enumerate(symbols)}
+    try:
+        value = difference.subs(point).evalf(strict=True)
+    except PrecisionExhausted:
+        return False
+    return value.is_Float and value != 0
+
+
+def _allowed(symbol: Any, place: int) -> Any:
+    """A number that meets the assumptions on a symbol, another one at each place; or the symbol."""
+    for number in (sp.Rational(7 * place + 10, 11), sp.Integer(place + 2)):
+        for value in (number, -number):
+            known = symbol.assumptions0.items()
+            if all(getattr(value, f"is_{name}") is truth for name, truth in known):
+                return value
+    return symbol
 
 
 def _decide_matrices(left: Any, right: Any, rules: Rules | None) -> bool | None:
