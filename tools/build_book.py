@@ -1,8 +1,8 @@
 """Build the book: evidence, generated pages, strict HTML, swap. `make book` calls this.
 
-What was made before is reused while all that it depends on is unchanged: evidence, executed
-notebooks and rendered formulas from the store (:mod:`attnverify.runtime.cache`), parsed and
-written pages from the last good build. `--fresh`, the default where CI is set, reuses nothing.
+What was made before is reused while all that it depends on is unchanged: evidence and executed
+notebooks from the store (:mod:`attnverify.runtime.cache`), parsed and written pages from the last
+good build. `--fresh`, the default where CI is set, reuses nothing.
 
 The new book is built in a folder of its own and takes the place of `_build/html` by a
 rename only when every stage succeeded, and its evidence that of `_build/evidence.json`, so a

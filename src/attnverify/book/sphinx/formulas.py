@@ -1,7 +1,6 @@
-"""Formulas are rendered when their page is read, once each, and kept by content between builds.
+"""Formulas are rendered when their page is read, once each.
 
-KaTeX answers one formula at a time. What was rendered before, by this version of KaTeX, is taken
-from the store (not in a fresh build); a formula with an error is not kept.
+KaTeX answers one formula at a time. A formula with an error is not kept.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from sphinx.application import Sphinx
 from sphinxcontrib import katex
 
 from attnverify.book.sphinx.private_interfaces import forget_katex_server, prepare_katex
-from attnverify.runtime.cache import Store, default
 
 Render = Callable[..., str]
 DISPLAY = {"displayMode": True}
@@ -30,12 +28,9 @@ class Formulas:
     pages are written, by forks of this process; a fork that asks for more asks a server of its own.
     """
 
-    def __init__(self, render: Render, store: Store | None) -> None:
+    def __init__(self, render: Render) -> None:
         self._render = render
-        self._store = store
-        self._key = {"what": "formulas", "katex": katex.katex_version, "server": katex.__version__}
-        self._known: dict[str, str] = (store.get(self._key) if store else None) or {}
-        self._before = len(self._known)
+        self._known: dict[str, str] = {}
         self._reading = ThreadPoolExecutor(1)
         self._pending: dict[str, Future[str]] = {}
         self._process = os.getpid()
@@ -71,10 +66,6 @@ class Formulas:
         self.wait()
         self._reading.shutdown()
 
-    def save(self, app: Sphinx | None, exception: Exception | None) -> None:
-        if self._store and exception is None and len(self._known) > self._before:
-            self._store.put(self._key, self._known)
-
     def _keep(self, name: str, html: str) -> str:
         if "katex-error" not in html:
             self._known[name] = html
@@ -87,9 +78,8 @@ def _name(latex: str, options: dict[str, Any] | None) -> str:
 
 def setup(app: Sphinx) -> dict:
     """Have KaTeX asked only for formulas that are not known."""
-    formulas = Formulas(katex.render_latex, default())
+    formulas = Formulas(katex.render_latex)
     prepare_katex(formulas.render)
     app.connect("doctree-read", formulas.read)
     app.connect("env-updated", formulas.end)
-    app.connect("build-finished", formulas.save)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
