@@ -60,8 +60,3 @@ def test_the_scale_of_a_small_model_is_measured():
     time, memory = scale.results((2, 2, 16, 8))
     assert "2 layers, 2 heads, width 16, 8 tokens" in time.name and memory.met
     assert time.bar == "<= 12" and memory.bar == "<= 16 GiB"
-
-
-def test_what_is_unknown_is_named():
-    with pytest.raises(SystemExit, match="expected some of memory, scale"):
-        benchmarks.main(["memroy"])

@@ -21,10 +21,8 @@ COMMAND = "import sys; from attnverify import cli; sys.argv = ['attnverify', {}]
 @pytest.mark.parametrize(
     ("code", "absent"),
     [
-        ("import attnverify", [*HEAVY, *EXACT, "rich"]),
         ("from attnverify import claims; claims.registry['paths.count']", [*HEAVY, *EXACT, "rich"]),
-        ("from attnverify import ledger; ledger.derived", HEAVY),
-        ("import attnverify; attnverify.symbolic.equal; attnverify.ledger", HEAVY),
+        ("import attnverify; attnverify.symbolic.equal; attnverify.ledger.derived", HEAVY),
         ("from attnverify.runtime import workers", [*HEAVY, *EXACT]),
         (COMMAND.format("'--help'"), [*HEAVY, *EXACT, "attnverify.chapters"]),
         (COMMAND.format("'list', 'paths.*'"), [*HEAVY, *EXACT]),
