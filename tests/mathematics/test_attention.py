@@ -1,24 +1,19 @@
 """The network against torch's own attention, and the wording of its errors."""
 
-import copy
 import inspect
 import pkgutil
 import re
 from importlib import import_module
 
-import flint
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch.nn.functional import gelu, layer_norm, linear, scaled_dot_product_attention
 
 import attnverify as av
 from attnverify import mathematics
-from attnverify.arithmetic import ops
 from attnverify.mathematics import attention, random_weights
-from attnverify.support.errors import InputError, require_stochastic, require_tokens
+from attnverify.support.errors import InputError, require_stochastic
 
 MASKS = {
     "none": None,
@@ -107,43 +102,10 @@ def test_mlp_and_norms_stand_where_torch_puts_them(skip, norm):
     assert torch.allclose(net(X), normed(Z + Y * skip, 1), rtol=1e-12, atol=1e-12)
 
 
-def test_bound_rejects_a_network_without_key_bias():
-    """Query biases matter; if the bound let them go it would be no test."""
-    net, X = network(), tokens(5, 6)
-    other = copy.deepcopy(net)
-    other.weights["b_Q"].zero_()
-    assert ((net(X) - torch_layer(other, X)).abs() > layer_bound(net, X)).any()
-
-
-@pytest.mark.parametrize("mask", MASKS)
-def test_attention_is_stochastic_and_masked(mask):
-    net, X = network(depth=2, mask=MASKS[mask]), tokens(2, 5, 6)
-    P = net.attention(X)
-    assert P.shape == (2, 3, 2, 5, 5)
-    require_stochastic("P", P)
-    if (kept := net.keep(5)) is not None:
-        assert (P[..., ~kept] == 0).all() and (P[..., kept] > 0).all()
-
-
 def test_hidden_states_end_in_the_output():
     net, X = network(depth=3, skip=True, mlp_width=7, norm=True), tokens(2, 5, 6)
     states = net.hidden(X)
     assert torch.equal(states[0], X) and torch.equal(states[-1], net(X))
-
-
-@settings(deadline=None, max_examples=40)
-@given(st.integers(1, 4), st.integers(1, 6), st.integers(1, 6), st.integers(0, 99))
-def test_tokens_in_another_order(heads, n, width, seed):
-    """Without a mask the layer does not see the order of the tokens."""
-    net = av.SelfAttentionNetwork.random(1, heads, width, 2, 3, seed=seed)
-    X, order = tokens(n, width, seed=seed), torch.randperm(n)
-    assert ((net(X[order]) - net(X)[order]).abs() <= layer_bound(net, X)[order]).all()
-
-
-def test_a_batch_is_its_parts():
-    net, X = network(), tokens(2, 3, 5, 6)
-    parts = torch.stack([torch.stack([net(x) for x in row]) for row in X])
-    assert ((net(X) - parts).abs() <= layer_bound(net, X)).all()
 
 
 def drawn():
@@ -194,49 +156,13 @@ def test_gradients_pass_the_attention_matrices():
     assert torch.autograd.gradcheck(net.attention, X)
 
 
-def rational(*shape):
-    values = np.random.default_rng(0).integers(-9, 9, shape)
-    return ops.rationals(values)
-
-
-def test_formulas_work_on_rationals():
-    """head_values, mix and layer_bias against sums over heads, exactly, with a batch axis."""
-    H, B, n, d, v = 2, 3, 4, 5, 2
-    P, X = rational(H, B, n, n), rational(B, n, d)
-    W_V, W_O, b_V, b_O = rational(H, d, v), rational(H, v, d), rational(H, v), rational(d)
-    heads = [P[h] @ X @ W_V[h] for h in range(H)]
-    assert (attention.head_values(P, X, W_V) == np.concatenate(heads, -1)).all()
-    assert (attention.mix(P, X, W_V, W_O) == sum(heads[h] @ W_O[h] for h in range(H))).all()
-    expected = sum(b_V[h] @ W_O[h] for h in range(H)) + b_O
-    assert (attention.layer_bias(b_V, W_O, b_O) == expected).all()
-
-
-def test_logits_in_balls_enclose_rationals():
-    """4 is a square, so the logits are rational: balls must contain the exact values."""
-    H, n, d, k = 2, 3, 5, 4
-    X, W_Q, W_K = rational(n, d), rational(H, d, k), rational(H, d, k)
-    b_Q, b_K = rational(H, k), rational(H, k)
-    found = attention.logits(*map(ops.balls, (X, W_Q, b_Q, W_K, b_K)))
-    for h in range(H):
-        exact = (X @ W_Q[h] + b_Q[h]) @ (X @ W_K[h] + b_K[h]).T / flint.fmpq(2)
-        pairs = zip(found[h].flat, exact.flat, strict=True)
-        assert all(ball.contains(flint.arb(value)) for ball, value in pairs)
-
-
 def test_width_that_heads_do_not_fit():
     message = "^width: got 10 with 3 heads, expected a multiple of heads"
     with pytest.raises(InputError, match=message):
         av.SelfAttentionNetwork.random(1, 3, 10)
 
 
-@pytest.mark.parametrize("name", ["depth", "heads", "width"])
-def test_sizes_are_positive(name):
-    sizes = {"depth": 1, "heads": 1, "width": 2, name: 0}
-    with pytest.raises(InputError, match=f"^{name}: got 0, expected a positive whole number"):
-        av.SelfAttentionNetwork.random(**sizes)
-
-
-@pytest.mark.parametrize("size", [0, -1, True, 2.0, "2"])
+@pytest.mark.parametrize("size", [0, True, 2.0])
 @pytest.mark.parametrize("name", [*inspect.signature(random_weights.Sizes.of).parameters])
 def test_every_size_is_a_positive_whole_number(name, size):
     """Asked of what checks them: here the types of a signature are checked before."""
@@ -255,7 +181,6 @@ def test_every_size_is_a_positive_whole_number(name, size):
         (torch.zeros(0, 6).double(), r"^X: got shape \(0, 6\), expected at least one token"),
         (torch.zeros(5, 7).double(), "^X: got width 7, expected width 6"),
         (torch.full((5, 6), torch.nan).double(), "^X: got 30 NaN or infinite entries"),
-        (torch.tensor([[0.0] * 5 + [torch.inf]]).double(), "^X: got 1 NaN or infinite entries"),
     ],
 )
 def test_bad_tokens(X, message):
@@ -263,21 +188,6 @@ def test_bad_tokens(X, message):
     for call in (net, net.attention, net.hidden):
         with pytest.raises(InputError, match=message):
             call(X)
-
-
-@pytest.mark.parametrize(
-    ("X", "message"),
-    [
-        (torch.zeros(6), r"^X: got shape \(6,\), expected shape \(..., tokens, width\)"),
-        (
-            torch.zeros(5, 6, dtype=torch.long),
-            "^X: got dtype torch.int64, expected a floating dtype",
-        ),
-    ],
-)
-def test_what_is_no_token_matrix(X, message):
-    with pytest.raises(InputError, match=message):
-        require_tokens("X", X)
 
 
 def weights_of(net, **changed):

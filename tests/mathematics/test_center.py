@@ -28,10 +28,3 @@ def test_ties_and_equal_columns_are_no_obstacle():
     found = center.Program(X).minimize(0.5, 0.5)
     value = sum(found.sums) / 2
     assert abs(value - full_program(X, 0.5, 0.5)) <= center.TOLERANCE * X.size
-
-
-def test_prices_are_scaled_to_their_total():
-    """Without a price all are equal."""
-    assert center._of_total(np.array([1.0, 0.0, 3.0]), 2.0).tolist() == [0.5, 0.0, 1.5]
-    assert center._of_total(np.zeros(4), 0.5).tolist() == 4 * [0.125]
-    assert center._of_total(np.array([0.25, 0.25]), 0.0).tolist() == [0.0, 0.0]

@@ -5,7 +5,6 @@ import torch
 
 import attnverify as av
 from attnverify import InputError
-from attnverify.arithmetic import ops, rounding
 from attnverify.mathematics import frozen, norms, paths
 from attnverify.support import memory
 from benchmarks.memory import peak_bytes
@@ -30,18 +29,6 @@ def test_distances_in_pieces_are_those_of_the_definition(monkeypatch, chunk, sha
         found, largest = norms.largest_distance(X, power), each.amax((-2, -1))
         assert found.shape == shape[:-2]
         assert ((found - largest).abs() <= 2 * (shape[-1] + 4) * 2.0**-53 * largest).all()
-
-
-def test_distances_agree_in_every_arithmetic():
-    X = rows(5, 3)
-    exact = norms.contraction(ops.rationals(X))
-    ball = norms.contraction(ops.balls(X))
-    with ops.precision(200):  # the rational becomes a ball as wide as the precision
-        assert ball.contains(exact)
-    assert float(norms.contraction(X)) == pytest.approx(float(exact.p) / float(exact.q), rel=1e-14)
-    with ops.precision(128):
-        ball = norms.diameter(ops.balls(X))
-        assert abs(float(norms.diameter(X)) - ball) < 7 * 2.0**-53 * ball  # (m + 4) u, as above
 
 
 def test_gradients_at_coinciding_tokens_are_finite():
@@ -128,14 +115,6 @@ def test_free_memory_is_read_where_the_system_tells(tmp_path, monkeypatch):
     assert memory.available(torch.device("cpu")) > 7 * 1024  # what the machine has
 
 
-def test_layers_are_those_of_the_forward_pass():
-    net, X = av.SelfAttentionNetwork.random(3, 2, 4, mlp_width=5, norm=True, skip=True), rows(5, 4)
-    states = net.hidden(X)
-    for layer, (Y, P) in enumerate(net.layers(X)):
-        assert torch.equal(Y, states[layer])
-        assert torch.equal(net.layer(layer, Y, P), states[layer + 1])
-
-
 # ---------------------------------------------------------------- what cannot be bounded
 
 
@@ -157,13 +136,6 @@ def test_the_bound_holds_where_bfloat16_has_one():
     found = fixed.term(X, (0,)).double() + fixed.term(X, (1,)).double() + paths.bias(net, X)
     assert bound.isfinite().all() and (bound > 0).all()
     assert ((found - net(X).double()).abs() <= bound).all()
-
-
-def test_gamma_is_refused_where_it_bounds_nothing():
-    x = torch.ones(1, dtype=torch.bfloat16)
-    assert rounding.gamma(255, x) == 255
-    with pytest.raises(InputError, match="^dtype: got torch.bfloat16 with 256 roundings"):
-        rounding.gamma(256, x)
 
 
 @pytest.mark.parametrize(

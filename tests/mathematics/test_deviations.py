@@ -103,7 +103,7 @@ def plain_end(layer, sublayer, before, after, parts):
     return plus(X, layer.shift[sublayer])
 
 
-@pytest.mark.parametrize("size", [1.0, 1e-4, 1e-9, 1e-60])
+@pytest.mark.parametrize("size", [1.0, 1e-60])
 @pytest.mark.parametrize(
     ("activation", "relative", "parts"),
     [
@@ -161,8 +161,6 @@ def test_logits_that_are_no_number_are_refused(center):
     rest = torch.zeros(3, 6, dtype=torch.float64)
     rest[:, :2] = 1e200 * torch.tensor([[1, 1], [1, -1], [-2, 0]]).double()
     X = Tokens(torch.full((6,), center, dtype=torch.float64), rest)
-    common, own = deviations._logits(layer, X)
-    assert torch.isfinite(common).all() and own.isnan().any()
     with pytest.raises(deviations.Unresolved, match="a logit of nan"):
         deviations.attention(layer, X)
 

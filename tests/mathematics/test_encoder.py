@@ -1,7 +1,6 @@
 """Encoders from a directory against the reference implementation, and every bad directory."""
 
 import json
-import shutil
 
 import pytest
 import safetensors.torch
@@ -10,7 +9,6 @@ import torch
 import attnverify as av
 import modelzoo
 from attnverify.mathematics import encoder as encoders
-from attnverify.mathematics import frozen
 from attnverify.mathematics.encoder import Encoder
 from attnverify.support.errors import InputError
 
@@ -108,20 +106,6 @@ def test_attention_stack_without_skip(minilm):
     assert stack.weights["W_V"].data_ptr() == minilm.network.weights["W_V"].data_ptr()
 
 
-def test_frozen_minilm(minilm):
-    """MLPs and layer norms frozen: 1.8e-12 relative.
-
-    Between layer norms, which keep the size of a token, the chains of a layer have at most
-    384 + 15 + 384 and 384 + 1,536 roundings of 2^-53: 6 (783 + 1,920) 2^-53 = 1.8e-12 if all had
-    one sign; they average out to less.
-    """
-    X = minilm.embed(TEXT)
-    lengths, bias = frozen.by_length(minilm.network, X)
-    output = minilm.network(X)
-    assert frozen.reconstruction_residual(output, lengths, bias) <= 1.8e-12
-    assert frozen.reconstruction_residual(output, lengths, 0 * bias) > 0.1
-
-
 def test_tokenizer_file_and_vocabulary_agree(minilm, tmp_path):
     """vocab.txt alone gives the tokens of tokenizer.json."""
     for name in ("config.json", "tokenizer_config.json", "vocab.txt", "model.safetensors"):
@@ -191,7 +175,6 @@ def test_no_directory(tmp_path):
     ("changes", "message"),
     [
         ({"model_type": "roberta"}, "model_type 'roberta' in .*config.json, expected model_type"),
-        ({"model_type": None}, "model_type None in"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type 'relative_key' in"),
         ({"is_decoder": True}, "is_decoder True in"),
         ({"hidden_act": "gelu_new"}, "hidden_act 'gelu_new' in .*expected one of"),
@@ -203,14 +186,8 @@ def test_no_directory(tmp_path):
             {"num_hidden_layers": 3},
             "2 layers in .*model.safetensors, expected the 3 layers of config",
         ),
-        (
-            {"num_hidden_layers": 1},
-            "2 layers in .*model.safetensors, expected the 1 layers of config",
-        ),
-        ({"num_hidden_layers": 0}, "num_hidden_layers 0 in .*expected a positive whole number"),
         ({"hidden_size": "12"}, "hidden_size '12' in .*expected a positive whole number"),
         ({"hidden_size": 24}, "of shape .* in .*model.safetensors, expected shape"),
-        ({"vocab_size": 12}, r"word_embeddings.weight of shape \(11, 12\) .*shape \(12, 12\)"),
         ({"layer_norm_eps": -1.0}, "layer_norm_eps -1.0 in"),
     ],
 )
@@ -226,12 +203,8 @@ def spoil(directory, kind):
     weights, config = directory / "model.safetensors", directory / "config.json"
     if kind == "truncated":
         weights.write_bytes(weights.read_bytes()[:-100])
-    elif kind == "cut in the header":
-        weights.write_bytes(weights.read_bytes()[:20])
     elif kind == "pickle":
         torch.save({"a": torch.zeros(3)}, weights)
-    elif kind == "empty":
-        weights.write_bytes(b"")
     elif kind == "config cut":
         config.write_text(config.read_text()[:-20])
     elif kind == "config list":
@@ -248,9 +221,7 @@ def spoil(directory, kind):
     ("kind", "message"),
     [
         ("truncated", "^path: got .*model.safetensors, which is no whole safetensors file"),
-        ("cut in the header", "^path: got .*model.safetensors, which is no whole safetensors file"),
         ("pickle", "^path: got .*model.safetensors, which is no whole safetensors file"),
-        ("empty", "^path: got .*model.safetensors, which is no whole safetensors file"),
         ("config cut", "^path: got .*config.json, which is no JSON"),
         ("config list", "^path: got list in .*config.json, expected a JSON object"),
         (
@@ -284,13 +255,6 @@ def test_bad_tensors(directory, change, message):
     tensors["embeddings.LayerNorm.bias"] = change(tensors["embeddings.LayerNorm.bias"])
     safetensors.torch.save_file({k: v for k, v in tensors.items() if v is not None}, file)
     with pytest.raises(InputError, match=f"^path: .*{message}"):
-        Encoder.from_directory(directory)
-
-
-def test_weights_of_another_format_are_not_read(directory):
-    """A pickle beside a missing safetensors file is never opened."""
-    shutil.move(directory / "model.safetensors", directory / "pytorch_model.bin")
-    with pytest.raises(InputError, match="^path: got no file .*model.safetensors"):
         Encoder.from_directory(directory)
 
 

@@ -126,28 +126,6 @@ def test_length_counts_attention(name, t, seed):
     assert (linear - expected).abs().max() <= 2.0**-53 * 300 * 2**12 * size
 
 
-def test_wrong_neighbors_fail():
-    """Biases dropped, one length dropped, biases taken as one row for all tokens."""
-    net, X = rounded_network(**options["all"]), tokens(5, 6).float().double()
-    lengths, bias = frozen.by_length(net, X)
-    allowed, output = tolerance(net, X), net(X)
-    wrong = {
-        "no biases": (lengths, torch.zeros_like(bias)),
-        "no skip path": (lengths[1:], bias),
-        "longest path missing": (lengths[:-1], bias),
-        "1 b^T": (lengths, bias.mean(0).expand(bias.shape)),
-    }
-    for name, parts in wrong.items():
-        assert frozen.reconstruction_residual(output, *parts) > 1e3 * allowed, name
-
-
-def test_frozen_is_another_function_elsewhere():
-    net, X = network(**options["all"]), tokens(5, 6)
-    fixed = frozen.FrozenNetwork.of(net, X)
-    other = X + tokens(5, 6, seed=1)
-    assert (fixed.forward(other) - net(other)).abs().max() > 0.1
-
-
 def test_bad_tokens():
     with pytest.raises(InputError, match="^X: got width 5, expected width 6"):
         frozen.by_length(network(), tokens(4, 5))

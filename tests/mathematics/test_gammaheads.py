@@ -35,13 +35,6 @@ def test_types_of_tokens_are_the_dense_layer(d, n):
     assert all(x.contains(0) and x.rad() < 2.0**-200 for x in gap.flat)
 
 
-def test_four_tokens_have_four_types():
-    """sqrt(4/8) is not exact in float64: 2^-50 of an entry of at most 3."""
-    dense, few = _layer(_balls(9, 4)), _layer(heads.gamma_family_distinct(9, 4, 0.125, 8.0))
-    assert len(few) == 4
-    assert all(abs(x) < 2.0**-48 for x in (dense - few[:, [0] + [1] * 8]).flat)
-
-
 def test_sizes_and_gamma_are_those_of_the_dense_layer():
     d, n, w = 16, 8, 0.125
     dense, found = _balls(d, n, w, 128.0), distinct_layers.gamma_family(d, n, w)
@@ -70,25 +63,3 @@ def test_pairs_of_rows_bound_the_residual_of_any_matrix(seed):
     pairs = ((0, 1, 1), (2, 3, 1), (4, 5, 1))
     low = heads.paired_residual(ops.balls(A), pairs, columns)
     assert float(low.mid()) <= float(norms.composite(norms.residual(A))) * (1 + 1e-8)
-
-
-def test_pairs_of_mirrored_rows_are_enough():
-    half = torch.randn(3, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    columns = np.array([arb(1)] * 5, dtype=object)
-    low = heads.paired_residual(
-        ops.balls(torch.cat([half, -half])), ((0, 3, 1), (1, 4, 1), (2, 5, 1)), columns
-    )
-    assert float(low.mid()) == pytest.approx(float(norms.composite(half) * 2**0.5), rel=1e-12)
-
-
-def test_quotient_tends_to_its_limit():
-    """Half differences of scores are at most x = w sqrt(n/8), and 1 - x^2/3 <= tanh(x)/x <= 1."""
-    d, n, w = 179, 178, 2.0**-14
-    y = (arb(n * d) / 2).root(4)
-    ratio = distinct_layers.gamma_family(d, n, w).with_gamma * (8 * arb(2).sqrt()) / (y + 1 / y)
-    assert 1 - arb(w) ** 2 * n / 24 <= ratio <= 1 + arb(2) ** -90
-
-
-def test_factor_is_what_a_single_entry_leaves():
-    """n d = 1: one shape and one share of the rows, and the constant is 1/sqrt(2)."""
-    assert abs(heads.gamma_factor(arb(1)) - 1 / arb(2).sqrt()) < 2.0**-200

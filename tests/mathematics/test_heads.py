@@ -39,17 +39,6 @@ def test_distinct_rows_and_columns_are_the_dense_layer(d, n, bias):
     assert all(x.contains(0) and x.rad() < 2.0**-230 for x in gap.flat)
 
 
-@pytest.mark.parametrize(("d", "n"), [(4, 7), (16, 13), (16, 40)])
-def test_sums_with_multiplicities_are_those_of_the_repeated_matrix(d, n):
-    i = heads.wide_family_distinct(d, n, 0.125, 64.0)
-    dense = {k: ops.balls(v) for k, v in heads.wide_family(d, n, 0.125).items()}
-    size = norms.max_column_sum(dense["W_QK"]) * norms.composite(dense["W"])
-    assert all((a - b).contains(0) for a, b in zip(heads.head_sizes(i), size, strict=True))
-    Y = _dense(d, n, 0.125, 64.0)
-    few = collapse.layer(i["X"], i["W_QK"], i["b_QK"], i["W"], KEY)
-    assert (heads.repeated_composite(few, i["rows"], i["columns"]) - norms.composite(Y)).contains(0)
-
-
 @pytest.mark.parametrize(("d", "n"), [(2, 6), (4, 8), (9, 11), (16, 14), (25, 60)])
 def test_closed_form_of_the_center_is_the_optimum(d, n):
     """Above n = 3 sqrt(d) + 1; the linear programs allow each of a few sums an error of 1e-9."""
@@ -65,13 +54,6 @@ def test_closed_form_of_the_center_is_the_optimum(d, n):
 def test_below_the_hypothesis_the_closed_form_is_refused():
     with pytest.raises(ArithmeticError, match="outside the closed form"):
         distinct_layers.family(16, 12, 0.25)
-
-
-@pytest.mark.parametrize(("d", "n"), [(4, 7), (16, 40)])
-def test_center_of_the_input_is_zero(d, n):
-    X = heads.wide_family(d, n)["X"]
-    assert float(norms.composite(norms.residual(X))) == pytest.approx(1, abs=1e-8)
-    assert float(norms.composite(X)) == 1
 
 
 SCORES = {"D": 1.25, "y": 0.25, "lead": 1.5, "m": 2, "w": 0.125}
@@ -110,18 +92,6 @@ def test_pair_is_the_dense_layer(d):
     # sums of d terms, and two weights that nearly cancel: as in the notebook
     error = (2 * d + 32 / math.tanh(0.25**2 / 4)) * 2.0**-53
     assert dense == pytest.approx(float(distinct_layers.pair(d, 0.25).printed.mid()), rel=error)
-
-
-def test_factor_grows_with_width_and_oscillation():
-    D = torch.tensor([0.01, 0.5, 1.0, 4.0], dtype=torch.float64)
-    table = torch.stack([heads.dimension_factor(D, d) for d in (1, 2, 10, 10_000)])
-    assert bool((table.diff(dim=0) > 0).all() and (table.diff(dim=1) > 0).all())
-
-
-def test_factor_of_width_one_is_the_one_of_a_single_shape():
-    """d = 1, D -> 0: one entry, all heads have one shape, and the constant is 1/sqrt(2)."""
-    D = torch.tensor(1e-6, dtype=torch.float64)
-    assert float(heads.dimension_factor(D, 1)) == pytest.approx(0.5**0.5, rel=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -112,31 +112,6 @@ def test_attended_cosines_are_the_quotient_of_the_sums(variance, causal):
     assert (found - expected).abs().max() < 2e-10
 
 
-def test_without_scores_attention_is_uniform():
-    C = torch.tensor([[1.0, 0.2], [0.2, 1.0]], dtype=torch.float64)
-    A = torch.tensor([[1.0, 0.0], [0.5, 0.5]], dtype=torch.float64)
-    assert torch.allclose(init.attended_cosines(C, 0.0, True), A @ C @ A.mT, rtol=0, atol=1e-15)
-
-
-def test_random_scores_have_the_expected_numerator():
-    """Many heads: the mean of A C A' is near the quotient where keys are many and logits small.
-
-    400 heads of key width 64 with 32 orthogonal tokens and logits of variance 1/4. The entry (0, 0)
-    is a mean of 400 sums of squared weights, e^(1/4)/32. A denominator of 32 terms fluctuates by
-    (e^(1/4) - 1)/32 in its square, which moves the mean of a quotient by three times that, 3 %.
-    """
-    n, d, k, heads = 32, 64, 64, 400
-    generator = torch.Generator().manual_seed(1)
-    X = torch.eye(n, d, dtype=torch.float64) * d**0.5
-    W = torch.randn(2, heads, d, k, dtype=torch.float64, generator=generator) * (0.5 / d) ** 0.5
-    Q, K = X @ W[0], X @ W[1]
-    A = torch.softmax(Q @ K.mT / k**0.5, dim=-1)
-    found = (A @ A.mT).mean(0)  # the cosines of orthogonal tokens are the unit matrix
-    expected = init.attended_cosines(torch.eye(n, dtype=torch.float64), 0.25, causal=False)
-    own, other = found.diagonal().mean(), (found.sum() - found.trace()) / (n * (n - 1))
-    assert abs(own / expected[0, 0] - 1) < 0.1 and abs(other / expected[0, 1] - 1) < 0.1
-
-
 def test_one_token_has_no_other():
     with pytest.raises(InputError, match="tokens: got 1, expected an integer >= 2"):
         init.expected_cosines(stack(), 1)

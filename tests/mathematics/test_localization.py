@@ -1,19 +1,16 @@
 """Signal propagation probability: against simulation, against balls, and what bad input gets."""
 
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
 from flint import arb
 
-import attnverify as av
 from attnverify import InputError
 from attnverify.arithmetic import ops
 from attnverify.chapters.simulation_cases import CASES
-from attnverify.mathematics import chisquare, localization, walk
+from attnverify.mathematics import chisquare, localization
 from attnverify.mathematics.quadrature import reference
 
 WALKS, BATCH = 10_000_000, 100_000
@@ -86,7 +83,7 @@ def test_exact_probability_against_balls(name):
             assert abs(arb(float(found)) - known) <= arb(1e-8)
 
 
-POINTS = [-40.0, -1.0, 0.0, 3.0, 200.0]  # far below, near and far above every mean
+POINTS = [-40.0, 0.0, 3.0]  # far below, near and above every mean
 TOKENS = [0, 3, 7]
 
 
@@ -103,7 +100,7 @@ def known() -> dict[str, list[list[arb]]]:
         }
 
 
-@pytest.mark.parametrize("accuracy", [0.5, 1e-2, 1e-4, 1e-6, 1e-8, 1e-9])
+@pytest.mark.parametrize("accuracy", [0.5, 1e-4, 1e-9])
 def test_the_returned_error_bound_is_honored(accuracy, known):
     for name, case in CASES.items():
         rows = case.weights[TOKENS]
@@ -122,44 +119,6 @@ def test_the_bound_is_for_each_value_of_a_sum():
     assert 2 * double <= 1e-6 and double < single
 
 
-def test_the_error_is_the_sum_of_three_bounds_that_leave_room_for_rounding(monkeypatch):
-    """A quarter of the error for the step, 2 e^-level, a half for the truncation, and rounding.
-
-    What is asked for is less by 2^-20 of it, to which the logarithm adds 2^-40: half is asserted.
-    """
-    seen, room = {}, 1 - chisquare.MARGIN / 2
-
-    def watch(name, what):
-        original = getattr(chisquare, name)
-
-        def watched(*given):
-            found = original(*given)
-            seen[name] = what(given, found)
-            return found
-
-        monkeypatch.setattr(chisquare, name, watched)
-
-    watch("reach", lambda given, found: 2 * math.exp(-given[1]))
-    watch("_terms", lambda given, found: given[2])
-    watch("_rounding", lambda given, found: found)
-    rows = CASES["spread"].weights
-    for together in (1, 2):
-        _, error = chisquare.distribution(rows, rows.new_zeros(8, 1), 1e-6, together)
-        each = 1e-6 / together
-        assert 0 < seen["reach"] <= each / 4 * room
-        assert 0 < seen["_terms"] <= each / 2 * room
-        assert 0 < sum(seen.values()) <= error <= each
-
-
-def test_equal_weights_have_a_closed_form():
-    """Equal weights: Q/mu is chi-square with m degrees of freedom."""
-    x = torch.linspace(0.5, 12, 24, dtype=torch.float64)[None]
-    for m in (6, 10, 20):
-        found, error = chisquare.distribution(x.new_full((1, m), 1.5), x, 1e-8)
-        known = torch.special.gammainc(x.new_tensor(m / 2), x / 3)
-        assert (found - known).abs().max() <= error + 64 * torch.finfo(x.dtype).eps
-
-
 def test_covariance_is_a_change_of_coordinates():
     """Steps R e with R R' = S and W are unit steps with R'WR, whatever the root R is."""
     case = CASES["not symmetric"]
@@ -168,38 +127,6 @@ def test_covariance_is_a_change_of_coordinates():
     assert (moved - exact(case)).abs().max() <= 2e-8
     without = localization.probability(case.W, case.tokens, case.temperature)
     assert (moved - without).abs().max() > 0.01
-
-
-def test_scale_of_scores_does_not_matter():
-    """W and the temperature times a power of two: the same numbers to the last bit."""
-    case = CASES["sign-mixed"]
-    first = localization.probability(case.W, 8, case.temperature)
-    second = localization.probability(2.0**40 * case.W, 8, 2.0**40 * case.temperature)
-    assert torch.equal(first, second)
-
-
-def test_normal_approximation_has_the_moments_of_the_exact_law():
-    """sum mu = mean, 2 sum mu^2 = variance; 2 d weights a token.
-
-    Eigenvalues of the 2d x 2d matrix B from a backward stable solver are those of B + E with
-    ||E|| at most 2d * 32 u ||B||, and sum mu^2 = ||B||_F^2.
-    """
-    for case in CASES.values():
-        i, T = walk.indices(case.tokens, case.W), case.tokens
-        trace, frobenius, square = walk.traces(case.W, case.covariance)
-        variance = walk.score_variance(i, T, frobenius, square)
-        room = 8 * 8 * 32 * 2.0**-53
-        mean_off = case.weights.sum(-1) - walk.score_mean(i, T, trace)
-        assert (mean_off.abs() <= room * variance.sqrt()).all()
-        assert ((2 * case.weights.square().sum(-1) - variance).abs() <= room * variance).all()
-
-
-@pytest.mark.parametrize("method", localization.METHODS)
-def test_two_runs_agree_to_the_last_bit(method):
-    run = lambda: localization.probability(  # noqa: E731
-        CASES["spread"].W, 8, 2.0, method, covariance=CASES["spread"].covariance, samples=2000
-    )
-    assert torch.equal(run(), run())
 
 
 def test_the_seed_of_a_simulation_is_used():
@@ -218,23 +145,12 @@ def test_the_packages_simulation_counts_the_last_batch(monkeypatch):
     assert ((share - known).abs() <= 4 * (known * (1 - known) / 1000).sqrt()).all()
 
 
-@pytest.mark.parametrize("accuracy", [1e-3, 1e-5, 1e-7])
-def test_accuracy_of_the_probability(accuracy):
-    """Against the same computed to 1e-9, so off by at most the sum of both."""
-    for case in CASES.values():
-        assert (exact(case, accuracy) - exact(case, 1e-9)).abs().max() <= accuracy + 1e-9
-
-
 ANY = {"w_qk": IDENTITY, "tokens": 8, "temperature": 2.0}
 NAN = torch.tensor([[1.0, math.nan], [0.0, 1.0]], dtype=torch.float64)
 BAD = {
     "NaN in W": ({"w_qk": NAN}, "w_qk: got 1 NaN or infinite entries, expected finite entries"),
     "W = 0": (
         {"w_qk": 0 * IDENTITY},
-        "w_qk: got tr(WSW'S) = 0, expected a matrix that is not zero",
-    ),
-    "W = 0 in a simulation": (
-        {"w_qk": 0 * IDENTITY, "method": "simulation"},
         "w_qk: got tr(WSW'S) = 0, expected a matrix that is not zero",
     ),
     "asymmetric W": (
@@ -251,18 +167,12 @@ BAD = {
         {"covariance": torch.diag(IDENTITY.new_tensor([1, 1, 1, -0.5]))},
         "covariance: got smallest eigenvalue -0.5, expected a symmetric positive definite matrix",
     ),
-    "singular covariance": (
-        {"covariance": torch.diag(IDENTITY.new_tensor([1, 1, 1, 0]))},
-        "covariance: got smallest eigenvalue 0, expected a symmetric positive definite matrix",
-    ),
     "temperature 0": ({"temperature": 0.0}, "temperature: got 0.0, expected a positive number"),
-    "temperature < 0": ({"temperature": -1.0}, "temperature: got -1.0, expected a positive number"),
     "temperature NaN": (
         {"temperature": math.nan},
         "temperature: got nan, expected a positive number",
     ),
     "one token": ({"tokens": 1}, "tokens: got 1, expected an integer >= 2"),
-    "accuracy 0": ({"accuracy": 0.0}, "accuracy: got 0.0, expected a number in [1e-11, 1)"),
     "accuracy 1": ({"accuracy": 1.0}, "accuracy: got 1.0, expected a number in [1e-11, 1)"),
     "accuracy below float64": (
         {"accuracy": 1e-12},
@@ -286,38 +196,6 @@ def test_bad_input_is_named(name):
     with pytest.raises(InputError) as error:
         localization.probability(**{**ANY, **changes})
     assert str(error.value) == message
-
-
-SHAPES = """
-import torch, attnverify as av
-for w, S in ((torch.ones(2, 3), None), (torch.ones(3), None), (torch.ones(2, 2, 2), None),
-             (torch.ones(2, 2, dtype=torch.int64), None), (torch.eye(2), torch.eye(3)),
-             (torch.eye(2), torch.ones(2, 3))):
-    try:
-        av.localization.probability(w, 8, 2.0, covariance=S)
-    except av.InputError as error:
-        print(error)
-try:
-    av.localization.probability(torch.eye(2), 8, 2.0, "normal")
-except av.InputError as error:
-    print(error)
-"""
-
-
-def test_bad_shapes_are_named():
-    """In a process of its own: the shape checks of the test run would speak first."""
-    done = subprocess.run(
-        [sys.executable, "-c", SHAPES], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.splitlines() == [
-        "w_qk: got shape (2, 3), expected a square matrix (..., d, d)",
-        "w_qk: got shape (3,), expected a square matrix (..., d, d)",
-        "w_qk: got shape (2, 2, 2), expected one square matrix (d, d)",
-        "w_qk: got dtype torch.int64, expected a floating dtype",
-        "covariance: got shape (3, 3), expected shape (2, 2)",
-        "covariance: got shape (2, 3), expected a square matrix (..., d, d)",
-        f"method: got 'normal', expected one of {localization.METHODS}",
-    ]
 
 
 def test_an_accuracy_that_rounding_forbids_is_refused():
@@ -380,26 +258,3 @@ def test_few_weights_still_work_at_a_modest_accuracy():
 def test_zero_weights_are_refused():
     with pytest.raises(InputError, match="^weights: got a row of zeros, expected a weight that"):
         chisquare.distribution(IDENTITY[:1] * 0, IDENTITY[:1])
-
-
-def test_public_names():
-    assert av.localization is localization and "exact" in localization.METHODS
-
-
-def test_the_bound_for_symmetric_laws_holds_in_closed_form():
-    """Two equal pairs: a Laplace law, P(Q <= x) = 1 - exp(-x/2)/2 for x >= 0 with variance 8."""
-    weights = torch.tensor([1.0, 1.0, -1.0, -1.0], dtype=torch.float64)
-    x = torch.linspace(0, 12, 1201, dtype=torch.float64)
-    gap = (1 - (-x / 2).exp() / 2 - ops.normal_cdf(x / 8**0.5)).abs().max()
-    bound = chisquare.symmetric_bound(weights)  # r = 4: Euler's constant over 2 pi
-    assert float(bound) == pytest.approx(0.5772156649015329 / (2 * math.pi), rel=1e-14)
-    assert 0.6 * bound < gap <= bound
-
-
-def test_the_law_of_the_middle_token_is_symmetric_for_any_w():
-    """Weights +-h/2 times the singular values of W; two eigensolvers, 1e-13 relative allowed."""
-    W = torch.randn(5, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    found = localization.weights(W, 7)[3].sort().values
-    half = 2 * torch.linalg.svdvals(W) / 2  # h = sqrt((7^2 - 1)/12) = 2
-    expected = torch.cat([half, -half]).sort().values
-    torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-13)

@@ -15,12 +15,6 @@ def test_the_radius_of_a_window_is_the_number_of_steps_to_the_first_token():
         assert mask_graphs.center(keep) == (0, -(-(tokens - 1) // (window - 1)))
 
 
-def test_a_line_has_its_center_in_the_middle_and_one_token_is_its_own():
-    far = abs(np.subtract.outer(range(7), range(7)))
-    assert mask_graphs.center(far <= 1) == (3, 3)
-    assert mask_graphs.center(np.ones((1, 1), dtype=bool)) == (0, 0)
-
-
 def test_two_tokens_of_a_ring_meet_sooner_than_all_reach_one():
     for tokens, radii in ((3, (1, 1)), (5, (2, 1)), (8, (4, 2)), (12, (6, 3))):
         far = abs(np.subtract.outer(range(tokens), range(tokens)))
@@ -39,9 +33,3 @@ def test_two_tokens_of_a_ring_meet_sooner_than_all_reach_one():
 def test_a_mask_without_a_center_is_refused(keep, message):
     with pytest.raises(InputError, match=message):
         mask_graphs.center(keep)
-
-
-def test_a_window_as_wide_as_the_text_is_the_causal_mask():
-    least = torch.tensor(1 / 16, dtype=torch.float64)
-    wide = [mask_graphs.window_unreached(least, 6, window, 5).item() for window in (6, 9)]
-    assert wide[0] == wide[1] < mask_graphs.window_unreached(least, 6, 3, 5).item()

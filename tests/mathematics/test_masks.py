@@ -101,12 +101,3 @@ def test_bad_masks_are_refused():
         mask_bounds.shape(6, 2, torch.zeros(1), 3)
     with pytest.raises(InputError, match="^window: got 2, expected at least 3"):
         mask_bounds.growth(2, 1, arb(1))
-
-
-def test_the_shapes_known_by_name():
-    """Window 3: g = 1 + sqrt 3; window 4: the Tribonacci constant, a root of x^3 = x^2 + x + 1."""
-    assert (mask_bounds.growth(3, 1, arb(1)) - 1 - arb(3).sqrt()).contains(0)
-    g = mask_bounds.growth(4, 1, arb(1))
-    assert (g**3 - g**2 - g - 1).contains(0) and g.rad() < 1e-12
-    assert mask_bounds.shape(6, 1, torch.zeros(1).double()).tolist() == [0, 1, 2, 3, 4, 5]
-    assert mask_bounds.shape(6, 1, torch.zeros(1).double(), 4).tolist() == [0, 1, 2, 3, 6, 11]

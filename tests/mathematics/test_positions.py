@@ -63,31 +63,6 @@ def test_attention_with_positions(angles, bias):
     assert net(X).shape == X.shape and torch.equal(net(X)[1], net(X[1:])[0])
 
 
-def test_positions_change_the_attention():
-    X = randn(5, WIDTH)
-    bare = network(None).layer_attention(0, X)
-    for places in (drawn(bias=False), drawn(angles=False)):
-        assert (network(places).layer_attention(0, X) - bare).abs().max() > 0.01
-
-
-def test_only_distances_count():
-    """The logits of tokens 2, 3, 4 are those of the same tokens at the places 0, 1, 2."""
-    net, X = network(drawn()), randn(5, WIDTH)
-    assert net.positions is not None
-    w, places = net.weights.at(0), net.positions.at(0)
-    maps = (w.W_Q, w.W_K, w.b_Q, w.b_K, places.angles, places.bias)
-    whole, part = formulas.logits(X, *maps), formulas.logits(X[2:], *maps)
-    assert ((whole[:, 2:, 2:] - part).abs() <= 2 * 40 * 20 * 2.0**-53).all()
-
-
-def test_balls_enclose_floats():
-    Y, angles, bias = randn(4, KEY_WIDTH), randn(KEY_WIDTH // 2), randn(2 * REACH - 1)
-    found = positions.scores(Y, Y, angles, bias).numpy()
-    exact = positions.scores(*map(ops.balls, (Y, Y, angles, bias)))
-    assert all(abs(a - b) < 1e-13 for a, b in zip(exact.flat, found.flat, strict=True))
-    assert all(a.rad() < 1e-13 for a in exact.flat)
-
-
 def test_known_positions():
     rotary = Positions.rotary(DEPTH, HEADS, 4, base=4.0).angles
     assert rotary is not None
@@ -145,31 +120,3 @@ def test_moduli_in_balls_and_floats():
     # backward stable to 10 * 4 u (LAPACK Users' Guide, section 4.8).
     condition = float(torch.linalg.cond(torch.linalg.eig(P).eigenvectors))
     assert (abs(near) <= condition * (13 + 10 + 40) * 2.0**-53 * float(P.norm())).all()
-
-
-@pytest.mark.parametrize(
-    ("bias", "cubic"), [(lambda k: k / 2, True), (lambda k: abs(k) / 2, False)]
-)
-def test_biases_that_rise_evenly_change_no_contraction(bias, cubic):
-    """b_ij = f(i) + g(j) leaves omega = 0, the cubic bound; the distance of two tokens does not."""
-    with ops.precision(128):
-        X, W_Q, W_K = (ops.balls(randn(*s, seed=5)) for s in ((4, 3), (1, 3, 2), (1, 3, 2)))
-        b = ops.balls(np.array([[bias(k) for k in range(-3, 4)]]))
-        none = ops.balls(np.zeros((1, 2)))
-        maps = {"W_Q": W_Q, "W_K": W_K, "b_Q": none, "b_K": none, "bias": b}
-        omega, _ = formulas.parts(X, formulas.score_map(W_Q, W_K), **maps)
-        assert bool(omega[0] < 2.0**-90) == cubic and (cubic or omega[0] > 1)
-
-
-def test_opposite_tokens_decay_cubically_whatever_the_rotation():
-    """Half the difference of their logits is q delta^2 cos^2(theta/2) / (4 sqrt(d_qk))."""
-    delta, q, theta = 0.5, 2.0, 1.0
-    X, eye = (
-        torch.tensor([[delta / 2, 0.0], [-delta / 2, 0.0]]).double(),
-        torch.eye(2)[None].double(),
-    )
-    none, angles = torch.zeros(1, 2).double(), torch.tensor([[theta]]).double()
-    Y = formulas.layer(X, eye, W_Q=q * eye, W_K=eye, b_Q=none, b_K=none, angles=angles)
-    fall = np.tanh(q * delta**2 * np.cos(theta / 2) ** 2 / (4 * 2**0.5))
-    # a few dozen roundings of numbers below 1, and two weights that cancel to the share ``fall``
-    assert float(av.norms.diameter(Y)) == pytest.approx(delta * fall, rel=64 * 2.0**-53 / fall)

@@ -4,12 +4,9 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from attnverify import InputError
 from attnverify.mathematics import eigenspectrum as spectrum
-from attnverify.mathematics import walk
 
 UNIT = 2.0**-53  # unit roundoff of float64
 ROOT2 = math.sqrt(2)
@@ -43,42 +40,6 @@ def test_values_of_small_matrices(w, xi, rank):
     assert float(spectrum.effective_rank(w)) == pytest.approx(rank, rel=16 * UNIT, abs=0)
 
 
-def test_asymmetry_from_skew_to_symmetric():
-    assert float(spectrum.asymmetry(matrix([[0, 1], [-1, 0]]))) == -1
-    assert float(spectrum.asymmetry(matrix([[0, 1], [0, 0]]))) == 0  # as much skew as symmetric
-    A = gaussian(3, 6, 6)
-    s, k = (spectrum.squared_norm(part) for part in ((A + A.mT) / 2, (A - A.mT) / 2))
-    # sums of 36 products on either side, all terms of s + k positive
-    assert ((spectrum.asymmetry(A) - (s - k) / (s + k)).abs() <= 200 * UNIT).all()
-
-
-@given(st.integers(1, 6), st.integers(0, 2**31), st.sampled_from([1e-200, 1e-3, 1.0, 1e200]))
-@settings(max_examples=40, deadline=None)
-def test_bounds_hold_at_any_scale(width, seed, scale):
-    A = gaussian(2, width, width, seed=seed)
-    symmetric = (A + A.mT) / 2 * scale
-    room = 1 + 8 * (width**2 + 4) * UNIT  # sums of width^2 products
-    assert (spectrum.xi(symmetric).abs() <= math.sqrt(width) * room).all()
-    assert (spectrum.xi_general(A * scale).abs() <= math.sqrt(width) * room).all()
-    assert (spectrum.asymmetry(A * scale).abs() <= room).all()
-    rank = spectrum.effective_rank(symmetric)
-    # tr(W^4) takes width products more than tr(W^2)
-    room = 1 + 16 * width * (width**2 + 4) * UNIT
-    assert (rank <= width * room).all() and (rank * room >= 1).all()
-
-
-def test_largest_xi_at_the_multiples_of_the_identity_only():
-    eye = torch.eye(5, dtype=torch.float64)
-    # 5 products, exact sums, one root: a few roundings
-    assert float(spectrum.xi(0.3 * eye)) == pytest.approx(math.sqrt(5), rel=16 * UNIT)
-    off = eye.clone()
-    off[0, 0] = 1.01
-    cv2 = float(off.diag().var(correction=0) / off.diag().mean() ** 2)
-    # the variance loses digits to cancellation: relative error 100 * 5 * UNIT at CV = 0.004
-    assert float(spectrum.xi(off)) ** 2 == pytest.approx(5 / (1 + cv2), rel=64 * UNIT)
-    assert float(spectrum.xi(off)) < math.sqrt(5) * (1 - cv2 / 3)
-
-
 @pytest.mark.parametrize("name", ["xi", "xi_general", "asymmetry", "effective_rank"])
 def test_statistics_are_batched(name):
     A = gaussian(4, 3, 5, 5)
@@ -90,12 +51,6 @@ def test_statistics_are_batched(name):
         # the same sums in another order: at most 5 * 25 roundings of positive terms; the trace of
         # 5 terms has them relative to sum |A_kk|, hence the absolute part
         assert float(one) == pytest.approx(float(whole[index]), rel=500 * UNIT, abs=50 * UNIT)
-
-
-def test_squares_split_into_trace_and_distance():
-    w = matrix([[3, 1], [-2, 5]])
-    assert float(spectrum.squared_norm(w)) == 39 and float(spectrum.square_trace(w)) == 30
-    assert float(spectrum.distance_to_scalar(w)) == 39 - 32  # tr(W)^2/d = 64/2
 
 
 def test_eigenvalues_are_those_of_the_full_matrix():
@@ -156,13 +111,10 @@ ASYMMETRIC = matrix([[1, 2], [0, 1]])
             lambda: spectrum.xi(torch.zeros(2, 2)),
             r"w: got tr\(WW'\) = 0, expected a matrix that is not zero",
         ),
-        (lambda: spectrum.asymmetry(torch.zeros(3, 2, 2)), r"w: got tr\(WW'\) = 0"),
-        (lambda: spectrum.effective_rank(torch.zeros(2, 2)), r"w: got tr\(WW'\) = 0"),
         (
             lambda: spectrum.require_square("w", torch.zeros(2, 3)),
             r"w: got shape \(2, 3\), expected a square matrix \(..., d, d\)",
         ),
-        (lambda: spectrum.require_square("w", torch.zeros(3)), r"w: got shape \(3,\)"),
         (
             lambda: spectrum.xi_general(matrix([[1, math.nan], [math.inf, 1]])),
             r"w: got 2 NaN or infinite entries, expected finite entries",
@@ -175,7 +127,6 @@ ASYMMETRIC = matrix([[1, 2], [0, 1]])
             lambda: spectrum.covariance_root(matrix([[1, 0], [0, -1]]), 2),
             r"covariance: got smallest eigenvalue -1, expected a symmetric positive definite",
         ),
-        (lambda: spectrum.covariance_root(ASYMMETRIC, 2), r"covariance: got an asymmetric matrix"),
         (
             lambda: spectrum.covariance_root(torch.eye(3, dtype=torch.float64), 2),
             r"covariance: got shape \(3, 3\), expected shape \(2, 2\)",
@@ -197,17 +148,3 @@ def test_symmetry_is_judged_relative_to_the_matrix():
         spectrum.xi(scale * w)
         with pytest.raises(InputError, match="asymmetric"):
             spectrum.xi(scale * changed)
-
-
-def test_xi_with_token_covariance():
-    """xi of S^(1/2) W S^(1/2) is tr(WS)/sqrt(tr(WSWS)), and sqrt(d) for W = S^(-1)."""
-    covariance = matrix([[2.0, 1.0], [1.0, 3.0]])
-    root = spectrum.covariance_root(covariance, 2)
-    w = matrix([[1.0, -0.5], [-0.5, 2.0]])
-    trace, _, square = walk.traces(w, covariance)
-    seen = float(spectrum.xi_general(root @ w @ root))
-    # root to about 100 * 2 * UNIT relative, no cancellation beyond a factor of 4
-    assert seen == pytest.approx(float(trace / square.sqrt()), rel=2000 * UNIT)
-    inverse = torch.linalg.inv(covariance)
-    white = root @ inverse @ root
-    assert float(spectrum.xi_general(white)) == pytest.approx(ROOT2, rel=2000 * UNIT)

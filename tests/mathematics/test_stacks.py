@@ -179,19 +179,6 @@ def test_agrees_with_the_trained_network(parts):
         assert (tokens.values - state).abs().max() <= 1.8e-12 * state.abs().max()
 
 
-def test_positions_matter_in_xlnet():
-    """Without its position term the XLNet layer is another function."""
-    from transformers import XLNetConfig, XLNetModel
-
-    torch.manual_seed(0)
-    layer = from_xlnet(
-        XLNetModel(XLNetConfig(d_model=768, n_head=12, n_layer=1, vocab_size=5)).eval().layer[0]
-    )
-    X = Tokens.of(torch.randn(6, 768))
-    without = deviations.attention(replace(layer, relative=None), X)
-    assert (without.values - deviations.attention(layer, X).values).abs().max() > 1e-4
-
-
 def test_random_stacks():
     """Functions of the seed alone; one layer for ALBERT; words alone enter XLNet."""
     small = replace(stacks.BERT, width=24, heads=3, hidden=8, depth=3, embedding=24)
