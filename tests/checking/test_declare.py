@@ -163,7 +163,10 @@ MISTAKES = [
         lambda: av.inequality("a.b", "x[n]", 2)(no_knob),
         r"parameters: got",
     ),
-    (lambda: av.inequality("a.b", "x[n] y[m]", 2)(no_knob), "sizes: got .2,., expected 2 lengths"),
+    (
+        lambda: av.inequality("a.b", "x[n] y[m]", 2)(no_knob),
+        r"sizes: got .2,., expected 2 lengths, of the axes n, m of 'x\[n\] y\[m\]'",
+    ),
     (lambda: av.inequality("a.b", "x[n], y", 2)(no_knob), "arrays: got ', y' in .*expected as"),
     (lambda: av.decision("a.b", limits="x")(no_knob), r"parameters: got \['x', 'y'\]"),
     (
@@ -189,4 +192,6 @@ MISTAKES = [
 def test_a_mistake_names_file_line_claim_and_check(wrong, message):
     with pytest.raises(InputError, match=message) as told:
         wrong()
-    assert "test_declare.py:" in str(told.value)
+    own = "squares" in wrong.__code__.co_names  # a call that is not the decorator's
+    line = f"{wrong.__code__.co_firstlineno}:" if own else ""
+    assert f"test_declare.py:{line}" in str(told.value)

@@ -93,6 +93,23 @@ def test_an_unknown_claim_names_its_nearest_match():
         ledger.derived("norms.square-varient", {"s": (x + x, 2 * x)})
 
 
+@pytest.mark.parametrize("id", ["mine.square", "norms.nothing", "norm.square-variant"])
+def test_only_a_kernel_takes_the_id_of_a_file_that_it_has_not_read(id):
+    """No slip in an id of the book, and nothing where a derivation is evidence."""
+
+    def hand_in():
+        given = {"mine.other": "a fact"}
+        return ledger.rejected(id, {"no square": ((x + 1) ** 2, x**2 + 1)}, given=given)
+
+    with ledger.recording(), pytest.raises(InputError, match=f"got '{id}'"):
+        hand_in()
+    if id.startswith("mine"):
+        assert hand_in().given == (("mine.other", "a fact"),)
+    else:
+        with pytest.raises(InputError, match=f"got '{id}'"):
+            hand_in()
+
+
 def test_matrices_are_compared_entry_by_entry():
     A = sp.Matrix([[x, 1]])
     ledger.derived(CLAIM, {"scaled": (2 * A, A + A)})

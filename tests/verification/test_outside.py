@@ -76,9 +76,16 @@ def test_a_file_is_markdown_or_a_notebook(tmp_path, in_this_process):
     for name, text in texts.items():
         report = verify([written(tmp_path, text, name)], QUICK, jobs=1)
         assert report.standing["mine.lipschitz"].status == "verified", name
-        slip = claim_files.read(Path(written(tmp_path, text.replace("/ 2", "/ e.no"), name)))
-        with pytest.raises(InputError, match="right: got AttributeError|left: got AttributeError"):
-            claim_files.join(registry, slip)
+        for old, new, message in (
+            ("/ 2", "/ e.no", "right: got AttributeError|left: got AttributeError"),
+            ("check", "checks", r"got @av.inequality in .*\['checks'\], expected the tag 'check'"),
+            ("derivation", "proof", "got av.ledger.derived.*, expected the tag 'derivation'"),
+            ("(u, e):", "((u, e):", r"SyntaxError.*(md, line 21|, code cell 1, line 9)\)"),
+            ("tight=0.99", "tihgt=1", r"TypeError.* \((line 20|code cell 1, line 8)\)"),
+        ):
+            slip = claim_files.read(Path(written(tmp_path, text.replace(old, new), name)))
+            with pytest.raises(InputError, match=message):
+                claim_files.join(registry, slip)
         registry.join([], registry.home, instead_of=["mine.lipschitz"])
     spoiled = written(tmp_path, texts["mine.ipynb"][:-20], "mine.ipynb")
     with pytest.raises(InputError, match="mine.ipynb: got JSONDecodeError.*a Jupyter notebook"):
@@ -160,6 +167,14 @@ def test_with_a_derivation_it_is_verified_and_says_who_read_it(tmp_path, in_this
     assert any(twin.check == "mine.py" for twin in report.twins["mine.lipschitz"])
 
 
+def test_a_derivation_rejects_a_false_neighbor(tmp_path, in_this_process):
+    text = MINE + DERIVE.partition("    av.ledger.rejected")[0]
+    report = verify([written(tmp_path, text)], QUICK, jobs=1)
+    standing = report.standing["mine.lipschitz"]
+    assert standing.status == "partial" and report.as_claimed
+    assert "no false neighbor, expected av.ledger.rejected" in standing.reasons[0]
+
+
 def test_a_loose_constant_is_told_with_the_twin_to_write(
     tmp_path, monkeypatch, capsys, in_this_process
 ):
@@ -168,7 +183,10 @@ def test_a_loose_constant_is_told_with_the_twin_to_write(
     written(tmp_path, MINE.replace("length(e) / 2", "length(e)"))
     lines = " ".join(printed("mine.py", monkeypatch, capsys)[1])
     said = "The claim itself held, but its constant is loose: no instance has left/right above 0.49"
-    assert said in lines and "rejected: tight=0.49" in lines
+    assert said in lines and re.search(r"Lower .* about 0\.49.*, say tight=0\.49", lines)
+    written(tmp_path, MINE.replace("length(e) / 2", "length(e) * 2.0**-1050"))
+    lines = " ".join(printed("mine.py", monkeypatch, capsys)[1])
+    assert "> 1.798e+308" in lines
     written(tmp_path, MINE.replace("length(e) / 2", "length(e) / 3"))
     lines = " ".join(printed("mine.py", monkeypatch, capsys)[1])
     assert re.search(r"fail: mine.lipschitz, attacked .*, at u \(\d,\) = .*; e \(\d,\) = ", lines)
@@ -232,7 +250,7 @@ SPOILED = {
     "no import": (MINE.replace("import attnverify as av\n", ""), "name 'av' is not defined"),
     "a slip": (
         MINE.replace("def lipschitz(u, e):", "def lipschitz((u, e):"),
-        "SyntaxError.*line 1",
+        r"SyntaxError[^(]*\(mine.py, line 16\), expected",
     ),
     "no checks": (MINE.split("import")[0], "got no check, expected @av.inequality"),
     "no twin": (MINE.replace("0.99", "None"), "got no false neighbor, expected"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -81,7 +82,7 @@ class Declared:
 
     def equal(self, **arrays: Any) -> Declared:
         """One more instance at or near equality: its arrays by name, as tensors or lists."""
-        self._equal.append(self._instance(arrays))
+        self._equal.append(self._instance(arrays, self._where("", self._called())))
         self._cell = step_box.current_cell()
         return self
 
@@ -97,14 +98,15 @@ class Declared:
         at: an instance, or several, that refute it, in place of those at equality; draw, where,
         sizes: as of the check.
         """
+        where = self._where(title, self._called())
         other = {key: changes.pop(key) for key in OWN if key in changes}
         if "sizes" in other:
-            other["sizes"] = _sizes(self._where(title), self._arrays, other["sizes"])
+            other["sizes"] = _sizes(where, self._arrays, other["sizes"])
         if at is not None:
             several = [at] if isinstance(at, dict) else at
-            other["at"] = [self._instance(one) for one in several]
-        require(bool(changes or other), self._where(title), "no change", "a knob to turn")
-        self._require_knobs(title, changes)
+            other["at"] = [self._instance(one, where) for one in several]
+        require(bool(changes or other), where, "no change", "a knob to turn")
+        self._require_knobs(where, changes)
         self._false.append(Neighbor(title, changes, other))
         self._cell = step_box.current_cell()
         return self
@@ -115,12 +117,13 @@ class Declared:
         sizes, tight and what else is said of the form (draw, where; limits, cases, over): as of
         the check, where they differ.
         """
+        where = self._where(name, self._called())
         own = self._other.keys() - _knobs(self.function).keys()
         other = {key: knobs.pop(key) for key in own if key in knobs}
         tight = knobs.pop("tight", self._tight)
         if sizes:
-            other["sizes"] = _sizes(self._where(name), self._arrays, sizes)
-        self._require_knobs(name, knobs)
+            other["sizes"] = _sizes(where, self._arrays, sizes)
+        self._require_knobs(where, knobs)
         given = (self.claim, name, self.function, self._arrays, self._build, tight)
         return Declared(*given, {**self._knobs, **knobs}, {**self._other, **other})
 
@@ -147,23 +150,32 @@ class Declared:
     def _bound(self, knobs: Mapping[str, Any]) -> partial:
         return partial(self.function, **{**self._knobs, **knobs})
 
-    def _where(self, title: str = "") -> str:
-        return f"{self.place}: {self.claim}, {self.name}" + (f", {title!r}" if title else "")
+    def _called(self) -> str:
+        """The line of its file that is being executed; where it is declared, if there is none."""
+        file, frame = self.place.rpartition(":")[0], sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename != file:
+            frame = frame.f_back
+        return self.place if frame is None else f"{file}:{frame.f_lineno}"
 
-    def _require_knobs(self, title: str, changes: Mapping[str, Any]) -> None:
+    def _where(self, title: str = "", place: str = "") -> str:
+        return f"{place or self.place}: {self.claim}, {self.name}" + (
+            f", {title!r}" if title else ""
+        )
+
+    def _require_knobs(self, where: str, changes: Mapping[str, Any]) -> None:
         knobs = _knobs(self.function)
         for key in (key for key in changes if key not in knobs):
             words = (
                 f"a parameter with a default ({', '.join(knobs) or 'none'}){nearest(key, knobs)}"
             )
-            require(False, self._where(title), f"{key}=", words)
+            require(False, where, f"{key}=", words)
 
-    def _instance(self, arrays: Mapping[str, Any]) -> Instance:
+    def _instance(self, arrays: Mapping[str, Any], where: str) -> Instance:
         """An instance as tensors, its lengths in agreement with the axes that are named."""
         made = {k: torch.as_tensor(v, dtype=torch.float64) for k, v in arrays.items()}
         if self._other.get("draw", unchanged) is not unchanged:
             return made  # its arrays are those that draw makes
-        where, lengths = f"{self._where()}, instance", {}
+        where, lengths = f"{where}, instance", {}
         require(made.keys() == self._arrays.keys(), where, list(made), f"{list(self._arrays)}")
         for name, value in made.items():
             axes = self._arrays[name]
@@ -416,10 +428,11 @@ def _axes(where: str, arrays: str) -> dict[str, tuple[str, ...]]:
 def _sizes(where: str, arrays: Mapping[str, tuple[str, ...]], sizes: Iterable) -> tuple[Sizes, ...]:
     """Shapes by name, for lengths of the axes in the order in which these first come."""
     axes = dict.fromkeys(axis for own in arrays.values() for axis in own if not axis.isdigit())
+    line = " ".join(f"{name}[{','.join(own)}]" for name, own in arrays.items())
     out = []
     for size in sizes:
         given = size if isinstance(size, tuple) else (size,)
-        words = f"{len(axes)} lengths, of {', '.join(axes)}"
+        words = f"{len(axes)} lengths, of the axes {', '.join(axes)} of {line!r}"
         require(len(given) == len(axes), f"{where}: sizes", given, words)
         known = dict(zip(axes, given, strict=True))
         shapes = {n: tuple(int(known.get(a, a)) for a in own) for n, own in arrays.items()}

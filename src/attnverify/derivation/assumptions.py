@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from difflib import get_close_matches
 from html import escape
+from types import SimpleNamespace
 from typing import Any
 
 from attnverify.support import typeset
@@ -40,6 +42,19 @@ def claims() -> Claims:
     return _default() if known is None else known
 
 
+def stated(id: str, recording: bool) -> Any:
+    """A claim by its id; raises InputError for one that is not known.
+
+    Where nothing is recorded, as in a kernel, a claim of one's own is not known: an id with
+    another prefix, not a slip in a known one, stands for a claim of unknown uses.
+    """
+    known = claims()
+    slip = recording or id in known or get_close_matches(id, known, cutoff=0.9)
+    if slip or id.split(".")[0] in {each.split(".")[0] for each in known}:
+        return known[id]
+    return SimpleNamespace(id=id, uses=None)
+
+
 @contextmanager
 def among(known: Claims | None) -> Iterator[None]:
     """Derivations in this block (of this thread) may name these claims; None leaves the default."""
@@ -64,7 +79,7 @@ def read(claim: Any, given: Mapping[str, str] | str) -> Given:
     known = claims()
     pairs = {"hypothesis": given} if isinstance(given, str) else dict(given)
     for key, text in pairs.items():
-        if key in WORDS:
+        if key in WORDS or claim.uses is None:
             continue
         if key not in known:
             hint = nearest(key, [*WORDS, *known])

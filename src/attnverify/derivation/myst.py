@@ -21,11 +21,15 @@ TAGS = re.compile(r":tags:\s*\[(.*)\]\s*")
 
 @dataclass(frozen=True)
 class Cell:
-    """One code cell: its source without options, its tags, the line its source starts at (1..)."""
+    """One code cell: its source without options, its tags, the line its source starts at (1..).
+
+    name: of a cell of a notebook, which is a file of its own in messages.
+    """
 
     source: str
     tags: tuple[str, ...]
     line: int
+    name: str = ""
 
 
 def escape(text: str) -> str:

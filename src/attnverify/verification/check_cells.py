@@ -6,7 +6,6 @@ import.
 
 from __future__ import annotations
 
-import ast
 import linecache
 import sys
 from collections.abc import Collection, Iterable, Mapping
@@ -46,14 +45,15 @@ def run(
     module = ModuleType(f"attnverify checks of {file}")
     module.__package__ = package
     sys.modules[module.__name__] = module  # where dataclasses look for names
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     with declare.collecting() as found:
         for cell in cells:
-            code = ast.increment_lineno(ast.parse(cell.source, file), cell.line - 1)
+            name, own = cell.name or file, cell.source if cell.name else text
+            linecache.cache[name] = (len(own), None, own.splitlines(keepends=True), name)
+            code = compile("\n" * (cell.line - 1) + cell.source, name, "exec")
             try:
-                exec(compile(code, file, "exec"), vars(module))  # of this package or asked for
+                exec(code, vars(module))  # of this package or asked for
             except NameError as error:
-                where = f"{file}, line {cell.line}: got {error}"
+                where = f"{cell.name or f'{file}, line {cell.line}'}: got {error}"
                 words = "expected what it needs to be defined or imported in a check cell"
                 raise InputError(f"{where}, {words}") from error
             except InputError as error:

@@ -42,6 +42,12 @@ LIMIT = 600.0  # seconds for a piece
 LARGEST = 1 << 20  # bytes of a file
 KINDS = ("theorem", "lemma", "proposition", "counterexample", "conjecture")
 WORDS = "a file of claims, .py, .md or .ipynb"
+SIZES = "; sizes "  # in the limits of evidence, in front of those tried
+#: What stands in the cells with a tag, and in no others.
+TAGGED = {
+    check_cells.TAG: re.compile(r"^@av\.(inequality|identity|decision|definition)\b", re.M),
+    notebook_sources.TAG: re.compile(r"\bav\.ledger\.(derived|rejected)\("),
+}
 
 
 @dataclass(frozen=True)
@@ -206,6 +212,12 @@ def _read(file: ClaimFile) -> Stated:
     parts = claim_text.parts(file.source, file.text)
     claims = [_claim(file, claim) for claim in statements.read(parts.markdown, file.name)]
     require(bool(claims), file.name, "no claims", "statements in fences ```{claim} ID")
+    for cell in () if file.source.endswith(".py") else parts.cells:
+        for tag, pattern in TAGGED.items():
+            found = pattern.search(cell.source) if tag not in cell.tags else None
+            where = cell.name or f"{file.name}, line {cell.line}"
+            given = f"{found and found[0]} in a cell with the tags {list(cell.tags)}"
+            require(found is None, where, given, f"the tag {tag!r}")
     known = [claim.id for claim in claims]
     ran = executed(file, known)
     checks = {claim.id: _checks(file, claim.id, ran.declared.get(claim.id, {})) for claim in claims}
@@ -231,9 +243,10 @@ def executed(file: ClaimFile, known: Sequence[str] = ()) -> check_cells.Ran:
 
 def _at(error: BaseException, file: ClaimFile) -> str:
     """An error with the line of the file that it comes from."""
-    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file.name]
-    line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
-    return in_words(error) + (f" (line {line})" if line else "")
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if f.filename.partition(", ")[0] == file.name]
+    cell = "".join(f"{f.filename.partition(', ')[2]}, " for f in own[-1:] if "," in f.filename)
+    return in_words(error) + (f" ({cell}line {own[-1].lineno})" if own else "")
 
 
 def _claim(file: ClaimFile, claim: Claim) -> Claim:
@@ -262,7 +275,7 @@ def _with_sizes(check: Check, record: Record) -> Record:
 
     if not isinstance(check, Inequality | Identity):
         return record
-    return replace(record, limits=f"{record.limits}; sizes {in_sizes(check.sizes)}")
+    return replace(record, limits=record.limits + SIZES + in_sizes(check.sizes))
 
 
 def derive(file: ClaimFile, claims: Registry | None = None) -> derivations.NotebookRun:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import json
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from attnverify.derivation.myst import Cell, code_cells
@@ -19,7 +20,8 @@ SUFFIXES = (".py", ".md", ".ipynb")
 
 
 class Parts(NamedTuple):
-    """Markdown with the statements, the text in which cells have their lines, and the cells."""
+    """Markdown with the statements, the text in which cells without a name have their lines, and
+    the cells."""
 
     markdown: str
     text: str
@@ -36,15 +38,13 @@ def parts(name: str, text: str) -> Parts:
         return Parts(text, text, tuple(code_cells(text)))
     if name.endswith(".ipynb"):
         text = _as_myst(name, text)
-        return Parts(text, text, tuple(code_cells(text)))
+        cells = enumerate(code_cells(text), start=1)
+        named = (replace(c, line=1, name=f"{name}, code cell {n}") for n, c in cells)
+        return Parts(text, text, tuple(named))
     try:
-        body = ast.parse(text).body
+        body = ast.parse(text, name).body
     except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", None)
-        where = f" (line {line})" if line else ""
-        raise InputError(
-            f"{name}: got {in_words(error)}{where}, expected a file that runs"
-        ) from error
+        raise InputError(f"{name}: got {in_words(error)}, expected a file that runs") from error
     lines = [""] * len(text.splitlines())
     for node in body:
         value = node.value if isinstance(node, ast.Expr) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -115,6 +115,8 @@ def print_report(report: Report, to: Console) -> None:
             to.print(f"the worst instance whole: {command}", markup=False, soft_wrap=True)
         for reason in report.standing[claim.id].reasons:
             to.print(f"{claim.id}: {reason}", markup=False)
+        for line in _of_its_own(report, claim.id):
+            to.print(f"{claim.id}: {line}", markup=False, highlight=False, soft_wrap=True)
     for line in _origins(report.derivations):
         to.print(line, markup=False, highlight=False, soft_wrap=True)
     if report.reused:
@@ -123,6 +125,18 @@ def print_report(report: Report, to: Console) -> None:
     if report.interrupted:
         to.print("interrupted: what was not finished is not checked", style="red")
     to.print(report.verdict(), markup=False)
+
+
+def _of_its_own(report: Report, id: str) -> Iterator[str]:
+    """What no reader of a claim from outside has seen: the sizes tried, and the derivation."""
+    from attnverify.verification.claim_files import SIZES, file_of
+
+    if file_of(report.registry, id):
+        sizes = {r.check: r.limits.partition(SIZES)[2] for r in report.records[id]}
+        if any(sizes.values()):
+            yield "sizes tried: " + "; ".join(f"{s} ({name})" for name, s in sizes.items() if s)
+        if any((r.kind, r.outcome) == ("derived", "pass") for r in report.records[id]):
+            yield "nobody but its author has read the derivation"
 
 
 def _origins(sources: Sequence[Source]) -> list[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from math import inf
 from typing import Any
 
 from attnverify.checking.records import Record, Settings, TwinRecord
@@ -62,7 +64,7 @@ class Report:
             "claim": id,
             "status": self.standing[id].status,
             "evidence": _kinds(records),
-            "best ratio": "-" if ratio is None else f"{ratio:.6f}",
+            "best ratio": "-" if ratio is None else _ratio(ratio),
             "false at": " ".join(false_at(as_stored)) or "-",
             "twins": f"{sum(t.rejected for t in twins)}/{len(twins)}",
         }
@@ -116,6 +118,12 @@ def environment() -> dict[str, str]:
     """Versions and machine kind that produced a report."""
     kind = machine()
     return {"machine": f"{kind['system']} {kind['architecture']}", **versions()}
+
+
+def _ratio(ratio: float) -> str:
+    """Six digits behind the point, of a small ratio; a float holds none that is too large."""
+    large = f"{ratio:.3e}" if ratio < inf else f"> {sys.float_info.max:.3e}"
+    return f"{ratio:.6f}" if ratio < 1e6 else large
 
 
 def _kinds(records: Sequence[Record]) -> str:

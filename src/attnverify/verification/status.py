@@ -9,6 +9,7 @@ from attnverify.checking.records import Record, TwinRecord
 from attnverify.support.vocabulary import UNCHECKED, Status
 from attnverify.verification import formal
 from attnverify.verification.claim import Claim, Registry
+from attnverify.verification.claim_files import file_of
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,10 @@ def own(
     ]
     reasons = [f"no passing {kind} evidence ({check})" for kind, check in missing]
     reasons += [f"twins not run ({name})" for name in untested]
+    handed_in = file_of(registry, claim.id) and ("derived", claim.notebook) in passed
+    if handed_in and claim.notebook not in tested:  # a test looks at the book's own
+        words = f'av.ledger.rejected("{claim.id}", ...) with a false neighbor of a step'
+        reasons.append(f"derived ({claim.notebook}): got no false neighbor, expected {words}")
     reasons += filter(None, [registry.origin_of(claim.id).changed(claim)])
     if reasons:
         return Standing("partial", tuple(reasons))
@@ -62,15 +67,23 @@ def own(
 
 def _not_rejected(twin: TwinRecord, records: Iterable[Record]) -> str:
     """What to do about a twin that holds; most often the claim's constant is loose."""
-    words, found = f"twin not rejected: {twin.twin}", [r for r in records if r.check == twin.check]
+    found = [r for r in records if r.check == twin.check]
+    words = f"twin not rejected ({twin.check}): {twin.twin}"
     sure = max((r.refuted_at or 0 for r in found), default=0)
-    if twin.factor is None or not sure or any(r.outcome != "pass" for r in found):
+    if any(r.outcome != "pass" for r in found):
         return words
+    if twin.factor is None or not sure:
+        seen = at = ""
+        if twin.ratio is not None:
+            seen = f" (its largest ratio: {twin.ratio:.6g})"
+            at = ", or an .equal instance at which it fails"
+        words += f". No instance tried tells it from the claim{seen}"
+        return f"{words}; expected a neighbor that is false{at}"
     largest = max(r.ratio or 0 for r in found if r.refuted_at)
     return (
         f"{words}. The claim itself held, but its constant is loose: no instance has left/right "
-        f"above {largest:.4f}, so {largest:.4f} times the right side may be enough. A twin that is "
-        f"rejected: tight={sure:g}"
+        f"above {largest:.4f}. Lower the constant to about {largest:.4f} times the right side; if "
+        f"the looseness is meant, say tight={sure:g}"
     )
 
 
