@@ -82,17 +82,27 @@ End S.
 """
 FORBIDDEN = {
     "Axiom x : False.": "assumes",
+    "Local Axiom x : False.": "assumes",
     "#[local] Parameter x : False.": "assumes",
+    "Conjecture x : 0 = 1.": "assumes",
     "Theorem x : False.\nProof.\nAdmitted.": "not complete",
     "Theorem x : False. Proof. admit. Defined.": "leaves a part",
+    "Theorem x : False. Proof. (* y *) all: give_up. Qed.": "leaves a part",
     "Variable x : False.": "outside a section",
+    "Hypotheses (x : False).": "outside a section",
+    "Context (x : False).": "outside a section",
     "Module M.\nVariable x : False.\nEnd M.": "outside a section",
     "Section T. End T. Variable x : False.": "outside a section",
     "Unset Guard Checking.": "switches",
+    "Local Unset Positivity Checking.": "switches",
     "#[bypass_check(guard)] Fixpoint f (n : nat) : False := f n.": "switches",
     "Set Universe Polymorphism.": "rules",
+    "Unset Universe Checking.": "switches",
     "Declare Module M : T.": "as given",
+    "Module Type T. End T.": "as given",
+    'Declare ML Module "m".': "as given",
     'Load "x".': "not listed",
+    'Add LoadPath "x" as Y.': "not listed",
     "Theorem x : 0 = 0. Proof. native_compute. reflexivity. Qed.": "outside the kernel",
 }
 
