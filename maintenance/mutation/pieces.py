@@ -20,7 +20,7 @@ from attnverify.derivation import notebook_sources, run_cells
 from attnverify.verification import derived_evidence
 
 ROOT = Path(__file__).resolve().parents[2]
-QUICK = Settings(samples=240, restarts=8, steps=100)
+QUICK = Settings()  # the search of every build
 FORMULAS = ("attnverify/mathematics/",)
 #: Tests that build, install or time something, or plant errors themselves.
 NOT_RUN = ("imports", "benchmarks", "costs", "interactive", "mutants", "recheck")
