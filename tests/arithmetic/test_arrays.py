@@ -72,14 +72,6 @@ def test_a_coarser_dtype_is_promoted_and_said(dtype):
     assert torch.equal(found, NET(TENSOR))
 
 
-def test_float32_of_numpy_is_promoted_and_said():
-    with pytest.warns(PrecisionWarning, match="X: float32 promoted to float64"):
-        found = av.norms.diameter(np.array(X, dtype=np.float32))
-    assert found == av.norms.diameter(TENSOR)
-    with pytest.warns(PrecisionWarning, match="X: float32 promoted to float64"):
-        assert torch.equal(NET(np.array(X, dtype=np.float32)), NET(TENSOR))
-
-
 def test_a_finer_dtype_is_refused_and_lists_take_the_networks():
     net = av.SelfAttentionNetwork.random(1, 1, 2, dtype=torch.float32)
     assert net(X).dtype == torch.float32

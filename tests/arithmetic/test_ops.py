@@ -152,21 +152,6 @@ def test_rationals_are_exact():
     assert ops.rationals(np.array([0.375]))[0] == flint.fmpq(3, 8)
 
 
-def test_largest_of_overlapping_balls_encloses_both():
-    wide = flint.arb(1, 0.5)
-    largest = ops.amax(np.array([wide, flint.arb(1.2)], dtype=object), -1)
-    assert largest.contains(flint.arb(1.5)) and largest.contains(flint.arb(1.2))
-
-
-def test_square_of_a_ball_around_zero_is_finite():
-    assert ops.square(flint.arb(0, 1)).is_finite()
-
-
-def test_square_root_cuts_at_zero():
-    root = ops.sqrt(np.array([flint.arb(0, 1)], dtype=object))[0]
-    assert root.is_finite() and root.contains(0)
-
-
 def test_precision_is_restored_after_an_error():
     before = flint.ctx.prec
     with pytest.raises(RuntimeError), ops.precision(777):

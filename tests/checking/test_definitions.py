@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from flint import arb
 
 from attnverify.arithmetic import ops
@@ -10,7 +9,6 @@ from attnverify.chapters import registry
 from attnverify.checking.check import Decision
 from attnverify.checking.definition_agreement import agree, drawn, within
 from attnverify.mathematics import attention as network
-from attnverify.mathematics import collapse as formulas
 from attnverify.mathematics import eigenspectrum, norms, softmax
 from attnverify.mathematics.paths import FixedAttention
 
@@ -105,20 +103,3 @@ def test_errors_that_both_sides_of_a_claim_would_share(name, monkeypatch):
     assert agree(pairs).holds is True
     monkeypatch.setattr(owner, formula, wrong)
     assert agree(pairs).holds is False
-
-
-@pytest.mark.parametrize("heads", [1, 3])
-def test_no_token_reads_a_later_one(heads):
-    """Under the causal mask a change of the last token changes the last output alone."""
-    net = network.SelfAttentionNetwork.random(2, heads, 3 * heads, mask="causal", seed=1)
-    X = torch.randn(4, 3 * heads, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    moved = X.clone()
-    moved[-1] += 1
-    same = (net(X) == net(moved)).all(-1)
-    assert same.tolist() == [True, True, True, False]
-
-
-def test_the_masked_layer_lets_the_first_token_alone():
-    X = torch.randn(3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    out = formulas.masked_layer(X, torch.eye(2, dtype=torch.float64), 2)
-    assert torch.equal(out[0], X[0]) and not torch.equal(out[2], X[2])

@@ -25,6 +25,7 @@ INEQUALITIES = [
     if isinstance(check, Inequality)
 ]
 REGISTRY = pytest.mark.parametrize("check", INEQUALITIES)
+SOME = pytest.mark.parametrize("check", INEQUALITIES[::40])  # what is asked of all alike
 
 
 def made(check, index=0):
@@ -55,7 +56,7 @@ def test_what_the_check_makes_is_accepted(check):
             require_instance(owner, make())
 
 
-@REGISTRY
+@SOME
 def test_a_missing_or_an_added_name_is_refused(check):
     instance = made(check)
     for name, value in instance.items():
@@ -68,7 +69,7 @@ def test_a_missing_or_an_added_name_is_refused(check):
         compare(check, {**instance, "forged": torch.zeros(1, dtype=torch.float64)})
 
 
-@REGISTRY
+@SOME
 def test_a_wrong_rank_is_refused(check):
     instance = made(check)
     for name, value in instance.items():
