@@ -16,6 +16,7 @@ from attnverify.mathematics import collapse, depth_bounds, norms, stacks
 from attnverify.mathematics.centerbounds import optimal_residual_bounds
 from attnverify.mathematics.deviations import Layer, Tokens, apply
 from attnverify.mathematics.encoder import Encoder
+from attnverify.mathematics.softmax import critical_float, oscillation
 from attnverify.support.errors import InputError
 
 
@@ -85,6 +86,11 @@ def test_bounds_hold_at_small_tokens(minilm):
     assert found / 2 <= steps["corrected"] and found / 2 <= steps["printed"]
     far = Tokens.of(minilm.embed(texts.passage(0, 10)))
     assert layer_bounds.composite_steps(layer, far) == {"printed": None, "corrected": None}
+    scores = collapse.scores_of_residual(X.deviations, layer.W_Q @ layer.W_K.mT, 32)
+    unit = (critical_float() / float(oscillation(scores).max())) ** 0.5
+    for size, known in ((0.99, True), (1.01, False)):  # scores grow with the square
+        steps = layer_bounds.composite_steps(layer, Tokens(X.center, size * unit * X.deviations))
+        assert [value is not None for value in steps.values()] == [known, known]
 
 
 def test_threshold_of_many_heads():
@@ -381,6 +387,15 @@ def test_a_model_of_the_user(tmp_path, experiment):
         assert {row["model"] for row in rows} == {tmp_path.name}
     with pytest.raises(InputError, match="^path: got"):
         experiment.run(Settings(model=tmp_path / "nowhere"))
+
+
+def test_silent_heads_are_of_passages_from_the_second_on(tmp_path):
+    modelzoo.saved_bert(tmp_path, max_position_embeddings=128)
+    settings = Settings(model=tmp_path, seed=3)
+    layers = silent_heads.heads_of(silent_heads.encoder_of(settings), texts.passage(4, 24))
+    for row in silent_heads.run(settings):
+        head = layers[row["layer"] - 1][row["head"] - 1]
+        assert row["share"] == [pytest.approx(head.share, rel=1e-5)]  # six digits
 
 
 def zero(name):

@@ -161,8 +161,8 @@ def cells(**last):
         (cells(tight={"contrast": 0.15}), False),  # above 0.1 by 3.5 standard errors
         (cells(tight={"contrast": -0.4}), True),  # its absolute value counts
         (cells(wide={"entropy": 0.55}), False),  # above 0.5 by 3.5 standard errors
-        ([cells()[0], cells(wide={"deviation": 3.15})[3]], True),
-        ([cells()[0], cells(wide={"deviation": 3.3})[3]], False),  # no two of nearly one radius
+        ([cells()[0], cells(wide={"deviation": 3.19})[3]], True),
+        ([cells()[0], cells(wide={"deviation": 3.21})[3]], False),  # no two of nearly one radius
         (cells(tight={"mean": 4.1, "entropy": 0.28}), True),  # no moderate size
         (cells(tight={"mean": -0.9, "entropy": 0.28}), True),
         (cells(tight={"mean": 4.1, "deviation": 1.1, "entropy": 0.28}), True),
@@ -267,6 +267,13 @@ def heads(first, second, random=True):
 )
 def test_spectra(rows, holds):
     assert spectra.judge(rows).holds is holds
+
+
+def test_heads_outside_of_a_model_that_is_not_judged():
+    of_two = [row | {"model": str(row["judged"])} for row in heads([2.0, 2.0], [0.9, 0.9])]
+    of_two.append(of_two[-1] | {"model": "False", "judged": False})
+    assert spectra.outside(of_two, "xi_frobenius", "False") == (0, 2)
+    assert spectra.outside(of_two, "xi_frobenius") == (2, 2)
 
 
 def sink_rows(layer=2, sink=0, length=0.15, quiet=0.5, excess=1.0, bad=0):

@@ -19,6 +19,7 @@ from attnverify.experiments.engine.model import Settings
 from attnverify.experiments.engine.train import stream
 from attnverify.experiments.shortpaths import lengths, tasks
 from attnverify.mathematics import paths
+from attnverify.support.seeds import seed_for
 
 TINY = shortpaths.Size(networks=2, steps=6, rate=2e-3, batch=4, sequences=5, paths=7)
 
@@ -232,6 +233,16 @@ def test_networks_with_biases_are_refused():
     for options in ({"bias": True}, {"skip": False}):
         with pytest.raises(InputError, match="net: got a network without skip or with biases"):
             lengths.measure(nets(1, **options)[0], X, readout, labels, 1, draws(0))
+
+
+def test_a_trainee_starts_smaller_where_it_writes():
+    """By the root of its twelve writers; the other weights are those of its network."""
+    trainee = shortpaths.Trainee(tasks.sorting(1, 3, 4), 1, 3)
+    own = {"seed": seed_for(3, "sorting", "0") % 2**31, "dtype": torch.float32}
+    net = av.SelfAttentionNetwork.random(6, 2, 48, skip=True, bias=False, **own)
+    for name, size in (("W_Q", 1.0), ("W_O", math.sqrt(12))):
+        found = size * trainee.weights[f"weights.{name}"][0]
+        torch.testing.assert_close(found, net.weights[name].detach())
 
 
 def test_every_step_of_training_has_its_own_sequences():

@@ -157,6 +157,15 @@ def test_criteria_are_undecided_without_their_rows():
 # ---------------------------------------------------------------- what a training is made of
 
 
+def test_the_decoder_starts_smaller_where_it_writes():
+    """Eight writers; a deviation of 4,096 numbers or more is known to 5/sqrt(8192)."""
+    for name, value in decoder.start(decoder.model(), 7).items():
+        if "norm" not in name and value.numel() >= 4096:
+            writers = 8 if name.endswith(("o_proj.weight", "down_proj.weight")) else 1
+            size = float(value.std()) * math.sqrt(writers * value.shape[-1])
+            assert size == pytest.approx(1, abs=5 / math.sqrt(8192)), name
+
+
 def test_texts_of_the_decoder_begin_every_1024_bytes():
     held_out = bytes(decoder.corpus().held_out.tolist())
     for index in range(3):
