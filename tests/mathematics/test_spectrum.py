@@ -40,6 +40,15 @@ def test_values_of_small_matrices(w, xi, rank):
     assert float(spectrum.effective_rank(w)) == pytest.approx(rank, rel=16 * UNIT, abs=0)
 
 
+def test_asymmetry_from_skew_to_symmetric():
+    assert float(spectrum.asymmetry(matrix([[0, 1], [-1, 0]]))) == -1
+    assert float(spectrum.asymmetry(matrix([[0, 1], [0, 0]]))) == 0  # as much skew as symmetric
+    A = gaussian(3, 6, 6)
+    s, k = (spectrum.squared_norm(part) for part in ((A + A.mT) / 2, (A - A.mT) / 2))
+    # sums of 36 products on either side, all terms of s + k positive
+    assert ((spectrum.asymmetry(A) - (s - k) / (s + k)).abs() <= 200 * UNIT).all()
+
+
 @pytest.mark.parametrize("name", ["xi", "xi_general", "asymmetry", "effective_rank"])
 def test_statistics_are_batched(name):
     A = gaussian(4, 3, 5, 5)
