@@ -66,9 +66,9 @@ def verify(
 ) -> None:
     """Gather evidence for claims and all they rest on, run the false twins, derive the statuses.
 
-    Ctrl-C ends the run and reports what was gathered until then. The exit status is 0 if every
-    claim is verified or partial and nothing failed or stayed unknown, 1 if something did, and 2
-    if nothing was run.
+    Ctrl-C ends the run and reports what was gathered until then.
+
+    Exit status: 0 verified or partial, 1 failed or unknown, 2 not run.
     """
     if json_file is not None and json_file != STDOUT:
         files.require_writable("json", json_file)
