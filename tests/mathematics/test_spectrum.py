@@ -40,6 +40,12 @@ def test_values_of_small_matrices(w, xi, rank):
     assert float(spectrum.effective_rank(w)) == pytest.approx(rank, rel=16 * UNIT, abs=0)
 
 
+def test_xi_of_any_matrix_is_over_its_norm():
+    """tr W / ||W||_F = 1/sqrt(2), where tr(W^2) would give 1."""
+    found = float(spectrum.xi_general(matrix([[1, 1], [0, 0]])))
+    assert found == pytest.approx(1 / ROOT2, rel=16 * UNIT)
+
+
 def test_asymmetry_from_skew_to_symmetric():
     assert float(spectrum.asymmetry(matrix([[0, 1], [-1, 0]]))) == -1
     assert float(spectrum.asymmetry(matrix([[0, 1], [0, 0]]))) == 0  # as much skew as symmetric
