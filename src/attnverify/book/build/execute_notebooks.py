@@ -90,9 +90,9 @@ def execute(path: Path) -> Executed:
         **manager,
     )
     last, error = notebook.cells.pop(), done.exc_string or ""
-    files = (
-        [] if error or not CAN_FORK else json.loads("".join(output.text for output in last.outputs))
-    )
+    # What a child of the kernel prints when it ends can come into this cell, too, behind the list.
+    printed = "".join(output.text for output in last.outputs if output.get("name") == "stdout")
+    files = [] if error or not CAN_FORK else json.loads(printed.partition("\n")[0])
     # What the kernel says of its language is not kept either: pages are equal, executed or reused.
     notebook.metadata.pop("language_info", None)
     return Executed(path, notebook, done.time or 0.0, error, files)
