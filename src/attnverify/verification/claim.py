@@ -12,13 +12,12 @@ from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from attnverify.checking.records import Settings
 from attnverify.support.errors import InputError, nearest
 from attnverify.support.tables import Table
 
 if TYPE_CHECKING:
     from attnverify.checking.check import Check
-    from attnverify.checking.records import ClaimEvidence, Described
+    from attnverify.checking.records import ClaimEvidence, Described, Settings
 
 Kind = Literal["theorem", "lemma", "proposition", "counterexample", "experiment", "conjecture"]
 Assertion = Literal["holds", "fails"]
