@@ -110,6 +110,13 @@ def radius(row: Row) -> float:
     return math.hypot(row["mean"], row["deviation"])
 
 
+def near(row: Row, other: Row) -> bool:
+    """Radii at most 0.2 apart, in integers of 0.001: many pairs are exactly 0.2 apart."""
+    n, k = (round(1000 * r["mean"]) ** 2 + round(1000 * r["deviation"]) ** 2 for r in (row, other))
+    rest = n + k - 200**2
+    return rest <= 0 or rest**2 <= 4 * n * k  # |sqrt n - sqrt k| <= 200
+
+
 def healthy(rows: list[Row]) -> bool:
     """Neither collapse: entropy and residual at least HEALTHY by APART standard errors."""
     return bool(rows) and all(
@@ -120,13 +127,10 @@ def healthy(rows: list[Row]) -> bool:
 
 
 def larger(rows: list[Row], others: list[Row], value: Callable[[Row], float], name: str) -> bool:
-    """Every row exceeds every other row of nearly its radius by APART standard errors.
-
-    Nearly: within half a step of the grid's coarser axis.
-    """
-    near = [(a, b) for a in rows for b in others if abs(radius(a) - radius(b)) <= LARGEST / 40]
+    """Every row exceeds every other row of nearly its radius by APART standard errors."""
+    pairs = [(a, b) for a in rows for b in others if near(a, b)]
     error = lambda a, b: math.hypot(a[f"{name}_error"], b[f"{name}_error"])  # noqa: E731
-    return bool(near) and all(value(a) - value(b) > APART * error(a, b) for a, b in near)
+    return bool(pairs) and all(value(a) - value(b) > APART * error(a, b) for a, b in pairs)
 
 
 def judge(
