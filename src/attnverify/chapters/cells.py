@@ -47,6 +47,5 @@ def declared(chapter: str) -> Mapping[str, Mapping[str, Declared]]:
     Raises InputError that names the line of the file.
     """
     known = [claim.id for claim in registry.values() if claim.notebook == chapter]
-    file, text = f"notebooks/{chapter}.md", texts()[chapter]
-    run = [c for c in code_cells(text) if {check_cells.TAG, check_cells.NUMBERS} & {*c.tags}]
-    return check_cells.run(file, text, run, known).declared
+    file = f"notebooks/{chapter}.md"
+    return check_cells.run(file, texts()[chapter], cells(chapter), known).declared

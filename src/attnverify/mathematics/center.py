@@ -13,10 +13,12 @@ corner of the remaining triangle cannot beat the best vertex.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
-from scipy.optimize import linprog
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 TOLERANCE = 1e-9  # HiGHS solves to 1e-7 feasibility by default; tightened to this
 
@@ -115,6 +117,9 @@ class Program:
 
     def _solve(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Best center among means of the kinks, and the prices p_i + q_j, (n, d)."""
+        from scipy import sparse  # here: half a second, and most who import norms solve no program
+        from scipy.optimize import linprog
+
         n, d = self.X.shape
         coordinate = np.array([j for j, _ in self.kinks])
         place = np.array([x for _, x in self.kinks])

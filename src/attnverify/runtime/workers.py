@@ -34,8 +34,9 @@ from attnverify.support.errors import RunError
 CAN_FORK = "forkserver" in get_all_start_methods()
 #: A fork of the process at hand, which may have threads, could hang.
 CONTEXT = get_context("forkserver") if CAN_FORK else get_context("spawn")
-#: What the warm process imports: first what records files, then what most pieces need.
-WARM = ["attnverify.runtime.recording", "torch", "sympy", "flint"]
+#: What the warm process imports: first what records files, then what most pieces need; the units
+#: are of ``sympy.simplify``.
+WARM = ["attnverify.runtime.recording", "torch", "sympy", "sympy.physics.units", "flint"]
 WARM += [
     "attnverify.checking.gather",
     "attnverify.derivation.run_cells",

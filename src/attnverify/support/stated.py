@@ -18,7 +18,7 @@ def stated(numbers: Mapping[str, SupportsFloat]) -> None:
     numbers: each as the text shows it, commas between thousands or not, with its value, which
     ``float`` takes: a number, a tensor of one entry, a ball, an expression of sympy. The text
     rounds to the last digit shown; after "> " it rounds down ("more than 1.73"), after "< " up.
-    A cell with the tag ``numbers`` runs with the checks of its chapter.
+    A chapter does so in cells with the tag ``numbers``, which run when the book is built.
 
     Raises InputError that names the number.
 

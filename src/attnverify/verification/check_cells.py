@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from attnverify.checking.declare import Declared
 
 TAG = CHECK
-NUMBERS = "numbers"  # of the text (:func:`attnverify.stated`), which a chapter computes after them
 
 
 class Ran(NamedTuple):
@@ -37,8 +36,7 @@ def run(
 
     file: what to call it in messages; text: its lines, in which the cells have their places; known:
     the ids that it states; package: where relative imports start. Raises InputError for an id that
-    it does not state, a name that no check cell defines and a wrong number; what else a cell raises
-    passes.
+    it does not state and a name that no check cell defines; what else a cell raises passes.
     """
     from attnverify.checking import declare
 
@@ -56,10 +54,6 @@ def run(
                 where = f"{cell.name or f'{file}, line {cell.line}'}: got {error}"
                 words = "expected what it needs to be defined or imported in a check cell"
                 raise InputError(f"{where}, {words}") from error
-            except InputError as error:
-                if NUMBERS not in cell.tags:
-                    raise
-                raise InputError(f"{file}, line {cell.line}: {error}") from error
     for id in (id for id in found if id not in known):
         place = next(iter(found[id].values())).place
         require(False, place, repr(id), f"the id of a claim of this file{nearest(id, known)}")
