@@ -67,7 +67,7 @@ NO_MEASURE = {
 #: Modules of mathematics/ that state no formula of a claim: networks, and algorithms with a
 #: bracketed result.
 METHODS = ("attention", "center", "centerbounds", "decoder", "deviations", "encoder")
-METHODS += ("frozen", "masks", "paths", "positions", "random_weights", "stacks", "weights")
+METHODS += ("held", "masks", "paths", "positions", "random_weights", "stacks", "weights")
 
 
 @dataclass(frozen=True)

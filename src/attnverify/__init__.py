@@ -49,7 +49,6 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from attnverify.mathematics import eigenspectrum as spectrum  # noqa: F401
     from attnverify.mathematics import encoder as encoder
     from attnverify.mathematics import entropy as entropy
-    from attnverify.mathematics import frozen as frozen
     from attnverify.mathematics import gradients as gradients
     from attnverify.mathematics import heads as heads
     from attnverify.mathematics import initialization as initialization
@@ -104,7 +103,6 @@ PUBLIC = {
     "evidence": "attnverify.verification",
     "experiments": "attnverify.experiments",
     "figures": "attnverify.book.figures",
-    "frozen": "attnverify.mathematics.frozen",
     "gradients": "attnverify.mathematics.gradients",
     "heads": "attnverify.mathematics.heads",
     "identity": "attnverify.checking.declare:identity",

@@ -17,7 +17,7 @@ from attnverify.cli import app
 from attnverify.inspection import command, path_table
 from attnverify.inspection.columns import TABLES
 from attnverify.inspection.findings import dumps
-from attnverify.mathematics.held import Held
+from attnverify.mathematics import maps
 from modelzoo import headed
 
 LOGIT, CLASS = "AutoModelForCausalLM", "AutoModelForSequenceClassification"
@@ -92,15 +92,12 @@ def test_the_token_that_gives_most_of_a_path(case):
     model = modelzoo.encoder() if case == "torch" else modelzoo.model(case)
     X = torch.randn(7, 12, generator=torch.Generator().manual_seed(0))
     ids = X if case == "torch" else modelzoo.inputs(case, batch=1)
-    report, held = av.inspect(model, ids, scalar=NUMBER, paths=6), Held.of(av.trace(model, ids))
+    report, held = av.inspect(model, ids, scalar=NUMBER, paths=6), av.trace(model, ids).held()
     for row in listed(report):
         Y = torch.diag_embed(held.X.mT).movedim(0, -1)  # (tokens, tokens, width): one each
         for layer, head in zip(held.layers, row["heads"], strict=True):
-            Y = layer.head(head, Y)
-            for rows in layer.rows:
-                Y = rows.linear(Y)
-        for map in held.final:
-            Y = map.linear(Y)
+            Y = maps.linear(layer.rows, layer.head(head, Y))
+        Y = maps.linear(held.final, Y)
         each = Y[:, NUMBER["at"] - 1, NUMBER["coordinate"]]
         # Two evaluations of a path differ by roundings, for which the search has a bound.
         off = 2 * report.scalar["paths"]["error"]

@@ -5,7 +5,8 @@ import torch
 
 import attnverify as av
 from attnverify import InputError
-from attnverify.mathematics import frozen, norms, paths
+from attnverify.mathematics import norms, paths
+from attnverify.mathematics.held import Held
 from attnverify.support import memory
 from benchmarks.memory import peak_bytes
 
@@ -78,8 +79,7 @@ def test_sums_by_length_hold_one_layer_of_matrices(options):
     for depth in (4, 8):
         net = av.SelfAttentionNetwork.random(depth, 2, 4, skip=True, **options)
         X = rows(128, 4)
-        run = frozen.by_length if options else paths.by_length
-        peaks.append(peak_bytes(lambda net=net, X=X, run=run: run(net, X)))
+        peaks.append(peak_bytes(lambda net=net, X=X: paths.by_length(net, X)))
     layer = 2 * 128 * 128 * 8
     assert peaks[1] - peaks[0] < layer / 2 < peaks[0]
 
@@ -96,7 +96,7 @@ def test_matrices_beyond_memory_are_refused_before_they_are_made(monkeypatch):
         with pytest.raises(InputError, match=message):
             call(X)
     with pytest.raises(InputError, match=message):
-        frozen.FrozenNetwork.of(net, X)
+        Held.of(net, X)
     paths.by_length(net, X)  # one layer at a time
     monkeypatch.setattr(memory, "available", lambda device: float(needed))
     assert net.attention(X).shape == (3, 2, 64, 64)

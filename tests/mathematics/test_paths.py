@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attnverify as av
-from attnverify.mathematics import paths
+from attnverify.mathematics import held, paths
 from attnverify.support.errors import InputError
 
 MASK = torch.tensor([[1, 0, 0, 1], [1, 1, 0, 0], [0, 0, 1, 0], [1, 1, 1, 1]], dtype=torch.bool)
@@ -106,7 +106,7 @@ def test_any_shape(depth, heads, width, sizes, n, batch, skip, bias, causal, see
 def test_both_ways_to_take_the_lengths(monkeypatch, heads, large):
     """One length and a third of the heads at a time, and all at once: the same sums."""
     net, X = network(heads=heads, skip=True), tokens(2, 4, 5)
-    monkeypatch.setattr(paths, "SMALL", 0 if large else 2**40)
+    monkeypatch.setattr(held, "SMALL", 0 if large else 2**40)
     assert ((paths.by_length(net, X) - grouped(net, X)).abs() <= rounding_bounds(net, X)).all()
 
 
@@ -152,12 +152,11 @@ def test_too_many_paths_advises_the_recursion():
     assert len(list(paths.terms(few, tokens(4, 5), limit=4))) == 4
 
 
-@pytest.mark.parametrize("call", [paths.by_length, paths.terms, paths.bias])
-def test_networks_with_other_parts_are_refused(call):
+def test_networks_with_other_parts_are_no_fixed_attention():
     message = "^net: got a network with MLPs or layer norm, expected attention and skip"
     for other in ({"mlp_width": 3}, {"norm": True}):
         with pytest.raises(InputError, match=message):
-            call(network(**other), tokens(4, 5))
+            paths.FixedAttention.of(network(**other), tokens(4, 5))
 
 
 @pytest.mark.parametrize("call", [paths.by_length, paths.terms, paths.bias])

@@ -13,10 +13,9 @@ import torch
 
 import attnverify as av
 from attnverify.arithmetic.rounding import gamma, softmax_error, unit
-from attnverify.inspection.trace import Block, Branch, Step
 from attnverify.mathematics.energy import FLOOR, LEAST, Envelope
-from attnverify.mathematics.held import HeldLayer, Rows, count
-from attnverify.mathematics.maps import Chosen, Dense, Gate, Mix, Norm, Weighted
+from attnverify.mathematics.held import Held, HeldLayer
+from attnverify.mathematics.maps import Branches, Chosen, Dense, Gate, Mix, Norm, Weighted, count
 from attnverify.support.errors import InputError
 
 U = 2.0**-53
@@ -69,10 +68,10 @@ def test_roundings_are_inner_products_both_ways():
     assert count([Gate(five)]) == 2 == count([Mix(ones(1, 1, 4, 4), 1)])
     assert count([Weighted(ones(1, 1, 4))]) == 4 + 1
     assert count([Chosen(ones(2, 5, 3), None, chosen)]) == (5 + 1) + (2 * 3 + 1)
-    assert Rows([[dense, Gate(five)], [dense]], True, [dense]).roundings == (8 + 2) + 2 + 1 + 8
+    assert count([Branches([[dense, Gate(five)], [dense]]), dense]) == (8 + 2) + 2 + 1 + 8
     made = layer(2, 4, 5, 3, gates=ones(2, 4, 3), before=[dense], tail=[dense])
     assert made.roundings == (5 + 3) + 2 * 4 + (3 + 5) + 8 + 8 + 2
-    assert layer(2, bypass=Rows([[dense]])).roundings == 8 + 1 + 1
+    assert layer(2, bypass=Branches([[dense]])).roundings == 8 + 1 + 1
 
 
 def test_the_bound_at_a_covector():
@@ -96,7 +95,7 @@ def test_the_roundings_of_a_layer_and_of_a_map_of_tokens():
     """Columns of size 3 are off by 2 gamma_m 3 after m roundings, whose square S gets."""
     start = Envelope.at(3 * ones(1, 1))
     near(start.after(layer(), 8).S.sqrt(), 2 * 6 * U * 3)
-    near(start.through(Rows([[Dense(ones(1, 1))]])).S.sqrt(), 2 * (2 + 1 + 1) * U * 6)
+    near(start.through(Branches([[Dense(ones(1, 1))]])).S.sqrt(), 2 * (2 + 1 + 1) * U * 6)
     assert Envelope.at(0 * ones(1, 1)).after(layer(), 8).S == FLOOR == 2.0**-600
 
 
@@ -108,11 +107,11 @@ def test_the_roundings_of_products_with_s():
     """
     S, eye = torch.diag(ones(2))[None].clone(), torch.eye(2, dtype=torch.float64)
     S[0, 1, 1] = 0
-    start, rows = Envelope(0 * ones(1, 1, 2), S), Rows(after=[Dense(eye)])
-    assert rows.roundings == 1 + 4
-    near(start.through(rows).S[0, 1, 1], (2 * 2 * (5 + 2) * 2 + 2 * 8) * U)
+    start, rows = Envelope(0 * ones(1, 1, 2), S), Branches([[Dense(eye)]], skip=False)
+    assert count([rows]) == 4 + 1 + 1
+    near(start.through(rows).S[0, 1, 1], (2 * 2 * (6 + 2) * 2 + 2 * 8) * U)
     made = HeldLayer(ones(1, 1, 1), eye[None], eye[None], None)
-    m = 2 * (4 + 2 + 4) + 2 * (4 + 1) + 8 + 1
+    m = 2 * (4 + 2 + 4) + 2 * (4 + 1) + 8 + 2
     near(start.after(made, 8).S[0, 1, 1], (2 * m * (4 + 1) + 2 * 8) * U)
 
 
@@ -129,12 +128,11 @@ def test_fewer_columns():
 
 
 def traced(w: float, g: float):
-    """A trace of one token, 1: skip connection, a head that is w, behind it a factor g."""
-    X = ones(1, 1, 1)
-    maps = [Dense(w * X[0]), Mix(X[None], 1), Dense(X[0])]
-    made = SimpleNamespace(number=1, blocks=[Block([Branch([Step("", maps, X, U)])], X, U)])
-    final = [Step("", [Gate(g * X)], X, U)]
-    return SimpleNamespace(layers=[made], final=final, input=X, output=g * (1 + w) * X)
+    """What is held of one token, 1: skip connection, a head that is w, behind it a factor g."""
+    X, one = ones(1, 1), ones(1, 1, 1)
+    layers = [HeldLayer(one, w * one, one, Branches())]
+    held = Held(layers, [Gate(g * X)], X, g * (1 + w) * X)
+    return SimpleNamespace(held=lambda: held)
 
 
 def test_errors_of_paths():

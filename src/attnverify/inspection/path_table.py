@@ -19,8 +19,8 @@ from torch import Tensor
 
 from attnverify.inspection.scalar import Number, Row
 from attnverify.inspection.trace import Layer, Step, Trace
-from attnverify.mathematics.held import Held, back
-from attnverify.mathematics.largest_paths import COLUMNS, PRECISE, LargestPaths, Path, largest
+from attnverify.mathematics.held import Held
+from attnverify.mathematics.largest_paths import COLUMNS, PRECISE, LargestPaths, largest
 from attnverify.support.errors import InputError, require
 from attnverify.support.memory import require_bytes
 from attnverify.support.vocabulary import counted
@@ -83,11 +83,11 @@ def path_table(
     covector = X.new_zeros(trace.output.shape[1:])
     covector[number.token] = number.weights
     try:
-        found = largest(trace, covector, paths, None, nodes, None)
+        found = largest(trace, covector, paths, nodes=nodes)
     except InputError as error:
         argument, rest = str(error).split(":", 1)
         raise InputError(f"{'nodes' if argument == 'nodes' else 'paths'}:{rest}") from error
-    sources = _sources(Held.of(trace), covector, found)
+    sources = _sources(trace.held(), covector, found)
     rows = [
         _row(rank, path, value, found, number.value, source, words)
         for rank, (path, value, source) in enumerate(
@@ -110,21 +110,12 @@ def _with_head(layers: Sequence[Layer], final: Sequence[Step], number: Number) -
     return Trace(X, layers, [*final, *steps], valid)
 
 
-def _sources(held: Held, covector: Tensor, found: LargestPaths) -> list[tuple[int, float]]:
+def _sources(held: Held, covector: Tensor, found: LargestPaths) -> Iterator[tuple[int, float]]:
     """For each path the input token that gives the most of it, from 1, and what that gives."""
-    known: dict[Path, Tensor] = {(): back(held.final, covector[None])}
-    made = []
     for path in found.paths:
-        for level in reversed(range(len(path))):
-            if path[level:] not in known:
-                g, layer = known[path[level + 1 :]], held.layers[level]
-                for rows in reversed(layer.rows):
-                    g = rows.transposed(g)
-                known[path[level:]] = layer.head_transposed([path[level]], g)
-        each = (known[path] * held.X).sum(-1)[0]
+        each = (held.back(covector[None], path) * held.X).sum(-1)[0]
         token = int(each.abs().argmax())
-        made.append((token + 1, float(each[token])))
-    return made
+        yield token + 1, float(each[token])
 
 
 def called(path: Sequence[int]) -> str:

@@ -17,7 +17,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attnverify.mathematics.maps import Map, Mix, Norm, Roundings
+from attnverify.mathematics import maps
+from attnverify.mathematics.held import Held, HeldLayer
+from attnverify.mathematics.maps import Branches, Dense, Gate, Map, Mix, Norm, Roundings
+from attnverify.support.errors import InputError, require
 
 
 def unit_roundoff(dtype: torch.dtype) -> float:
@@ -85,15 +88,11 @@ class Step:
 
     def linear(self, y: Tensor) -> Tensor:
         """The linear part at streams y (..., batch, tokens, width)."""
-        for map in self.maps:
-            y = map.linear(y)
-        return y
+        return maps.linear(self.maps, y)
 
     def transposed(self, g: Tensor) -> Tensor:
         """The transpose of :meth:`linear` at g (..., batch, tokens, width of the output)."""
-        for map in reversed(self.maps):
-            g = map.transposed(g)
-        return g
+        return maps.transposed(self.maps, g)
 
     def carry(self, streams: Tensor, biases: bool = True) -> Tensor:
         """The streams behind the step; with ``biases`` the last is theirs and gains the shifts."""
@@ -121,8 +120,13 @@ class Branch:
     steps: Sequence[Step]
 
     @property
+    def maps(self) -> list[Map]:
+        """The maps of all steps."""
+        return _maps(self.steps)
+
+    @property
     def attention(self) -> bool:
-        return any(isinstance(map, Mix) for step in self.steps for map in step.maps)
+        return any(isinstance(map, Mix) for map in self.maps)
 
 
 @dataclass(frozen=True)
@@ -221,6 +225,36 @@ class Layer:
         units = (step.unit for row in rows for step in row)
         return max(self.heads.unit, self.heads.softmax_unit, *units)
 
+    def held(self) -> HeldLayer:
+        """The layer as its heads and a bypass, of the first text.
+
+        Raises InputError where attention is not Dense, Mix [, Gate], Dense.
+        """
+        first, *others = self.blocks
+        place, mixing = f"layer {self.number}", [branch.attention for branch in first.branches]
+        require(sum(mixing) == 1, "subject", f"{sum(mixing)} attentions first in {place}", "one")
+        rows: list[Map | Branches] = [*_maps(first.after)]
+        for block in others:
+            require(
+                not any(b.attention for b in block.branches), "subject", f"more in {place}", "one"
+            )
+            rows += [Branches([branch.maps for branch in block.branches]), *_maps(block.after)]
+        beside = [branch.maps for branch in first.branches]
+        branch = beside.pop(mixing.index(True))
+        at = next(i for i, map in enumerate(branch) if isinstance(map, Mix))
+        gates = [map.factors[0] for map in branch[at + 1 : at + 2] if isinstance(map, Gate)]
+        del branch[at + 1 : at + 1 + len(gates)]
+        match branch[at - 1 : at + 2]:
+            case [Dense(weight=V), Mix(P=P, key_heads=groups), Dense(weight=O)]:
+                heads, width = P.shape[1], V.shape[0]
+                V = V.reshape(width, groups, -1).movedim(1, 0).repeat_interleave(heads // groups, 0)
+                O = O.reshape(heads, -1, O.shape[-1])  # noqa: E741
+                gated = gates[0].unflatten(-1, (heads, -1)).movedim(1, 0) if gates else None
+            case _:
+                raise InputError(f"subject: got {place} with other maps around its attention")
+        before, tail = branch[: at - 1], branch[at + 2 :]
+        return HeldLayer(P[0], V, O, Branches(beside), 0.0, rows, before, tail, gated)
+
 
 @dataclass(frozen=True)
 class Trace:
@@ -239,6 +273,20 @@ class Trace:
     def output(self) -> Tensor:
         """The model's output, as it computed it."""
         return self.final[-1].seen if self.final else self.layers[-1].output
+
+    def held(self) -> Held:
+        """The model held at the values of this pass, for ``av.paths.largest``.
+
+        Raises InputError for a trace of several texts.
+        """
+        texts = self.input.shape[0]
+        require(texts == 1, "subject", f"a trace of {texts} texts", "a trace of one text")
+        layers = [layer.held() for layer in self.layers]
+        return Held(layers, _maps(self.final), self.input[0], self.output[0])
+
+
+def _maps(steps: Sequence[Step]) -> list[Map]:
+    return [map for step in steps for map in step.maps]
 
 
 def double(x: Tensor) -> Tensor:

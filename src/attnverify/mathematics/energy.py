@@ -77,8 +77,9 @@ from torch import Tensor
 
 from attnverify.arithmetic import ops
 from attnverify.arithmetic.rounding import gamma
-from attnverify.mathematics.held import HeldLayer, Rows, sizes
-from attnverify.mathematics.paths import FixedAttention
+from attnverify.mathematics import maps
+from attnverify.mathematics.held import FixedAttention, HeldLayer
+from attnverify.mathematics.maps import Branches, Dense, Gate, Map, Norm, Row
 
 FLOOR = 2.0**-600  # what every S is raised by: underflow
 LEAST = 2.0**-500  # what every bound at a covector is raised by
@@ -107,11 +108,10 @@ def form(fixed: FixedAttention, X: Any) -> Any:
     """
     column = X.reshape(*X.shape[:-2], -1, 1)
     G = column * ops.transpose(column)
-    for layer in range(fixed.depth):
+    for layer in fixed.layers:
         after = G if fixed.skip else 0 * G
-        for head in range(fixed.heads):
-            W = fixed.W_V[layer, head] @ fixed.W_O[layer, head]
-            A = operator(fixed.P[layer, head], W)
+        for P, W_V, W_O in zip(layer.P, layer.W_V, layer.W_O, strict=True):
+            A = operator(P, W_V @ W_O)
             after = after + A @ G @ ops.transpose(A)
         G = after
     return G
@@ -181,16 +181,16 @@ class Envelope:
         else:
             F, T = _fewer(lambda h: layer.head(h, self.F), layer.indices, columns, seed)
             made = Envelope(F, _with(S, T), False)
-        for rows in layer.rows:
-            made = made.through(rows)
+        for map in layer.rows:
+            made = made.through(map)
         return made
 
-    def through(self, rows: Rows) -> Envelope:
+    def through(self, map: Map | Branches) -> Envelope:
         """The envelope behind a map of each token."""
         f = self.lengths
-        e = 2 * gamma(rows.roundings, f) * rows.absolute(f[None])[0]
-        F = torch.cat([rows.linear(part) for part in self.F.split(CHUNK)])
-        return Envelope(F, _and(_along(rows, self.S), e.norm(dim=1)), self.exact)
+        e = 2 * gamma(maps.count([map]), f) * map.absolute(f[None])[0]
+        F = torch.cat([map.linear(part) for part in self.F.split(CHUNK)])
+        return Envelope(F, _and(_along(map, self.S), e.norm(dim=1)), self.exact)
 
 
 def _with(S: Tensor, T: Tensor) -> Tensor:
@@ -224,74 +224,69 @@ def _raised(S: Tensor, by: Tensor) -> Tensor:
     return S
 
 
-def _matrices(linear: Callable[[Tensor], Tensor], tokens: int, width: int, like: Tensor) -> Tensor:
-    """The matrix of a linear map of every token, (tokens, width in, width out)."""
-    eye = torch.eye(width, dtype=like.dtype, device=like.device)
-    parts = [linear(part[:, None].expand(-1, tokens, -1)) for part in eye.split(CHUNK)]
+def _matrices(row: Row, S: Tensor) -> Tensor:
+    """The matrix of maps of every token one after the other, (tokens, width in, width out).
+
+    That of branches is the sum of theirs, and that of a :class:`.maps.Dense` is its weight: rows
+    of it, in place of rows of the identity, start on their way through what follows it.
+    """
+    n, d, _ = S.shape
+    if len(row) == 1 and isinstance(row[0], Branches):
+        total = sum((_matrices(branch, S) for branch in row[0].branches), S.new_zeros(n, d, d))
+        total.diagonal(dim1=-2, dim2=-1).add_(float(row[0].skip))
+        return total
+    eye = torch.eye(d, dtype=S.dtype, device=S.device)
+    start, row = (row[0].weight, row[1:]) if row and isinstance(row[0], Dense) else (eye, row)
+    parts = [maps.linear(row, part[:, None].expand(-1, n, -1)) for part in start.split(CHUNK)]
     return torch.cat(parts).movedim(1, 0).contiguous()
 
 
-def _size(absolute: Callable[[Tensor], Tensor], tokens: int, width: int, like: Tensor) -> Tensor:
-    """Bound of the Frobenius norm of a map of every token in absolute values, (tokens,)."""
-    return absolute(like.new_ones(1, tokens, width))[0].norm(dim=-1)
+def _size(row: Row, y: Tensor) -> Tensor:
+    """Bound of the norm of maps of every token in absolute values at y (1, tokens, width)."""
+    return maps.absolute(row, y)[0].norm(dim=-1)
 
 
-def _along(rows: Rows, S: Tensor) -> Tensor:
+def _along(map: Map | Branches, S: Tensor) -> Tensor:
     """J_i^T S_i J_i for every token, raised by its roundings."""
-    if rows.same:
+    if isinstance(map, Branches) and map.skip and not map.branches:
         return S
     n, d, _ = S.shape
-    J, size = _matrices(rows.linear, n, d, S), _size(rows.absolute, n, d, S)
-    off = 2 * gamma(2 * (rows.roundings + d), S) * size.square() * S.flatten(1).norm(dim=1)
+    size = _size([map], S.new_ones(1, n, d))
+    m = 2 * (maps.count([map]) + d)
+    off = 2 * gamma(m, S) * size.square() * S.flatten(1).norm(dim=1)
+    if isinstance(map, Norm | Gate):  # entry by entry, from either side
+        found = map.linear(map.linear(S.movedim(0, 1)).transpose(0, 2)).movedim(1, 0)
+        return _raised(found, off)
+    J = _matrices([map], S)
     return _raised(J.mT @ S @ J, off)
 
 
 def _sent(layer: HeldLayer, S: Tensor) -> Tensor:
     """sum_h q_hi sum_j P_hij W_hj^T S_j W_hj, raised by its roundings."""
     n, d, _ = S.shape
-    total = torch.zeros_like(S) if layer.bypass is None else _along(layer.bypass, S).clone()
+    kept = torch.zeros_like(S) if layer.bypass is None else _along(layer.bypass, S)
     if not bool(S.any()):
-        return total
-    values, outputs = _value_matrices(layer, S), _output_matrices(layer, S)
-    norms, off = S.flatten(1).norm(dim=1), S.new_zeros(n)
+        return kept.clone()
+    P, (heads, _, v) = layer.P, layer.W_V.shape
     ones = S.new_ones(1, n, d)
-    m = 2 * layer.roundings + 2 * (sum(layer.V.shape[1:]) + n) + 8
-    for head, P in enumerate(layer.P):
-        K = values(head)
-        inner = (K.mT @ S @ K).flatten(1)
-        mixed = (P.sum(-1, keepdim=True) * (P @ inner)).unflatten(1, K.shape[-1:] * 2)
-        out = outputs(head)
-        total += out.mT @ mixed @ out
-        size = (sizes(layer.before, ones) @ layer.V[head].abs())[0].norm(dim=-1).square()
-        around = P.sum(-1) * (P @ (size * norms))
-        most = ones[..., :1] if layer.gates is None else layer.gates[head].abs()
-        most = most.expand(1, n, K.shape[-1]) @ layer.O[head].abs()
-        most = sizes(layer.tail, most)[0].norm(dim=-1)
-        off += around * most.square()
-    off = 2 * gamma(m + len(layer.P), S) * (off + total.flatten(1).norm(dim=1))
-    return _raised(total, off)
-
-
-def _value_matrices(layer: HeldLayer, S: Tensor) -> Callable[[int], Tensor]:
-    """From a head to its values' matrices, (tokens or 1, width, value_width)."""
-    if not layer.before:
-        return lambda head: layer.V[head][None]
-    before = _matrices(Rows((), True, layer.before).linear, S.shape[0], S.shape[1], S)
-    return lambda head: before @ layer.V[head]
-
-
-def _output_matrices(layer: HeldLayer, S: Tensor) -> Callable[[int], Tensor]:
-    """From a head to its outputs' matrices, (tokens or 1, value_width, width)."""
-
-    def gated(head: int) -> Tensor:
-        gates = S.new_ones(1, 1) if layer.gates is None else layer.gates[head]
-        return gates[..., None] * layer.O[head]
-
-    if not layer.tail:
-        return gated
-    width = layer.O.shape[-1]
-    tail = _matrices(Rows((), True, layer.tail).linear, S.shape[0], width, S)
-    return lambda head: gated(head) @ tail
+    gates = S.new_ones(heads, 1, v) if layer.gates is None else layer.gates
+    # Heads side by side: values' matrices (tokens or 1, width, heads value_width), and outputs'.
+    V = layer.W_V.movedim(0, 1).flatten(1)[None]
+    O = (gates.movedim(0, 1)[..., None] * layer.W_O).flatten(1, 2)  # noqa: E741
+    V = _matrices(layer.before, S) @ V if layer.before else V
+    O = O @ _matrices(layer.tail, S) if layer.tail else O  # noqa: E741
+    apart = (S @ V).unflatten(-1, (heads, v)).movedim(2, 0)  # (heads, tokens, width, value_width)
+    inner = V.unflatten(-1, (heads, v)).movedim(2, 0).mT @ apart
+    q = P.sum(-1, keepdim=True)
+    mixed = (q * (P @ inner.flatten(2))).unflatten(2, (v, v)).movedim(0, 1)
+    total = kept + O.mT @ (mixed @ O.unflatten(1, (heads, v))).flatten(1, 2)
+    sizes = (maps.absolute(layer.before, ones) @ layer.W_V.abs()).norm(dim=-1).square()
+    most = gates.abs().expand(-1, n, -1) @ layer.W_O.abs()
+    most = maps.absolute(layer.tail, most).norm(dim=-1).square()
+    around = q[..., 0] * (P @ (sizes * S.flatten(1).norm(dim=1))[..., None])[..., 0]
+    m = 2 * layer.roundings + 2 * (d + v + n) + 8 + heads * v
+    off = (around * most).sum(0) + total.flatten(1).norm(dim=1)
+    return _raised(total, 2 * gamma(m, S) * off)
 
 
 def _fewer(
@@ -312,7 +307,7 @@ def _fewer(
     for h, z in zip(indices, Z.split(r), strict=True):
         B = sent(h)
         rest = B - (z @ Q.mT).reshape(B.shape)
-        T += rest.permute(1, 2, 0) @ rest.permute(1, 0, 2)
+        torch.baddbmm(T, rest.permute(1, 2, 0), rest.permute(1, 0, 2), out=T)
         rounding += (B.norm(dim=0) + (z.norm(dim=0) @ Q.abs().mT).reshape(n, d)).square()
     rounding = 2 * gamma(columns + 2, Z) * rounding.sqrt()
     T = _raised(T, 2 * gamma(len(Z) + 4, Z) * T.diagonal(dim1=-2, dim2=-1).sum(-1))

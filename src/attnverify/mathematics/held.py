@@ -1,168 +1,119 @@
-"""Layers whose attention matrices, gates and norms are held: for every head the map of its paths.
+"""Networks with their attention held: sums over paths, of all, of each length, of one.
 
-A layer offers every path the indices 1..heads, and 0 for what passes the attention by. Whatever
-acts on each token alone behind the attention (MLPs, norms) stands on every path. Streams have the
-shape (streams, tokens, width), float64; one text.
+Attention matrices, the gates of MLPs and the sizes that norms divide by are held at their values in
+one forward pass. What is left is an affine map, whose value at that input is the network's output.
+At its own input x_i (one token) a layer norm is x -> (x - mean x) / sigma_i * scale + shift with
+sigma_i^2 = variance of x_i + epsilon, and an activation is z -> g z with the gate
+g = activation(z) / z: Phi(z) for GELU, 1 or 0 for ReLU, tanh(z) / z for tanh. These are no
+derivatives, and at another input the network is another map.
+
+A path takes one head of every layer, 1 to heads, or 0 for what passes the attention by. What acts
+on each token alone stands on every path; a path's length is the number of its heads. The sums over
+all paths of one length cost O(depth^2 heads) products by S_len <- S_len + sum_h P_h S_{len-1} W_h.
+
+Without maps of tokens beside it, attention can be in any arithmetic of
+:mod:`attnverify.arithmetic.ops`. Else arrays are float tensors.
+
+>>> import torch
+>>> import attnverify as av
+>>> net = av.SelfAttentionNetwork.random(2, 2, 8, skip=True, mlp_width=16, norm=True, seed=0)
+>>> X = torch.randn(5, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+>>> held = Held.of(net, X)
+>>> torch.allclose(held.forward(X), net(X)), held.by_length(X).shape
+(True, torch.Size([3, 5, 8]))
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
-from attnverify.mathematics.attention import SelfAttentionNetwork
-from attnverify.mathematics.frozen import GATES
-from attnverify.mathematics.maps import Chosen, Dense, Gate, Map, Mix, Norm, Weighted
-from attnverify.support.errors import InputError, require
+from attnverify.arithmetic import ops
+from attnverify.arithmetic.arrays import as_input
+from attnverify.mathematics import maps
+from attnverify.mathematics.attention import (
+    SelfAttentionNetwork,
+    head_values,
+    head_values_of_many,
+    layer_bias,
+    mix,
+)
+from attnverify.mathematics.maps import Branches, Dense, Gate, Norm, Row
+from attnverify.mathematics.weights import GATES
+from attnverify.support.errors import require
 
-Row = Sequence[Map]
-LIMIT = 2.0**24  # the most that an entry of a map may be, for the underflow bounds of .energy
-
-
-def count(maps: Iterable[Map]) -> int:
-    """Roundings of an evaluation of the maps or of their transposes: of inner products, both ways.
-
-    The entries of a held map are what they are, so those of a norm are the mean's, in either
-    direction, and eight more.
-    """
-    sizes = {
-        Dense: lambda map: sum(map.weight.shape),
-        Norm: lambda map: map.width + 8,
-        Chosen: lambda map: int(map.roundings + map.turned),
-        Weighted: lambda map: int(map.roundings),
-    }
-    return sum(sizes.get(type(map), lambda map: 2)(map) for map in maps)
-
-
-def through(maps: Row, y: Tensor) -> Tensor:
-    """The linear parts of maps of tokens, one after the other."""
-    for map in maps:
-        y = map.linear(y)
-    return y
-
-
-def back(maps: Row, g: Tensor) -> Tensor:
-    """The transpose of :func:`through`."""
-    for map in reversed(maps):
-        g = map.transposed(g)
-    return g
-
-
-def sizes(maps: Row, y: Tensor) -> Tensor:
-    """The same maps in absolute values, at y >= 0."""
-    for map in maps:
-        y = map.absolute(y)
-    return y
-
-
-def entries(maps: Row) -> list[Tensor]:
-    """The numbers that maps multiply by, an array or two a map."""
-    found: list[Tensor] = []
-    for map in maps:
-        match map:
-            case Dense() | Chosen():
-                found.append(map.weight)
-            case Weighted():
-                found.append(map.weights)
-            case Gate():
-                found.append(map.factors)
-            case Norm():
-                found += [1 / map.s, torch.as_tensor(map.scale)]
-            case Mix():
-                found.append(map.P)
-    return found
-
-
-@dataclass(frozen=True)
-class Rows:
-    """What acts on each token alone: y -> after([y +] sum of the branches at y), linear parts."""
-
-    branches: Sequence[Row] = ()
-    skip: bool = True
-    after: Row = ()
-
-    @property
-    def roundings(self) -> int:
-        """Roundings of an entry at most, of the map and of its transpose."""
-        inner = max((count(branch) for branch in self.branches), default=0)
-        return inner + len(self.branches) + 1 + count(self.after)
-
-    @property
-    def entries(self) -> list[Tensor]:
-        """The numbers that it multiplies by."""
-        return [array for row in (*self.branches, self.after) for array in entries(row)]
-
-    @property
-    def same(self) -> bool:
-        """Whether it is the identity."""
-        return self.skip and not self.branches and not self.after
-
-    def linear(self, y: Tensor) -> Tensor:
-        total = sum((through(b, y) for b in self.branches), y if self.skip else torch.zeros_like(y))
-        return through(self.after, total)
-
-    def transposed(self, g: Tensor) -> Tensor:
-        g = back(self.after, g)
-        return sum((back(b, g) for b in self.branches), g if self.skip else torch.zeros_like(g))
-
-    def absolute(self, y: Tensor) -> Tensor:
-        total = sum((sizes(b, y) for b in self.branches), y if self.skip else torch.zeros_like(y))
-        return sizes(self.after, total)
+SMALL = 1 << 14  # entries of X below which sums by length are taken for all lengths at once
+Path = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class HeldLayer:
-    """A layer: index 0 is ``bypass``, index h is y -> tail(P_h before(y) V_h O_h); then ``rows``.
+    """A layer: index h is y -> tail((P_h before(y) W_V,h gates_h) W_O,h), index 0 the bypass.
 
-    In a trace with blocks side by side, bypass is the skip connection and the other blocks.
-
-    P (heads, tokens, tokens); V (heads, width, value_width); O (heads, value_width, width); gates
-    (heads, tokens, value_width): what multiplies the mixed values in front of O_h, if anything;
-    before, tail: maps of tokens shared by all heads; bypass: None without a skip connection.
+    P (heads, ..., tokens, tokens); W_V (heads, width, value_width); W_O (heads, value_width,
+    width); bypass: the skip connection, with the blocks beside the attention if there are any;
+    None without. b (width,): the whole bias of the attention; rows: the maps of tokens behind all
+    indices. In models of others, before and tail: maps of tokens shared by all heads; gates
+    (heads, tokens, value_width): what multiplies the mixed values.
     """
 
-    P: Tensor
-    V: Tensor
-    O: Tensor  # noqa: E741
-    bypass: Rows | None
+    P: Any
+    W_V: Any
+    W_O: Any
+    bypass: Branches | None = None
+    b: Any = 0.0
+    rows: Row = ()
     before: Row = ()
     tail: Row = ()
-    rows: Sequence[Rows] = field(default=())
     gates: Tensor | None = None
 
     @property
     def indices(self) -> range:
-        """The indices that a path may take here."""
+        """Indices a path may take here: heads from 1, and 0 with a bypass."""
         return range(0 if self.bypass is not None else 1, len(self.P) + 1)
 
     @property
-    def entries(self) -> list[Tensor]:
-        """The numbers that it multiplies by."""
-        rows = [*self.rows, *([] if self.bypass is None else [self.bypass])]
-        own = [self.P, self.V, self.O, *entries(self.before), *entries(self.tail)]
-        own += [] if self.gates is None else [self.gates]
-        return own + [array for each in rows for array in each.entries]
+    def around(self) -> Row:
+        """All its maps of tokens."""
+        bypass = [] if self.bypass is None else [self.bypass]
+        gates = [] if self.gates is None else [Gate(self.gates)]
+        return [*self.before, *self.tail, *self.rows, *bypass, *gates]
 
     @property
     def roundings(self) -> int:
         """Roundings of an entry at most, from the layer's input to its rows, either direction."""
-        heads = sum(self.V.shape[1:]) + 2 * self.P.shape[-1] + sum(self.O.shape[1:])
-        heads += count(self.before) + count(self.tail) + 2 * (self.gates is not None)
-        return max(heads, self.bypass.roundings if self.bypass is not None else 0)
+        heads = sum(self.W_V.shape[1:]) + 2 * self.P.shape[-1] + sum(self.W_O.shape[1:])
+        heads += maps.count([*self.before, *self.tail]) + 2 * (self.gates is not None)
+        return heads if self.bypass is None else max(heads, maps.count([self.bypass]))
 
-    def head(self, index: int, y: Tensor) -> Tensor:
-        """What one index makes of the streams y, before the rows."""
+    def attention(self, X):
+        """Output of a network's attention, [X +] sum_h P_h X W_h + 1 b^T."""
+        Y = mix(self.P, X, self.W_V, self.W_O) + self.b
+        return Y if self.bypass is None else self.bypass(X) + Y
+
+    def __call__(self, X):
+        """Output of a network's layer, rows and biases included."""
+        return maps.affine(self.rows, self.attention(X))
+
+    def linear(self, y):
+        """What all indices make of the streams y, through the rows."""
+        total = sum((self.head(index, y) for index in self.indices), torch.zeros_like(y))
+        return maps.linear(self.rows, total)
+
+    def head(self, index: int, y):
+        """What one index makes of the streams y (..., tokens, width), before the rows."""
         if index == 0 and self.bypass is not None:
             return self.bypass.linear(y)
-        y = through(self.before, y) @ self.V[index - 1]
-        return through(self.tail, self._gated(self.P[index - 1] @ y, index - 1) @ self.O[index - 1])
+        y = self.P[index - 1] @ (maps.linear(self.before, y) @ self.W_V[index - 1])
+        return maps.linear(self.tail, self._gated(y, index - 1) @ self.W_O[index - 1])
 
-    def _gated(self, y: Tensor, heads: int | Tensor) -> Tensor:
+    def _gated(self, y, heads):
         return y if self.gates is None else y * self.gates[heads]
 
     def head_transposed(self, indices: Sequence[int], g: Tensor) -> Tensor:
@@ -172,112 +123,264 @@ class HeldLayer:
         if 0 in indices and self.bypass is not None:
             found.append(self.bypass.transposed(g))
         if len(heads):
-            mixed = self._gated(back(self.tail, g) @ self.O[heads].mT, heads)
+            mixed = self._gated(maps.transposed(self.tail, g) @ self.W_O[heads].mT, heads)
             mixed = self.P[heads].mT @ mixed
-            found.append(back(self.before, mixed @ self.V[heads].mT))
+            found.append(maps.transposed(self.before, mixed @ self.W_V[heads].mT))
         return torch.cat(found)
 
     def head_absolute(self, index: int, y: Tensor) -> Tensor:
         """One index in absolute values, at y >= 0."""
         if index == 0 and self.bypass is not None:
             return self.bypass.absolute(y)
-        y = self.P[index - 1] @ (sizes(self.before, y) @ self.V[index - 1].abs())
-        return sizes(self.tail, self._gated(y, index - 1).abs() @ self.O[index - 1].abs())
+        y = self.P[index - 1] @ (maps.absolute(self.before, y) @ self.W_V[index - 1].abs())
+        return maps.absolute(self.tail, self._gated(y, index - 1).abs() @ self.W_O[index - 1].abs())
+
+    def advance(self, layer: int, sums) -> None:
+        """A network's layer in place: sums[l] <- rows([sums[l] +] sum_h P_h sums[l - 1] W_h).
+
+        layer: how many layers came before; ``sums``: (depth + 1, ..., tokens, width), contiguous,
+        zero above length ``layer``.
+        """
+        shortest = 1 if self.bypass is not None else layer + 1
+        block = layer + 1 if math.prod(sums.shape[1:]) <= SMALL else 1
+        for last in range(layer + 1, shortest - 1, -block):
+            self._add_heads(sums, max(shortest, last - block + 1), last)
+        if self.bypass is None:
+            sums[layer] = 0 * sums[layer]
+        for part in sums[layer + 1 if self.bypass is None else 0 : layer + 2] if self.rows else ():
+            part.copy_(maps.linear(self.rows, part))
+
+    def _add_heads(self, sums, first: int, last: int) -> None:
+        """Add sum_h P_h sums[l - 1] W_h to sums[l] for the lengths l = first..last.
+
+        A head's mixed values and their joined copy take 2 / heads of an activation, so a third of
+        the heads at a time, one length at a time, needs less than one activation beside the sums.
+        Several lengths at once need all heads at once, since the sums change in place; that is
+        for small inputs, where the overhead of a call and not memory counts.
+        """
+        heads, whole = len(self.P), first < last or math.prod(sums.shape[1:]) <= SMALL
+        chunk = heads if whole else max(1, heads // 3)
+        for head in range(0, heads, chunk):
+            part = slice(head, head + chunk)
+            P, W_V = self.P[part], self.W_V[part]
+            W_O = self.W_O[part].reshape(-1, sums.shape[-1])
+            # The values get no name, which would keep them alive beside those of the next part.
+            if whole:
+                many = sums[first - 1 : last]
+                ops.add_product_(sums[first : last + 1], head_values_of_many(P, many, W_V), W_O)
+            else:
+                ops.add_product_(sums[last], head_values(P, sums[last - 1], W_V), W_O)
+
+
+class PathSum:
+    """A network held fixed: ``layers`` and the maps ``final`` behind them, a sum over paths."""
+
+    layers: Any  # HeldLayer, first to last
+    final: Row
+
+    def forward(self, X):
+        """Output of a held network with its biases; at the input it is held at, the output."""
+        for layer in self.layers:
+            X = layer(X)
+        return maps.affine(self.final, X)
+
+    def linear(self, X):
+        """The sum of all paths."""
+        for layer in self.layers:
+            X = layer.linear(X)
+        return maps.linear(self.final, X)
+
+    def term(self, X, path: Path):
+        """One path: P^L_{h_L} ... P^1_{h_1} X W^1_{h_1} ... W^L_{h_L} for attention alone.
+
+        An index of 0 is P = W = I. A path of fewer indices than layers ends behind the last.
+        """
+        for layer, index in zip(self.layers, path, strict=False):
+            X = maps.linear(layer.rows, layer.head(index, X))
+        return X if len(path) < len(self.layers) else maps.linear(self.final, X)
+
+    def by_length(self, X):
+        """Sums over all paths of each length 0..depth: (depth + 1, ..., tokens, width)."""
+        return sums_by_length(self.layers, len(self.layers), X)
+
+    def back(self, C: Tensor, suffix: Path) -> Tensor:
+        """Covector C (1, tokens, width) at the output, sent back along the last indices of a path.
+
+        <C, term> = <back(C, path), X>: its entries times X are the parts of the input's tokens.
+        """
+        C = maps.transposed(self.final, C)
+        for layer, index in zip(reversed(self.layers), reversed(suffix), strict=False):
+            C = layer.head_transposed([index], maps.transposed(layer.rows, C))
+        return C
 
 
 @dataclass(frozen=True)
-class Held:
-    """Layers, the maps behind the last one, the input X and the output, both (tokens, width)."""
+class Held(PathSum):
+    """A network or a model at one input X, (..., tokens, width), with its own output there."""
 
     layers: Sequence[HeldLayer]
     final: Row
     X: Tensor
     output: Tensor
 
+    @classmethod
+    @torch.no_grad()
+    def of(cls, net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"]) -> Held:
+        """``net`` held at X, the matrices of all layers at once (see ``net.attention``).
+
+        Raises InputError for a bad X and where memory lacks. The states are those of net(X) to
+        the last bit, so the attention matrices are too.
+        """
+        X = as_input("X", X, net.weights["b_O"])
+        matrices, found = net.empty_attention(X), []
+        for number, layer in enumerate(layers_of(net, X)):
+            matrices[number] = layer.P
+            found.append(replace(layer, P=matrices[number]))
+        return cls(found, (), X, net(X))
+
     @property
     def entries(self) -> list[Tensor]:
         """The numbers that all maps multiply by."""
-        return [array for layer in self.layers for array in layer.entries] + entries(self.final)
+        heads = [array for layer in self.layers for array in (layer.P, layer.W_V, layer.W_O)]
+        around = [array for layer in self.layers for array in maps.entries(layer.around)]
+        return heads + around + maps.entries(self.final)
+
+
+def layers_of(
+    net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"]
+) -> Iterator[HeldLayer]:
+    """The layers of the network held at X, first to last, the matrices of one at a time."""
+    for number, (Y, P) in enumerate(net.layers(X)):
+        w, rows = net.weights.at(number), []
+        whole = net.norm is not None or net.mlp is not None
+        x = net.after_attention(number, Y, P) if whole else Y
+        if net.norm is not None:
+            norm = net.norm.at(number, 0)
+            rows.append(Norm.at(x, norm.epsilon, True, norm.scale, norm.shift))
+            x = norm(x)
+        if net.mlp is not None:
+            mlp = net.mlp.at(number)
+            gate = Gate(GATES[mlp.activation](x @ mlp.W_1 + mlp.b_1))
+            branch = [Dense(mlp.W_1, mlp.b_1), gate, Dense(mlp.W_2, mlp.b_2)]
+            rows.append(Branches([branch], net.skip))
+            x = x + mlp(x) if net.skip else mlp(x)
+            if net.norm is not None:
+                norm = net.norm.at(number, 1)
+                rows.append(Norm.at(x, norm.epsilon, True, norm.scale, norm.shift))
+        b = layer_bias(w.b_V, w.W_O, w.b_O)
+        yield HeldLayer(P, w.W_V, w.W_O, Branches() if net.skip else None, b, rows)
+
+
+def sums_by_length(layers: Iterable[HeldLayer], depth: int, X):
+    """Sums over all paths of each length through so many layers, which come one at a time."""
+    sums = ops.full((depth + 1, *X.shape), 0, X)
+    sums[0] = X
+    for number, layer in enumerate(layers):
+        layer.advance(number, sums)
+    return sums
+
+
+@dataclass(frozen=True)
+class FixedAttention(PathSum):
+    """Attention layers with their matrices held fixed: an affine map of X, in any arithmetic.
+
+    P: (depth, heads, ..., tokens, tokens), row-stochastic; W_V: (depth, heads, width, value_width);
+    W_O: (depth, heads, value_width, width); b: (depth, width), the whole bias of each layer; skip:
+    whether layers add their input.
+    """
+
+    P: Any
+    W_V: Any
+    W_O: Any
+    b: Any
+    skip: bool
+    final = ()
 
     @classmethod
-    @torch.no_grad()
-    def of(cls, subject: Any, X: Any = None) -> Held:
-        """A network at its input X, or a trace of ``av.trace``, of one text.
+    def of(
+        cls, net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"]
+    ) -> FixedAttention:
+        """Fixed network at X, with all its attention matrices held at once (see ``net.attention``).
 
-        Raises InputError for anything else, and for a trace of several texts.
+        Raises InputError if it has parts that are not attention, and where memory lacks.
         """
-        if isinstance(subject, SelfAttentionNetwork):
-            require(X is not None, "X", None, "the network's input, (tokens, width)")
-            return _of_network(subject, X)
-        made = hasattr(subject, "layers") and hasattr(subject, "final")
-        require(made, "subject", type(subject).__name__, "a network or a trace of av.trace")
-        require(X is None, "X", type(X).__name__, "None: a trace has its input")
-        texts = subject.input.shape[0]
-        require(texts == 1, "subject", f"a trace of {texts} texts", "a trace of one text")
-        layers = [_of_trace(layer) for layer in subject.layers]
-        return cls(layers, _maps(subject.final), subject.input[0], subject.output[0])
+        alone = "attention and skip connections alone (see attnverify.mathematics.held.Held)"
+        only = net.mlp is None and net.norm is None
+        require(only, "net", "a network with MLPs or layer norm", alone)
+        w = net.weights
+        b = layer_bias(w["b_V"], w["W_O"], w["b_O"])
+        return cls(net.attention(X), w["W_V"], w["W_O"], b, net.skip)
 
+    @property
+    def depth(self) -> int:
+        return self.P.shape[0]
 
-def _of_network(net: SelfAttentionNetwork, X: Any) -> Held:
-    if net.weights["b_O"].dtype != torch.float64:
-        net = copy.deepcopy(net).double()
-    output = net(X)
-    require(output.ndim == 2, "X", f"shape {tuple(output.shape)}", "one text, (tokens, width)")
-    layers = []
-    for number, (Y, P) in enumerate(net.layers(X)):
-        w, skip = net.weights.at(number), Rows() if net.skip else None
-        rows = _rows_of(net, number, net.after_attention(number, Y, P))
-        layers.append(HeldLayer(P, w.W_V, w.W_O, skip, rows=rows))
-    start = next(iter(net.layers(X)))[0]
-    return Held(layers, (), start, output)
+    @property
+    def heads(self) -> int:
+        return self.P.shape[1]
 
+    @property
+    def layers(self) -> list[HeldLayer]:
+        """The layers, first to last."""
+        bypass = Branches() if self.skip else None
+        biases = [0.0] * self.depth if self.b is None else self.b
+        stacks = zip(self.P, self.W_V, self.W_O, biases, strict=True)
+        return [HeldLayer(P, W_V, W_O, bypass, b) for P, W_V, W_O, b in stacks]
 
-def _rows_of(net: SelfAttentionNetwork, number: int, x: Tensor) -> list[Rows]:
-    """The rows of one layer at the sum x that enters them, as in :mod:`.frozen`."""
-    found: list[Rows] = []
-    if net.norm is not None:
-        norm = net.norm.at(number, 0)
-        found.append(Rows(after=[Norm.at(x, norm.epsilon, True, norm.scale, norm.shift)]))
-        x = norm(x)
-    if net.mlp is not None:
-        mlp = net.mlp.at(number)
-        gates = Gate(GATES[mlp.activation](x @ mlp.W_1 + mlp.b_1))
-        after = []
-        if net.norm is not None:
-            norm, y = net.norm.at(number, 1), x + mlp(x) if net.skip else mlp(x)
-            after = [Norm.at(y, norm.epsilon, True, norm.scale, norm.shift)]
-        found.append(Rows([[Dense(mlp.W_1), gates, Dense(mlp.W_2)]], net.skip, after))
-    return found
+    def indices(self) -> range:
+        """Indices a path may take in one layer: heads from 1, and 0 with skip connections."""
+        return range(0 if self.skip else 1, self.heads + 1)
 
+    def bias_vector(self):
+        """Bias b, (width,), with output = sum of terms + 1 b^T.
 
-def _of_trace(layer: Any) -> HeldLayer:
-    """One layer of a trace; raises InputError where attention is not Dense, Mix [, Gate], Dense."""
-    first, *others = layer.blocks
-    maps = [_maps(branch.steps) for branch in first.branches]
-    mixing = [any(isinstance(map, Mix) for map in branch) for branch in maps]
-    place = f"layer {layer.number}"
-    require(sum(mixing) == 1, "subject", f"{sum(mixing)} attentions first in {place}", "one")
-    rows = [Rows(after=_maps(first.after))] if first.after else []
-    for block in others:
-        require(not any(b.attention for b in block.branches), "subject", f"more in {place}", "one")
-        branches = [
-            [map for step in branch.steps for map in step.maps] for branch in block.branches
-        ]
-        rows.append(Rows(branches, True, [map for step in block.after for map in step.maps]))
-    branch = maps.pop(mixing.index(True))
-    at = next(i for i, map in enumerate(branch) if isinstance(map, Mix))
-    gates = [map.factors[0] for map in branch[at + 1 : at + 2] if isinstance(map, Gate)]
-    del branch[at + 1 : at + 1 + len(gates)]
-    match branch[at - 1 : at + 2]:
-        case [Dense(weight=V), Mix(P=P, key_heads=groups), Dense(weight=O)]:
-            heads, width = P.shape[1], V.shape[0]
-            V = V.reshape(width, groups, -1).movedim(1, 0).repeat_interleave(heads // groups, 0)
-            O = O.reshape(heads, -1, O.shape[-1])  # noqa: E741
-            gated = gates[0].unflatten(-1, (heads, -1)).movedim(1, 0) if gates else None
-        case _:
-            raise InputError(f"subject: got {place} with other maps around its attention")
-    return HeldLayer(P[0], V, O, Rows(maps), branch[: at - 1], branch[at + 2 :], rows, gated)
+        It is sum_l b_l prod_{m > l} ([I +] sum_h W^m_h), as the rows of P sum to 1.
+        """
+        total = ops.full(tuple(self.b.shape[1:]), 0, self.b)
+        for W_V, W_O, b in zip(self.W_V, self.W_O, self.b, strict=True):
+            through = (total[None] @ W_V @ W_O).sum(0)[0]
+            total = (total + through if self.skip else through) + b
+        return total
 
+    def rounding_bound(self, X: Tensor, terms: int) -> Tensor:
+        """Bound on |float sum of ``terms`` path terms + bias - float forward pass|, entrywise.
 
-def _maps(steps: Sequence[Any]) -> list[Map]:
-    return [map for step in steps for map in step.maps]
+        In float64, for both sides evaluated in the dtype of X with unit roundoff u. Raises
+        InputError where that dtype is too coarse for these sizes (2 m u >= 1, below), and for
+        float16, whose smallest normal number is so large that rounding is not relative.
+
+        Every product chain in either evaluation passes, per layer, inner products of length
+        width, tokens and heads * value_width and three additions; the terms are then added up.
+        By Higham, section 3.1, an evaluation with at most m roundings per chain is off by at most
+        gamma_m = m u / (1 - m u) times the same expression in absolute values, which is this
+        network with |W|, |b| at |X|. The bias moreover uses that rows of P sum to 1, which float
+        rows do to (tokens + 1) u, less than gamma_m over all layers. Two evaluations and that:
+        3 gamma_m; and the bound itself is computed in floats, with the same relative error at
+        most, so 2 gamma_2m serves.
+        """
+        factor, absolute = self._rounding(X, terms)
+        return factor * absolute.forward(abs(X.double()))
+
+    def rounding_bounds(self, X: Tensor, terms: int) -> Tensor:
+        """Bound on the rounding of each sum of :meth:`by_length`, entrywise, in the same shape.
+
+        A sum over the paths of one length is a sum of product chains too, so that it is off by at
+        most gamma_m times itself in absolute values: far less than the bound for the whole network
+        where the weights are small and the paths long.
+        """
+        factor, absolute = self._rounding(X, terms)
+        return factor * absolute.by_length(abs(X.double()))
+
+    def _rounding(self, X: Tensor, terms: int) -> tuple[float, FixedAttention]:
+        """Factor 2 gamma_2m and this network in absolute values, for :meth:`rounding_bound`."""
+        width, value_width = self.W_V.shape[-2:]
+        per_layer = width + self.P.shape[-1] + self.heads * value_width + 3
+        m = self.depth * per_layer + terms + self.depth * (self.depth + 1)
+        expected = "float32 or float64: float16 underflows where this bound knows rounding alone"
+        require(X.dtype != torch.float16, "X", X.dtype, expected)
+        u = torch.finfo(X.dtype).eps / 2
+        few = f"a finer dtype or smaller sizes: at most {(1 - 2 * u) / (2 * u):,.0f} roundings"
+        require(2 * m * u < 1, "X", f"{X.dtype} with {m:,} roundings a chain", few)
+        factor = 2 * (2 * m * u / (1 - 2 * m * u))
+        W_V, W_O, b = (abs(v.double()) for v in (self.W_V, self.W_O, self.b))
+        return factor, FixedAttention(self.P.double(), W_V, W_O, b, self.skip)

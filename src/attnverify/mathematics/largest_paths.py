@@ -22,19 +22,22 @@ back: paths are linear in both.
 from __future__ import annotations
 
 import contextlib
+import copy
 import heapq
 import itertools
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from attnverify.arithmetic.arrays import as_array
 from attnverify.arithmetic.rounding import gamma
+from attnverify.mathematics import maps
+from attnverify.mathematics.attention import SelfAttentionNetwork
 from attnverify.mathematics.energy import Envelope
-from attnverify.mathematics.held import LIMIT, Held, back, count, sizes
+from attnverify.mathematics.held import Held, Path
 from attnverify.support.errors import require, require_finite
 from attnverify.support.tables import Table
 
@@ -43,7 +46,7 @@ COLUMNS = 256  # the most that an envelope has; more shrink what is left to S, a
 PRECISE = 0.01  # certified: the rounding error is at most so much of the smallest listed (a choice)
 SMALLEST = 2.0**-1022  # the least number with all its digits in float64
 STEP = 2.0**-600  # see above: what a step back may lose by underflow
-Path = tuple[int, ...]
+LIMIT = 2.0**24  # the most that an entry of a map may be, for the underflow bounds of .energy
 
 
 @dataclass(frozen=True)
@@ -159,14 +162,68 @@ class LargestPaths:
         return self.table._repr_html_()
 
 
+@runtime_checkable
+class Traced(Protocol):
+    """A forward pass of a model that says what it is with its attention held (``av.trace``)."""
+
+    def held(self) -> Held: ...
+
+
+def held_at(subject: SelfAttentionNetwork | Traced, X: Any = None) -> Held:
+    """A network at its input X, in float64, or a trace of ``av.trace``, of one text.
+
+    Raises InputError for anything else, and for a trace of several texts.
+    """
+    if isinstance(subject, SelfAttentionNetwork):
+        require(X is not None, "X", None, "the network's input, (tokens, width)")
+        if subject.weights["b_O"].dtype != torch.float64:
+            subject = copy.deepcopy(subject).double()
+        held = Held.of(subject, X)
+        given = f"shape {tuple(held.X.shape)}"
+        require(held.X.ndim == 2, "X", given, "one text, (tokens, width)")
+        return held
+    known = isinstance(subject, Traced)
+    require(known, "subject", type(subject).__name__, "a network or a trace of av.trace")
+    require(X is None, "X", type(X).__name__, "None: a trace has its input")
+    return subject.held()
+
+
 def largest(
-    subject: Any, scalar: Any, k: int, X: Any, nodes: int, columns: int | None
+    subject: SelfAttentionNetwork | Traced,
+    scalar: Any,
+    k: int = 20,
+    *,
+    X: Any = None,
+    nodes: int = 2000,
+    columns: int | None = None,
 ) -> LargestPaths:
-    """See :func:`attnverify.mathematics.paths.largest`."""
+    """The k paths that contribute most to a scalar of the output, and a bound on all others.
+
+    subject: a network, with its input ``X`` (tokens, width), or a trace of ``av.trace`` of one
+    text; all its attention matrices, gates and norms are held. scalar: a covector (tokens, width)
+    at the output, or a pair (token, coordinate) or (token, weights of its coordinates). The search
+    opens at most so many ``nodes``; its bounds (:mod:`attnverify.mathematics.energy`) hold at most
+    so many ``columns`` a layer. They take 8 tokens width (columns + width) bytes a layer, the
+    second term for the matrices S. The default is the number of columns that fit 2 GiB without S,
+    but at least 64 and at most 256.
+
+    Result: a :class:`.largest_paths.LargestPaths`. It says how large any other path can be, up to
+    the stated rounding error, whether the list is certified or not. Raises InputError, also where
+    squares of contributions leave the range of float64, or a weight, a gate or a factor of a norm
+    is above 2^24.
+
+    >>> import torch
+    >>> import attnverify as av
+    >>> net = av.SelfAttentionNetwork.random(12, 12, 24, skip=True, scale=0.3, seed=0)
+    >>> X = torch.randn(4, 24, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    >>> found = av.paths.largest(net, (0, 5), 3, X=X)
+    >>> found.paths[0], found.certified, f"{found.number:,}"
+    ((0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), True, '23,298,085,122,481')
+    """
     for name, value in (("k", k), ("nodes", nodes), ("columns", 1 if columns is None else columns)):
         whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
         require(whole, name, value, "a positive whole number")
-    held = Held.of(subject, X)
+    held = held_at(subject, X)
     depth = len(held.layers)
     require(nodes >= depth, "nodes", nodes, f"at least the depth, {depth}")
     covector = covector_of(scalar, held.output)
@@ -301,10 +358,9 @@ class _Search:
             t = self.envelopes[-1].entries[None]
             self.lost.append(STEP * float(t.sum()))
             weights = torch.cat([layer.head_absolute(h, t) for h in layer.indices])
-            for rows in layer.rows:
-                weights = rows.absolute(weights)
+            weights = maps.absolute(layer.rows, weights)
             t = weights.norm(dim=0)
-            m = layer.roundings + sum(rows.roundings for rows in layer.rows)
+            m = layer.roundings + maps.count(layer.rows)
             off.append(2 * gamma(m, t) * weights)
             if level < len(layers):
                 self.envelopes.append(self.envelopes[-1].after(layer, columns, seed=level))
@@ -318,8 +374,9 @@ class _Search:
 
     def run(self, nodes: int) -> LargestPaths:
         held, L = self.held, len(self.held.layers)
-        C = back(held.final, self.covector[None])
-        off = 2 * gamma(count(held.final), C) * sizes(held.final, self.outputs[None])[0]
+        C = maps.transposed(held.final, self.covector[None])
+        sizes = maps.absolute(held.final, self.outputs[None])[0]
+        off = 2 * gamma(maps.count(held.final), C) * sizes
         lost = STEP * float(self.outputs.sum())
         self._open(C, L, (), float((self.covector.abs() * off).sum()) + lost)
         for level in range(L - 1, self.exact, -1):  # straight down, so that there is a list
@@ -342,8 +399,7 @@ class _Search:
         self.energies.pop(suffix, None)
         layer, envelope = self.held.layers[level - 1], self.envelopes[level - 1]
         margins = margin + self.lost[level - 1] + (C.abs() * self.off[level - 1]).sum((1, 2))
-        for rows in reversed(layer.rows):
-            C = rows.transposed(C)
+        C = maps.transposed(layer.rows, C)
         children = layer.head_transposed(layer.indices, C)
         near, rest = envelope.near(children), envelope.rest(children) + margins
         size = near.norm(dim=1)
@@ -412,18 +468,7 @@ class _Search:
             nodes=self.opened,
             energy=(math.fsum(low), math.fsum(high)),
             total=0.0,
-            biases=self._of_paths(),
+            biases=float((self.covector * self.held.linear(self.held.X[None])[0]).sum()),
             number=self.number,
             frontier={suffix: _root(most) for suffix, (_, most) in self.energies.items()},
         )
-
-    def _of_paths(self) -> float:
-        """The sum of the contributions of all paths: the held network without its biases."""
-        Y = self.held.X[None]
-        for layer in self.held.layers:
-            Y = sum((layer.head(h, Y) for h in layer.indices), torch.zeros_like(Y))
-            for rows in layer.rows:
-                Y = rows.linear(Y)
-        for map in self.held.final:
-            Y = map.linear(Y)
-        return float((self.covector * Y[0]).sum())

@@ -15,8 +15,9 @@ arrays have none, or have one text: arrays of one text fit streams (..., tokens,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,8 +26,18 @@ Shift = Tensor | float
 Roundings = Tensor | float
 
 
+class Affine:
+    """Every map, called with what it acts on: its linear part there and what it adds."""
+
+    linear: Any
+    shift: Any
+
+    def __call__(self, y: Tensor) -> Tensor:
+        return self.linear(y) + self.shift
+
+
 @dataclass(frozen=True)
-class Dense:
+class Dense(Affine):
     """The map y -> y weight + bias; weight (in, out), bias (out,) or 0.0.
 
     in products and their sum with the bias: in + 1 roundings at most.
@@ -54,7 +65,7 @@ class Dense:
 
 
 @dataclass(frozen=True)
-class Mix:
+class Mix(Affine):
     """The map from values to their means by attention: row i of head h is sum_j P_hij v_hj.
 
     P: (batch, heads, tokens, tokens). y: (..., batch, tokens, key_heads * value_width), with
@@ -94,7 +105,7 @@ class Mix:
 
 
 @dataclass(frozen=True)
-class Gate:
+class Gate(Affine):
     """The map y -> y times fixed factors (batch, tokens, width) [+ shift]; one rounding is in the
     factor, and one more in a sum with a shift.
     """
@@ -114,7 +125,7 @@ class Gate:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class Chosen(Affine):
     """Every token's own maps: y -> (y W_e + b_e for the k experts e chosen for it, side by side).
 
     weight (experts, in, out), bias (experts, out) or None; chosen (batch, tokens, k), different
@@ -164,7 +175,7 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Weighted:
+class Weighted(Affine):
     """The sum of k parts of a token, side by side, with weights (batch, tokens, k)."""
 
     weights: Tensor
@@ -186,7 +197,7 @@ class Weighted:
 
 
 @dataclass(frozen=True)
-class Norm:
+class Norm(Affine):
     """A normalization with the sizes of the tokens held fixed: y -> (y [- mean y]) / s * scale.
 
     s (batch, tokens, 1): sqrt(variance + epsilon), or of the mean square where the mean is not
@@ -238,4 +249,109 @@ class Norm:
         return y / self.s * abs(self.scale)
 
 
+@dataclass(frozen=True)
+class Branches:
+    """The map y -> [y +] the sum of the branches at y: each a row of maps, one after the other.
+
+    ``skip``: whether y itself is added. Without branches it is the identity, in any arithmetic.
+
+    >>> double = Branches([[Dense(torch.eye(2))]])
+    >>> double(torch.ones(1, 2)), Branches([[double, double]], skip=False).linear(torch.ones(1, 2))
+    (tensor([[2., 2.]]), tensor([[4., 4.]]))
+    """
+
+    branches: Sequence[Row] = ()
+    skip: bool = True
+
+    def __call__(self, y: Any) -> Any:
+        return self._sum(affine, y)
+
+    def linear(self, y: Any) -> Any:
+        return self._sum(linear, y)
+
+    def transposed(self, g: Tensor) -> Tensor:
+        return self._sum(transposed, g)
+
+    def absolute(self, y: Tensor) -> Tensor:
+        return self._sum(absolute, y)
+
+    def _sum(self, along: Callable[[Row, Any], Any], y: Any) -> Any:
+        start = y if self.skip else torch.zeros_like(y)
+        return sum((along(branch, y) for branch in self.branches), start)
+
+
 Map = Dense | Mix | Gate | Norm | Chosen | Weighted
+Row = Sequence[Map | Branches]  # of maps one after the other
+
+
+def affine(maps: Row, y: Any) -> Any:
+    """Maps one after the other, with what they add."""
+    for map in maps:
+        y = map(y)
+    return y
+
+
+def linear(maps: Row, y: Any) -> Any:
+    """The linear parts of maps, one after the other."""
+    for map in maps:
+        y = map.linear(y)
+    return y
+
+
+def transposed(maps: Row, g: Tensor) -> Tensor:
+    """The transpose of :func:`linear`."""
+    for map in reversed(maps):
+        g = map.transposed(g)
+    return g
+
+
+def absolute(maps: Row, y: Tensor) -> Tensor:
+    """The same maps in absolute values, at y >= 0."""
+    for map in maps:
+        y = map.absolute(y)
+    return y
+
+
+def count(maps: Row) -> int:
+    """Roundings of an evaluation of held maps or of their transposes: of inner products, both ways.
+
+    The entries of a held map are what they are, so those of a norm are the mean's, in either
+    direction, and eight more. Branches take those of the longest, and one a sum.
+    """
+    total = 0
+    for map in maps:
+        match map:
+            case Branches():
+                inner = max((count(branch) for branch in map.branches), default=0)
+                total += inner + len(map.branches) + 1
+            case Dense():
+                total += sum(map.weight.shape)
+            case Norm():
+                total += map.width + 8
+            case Chosen():
+                total += int(map.roundings + map.turned)
+            case Weighted():
+                total += int(map.roundings)
+            case _:
+                total += 2
+    return total
+
+
+def entries(maps: Row) -> list[Tensor]:
+    """The numbers that maps multiply by, an array or two a map."""
+    found: list[Tensor] = []
+    for map in maps:
+        match map:
+            case Branches():
+                found += [array for branch in map.branches for array in entries(branch)]
+            case Dense() | Chosen():
+                found.append(map.weight)
+            case Weighted():
+                found.append(map.weights)
+            case Gate():
+                found.append(map.factors)
+            case Norm():
+                found += [1 / map.s, torch.as_tensor(map.scale)]
+            case Mix():
+                found.append(map.P)
+    return found

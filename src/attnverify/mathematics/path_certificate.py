@@ -10,8 +10,8 @@ from typing import Any
 
 from torch import Tensor
 
-from attnverify.mathematics.held import Held
-from attnverify.mathematics.largest_paths import LargestPaths, covector_of
+from attnverify.mathematics.largest_paths import LargestPaths, covector_of, held_at
+from attnverify.mathematics.maps import Branches
 from attnverify.support.errors import require
 
 FORMAT = "attnverify paths 1"
@@ -32,18 +32,16 @@ def certificate(found: LargestPaths, subject: Any, scalar: Any, *, X: Any = None
     >>> made["format"], len(made["layers"]), len(made["paths"])
     ('attnverify paths 1', 2, 2)
     """
-    held = Held.of(subject, X)
-    more = [map for each in held.layers for map in (*each.rows, *each.before, *each.tail)]
-    alone = all(layer.bypass is None or layer.bypass.same for layer in held.layers)
-    alone = alone and all(layer.gates is None for layer in held.layers)
-    alone = alone and not more and not held.final
+    held = held_at(subject, X)
+    around = [map for layer in held.layers for map in layer.around] + [*held.final]
+    alone = all(map == Branches() for map in around)
     require(alone, "subject", "maps of tokens beside the attention", "attention alone")
     layers = [
         {
             "skip": layer.bypass is not None,
             "heads": [
                 {"P": _hex(P), "V": _hex(V), "O": _hex(O)}
-                for P, V, O in zip(layer.P, layer.V, layer.O, strict=True)  # noqa: E741
+                for P, V, O in zip(layer.P, layer.W_V, layer.W_O, strict=True)  # noqa: E741
             ],
         }
         for layer in held.layers

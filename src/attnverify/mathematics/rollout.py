@@ -23,7 +23,7 @@ import math
 from attnverify.arithmetic import ops
 from attnverify.mathematics import norms
 from attnverify.mathematics.attention import mix
-from attnverify.mathematics.paths import FixedAttention
+from attnverify.mathematics.held import FixedAttention
 
 # ------------------------------------------------------------------------------------ the operator
 
@@ -35,11 +35,10 @@ def covectors(fixed: FixedAttention, C):
     products, whatever the number of tokens or paths.
     """
     found = [C]
-    for i in reversed(range(fixed.depth)):
-        layer = fixed.at(i)
+    for layer in reversed(fixed.layers):
         W_V, W_O = ops.transpose(layer.W_O), ops.transpose(layer.W_V)
         back = mix(ops.transpose(layer.P), found[0], W_V, W_O)
-        found.insert(0, found[0] + back if layer.skip else back)
+        found.insert(0, found[0] + back if fixed.skip else back)
     return found
 
 
@@ -55,13 +54,12 @@ def flows(fixed: FixedAttention, X, C):
     Each is the sum of the terms of all paths through this step.
     """
     found, behind = [], covectors(fixed, C)
-    for i in range(fixed.depth):
-        layer = fixed.at(i)
+    for layer, C in zip(fixed.layers, behind[1:], strict=True):
         W = layer.W_V @ layer.W_O
         values = X[None] @ W.reshape(len(W), *(1,) * (X.ndim - 2), *W.shape[1:])
-        found.append(layer.P * (behind[i + 1][None] @ ops.transpose(values)))
+        found.append(layer.P * (C[None] @ ops.transpose(values)))
         step = mix(layer.P, X, layer.W_V, layer.W_O)
-        X = X + step if layer.skip else step
+        X = X + step if fixed.skip else step
     return ops.stack(found, 0)
 
 

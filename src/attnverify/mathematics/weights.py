@@ -35,6 +35,12 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": nn.functional.gelu,
     "tanh": torch.tanh,
 }
+#: Gates g(z) with activation(z) = g(z) z; any number gives 0 at z = 0.
+GATES: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": lambda z: (z > 0).to(z.dtype),
+    "gelu": torch.special.ndtr,
+    "tanh": lambda z: torch.where(z == 0, 1.0, torch.tanh(z) / z),
+}
 
 
 @dataclass(frozen=True)

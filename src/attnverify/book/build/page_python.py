@@ -63,9 +63,8 @@ PACKAGE = ("*.py", "support/*.py", "arithmetic/*.py", "mathematics/*.py", "deriv
 PACKAGE += ("verification/__init__.py", "verification/claim.py", "verification/statements.py")
 PACKAGE += ("chapters/__init__.py", "book/__init__.py", "book/inpage/*.py")
 #: Of these what walks through torch's networks and is no part of a formula.
-NATIVE = {f"mathematics/{name}.py" for name in ("decoder", "deviations", "encoder", "frozen")}
-NATIVE |= {"mathematics/stacks.py"}
-NATIVE |= {f"mathematics/{name}.py" for name in ("largest_paths", "path_certificate")}
+NATIVE = {f"mathematics/{name}.py" for name in ("decoder", "deviations", "encoder", "stacks")}
+NATIVE |= {"mathematics/path_certificate.py"}
 #: What is CPython's, is under the license whose text typing_extensions brings.
 PSF = "typing_extensions"
 NOTICE = """What Python in the pages consists of, and under which licenses, whose texts are beside

@@ -1,4 +1,6 @@
-"""Whole networks frozen at their input-dependent linear maps, summed by path length."""
+"""Whole networks with attention, gates and norms held, summed by path length."""
+
+from dataclasses import replace
 
 import pytest
 import torch
@@ -6,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attnverify as av
-from attnverify.mathematics import frozen, paths, weights
+from attnverify.mathematics import paths, weights
+from attnverify.mathematics.held import Held
 from attnverify.support.errors import InputError
 
 
@@ -26,7 +29,9 @@ def tokens(*shape, seed=0):
 
 
 def residual(net, X):
-    return frozen.reconstruction_residual(net(X), *frozen.by_length(net, X))
+    output = net(X)
+    total = paths.by_length(net, X).sum(0) + paths.bias(net, X)
+    return float((total - output).abs().max() / output.abs().max())
 
 
 def tolerance(double, X):
@@ -82,27 +87,35 @@ def test_gates_reproduce_the_activation(activation):
     Both take a few roundings of numbers of at most max(|z|, 1): 8 units in the last place.
     """
     z = torch.tensor([-30.0, -1.5, -1e-300, -0.0, 0.0, 5e-324, 1e-9, 0.7, 30.0]).double()
-    gate = frozen.GATES[activation](z)
+    gate = weights.GATES[activation](z)
     assert torch.isfinite(gate).all() and ((gate >= 0) & (gate <= 1)).all()
     error = (gate * z - weights.ACTIVATIONS[activation](z)).abs()
     assert (error <= 8 * torch.finfo(z.dtype).eps * z.abs()).all()
 
 
-def test_attention_alone_gives_the_path_sums():
-    """Without MLP and norm the frozen sums are those of paths.by_length, to the last bit."""
+def test_the_biases_of_attention_alone_are_one_row():
     net, X = network(skip=True), tokens(2, 4, 6)
-    lengths, bias = frozen.by_length(net, X)
-    assert torch.equal(lengths, paths.by_length(net, X))
     bound = paths.FixedAttention.of(net, X).rounding_bound(X, net.depth + 1)
-    assert ((bias - paths.bias(net, X)).abs() <= bound).all()
+    assert ((Held.of(net, X).forward(0 * X) - paths.bias(net, X)).abs() <= bound).all()
 
 
-def scaled(fixed, t):
-    """The same frozen network with every attention matrix multiplied by t."""
-    a = fixed.attention
-    return frozen.FrozenNetwork(
-        paths.FixedAttention(t * a.P, a.W_V, a.W_O, a.b, a.skip), fixed.rows
-    )
+@pytest.mark.parametrize("name", options)
+def test_all_terms_are_the_sums_by_length(name):
+    """Paths one by one; each of the few hundred roundings is relative to the largest sum."""
+    net, X = network(**options[name]), tokens(4, 6)
+    sums = X.new_zeros(net.depth + 1, *X.shape)
+    for path, term in paths.terms(net, X):
+        sums[net.depth - path.count(0)] += term
+    found = paths.by_length(net, X)
+    assert (found - sums).abs().max() <= 1e-12 * sums.abs().max()
+    held = Held.of(net, X)
+    assert torch.equal(held.output, net(X))
+    assert (held.linear(X) - found.sum(0)).abs().max() <= 1e-12 * sums.abs().max()
+
+
+def scaled(held, t):
+    """The same held network with every attention matrix multiplied by t."""
+    return replace(held, layers=[replace(layer, P=t * layer.P) for layer in held.layers])
 
 
 @settings(deadline=None, max_examples=25)
@@ -115,9 +128,8 @@ def test_length_counts_attention(name, t, seed):
     exceed the sums by the condition of the maps; 2^-53 * 300 * 2^12 leaves 1.4e-10.
     """
     net, X = network(**options[name]), tokens(4, 6, seed=seed)
-    fixed = frozen.FrozenNetwork.of(net, X)
-    lengths, _ = fixed.by_length(X)
-    map_t = scaled(fixed, t)
+    held = Held.of(net, X)
+    lengths, map_t = held.by_length(X), scaled(held, t)
     linear = map_t.forward(X) - map_t.forward(torch.zeros_like(X))
     powers = torch.tensor([t**k for k in range(net.depth + 1)]).double()
     expected = torch.einsum("l,lnd->nd", powers, lengths)
@@ -128,6 +140,6 @@ def test_length_counts_attention(name, t, seed):
 
 def test_bad_tokens():
     with pytest.raises(InputError, match="^X: got width 5, expected width 6"):
-        frozen.by_length(network(), tokens(4, 5))
+        paths.by_length(network(), tokens(4, 5))
     with pytest.raises(InputError, match=r"^X: got shape \(0, 6\), expected at least one token"):
-        frozen.by_length(network(), tokens(0, 6))
+        paths.by_length(network(), tokens(0, 6))
