@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attnverify as av
-from attnverify.mathematics import held, paths
+from attnverify.mathematics import paths
 from attnverify.support.errors import InputError
 
 MASK = torch.tensor([[1, 0, 0, 1], [1, 1, 0, 0], [0, 0, 1, 0], [1, 1, 1, 1]], dtype=torch.bool)
@@ -70,8 +70,8 @@ def test_the_bounds_by_length_add_up_to_the_whole(name):
 
 @settings(deadline=None, max_examples=60)
 @given(
-    depth=st.integers(1, 4),
-    heads=st.integers(1, 3),
+    depth=st.integers(1, 3),
+    heads=st.sampled_from([1, 2, 3, 7]),
     width=st.integers(1, 5),
     sizes=st.tuples(st.integers(1, 4), st.integers(1, 4)),
     n=st.integers(1, 5),
@@ -99,15 +99,6 @@ def test_any_shape(depth, heads, width, sizes, n, batch, skip, bias, causal, see
     assert ((sums.sum(0) + bias_part - net(X)).abs() <= bound).all()
     assert ((sum_of_terms(net, X) + bias_part - net(X)).abs() <= bound).all()
     assert ((sums - grouped(net, X)).abs() <= rounding_bounds(net, X)).all()
-
-
-@pytest.mark.parametrize("large", [False, True])
-@pytest.mark.parametrize("heads", [1, 2, 7])
-def test_both_ways_to_take_the_lengths(monkeypatch, heads, large):
-    """One length and a third of the heads at a time, and all at once: the same sums."""
-    net, X = network(heads=heads, skip=True), tokens(2, 4, 5)
-    monkeypatch.setattr(held, "SMALL", 0 if large else 2**40)
-    assert ((paths.by_length(net, X) - grouped(net, X)).abs() <= rounding_bounds(net, X)).all()
 
 
 @pytest.mark.parametrize(("depth", "heads", "name"), [(-1, 2, "depth"), (2, 0, "heads")])

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import attnverify as av
-from attnverify.mathematics import held
 from benchmarks import __main__ as benchmarks
 from benchmarks import scale
 from benchmarks.memory import peak_bytes
@@ -23,7 +22,6 @@ from benchmarks.memory import peak_bytes
 )
 def test_sums_by_length_stay_within_their_memory(depth, heads, tokens, width):
     """See the bar of ``benchmarks.memory``: the sums and what one layer has in flight."""
-    assert tokens * width > held.SMALL, "smaller inputs trade memory for speed"
     result = benchmarks.memory(depth, heads, tokens, width)
     assert result.met, f"{result.measured}, bar {result.bar}"
 

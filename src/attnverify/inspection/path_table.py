@@ -19,7 +19,8 @@ from torch import Tensor
 
 from attnverify.inspection.scalar import Number, Row
 from attnverify.inspection.trace import Layer, Step, Trace
-from attnverify.mathematics.held import Held
+from attnverify.mathematics import maps
+from attnverify.mathematics.held import Held, Path
 from attnverify.mathematics.largest_paths import COLUMNS, PRECISE, LargestPaths, largest
 from attnverify.support.errors import InputError, require
 from attnverify.support.memory import require_bytes
@@ -112,8 +113,14 @@ def _with_head(layers: Sequence[Layer], final: Sequence[Step], number: Number) -
 
 def _sources(held: Held, covector: Tensor, found: LargestPaths) -> Iterator[tuple[int, float]]:
     """For each path the input token that gives the most of it, from 1, and what that gives."""
+    known: dict[Path, Tensor] = {(): maps.transposed(held.final, covector[None])}
     for path in found.paths:
-        each = (held.back(covector[None], path) * held.X).sum(-1)[0]
+        for level in reversed(range(len(path))):
+            if path[level:] not in known:
+                layer = held.layers[level]
+                behind = maps.transposed(layer.rows, known[path[level + 1 :]])
+                known[path[level:]] = layer.head_transposed([path[level]], behind)
+        each = (known[path] * held.X).sum(-1)[0]
         token = int(each.abs().argmax())
         yield token + 1, float(each[token])
 

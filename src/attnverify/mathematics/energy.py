@@ -307,7 +307,7 @@ def _fewer(
     for h, z in zip(indices, Z.split(r), strict=True):
         B = sent(h)
         rest = B - (z @ Q.mT).reshape(B.shape)
-        torch.baddbmm(T, rest.permute(1, 2, 0), rest.permute(1, 0, 2), out=T)
+        T.baddbmm_(rest.permute(1, 2, 0), rest.permute(1, 0, 2))
         rounding += (B.norm(dim=0) + (z.norm(dim=0) @ Q.abs().mT).reshape(n, d)).square()
     rounding = 2 * gamma(columns + 2, Z) * rounding.sqrt()
     T = _raised(T, 2 * gamma(len(Z) + 4, Z) * T.diagonal(dim1=-2, dim2=-1).sum(-1))

@@ -25,7 +25,6 @@ Without maps of tokens beside it, attention can be in any arithmetic of
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -40,7 +39,6 @@ from attnverify.mathematics import maps
 from attnverify.mathematics.attention import (
     SelfAttentionNetwork,
     head_values,
-    head_values_of_many,
     layer_bias,
     mix,
 )
@@ -48,7 +46,6 @@ from attnverify.mathematics.maps import Branches, Dense, Gate, Norm, Row
 from attnverify.mathematics.weights import GATES
 from attnverify.support.errors import require
 
-SMALL = 1 << 14  # entries of X below which sums by length are taken for all lengths at once
 Path = tuple[int, ...]
 
 
@@ -139,37 +136,23 @@ class HeldLayer:
         """A network's layer in place: sums[l] <- rows([sums[l] +] sum_h P_h sums[l - 1] W_h).
 
         layer: how many layers came before; ``sums``: (depth + 1, ..., tokens, width), contiguous,
-        zero above length ``layer``.
+        zero above length ``layer``. A head's mixed values and their joined copy take 2 / heads of
+        an activation, so that a third of the heads at a time needs less than one.
         """
         shortest = 1 if self.bypass is not None else layer + 1
-        block = layer + 1 if math.prod(sums.shape[1:]) <= SMALL else 1
-        for last in range(layer + 1, shortest - 1, -block):
-            self._add_heads(sums, max(shortest, last - block + 1), last)
+        some = max(1, len(self.P) // 3)
+        for last in range(layer + 1, shortest - 1, -1):
+            for first in range(0, len(self.P), some):
+                part = slice(first, first + some)
+                P, W_V, W_O = self.P[part], self.W_V[part], self.W_O[part]
+                # The values get no name, which would keep them alive beside those of the next part.
+                ops.add_product_(
+                    sums[last], head_values(P, sums[last - 1], W_V), W_O.reshape(-1, W_O.shape[-1])
+                )
         if self.bypass is None:
             sums[layer] = 0 * sums[layer]
         for part in sums[layer + 1 if self.bypass is None else 0 : layer + 2] if self.rows else ():
             part.copy_(maps.linear(self.rows, part))
-
-    def _add_heads(self, sums, first: int, last: int) -> None:
-        """Add sum_h P_h sums[l - 1] W_h to sums[l] for the lengths l = first..last.
-
-        A head's mixed values and their joined copy take 2 / heads of an activation, so a third of
-        the heads at a time, one length at a time, needs less than one activation beside the sums.
-        Several lengths at once need all heads at once, since the sums change in place; that is
-        for small inputs, where the overhead of a call and not memory counts.
-        """
-        heads, whole = len(self.P), first < last or math.prod(sums.shape[1:]) <= SMALL
-        chunk = heads if whole else max(1, heads // 3)
-        for head in range(0, heads, chunk):
-            part = slice(head, head + chunk)
-            P, W_V = self.P[part], self.W_V[part]
-            W_O = self.W_O[part].reshape(-1, sums.shape[-1])
-            # The values get no name, which would keep them alive beside those of the next part.
-            if whole:
-                many = sums[first - 1 : last]
-                ops.add_product_(sums[first : last + 1], head_values_of_many(P, many, W_V), W_O)
-            else:
-                ops.add_product_(sums[last], head_values(P, sums[last - 1], W_V), W_O)
 
 
 class PathSum:
@@ -202,16 +185,6 @@ class PathSum:
     def by_length(self, X):
         """Sums over all paths of each length 0..depth: (depth + 1, ..., tokens, width)."""
         return sums_by_length(self.layers, len(self.layers), X)
-
-    def back(self, C: Tensor, suffix: Path) -> Tensor:
-        """Covector C (1, tokens, width) at the output, sent back along the last indices of a path.
-
-        <C, term> = <back(C, path), X>: its entries times X are the parts of the input's tokens.
-        """
-        C = maps.transposed(self.final, C)
-        for layer, index in zip(reversed(self.layers), reversed(suffix), strict=False):
-            C = layer.head_transposed([index], maps.transposed(layer.rows, C))
-        return C
 
 
 @dataclass(frozen=True)
