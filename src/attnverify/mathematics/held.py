@@ -25,6 +25,7 @@ Without maps of tokens beside it, attention can be in any arithmetic of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -47,6 +48,7 @@ from attnverify.mathematics.weights import GATES
 from attnverify.support.errors import require
 
 Path = tuple[int, ...]
+SMALL = 1 << 13  # entries of X and of a matrix P up to which all lengths are summed at once
 
 
 @dataclass(frozen=True)
@@ -137,17 +139,22 @@ class HeldLayer:
 
         layer: how many layers came before; ``sums``: (depth + 1, ..., tokens, width), contiguous,
         zero above length ``layer``. A head's mixed values and their joined copy take 2 / heads of
-        an activation, so that a third of the heads at a time needs less than one.
+        an activation, so that a third of the heads at a time, for one length, needs less than one.
+        A small input takes all at once: there the number of calls counts.
         """
         shortest = 1 if self.bypass is not None else layer + 1
-        some = max(1, len(self.P) // 3)
-        for last in range(layer + 1, shortest - 1, -1):
+        small = max(math.prod(sums.shape[1:]), math.prod(self.P.shape[1:])) <= SMALL
+        many, some = (layer + 1, len(self.P)) if small else (1, max(1, len(self.P) // 3))
+        for last in range(layer + 1, shortest - 1, -many):
+            at = max(shortest, last - many + 1)
             for first in range(0, len(self.P), some):
                 part = slice(first, first + some)
-                P, W_V, W_O = self.P[part], self.W_V[part], self.W_O[part]
+                P, W_V, W_O = self.P[part][:, None], self.W_V[part], self.W_O[part]
                 # The values get no name, which would keep them alive beside those of the next part.
                 ops.add_product_(
-                    sums[last], head_values(P, sums[last - 1], W_V), W_O.reshape(-1, W_O.shape[-1])
+                    sums[at : last + 1],
+                    head_values(P, sums[at - 1 : last], W_V),
+                    W_O.reshape(-1, W_O.shape[-1]),
                 )
         if self.bypass is None:
             sums[layer] = 0 * sums[layer]
@@ -197,7 +204,6 @@ class Held(PathSum):
     output: Tensor
 
     @classmethod
-    @torch.no_grad()
     def of(cls, net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"]) -> Held:
         """``net`` held at X, the matrices of all layers at once (see ``net.attention``).
 

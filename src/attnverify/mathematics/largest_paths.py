@@ -188,6 +188,7 @@ def held_at(subject: SelfAttentionNetwork | Traced, X: Any = None) -> Held:
     return subject.held()
 
 
+@torch.no_grad()
 def largest(
     subject: SelfAttentionNetwork | Traced,
     scalar: Any,
@@ -233,7 +234,6 @@ def largest(
     return _of(held, covector, k, columns, nodes)
 
 
-@torch.no_grad()
 def _of(held: Held, covector: Tensor, k: int, columns: int | None, nodes: int) -> LargestPaths:
     """The search at scaled covector and input, and its result scaled back."""
     total = float((covector * held.output).sum())

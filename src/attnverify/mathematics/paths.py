@@ -86,11 +86,10 @@ def terms(
 
 
 @takes_input
-@torch.no_grad()
 def bias(
     net: SelfAttentionNetwork, X: Float[Tensor, "*batch tokens width"]
 ) -> Float[Tensor, "*batch tokens width"]:
-    """Part of the output that no path carries, in the shape of X (no gradients).
+    """Part of the output that no path carries, in the shape of X.
 
     It is 1 b^T for attention alone. With MLPs or norms it is the stream of all biases, which starts
     at 0 and passes every layer held at X.
