@@ -74,7 +74,7 @@ class HeldLayer:
 
     @property
     def indices(self) -> range:
-        """Indices a path may take here: heads from 1, and 0 with a bypass."""
+        """Indices a path may take here, heads from 1, and 0 with a bypass."""
         return range(0 if self.bypass is not None else 1, len(self.P) + 1)
 
     @property
