@@ -10,7 +10,7 @@ function softmax(logits) {
 }
 
 function draw(p) {
-  // sums[l]: over all paths of length l, as FixedLayer.advance of the package; numbers: how many.
+  // sums[l]: over all paths of length l, as HeldLayer.advance of the package; numbers: how many.
   let sums = [X], numbers = [1];
   for (let layer = 0; layer < 4; layer++) {
     const on = [0, 1, 2].filter((h) => p[`s${layer}${h}`]);
