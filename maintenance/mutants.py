@@ -3,7 +3,7 @@
 An error is planted in the memory of a forked process; no file is changed, and a run that is killed
 leaves nothing behind. Evidence comes first, at a quick setting and with fixed seeds: the checks and
 derivations that run the changed line, each with the twins that it rejects. Where evidence says
-nothing, the tests run that name the module; for inspection and experiments, which have no
+nothing, the tests run that name the module; for attninspect and experiments, which have no
 evidence, those in their own folder of tests. The rules by which formulas are changed are in
 mutation/rules.py, the errors of the engine in mutation/engine.py, and what is no error though it
 looks like one in mutation/equivalent.py, with a reason each.
@@ -35,8 +35,8 @@ from mutation import engine, pieces, rules  # noqa: E402
 from mutation.equivalent import EQUIVALENT  # noqa: E402
 from mutation.trial import Outcome, in_child, try_mutant  # noqa: E402
 
-AREAS = ("formulas", "methods", "engine", "inspection", "experiments")
-FOLDERS = ("mathematics", "inspection", "experiments")
+AREAS = ("formulas", "methods", "engine", "attninspect", "experiments")
+FOLDERS = ("attnverify/mathematics", "attninspect", "attnverify/experiments")
 WORK = ROOT / "_build" / "mutants"
 BASELINE_SECONDS = 900
 
@@ -45,7 +45,7 @@ def mutants(areas: Sequence[str]) -> list[rules.Mutant]:
     """All mutants of the areas, named uniquely."""
     found = engine.mutants(ROOT / "src") if "engine" in areas else []
     for folder in FOLDERS:
-        for path in sorted((ROOT / "src" / "attnverify" / folder).rglob("*.py")):
+        for path in sorted((ROOT / "src" / folder).rglob("*.py")):
             found += rules.of_file(path, rules.module_of(path, ROOT / "src"))
     return [mutant for mutant in found if mutant.area in areas]
 

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 import attnverify as av
-from attnverify.inspection.architecture import (
+from attninspect.architecture import (
     MLP,
     Architecture,
     Attention,

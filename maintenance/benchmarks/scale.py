@@ -51,8 +51,8 @@ def measured(layers: int, heads: int, width: int, tokens: int) -> dict[str, floa
     """Seconds of the best forward pass and of the report, peak memory in GiB, error over bound."""
     import torch
 
-    from attnverify.inspection.forward import Subject
-    from attnverify.inspection.inspect_model import inspect_subject
+    from attninspect.forward import Subject
+    from attninspect.inspect_model import inspect_subject
 
     subject = Subject.of(model(layers, heads, width, tokens))
     ids = torch.randint(512, (1, tokens), generator=torch.Generator().manual_seed(1))

@@ -34,13 +34,13 @@ EQUIVALENT: dict[str, str] = {
     "mathematics.deviations._probabilities: constant: 0 -> 1": (
         "stands in where a logit is large, and there another expression is taken"
     ),
-    "inspection.findings.dumps: constant: 1 -> 2": "the indentation of a JSON file",
-    "inspection.forward._with_own_keys: axis: -1 -> -2 (3)": "the mask is square by then",
-    "inspection.forward._device: constant: 0 -> 1": "it is tried with one number in place of none",
-    "inspection.reconstruction.Streams.through: dropped function: self.rest.abs() -> self.rest": (
+    "attninspect.findings.dumps: constant: 1 -> 2": "the indentation of a JSON file",
+    "attninspect.forward._with_own_keys: axis: -1 -> -2 (3)": "the mask is square by then",
+    "attninspect.forward._device: constant: 0 -> 1": "it is tried with one number in place of none",
+    "attninspect.reconstruction.Streams.through: dropped function: self.rest.abs() -> self.rest": (
         "the rest is a rounding error, so its part of the bound is a rounding of a rounding"
     ),
-    "inspection.reconstruction.Streams.through_block: dropped function: "
+    "attninspect.reconstruction.Streams.through_block: dropped function: "
     "each.rest.abs() -> each.rest": (
         "the rest is a rounding error, so its part of the bound is a rounding of a rounding"
     ),

@@ -145,7 +145,7 @@ def tests_of(module: str) -> list[str]:
 
     The name is its last part, as a word anywhere in the text.
     """
-    files = [p for p in (ROOT / "src" / "attnverify").rglob("*.py") if p.stem != "__init__"]
+    files = [p for p in (ROOT / "src").rglob("*.py") if p.stem != "__init__"]
     words = {path: _words(path) for path in [*files, *sorted((ROOT / "tests").rglob("test_*.py"))]}
     name = module.rpartition(".")[2]
     near = {path.stem for path in files if name in words[path]}

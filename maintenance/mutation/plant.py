@@ -107,7 +107,7 @@ def _bind(here: types.ModuleType, name: str, old: Any, new: Any) -> None:
 
 
 def _of_project(module: types.ModuleType) -> bool:
-    return module.__name__.partition(".")[0] == "attnverify" or module.__name__.startswith("test_")
+    return module.__name__.startswith(("attnverify", "attninspect", "test_"))
 
 
 def _at_home(new: Any, here: types.ModuleType) -> Any:

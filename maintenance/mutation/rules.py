@@ -53,8 +53,8 @@ NO_FORMULA = {
 }
 
 
-#: Folders below attnverify that tests alone meet: what measures models, what runs experiments.
-TESTED = ("inspection", "experiments")
+#: Parts that tests alone meet: what measures models, what runs experiments.
+TESTED = ("attninspect", "experiments")
 
 #: Modules of these that measure nothing, and why.
 NO_MEASURE = {
@@ -66,7 +66,7 @@ NO_MEASURE = {
 
 #: Modules of mathematics/ that state no formula of a claim: networks, and algorithms with a
 #: bracketed result.
-METHODS = ("attention", "center", "centerbounds", "decoder", "deviations", "encoder")
+METHODS = ("attention", "center", "centerbounds", "decoder", "deviations", "encoder", "gauges")
 METHODS += ("held", "masks", "paths", "positions", "random_weights", "stacks", "weights")
 
 
@@ -75,7 +75,7 @@ class Mutant:
     """One planted error: the module's whole text with it, where it is, and what it is.
 
     area: "formulas" (what claims are stated in), "methods" (networks, algorithms), "engine",
-    "inspection" or "experiments".
+    "attninspect" or "experiments".
     """
 
     area: str
@@ -91,9 +91,9 @@ def of_file(path: Path, module: str) -> list[Mutant]:
     if _area(module) in TESTED and path.stem in NO_MEASURE:
         return []
     text = path.read_text(encoding="utf-8")
-    found = []
+    found, short = [], module.removeprefix("attnverify.")
     for function, node, rule, new in _sites(ast.parse(text)):
-        name = f"{module.partition('.')[2]}.{function}: {rule}: {ast.unparse(node)} -> {new}"
+        name = f"{short}.{function}: {rule}: {ast.unparse(node)} -> {new}"
         source = _replaced(text, node, new)
         last = node.end_lineno or node.lineno
         found.append(Mutant(_area(module), module, name, source, node.lineno, last))

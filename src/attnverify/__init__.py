@@ -17,6 +17,12 @@ from attnverify.derivation import assumptions
 from attnverify.support.lazy import attributes
 
 if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with PUBLIC
+    from attninspect.clip_scores import clip_scores as clip_scores
+    from attninspect.compare import compare as compare
+    from attninspect.families import adapter as adapter
+    from attninspect.forward import trace as trace
+    from attninspect.inspect_model import inspect as inspect
+    from attninspect.watch import Watch as Watch
     from attnverify import chapters as claims  # noqa: F401
     from attnverify import experiments as experiments
     from attnverify import verification as evidence  # noqa: F401
@@ -36,12 +42,6 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from attnverify.checking.definition_agreement import table as table
     from attnverify.derivation import ledger as ledger
     from attnverify.derivation import noncommuting as symbolic  # noqa: F401
-    from attnverify.inspection.clip_scores import clip_scores as clip_scores
-    from attnverify.inspection.compare import compare as compare
-    from attnverify.inspection.families import adapter as adapter
-    from attnverify.inspection.forward import trace as trace
-    from attnverify.inspection.inspect_model import inspect as inspect
-    from attnverify.inspection.watch import Watch as Watch
     from attnverify.mathematics import centerbounds as centerbounds
     from attnverify.mathematics import chisquare as chisquare
     from attnverify.mathematics import collapse as collapse
@@ -84,16 +84,16 @@ PUBLIC = {
     "SelfAttentionNetwork": "attnverify.mathematics.attention:SelfAttentionNetwork",
     "Source": "attnverify.verification.claim:Source",
     "Verdict": "attnverify.support.verdict:Verdict",
-    "Watch": "attnverify.inspection.watch:Watch",
-    "adapter": "attnverify.inspection.families:adapter",
+    "Watch": "attninspect.watch:Watch",
+    "adapter": "attninspect.families:adapter",
     "best_constant": "attnverify.verification.conjecture:best_constant",
     "centerbounds": "attnverify.mathematics.centerbounds",
     "certain": "attnverify.arithmetic.interval_cover:certain",
     "chisquare": "attnverify.mathematics.chisquare",
     "claims": "attnverify.chapters",
-    "clip_scores": "attnverify.inspection.clip_scores:clip_scores",
+    "clip_scores": "attninspect.clip_scores:clip_scores",
     "collapse": "attnverify.mathematics.collapse",
-    "compare": "attnverify.inspection.compare:compare",
+    "compare": "attninspect.compare:compare",
     "decision": "attnverify.checking.declare:decision",
     "definition": "attnverify.checking.declare:definition",
     "deviations": "attnverify.mathematics.deviations",
@@ -108,7 +108,7 @@ PUBLIC = {
     "identity": "attnverify.checking.declare:identity",
     "inequality": "attnverify.checking.declare:inequality",
     "initialization": "attnverify.mathematics.initialization",
-    "inspect": "attnverify.inspection.inspect_model:inspect",
+    "inspect": "attninspect.inspect_model:inspect",
     "interactive": "attnverify.book.interactive",
     "largest": "attnverify.checking.definition_agreement:largest",
     "layernorm": "attnverify.mathematics.layernorm",
@@ -125,7 +125,7 @@ PUBLIC = {
     "stated": "attnverify.support.stated:stated",
     "symbolic": "attnverify.derivation.noncommuting",
     "table": "attnverify.checking.definition_agreement:table",
-    "trace": "attnverify.inspection.forward:trace",
+    "trace": "attninspect.forward:trace",
     "verify": "attnverify.chapters.verify:verify",
     "walk": "attnverify.mathematics.walk",
 }

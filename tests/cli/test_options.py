@@ -55,7 +55,7 @@ def replayed(outcome="pass", ratio="0.5", hypotheses="pass"):
     return TV, "variation", Comparison(outcome, flint.arb(ratio), 64, hypotheses)
 
 
-V, N = "attnverify.verification", "attnverify.inspection"
+V, N = "attnverify.verification", "attninspect"
 ASK = {f"{V}.claim_files.ask": ["norms.diameter"]}
 #: For each command what does its work, with what it answers here.
 ENGINE = {

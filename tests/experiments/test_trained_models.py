@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from attninspect.load import Folder
 from attnverify import InputError, inspect
 from attnverify.experiments import committed
 from attnverify.experiments.engine import weights
 from attnverify.experiments.trained_models import decoder, folders, looked, training
-from attnverify.inspection.load import Folder
 
 
 def test_no_document_is_learned_and_held_out():

@@ -5,7 +5,7 @@ import torch
 
 from attnverify.experiments import training_failures as tf
 from attnverify.experiments.training_failures import Kind
-from attnverify.inspection.watch import distances_of
+from attnverify.mathematics.gauges import distances_of
 
 
 def words(seed: int = 0, windows: int = 2, length: int = 9) -> torch.Tensor:

@@ -3,8 +3,7 @@
 import re
 import tomllib
 
-from attnverify.inspection import load
-from attnverify.support.extras import INSTALL, hint
+from attnverify.support.extras import INSTALL, MODELS, hint
 from places import ROOT
 
 
@@ -35,5 +34,5 @@ def test_every_hint_at_an_extra_is_the_one_that_works():
     code = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("src/**/*.py"))
     assert not re.findall(r"attnverify\[\w+\]", text + code)
     shown = re.findall(re.escape(INSTALL).replace(r"\{\}", r"(\w+)"), text)
-    assert {load.EXTRA} == set(shown) <= set(known)
+    assert {MODELS} == set(shown) <= set(known)
     assert hint("models") == "pip install -e '.[models]' in the folder of your clone"

@@ -27,7 +27,7 @@ def compare(
 
     Reports are those of attnverify inspect --out, in the order of the run.
     """
-    from attnverify.inspection import compare as comparing
+    from attninspect import compare as comparing
 
     if out is not None:
         comparing.require_own(out, comparing.OWN)

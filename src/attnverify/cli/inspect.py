@@ -15,7 +15,7 @@ from attnverify.support.errors import InputError, require
 from attnverify.verification import printing
 
 if TYPE_CHECKING:
-    from attnverify.inspection.texts import Look
+    from attninspect.texts import Look
 
 
 WORDS = 96  # of the shipped essay
@@ -136,8 +136,8 @@ def inspect_model(
     require_device(device)
     number = _number({"logit": logit, "class": label, "coordinate": coordinate}, against, at)
     require(paths is None or bool(number), "paths", f"{paths} without a number", _WITH)
-    from attnverify.inspection import command
-    from attnverify.inspection.words import summary
+    from attninspect import command
+    from attninspect.words import summary
 
     place, shown = command.address(book), None if layers is None else command.numbers(layers)
     if texts:
@@ -148,7 +148,7 @@ def inspect_model(
         others["patterns"] = patterns
         asked = [name for name, value in others.items() if value is not None]
         require(not asked, "texts", f"{', '.join(asked)} too", "--text with one text, for these")
-        from attnverify.inspection.texts import Look
+        from attninspect.texts import Look
 
         taken = None if shown is None else tuple(shown)
         parts = dtype, device, taken, brief, tuple(number.items())
@@ -161,7 +161,7 @@ def inspect_model(
     require(text is None or tokens is None, "text", "both text and tokens", "one of them")
     if folder is not None:
         command.require_own(folder)
-    from attnverify.inspection.inspect_model import inspect
+    from attninspect.inspect_model import inspect
 
     with _layers_bar() as advance, _named(number):
         report = inspect(
@@ -214,8 +214,8 @@ def _named(number: dict[str, Any]) -> Iterator[None]:
 
 def _text(file: Path | None) -> str:
     """The text of a file, or the first words of the essay that comes with the experiments."""
+    from attninspect.load import LARGEST_TEXTS, text_of
     from attnverify.experiments.texts import passage
-    from attnverify.inspection.load import LARGEST_TEXTS, text_of
 
     return passage(0, WORDS) if file is None else text_of(file, "text", LARGEST_TEXTS)
 
@@ -242,7 +242,7 @@ def _inspect_texts(
     as_json: bool,
     book: str,
 ) -> None:
-    from attnverify.inspection import command, texts
+    from attninspect import command, texts
 
     command.require_own(folder, texts.OWN)
     campaign = texts.campaign(look, texts.read(paths))

@@ -19,8 +19,8 @@ def watch(
     as_json: Json = False,
 ) -> None:
     """Show the log of av.Watch: a page with figures, and the worst layer in some lines."""
-    from attnverify.inspection import watch_page
-    from attnverify.inspection.watch_log import Log, plain
+    from attninspect import watch_page
+    from attninspect.watch_log import Log, plain
     from attnverify.support import files
 
     read = Log.of(log)

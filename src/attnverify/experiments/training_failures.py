@@ -22,8 +22,8 @@ from attnverify.experiments.engine.agreement import significant
 from attnverify.experiments.engine.model import Answer, Experiment, Rerun, Row, Settings, all_of
 from attnverify.experiments.engine.train import Parameters, Plan, stream, train
 from attnverify.experiments.trained_models.decoder import corpus, windows
-from attnverify.inspection.watch import diameters_of, distances_of, layer_of, share_of
 from attnverify.mathematics import clipping
+from attnverify.mathematics.gauges import diameters_of, distances_of, layer_of, share_of
 from attnverify.support.verdict import Verdict
 
 NAME = "training-failures"
@@ -148,7 +148,7 @@ def loss(p: Parameters, words: Tensor, kind: Kind, kept: list[Seen] | None = Non
 def clip(p: Parameters, words: Tensor, kind: Kind) -> None:
     """Scale queries, layer after layer, so that no score at these windows is above CLIP.
 
-    As :func:`attnverify.inspection.clip_scores.clip_scores` does.
+    As :func:`attninspect.clip_scores.clip_scores` does.
     """
     with torch.no_grad():
         logits(p, words[:, :-1], kind, largest=CLIP)

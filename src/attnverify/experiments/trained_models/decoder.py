@@ -17,7 +17,7 @@ from torch.func import functional_call
 from attnverify.experiments import texts
 from attnverify.experiments.engine.model import Row
 from attnverify.experiments.engine.train import Parameters, stream
-from attnverify.inspection import load
+from attnverify.support.extras import import_transformers
 from attnverify.support.seeds import generator
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ NAME = "small-decoder"
 
 def model() -> LlamaForCausalLM:
     """The module, with weights that are not those of any training."""
-    transformers = load.import_transformers()
+    transformers = import_transformers()
     return transformers.LlamaForCausalLM(transformers.LlamaConfig(**CONFIG)).eval()
 
 

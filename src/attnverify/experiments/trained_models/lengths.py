@@ -43,8 +43,8 @@ def measured(index: int) -> Row:
 
 def of_rollout(index: int) -> tuple[list[float], list[float]]:
     """Net shares and norms of rollout's sums by length, times the tokens that enter layer 1."""
-    from attnverify.inspection.forward import trace
-    from attnverify.inspection.load import Folder
+    from attninspect.forward import trace
+    from attninspect.load import Folder
 
     subject = looked.SUBJECTS[0]
     folder = Folder.of(subject.folder())

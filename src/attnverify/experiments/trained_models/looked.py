@@ -92,7 +92,7 @@ def run(settings: Settings) -> list[Row]:
 
 def report(subject: Subject, index: int) -> Any:
     """The report of ``attnverify inspect`` on one text of a model, in float64."""
-    from attnverify.inspection.inspect_model import inspect
+    from attninspect.inspect_model import inspect
 
     return inspect(subject.folder(), text=subject.text(index))
 

@@ -1,1 +1,0 @@
-"""Models of others: traced through their own forward pass, proved by reconstruction, reported."""
