@@ -1,4 +1,4 @@
-"""What is installed from a wheel carries its derivations and runs no others."""
+"""A wheel carries its derivations and runs no others; each of the two packages has one."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 
 from attnverify.derivation import notebook_sources, run_cells
 from attnverify.verification import formal
+from modelzoo import saved_bert
 
 CLAIM, NOTEBOOK = "softmax.total-variation", "softmax.md"
 VERIFY = [sys.executable, "-m", "attnverify", "verify", CLAIM, "--evidence", "derived"]
@@ -51,10 +52,14 @@ def run(*command: str | Path, cwd: Path, path: Path | None = None, code: int = 0
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory, root) -> Path:
     """The wheel that was built from a source distribution."""
-    folder = tmp_path_factory.mktemp("wheel")
+    return built(root, tmp_path_factory.mktemp("wheel"))
+
+
+def built(project: Path, folder: Path) -> Path:
+    """The wheel of a project, by way of its source distribution; nothing is written beside it."""
     tree, made = folder / "tree", folder / "made"
     ignored = shutil.ignore_patterns(".*", "_build", "build", "*.egg-info", "__pycache__", "tests")
-    shutil.copytree(root, tree, ignore=ignored)
+    shutil.copytree(project, tree, ignore=ignored)
     run(sys.executable, "-c", BUILD, "build_sdist", made, cwd=tree)
     shutil.unpack_archive(next(made.glob("*.tar.gz")), folder / "unpacked")
     (unpacked,) = (folder / "unpacked").iterdir()
@@ -171,3 +176,18 @@ def test_a_claim_from_outside_in_a_fresh_environment(fresh, root, tmp_path):
     (tmp_path / "mine.py").write_text(text.replace("length(e) / 2", "length(e) / 2.1"))
     assert "failed" in run(fresh, "verify", "mine.py", *few, cwd=tmp_path, code=1)
     assert "claims: got one with SHA-256" in run(*replay, cwd=tmp_path, code=2)
+
+
+@pytest.mark.slow  # a wheel, an installation, two processes: what each package alone can do
+def test_models_are_read_where_the_tool_for_them_is_installed(fresh, root, tmp_path):
+    """By the same command, which else says what is missing and how to get it."""
+    saved_bert(tmp_path / "model")
+    (tmp_path / "ids.txt").write_text("3 4 5 6")
+    ask = [fresh, "inspect", "model", "--tokens", "ids.txt", "--out", "report"]
+    said = run(*ask, cwd=tmp_path, code=2)
+    assert "got no package attninspect, expected it (pip install ./src/attninspect in" in said
+    tool = built(root / "src" / "attninspect", tmp_path)
+    python = fresh.with_name("python")
+    run(sys.executable, "-m", "pip", "--python", python, *PIP, tool, cwd=tmp_path)
+    assert "page in report/inspect.html" in run(*ask, cwd=tmp_path)
+    assert (tmp_path / "report" / "inspect.html").is_file()

@@ -25,6 +25,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+import attnverify
 import build_book
 from attnverify.book.build import execute_notebooks, page_python
 from attnverify.book.sphinx import build_hooks, downloads
@@ -69,6 +70,15 @@ def test_environment_yml_is_in_step_with_pyproject():
     found = {(r.name, str(r.specifier)) for r in listed} - {("pip", "")}
     python = ("python", PROJECT["requires-python"])
     assert found == {conda_spec(r) for r in declared("book")} | {python}
+
+
+def test_both_packages_have_one_version_and_one_license():
+    """They share more than what is public, so the one asks for exactly the other."""
+    folder = ROOT / "src" / "attninspect"
+    tool = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert tool["version"] == PROJECT["version"] == attnverify.__version__
+    assert tool["dependencies"] == [f"attnverify[models]=={attnverify.__version__}"]
+    assert (folder / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
 
 
 def test_constraints_pin_every_declared_package():

@@ -29,6 +29,7 @@ from attnverify.cli import (
     watch,
 )
 from attnverify.cli import list as listing
+from attnverify.support import extras
 from attnverify.support.errors import InputError, RunError
 from attnverify.verification import printing
 
@@ -65,6 +66,11 @@ def main() -> None:
             printing.flush()
     except (InputError, RunError, OSError) as error:  # OSError: a disk or a file, not the code
         printing.error(error)
+        sys.exit(2)
+    except ModuleNotFoundError as error:
+        if error.name != extras.INSPECT:
+            raise
+        printing.error(f"got no package {error.name}, expected it ({extras.INSTALL_INSPECT})")
         sys.exit(2)
 
 

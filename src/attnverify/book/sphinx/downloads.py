@@ -113,9 +113,10 @@ def origin(app: Sphinx, address: str) -> str:
     """Where a notebook comes from and what its cells need."""
     book, repository = app.config.project, app.config.html_theme_options.get("repository_url")
     book = f"[{book}](<{address}>)" if address else book
-    need = f": `%pip install git+{repository}`" if repository else " `attnverify`"
+    both = f"git+{repository} git+{repository}#subdirectory=src/attninspect"
+    need = f"packages: `%pip install {both}`" if repository else "package `attnverify`"
     version = attnverify.__version__
-    return f"*A chapter of {book}, version {version}. Its cells need the package{need}.*"
+    return f"*A chapter of {book}, version {version}. Its cells need the {need}.*"
 
 
 def html_of(app: Sphinx, docname: str, doctree: nodes.document) -> str:
