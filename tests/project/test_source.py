@@ -1,27 +1,29 @@
-"""The package's source: a formula is written once, below all that use it."""
+"""The source of both packages: a formula is written once, below all that use it."""
 
 import ast
 import functools
 from collections import defaultdict
 from pathlib import Path
 
+import attninspect
 import attnverify
 
-SOURCE = Path(attnverify.__file__).parent
+PACKAGES = Path(attnverify.__file__).parent, Path(attninspect.__file__).parent
 SMALL = 18  # nodes of a body: a call or two, which may well be equal in two places
 
 
 @functools.cache
 def trees() -> dict[Path, ast.Module]:
     """The parsed source of every module."""
-    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}
+    found = [path for folder in PACKAGES for path in folder.rglob("*.py")]
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in found}
 
 
 def functions():
     for path, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield f"{path.relative_to(SOURCE)}: {node.name}", body(node)
+                yield f"{path}: {node.name}", body(node)
 
 
 def body(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:

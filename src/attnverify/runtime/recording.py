@@ -13,8 +13,10 @@ import sys
 from typing import Any
 
 from attnverify.runtime.kept import SOURCE
+from attnverify.support.extras import INSPECT
 
-PACKAGE, ROOT = SOURCE / "attnverify", SOURCE.parent
+PACKAGES = tuple(f"{SOURCE / name}{os.sep}" for name in ("attnverify", INSPECT))
+ROOT = SOURCE.parent
 CHECKOUT = SOURCE.name == "src" and (ROOT / "pyproject.toml").is_file()
 _OPENED: set[str] = set()
 
@@ -29,7 +31,7 @@ sys.addaudithook(_note)
 
 
 def files() -> list[str]:
-    """The files of the package, and of its checkout, that were read; their paths from its folder.
+    """The files of both packages, and of their checkout, that were read; paths from their folder.
 
     >>> "attnverify/runtime/recording.py" in files()
     True
@@ -42,7 +44,7 @@ def files() -> list[str]:
 def _counts(path: str) -> bool:
     if path.endswith((".pyc", ".md")) or not os.path.isfile(path):
         return False
-    if path.startswith(f"{PACKAGE}{os.sep}"):
+    if path.startswith(PACKAGES):
         return True
     rest = path.removeprefix(f"{ROOT}{os.sep}")  # not what is installed, built or of git
     return CHECKOUT and rest != path and not rest.startswith((".", "_"))
