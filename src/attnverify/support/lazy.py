@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from attnverify.support.extras import INSPECT, INSTALL_INSPECT
+
 
 def attributes(
     package: str, public: Mapping[str, str]
@@ -22,7 +24,13 @@ def attributes(
         if name not in public:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module, _, member = public[name].partition(":")
-        found = importlib.import_module(module)
+        try:
+            found = importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name != INSPECT:
+                raise
+            words = f"got no package {INSPECT}, expected it ({INSTALL_INSPECT})"
+            raise ImportError(f"{package}.{name}: {words}") from None
         names[name] = value = getattr(found, member) if member else found
         return value
 
