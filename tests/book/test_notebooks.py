@@ -64,17 +64,17 @@ def bound_anew(cells: list[Cell], tag: str = notebook_sources.TAG) -> list[str]:
     """Names that a tagged cell reads and that another cell bound last, in the order of the book.
 
     Derivations, and checks, run alone and among all cells; such a name would stand for two things.
+    Cells of numbers stand at the end, so what they bind is read by no other.
     """
     others: set[str] = set()
     found, kept = [], set()
-    tags = {tag, check_cells.NUMBERS} if tag == check_cells.TAG else {tag}
     for cell in cells:
         bound, read = names(symtable.symtable(cell.source, "cell", "exec"))
-        if tags.intersection(cell.tags):
+        if tag in cell.tags:
             found += sorted(others & read - bound)
             others -= bound
             kept |= read if tag == check_cells.TAG else set()  # functions, which may run later
-        else:
+        elif "numbers" not in cell.tags:
             others |= bound - imported(cell)
     return sorted({*found, *(others & kept)})
 
@@ -181,8 +181,8 @@ def test_the_linter_names_the_line_of_the_notebook(tmp_path):
 
 
 #: What check cells may import: a module, or what is in it.
-IMPORTED = "attnverify.(mathematics|arithmetic|chapters|checking)|dataclasses|flint|functools|"
-IMPORTED += "itertools|math|numpy|sympy|torch|attnverify$"
+IMPORTED = "attnverify.(mathematics|arithmetic|chapters|checking)|dataclasses|flint|fractions|"
+IMPORTED += "functools|itertools|math|numpy|sympy|torch|attnverify$"
 
 
 def not_for_checks(source: str) -> list[str]:

@@ -272,7 +272,7 @@ def test_a_foreign_axiom_is_told_before_anything_is_recorded():
 
 WRONG = {
     LISTED.replace("[[theorem]]", "[[theorem]"): "registered.toml",
-    LISTED.replace("says =", "sais ="): "registered.toml: .*says",
+    LISTED.replace("says =", "sais ="): "registered.toml: .*'sais'",
     LISTED.replace('"1 for 0"', "1"): "registered.toml: says is no text",
     LISTED.replace("AttnVerify.Tiny.not_one", "not_one"): "expected AttnVerify.THEORY.THEOREM",
     LISTED + LISTED: "twice",

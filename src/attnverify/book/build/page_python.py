@@ -64,7 +64,7 @@ PACKAGE += ("verification/__init__.py", "verification/claim.py", "verification/s
 PACKAGE += ("chapters/__init__.py", "book/__init__.py", "book/inpage/*.py")
 #: Of these what walks through torch's networks and is no part of a formula.
 NATIVE = {f"mathematics/{name}.py" for name in ("decoder", "deviations", "encoder", "stacks")}
-NATIVE |= {"mathematics/gauges.py", "mathematics/path_certificate.py"}
+NATIVE |= {f"mathematics/{name}.py" for name in ("gauges", "largest_paths", "path_certificate")}
 #: What is CPython's, is under the license whose text typing_extensions brings.
 PSF = "typing_extensions"
 NOTICE = """What Python in the pages consists of, and under which licenses, whose texts are beside
