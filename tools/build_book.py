@@ -23,7 +23,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -63,8 +63,11 @@ INPUTS = (
 CLAIMS = ("src", "formal", "constraints.txt")
 #: What the parsed pages depend on beside documents, outputs, claims and evidence.
 MACHINERY = ("_config.yml", "_toc.yml", "constraints.txt", "book/references.bib", "book/_static")
-PARTS = ("book", "chapters", "verification", "checking", "derivation", "support")
+PARTS = ("book", "chapters", "verification", "checking", "support")
 MACHINERY += ("tools", *(f"src/attnverify/{part}" for part in PARTS))
+#: The ledger without the record of what was read, which the evidence tells.
+LEDGER = sorted((ROOT / "src" / "attnverify" / "derivation").glob("*.py"))
+MACHINERY += tuple(path.relative_to(ROOT).as_posix() for path in LEDGER)
 SKIPPED = {"__pycache__", "generated", ".ipynb_checkpoints", ".jupyter_cache"}
 STAMP = ".book-stamp"
 EVIDENCE = "evidence.json"
@@ -81,20 +84,18 @@ class StageError(Exception):
     """A stage of the build failed; the message says which and how."""
 
 
-def input_files(root: Path, names: tuple[str, ...], but: Set[str] = frozenset()) -> Iterator[Path]:
-    """Every file that a built page depends on, in a fixed order, but for what has such a name."""
+def input_files(root: Path, names: tuple[str, ...]) -> Iterator[Path]:
+    """Every file that a built page depends on, in a fixed order."""
     for name in names:
         top = root / name
         for path in [top] if top.is_file() else sorted(top.rglob("*")):
             parts = path.relative_to(root).parts
-            hidden = (SKIPPED | but).intersection(parts) or any(
-                p.endswith(".egg-info") for p in parts
-            )
+            hidden = SKIPPED.intersection(parts) or any(p.endswith(".egg-info") for p in parts)
             if path.is_file() and not hidden:
                 yield path
 
 
-def source_hash(root: Path, names: tuple[str, ...] = INPUTS, but: Set[str] = frozenset()) -> str:
+def source_hash(root: Path, names: tuple[str, ...] = INPUTS) -> str:
     """One hash of all inputs, installed versions and settings: equal means up to date.
 
     Pages that had to do without Python are out of date as soon as what npm has of it is there.
@@ -104,7 +105,7 @@ def source_hash(root: Path, names: tuple[str, ...] = INPUTS, but: Set[str] = fro
     settings["notebooks"] = named_notebooks()
     parts = [settings, installed("book", "encoder", "models"), kind_of_machine()]
     digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
-    for path in input_files(root, names, but):
+    for path in input_files(root, names):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0")
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
@@ -259,8 +260,8 @@ def parsed_pages(folder: Path, fresh: bool) -> Iterator[None]:
 
 
 def machinery() -> str:
-    """Digest of what reads and writes pages, without what was read of claims: evidence tells it."""
-    return source_hash(ROOT, MACHINERY, {"reviewed.json"})
+    """Digest of what reads and writes pages."""
+    return source_hash(ROOT, MACHINERY)
 
 
 def address(variable: str) -> str:

@@ -64,17 +64,19 @@ def bound_anew(cells: list[Cell], tag: str = notebook_sources.TAG) -> list[str]:
     """Names that a tagged cell reads and that another cell bound last, in the order of the book.
 
     Derivations, and checks, run alone and among all cells; such a name would stand for two things.
-    Cells of numbers stand at the end, so what they bind is read by no other.
+    Cells of numbers do not run with the checks, so no check before one meets what it binds.
     """
-    others: set[str] = set()
+    others, numbers = set[str](), set[str]()
     found, kept = [], set()
     for cell in cells:
         bound, read = names(symtable.symtable(cell.source, "cell", "exec"))
         if tag in cell.tags:
-            found += sorted(others & read - bound)
-            others -= bound
+            found += sorted((others | numbers) & read - bound)
+            others, numbers = others - bound, numbers - bound
             kept |= read if tag == check_cells.TAG else set()  # functions, which may run later
-        elif "numbers" not in cell.tags:
+        elif "numbers" in cell.tags:
+            numbers |= bound - imported(cell)
+        else:
             others |= bound - imported(cell)
     return sorted({*found, *(others & kept)})
 

@@ -70,7 +70,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name != extras.INSPECT:
             raise
-        printing.error(f"got no package {error.name}, expected it ({extras.INSTALL_INSPECT})")
+        printing.error(extras.NO_INSPECT)
         sys.exit(2)
 
 

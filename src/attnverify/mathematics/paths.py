@@ -25,7 +25,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
@@ -34,23 +33,12 @@ from torch import Tensor
 from attnverify.arithmetic.arrays import takes_input
 from attnverify.mathematics.attention import SelfAttentionNetwork, layer_bias
 from attnverify.mathematics.held import FixedAttention, Held, Path, layers_of, sums_by_length
+from attnverify.mathematics.largest_paths import largest
 from attnverify.support.errors import require, require_tokens
-from attnverify.support.lazy import attributes
-
-if TYPE_CHECKING:
-    from attnverify.mathematics.largest_paths import largest as largest
 
 __all__ = ["FixedAttention", "Path", "bias", "by_length", "count", "largest", "term", "terms"]
 
 ENUMERATION_LIMIT = 1_000_000
-
-#: The search is loaded when it is used: Python in a page, which loads each formula, has none of it.
-LAZY = {"largest": "attnverify.mathematics.largest_paths:largest"}
-__getattr__, _ = attributes(__name__, LAZY)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *LAZY})
 
 
 def count(depth: int, heads: int, length: int) -> int:

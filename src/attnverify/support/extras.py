@@ -15,7 +15,7 @@ WHERE = "in the folder of your clone"
 MODELS = "models"  # the group that reading models of others needs
 #: The package that reads them, which a clone that is installed with -e has beside this one.
 INSPECT = "attninspect"
-INSTALL_INSPECT = f"pip install ./src/{INSPECT} {WHERE}"
+NO_INSPECT = f"got no package {INSPECT}, expected it (pip install ./src/{INSPECT} {WHERE})"
 
 
 def hint(extra: str) -> str:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attnverify.support.extras import INSPECT, INSTALL_INSPECT
+from attnverify.support.extras import INSPECT, NO_INSPECT
 
 
 def attributes(
@@ -29,8 +29,7 @@ def attributes(
         except ModuleNotFoundError as error:
             if error.name != INSPECT:
                 raise
-            words = f"got no package {INSPECT}, expected it ({INSTALL_INSPECT})"
-            raise ImportError(f"{package}.{name}: {words}") from None
+            raise ImportError(f"{package}.{name}: {NO_INSPECT}") from None
         names[name] = value = getattr(found, member) if member else found
         return value
 

@@ -64,7 +64,8 @@ PACKAGE += ("verification/__init__.py", "verification/claim.py", "verification/s
 PACKAGE += ("chapters/__init__.py", "book/__init__.py", "book/inpage/*.py")
 #: Of these what walks through torch's networks and is no part of a formula.
 NATIVE = {f"mathematics/{name}.py" for name in ("decoder", "deviations", "encoder", "stacks")}
-NATIVE |= {f"mathematics/{name}.py" for name in ("gauges", "largest_paths", "path_certificate")}
+NATIVE |= {f"mathematics/{name}.py" for name in ("gauges", "paths", "largest_paths")}
+NATIVE |= {"mathematics/path_certificate.py"}
 #: What is CPython's, is under the license whose text typing_extensions brings.
 PSF = "typing_extensions"
 NOTICE = """What Python in the pages consists of, and under which licenses, whose texts are beside
